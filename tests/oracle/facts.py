@@ -1,0 +1,222 @@
+"""What a value *is*, in plain NumPy and Python terms, so that values of two libraries can be compared.
+
+`facts(torch, value)` copies a value out of the library `torch` (real PyTorch or undertow); `differences(expected, actual)`
+lists how two such copies differ. Nothing here knows which of the two libraries it is looking at.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+
+# rtol and atol by dtype; everything not listed is compared exactly.
+TOLERANCES: dict[str, tuple[float, float]] = {
+    "float16": (1e-3, 1e-5),
+    "bfloat16": (1.6e-2, 1e-5),
+    "float32": (1.3e-6, 1e-5),
+    "float64": (1e-7, 1e-7),
+    "complex64": (1.3e-6, 1e-5),
+    "complex128": (1e-7, 1e-7),
+}
+
+
+@dataclass(frozen=True, eq=False)
+class TensorFacts:
+    """A tensor's dtype, shape, values and place in the graph, copied at the moment it was looked at."""
+
+    dtype: str
+    shape: tuple[int, ...]
+    array: np.ndarray
+    requires_grad: bool
+    is_leaf: bool
+    grad_fn: str | None
+
+
+@dataclass(frozen=True)
+class Text:
+    """Anything that is compared by how it prints: dtypes, devices, nodes, handles, classes."""
+
+    kind: str
+    text: str
+
+
+def neutral(text: str) -> str:
+    """`text` with both libraries' names and all memory addresses made equal."""
+    text = re.sub(r"\bundertow\b", "torch", text)
+    return re.sub(r"0x[0-9a-fA-F]+", "0x…", text)
+
+
+def facts(torch: ModuleType, value: Any) -> Any:
+    """A copy of `value` that no longer belongs to the library `torch`; containers keep their structure."""
+    if isinstance(value, torch.Tensor):
+        return _tensor_facts(torch, value)
+    if value is None or isinstance(value, (bool, int, float, complex, str, bytes)):
+        return neutral(value) if isinstance(value, str) else value
+    if isinstance(value, np.generic):
+        return value
+    if isinstance(value, np.ndarray):
+        return value.copy()
+    if isinstance(value, BaseException):
+        return Text(type(value).__name__, opening(str(value)))
+    if isinstance(value, Mapping):
+        return {_key(torch, key): facts(torch, item) for key, item in value.items()}
+    if isinstance(value, torch.Size):
+        return Text("Size", str(tuple(value)))
+    if isinstance(value, (set, frozenset)):
+        return sorted(_key(torch, item) for item in value)
+    if isinstance(value, list):
+        return [facts(torch, item) for item in value]
+    if isinstance(value, tuple):
+        return tuple(facts(torch, item) for item in value)
+    return Text(type(value).__name__, neutral(value.__qualname__ if isinstance(value, type) else str(value)))
+
+
+def _key(torch: ModuleType, key: Any) -> Any:
+    return key if isinstance(key, (str, int, float, bool, type(None))) else str(facts(torch, key))
+
+
+def _tensor_facts(torch: ModuleType, tensor: Any) -> TensorFacts:
+    grad_fn = tensor.grad_fn
+    return TensorFacts(
+        dtype=dtype_name(tensor.dtype),
+        shape=tuple(tensor.shape),
+        array=to_numpy(torch, tensor),
+        requires_grad=tensor.requires_grad,
+        is_leaf=tensor.is_leaf,
+        grad_fn=None if grad_fn is None else grad_fn.name(),
+    )
+
+
+def dtype_name(dtype: Any) -> str:
+    """`torch.float32` and `undertow.float32` are both `float32`."""
+    return str(dtype).rpartition(".")[2]
+
+
+def to_numpy(torch: ModuleType, tensor: Any) -> np.ndarray:
+    """A copy of `tensor` as a NumPy array; bfloat16 comes as float32."""
+    plain = tensor.detach()
+    if plain.dtype == torch.bfloat16:
+        plain = plain.to(torch.float32)
+    for resolve in ("resolve_conj", "resolve_neg"):
+        if hasattr(plain, resolve):
+            plain = getattr(plain, resolve)()
+    return np.array(plain.numpy(), copy=True)
+
+
+def to_tensor(torch: ModuleType, array: Any, requires_grad: bool = False, dtype: str | None = None) -> Any:
+    """A new leaf of the library `torch` holding a copy of `array`; `dtype="bfloat16"` goes through float32."""
+    array = np.array(array, copy=True)
+    if array.dtype.name == "bfloat16":
+        array, dtype = array.astype(np.float32), dtype or "bfloat16"
+    tensor = torch.from_numpy(array)
+    if dtype is not None and dtype_name(tensor.dtype) != dtype:
+        tensor = tensor.to(getattr(torch, dtype))
+    return tensor.requires_grad_() if requires_grad else tensor
+
+
+def opening(message: str, words: int = 8) -> str:
+    """The first words of a message, up to its first full stop or line end: what a user searches for."""
+    line = neutral(message).strip().split("\n", 1)[0]
+    sentence = re.split(r"[.;:](?:\s|$)", line, maxsplit=1)[0]
+    return " ".join(sentence.split()[:words])
+
+
+def differences(
+    expected: Any,
+    actual: Any,
+    where: str = "result",
+    *,
+    rtol: float | None = None,
+    atol: float | None = None,
+    graph: bool = False,
+    requires_grad: bool = True,
+) -> Iterator[str]:
+    """One line for each way in which `actual` is not `expected`."""
+    options: dict[str, Any] = {"rtol": rtol, "atol": atol, "graph": graph, "requires_grad": requires_grad}
+    if isinstance(expected, TensorFacts) and isinstance(actual, TensorFacts):
+        yield from _tensor_differences(expected, actual, where, **options)
+    elif type(expected) is not type(actual):
+        yield f"{where}: torch gives {_short(expected)}, undertow gives {_short(actual)}"
+    elif isinstance(expected, (list, tuple)):
+        if len(expected) != len(actual):
+            yield f"{where}: {len(expected)} items from torch, {len(actual)} from undertow\n    torch    {expected}\n    undertow {actual}"
+            return
+        for index, (one, other) in enumerate(zip(expected, actual, strict=True)):
+            yield from differences(one, other, f"{where}[{index}]", **options)
+    elif isinstance(expected, dict):
+        if list(expected) != list(actual):
+            yield f"{where}: keys {list(expected)} from torch, {list(actual)} from undertow"
+            return
+        for key in expected:
+            yield from differences(expected[key], actual[key], f"{where}[{key!r}]", **options)
+    elif isinstance(expected, np.ndarray):
+        yield from _array_differences(expected, actual, where, expected.dtype.name, actual.dtype.name, rtol, atol)
+    elif isinstance(expected, (float, complex)):
+        if not np.isclose(
+            expected, actual, rtol=1e-6 if rtol is None else rtol, atol=1e-7 if atol is None else atol, equal_nan=True
+        ):
+            yield f"{where}: {expected!r} from torch, {actual!r} from undertow"
+    elif expected != actual:
+        yield f"{where}: {_short(expected)} from torch, {_short(actual)} from undertow"
+
+
+def _tensor_differences(
+    expected: TensorFacts,
+    actual: TensorFacts,
+    where: str,
+    rtol: float | None,
+    atol: float | None,
+    graph: bool,
+    requires_grad: bool,
+) -> Iterator[str]:
+    if requires_grad and expected.requires_grad != actual.requires_grad:
+        yield f"{where}.requires_grad: {expected.requires_grad} from torch, {actual.requires_grad} from undertow"
+    if graph and (expected.is_leaf, expected.grad_fn) != (actual.is_leaf, actual.grad_fn):
+        yield (
+            f"{where}: is_leaf={expected.is_leaf} grad_fn={expected.grad_fn} from torch, "
+            f"is_leaf={actual.is_leaf} grad_fn={actual.grad_fn} from undertow"
+        )
+    yield from _array_differences(expected.array, actual.array, where, expected.dtype, actual.dtype, rtol, atol)
+
+
+def _array_differences(
+    expected: np.ndarray,
+    actual: np.ndarray,
+    where: str,
+    expected_dtype: str,
+    actual_dtype: str,
+    rtol: float | None,
+    atol: float | None,
+) -> Iterator[str]:
+    if expected_dtype != actual_dtype:
+        yield f"{where}.dtype: {expected_dtype} from torch, {actual_dtype} from undertow"
+        return
+    if expected.shape != actual.shape:
+        yield f"{where}.shape: {expected.shape} from torch, {actual.shape} from undertow"
+        return
+    default_rtol, default_atol = TOLERANCES.get(expected_dtype, (0.0, 0.0))
+    rtol = default_rtol if rtol is None else rtol
+    atol = default_atol if atol is None else atol
+    if expected.dtype.kind in "fc":
+        equal = np.isclose(actual, expected, rtol=rtol, atol=atol, equal_nan=True)
+    else:
+        equal = actual == expected
+    if not np.all(equal):
+        bad = np.argwhere(~np.asarray(equal))
+        first = tuple(int(i) for i in bad[0])
+        yield (
+            f"{where}: {len(bad)} of {expected.size} values differ; at {first} torch has {expected[first]!r}, "
+            f"undertow {actual[first]!r} (dtype {expected_dtype}, rtol {rtol:g}, atol {atol:g})"
+        )
+
+
+def _short(value: Any) -> str:
+    if isinstance(value, TensorFacts):
+        return f"a tensor {value.dtype}{list(value.shape)}"
+    text = f"{type(value).__name__} {value!r}"
+    return text if len(text) < 300 else text[:297] + "…"
