@@ -1,0 +1,375 @@
+"""Element types: the `dtype` singletons, PyTorch's promotion rules, the default dtype, `finfo` and `iinfo`.
+
+The module names `bool`, `int` and `float` are dtypes here, so Python's own types are written `builtins.int`.
+"""
+
+from __future__ import annotations
+
+import builtins
+from collections.abc import Iterable
+from typing import Any, Self
+
+import ml_dtypes  # 5 ms to import; lazy loading would cost a check on every use of bfloat16
+import numpy as np
+
+# Categories, in the order in which promotion climbs.
+BOOLEAN, INTEGRAL, FLOATING, COMPLEX = range(4)
+
+
+class dtype:
+    """One element type. There is one instance per type; compare with `is`.
+
+    `numpy` is the NumPy dtype that stores it, `opmath` the dtype that arithmetic on it is carried out in
+    (float16 and bfloat16 compute in float32), `scalar_name` the name PyTorch's error messages use.
+    """
+
+    __slots__ = (
+        "__weakref__",
+        "abbr",
+        "category",
+        "is_complex",
+        "is_floating_point",
+        "is_signed",
+        "itemsize",
+        "name",
+        "numpy",
+        "opmath",
+        "scalar_name",
+    )
+
+    name: str
+    abbr: str
+    scalar_name: str
+    numpy: np.dtype[Any]
+    itemsize: builtins.int
+    category: builtins.int
+    is_signed: builtins.bool
+    is_floating_point: builtins.bool
+    is_complex: builtins.bool
+    opmath: dtype
+
+    def __new__(cls) -> Self:
+        raise TypeError("cannot create 'torch.dtype' instances")
+
+    def __repr__(self) -> str:
+        return "torch." + self.name
+
+    def __reduce__(self) -> str:
+        return self.name  # a module global, so copies and unpickled values are this very object
+
+    def __getattr__(self, name: str) -> Any:
+        if name == "numpy":
+            raise AttributeError(f"{self!r} has no NumPy equivalent")
+        raise AttributeError(f"'torch.dtype' object has no attribute '{name}'")
+
+    def to_real(self) -> dtype:
+        """The dtype of the real part."""
+        return _REAL_OF.get(self, self)
+
+    def to_complex(self) -> dtype:
+        """The complex dtype whose parts can hold this floating-point dtype."""
+        if self not in _COMPLEX_OF:
+            raise RuntimeError(f"Unknown Complex ScalarType for {self.scalar_name}")
+        return _COMPLEX_OF[self]
+
+
+def _make(
+    name: str,
+    abbr: str,
+    scalar_name: str,
+    category: builtins.int,
+    storage: Any,
+    signed: builtins.bool = True,
+    opmath: dtype | None = None,
+) -> dtype:
+    self = object.__new__(dtype)
+    self.name, self.abbr, self.scalar_name, self.category = name, abbr, scalar_name, category
+    self.is_signed, self.is_floating_point, self.is_complex = signed, category == FLOATING, category == COMPLEX
+    if storage is None:
+        self.itemsize = 4  # complex32: NumPy cannot store it; it exists so that promotion can answer with it
+    else:
+        self.numpy = np.dtype(storage)
+        self.itemsize = self.numpy.itemsize
+    self.opmath = opmath or self
+    return self
+
+
+bool = _make("bool", "b8", "Bool", BOOLEAN, np.bool_, signed=False)
+uint8 = _make("uint8", "u8", "Byte", INTEGRAL, np.uint8, signed=False)
+uint16 = _make("uint16", "u16", "UInt16", INTEGRAL, np.uint16, signed=False)
+uint32 = _make("uint32", "u32", "UInt32", INTEGRAL, np.uint32, signed=False)
+uint64 = _make("uint64", "u64", "UInt64", INTEGRAL, np.uint64, signed=False)
+int8 = _make("int8", "i8", "Char", INTEGRAL, np.int8)
+int16 = short = _make("int16", "i16", "Short", INTEGRAL, np.int16)
+int32 = int = _make("int32", "i32", "Int", INTEGRAL, np.int32)
+int64 = long = _make("int64", "i64", "Long", INTEGRAL, np.int64)
+float32 = float = _make("float32", "f32", "Float", FLOATING, np.float32)
+float64 = double = _make("float64", "f64", "Double", FLOATING, np.float64)
+float16 = half = _make("float16", "f16", "Half", FLOATING, np.float16, opmath=float32)
+bfloat16 = _make("bfloat16", "bf16", "BFloat16", FLOATING, ml_dtypes.bfloat16, opmath=float32)
+complex64 = cfloat = _make("complex64", "c64", "ComplexFloat", COMPLEX, np.complex64)
+complex128 = cdouble = _make("complex128", "c128", "ComplexDouble", COMPLEX, np.complex128)
+complex32 = chalf = _make("complex32", "c32", "ComplexHalf", COMPLEX, None, opmath=complex64)
+
+ALL = (
+    bool, uint8, int8, int16, int32, int64, uint16, uint32, uint64,
+    float16, bfloat16, float32, float64, complex32, complex64, complex128,
+)  # fmt: skip
+
+_REAL_OF = {complex32: float16, complex64: float32, complex128: float64}
+_COMPLEX_OF = {
+    float16: complex32, bfloat16: complex64, float32: complex64, float64: complex128,
+    complex32: complex32, complex64: complex64, complex128: complex128,
+}  # fmt: skip
+# PyTorch gives these storage and little else: they promote with floating-point dtypes only.
+_LIMITED_UNSIGNED = frozenset((uint16, uint32, uint64))
+
+
+# --- from NumPy and from Python types
+
+
+class _FromNumpy(dict[np.dtype[Any], dtype]):
+    """NumPy dtype -> dtype; a miss raises the error that `torch.from_numpy` raises."""
+
+    def __missing__(self, key: np.dtype[Any]) -> dtype:
+        if not key.isnative:
+            raise ValueError(
+                "given numpy array has byte order different from the native byte order. "
+                "Conversion between byte orders is currently not supported."
+            )
+        raise TypeError(
+            f"can't convert np.ndarray of type numpy.{key.type.__name__}. The only supported types are: "
+            "float64, float32, float16, bfloat16, complex64, complex128, int64, int32, int16, int8, "
+            "uint64, uint32, uint16, uint8, and bool."
+        )
+
+
+DTYPE_OF = _FromNumpy({each.numpy: each for each in ALL if each is not complex32})
+
+
+def from_numpy(numpy_dtype: np.dtype[Any]) -> dtype:
+    """The dtype of arrays with this NumPy dtype. Hot paths use `DTYPE_OF[array.dtype]` directly."""
+    return DTYPE_OF[numpy_dtype]
+
+
+_OF_PYTHON_TYPE = {builtins.bool: bool, builtins.int: int64, builtins.float: float64, complex: complex128}
+
+
+def as_dtype(value: Any, function: str, argument: str, position: builtins.int | None = None) -> dtype:
+    """`value` as a dtype; the Python types bool, int, float and complex stand for their widest dtype."""
+    if type(value) is dtype:
+        return value
+    if isinstance(value, type) and value in _OF_PYTHON_TYPE:
+        return _OF_PYTHON_TYPE[value]
+    where = "" if position is None else f" (position {position})"
+    raise TypeError(f"{function}(): argument '{argument}'{where} must be torch.dtype, not {type(value).__name__}")
+
+
+class _OfScalar(dict[type, dtype]):
+    """Type of a Python number -> the dtype it has in promotion, which follows the default dtype."""
+
+    def __missing__(self, key: type) -> dtype:
+        for python_type in (builtins.bool, builtins.int, builtins.float, complex):  # np.float64 is a float
+            if issubclass(key, python_type):
+                return self[python_type]
+        if issubclass(key, np.generic):
+            category = DTYPE_OF[np.dtype(key)].category
+            return self[(builtins.bool, builtins.int, builtins.float, complex)[category]]
+        raise TypeError(f"a Python number is expected, not {key.__name__}")
+
+
+# `SCALAR_DTYPE[type(2.0)]` is float32 until set_default_dtype changes it.
+SCALAR_DTYPE = _OfScalar({builtins.bool: bool, builtins.int: int64, builtins.float: float32, complex: complex64})
+
+
+def get_default_dtype() -> dtype:
+    """The dtype that Python floats get, float32 unless it was set otherwise."""
+    return SCALAR_DTYPE[builtins.float]
+
+
+def set_default_dtype(d: dtype) -> None:
+    """Make a floating-point dtype the default, for every thread."""
+    if type(d) is not dtype:
+        raise TypeError("invalid dtype object: only floating-point types are supported as the default type")
+    if not d.is_floating_point:
+        raise TypeError("only floating-point types are supported as the default type")
+    SCALAR_DTYPE[builtins.float] = d
+    SCALAR_DTYPE[complex] = d.to_complex()
+
+
+# --- promotion
+
+
+_PROMOTED: dict[tuple[dtype, dtype], dtype] = {}
+_COMBINED: dict[tuple[dtype | None, dtype | None, dtype | None], dtype] = {}
+
+
+def promote(a: dtype, b: dtype) -> dtype:
+    """The smallest dtype of at least both categories and sizes: `promote_types` without argument checks."""
+    if a is b:
+        return a
+    found = _PROMOTED.get((a, b))
+    if found is None:
+        found = _PROMOTED[a, b] = _promote(a, b)
+    return found
+
+
+def _promote(a: dtype, b: dtype) -> dtype:
+    low, high = (a, b) if a.category <= b.category else (b, a)
+    if low in _LIMITED_UNSIGNED or high in _LIMITED_UNSIGNED:
+        if not high.is_floating_point:
+            raise RuntimeError(
+                "Promotion for uint16, uint32, uint64 types is not supported, "
+                f"attempted to promote {a.scalar_name} and {b.scalar_name}"
+            )
+        return high
+    if high.is_complex:
+        return promote(low.to_real(), high.to_real()).to_complex() if low.category >= FLOATING else high
+    if low.category < high.category:
+        return high
+    if low.itemsize != high.itemsize:
+        return low if low.itemsize > high.itemsize else high
+    # What is left has equal sizes: float16 with bfloat16, uint8 with int8.
+    return float32 if high.is_floating_point else int16
+
+
+def combine(dimensioned: dtype | None, zero_dim: dtype | None = None, scalar: dtype | None = None) -> dtype:
+    """The result dtype of operands of three ranks: tensors with dimensions, 0-dim tensors, Python numbers.
+
+    A lower rank counts only when its category is higher: float16 stays float16 beside a 0-dim float64, and int64
+    beside 2.0 becomes the default dtype.
+    """
+    key = (dimensioned, zero_dim, scalar)
+    found = _COMBINED.get(key)
+    if found is None:
+        lower = _outrank(zero_dim, scalar)
+        result = _outrank(dimensioned, lower)
+        if result is None:
+            raise RuntimeError("result_type: no operands were given")
+        found = _COMBINED[key] = result
+    return found
+
+
+def _outrank(high: dtype | None, low: dtype | None) -> dtype | None:
+    if high is None or low is None:
+        return high or low
+    if low.category <= high.category and high is not bool:
+        return high
+    if low.is_complex and high.is_floating_point:
+        return high.to_complex()
+    return promote(high, low)
+
+
+def result_type(
+    dimensioned: Iterable[dtype] = (), zero_dim: Iterable[dtype] = (), scalars: Iterable[dtype] = ()
+) -> dtype:
+    """`combine` for any number of operands of each rank; a number's dtype is `SCALAR_DTYPE[type(number)]`."""
+    return combine(_promote_all(dimensioned), _promote_all(zero_dim), _promote_all(scalars))
+
+
+def _promote_all(several: Iterable[dtype]) -> dtype | None:
+    result = None
+    for each in several:
+        result = each if result is None else promote(result, each)
+    return result
+
+
+def promote_types(type1: dtype, type2: dtype) -> dtype:
+    """The smallest dtype of at least the category and size of both."""
+    return promote(as_dtype(type1, "promote_types", "type1", 1), as_dtype(type2, "promote_types", "type2", 2))
+
+
+def can_cast(from_: dtype, to: dtype) -> builtins.bool:
+    """Whether an in-place result of dtype `from_` may be stored as `to`: the category must not fall."""
+    source, target = as_dtype(from_, "can_cast", "from_", 1), as_dtype(to, "can_cast", "to", 2)
+    return source.category <= target.category
+
+
+# --- limits
+
+
+_MISSING: Any = object()
+# Bits of mantissa, largest exponent, decimal digits that survive.
+_FLOAT_LAYOUT = {float16: (10, 15, 3), bfloat16: (7, 127, 2), float32: (23, 127, 6), float64: (52, 1023, 15)}
+
+
+class _Limits:
+    """What finfo and iinfo share: read-only, equal when their dtype is, not hashable."""
+
+    __slots__ = ("bits", "dtype", "max", "min")
+    __hash__ = None  # type: ignore[assignment]
+    bits: builtins.int
+    dtype: str
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        raise AttributeError(f"attribute '{name}' of 'torch.{type(self).__name__}' objects is not writable")
+
+    def _fill(self, **values: Any) -> None:
+        for name, value in values.items():
+            object.__setattr__(self, name, value)
+
+    def __eq__(self, other: object) -> builtins.bool:
+        return type(self) is type(other) and isinstance(other, _Limits) and self.dtype == other.dtype
+
+    def __reduce__(self) -> Any:
+        raise TypeError(f"cannot pickle '{type(self).__name__}' object")
+
+
+class finfo(_Limits):
+    """Limits of a floating-point dtype; those of its parts for a complex one."""
+
+    __slots__ = ("eps", "resolution", "smallest_normal", "tiny")
+    eps: builtins.float
+    max: builtins.float
+    min: builtins.float
+    resolution: builtins.float
+    smallest_normal: builtins.float
+    tiny: builtins.float
+
+    def __init__(self, type: dtype = _MISSING) -> None:
+        given = get_default_dtype() if type is _MISSING else as_dtype(type, "finfo", "type", 1)
+        if given.category < FLOATING:
+            raise TypeError(
+                "torch.finfo() requires a floating point input type. Use torch.iinfo to handle 'torch.finfo'"
+            )
+        real = given.to_real()
+        mantissa, exponent, digits = _FLOAT_LAYOUT[real]
+        largest = (2.0 - 2.0**-mantissa) * 2.0**exponent
+        smallest = 2.0 ** (1 - exponent)
+        self._fill(
+            bits=8 * real.itemsize,
+            dtype=real.name,
+            eps=2.0**-mantissa,
+            max=largest,
+            min=-largest,
+            resolution=builtins.float(f"1e-{digits}"),
+            smallest_normal=smallest,
+            tiny=smallest,
+        )
+
+    def __repr__(self) -> str:
+        return (
+            f"finfo(resolution={self.resolution:g}, min={self.min:g}, max={self.max:g}, eps={self.eps:g}, "
+            f"smallest_normal={self.smallest_normal:g}, tiny={self.tiny:g}, dtype={self.dtype})"
+        )
+
+
+class iinfo(_Limits):
+    """Limits of an integer dtype."""
+
+    __slots__ = ()
+    max: builtins.int
+    min: builtins.int
+
+    def __init__(self, type: dtype) -> None:
+        given = as_dtype(type, "iinfo", "type", 1)
+        if given is bool:
+            raise TypeError("torch.bool is not supported by torch.iinfo")
+        if given.category != INTEGRAL:
+            raise TypeError("torch.iinfo() requires an integer input type. Use torch.finfo to handle 'torch.iinfo'")
+        bits = 8 * given.itemsize
+        low, high = (-(1 << bits - 1), (1 << bits - 1) - 1) if given.is_signed else (0, (1 << bits) - 1)
+        self._fill(bits=bits, dtype=given.name, max=high, min=low)
+
+    def __repr__(self) -> str:
+        return f"iinfo(min={self.min:g}, max={self.max:g}, dtype={self.dtype})"
