@@ -19,9 +19,9 @@ TOLERANCES: dict[str, tuple[float, float]] = {
     "float16": (1e-3, 1e-5),
     "bfloat16": (1.6e-2, 1e-5),
     "float32": (1.3e-6, 1e-5),
-    "float64": (1e-7, 1e-7),
+    "float64": (1e-9, 1e-9),
     "complex64": (1.3e-6, 1e-5),
-    "complex128": (1e-7, 1e-7),
+    "complex128": (1e-9, 1e-9),
 }
 
 
@@ -120,9 +120,13 @@ def to_tensor(torch: ModuleType, array: Any, requires_grad: bool = False, dtype:
 
 
 def opening(message: str, words: int = 8) -> str:
-    """The first words of a message, up to its first full stop or line end: what a user searches for."""
+    """The first words of a message, up to its first full stop or line end: what a user searches for.
+
+    A message that opens with the name of a kernel (`"exp_vml_cpu" not implemented for 'Half'`) is the same for any kernel.
+    """
     line = neutral(message).strip().split("\n", 1)[0]
-    sentence = re.split(r"[.;:](?:\s|$)", line, maxsplit=1)[0]
+    line = re.sub(r'^"[^"]+" not implemented', '"…" not implemented', line)
+    sentence = re.split(r"[.;](?:\s|$)", line, maxsplit=1)[0]
     return " ".join(sentence.split()[:words])
 
 
