@@ -1,0 +1,50 @@
+# make demo    run the hook tour on undertow and print what fired, in order
+# make test    lint, types, tests (real PyTorch 2.13.0 is installed beside undertow as the oracle)
+# make lint    ruff and mypy alone
+# make bench   undertow and torch side by side, as ratios
+# make setup   what the others do first: a virtual environment in .venv
+# make clean   remove what the others made
+
+# The first Python of at least 3.11; `make PYTHON=/path/to/python …` chooses another.
+PYTHON ?= $(shell for python in python3 python3.11 python3.12 python3.13 python3.14; do \
+    $$python -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$python && break; done)
+BIN := .venv/bin
+WORKERS ?= 2
+PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
+
+.PHONY: setup demo test lint bench clean
+.DELETE_ON_ERROR:
+
+setup: .venv/ready-dev
+
+.venv/bin/python:
+	@test -n "$(PYTHON)" || { echo "undertow needs Python 3.11 or newer, and none was found: make PYTHON=/path/to/python"; exit 1; }
+	$(PYTHON) -m venv .venv
+
+# undertow alone: NumPy, ml_dtypes and nothing else.
+.venv/ready: pyproject.toml | .venv/bin/python
+	$(PIP) --constraint requirements-dev.txt --editable .
+	@touch $@
+
+# torch is asked for by its exact version and by itself, so that a CPU build is taken where one is at hand.
+.venv/ready-dev: .venv/ready requirements-dev.txt
+	$(PIP) torch==2.13.0
+	$(PIP) --requirement requirements-dev.txt --editable '.[dev]'
+	@touch $@
+
+demo: .venv/ready
+	$(BIN)/python examples/hooks_tour.py
+
+lint: .venv/ready-dev
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+
+test: lint
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n $(WORKERS)
+
+bench: .venv/ready-dev
+	$(BIN)/python benchmarks/run.py
+
+clean:
+	rm -rf .venv build dist src/*.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	find src tests benchmarks examples -name __pycache__ -type d -prune -exec rm -rf {} +
