@@ -253,10 +253,10 @@ def combine(dimensioned: dtype | None, zero_dim: dtype | None = None, scalar: dt
 def _outrank(high: dtype | None, low: dtype | None) -> dtype | None:
     if high is None or low is None:
         return high or low
-    if low.category <= high.category and high is not bool:
+    if low.category <= high.category:
         return high
-    if low.is_complex and high.is_floating_point:
-        return high.to_complex()
+    if low.is_complex:
+        return high.to_complex() if high.is_floating_point else low
     return promote(high, low)
 
 

@@ -1,0 +1,55 @@
+"""The singletons that name how elements lie in memory: `layout` and `memory_format`."""
+
+from __future__ import annotations
+
+from typing import Self
+
+
+class _Named:
+    """One of a fixed set of named constants; printed as `torch.<name>`, compared with `is`."""
+
+    __slots__ = ("name",)
+    name: str
+
+    def __new__(cls) -> Self:
+        raise TypeError(f"cannot create 'torch.{cls.__name__}' instances")
+
+    def __repr__(self) -> str:
+        return "torch." + self.name
+
+    def __reduce__(self) -> str:
+        return self.name
+
+    @classmethod
+    def _make(cls, name: str) -> Self:
+        self = object.__new__(cls)
+        self.name = name
+        return self
+
+
+class layout(_Named):
+    """How a tensor stores its elements. undertow's tensors are all `strided`."""
+
+    __slots__ = ()
+
+
+class memory_format(_Named):
+    """The order of dimensions in memory that an operation keeps or produces."""
+
+    __slots__ = ()
+
+
+strided = layout._make("strided")
+sparse_coo = layout._make("sparse_coo")
+sparse_csr = layout._make("sparse_csr")
+sparse_csc = layout._make("sparse_csc")
+sparse_bsr = layout._make("sparse_bsr")
+sparse_bsc = layout._make("sparse_bsc")
+jagged = layout._make("jagged")
+_mkldnn = layout._make("_mkldnn")
+
+contiguous_format = memory_format._make("contiguous_format")
+preserve_format = memory_format._make("preserve_format")
+channels_last = memory_format._make("channels_last")
+channels_last_3d = memory_format._make("channels_last_3d")
+legacy_contiguous_format = contiguous_format

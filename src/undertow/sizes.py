@@ -1,0 +1,66 @@
+"""`Size`: the shape of a tensor, a tuple of ints that prints as PyTorch's."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable
+from functools import partial
+from operator import index
+from typing import Any, Self
+
+
+def _dimension(item: Any, position: int) -> int:
+    if type(item) is int:
+        return item
+    try:
+        return index(item)
+    except TypeError:
+        name = type(item).__name__ if type(item).__module__ != "numpy" else f"numpy.{type(item).__name__}"
+        raise TypeError(f"torch.Size() takes an iterable of 'int' (item {position} is '{name}')") from None
+
+
+class Size(tuple[int, ...]):
+    """A tuple of ints; slices and concatenations of it are sizes too."""
+
+    __slots__ = ()
+
+    def __new__(cls, sizes: Iterable[int] = (), /) -> Self:
+        return tuple.__new__(cls, [_dimension(item, position) for position, item in enumerate(sizes)])
+
+    def __repr__(self) -> str:
+        return f"torch.Size({list(self)})"
+
+    def numel(self) -> int:
+        """How many elements a tensor of this size has."""
+        return math.prod(self)
+
+    def __getitem__(self, key: Any) -> Any:
+        item = tuple.__getitem__(self, key)
+        return item if type(item) is not tuple else size_of(item)
+
+    def __add__(self, other: Any) -> Size:
+        if isinstance(other, tuple):
+            return Size((*self, *other))
+        # Ask the other side here: left to Python, the error would not have PyTorch's words.
+        reflected = getattr(type(other), "__radd__", None)
+        result = NotImplemented if reflected is None else reflected(other, self)
+        if result is NotImplemented:
+            raise TypeError(f"can only concatenate tuple (not {type(other).__name__}) to torch.Size")
+        return result
+
+    def __radd__(self, other: Any) -> Size:
+        if not isinstance(other, tuple):
+            return NotImplemented
+        return Size((*other, *self))
+
+    def __mul__(self, times: Any) -> Size:
+        return size_of(tuple.__mul__(self, times))
+
+    __rmul__ = __mul__
+
+    def __reduce__(self) -> tuple[type[Size], tuple[tuple[int, ...]]]:
+        return Size, (tuple(self),)
+
+
+# A Size from a tuple already known to hold ints, such as an array's shape: no checks, so no Python frame.
+size_of: Callable[[tuple[int, ...]], Size] = partial(tuple.__new__, Size)
