@@ -102,10 +102,7 @@ def to_numpy(torch: ModuleType, tensor: Any) -> np.ndarray:
     plain = tensor.detach()
     if plain.dtype == torch.bfloat16:
         plain = plain.to(torch.float32)
-    for resolve in ("resolve_conj", "resolve_neg"):
-        if hasattr(plain, resolve):
-            plain = getattr(plain, resolve)()
-    return np.array(plain.numpy(), copy=True)
+    return np.array(plain.numpy(force=True), copy=True)
 
 
 def to_tensor(torch: ModuleType, array: Any, requires_grad: bool = False, dtype: str | None = None) -> Any:

@@ -1,0 +1,106 @@
+"""Every function against torch: value, dtype, shape, graph, gradient, second gradient, and what it refuses.
+
+The samples are in `samples_*.py`, one table per family; run one family with `-k elementwise`, one function with
+`-k elementwise-mul`.
+"""
+
+from __future__ import annotations
+
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.oracle import samples_elementwise
+from tests.oracle.facts import dtype_name, to_tensor
+from tests.oracle.harness import Log, agree
+from tests.oracle.sampling import Sample
+
+TABLES = [samples_elementwise.table]
+SAMPLES = [sample for table in TABLES for sample in table.samples]
+
+
+@pytest.mark.parametrize("sample", SAMPLES, ids=lambda sample: sample.name)
+def test_function(sample: Sample) -> None:
+    rtol, atol = sample.tolerance or (None, None)
+    run = {"out": run_out, "out_grad": run_out}.get(sample.form, run_call)
+
+    def program(torch: ModuleType, log: Log) -> None:
+        run(sample, torch, log)
+
+    agree(program, graph=sample.graph, raises=sample.raises, words=sample.words, rtol=rtol, atol=atol)
+
+
+def test_ids_are_unique() -> None:
+    names = [sample.name for sample in SAMPLES]
+    assert sorted(set(names)) == sorted(names)
+
+
+def run_call(sample: Sample, torch: ModuleType, log: Log) -> None:
+    """Evaluate the program; note its value, then its gradients along fixed random directions."""
+    names = sample.environment(torch, grad=sample.first)
+    inputs = [names[name] for name in sample.inputs]
+    result = eval(sample.program, names)
+    log("value", result)
+    outputs = list(tensors_in(torch, result))
+    if "x" in names:
+        log("returns itself", result is names["x"])
+    log("inputs untouched", [tensor._version for tensor in inputs])
+    if sample.layout:
+        for output in outputs:
+            log("layout", output.stride(), output.storage_offset(), output.is_contiguous(), output._is_view())
+            log("base", [output._base is tensor for tensor in inputs])
+    leaves = [tensor for tensor in inputs if tensor.requires_grad]
+    outputs = [tensor for tensor in outputs if tensor.requires_grad]
+    if sample.first and leaves and outputs:
+        note_gradients(torch, log, outputs, leaves, sample.second)
+
+
+def note_gradients(torch: ModuleType, log: Log, outputs: list[Any], leaves: list[Any], second: bool) -> None:
+    """The second gradient is taken with respect to the inputs and to the direction of the first."""
+    along = [direction(torch, tensor, seed) for seed, tensor in enumerate(outputs)]
+    if second:
+        along = [tensor.requires_grad_() for tensor in along]
+    gradients = torch.autograd.grad(outputs, leaves, along, create_graph=second, allow_unused=True)
+    log("first gradient", [None if gradient is None else gradient.detach() for gradient in gradients])
+    curved = [gradient for gradient in gradients if gradient is not None and gradient.requires_grad]
+    if not (second and curved):
+        return
+    again = [direction(torch, tensor, seed + 100) for seed, tensor in enumerate(curved)]
+    wanted = [*leaves, *along]
+    seconds = torch.autograd.grad(curved, wanted, again, allow_unused=True)
+    # Whether a gradient that vanishes everywhere is zero or unused is the formula's affair, not the caller's.
+    log(
+        "second gradient",
+        [(torch.zeros_like(to) if found is None else found).detach() for found, to in zip(seconds, wanted, strict=True)],
+    )
+
+
+def run_out(sample: Sample, torch: ModuleType, log: Log) -> None:
+    """Evaluate with `out=` empty tensors of the right dtype; with inputs that require grad this must raise."""
+    names = sample.environment(torch, grad=False)
+    found = eval(sample.program.replace(", out=out)", ")"), dict(names))
+    empty = [torch.empty(0, dtype=tensor.dtype) for tensor in tensors_in(torch, found)]
+    names = sample.environment(torch, grad=sample.form == "out_grad")
+    names["out"] = empty[0] if isinstance(found, torch.Tensor) else tuple(empty)
+    result = eval(sample.program, names)
+    log("value", result, empty)
+    log("same tensors", [one is other for one, other in zip(tensors_in(torch, result), empty, strict=True)])
+
+
+def tensors_in(torch: ModuleType, value: Any) -> list[Any]:
+    if isinstance(value, torch.Tensor):
+        return [value]
+    if isinstance(value, (list, tuple)):
+        return [tensor for item in value for tensor in tensors_in(torch, item)]
+    return []
+
+
+def direction(torch: ModuleType, like: Any, seed: int) -> Any:
+    """A fixed random tensor shaped as `like`, to contract a gradient with."""
+    random = np.random.default_rng(seed)
+    numbers: Any = random.uniform(0.5, 1.5, tuple(like.shape)) * random.choice([-1.0, 1.0], tuple(like.shape))
+    if dtype_name(like.dtype).startswith("complex"):
+        numbers = numbers + 1j * random.uniform(-1.0, 1.0, tuple(like.shape))
+    return to_tensor(torch, numbers, dtype=dtype_name(like.dtype))
