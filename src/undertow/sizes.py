@@ -54,7 +54,7 @@ class Size(tuple[int, ...]):
         return Size((*other, *self))
 
     def __mul__(self, times: Any) -> Size:
-        return size_of(tuple.__mul__(self, times))
+        return size_of(tuple(self) * times)
 
     __rmul__ = __mul__
 
