@@ -6,7 +6,7 @@ A table is one family of functions; a line of it is one case in one or more form
     op("mul", "broadcast", "a, b", FORMS, a=signed(3, 1), b=signed(4))
 
 makes `torch.mul(a, b)`, `a.mul(b)`, `(x := (a).clone()).mul_(b)` and `torch.mul(a, b, out=out)`, each a test with an id
-such as `elementwise-mul-broadcast-inplace`. Inputs are described, not made: the same seeded numbers go to both libraries.
+such as `elementwise-mul-broadcast-inplace`. Inputs are described, not made: both libraries get the same seeded numbers.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from __future__ import annotations
 import ast
 import zlib
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from types import ModuleType
 from typing import Any
 
@@ -37,7 +37,7 @@ TOLERANCES = {"float16": (4e-3, 2e-3), "bfloat16": (3e-2, 1.6e-2), "float32": (1
 
 @dataclass(frozen=True)
 class Values:
-    """An input: which numbers, in which shape. `dtype=None` follows the sample (float64 unless the sample sweeps dtypes)."""
+    """An input: which numbers, in which shape. `dtype=None` follows the sample (float64 unless it sweeps dtypes)."""
 
     kind: str
     shape: tuple[int, ...] = ()
@@ -149,7 +149,6 @@ class Sample:
     raises: bool | None = False
     words: int = 8
     tolerance: tuple[float, float] | None = None
-    options: Mapping[str, Any] = field(default_factory=dict)
 
     def environment(self, torch: ModuleType, grad: bool) -> dict[str, Any]:
         """The names that the program may use."""
@@ -169,14 +168,15 @@ class Table:
     def op(
         self, function: str, case: str, arguments: str, forms: str = "function", *, dtypes: str = "", **rest: Any
     ) -> None:
-        """Call `function` with `arguments` in each of `forms`; again, in the same forms but `out`, for each of `dtypes`."""
+        """Call `function` with `arguments` in each of `forms`; as function and in place also for each of `dtypes`."""
         inputs, options = _sorted_out(rest)
         name = f"{self.family}-{function}-{case}"
         for form, program in _programs(function, arguments, forms.split()):
-            sample = Sample(name, program, inputs, name, form, **options)
-            self.samples.append(sample if form == "function" else replace(sample, name=f"{name}-{form}"))
+            suffix = "" if form == "function" else f"-{form}"
+            sample = Sample(name + suffix, program, inputs, name, form, **options)
+            self.samples.append(sample)
             for dtype in dtypes.split() if form in ("function", "inplace") else ():
-                self._sweep(self.samples[-1], dtype)
+                self._sweep(sample, dtype)
             if form == "out":
                 self.samples.append(replace(sample, name=f"{name}-out_requires_grad", form="out_grad", raises=None))
 
@@ -184,9 +184,10 @@ class Table:
         """Any expression over `torch`, `F` and the inputs; gradients as for `op`."""
         inputs, options = _sorted_out(rest)
         name = f"{self.family}-{function}-{case}"
-        self.samples.append(Sample(name, program, inputs, name, **options))
+        sample = Sample(name, program, inputs, name, **options)
+        self.samples.append(sample)
         for dtype in dtypes.split():
-            self._sweep(self.samples[-1], dtype)
+            self._sweep(sample, dtype)
 
     def bad(self, function: str, case: str, program: str, **rest: Any) -> None:
         """An expression that must raise: same class and opening words."""
@@ -199,9 +200,7 @@ class Table:
         twice = sample.second and dtype in DIFFERENTIABLE_TWICE
         tolerance = sample.tolerance or TOLERANCES.get(dtype)
         name = f"{sample.name}-{dtype}"
-        self.samples.append(
-            replace(sample, name=name, dtype=dtype, second=twice, raises=None, tolerance=tolerance)
-        )
+        self.samples.append(replace(sample, name=name, dtype=dtype, second=twice, raises=None, tolerance=tolerance))
 
 
 def _sorted_out(rest: dict[str, Any]) -> tuple[dict[str, Values], dict[str, Any]]:

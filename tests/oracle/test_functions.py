@@ -71,10 +71,8 @@ def note_gradients(torch: ModuleType, log: Log, outputs: list[Any], leaves: list
     wanted = [*leaves, *along]
     seconds = torch.autograd.grad(curved, wanted, again, allow_unused=True)
     # Whether a gradient that vanishes everywhere is zero or unused is the formula's affair, not the caller's.
-    log(
-        "second gradient",
-        [(torch.zeros_like(to) if found is None else found).detach() for found, to in zip(seconds, wanted, strict=True)],
-    )
+    found = [torch.zeros_like(to) if one is None else one for one, to in zip(seconds, wanted, strict=True)]
+    log("second gradient", [gradient.detach() for gradient in found])
 
 
 def run_out(sample: Sample, torch: ModuleType, log: Log) -> None:
