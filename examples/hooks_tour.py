@@ -1,8 +1,7 @@
 """A tour of the hooks that need no module, in the order in which they fire.
 
-One small regression, `loss = mean((tanh(x @ w + b) - target)²)`, with a hook at every place where autograd lets you hang
-one. Run it with `python examples/hooks_tour.py`; with `import torch` instead of `import undertow as torch` it prints the
-same.
+One small regression, `loss = mean((tanh(x @ w + b) - target)²)`, with a hook at every place where autograd lets you
+hang one. Run it with `python examples/hooks_tour.py`; on PyTorch it prints the same.
 """
 
 import undertow as torch
@@ -55,7 +54,7 @@ prediction.register_hook(halve)
 w.register_hook(lambda gradient: told("tensor hook", f"w: {numbers(gradient)}"))
 
 
-# A post-accumulate hook sees the leaf after its .grad was written: the place for an optimizer step without an optimizer.
+# A post-accumulate hook sees the leaf after its .grad was written: the place for a step of descent without an optimizer.
 def step(leaf):
     told("post-accumulate hook", f"w.grad is {numbers(leaf.grad)}: step, and forget it")
     with torch.no_grad():

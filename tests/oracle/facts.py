@@ -145,7 +145,8 @@ def differences(
         yield f"{where}: torch gives {_short(expected)}, undertow gives {_short(actual)}"
     elif isinstance(expected, (list, tuple)):
         if len(expected) != len(actual):
-            yield f"{where}: {len(expected)} items from torch, {len(actual)} from undertow\n    torch    {expected}\n    undertow {actual}"
+            counts = f"{where}: {len(expected)} items from torch, {len(actual)} from undertow"
+            yield f"{counts}\n    torch    {expected}\n    undertow {actual}"
             return
         for index, (one, other) in enumerate(zip(expected, actual, strict=True)):
             yield from differences(one, other, f"{where}[{index}]", **options)

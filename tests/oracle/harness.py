@@ -99,7 +99,7 @@ def agree(
     """Assert that `program(torch)` or `program(torch, log)` does the same on both libraries; return undertow's outcome.
 
     rtol, atol     tolerances for every float compared (default: by dtype)
-    words          how many opening words of an exception's or a warning's message must be equal (and at most its first sentence)
+    words          how many opening words of an exception or a warning must be equal (at most its first sentence)
     graph          compare `is_leaf` and the name of `grad_fn` of every tensor returned or logged
     requires_grad  compare `requires_grad` of every tensor returned or logged
     warns          every warning of torch's must be given too; a warning that torch does not give is always a failure

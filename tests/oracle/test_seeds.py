@@ -1,8 +1,8 @@
 """Programs written for PyTorch run unchanged on undertow and print what PyTorch prints.
 
 The programs are the complete tensor-only code blocks of the four documents that undertow grew from, and undertow's own
-examples. Each library runs them in a process of its own, with `import torch` and
-`import undertow` answered by that library.
+examples. Each library runs them in a process of its own, with `import torch` and `import undertow` answered by that
+library.
 """
 
 from __future__ import annotations

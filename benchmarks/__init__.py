@@ -1,0 +1,1 @@
+"""undertow and torch side by side: `make bench`."""

@@ -1,0 +1,33 @@
+"""What README.md and docs/ show is what happens: their Python blocks run, and print the text block that follows."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+BLOCK = re.compile(r"^```(\w+)\n(.*?)^```", re.MULTILINE | re.DOTALL)
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
+def test_blocks_run_and_print_what_they_show(document: Path) -> None:
+    names: dict[str, Any] = {"__name__": "__main__"}
+    blocks = BLOCK.findall(document.read_text())
+    for (language, code), (following, shown) in zip(blocks, [*blocks[1:], ("", "")], strict=True):
+        if language != "python":
+            continue
+        printed = io.StringIO()
+        with contextlib.redirect_stdout(printed):
+            exec(compile(code, str(document), "exec"), names)
+        if following == "text":
+            assert printed.getvalue() == shown
+
+
+def test_readme_fits_one_screen() -> None:
+    assert len((ROOT / "README.md").read_text().splitlines()) <= 60
