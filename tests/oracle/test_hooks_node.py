@@ -1,0 +1,355 @@
+"""Hooks on graph nodes: `grad_fn.register_prehook`, `grad_fn.register_hook`, and those of AccumulateGrad."""
+
+from __future__ import annotations
+
+from tests.oracle.harness import agree
+from tests.oracle.programs import Table, attempt, note
+
+cases = Table()
+
+
+@cases.test
+def test_node_hooks(program):
+    agree(program, graph=True)
+
+
+def leaf(torch, *values):
+    return torch.tensor(values or (1.0, 2.0), requires_grad=True)
+
+
+def accumulator(tensor):
+    """The AccumulateGrad node of a leaf."""
+    return tensor.view_as(tensor).grad_fn.next_functions[0][0]
+
+
+# --- arguments -----------------------------------------------------------------------------------------------------------
+
+
+@cases
+def arguments_of_common_nodes(torch, log):
+    x, w = leaf(torch), leaf(torch, 3.0, 4.0)
+    matrix = torch.tensor([[1.0, 2.0], [3.0, 4.0]], requires_grad=True)
+    plain = torch.ones(2)
+    results = {
+        "tensor * tensor": x * w,
+        "tensor * number": x * 2,
+        "tensor * plain tensor": x * plain,
+        "plain tensor * tensor": plain * x,
+        "tensor + number": x + 1,
+        "number - tensor": 1 - x,
+        "tensor / tensor": x / w,
+        "tensor ** 2": x**2,
+        "tensor ** tensor": x**w,
+        "2 ** tensor": 2**x,
+        "exp": x.exp(),
+        "sum": x.sum(),
+        "mean": x.mean(),
+        "matmul": matrix @ matrix,
+        "mv": matrix @ x,
+        "dot": x @ w,
+        "cat": torch.cat([x, plain, w]),
+        "stack": torch.stack([x, w, x]),
+        "where": torch.where(torch.tensor([True, False]), x, w),
+        "index": x[torch.tensor([0, 0, 1])],
+        "clone": x.clone(),
+        "expand": x.expand(2, 2),
+        "broadcast": matrix + x,
+        "addmm": torch.addmm(x, matrix, matrix),
+        "lerp": torch.lerp(x, w, 0.5),
+        "to float64": x.to(torch.float64),
+        "relu": x.relu(),
+        "softmax": x.softmax(0),
+        "maximum": torch.maximum(x, w),
+        "prod": x.prod(),
+        "cumsum": x.cumsum(0),
+    }
+    for label, result in results.items():
+        result.grad_fn.register_prehook(lambda outputs, label=label: log(label, "pre", outputs))
+        result.grad_fn.register_hook(lambda inputs, outputs, label=label: log(label, "post", inputs, outputs))
+        result.backward(torch.ones_like(result))
+
+
+@cases
+def none_for_an_output_without_gradient(torch, log):
+    x = torch.ones(3, 2, requires_grad=True)
+    a, b, c = x.unbind()
+    log(a.grad_fn is b.grad_fn, a.output_nr, b.output_nr, c.output_nr)
+    a.grad_fn.register_prehook(lambda outputs: log("pre", outputs))
+    a.grad_fn.register_hook(lambda inputs, outputs: log("post", inputs, outputs))
+    (c * 2).sum().backward()
+
+
+@cases
+def none_for_an_input_that_needs_no_gradient(torch, log):
+    x, plain = leaf(torch), torch.ones(2)
+    y = torch.addcmul(plain, x, plain)
+    y.grad_fn.register_hook(lambda inputs, outputs: log(inputs, outputs))
+    y.sum().backward()
+
+
+@cases
+def broadcast_gradients_are_already_summed(torch, log):
+    x, w = leaf(torch), torch.tensor([[1.0], [2.0], [3.0]], requires_grad=True)
+    y = x * w
+    y.grad_fn.register_hook(lambda inputs, outputs: log([g.shape for g in inputs], inputs))
+    y.sum().backward()
+
+
+@cases
+def the_root_node(torch, log):
+    root = leaf(torch).sum()
+    root.grad_fn.register_prehook(lambda outputs: (outputs[0] * 5,))
+    root.grad_fn.register_hook(lambda inputs, outputs: log(inputs, outputs))
+    root.backward()
+
+
+# --- results -------------------------------------------------------------------------------------------------------------
+
+
+@cases
+def prehook_replaces_what_comes_in(torch, log):
+    x = leaf(torch)
+    y = x * 3
+    y.register_hook(note(log, "tensor"))
+    y.grad_fn.register_prehook(lambda outputs: (outputs[0] * 10,))
+    y.grad_fn.register_prehook(note(log, "second pre", lambda outputs: (outputs[0] + 1,)))
+    y.grad_fn.register_hook(lambda inputs, outputs: log("post", inputs, outputs))
+    y.sum().backward()
+    return x.grad
+
+
+@cases
+def posthook_replaces_what_goes_out(torch, log):
+    x, w = leaf(torch), leaf(torch, 3.0, 4.0)
+    y = x * w
+    y.grad_fn.register_hook(lambda inputs, outputs: (inputs[0] * 10, inputs[1] + 100))
+    y.grad_fn.register_hook(lambda inputs, outputs: log("second post", inputs, outputs))
+    x.register_hook(note(log, "x"))
+    w.register_hook(note(log, "w"))
+    y.sum().backward()
+    return x.grad, w.grad
+
+
+@cases
+def none_in_a_result_removes_the_gradient(torch, log):
+    x, w = leaf(torch), leaf(torch, 3.0, 4.0)
+    y = x * w
+    y.grad_fn.register_hook(lambda inputs, outputs: (None, inputs[1]))
+    x.register_hook(note(log, "x"))
+    y.sum().backward()
+    log(x.grad, w.grad)
+    y = x * w
+    y.grad_fn.register_prehook(lambda outputs: (None,))
+    y.grad_fn.register_hook(lambda inputs, outputs: log("post", inputs, outputs))
+    y.sum().backward()
+    log(x.grad, w.grad)
+
+
+@cases
+def results_of_the_wrong_kind(torch, log):
+    ones = torch.ones(2)
+    wrong = {
+        "number": 3,
+        "tensor": ones,
+        "list": [ones, None],
+        "empty": (),
+        "one": (ones,),
+        "two": (ones, ones),
+        "one and none": (ones, None),
+        "three": (ones, ones, ones),
+        "numbers": (3,),
+        "numbers and none": (3, None),
+        "longer": (torch.ones(3),),
+        "longer and none": (torch.ones(3), None),
+        "float64": (ones.double(),),
+        "float64 and none": (ones.double(), None),
+        "none": (None,),
+        "nones": (None, None),
+    }
+    for label, result in wrong.items():
+        for place in ("prehook", "hook"):
+            x = leaf(torch)
+            y = x * 3
+            getattr(y.grad_fn, f"register_{place}")(lambda *_, result=result: result)
+            attempt(log, (label, place), lambda y=y: y.sum().backward())
+            log(x.grad)
+
+
+@cases
+def results_of_the_wrong_kind_on_a_leaf(torch, log):
+    ones = torch.ones(2)
+    for label, result in {"number": 3, "empty": (), "one": (ones * 7,), "two": (ones, ones), "none": (None,)}.items():
+        for place in ("prehook", "hook"):
+            x = leaf(torch)
+            accumulate = accumulator(x)
+            getattr(accumulate, f"register_{place}")(lambda *_, result=result: result)
+            attempt(log, (label, place), lambda x=x: (x * 3).sum().backward())
+            log(x.grad)
+
+
+@cases
+def inputs_may_be_changed_in_place(torch, log):
+    x = leaf(torch)
+    y = x * 3
+
+    def hook(inputs, outputs):
+        inputs[0].mul_(10)
+
+    y.grad_fn.register_hook(hook)
+    (y * 1).sum().backward()
+    return x.grad
+
+
+@cases
+def exceptions_leave_the_graph_usable(torch, log):
+    for place in ("prehook", "hook"):
+        x = leaf(torch)
+        y = x * 3
+        handle = getattr(y.grad_fn, f"register_{place}")(lambda *_: {}["missing"])
+        attempt(log, place, lambda y=y: y.sum().backward(retain_graph=True))
+        handle.remove()
+        y.sum().backward()
+        log(x.grad, torch.is_grad_enabled())
+
+
+# --- AccumulateGrad ------------------------------------------------------------------------------------------------------
+
+
+@cases
+def accumulate_grad_is_one_node_per_leaf(torch, log):
+    x = leaf(torch)
+    y, z = x * 2, x.exp()
+    node = y.grad_fn.next_functions[0][0]
+    log(node is z.grad_fn.next_functions[0][0], node is accumulator(x))
+    log(node.name(), node.variable is x, node.next_functions, type(node).__name__)
+    log(x.grad_fn, x.output_nr)
+
+
+@cases
+def accumulate_grad_hooks(torch, log):
+    x = leaf(torch)
+    accumulate = accumulator(x)
+    accumulate.register_prehook(note(log, "pre", lambda outputs: (outputs[0] * 3,)))
+    accumulate.register_hook(lambda inputs, outputs: log("post", inputs, outputs, x.grad))
+    for _ in range(2):
+        (x * 2 + x).sum().backward()
+    return x.grad
+
+
+@cases
+def accumulate_grad_hooks_live_as_long_as_the_node(torch, log):
+    x = leaf(torch)
+    accumulator(x).register_hook(lambda inputs, outputs: log("gone: nothing kept the node alive"))
+    (x * 2).sum().backward()
+    y = x * 3
+    y.grad_fn.next_functions[0][0].register_hook(lambda inputs, outputs: log("kept by y's graph"))
+    y.sum().backward()
+    (x * 4).sum().backward()
+    del y
+    (x * 5).sum().backward()
+
+
+@cases
+def accumulate_grad_of_tensors_made_by_no_op(torch, log):
+    x = torch.nn.Parameter(torch.ones(2)) if hasattr(torch, "nn") else leaf(torch)
+    y = x * 2
+    y.grad_fn.next_functions[0][0].register_prehook(lambda outputs: log(outputs))
+    y.sum().backward()
+
+
+# --- registering and removing --------------------------------------------------------------------------------------------
+
+
+@cases
+def several_hooks_in_order_with_removal(torch, log):
+    x = leaf(torch)
+    y = x * 2
+    node = y.grad_fn
+    pre = [node.register_prehook(lambda outputs, index=index: log("pre", index)) for index in range(3)]
+    post = [node.register_hook(lambda inputs, outputs, index=index: log("post", index)) for index in range(3)]
+    y.sum().backward(retain_graph=True)
+    pre[1].remove()
+    post[0].remove()
+    post[0].remove()
+    with pre[0]:
+        y.sum().backward(retain_graph=True)
+    y.sum().backward()
+
+
+@cases
+def node_objects_are_the_same_at_each_look(torch, log):
+    x = leaf(torch)
+    y = x * 2
+    node = y.grad_fn
+    log(node is y.grad_fn, y.sum().grad_fn.next_functions[0][0] is node)
+    node.register_hook(lambda inputs, outputs: log("fires"))
+    del node
+    y.sum().backward()
+
+
+@cases
+def hooks_on_an_inner_node(torch, log):
+    x = leaf(torch)
+    root = (x * 2).exp().sum()
+    inner = root.grad_fn.next_functions[0][0].next_functions[0][0]
+    log(inner.name())
+    inner.register_prehook(note(log, "pre", lambda outputs: (outputs[0] * 0 + 1,)))
+    root.backward()
+    return x.grad
+
+
+@cases
+def node_hooks_before_an_in_place_op(torch, log):
+    x = leaf(torch)
+    y = x * 2
+    y.grad_fn.register_hook(lambda inputs, outputs: log("first node", inputs, outputs))
+    y.mul_(3)
+    y.grad_fn.register_hook(lambda inputs, outputs: log("second node", inputs, outputs))
+    y.sum().backward()
+
+
+@cases
+def node_hooks_on_copy_slices(torch, log):
+    x = leaf(torch)
+    y = x * 2
+    y[0].mul_(3)
+    log(y.grad_fn.name())
+    y.grad_fn.register_prehook(lambda outputs: log("pre", outputs))
+    y.grad_fn.register_hook(lambda inputs, outputs: log("post", inputs, outputs))
+    y.sum().backward()
+    return x.grad
+
+
+@cases
+def node_hooks_on_a_custom_function(torch, log):
+    class Pair(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, a, number, b):
+            return a * number, b * number
+
+        @staticmethod
+        def backward(ctx, ga, gb):
+            log("backward", ga, gb)
+            return ga * 2, None, gb * 3
+
+    x, w = leaf(torch), leaf(torch, 3.0, 4.0)
+    a, b = Pair.apply(x, 5.0, w)
+    log(a.grad_fn.name(), a.grad_fn is b.grad_fn)
+    a.grad_fn.register_prehook(note(log, "pre", lambda outputs: tuple(g if g is None else g * 10 for g in outputs)))
+    a.grad_fn.register_hook(lambda inputs, outputs: log("post", inputs, outputs))
+    a.sum().backward()
+    return x.grad, w.grad
+
+
+@cases
+def metadata_is_a_dictionary_of_ones_own(torch, log):
+    y = leaf(torch) * 2
+    y.grad_fn.metadata["mine"] = 5
+    log(y.grad_fn.metadata, (y + 1).grad_fn.metadata)
+
+
+@cases
+def hook_that_is_not_callable(torch, log):
+    y = leaf(torch) * 2
+    y.grad_fn.register_hook(3)
+    attempt(log, "backward", lambda: y.sum().backward())
