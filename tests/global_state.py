@@ -77,6 +77,8 @@ def restore() -> None:
     thread.function_modes.clear()
     special.listeners.clear()
     special.active = 0
+    while torch_hooks()["torch's saved-tensor hooks"] is not None:
+        real_torch._C._autograd._pop_saved_tensors_default_hooks()
     for library in (undertow, real_torch):
         library.set_grad_enabled(True)
         library.set_default_dtype(library.float32)
