@@ -1,0 +1,42 @@
+"""For every test, of the source's doctests too: global state is policed, and torch computes on one thread."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+import torch as real_torch
+
+import undertow
+from tests import global_state
+
+# Not tests: the seeds are programs that tests run, and xp/jax.py needs a JAX that the core does without.
+collect_ignore = ["tests/seeds", "src/undertow/xp/jax.py"]
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    # Two workers share two cores; a spinning thread pool in each would slow both.
+    real_torch.set_num_threads(1)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
+    """A test that leaves a mode, a hook or a setting behind fails, and the next one starts clean."""
+    before = global_state.snapshot()
+    try:
+        result = yield
+    finally:
+        leaked = global_state.leaks(before)
+        if leaked:
+            global_state.restore()
+    if leaked:
+        pytest.fail("the test leaked global state\n  " + "\n  ".join(leaked), pytrace=False)
+    return result
+
+
+@pytest.fixture(autouse=True)
+def names_in_doctests(doctest_namespace: dict[str, Any]) -> None:
+    """Examples in docstrings may say `torch`, `undertow` and `np` without importing them."""
+    doctest_namespace.update({"torch": undertow, "undertow": undertow, "np": np})
