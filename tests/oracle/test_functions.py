@@ -12,12 +12,26 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.oracle import samples_compare, samples_elementwise, samples_reduce, samples_shape
+from tests.oracle import (
+    samples_compare,
+    samples_elementwise,
+    samples_index,
+    samples_linalg,
+    samples_reduce,
+    samples_shape,
+)
 from tests.oracle.facts import dtype_name, to_tensor
 from tests.oracle.harness import Log, agree
 from tests.oracle.sampling import Sample
 
-TABLES = [samples_compare.table, samples_elementwise.table, samples_reduce.table, samples_shape.table]
+TABLES = [
+    samples_compare.table,
+    samples_elementwise.table,
+    samples_index.table,
+    samples_linalg.table,
+    samples_reduce.table,
+    samples_shape.table,
+]
 SAMPLES = [sample for table in TABLES for sample in table.samples]
 
 
