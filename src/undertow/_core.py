@@ -1,0 +1,114 @@
+"""What a tensor is: an array, the storage it shares with its aliases, its view record, and its place in the graph.
+
+Six slots, filled by position, because every op makes one of these:
+
+    _array          the raw array. On NumPy a view is a real memory alias.
+    _edge           (node, output number) that computed it; None for a leaf
+    _requires_grad  whether gradients flow to it
+    _storage        shared by all aliases of one memory and made when the first alias or write appears; counts writes
+    _view           how it was taken from its base, if it is a view
+    _meta           the rest: .grad, hooks, the accumulator of a leaf
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from weakref import ref
+
+ndarray = np.ndarray
+
+
+class Storage:
+    """One memory and how often it was written to. All aliases share it."""
+
+    __slots__ = ("version", "writes", "__weakref__")
+
+    def __init__(self) -> None:
+        self.version = 0
+        self.writes: Any = None  # in anomaly mode: the line of each write
+
+
+class InferenceStorage(Storage):
+    """The storage of tensors made in inference mode, which count no writes and never join a graph."""
+
+    __slots__ = ()
+
+
+class View:
+    """How a view was taken: from which base, by which steps, and whether it may be written to."""
+
+    __slots__ = ("base", "steps", "version", "origin")
+
+    def __init__(self, base: TensorCore, steps: tuple[Any, ...], version: int, origin: str | None) -> None:
+        self.base = base
+        self.steps = steps  # each a (rule, statics, spec of its input): base -> view
+        self.version = version  # the storage's version for which the view's edge is right
+        self.origin = origin  # None, or why gradients refuse writes: "no_grad", "multi_output", "function", "inference"
+
+
+class Meta:
+    """What few tensors have: a gradient, hooks, an accumulator."""
+
+    __slots__ = ("grad", "hooks", "post_hooks", "accumulator", "retains")
+
+    def __init__(self) -> None:
+        self.grad: Any = None
+        self.hooks: Any = None  # of a leaf; a computed tensor's hooks live on its node
+        self.post_hooks: Any = None
+        self.accumulator: ref[Any] | None = None
+        self.retains = False
+
+
+class TensorCore:
+    """The state of a tensor. `_tensor.Tensor` adds the public methods."""
+
+    __slots__ = ("_array", "_edge", "_requires_grad", "_storage", "_view", "_meta", "__weakref__", "__dict__")
+
+    _array: Any
+    _edge: Any
+    _requires_grad: bool
+    _storage: Storage | None
+    _view: View | None
+    _meta: Meta | None
+
+    def _get_storage(self) -> Storage:
+        storage = self._storage
+        if storage is None:
+            storage = self._storage = Storage()
+        return storage
+
+    def _get_meta(self) -> Meta:
+        meta = self._meta
+        if meta is None:
+            meta = self._meta = Meta()
+        return meta
+
+
+_new = object.__new__
+_tensor_class: Any = TensorCore
+
+
+def bind_tensor_class(cls: type[TensorCore]) -> None:
+    """The one late binding: the public class, which the ops below it must make instances of."""
+    global _tensor_class
+    _tensor_class = cls
+
+
+def tensor_class() -> Any:
+    return _tensor_class
+
+
+def wrap(array: Any, cls: Any = None) -> Any:
+    """A new leaf tensor over an array (NumPy scalars become 0-d arrays)."""
+    tensor = _new(cls or _tensor_class)
+    tensor._array = np.asarray(array) if isinstance(array, (np.generic, int, float, complex)) else array
+    tensor._edge = None
+    tensor._requires_grad = False
+    tensor._storage = None
+    tensor._view = None
+    tensor._meta = None
+    return tensor

@@ -1,0 +1,1 @@
+"""Automatic differentiation: `backward`, `grad`, hooks on the graph, custom functions."""

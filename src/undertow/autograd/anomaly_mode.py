@@ -1,0 +1,89 @@
+"""Anomaly mode: every node remembers the lines that made it, and a bad gradient is reported with them."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import numpy as np
+
+from undertow._core import TensorCore
+from undertow.autograd.node import Node
+from undertow.modes import special
+from undertow.sites import format_stack
+
+
+class set_detect_anomaly:
+    """Switches anomaly mode on or off; as a context manager it restores the mode on exit."""
+
+    def __init__(self, mode: bool, check_nan: bool = True) -> None:
+        self._before = (special.anomaly, special.anomaly_check_nan)
+        _switch(mode, check_nan)
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, *exc: Any) -> None:
+        _switch(*self._before)
+
+
+class detect_anomaly:
+    """A `with` block in anomaly mode."""
+
+    def __init__(self, check_nan: bool = True) -> None:
+        self.check_nan = check_nan
+        warnings.warn(
+            "Anomaly Detection has been enabled. This mode will increase the runtime and should only be enabled for "
+            "debugging.",
+            stacklevel=2,
+        )
+
+    def __enter__(self) -> None:
+        self._before = (special.anomaly, special.anomaly_check_nan)
+        _switch(True, self.check_nan)
+
+    def __exit__(self, *exc: Any) -> None:
+        _switch(*self._before)
+
+
+def _switch(mode: bool, check_nan: bool) -> None:
+    if mode and not special.anomaly:
+        special.enter()
+    elif special.anomaly and not mode:
+        special.leave()
+    special.anomaly, special.anomaly_check_nan = bool(mode), bool(check_nan)
+
+
+def explain(error: Exception, node: Node) -> None:
+    """Adds the forward lines of a node to the exception that its backward raised."""
+    story = _story(node)
+    warnings.warn(f"Error detected in {node.name()}. {story}", stacklevel=2)
+    if len(error.args) == 1 and isinstance(error.args[0], str) and story not in error.args[0]:
+        error.args = (f"{error.args[0]}\n{story}",)
+
+
+def _story(node: Node) -> str:
+    stack = node.extras.stack if node.extras is not None else None
+    if not stack:
+        return "No forward pass information available. Enable detect anomaly during forward pass for more information."
+    story = "Traceback of forward call that caused the error:\n" + format_stack(stack)
+    parent = node.extras.parent if node.extras is not None else None
+    while parent is not None:
+        story += f"\n\nPrevious calculation was induced by {parent.name()}. "
+        story += "Traceback of forward call that induced the previous calculation:\n"
+        extras = parent.extras
+        story += format_stack(extras.stack) if extras is not None and extras.stack else "(not recorded)\n"
+        parent = extras.parent if extras is not None else None
+    return story
+
+
+def check_nan(task: Any, node: Node, results: tuple[Any, ...]) -> None:
+    """Raises if a node's gradient has NaN."""
+    for place, value in enumerate(results):
+        if value is None:
+            continue
+        array = value._array if isinstance(value, TensorCore) else np.asarray(value)
+        if array.dtype.kind in "fcV" and np.isnan(array.astype("f4") if array.dtype.kind == "V" else array).any():
+            error = RuntimeError(f"Function '{node.name()}' returned nan values in its {place}th output.")
+            explain(error, node)
+            raise error

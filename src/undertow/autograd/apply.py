@@ -1,0 +1,441 @@
+"""Runs a rule on tensors: bring inputs to one dtype, compute, wrap, and record a node if gradients are wanted.
+
+`unary` and `binary` make the public function of an elementwise rule, specialised once at import: the common case (plain
+tensors of one float dtype, no rare mode on) is straight-line code there. Everything else goes through `apply`, which
+handles every case; the fast path is a shortcut, never a second behaviour.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from undertow import _core, overrides
+from undertow._core import InferenceStorage, TensorCore, ndarray, wrap
+from undertow.autograd.node import CONJUGATE, FIT, UPCAST, RuleNode, edge_of, node_class
+from undertow.autograd.saved import SavedInput, SavedOutput, SavedTensor
+from undertow.autograd.views import link_view, refresh_view
+from undertow.dtypes import DTYPE_OF, SCALAR_DTYPE, combine, dtype, get_default_dtype, promote
+from undertow.modes import local, special
+from undertow.rules.rule import Rule, Spec
+from undertow.sites import user_stack
+from undertow.xp import numpy as numpy_xp
+
+FAST_DTYPES = frozenset({np.dtype("f4"), np.dtype("f8")})
+NUMBERS = frozenset({float, int})
+
+_new = object.__new__
+_asarray = np.asarray
+
+Tensor: Any = TensorCore  # the public class, once _tensor.py has made it
+PLAIN: set[Any] = {TensorCore}  # classes whose instances take the fast path
+
+
+def bind_tensor_class(cls: Any) -> None:
+    """Called by _tensor.py: results are instances of this class from now on."""
+    global Tensor
+    Tensor = cls
+    PLAIN.add(cls)
+    _core.bind_tensor_class(cls)
+
+
+# --- the public functions of elementwise rules
+
+
+def unary(rule: Rule, doc: str = "") -> Callable[..., Any]:
+    """The public function of a one-input elementwise rule."""
+    forward = rule.forward
+    keeps_input, keeps_result = "self" in rule.saves, "result" in rule.saves
+    simple = rule.promote is not None and rule.outputs == 1 and not rule.hidden and not rule.uses_specs
+
+    def function(input: Any, *, out: Any = None) -> Any:
+        if type(input) in PLAIN and not special.active and out is None and simple:
+            array = input._array
+            if type(array) is ndarray and array.dtype in FAST_DTYPES:
+                value = forward(numpy_xp, array)
+                if type(value) is not ndarray:
+                    value = _asarray(value)
+                result = _new(Tensor)
+                result._array = value
+                result._storage = result._view = result._meta = None
+                if input._view is not None:
+                    refresh_view(input)
+                modes = local.modes
+                if input._requires_grad and modes.grad_enabled and records:
+                    if keeps_input:
+                        saved: tuple[Any, ...] = (SavedInput(input),)
+                        if keeps_result:
+                            saved += (SavedOutput(result),)
+                    else:
+                        saved = (SavedOutput(result),) if keeps_result else ()
+                    node = (rule.node_class or node_class(rule))(
+                        (input._edge or edge_of(input),), next(modes.sequence), saved
+                    )
+                    result._edge = (node, 0)
+                    result._requires_grad = True
+                else:
+                    result._edge = None
+                    result._requires_grad = False
+                return result
+        return call(function, rule, (input,), {}, out)
+
+    records = rule.gradients[0] is not None or rule.joint is not None
+    return name_function(function, rule.name, doc)
+
+
+def binary(rule: Rule, doc: str = "", operator: str = "") -> Callable[..., Any]:
+    """The public function of a two-input elementwise rule.
+
+    As an `operator` method it answers NotImplemented to an operand it can't take.
+    """
+    forward = rule.forward
+    saves = rule.saves
+    records = any(gradient is not None for gradient in rule.gradients)
+    simple = rule.promote is not None and not rule.uses_specs and not rule.statics and set(saves) <= set(rule.inputs)
+    keeps = {  # (left wants a gradient, right wants one) -> which inputs are saved
+        (left, right): tuple([
+            (left and name in rule.needed[0]) or (right and name in rule.needed[1]) for name in rule.inputs
+        ])
+        for left in (False, True)
+        for right in (False, True)
+    }
+    places = tuple([rule.inputs.index(name) for name in saves]) if simple else ()
+
+    def function(input: Any, other: Any, *, out: Any = None) -> Any:
+        if type(input) in PLAIN and not special.active and out is None and simple:
+            a = input._array
+            if type(a) is ndarray and a.dtype in FAST_DTYPES:
+                if type(other) in NUMBERS:
+                    b, tensor = _asarray(other, a.dtype), None
+                elif type(other) in PLAIN and other._array.dtype is a.dtype:
+                    b, tensor = other._array, other
+                else:
+                    b = None
+                if type(b) is ndarray:
+                    value = forward(numpy_xp, a, b)
+                    if type(value) is not ndarray:
+                        value = _asarray(value)
+                    result = _new(Tensor)
+                    result._array = value
+                    result._storage = result._view = result._meta = None
+                    if input._view is not None:
+                        refresh_view(input)
+                    left, right = input._requires_grad, False
+                    if tensor is not None:
+                        if tensor._view is not None:
+                            refresh_view(tensor)
+                        right = tensor._requires_grad
+                    if (left or right) and records and (modes := local.modes).grad_enabled:
+                        if places:
+                            kept = keeps[left, right]
+                            saved = tuple([
+                                None if not kept[place] else SavedInput(input) if place == 0
+                                else b if tensor is None else SavedInput(tensor)
+                                for place in places
+                            ])  # fmt: skip
+                        else:
+                            saved = ()
+                        edges = (
+                            (input._edge or edge_of(input)) if left else None,
+                            (tensor._edge or edge_of(tensor)) if right else None,
+                        )
+                        make = rule.node_class or node_class(rule)
+                        if tensor is None or a.shape == b.shape:
+                            node = make(edges, next(modes.sequence), saved)
+                        else:
+                            specs = (Spec(a.shape, a.dtype), Spec(b.shape, b.dtype))
+                            node = make(edges, next(modes.sequence), saved, (), specs, FIT)
+                        result._edge = (node, 0)
+                        result._requires_grad = True
+                    else:
+                        result._edge = None
+                        result._requires_grad = False
+                    return result
+        if operator and not overrides.is_operand(other):
+            return NotImplemented
+        return call(function, rule, (input, other), {}, out)
+
+    return name_function(function, operator or rule.name, doc)
+
+
+def name_function(function: Callable[..., Any], name: str, doc: str) -> Callable[..., Any]:
+    function.__name__ = function.__qualname__ = name
+    function.__doc__ = doc or None
+    return function
+
+
+# --- the general path
+
+
+def call(public: Callable[..., Any], rule: Rule, inputs: tuple[Any, ...], statics: dict[str, Any], out: Any) -> Any:
+    """A public elementwise function in the general case: overrides first, then `apply`, then `out=`."""
+    if overrides.wanted(inputs):
+        return overrides.dispatch(public, inputs, {**statics, "out": out} if out is not None else statics)
+    for place, given in enumerate(inputs):
+        if not overrides.is_operand(given):
+            raise TypeError(
+                f"{public.__name__}(): argument '{'input' if place == 0 else rule.inputs[place]}' (position {place + 1}) "
+                f"must be Tensor, not {type(given).__name__}"
+            )
+    if out is None:
+        return apply(rule, *inputs, **statics)
+    return into(out, lambda: apply(rule, *inputs, **statics), inputs, public.__name__)
+
+
+def into(out: Any, compute: Callable[[], Any], inputs: Sequence[Any], name: str) -> Any:
+    """`out=`: computes unrecorded and writes the result into a tensor, giving it the result's shape."""
+    modes = local.modes
+    if modes.grad_enabled:
+        for given in (*inputs, out):
+            if isinstance(given, TensorCore) and given._requires_grad:
+                raise RuntimeError(
+                    f"{name}(): functions with out=... arguments don't support automatic differentiation, but one of "
+                    "the arguments requires grad."
+                )
+    before, modes.grad_enabled = modes.grad_enabled, False
+    try:
+        result = compute()
+    finally:
+        modes.grad_enabled = before
+    write_out(out, result)
+    return out
+
+
+def write_out(out: Any, result: Any) -> None:
+    found, wanted = DTYPE_OF[result._array.dtype], DTYPE_OF[out._array.dtype]
+    if found.category > wanted.category:
+        raise RuntimeError(
+            f"result type {found.scalar_name} can't be cast to the desired output type {wanted.scalar_name}"
+        )
+    if out._array.shape != result._array.shape:
+        out._array = np.empty(result._array.shape, out._array.dtype)
+    np.copyto(out._array, result._array, casting="unsafe")
+    bump(out)
+
+
+def apply(rule: Rule, *inputs: Any, **statics: Any) -> Any:
+    """Runs a rule on tensors, Python numbers and Nones; returns a tensor or a tuple of them."""
+    arrays, chores, target = operands(rule, inputs)
+    values = rule.forward(namespace_of(arrays), *arrays, **statics)
+    if rule.outputs == 1 and not rule.hidden:
+        values = (values,)
+    shown = len(values) - len(rule.hidden)
+    if target is not None:  # computed in float32 for float16 and bfloat16
+        values = tuple([
+            value.astype(target.numpy) if place < shown and value.dtype == target.opmath.numpy else value
+            for place, value in enumerate(values)
+        ])
+    results = tuple([wrap(value) for value in values])
+    if special.active and local.modes.inference:
+        for result in results[:shown]:
+            result._storage = InferenceStorage()
+    record(rule, inputs, arrays, results, shown, statics, chores)
+    if rule.view:
+        link_view(rule, inputs[0], results[:shown], statics)
+    return results[0] if rule.outputs == 1 else results[:shown]
+
+
+def namespace_of(arrays: Sequence[Any]) -> Any:
+    """The array library of a rule's operands."""
+    return numpy_xp
+
+
+def operands(rule: Rule, inputs: Sequence[Any]) -> tuple[list[Any], int, dtype | None]:
+    """Raw arrays of one dtype for the rule, the chores its gradient will have, and the dtype to round results to."""
+    if rule.promote is None:
+        return [given._array if isinstance(given, TensorCore) else given for given in inputs], 0, None
+    dimensioned = zero_dim = scalar = None
+    for given in inputs:
+        if isinstance(given, TensorCore):
+            kind = DTYPE_OF[given._array.dtype]
+            if given._array.ndim:
+                dimensioned = kind if dimensioned is None else promote(dimensioned, kind)
+            else:
+                zero_dim = kind if zero_dim is None else promote(zero_dim, kind)
+        elif given is not None:
+            kind = SCALAR_DTYPE[type(given)]
+            scalar = kind if scalar is None else promote(scalar, kind)
+    common = combine(dimensioned, zero_dim, scalar)
+    if rule.promote == "float" and not (common.is_floating_point or common.is_complex):
+        common = get_default_dtype()
+    compute = common.opmath.numpy
+    arrays: list[Any] = []
+    chores, shape = 0, None
+    for given in inputs:
+        if isinstance(given, TensorCore):
+            array = given._array
+            if array.dtype != compute:
+                chores |= FIT
+                array = array.astype(compute)
+            if shape is not None and array.shape != shape:
+                chores |= FIT
+            shape = array.shape
+            arrays.append(array)
+        else:
+            arrays.append(None if given is None else _asarray(given, compute))
+    if common.is_complex:
+        chores |= FIT if not rule.holomorphic else FIT | CONJUGATE
+    if common.opmath is common:
+        return arrays, chores, None
+    return arrays, chores | FIT | UPCAST, common
+
+
+def record(
+    rule: Rule,
+    inputs: Sequence[Any],
+    arrays: Sequence[Any],
+    results: Sequence[Any],
+    shown: int,
+    statics: dict[str, Any],
+    chores: int,
+) -> None:
+    """Gives the results their node, if any input that has a gradient wants one."""
+    edges = edges_of(rule, inputs)
+    if edges is None:
+        return
+    node = make_node(rule, edges, inputs, keep_inputs(inputs, arrays), results, statics, chores)
+    differentiable = shown if rule.outputs == 0 else rule.differentiable
+    for place, result in enumerate(results[:differentiable]):
+        if DTYPE_OF[result._array.dtype].category >= 2:  # floating or complex
+            result._edge = (node, place)
+            result._requires_grad = True
+    if node.n_outputs != 1 or rule.outputs != 1:
+        node.n_outputs = shown
+        node.outputs = [Spec(result._array.shape, result._array.dtype) for result in results[:shown]]
+
+
+def edges_of(rule: Rule, inputs: Sequence[Any]) -> tuple[Any, ...] | None:
+    """The edges a node for this call would have; None if there is nothing to record."""
+    if not local.modes.grad_enabled:
+        return None
+    edges, found = [], False
+    joint = rule.joint is not None
+    for place, given in enumerate(inputs):
+        edge = None
+        if isinstance(given, TensorCore):
+            if given._view is not None:
+                refresh_view(given)
+            if given._requires_grad and (joint or rule.gradients[min(place, len(rule.gradients) - 1)] is not None):
+                edge, found = given._edge or edge_of(given), True
+        edges.append(edge)
+    return tuple(edges) if found else None
+
+
+def make_node(
+    rule: Rule,
+    edges: tuple[Any, ...],
+    inputs: Sequence[Any],
+    kept: Any,
+    results: Sequence[Any],
+    statics: dict[str, Any],
+    chores: int,
+) -> RuleNode:
+    """A node that has saved what the gradients of the recorded inputs will read."""
+    modes = local.modes
+    if special.active and special_inference_inputs(inputs):
+        raise RuntimeError(
+            "Inference tensors cannot be saved for backward. Please do not use Tensors created in inference mode in "
+            "computation tracked by autograd. To work around this, you can make a clone to get a normal tensor and use "
+            "it in autograd, or use `torch.no_grad()` instead of `torch.inference_mode()`."
+        )
+    saved = _save(rule, edges, kept, results)
+    specs: tuple[Any, ...] = ()
+    if rule.uses_specs or chores & FIT:
+        specs = tuple([
+            Spec(given._array.shape, given._array.dtype) if isinstance(given, TensorCore) else None for given in inputs
+        ])
+        if rule.variadic and rule.uses_specs:
+            fixed = len(rule.inputs) - 1
+            specs = (*specs[:fixed], specs[fixed:])
+    values = tuple([statics[name] for name in rule.statics])
+    node = (rule.node_class or node_class(rule))(edges, next(modes.sequence), saved, values, specs, chores)
+    if special.active:
+        _special_chores(node)
+    return node
+
+
+class keep_inputs:
+    """Saves inputs by place on demand: `kept[1]` is the second input as a node keeps it."""
+
+    __slots__ = ("inputs", "arrays", "early")
+
+    def __init__(self, inputs: Sequence[Any], arrays: Sequence[Any]) -> None:
+        self.inputs, self.arrays = inputs, arrays
+        self.early: dict[int, Any] = {}
+
+    def __getitem__(self, place: int) -> Any:
+        if place in self.early:
+            return self.early[place]
+        given = self.inputs[place]
+        return SavedInput(given) if isinstance(given, TensorCore) else self.arrays[place]
+
+    def __setitem__(self, place: int, saved: Any) -> None:
+        self.early[place] = saved
+
+    def freeze(self) -> None:
+        """Before a write: the inputs' versions count as of now."""
+        for place, given in enumerate(self.inputs):
+            if isinstance(given, TensorCore):
+                self.early.setdefault(place, SavedInput(given))
+
+
+def _save(rule: Rule, edges: tuple[Any, ...], kept: keep_inputs, results: Sequence[Any]) -> tuple[Any, ...]:
+    """What the gradients of the inputs that have an edge will read, and None for the rest of the rule's list."""
+    if not rule.saves:
+        return ()
+    if rule.variadic or rule.joint is not None:
+        needed = frozenset(rule.saves)
+    else:
+        needed = frozenset().union(*[names for edge, names in zip(edges, rule.needed) if edge is not None])  # noqa: B905
+    return tuple([_save_one(rule, name, kept, results) if name in needed else None for name in rule.saves])
+
+
+def _save_one(rule: Rule, name: str, kept: keep_inputs, results: Sequence[Any]) -> Any:
+    if name == "result":
+        if rule.outputs == 1:
+            return SavedOutput(results[0])
+        shown = len(results) - len(rule.hidden)
+        return tuple([SavedOutput(result, nr) for nr, result in enumerate(results[:shown])])
+    if name in rule.hidden:
+        place = len(results) - len(rule.hidden) + rule.hidden.index(name)
+        return SavedOutput(results[place], place)
+    place = rule.inputs.index(name)
+    if rule.variadic and place == len(rule.inputs) - 1:
+        return tuple([kept[nr] for nr in range(place, len(kept.inputs))])
+    return kept[place]
+
+
+def special_inference_inputs(inputs: Sequence[Any]) -> bool:
+    return any(
+        isinstance(given, TensorCore) and type(given._storage) is InferenceStorage for given in inputs
+    ) and not local.modes.inference
+
+
+def _special_chores(node: RuleNode) -> None:
+    """The rare modes at the making of a node: anomaly mode's stack, saved-value hooks."""
+    modes = local.modes
+    if special.anomaly:
+        node.get_extras().stack = user_stack()
+        node.get_extras().parent = getattr(modes, "running", None)
+    if modes.saved_hooks:
+        pack, unpack = modes.saved_hooks[-1]
+        for value in node.saved:
+            for part in value if type(value) is tuple else (value,):
+                if isinstance(part, SavedTensor):
+                    part.register_hooks(pack, unpack)
+
+
+# --- writing
+
+
+def bump(tensor: Any) -> None:
+    """Counts a write to a tensor's memory."""
+    storage = tensor._get_storage()
+    storage.version += 1
+    if special.anomaly:
+        if storage.writes is None:
+            storage.writes = [None] * (storage.version - 1)
+        stack = user_stack()
+        storage.writes.append(stack[-1] if stack else None)

@@ -1,0 +1,222 @@
+"""`backward` and `grad`: check the arguments, make the first gradients, run the engine."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from undertow._core import InferenceStorage, TensorCore, wrap
+from undertow.autograd import engine
+from undertow.autograd.node import AccumulateGrad, Edge, Node, edge_of
+from undertow.autograd.views import refresh_view
+from undertow.dtypes import DTYPE_OF
+from undertow.sizes import size_of
+from undertow.xp import tensor as tensor_xp
+
+
+class GradientEdge(NamedTuple):
+    """A place in the graph: an output of a node. Stands for the tensor in `backward` and `grad` without keeping it."""
+
+    node: Node
+    output_nr: int
+    ownership_token: Any = None
+
+
+def get_gradient_edge(tensor: Any) -> GradientEdge:
+    """Where a tensor's gradient goes: its node and output number (for a leaf, its accumulator)."""
+    if not tensor.requires_grad:
+        raise RuntimeError("It is not possible to get the gradient edge for a Tensor that does not require gradients")
+    node, nr = edge_of(tensor)
+    return GradientEdge(node, nr)
+
+
+def backward(
+    tensors: Any,
+    grad_tensors: Any = None,
+    retain_graph: bool | None = None,
+    create_graph: bool = False,
+    grad_variables: Any = None,
+    inputs: Any = None,
+) -> None:
+    """Adds the gradients of `tensors` to the `.grad` of every leaf they depend on (or of `inputs` only)."""
+    if grad_variables is not None:
+        if grad_tensors is not None:
+            raise RuntimeError(
+                "`grad_tensors` and `grad_variables` (deprecated) arguments both passed to `backward()`. "
+                "Please only use `grad_tensors`."
+            )
+        grad_tensors = grad_variables
+    targets = None
+    if inputs is not None:
+        targets = (inputs,) if isinstance(inputs, (TensorCore, GradientEdge)) else tuple(inputs)
+        if not targets:
+            raise RuntimeError("`inputs` argument to `backward()` cannot be empty.")
+    outputs = (tensors,) if isinstance(tensors, (TensorCore, GradientEdge)) else tuple(tensors)
+    roots, seeds = _roots(outputs, _as_tuple(grad_tensors, len(outputs)), create_graph)
+    keep = create_graph if retain_graph is None else retain_graph
+    aims = None
+    if targets is not None:
+        aims = []
+        for place, target in enumerate(targets):
+            edge = _input_edge(place, target)
+            if isinstance(target, TensorCore) and target._edge is not None:
+                target.retain_grad()
+            aims.append(edge)
+    engine.run(roots, seeds, keep, create_graph, aims)
+
+
+def grad(
+    outputs: Any,
+    inputs: Any,
+    grad_outputs: Any = None,
+    retain_graph: bool | None = None,
+    create_graph: bool = False,
+    only_inputs: bool = True,
+    allow_unused: bool | None = None,
+    is_grads_batched: bool = False,
+    materialize_grads: bool = False,
+) -> tuple[Any, ...]:
+    """The gradients of `outputs` with respect to `inputs`, returned and not stored."""
+    if materialize_grads and allow_unused is False:
+        raise ValueError("Expected allow_unused to be True or not passed when materialize_grads=True, but got: False.")
+    if allow_unused is None:
+        allow_unused = materialize_grads
+    outs = (outputs,) if isinstance(outputs, (TensorCore, GradientEdge)) else tuple(outputs)
+    wanted = (inputs,) if isinstance(inputs, (TensorCore, GradientEdge)) else tuple(inputs)
+    given = _as_tuple(grad_outputs, len(outs))
+    keep = create_graph if retain_graph is None else retain_graph
+    if is_grads_batched:
+        return _batched_grad(outs, wanted, given, keep, create_graph, allow_unused, materialize_grads)
+    roots, seeds = _roots(outs, given, create_graph)
+    aims = [_input_edge(place, target) for place, target in enumerate(wanted)]
+    found = engine.run(roots, seeds, keep, create_graph, aims, accumulates=False)
+    results = []
+    for place, (target, value) in enumerate(zip(wanted, found, strict=True)):
+        if value is None and materialize_grads and isinstance(target, TensorCore):
+            value = np.zeros_like(target._array)
+        if value is None and not allow_unused:
+            raise RuntimeError(_unused(place, target, len(wanted)))
+        results.append(value if value is None or isinstance(value, TensorCore) else wrap(value))
+    return tuple(results)
+
+
+def _batched_grad(
+    outs: tuple[Any, ...], wanted: tuple[Any, ...], given: tuple[Any, ...], keep: bool, create: bool, unused: bool,
+    materialize: bool,
+) -> tuple[Any, ...]:  # fmt: skip
+    """One backward per leading index of grad_outputs, the results stacked."""
+    batch = next(g.shape[0] for g in given if g is not None)
+    rows = []
+    for index in range(batch):
+        row = tuple([None if g is None else g[index] for g in given])
+        last = index == batch - 1
+        rows.append(grad(outs, wanted, row, keep if last else True, create, True, unused, False, materialize))
+    return tuple([
+        None if column[0] is None else tensor_xp.stack(column) for column in map(list, zip(*rows, strict=True))
+    ])
+
+
+def _as_tuple(given: Any, count: int) -> tuple[Any, ...]:
+    if given is None:
+        return (None,) * count
+    result = (given,) if isinstance(given, TensorCore) else tuple(given)
+    if len(result) != count:
+        raise RuntimeError(f"got {count} tensors and {len(result)} gradients")
+    return result
+
+
+def _roots(outputs: tuple[Any, ...], given: tuple[Any, ...], recorded: bool) -> tuple[list[Edge], list[Any]]:
+    """Edges to start from and the gradients to start with."""
+    roots, seeds = [], []
+    for place, (output, g) in enumerate(zip(outputs, given, strict=True)):
+        if isinstance(output, GradientEdge):
+            edge: Edge = (output.node, output.output_nr)
+        else:
+            _check_output(place, output)
+            edge = edge_of(output)
+        seed = _seed(place, output, g)
+        roots.append(edge)
+        seeds.append(seed if recorded else seed._array)
+    return roots, seeds
+
+
+def _check_output(place: int, output: Any) -> None:
+    if type(output._storage) is InferenceStorage:
+        raise RuntimeError("element 0 of tensors does not require grad and does not have a grad_fn")
+    if output._view is not None:
+        refresh_view(output)
+    if not output._requires_grad:
+        raise RuntimeError(
+            f"element {place} of tensors does not require grad and does not have a grad_fn. Nothing was recorded for "
+            "it: either no input asked for gradients, or the path was cut by detach(), no_grad() or an operation "
+            "without a derivative."
+        )
+
+
+def _seed(place: int, output: Any, g: Any) -> Any:
+    if g is None:
+        if isinstance(output, GradientEdge):
+            raise RuntimeError("grad can be implicitly created only for scalar outputs")
+        array = output._array
+        if array.size != 1:
+            raise RuntimeError(
+                "grad can be implicitly created only for scalar outputs. This one has shape "
+                f"{list(array.shape)}: reduce it first, as in output.sum().backward(), or pass the gradient."
+            )
+        if DTYPE_OF[array.dtype].is_complex:
+            raise RuntimeError(
+                f"grad can be implicitly created only for real scalar outputs but got {DTYPE_OF[array.dtype]!r}"
+            )
+        return wrap(np.ones_like(array))
+    if not isinstance(g, TensorCore):
+        raise TypeError(f"gradients can be either Tensors or None, but got {type(g).__name__}")
+    if isinstance(output, GradientEdge):
+        return g
+    if g._array.shape != output._array.shape:
+        raise RuntimeError(
+            f"Mismatch in shape: grad_output[{place}] has a shape of {size_of(g._array.shape)} and "
+            f"output[{place}] has a shape of {size_of(output._array.shape)}."
+        )
+    if DTYPE_OF[output._array.dtype].is_complex != DTYPE_OF[g._array.dtype].is_complex:
+        raise RuntimeError(
+            "For complex Tensors, both grad_output and output are required to have the same dtype. Mismatch in dtype: "
+            f"grad_output[{place}] has a dtype of {DTYPE_OF[g._array.dtype]!r} and output[{place}] has a dtype of "
+            f"{DTYPE_OF[output._array.dtype]!r}."
+        )
+    if g._array.dtype != output._array.dtype:
+        g = wrap(g._array.astype(output._array.dtype))
+    return g
+
+
+def _input_edge(place: int, target: Any) -> Edge:
+    if isinstance(target, GradientEdge):
+        return (target.node, target.output_nr)
+    if target._view is not None:
+        refresh_view(target)
+    if not target._requires_grad:
+        raise RuntimeError(
+            f"One of the differentiated Tensors does not require grad: input {place} of shape "
+            f"{list(target._array.shape)}. Call requires_grad_() on it before it is used."
+        )
+    return edge_of(target)
+
+
+def _unused(place: int, target: Any, count: int) -> str:
+    what = f"input {place} of {count}"
+    if isinstance(target, TensorCore):
+        what += f", a {'leaf' if target._edge is None else 'result'} of shape {list(target._array.shape)}"
+        if target._edge is not None:
+            what += f" from {target._edge[0].name()}"
+    elif isinstance(target.node, AccumulateGrad):
+        what += ", a leaf"
+    return (
+        "One of the differentiated Tensors appears to not have been used in the graph: "
+        f"{what}. Set allow_unused=True if this is the desired behavior: its gradient is then None."
+    )
+
+
+def as_edges(tensors: Sequence[Any]) -> list[Edge]:
+    """The edges of tensors or gradient edges."""
+    return [_input_edge(place, tensor) for place, tensor in enumerate(tensors)]

@@ -1,0 +1,222 @@
+"""The backward pass.
+
+Count how many gradients each node waits for, then run nodes as they become ready, latest made first, adding up what
+arrives. Gradients are raw arrays and become tensors only where someone looks: a hook, `.grad`, a custom Function; or
+everywhere, when the pass is itself recorded (create_graph).
+
+At one node, in this order: tensor hooks; `retain_grad`; what `grad(inputs=...)` captures; node pre-hooks; the node
+(a leaf's accumulator adds to `.grad`, then runs post-accumulate hooks); node post-hooks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from heapq import heappop, heappush
+from typing import Any
+
+import numpy as np
+
+from undertow import hooks
+from undertow._core import TensorCore, wrap
+from undertow.autograd import anomaly_mode as anomaly
+from undertow.autograd import firing
+from undertow.autograd.accumulate import accumulate
+from undertow.autograd.node import AccumulateGrad, Edge, Node
+from undertow.autograd.saved import Freed
+from undertow.modes import local, special
+from undertow.sites import user_site
+from undertow.xp import numpy as numpy_xp
+from undertow.xp import tensor as tensor_xp
+
+
+class BackwardPass:
+    """One run of the engine: where it may go, what it has to bring back."""
+
+    __slots__ = ("xp", "freed", "executed", "captures", "captured", "callbacks", "running")
+
+    def __init__(self, keep_graph: bool, create_graph: bool) -> None:
+        self.xp: Any = tensor_xp if create_graph else numpy_xp
+        self.freed = None if keep_graph else Freed(user_site())
+        self.executed: set[Node] | None = None  # nodes that lead to the wanted inputs; None: all
+        self.captures: dict[Node, list[tuple[int, int]]] = {}  # node -> (its output number, place in captured)
+        self.captured: list[Any] = []
+        self.callbacks: list[Callable[[], None]] = []
+        self.running: Node | None = None
+
+    def tensor(self, value: Any) -> Any:
+        """A gradient as users see it."""
+        return value if value is None or isinstance(value, TensorCore) else wrap(np.asarray(value))
+
+    def value(self, tensor: Any) -> Any:
+        """A user's gradient as it travels in this pass."""
+        return tensor if tensor is None or self.xp is tensor_xp else tensor._array
+
+
+def run(
+    roots: Sequence[Edge],
+    grads: Sequence[Any],
+    keep_graph: bool,
+    create_graph: bool,
+    inputs: Sequence[Edge] | None = None,
+    accumulates: bool = True,
+) -> list[Any]:
+    """Runs backward from the roots; with `inputs`, only where they can be reached, capturing or accumulating there."""
+    task = BackwardPass(keep_graph, create_graph)
+    waiting, parents = count_dependencies(roots, inputs is not None)
+    if inputs is not None:
+        aim_at(task, inputs, parents, accumulates)
+    modes = local.modes
+    before, outer = modes.grad_enabled, modes.backward_pass
+    modes.grad_enabled, modes.backward_pass = create_graph, task
+    try:
+        traverse(task, roots, grads, waiting)
+        for callback in task.callbacks:
+            hooks.fire(callback)
+    finally:
+        modes.grad_enabled, modes.backward_pass = before, outer
+    return task.captured
+
+
+def traverse(task: BackwardPass, roots: Sequence[Edge], grads: Sequence[Any], waiting: dict[Node, int]) -> None:
+    """The loop: take the latest ready node, run it, deliver its results."""
+    xp, freed, executed = task.xp, task.freed, task.executed
+    arrived: dict[Node, Any] = {}
+    ready: list[tuple[int, Node]] = []
+    for (node, nr), g in zip(roots, grads, strict=True):
+        deliver(arrived, node, nr, g)
+    for node in list(arrived):
+        if not waiting[node] and (executed is None or node in executed):
+            heappush(ready, (-node.sequence_nr, node))
+    plain = executed is None and not special.active
+    while ready:
+        node = heappop(ready)[1]
+        g = arrived.pop(node)
+        if plain and node.extras is None and g is not None:
+            if type(node) is AccumulateGrad:
+                accumulate(task, node, g)
+                continue
+            results = node.run(xp, g, None)
+        else:
+            results = run_with_hooks(task, node, g)
+            if results is None:
+                continue
+        if freed is not None:
+            node.release(freed)
+        for edge, g in zip(node.edges, results):
+            if edge is None:
+                continue
+            target = edge[0]
+            if executed is not None and target not in executed:
+                continue
+            if target.n_outputs == 1:
+                earlier = arrived.get(target)
+                arrived[target] = g if earlier is None else earlier if g is None else earlier + g
+            else:
+                deliver(arrived, target, edge[1], g)
+            left = waiting[target] = waiting[target] - 1
+            if not left:
+                heappush(ready, (-target.sequence_nr, target))
+        results = None  # so that a gradient held here does not look shared to its accumulator
+
+
+def run_with_hooks(task: BackwardPass, node: Node, g: Any) -> tuple[Any, ...] | None:
+    """One node with everything that may happen around it; None if the pass ends here."""
+    g = firing.fire_tensor_hooks(task, node, g)
+    for nr, place in task.captures.get(node, ()):
+        task.captured[place] = g if node.n_outputs == 1 else g[nr]
+    executed = task.executed
+    if executed is not None and node in task.captures and not _goes_on(task, node):
+        return None
+    extras = node.extras
+    if extras is not None and extras.pre_hooks:
+        g = firing.fire_pre_hooks(task, node, g)
+    if type(node) is AccumulateGrad:
+        accumulate(task, node, g)
+        results: tuple[Any, ...] = ()
+    else:
+        needs = None
+        if executed is not None:
+            needs = tuple([edge is not None and edge[0] in executed for edge in node.edges])
+        before, task.running = task.running, node
+        try:
+            results = node.run(task.xp, g, needs) if node.takes(g) else (None,) * len(node.edges)
+        except Exception as error:
+            if special.anomaly:
+                anomaly.explain(error, node)
+            raise
+        finally:
+            task.running = before
+        if special.anomaly and special.anomaly_check_nan:
+            anomaly.check_nan(task, node, results)
+    if extras is not None and extras.post_hooks:
+        results = firing.fire_post_hooks(task, node, results, g)
+    return results
+
+
+def _goes_on(task: BackwardPass, node: Node) -> bool:
+    """Whether anything wanted lies beyond a captured node."""
+    assert task.executed is not None
+    return any(edge is not None and edge[0] in task.executed for edge in node.edges)
+
+
+def deliver(arrived: dict[Node, Any], node: Node, nr: int, g: Any) -> None:
+    """Adds a gradient to what has arrived at one output of a node."""
+    if node.n_outputs == 1:
+        earlier = arrived.get(node)
+        arrived[node] = g if earlier is None else earlier if g is None else earlier + g
+        return
+    parts = arrived.get(node)
+    if parts is None:
+        parts = arrived[node] = [None] * node.n_outputs
+    earlier = parts[nr]
+    parts[nr] = g if earlier is None else earlier if g is None else earlier + g
+
+
+def count_dependencies(
+    roots: Sequence[Edge], want_parents: bool
+) -> tuple[dict[Node, int], dict[Node, list[Node]]]:
+    """For each node that can be reached: how many gradients it waits for, and (if wanted) who sends them."""
+    waiting: dict[Node, int] = {}
+    parents: dict[Node, list[Node]] = {}
+    stack: list[Node] = []
+    for root, _ in roots:
+        if root not in waiting:
+            waiting[root] = 0
+            stack.append(root)
+    while stack:
+        node = stack.pop()
+        for edge in node.edges:
+            if edge is not None:
+                child = edge[0]
+                if child in waiting:
+                    waiting[child] += 1
+                else:
+                    waiting[child] = 1
+                    stack.append(child)
+                if want_parents:
+                    parents.setdefault(child, []).append(node)
+    return waiting, parents
+
+
+def aim_at(task: BackwardPass, inputs: Sequence[Edge], parents: dict[Node, list[Node]], accumulates: bool) -> None:
+    """Restricts the pass to nodes from which a wanted input can be reached."""
+    executed: set[Node] = set()
+    stack = [node for node, _ in inputs]
+    while stack:
+        node = stack.pop()
+        if node not in executed:
+            executed.add(node)
+            stack.extend(parents.get(node, ()))
+    task.executed = executed
+    if not accumulates:
+        task.captured = [None] * len(inputs)
+        for place, (node, nr) in enumerate(inputs):
+            task.captures.setdefault(node, []).append((nr, place))
+
+
+def queue_callback(callback: Callable[[], None]) -> None:
+    """Runs a function when the backward pass that is under way has finished."""
+    task = local.modes.backward_pass
+    if task is None:
+        raise RuntimeError("Final callbacks can only be installed during backward pass.")
+    task.callbacks.append(callback)

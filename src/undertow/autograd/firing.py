@@ -1,0 +1,113 @@
+"""Calling hooks during a backward pass, and checking what they return. `hooks.fire` is the call itself."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from typing import Any
+
+from undertow import hooks
+from undertow._core import TensorCore
+from undertow.autograd.node import AccumulateGrad, Node
+from undertow.dtypes import DTYPE_OF
+
+
+def fire_tensor_hooks(task: Any, node: Node, g: Any) -> Any:
+    """Tensor hooks of a node's outputs (or of a leaf), then the writes of `retain_grad`."""
+    if type(node) is AccumulateGrad:
+        own = node.variable._meta.hooks
+        return _through(task, own, g) if own else g
+    extras = node.extras
+    if extras is None:
+        return g
+    single = node.n_outputs == 1
+    for nr, own in list(extras.tensor_hooks.items()):
+        if own:
+            if single:
+                g = _through(task, own, g)
+            else:
+                g[nr] = _through(task, own, g[nr])
+    for nr, reference in list(extras.retained.items()):
+        tensor, value = reference(), g if single else g[nr]
+        if tensor is not None and value is not None:
+            meta = tensor._get_meta()
+            gradient = task.tensor(value)
+            meta.grad = gradient.clone() if meta.grad is None else meta.grad + gradient
+    return g
+
+
+def _through(task: Any, own: OrderedDict[int, hooks.Hook], g: Any) -> Any:
+    before = task.tensor(g)
+    after = hooks.thread(own, before, check_gradient)
+    return g if after is before else task.value(after)
+
+
+def fire_pre_hooks(task: Any, node: Node, g: Any) -> Any:
+    assert node.extras is not None and node.extras.pre_hooks is not None
+    single = node.n_outputs == 1
+    grads = tuple([task.tensor(part) for part in ((g,) if single else g)])
+    grads = hooks.thread(node.extras.pre_hooks, grads, _check_tuple)
+    values = [task.value(part) for part in grads]
+    return values[0] if single else values
+
+
+def fire_post_hooks(task: Any, node: Node, results: tuple[Any, ...], g: Any) -> tuple[Any, ...]:
+    assert node.extras is not None and node.extras.post_hooks is not None
+    outgoing = tuple([task.tensor(part) for part in ((g,) if node.n_outputs == 1 else g)])
+    grads = tuple([task.tensor(part) for part in results])
+    for hook in tuple(node.extras.post_hooks.values()):
+        answer = hooks.fire(hook, grads, outgoing)
+        if answer is not None:
+            grads = _check_tuple(hook, grads, answer)
+    return tuple([task.value(part) for part in grads])
+
+
+def fire_post_accumulate_hooks(leaf: Any, own: OrderedDict[int, hooks.Hook]) -> None:
+    for hook in tuple(own.values()):
+        answer = hooks.fire(hook, leaf)
+        if answer is not None:
+            if isinstance(answer, TensorCore):
+                raise RuntimeError(
+                    f"Tensor post accumulate grad hooks should return None. {_named(hook)} returned a tensor; "
+                    "to change the gradient, write to param.grad inside the hook."
+                )
+            raise TypeError(f"expected Variable, but hook returned '{type(answer).__name__}'")
+
+
+def check_gradient(hook: hooks.Hook, before: Any, after: Any) -> Any:
+    """Refuses a replaced gradient of another kind, shape or dtype."""
+    if not isinstance(after, TensorCore):
+        raise TypeError(f"expected Variable, but hook returned '{type(after).__name__}'")
+    if before is None:
+        raise RuntimeError("can't replace a None gradient with a non-None value")
+    if after._array.dtype != before._array.dtype:
+        raise RuntimeError(
+            f"hook '{_named(hook)}' has changed the type of value (was {_type(before)} got {_type(after)})"
+        )
+    if after._array.shape != before._array.shape:
+        raise RuntimeError(
+            f"hook '{_named(hook)}' has changed the size of value (was {list(before._array.shape)}, "
+            f"got {list(after._array.shape)})"
+        )
+    return after
+
+
+def _check_tuple(hook: hooks.Hook, before: tuple[Any, ...], after: Any) -> tuple[Any, ...]:
+    if not isinstance(after, tuple):
+        raise TypeError(f"expected tuple, but hook returned '{type(after).__name__}'")
+    if len(after) != len(before):
+        raise RuntimeError(
+            f"hook '{_named(hook)}' has returned an incorrect number of values (got {len(after)}, "
+            f"but expected {len(before)})"
+        )
+    return tuple([
+        new if new is old or new is None else check_gradient(hook, old, new)
+        for old, new in zip(before, after, strict=True)
+    ])
+
+
+def _named(hook: hooks.Hook) -> str:
+    return getattr(hook, "__name__", None) or type(hook).__name__
+
+
+def _type(tensor: Any) -> str:
+    return f"torch.{DTYPE_OF[tensor._array.dtype].scalar_name}Tensor"

@@ -1,0 +1,237 @@
+"""The autograd face of a tensor: requires_grad, grad, grad_fn, backward, detach, and hooks."""
+
+from __future__ import annotations
+
+import warnings
+import weakref
+from collections import OrderedDict
+from typing import Any
+
+from undertow import hooks
+from undertow._core import InferenceStorage, TensorCore
+from undertow.autograd import differentiate
+from undertow.autograd.node import Node, edge_of, tensor_hooks_of
+from undertow.autograd.views import refresh_view
+from undertow.dtypes import DTYPE_OF
+
+
+class AutogradMethods(TensorCore):
+    """What a tensor can tell and do about gradients."""
+
+    __slots__ = ()
+
+    @property
+    def requires_grad(self) -> bool:
+        """Whether gradients flow to this tensor. May be set on leaves."""
+        if self._view is not None:
+            refresh_view(self)
+        return self._requires_grad
+
+    @requires_grad.setter
+    def requires_grad(self, value: bool) -> None:
+        value = bool(value)
+        if not value and self._edge is not None:
+            raise RuntimeError(
+                "you can only change requires_grad flags of leaf variables. If you want to use a computed variable in "
+                "a subgraph that doesn't require differentiation use var_no_grad = var.detach()."
+            )
+        if value and DTYPE_OF[self._array.dtype].category < 2:
+            raise RuntimeError("only Tensors of floating point and complex dtype can require gradients")
+        if value and type(self._storage) is InferenceStorage:
+            raise RuntimeError("Setting requires_grad=True on inference tensor outside InferenceMode is not allowed.")
+        if self._edge is None:
+            self._requires_grad = value
+
+    def requires_grad_(self, requires_grad: bool = True) -> Any:
+        """Sets requires_grad and returns the tensor."""
+        self.requires_grad = requires_grad
+        return self
+
+    @property
+    def is_leaf(self) -> bool:
+        """Whether no recorded operation made this tensor."""
+        if self._view is not None:
+            refresh_view(self)
+        return self._edge is None
+
+    @property
+    def grad_fn(self) -> Node | None:
+        """The node that computed this tensor; None for a leaf."""
+        if self._view is not None:
+            refresh_view(self)
+        edge = self._edge
+        return None if edge is None else edge[0]
+
+    @property
+    def output_nr(self) -> int:
+        """Which output of `grad_fn` this tensor is."""
+        return 0 if self.grad_fn is None else self._edge[1]
+
+    @property
+    def grad(self) -> Any:
+        """The gradient added up by backward; None until then."""
+        meta = self._meta
+        if meta is not None and meta.grad is not None:
+            return meta.grad
+        if self._edge is not None and not (meta is not None and meta.retains):
+            warnings.warn(
+                "The .grad attribute of a Tensor that is not a leaf Tensor is being accessed. Its .grad attribute won't "
+                "be populated during autograd.backward(). If you indeed want the .grad field to be populated for a "
+                "non-leaf Tensor, use .retain_grad() on the non-leaf Tensor. If you access the non-leaf Tensor by "
+                "mistake, make sure you access the leaf Tensor instead.",
+                stacklevel=2,
+            )
+        return None
+
+    @grad.setter
+    def grad(self, value: Any) -> None:
+        if value is None:
+            if self._meta is not None:
+                self._meta.grad = None
+            return
+        if not isinstance(value, TensorCore):
+            raise TypeError(f"assigned grad expected to be a Tensor or None but got grad of type {type(value).__name__}")
+        if value is self:
+            raise RuntimeError("can't assign Variable as its own grad")
+        if value._array.dtype != self._array.dtype:
+            raise RuntimeError(
+                f"assigned grad has data of a different type: got {DTYPE_OF[value._array.dtype]!r}, expected "
+                f"{DTYPE_OF[self._array.dtype]!r}"
+            )
+        if value._array.shape != self._array.shape:
+            raise RuntimeError(
+                f"assigned grad has data of a different size: got {list(value._array.shape)}, expected "
+                f"{list(self._array.shape)}"
+            )
+        self._get_meta().grad = value
+
+    @grad.deleter
+    def grad(self) -> None:
+        self.grad = None
+
+    def backward(
+        self, gradient: Any = None, retain_graph: bool | None = None, create_graph: bool = False, inputs: Any = None
+    ) -> None:
+        """Adds the gradients of this tensor to the `.grad` of the leaves it depends on (or of `inputs` only)."""
+        differentiate.backward(self, gradient, retain_graph, create_graph, inputs=inputs)
+
+    def retain_grad(self) -> None:
+        """Keeps this computed tensor's gradient in `.grad`."""
+        if not self.requires_grad:
+            raise RuntimeError("can't retain_grad on Tensor that has requires_grad=False")
+        if self._edge is None:
+            return
+        meta = self._get_meta()
+        if not meta.retains:
+            meta.retains = True
+            node, nr = self._edge
+            node.get_extras().retained[nr] = weakref.ref(self)
+
+    @property
+    def retains_grad(self) -> bool:
+        """Whether a computed tensor keeps its gradient."""
+        return self._meta is not None and self._meta.retains
+
+    def detach(self) -> Any:
+        """The same memory, outside the graph."""
+        cls = type(self)
+        result = object.__new__(cls)
+        result._array = self._array
+        result._edge = result._view = result._meta = None
+        result._requires_grad = False
+        result._storage = self._get_storage()
+        return result
+
+    def detach_(self) -> Any:
+        """Cuts this tensor itself from the graph."""
+        if self._view is not None:
+            raise RuntimeError(
+                "Can't detach views in-place. Use detach() instead. If you are using DistributedDataParallel (DDP) for "
+                "training, and gradient_as_bucket_view is set as True, gradients are views of DDP buckets, and hence "
+                "detach_() cannot be called on these gradients."
+            )
+        self._edge = None
+        self._requires_grad = False
+        return self
+
+    @property
+    def _version(self) -> int:
+        storage = self._storage
+        if type(storage) is InferenceStorage:
+            raise RuntimeError("Inference tensors do not track version counter.")
+        return 0 if storage is None else storage.version
+
+    @property
+    def _base(self) -> Any:
+        return None if self._view is None else self._view.base
+
+    def _is_view(self) -> bool:
+        return self._view is not None
+
+    def is_inference(self) -> bool:
+        """Whether the tensor was made in inference mode."""
+        return type(self._storage) is InferenceStorage
+
+    # --- hooks
+
+    @property
+    def _backward_hooks(self) -> OrderedDict[int, hooks.Hook] | None:
+        if self._edge is None:
+            return None if self._meta is None else self._meta.hooks
+        node, nr = self._edge
+        return None if node.extras is None else node.extras.tensor_hooks.get(nr)
+
+    @_backward_hooks.setter
+    def _backward_hooks(self, value: OrderedDict[int, hooks.Hook] | None) -> None:
+        if self._edge is None:
+            self._get_meta().hooks = value
+            return
+        node, nr = self._edge
+        if value is None:
+            node.get_extras().tensor_hooks.pop(nr, None)
+        else:
+            node.get_extras().tensor_hooks[nr] = value
+
+    def register_hook(self, hook: hooks.Hook) -> hooks.RemovableHandle:
+        """hook(grad) -> Tensor or None; a result replaces the gradient that flows on.
+
+        Fires once per backward pass, with the summed gradient, before it reaches `.grad`.
+
+        >>> x = torch.tensor([1., 2.], requires_grad=True)
+        >>> handle = x.register_hook(lambda grad: grad * 10)
+        >>> (x * 3).sum().backward()
+        >>> x.grad
+        tensor([30., 30.])
+        """
+        if not self.requires_grad:
+            raise RuntimeError("cannot register a hook on a tensor that doesn't require gradient")
+        if self._edge is not None:
+            return hooks.add(tensor_hooks_of(*self._edge), hook)
+        meta = self._get_meta()
+        if meta.hooks is None:
+            meta.hooks = OrderedDict()
+        return hooks.add(meta.hooks, hook)
+
+    def register_post_accumulate_grad_hook(self, hook: hooks.Hook) -> hooks.RemovableHandle:
+        """hook(param) -> None, called after a backward pass has added to this leaf's `.grad`.
+
+        >>> w = torch.tensor(1., requires_grad=True)
+        >>> handle = w.register_post_accumulate_grad_hook(lambda w: print(w.grad))
+        >>> (w * 2).backward()
+        tensor(2.)
+        """
+        if not self.requires_grad:
+            raise RuntimeError("cannot register a hook on a tensor that doesn't require gradient")
+        if self._edge is not None:
+            raise RuntimeError("post accumulate grad hooks cannot be registered on non-leaf tensors")
+        meta = self._get_meta()
+        if meta.post_hooks is None:
+            meta.post_hooks = OrderedDict()
+        return hooks.add(meta.post_hooks, hook)
+
+    @property
+    def _post_accumulate_grad_hooks(self) -> OrderedDict[int, hooks.Hook] | None:
+        return None if self._meta is None else self._meta.post_hooks
+
+    def _gradient_edge(self) -> Any:
+        return edge_of(self)

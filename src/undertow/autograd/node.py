@@ -1,0 +1,335 @@
+"""Nodes of the backward graph: what computed a tensor, what it saved, and how gradients pass through it.
+
+A node's `edges` lead to the nodes of its inputs, one (node, output number) per input, None where no gradient flows.
+`RuleNode` runs a rule's gradients; `AccumulateGrad` is the end of every path, adding into a leaf's `.grad`. Hooks and
+other rarities of a node live in `extras`, made when first wanted.
+"""
+
+from __future__ import annotations
+
+import threading
+import weakref
+from collections import OrderedDict
+from collections.abc import Callable
+from typing import Any, ClassVar
+
+import numpy as np
+
+from undertow import errors, hooks
+from undertow._core import Meta, TensorCore
+from undertow.autograd.saved import Freed, SavedOutput, SavedTensor
+from undertow.autograd.specialise import can_specialise, specialised_run
+from undertow.dtypes import DTYPE_OF
+from undertow.rules.rule import Rule, Spec
+
+Edge = tuple["Node", int]
+
+
+class Extras:
+    """What few nodes have: hooks, metadata, and in anomaly mode the stack that made them."""
+
+    __slots__ = ("tensor_hooks", "retained", "pre_hooks", "post_hooks", "metadata", "stack", "parent")
+
+    def __init__(self) -> None:
+        self.tensor_hooks: dict[int, OrderedDict[int, hooks.Hook]] = {}  # by output number
+        self.retained: dict[int, weakref.ref[Any]] = {}  # outputs that keep their gradient
+        self.pre_hooks: OrderedDict[int, hooks.Hook] | None = None
+        self.post_hooks: OrderedDict[int, hooks.Hook] | None = None
+        self.metadata: dict[str, Any] = {}
+        self.stack: Any = None
+        self.parent: Node | None = None  # the node whose backward made this one, under create_graph
+
+
+class Node:
+    """A step of the backward pass."""
+
+    __slots__ = ("edges", "sequence_nr", "extras", "__weakref__")
+
+    edges: tuple[Edge | None, ...]
+    sequence_nr: int
+    extras: Extras | None
+    n_outputs: int = 1  # of the forward op: how many gradients come in
+
+    def run(self, xp: Any, g: Any, needs: tuple[bool, ...] | None) -> tuple[Any, ...]:
+        """Gradients of the inputs, one per edge, from the gradient of the output (a list if there are several)."""
+        raise AssertionError("every kind of node has its own run")
+
+    def takes(self, g: Any) -> bool:
+        """Whether there is a gradient to run on: most nodes turn an undefined one into undefined ones."""
+        return g is not None if self.n_outputs == 1 else any(part is not None for part in g)
+
+    def release(self, freed: Freed) -> None:
+        """Gives back what was saved."""
+
+    def output_specs(self) -> list[Spec] | None:
+        return None
+
+    # --- the public face, as PyTorch's nodes have it
+
+    def name(self) -> str:
+        """The node's name, such as MulBackward0."""
+        return type(self).__name__
+
+    @property
+    def next_functions(self) -> tuple[tuple[Node | None, int], ...]:
+        """The nodes of the inputs, with the output number each input was."""
+        return tuple((None, 0) if edge is None else edge for edge in self.edges)
+
+    @property
+    def metadata(self) -> dict[str, Any]:
+        """A dict of the user's own, kept with the node."""
+        return self.get_extras().metadata
+
+    def _sequence_nr(self) -> int:
+        return self.sequence_nr
+
+    def get_extras(self) -> Extras:
+        extras = self.extras
+        if extras is None:
+            extras = self.extras = Extras()
+        return extras
+
+    def register_hook(self, fn: hooks.Hook) -> hooks.RemovableHandle:
+        """hook(grad_inputs, grad_outputs) -> tuple or None; a result replaces grad_inputs. Runs after the node."""
+        extras = self.get_extras()
+        if extras.post_hooks is None:
+            extras.post_hooks = OrderedDict()
+        return hooks.add(extras.post_hooks, fn)
+
+    def register_prehook(self, fn: hooks.Hook) -> hooks.RemovableHandle:
+        """hook(grad_outputs) -> tuple or None; a result replaces grad_outputs. Runs before the node."""
+        extras = self.get_extras()
+        if extras.pre_hooks is None:
+            extras.pre_hooks = OrderedDict()
+        return hooks.add(extras.pre_hooks, fn)
+
+    def __lt__(self, other: object) -> bool:
+        return False  # ready nodes with equal numbers keep the heap's order, which is PyTorch's
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} object at {id(self):#x}>"
+
+
+def tensor_hooks_of(node: Node, output_nr: int) -> OrderedDict[int, hooks.Hook]:
+    """The hooks on one output of a node, for adding to."""
+    found = node.get_extras().tensor_hooks
+    if output_nr not in found:
+        found[output_nr] = OrderedDict()
+    return found[output_nr]
+
+
+# --- nodes that run a rule
+
+FIT, CONJUGATE, UPCAST = 1, 2, 4  # chores of a RuleNode, as flags
+
+
+class RuleNode(Node):
+    """Runs the gradients of a rule on what it saved."""
+
+    __slots__ = ("saved", "statics", "specs", "chores")
+
+    rule: ClassVar[Rule]
+    saved: Any  # a value per name in rule.saves (None if not needed), or Freed
+    statics: tuple[Any, ...]
+    specs: tuple[Any, ...]
+    chores: int
+
+    def __init__(
+        self,
+        edges: tuple[Edge | None, ...],
+        sequence_nr: int,
+        saved: tuple[Any, ...],
+        statics: tuple[Any, ...] = (),
+        specs: tuple[Any, ...] = (),
+        chores: int = 0,
+    ) -> None:
+        self.edges = edges
+        self.sequence_nr = sequence_nr
+        self.extras = None
+        self.saved = saved
+        self.statics = statics
+        self.specs = specs
+        self.chores = chores
+
+    def unpack(self, recorded: bool) -> list[Any]:
+        """The saved values as arrays, or as tensors of the graph when the backward pass is itself recorded."""
+        saved = self.saved
+        if type(saved) is Freed:
+            raise errors.freed_graph(self.name(), saved.at)
+        if recorded:
+            return [_open(value, self) for value in saved]
+        return [_raw(value, self) if isinstance(value, (SavedTensor, tuple)) else value for value in saved]
+
+    def run(self, xp: Any, g: Any, needs: tuple[bool, ...] | None) -> tuple[Any, ...]:
+        rule = self.rule
+        saved = self.unpack(xp.RECORDED)
+        chores = self.chores
+        if chores & UPCAST:
+            saved = [_upcast(xp, value) for value in saved]
+            g = _upcast(xp, g)
+        if chores & CONJUGATE:
+            g = _conjugate(xp, g)
+        edges = self.edges
+        values = (xp, g, needs, *saved, *self.specs, *self.statics) if rule.uses_specs else (
+            xp, g, needs, *saved, *self.statics)  # fmt: skip
+        joint = rule.joint
+        if joint is not None:
+            wanted = tuple([
+                edge is not None and (needs is None or needs[place]) for place, edge in enumerate(edges)
+            ])
+            results = joint.formula(*joint.pick((xp, g, wanted, *values[3:])))
+        elif needs is None:
+            results = tuple([
+                gradient.formula(*gradient.pick(values)) if edge is not None else None
+                for edge, gradient in zip(edges, rule.gradients)  # noqa: B905
+            ])
+        else:
+            results = tuple([
+                gradient.formula(*gradient.pick(values)) if edge is not None and need else None
+                for edge, gradient, need in zip(edges, rule.gradients, needs)  # noqa: B905
+            ])
+        if chores:
+            if chores & CONJUGATE:
+                results = tuple([None if r is None else xp.conj(r) for r in results])
+            if chores & FIT:
+                results = tuple([
+                    None if r is None or spec is None else fit(xp, r, spec)
+                    for r, spec in zip(results, self.specs)  # noqa: B905
+                ])
+        return results
+
+    def release(self, freed: Freed) -> None:
+        if self.saved:
+            self.saved = freed
+
+    def __call__(self, *grads: Any) -> Any:
+        return _call_node(self, grads)
+
+
+class MultiOutputNode(RuleNode):
+    """A rule node of an op with several outputs; it knows their shapes, for gradients that never came."""
+
+    __slots__ = ("n_outputs", "outputs")
+
+    n_outputs: int
+    outputs: list[Spec]
+
+    def output_specs(self) -> list[Spec]:
+        return self.outputs
+
+    def run(self, xp: Any, g: Any, needs: tuple[bool, ...] | None) -> tuple[Any, ...]:
+        if self.rule.materialize:
+            g = [xp.zeros(spec.shape, spec.dtype) if part is None else part for part, spec in zip(g, self.outputs)]
+        return super().run(xp, tuple(g), needs)
+
+
+def node_class(rule: Rule) -> Any:
+    """The node class of a rule, named as PyTorch names it; made when the rule first records something."""
+    made = rule.node_class
+    if made is None:
+        base = RuleNode if rule.outputs == 1 else MultiOutputNode
+        body = {"rule": rule, "__slots__": (), "__module__": "torch"}
+        for place, name in enumerate(rule.saves):
+            body["_saved_" + name] = property(lambda node, place=place: _open(_held(node)[place], node))
+            body["_raw_saved_" + name] = property(lambda node, place=place: _held(node)[place])
+        for place, name in enumerate(rule.statics):
+            body["_saved_" + name] = property(lambda node, place=place: node.statics[place])
+        if can_specialise(rule):
+            body["run"] = specialised_run(rule, RuleNode.run, _freed)
+        made = rule.node_class = type(rule.node_name, (base,), body)
+    return made
+
+
+def _held(node: Any) -> tuple[Any, ...]:
+    if type(node.saved) is Freed:
+        raise _freed(node)
+    return node.saved
+
+
+def _freed(node: Any) -> RuntimeError:
+    return errors.freed_graph(node.name(), node.saved.at)
+
+
+_call_node: Callable[[Node, tuple[Any, ...]], Any]
+
+
+def _raw(value: Any, node: Node) -> Any:
+    if isinstance(value, SavedTensor):
+        return value.raw(node)
+    return tuple([_raw(part, node) for part in value]) if type(value) is tuple else value
+
+
+def _open(value: Any, node: Node) -> Any:
+    if isinstance(value, SavedTensor):
+        return value.open(node)
+    return tuple([_open(part, node) for part in value]) if type(value) is tuple else value
+
+
+# --- chores around a rule's gradient
+
+
+def fit(xp: Any, g: Any, spec: Spec) -> Any:
+    """Gives a gradient its input's shape and dtype."""
+    if g.shape != spec.shape:
+        g = xp.sum_to_shape(g, spec.shape)
+    if xp.dtype_of(g) != spec.dtype:
+        if xp.dtype_of(g).kind == "c" and spec.dtype.kind != "c":
+            g = xp.real(g)
+        g = xp.astype(g, spec.dtype)
+    return g
+
+
+def _conjugate(xp: Any, g: Any) -> Any:
+    return tuple([None if part is None else xp.conj(part) for part in g]) if type(g) is tuple else xp.conj(g)
+
+
+def _upcast(xp: Any, value: Any) -> Any:
+    if type(value) is tuple:
+        return tuple([_upcast(xp, part) for part in value])
+    if isinstance(value, (np.ndarray, np.generic, TensorCore)):
+        name = DTYPE_OF[xp.dtype_of(value)]
+        return value if name.opmath is name else xp.astype(value, name.opmath.numpy)
+    return value
+
+
+# --- the end of a path
+
+
+class AccumulateGrad(Node):
+    """Adds what arrives into a leaf's `.grad`."""
+
+    __slots__ = ("variable", "lock")
+
+    edges: tuple[Edge | None, ...]
+
+    def __init__(self, variable: Any) -> None:
+        self.edges = ()
+        self.sequence_nr = 2**64 - 1  # always first when ready
+        self.extras = None
+        self.variable = variable
+        self.lock = threading.Lock()
+
+    def name(self) -> str:
+        return "torch::autograd::AccumulateGrad"
+
+
+def edge_of(tensor: Any) -> Edge:
+    """Where a gradient of this tensor goes. The leaf holds its accumulator weakly: the graph keeps it alive."""
+    edge = tensor._edge
+    if edge is not None:
+        return edge
+    meta = tensor._meta
+    if meta is None:
+        meta = tensor._meta = Meta()
+    reference = meta.accumulator
+    node = None if reference is None else reference()
+    if node is None:
+        node = AccumulateGrad(tensor)
+        meta.accumulator = weakref.ref(node)
+    return (node, 0)
+
+
+__all__ = [
+    "CONJUGATE", "FIT", "UPCAST", "AccumulateGrad", "Edge", "Extras", "MultiOutputNode", "Node", "RuleNode",
+    "SavedOutput", "edge_of", "fit", "node_class", "tensor_hooks_of",
+]  # fmt: skip

@@ -1,0 +1,116 @@
+"""Views in the graph: the record of how a view was taken, and what a write through one alias means for the others.
+
+A view remembers its root base and the steps from it. When memory is written, the base's history is rebuilt (CopySlices)
+and every other view is behind: its edge is made again from the base the next time it is looked at, as one node that
+runs the steps' gradients in reverse.
+"""
+
+from __future__ import annotations
+
+import weakref
+from typing import Any
+
+import numpy as np
+
+from undertow._core import InferenceStorage, View
+from undertow.autograd.node import Edge, Node, edge_of
+from undertow.modes import local
+from undertow.rules.rule import Rule, Spec
+from undertow.xp import numpy as numpy_xp
+
+Step = tuple[Rule, dict[str, Any], Spec, int]  # rule, statics, the input's spec, which output
+
+
+def link_view(rule: Rule, source: Any, results: tuple[Any, ...], statics: dict[str, Any]) -> None:
+    """Makes results views of source: same storage, and a record leading to the root base."""
+    storage = source._get_storage()
+    outer = source._view
+    base, steps = (source, ()) if outer is None else (outer.base, outer.steps)
+    origin = outer.origin if outer is not None else None
+    modes = local.modes
+    if type(storage) is InferenceStorage:
+        origin = "inference"
+    elif not modes.grad_enabled and origin is None:
+        origin = "no_grad"
+    elif rule.outputs != 1:
+        origin = "multi_output"
+    spec = Spec(source._array.shape, source._array.dtype)
+    for place, result in enumerate(results):
+        result._storage = storage
+        result._view = View(base, (*steps, (rule, statics, spec, place)), storage.version, origin)
+
+
+def refresh_view(tensor: Any) -> None:
+    """Brings a view's edge up to date after its memory was written through another alias."""
+    view = tensor._view
+    storage = tensor._storage
+    if view.version == storage.version:
+        return
+    view.version = storage.version
+    base = view.base
+    if not base._requires_grad or view.origin == "inference":
+        return
+    old = tensor._edge
+    node = AsStridedBackward0(edge_of(base), next(local.modes.sequence), view.steps)
+    tensor._edge = (node, 0)
+    tensor._requires_grad = True
+    meta = tensor._meta
+    if meta is not None and meta.retains and old is not None:
+        move_retained(tensor, old, tensor._edge)
+
+
+def move_retained(tensor: Any, old: Edge, new: Edge) -> None:
+    """A kept gradient (`retain_grad`) is that of the tensor's latest value."""
+    extras = old[0].extras
+    if extras is not None:
+        extras.retained.pop(old[1], None)
+    new[0].get_extras().retained[new[1]] = weakref.ref(tensor)
+
+
+def view_gradient(xp: Any, g: Any, steps: tuple[Step, ...]) -> Any:
+    """The adjoint of a chain of view steps: a gradient of the view becomes a gradient of the base."""
+    for rule, statics, spec, place in reversed(steps):
+        g = step_gradient(xp, g, rule, statics, spec, place)
+    return g
+
+
+def step_gradient(xp: Any, g: Any, rule: Rule, statics: dict[str, Any], spec: Spec, place: int) -> Any:
+    """The gradient of one view step. View rules save specs and statics only, so nothing else is needed."""
+    gradient = rule.gradients[0] or rule.joint
+    assert gradient is not None
+    if rule.outputs != 1:
+        g = _among_siblings(xp, g, rule, statics, spec, place)
+    named = {"xp": xp, "g": g, "needs": (True,), f"{rule.inputs[0]}_spec": spec, **statics}
+    result = gradient.formula(*[named[name] for name in gradient.names])
+    return result[0] if rule.joint is not None else result
+
+
+def _among_siblings(xp: Any, g: Any, rule: Rule, statics: dict[str, Any], spec: Spec, place: int) -> tuple[Any, ...]:
+    """For one output of several: zeros stand for the gradients of the others."""
+    whole = np.broadcast_to(np.zeros((), spec.dtype), spec.shape)
+    parts = rule.forward(numpy_xp, whole, **statics)
+    return tuple([g if nr == place else xp.zeros(part.shape, part.dtype) for nr, part in enumerate(parts)])
+
+
+def take_view(xp: Any, x: Any, steps: tuple[Step, ...]) -> Any:
+    """The view of an array (or tensor) by the steps."""
+    for rule, statics, _, place in steps:
+        x = rule.forward(xp, x, **statics)
+        if rule.outputs != 1:
+            x = x[place]
+    return x
+
+
+class AsStridedBackward0(Node):
+    """A view taken again from its rewritten base."""
+
+    __slots__ = ("steps",)
+
+    def __init__(self, edge: Edge, sequence_nr: int, steps: tuple[Step, ...]) -> None:
+        self.edges = (edge,)
+        self.sequence_nr = sequence_nr
+        self.extras = None
+        self.steps = steps
+
+    def run(self, xp: Any, g: Any, needs: Any) -> tuple[Any, ...]:
+        return (view_gradient(xp, g, self.steps),)

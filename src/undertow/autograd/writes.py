@@ -1,0 +1,207 @@
+"""Writing into a tensor: whether it may be written to, the write itself, and the history afterwards.
+
+An in-place op computes its rule like any other, copies the result into the tensor's memory and counts the write. If
+gradients are recorded the tensor's history is rebuilt: a plain tensor gets the op's node; for a view it is the base
+that changed, so the base gets a `CopySlices` node that runs the op's node on the part that was written.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from undertow._core import InferenceStorage, ndarray
+from undertow.autograd.apply import bump, edges_of, keep_inputs, make_node, namespace_of, operands
+from undertow.autograd.node import FIT, Edge, Node, edge_of
+from undertow.autograd.saved import Freed, SavedInput
+from undertow.autograd.views import Step, move_retained, refresh_view, take_view, view_gradient
+from undertow.dtypes import DTYPE_OF
+from undertow.modes import local, special
+from undertow.rules.rule import Rule
+from undertow.xp import numpy as numpy_xp
+
+
+def apply_in_place(rule: Rule, target: Any, *others: Any, **statics: Any) -> Any:
+    """Runs a rule with `target` as its first input and writes the result into it."""
+    inputs = (target, *others)
+    edges = edges_of(rule, inputs)
+    check_writable(target, edges is not None)
+    arrays, chores, half = operands(rule, inputs)
+    check_castable(arrays, half, target)
+    kept = keep_inputs(inputs, arrays) if edges is not None else None
+    if kept is not None:
+        if rule.inputs[0] in rule.saves:
+            kept[0] = SavedInput(_snapshot(target))
+        kept.freeze()
+    value = rule.forward(namespace_of(arrays), *arrays, **statics)
+    write(target, value)
+    if edges is not None:
+        chores |= FIT
+        rebase(target, make_node(rule, edges, inputs, kept, (target,), statics, chores))
+    return target
+
+
+def _snapshot(target: Any) -> Any:
+    """The value before the write, with its place in the graph, for a gradient that needs it."""
+    copy = object.__new__(type(target))
+    copy._array = target._array.copy()
+    copy._edge = target._edge
+    copy._requires_grad = target._requires_grad
+    copy._storage = copy._view = copy._meta = None
+    return copy
+
+
+def write(target: Any, value: Any) -> None:
+    """Copies a raw value into a tensor's memory and counts the write."""
+    array = target._array
+    shape = getattr(value, "shape", ())
+    if shape != array.shape:
+        if len(shape) > array.ndim or any(
+            n != 1 and n != m for n, m in zip(reversed(shape), reversed(array.shape))  # noqa: B905
+        ):
+            raise RuntimeError(
+                f"output with shape {list(array.shape)} doesn't match the broadcast shape {list(shape)}"
+            )
+    if 0 in array.strides and array.size > 1 and overlaps(array):
+        raise RuntimeError(
+            "unsupported operation: more than one element of the written-to tensor refers to a single memory location. "
+            "Please clone() the tensor before performing the operation."
+        )
+    np.copyto(array, value, casting="unsafe")
+    bump(target)
+
+
+def overlaps(array: ndarray[Any, Any]) -> bool:
+    """Whether a stretched array shows one memory location in several places."""
+    return any(stride == 0 and n > 1 for stride, n in zip(array.strides, array.shape, strict=True))
+
+
+def check_castable(arrays: list[Any], half: Any, target: Any) -> None:
+    computed = half or DTYPE_OF[arrays[0].dtype]
+    own = DTYPE_OF[target._array.dtype]
+    if computed.category > own.category:
+        raise RuntimeError(
+            f"result type {computed.scalar_name} can't be cast to the desired output type {own.scalar_name}"
+        )
+
+
+def check_writable(target: Any, recorded: bool) -> None:
+    """Refuses writes whose gradient would be wrong or lost."""
+    if special.active or type(target._storage) is InferenceStorage:
+        if type(target._storage) is InferenceStorage and not local.modes.inference:
+            raise RuntimeError(
+                "Inplace update to inference tensor outside InferenceMode is not allowed. You can make a clone to get "
+                "a normal tensor before doing inplace update."
+            )
+    if not recorded:
+        return
+    view = target._view
+    if view is not None:
+        if view.origin is not None:
+            raise RuntimeError(_refused_view(target, view.origin))
+        if view.base._edge is None and view.base._requires_grad:
+            raise RuntimeError(
+                "a view of a leaf Variable that requires grad is being used in an in-place operation. "
+                "Write under torch.no_grad(), or to a clone() of the leaf."
+            )
+    elif target._edge is None and target._requires_grad:
+        raise RuntimeError(
+            "a leaf Variable that requires grad is being used in an in-place operation. Its old value could not be "
+            "differentiated any more: write under torch.no_grad() (as an optimizer does), or to a clone()."
+        )
+
+
+def _refused_view(target: Any, origin: str) -> str:
+    if origin == "no_grad":
+        return (
+            "A view was created in no_grad mode and is being modified inplace with grad mode enabled. Which of the two "
+            "was meant can't be known: do both inside the no_grad block, or both outside."
+        )
+    if origin == "inference":
+        return (
+            "A view was created in inference mode and is being modified inplace in normal mode. Do both in the same "
+            "mode, or clone() the view first."
+        )
+    edge = target._edge
+    name = f"Output {edge[1]} of {edge[0].name()}" if edge is not None else "This tensor"
+    if origin == "function":
+        return (
+            f"{name} is a view and is being modified inplace. This view was created inside a custom Function (or "
+            "because an input was returned as-is) and the autograd logic to handle view+inplace would override the "
+            "custom backward associated with the custom Function, leading to incorrect gradients. Clone the output of "
+            "the custom Function, or write to a clone()."
+        )
+    return (
+        f"{name} is a view and is being modified inplace. This view is the output of a function that returns multiple "
+        "views. Such functions do not allow the output views to be modified inplace. Use the out-of-place form."
+    )
+
+
+# --- history after a write
+
+
+def rebase(target: Any, node: Node) -> None:
+    """Makes `node` the history of what was just written."""
+    view = target._view
+    if view is None:
+        set_edge(target, (node, 0))
+        return
+    base = view.base
+    base_edge = edge_of(base) if base._requires_grad else None
+    set_edge(base, (CopySlices(base_edge, node, view.steps), 0))
+    refresh_view(target)
+
+
+def set_edge(tensor: Any, edge: Edge) -> None:
+    """Gives a tensor a new history. Its hooks stay with the old node; a kept gradient is that of the new value."""
+    old = tensor._edge
+    tensor._edge = edge
+    tensor._requires_grad = True
+    meta = tensor._meta
+    if meta is not None and meta.retains and old is not None:
+        move_retained(tensor, old, edge)
+
+
+class CopySlices(Node):
+    """A write through a view, seen from the base: the op's node runs on the written part, the rest passes through."""
+
+    __slots__ = ("written", "steps")
+
+    def __init__(self, base_edge: Edge | None, written: Node, steps: tuple[Step, ...]) -> None:
+        self.edges = (base_edge, *written.edges[1:])
+        self.sequence_nr = next(local.modes.sequence)
+        self.extras = None
+        self.written = written
+        self.steps = steps
+
+    def name(self) -> str:
+        return "torch::autograd::CopySlices"
+
+    def run(self, xp: Any, g: Any, needs: tuple[bool, ...] | None) -> tuple[Any, ...]:
+        inner_needs = None if needs is None else (needs[0] and self.written.edges[0] is not None, *needs[1:])
+        part = take_view(xp, g, self.steps)
+        results = self.written.run(xp, part, inner_needs)
+        base = None
+        if self.edges[0] is not None and (needs is None or needs[0]):
+            inside = results[0] if results[0] is not None else xp.zeros_like(part)
+            base = put_view(xp, g, self.steps, inside)
+        return (base, *results[1:])
+
+    def release(self, freed: Freed) -> None:
+        self.written.release(freed)
+
+
+def put_view(xp: Any, x: Any, steps: tuple[Step, ...], value: Any) -> Any:
+    """x with the part that the steps take replaced by value, leaving x as it is."""
+    if type(x) is ndarray:
+        copy = np.array(x)
+        part = take_view(xp, copy, steps)
+        if np.may_share_memory(part, copy):
+            part[...] = value
+            return copy
+    part_shape = value.shape
+    spec = steps[0][2]
+    mask = view_gradient(numpy_xp, np.ones(part_shape, spec.dtype), steps) != 0
+    return xp.where(xp.constant(mask), view_gradient(xp, value, steps), x)
+

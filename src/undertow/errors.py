@@ -1,0 +1,38 @@
+"""The words of errors about graphs: PyTorch's opening words, then what undertow knows."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from undertow.sites import Site
+
+
+def freed_graph(node_name: str, freed_at: Site | None) -> RuntimeError:
+    where = f" The backward pass that freed it was started at {freed_at}: {freed_at.source}" if freed_at else ""
+    return RuntimeError(
+        "Trying to backward through the graph a second time (or directly access saved tensors after they have already "
+        f"been freed). {node_name} has given back the values it saved.{where}\n"
+        "Cures: call that backward (or autograd.grad) with retain_graph=True; or add the losses and call backward "
+        "once; or, if an old result was carried into this graph from an earlier step, detach() it."
+    )
+
+
+def overwritten(
+    tensor_text: str, source: str | None, version: int, expected: int, saved_by: str, saved_at: Any, writes: Any
+) -> RuntimeError:
+    origin = f", which is {source}," if source else ""
+    saved_line = f" at {saved_at[-1]}: {saved_at[-1].source}" if saved_at else ""
+    lines = [
+        f"one of the variables needed for gradient computation has been modified by an inplace operation: "
+        f"{tensor_text}{origin} is at version {version}; expected version {expected} instead. "
+        f"{saved_by} saved it{saved_line}."
+    ]
+    for site in (writes or [])[expected:version]:
+        if site is not None:
+            lines.append(f"It was overwritten at {site}: {site.source}")
+    if not writes:
+        lines.append(
+            "Hint: under torch.autograd.set_detect_anomaly(True) this message names the line that overwrote it."
+        )
+    lines.append("Cure: use the out-of-place form of that write, or write to a clone().")
+    return RuntimeError("\n".join(lines))

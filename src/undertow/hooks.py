@@ -1,0 +1,106 @@
+"""The one hook machinery: ordered maps of callables, the handle that takes one out again, and the line that calls user code.
+
+`POINTS` is the table of every place where PyTorch, and so undertow, lets a user hang a hook. Docs are rendered from it
+and tests walk it: each row has a registrar, a fire site and an order test.
+"""
+
+from __future__ import annotations
+
+import itertools
+import weakref
+from collections import OrderedDict
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+Hook = Callable[..., Any]
+HookMap = OrderedDict  # id -> callable; a real mutable mapping, because tools edit these in place
+
+_ids = itertools.count()
+
+
+class RemovableHandle:
+    """Takes a hook out again: `remove()`, or leaving a `with` block. It does not keep the hooked object alive."""
+
+    id: int
+
+    def __init__(self, hooks_dict: Any, *, extra_dict: Any = None) -> None:
+        self.hooks_dict_ref = weakref.ref(hooks_dict)
+        self.id = next(_ids)
+        if extra_dict is None:
+            self.extra_dict_ref: tuple[Any, ...] = ()
+        elif isinstance(extra_dict, list):
+            self.extra_dict_ref = tuple(weakref.ref(d) for d in extra_dict)
+        else:
+            self.extra_dict_ref = (weakref.ref(extra_dict),)
+
+    def remove(self) -> None:
+        for ref in (self.hooks_dict_ref, *self.extra_dict_ref):
+            hooks = ref()
+            if hooks is not None:
+                hooks.pop(self.id, None)
+
+    def __enter__(self) -> RemovableHandle:
+        return self
+
+    def __exit__(self, *exc: Any) -> None:
+        self.remove()
+
+    def __getstate__(self) -> tuple[Any, ...]:
+        extra = tuple(ref() for ref in self.extra_dict_ref)
+        return (self.hooks_dict_ref(), self.id, extra)
+
+    def __setstate__(self, state: tuple[Any, ...]) -> None:
+        hooks, self.id, extra = state
+        # A map that is gone by now is stood in for by an empty one: removing from it is harmless.
+        self.hooks_dict_ref = weakref.ref(OrderedDict() if hooks is None else hooks)
+        self.extra_dict_ref = tuple(weakref.ref(OrderedDict() if d is None else d) for d in extra)
+        global _ids
+        _ids = itertools.count(max(self.id + 1, next(_ids)))
+
+
+def add(hooks: HookMap[int, Hook], hook: Hook, *, prepend: bool = False) -> RemovableHandle:
+    """Puts a hook at the end (or front) of a map and returns its handle."""
+    handle = RemovableHandle(hooks)
+    hooks[handle.id] = hook
+    if prepend:
+        hooks.move_to_end(handle.id, last=False)
+    return handle
+
+
+def fire(hook: Hook, *args: Any) -> Any:
+    """The one line of undertow that calls a user's hook."""
+    return hook(*args)
+
+
+def thread(hooks: HookMap[int, Hook], value: Any, check: Callable[[Hook, Any, Any], Any]) -> Any:
+    """Passes a value through hooks in order; a result other than None replaces it, once `check` has accepted it.
+
+    The list is read before the first hook runs, so hooks may add and remove hooks freely.
+    """
+    for hook in tuple(hooks.values()):
+        result = fire(hook, value)
+        if result is not None:
+            value = check(hook, value, result)
+    return value
+
+
+class Point(NamedTuple):
+    """A registration point: who registers, what the hook is called with, what its result does, when the list is read."""
+
+    name: str
+    registrar: str
+    arguments: str
+    result: str
+    read: str
+
+
+POINTS = (
+    Point("tensor.grad", "Tensor.register_hook", "grad", "replaces the gradient that flows on", "live"),
+    Point("tensor.post_accumulate", "Tensor.register_post_accumulate_grad_hook", "tensor", "must be None", "live"),
+    Point("node.pre", "Node.register_prehook", "grad_outputs", "replaces the node's incoming gradients", "live"),
+    Point("node.post", "Node.register_hook", "grad_inputs, grad_outputs", "replaces the node's results", "live"),
+    Point("multi_grad.all", "autograd.graph.register_multi_grad_hook", "grads", "ignored", "live"),
+    Point("multi_grad.any", "autograd.graph.register_multi_grad_hook", "grad", "ignored", "live"),
+    Point("saved.pack", "autograd.graph.saved_tensors_hooks", "tensor", "is stored in the tensor's place", "forward"),
+    Point("saved.unpack", "autograd.graph.saved_tensors_hooks", "packed", "is used as the saved tensor", "forward"),
+)

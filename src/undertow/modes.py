@@ -1,0 +1,253 @@
+"""What is switched on: gradient recording per thread, and the rare modes that send an op down its general path.
+
+A thread's modes are one plain object, `local.modes`, so that an op reads them with one thread-local lookup. Everything
+rare (inference mode, function modes, saved-value hooks, anomaly mode, listeners) also raises `special.active`, a
+process-wide count: while it is zero an op takes its fast path and asks no further question.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import itertools
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any, TypeVar
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+class ThreadModes:
+    """The modes of one thread."""
+
+    __slots__ = (
+        "grad_enabled",
+        "inference",
+        "sequence",
+        "saved_hooks",
+        "saved_hooks_disabled",
+        "function_modes",
+        "function_off",
+        "backward_pass",
+        "autocast",
+    )
+
+    def __init__(self) -> None:
+        self.grad_enabled = True
+        self.inference = False
+        self.sequence: Iterator[int] = itertools.count()  # numbers the nodes made by this thread
+        self.saved_hooks: list[tuple[Callable[..., Any], Callable[..., Any]]] = []
+        self.saved_hooks_disabled: str | None = None
+        self.function_modes: list[Any] = []
+        self.function_off = 0  # inside DisableTorchFunctionSubclass
+        self.backward_pass: Any = None  # the engine's run that is under way
+        self.autocast: Any = None
+
+
+class _Local(threading.local):
+    modes: ThreadModes
+
+    def __init__(self) -> None:
+        self.modes = ThreadModes()
+
+
+local = _Local()
+
+
+class Special:
+    """How many rare modes are on anywhere in the process; `anomaly` is PyTorch's process-wide anomaly mode."""
+
+    __slots__ = ("active", "anomaly", "anomaly_check_nan", "listeners", "_lock")
+
+    def __init__(self) -> None:
+        self.active = 0
+        self.anomaly = False
+        self.anomaly_check_nan = True
+        self.listeners: list[Any] = []
+        self._lock = threading.Lock()
+
+    def enter(self) -> None:
+        with self._lock:
+            self.active += 1
+
+    def leave(self) -> None:
+        with self._lock:
+            self.active -= 1
+
+
+special = Special()
+
+
+def is_grad_enabled() -> bool:
+    """Whether operations are recorded in this thread."""
+    return local.modes.grad_enabled
+
+
+def is_inference_mode_enabled() -> bool:
+    """Whether this thread is in inference mode."""
+    return local.modes.inference
+
+
+def is_anomaly_enabled() -> bool:
+    """Whether anomaly mode is on."""
+    return special.anomaly
+
+
+def is_anomaly_check_nan_enabled() -> bool:
+    """Whether anomaly mode also looks for NaN."""
+    return special.anomaly_check_nan
+
+
+class ContextDecorator:
+    """A context manager that also decorates functions, generators and classes' calls, entering anew for every call."""
+
+    def __enter__(self) -> Any:
+        raise NotImplementedError
+
+    def __exit__(self, *exc: Any) -> None:
+        raise NotImplementedError
+
+    def clone(self) -> ContextDecorator:
+        return type(self)()
+
+    def __call__(self, function: F) -> F:
+        if inspect.isclass(function):
+            raise RuntimeError(
+                f"Cannot decorate classes with {type(self).__name__}; decorate their methods instead."
+            )
+        if inspect.isgeneratorfunction(function):
+            return _wrap_generator(self, function)  # type: ignore[return-value]
+
+        @functools.wraps(function)
+        def inside(*args: Any, **kwargs: Any) -> Any:
+            with self.clone():
+                return function(*args, **kwargs)
+
+        return inside  # type: ignore[return-value]
+
+
+def _wrap_generator(context: ContextDecorator, function: Callable[..., Any]) -> Callable[..., Any]:
+    """The mode holds while the generator's own code runs, not between its yields."""
+
+    @functools.wraps(function)
+    def inside(*args: Any, **kwargs: Any) -> Any:
+        generator = function(*args, **kwargs)
+        try:
+            with context.clone():
+                item = generator.send(None)
+            while True:
+                try:
+                    sent = yield item
+                except GeneratorExit:
+                    with context.clone():
+                        generator.close()
+                    raise
+                except BaseException as error:
+                    with context.clone():
+                        item = generator.throw(error)
+                else:
+                    with context.clone():
+                        item = generator.send(sent)
+        except StopIteration as stop:
+            return stop.value
+
+    return inside
+
+
+class _SetGrad(ContextDecorator):
+    """Sets gradient mode on entry and restores it on exit."""
+
+    mode: bool
+
+    def __init__(self) -> None:
+        self._before: list[bool] = []
+
+    def __enter__(self) -> None:
+        modes = local.modes
+        self._before.append(modes.grad_enabled)
+        modes.grad_enabled = self.mode
+
+    def __exit__(self, *exc: Any) -> None:
+        local.modes.grad_enabled = self._before.pop()
+
+
+class no_grad(_SetGrad):
+    """Operations inside are not recorded."""
+
+    mode = False
+
+    def __new__(cls, function: Any = None) -> Any:
+        self = object.__new__(cls)
+        if function is None:
+            return self
+        self.__init__()  # type: ignore[misc]
+        return self(function)  # `@no_grad` without parentheses
+
+    def __init__(self, function: Any = None) -> None:
+        super().__init__()
+
+
+class enable_grad(no_grad):
+    """Operations inside are recorded, also within no_grad."""
+
+    mode = True
+
+
+class set_grad_enabled(_SetGrad):
+    """Sets gradient mode at once; as a context manager it restores the mode on exit."""
+
+    def __init__(self, mode: bool) -> None:
+        super().__init__()
+        self.mode = bool(mode)
+        self._outer = local.modes.grad_enabled
+        local.modes.grad_enabled = self.mode
+
+    def __enter__(self) -> None:
+        local.modes.grad_enabled = self.mode
+
+    def __exit__(self, *exc: Any) -> None:
+        local.modes.grad_enabled = self._outer
+
+    def __call__(self, function: F) -> F:
+        local.modes.grad_enabled = self._outer  # decorating must not change the mode here
+        return super().__call__(function)
+
+    def clone(self) -> set_grad_enabled:
+        return set_grad_enabled(self.mode)
+
+    def __str__(self) -> str:
+        return f"torch.autograd.grad_mode.set_grad_enabled(mode={self.mode})"
+
+    __repr__ = __str__
+
+
+class inference_mode(ContextDecorator):
+    """Like no_grad, and tensors made inside never take part in autograd."""
+
+    def __new__(cls, mode: Any = True) -> Any:
+        self = object.__new__(cls)
+        if isinstance(mode, bool):
+            return self
+        self.__init__()  # type: ignore[misc]
+        return self(mode)  # `@inference_mode` without parentheses
+
+    def __init__(self, mode: bool = True) -> None:
+        self.mode = mode
+        self._before: list[tuple[bool, bool]] = []
+
+    def __enter__(self) -> None:
+        modes = local.modes
+        self._before.append((modes.inference, modes.grad_enabled))
+        if self.mode:
+            special.enter()
+        modes.inference = self.mode
+        modes.grad_enabled = not self.mode
+
+    def __exit__(self, *exc: Any) -> None:
+        modes = local.modes
+        modes.inference, modes.grad_enabled = self._before.pop()
+        if self.mode:
+            special.leave()
+
+    def clone(self) -> inference_mode:
+        return inference_mode(self.mode)

@@ -1,0 +1,59 @@
+"""What makes a function public: the offer to `__torch_function__`, and the in-place twin of a rule."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+from undertow import overrides
+from undertow.autograd import apply as _apply
+from undertow.autograd.writes import apply_in_place
+from undertow.modes import special
+from undertow.rules.rule import Rule
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+_KNOWN = {int, float, bool, str, tuple, list, type(None)}
+
+
+def public(function: F) -> F:
+    """A hand-written public function. Classes and modes with `__torch_function__` are asked before it runs."""
+    plain = _apply.PLAIN
+
+    @functools.wraps(function)
+    def asked(*args: Any, **kwargs: Any) -> Any:
+        if special.active or overrides.state.present or (
+            args and type(args[0]) not in plain and type(args[0]) not in _KNOWN
+        ):  # fmt: skip
+            if overrides.wanted_anywhere(args, kwargs):
+                return overrides.dispatch(asked, args, kwargs)
+        return function(*args, **kwargs)
+
+    return asked  # type: ignore[return-value]
+
+
+def in_place(rule: Rule) -> Callable[..., Any]:
+    """The in-place method of an elementwise rule: `exp_`, `mul_`."""
+
+    def method(self: Any, *others: Any) -> Any:
+        if overrides.wanted((self, *others)):
+            return overrides.dispatch(method, (self, *others), {})
+        for other in others:
+            if not overrides.is_operand(other):
+                raise TypeError(
+                    f"{rule.name}_(): argument 'other' (position 1) must be Tensor, not {type(other).__name__}"
+                )
+        return apply_in_place(rule, self, *others)
+
+    return _apply.name_function(method, rule.name + "_", f"In-place {rule.name}.")
+
+
+def in_place_operator(rule: Rule, name: str) -> Callable[..., Any]:
+    """`x *= y` for a rule: like the in-place method, answering NotImplemented to an operand it can't take."""
+    method = in_place(rule)
+
+    def operator(self: Any, other: Any) -> Any:
+        return method(self, other) if overrides.is_operand(other) else NotImplemented
+
+    return _apply.name_function(operator, name, "")

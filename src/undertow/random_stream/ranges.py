@@ -1,0 +1,132 @@
+"""Which whole numbers `random_` draws from, for each dtype and pair of bounds."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+
+from undertow.random_stream.numerics import SIGNIFICAND_BITS
+
+# The names that PyTorch's messages use are those of its C++ compiler.
+_C_NAMES = {
+    "bool": "bool",
+    "uint8": "unsigned char",
+    "int8": "signed char",
+    "int16": "short int",
+    "int32": "int",
+    "int64": "long int",
+    "uint16": "short unsigned int",
+    "uint32": "unsigned int",
+    "uint64": "long unsigned int",
+    "float16": "c10::Half",
+    "bfloat16": "c10::BFloat16",
+    "float32": "float",
+    "float64": "double",
+}
+_SKEWED = 2**28  # from this many values on, the remainder of a 32-bit output would favour small numbers
+_LOWEST = -(2**63)
+
+
+def integer_range(low: int | None, high: int | None, dtype: np.dtype[Any]) -> tuple[int, int, bool, list[str]]:
+    """How many values, from which on, whether 64 bits are drawn for each, and the warnings that PyTorch gives."""
+    if low is None:
+        return _whole_range(dtype)
+    if low == _LOWEST and high is None:
+        return 2**64, 0, True, []
+    digits = SIGNIFICAND_BITS.get(dtype.name)
+    if high is not None:
+        if low >= high:
+            raise RuntimeError(f"random_ expects 'from' to be less than 'to', but got from={low} >= to={high}")
+        if digits:
+            low, high = _raised(low, digits, dtype), _lowered(high, digits, dtype)
+            if low >= high:
+                raise RuntimeError(
+                    "random_ expects 'from' casted to dtype to be less than 'to' casted to dtype, "
+                    f"but got from={low} >= to={high}"
+                )
+        last = high - 1
+    elif digits:
+        low, last = _raised(low, digits, dtype), 2**digits
+        if low >= last:
+            raise RuntimeError(
+                "random_ expects 'from' casted to dtype to be less than or equal to 'to_inc' casted to dtype, "
+                f"but got from={low} > to_inc={last}"
+            )
+    else:
+        last = _largest_integer(dtype)
+    smallest, largest = _bounds(dtype)
+    for name, bound in (("from", low), ("to - 1", last)):
+        if not smallest <= bound <= largest:
+            raise RuntimeError(f"{name} is out of bounds for {_C_NAMES[dtype.name]}")
+    count = last - low + 1
+    return count, low, count >= _SKEWED, _warnings(low, last, digits, dtype)
+
+
+def _whole_range(dtype: np.dtype[Any]) -> tuple[int, int, bool, list[str]]:
+    """`random_()`: from 0 to the dtype's largest integer, or to the last of the whole numbers that a float can count."""
+    digits = SIGNIFICAND_BITS.get(dtype.name)
+    count = 2**digits + 1 if digits else _largest_integer(dtype) + 1
+    return count, 0, dtype.name in ("int64", "float64"), []
+
+
+def check_dtype(low: int | None, high: int | None, dtype: np.dtype[Any]) -> None:
+    """Refuse the dtypes that PyTorch has no kernel for; it looks for one only when there are values to draw."""
+    kernel = ""
+    if low is None and dtype.name in ("uint16", "uint32", "uint64"):
+        kernel = "random_kernel_cpu"
+    if low == _LOWEST and high is None and dtype.name not in ("int64", "float64", "float32", "bfloat16"):
+        if dtype.name in ("int8", "int16", "int32", "uint8"):
+            raise RuntimeError("random_full_64_bits_range_kernel_cpu handles only int64, double, float and bfloat16")
+        kernel = "random_full_64_bits_range_kernel_cpu"
+    if kernel:
+        name = "Half" if dtype == np.float16 else dtype.name.replace("ui", "UI").replace("b", "B")
+        raise NotImplementedError(f"\"{kernel}\" not implemented for '{name}'")
+
+
+def _bounds(dtype: np.dtype[Any]) -> tuple[float, float]:
+    """What a bound must lie in; bounds are signed 64-bit numbers, whatever the dtype holds."""
+    if dtype.name in SIGNIFICAND_BITS:
+        limits = ml_dtypes.finfo(dtype)
+        return float(limits.min), float(limits.max)
+    return 0 if dtype.kind in "ub" else int(np.iinfo(dtype).min), min(_largest_integer(dtype), 2**63 - 1)
+
+
+def _largest_integer(dtype: np.dtype[Any]) -> int:
+    return 1 if dtype == np.bool_ else int(np.iinfo(dtype).max)
+
+
+def _raised(low: int, digits: int, dtype: np.dtype[Any]) -> int:
+    """The lower bound, moved up if the dtype would round its successor below it."""
+    following = _rounded(low + 1, dtype)
+    if following >= low:
+        return low
+    return following + 2 ** (abs(low + 1).bit_length() - digits)
+
+
+def _lowered(high: int, digits: int, dtype: np.dtype[Any]) -> int:
+    """The upper bound, moved down if the dtype would round its predecessor up to it."""
+    preceding = _rounded(high - 1, dtype)
+    if preceding < high:
+        return high
+    return preceding - 2 ** (abs(high - 1).bit_length() - digits)
+
+
+def _rounded(value: int, dtype: np.dtype[Any]) -> int:
+    """A signed 64-bit number after a trip through the dtype; what does not fit comes back as the lowest number."""
+    with np.errstate(over="ignore"):
+        rounded = float(np.float64(value) if dtype == np.float64 else np.float32(value).astype(dtype))
+    return int(rounded) if abs(rounded) < 2.0**63 else _LOWEST
+
+
+def _warnings(low: int, last: int, digits: int | None, dtype: np.dtype[Any]) -> list[str]:
+    if digits is None:
+        return []
+    return [
+        f"{name} is out of bounds [-(2^{digits}), 2^{digits}]. Due to precision limitations {_C_NAMES[dtype.name]} can "
+        "support discrete uniform distribution only within this range. This warning will become an error in version "
+        "1.7 release, please fix the code in advance"
+        for name, bound in (("from", low), ("to - 1", last))
+        if abs(bound) > 2**digits
+    ]

@@ -1,0 +1,329 @@
+"""`Stream`: the draws of PyTorch's CPU generator, as flat NumPy arrays."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, DTypeLike
+
+from undertow.random_stream import rejection
+from undertow.random_stream.box_muller import BLOCK, standard_normals
+from undertow.random_stream.engine import Engine
+from undertow.random_stream.numerics import (
+    SIGNIFICAND_BITS,
+    Array,
+    affine,
+    cast,
+    exact_exp,
+    exact_log1p,
+    exact_sin_cos,
+    fma64,
+    through_c_library,
+)
+from undertow.random_stream.ranges import check_dtype, integer_range
+
+_LARGE_PERMUTATION = (2**32 - 1) // 20
+_SELU_ALPHA = 1.7580993408473766
+
+
+class Stream(Engine):
+    """The stream behind a CPU generator. Every method draws, and moves the state, exactly as PyTorch's does.
+
+    Draws return flat arrays of `n` values in the order in which PyTorch fills memory; shapes are the caller's business.
+    A draw of no values moves nothing.
+    """
+
+    # Uniform and normal ----------------------------------------------------------------------------------------------
+
+    def uniform(self, n: int, low: float = 0.0, high: float = 1.0, dtype: DTypeLike = np.float32) -> Array:
+        """`uniform_(low, high)`. 16-bit floats round float32 draws, and a draw rounded up to `high` becomes `low`."""
+        dtype = np.dtype(dtype)
+        if dtype.kind == "c":
+            return self.uniform(2 * n, low, high, _part(dtype)).view(dtype)
+        if dtype == np.float64:
+            values, width = self.uniform53(n), high - low
+        else:
+            values, width = self.uniform24(n), float(np.float32(high) - np.float32(low))
+        if low == 0.0 and high == 1.0 and dtype.itemsize > 2:
+            return values
+        values = cast(affine(values, width, low), dtype)
+        bounds = cast(np.array([low, high]), dtype)
+        values[values == bounds[1]] = bounds[0]
+        return values
+
+    def normal(
+        self, n: int, mean: float = 0.0, std: float = 1.0, dtype: DTypeLike = np.float32, contiguous: bool = True
+    ) -> Array:
+        """`normal_(mean, std)`: sixteen or more values of a contiguous tensor in blocks, anything else in pairs.
+
+        A complex draw is one of twice as many parts, each with `std / sqrt(2)`.
+        """
+        dtype = np.dtype(dtype)
+        if dtype.kind == "c":
+            return self.normal(2 * n, mean, std / math.sqrt(2.0), _part(dtype), contiguous).view(dtype)
+        if n < BLOCK or not contiguous:
+            return cast(affine(self._normals_in_pairs(n), std, mean), dtype)
+        uniform = self.uniform53 if dtype == np.float64 else self.uniform24
+        whole = n - n % BLOCK
+        with self.lock:
+            if dtype.itemsize > 2:
+                uniforms = uniform(n)[:whole]  # the rest of the tail is drawn too, then drawn over
+            else:
+                uniforms = uniform(whole)
+            if whole == n:
+                values = standard_normals(uniforms)
+            else:
+                # The last sixteen values are a block of their own, drawn last, which covers part of the one before.
+                blocks = standard_normals(np.concatenate([uniforms, uniform(BLOCK)]))
+                values = np.concatenate([blocks[: n - BLOCK], blocks[whole:]])
+        return cast(affine(values, std, mean), dtype)
+
+    def _normals_in_pairs(self, n: int) -> Array:
+        """Doubles by Box-Muller, two at a time; the second of a pair waits in the state for the next call."""
+        with self.lock:
+            waiting = [] if self.next_double_normal is None or n == 0 else [self.next_double_normal]
+            pairs = (n - len(waiting) + 1) // 2
+            values = np.empty(len(waiting) + 2 * pairs)
+            values[: len(waiting)] = waiting
+            if pairs:
+                uniforms = self.uniform53(2 * pairs)
+                radius = np.sqrt(-2.0 * exact_log1p(-uniforms[1::2]))
+                sine, cosine = exact_sin_cos(2.0 * math.pi * uniforms[::2])
+                values[len(waiting) :: 2] = radius * cosine
+                values[len(waiting) + 1 :: 2] = radius * sine
+            if n:
+                self.next_double_normal = float(values[n]) if len(values) > n else None
+        return values[:n]
+
+    def log_normal(self, n: int, mean: float = 1.0, std: float = 2.0, dtype: DTypeLike = np.float32) -> Array:
+        """`log_normal_(mean, std)`: the exponential of normals drawn in pairs."""
+        dtype = np.dtype(dtype)
+        values = affine(self._normals_in_pairs(n), std, mean)
+        with np.errstate(over="ignore"):
+            return cast(exact_exp(values) if dtype == np.float64 else np.exp(values), dtype)
+
+    # Other continuous draws --------------------------------------------------------------------------------------------
+
+    def exponential(self, n: int, rate: float = 1.0, dtype: DTypeLike = np.float32) -> Array:
+        """`exponential_(rate)`, by inversion of a double uniform."""
+        dtype = np.dtype(dtype)
+        uniforms = np.negative(self.uniform53(n))
+        logarithms = exact_log1p(uniforms) if dtype == np.float64 else np.log1p(uniforms)
+        return cast(-1.0 / rate * logarithms, dtype)
+
+    def cauchy(self, n: int, median: float = 0.0, sigma: float = 1.0, dtype: DTypeLike = np.float32) -> Array:
+        """`cauchy_(median, sigma)`, by inversion of a double uniform."""
+        dtype = np.dtype(dtype)
+        angles = math.pi * (self.uniform53(n) - 0.5)
+        tangents = through_c_library(math.tan, angles) if dtype == np.float64 else np.tan(angles)
+        with np.errstate(over="ignore"):
+            return cast(fma64(tangents, sigma, median), dtype)
+
+    def gamma(self, shapes: ArrayLike) -> Array:
+        """`torch._standard_gamma(shapes)`, float32 or float64."""
+        shapes = np.asarray(shapes)
+        narrow = _to_single if shapes.dtype == np.float32 else float
+        samples = cast(self._gammas(shapes, narrow), shapes.dtype)
+        tiny = np.finfo(shapes.dtype).tiny
+        return np.where(samples > tiny, samples, tiny).astype(shapes.dtype)
+
+    def _gammas(self, shapes: Array, narrow: rejection.Narrow) -> Array:
+        with self.one_by_one() as uniform:
+
+            def normal() -> float:
+                waiting, self.next_double_normal = self.next_double_normal, None
+                if waiting is not None:
+                    return waiting
+                angle = 2.0 * math.pi * uniform()
+                radius = math.sqrt(-2.0 * math.log1p(-uniform()))
+                self.next_double_normal = radius * math.sin(angle)
+                return radius * math.cos(angle)
+
+            samples = [rejection.gamma(shape, narrow, uniform, normal) for shape in shapes.ravel().tolist()]
+        return np.array(samples).reshape(shapes.shape)
+
+    def dirichlet(self, concentrations: ArrayLike) -> Array:
+        """`torch._sample_dirichlet(concentrations)` over the last axis; Beta is a Dirichlet over two numbers."""
+        concentrations = np.asarray(concentrations)
+        gammas = self._gammas(concentrations.astype(np.float64), float)
+        with np.errstate(invalid="ignore"):
+            shares = cast(gammas / gammas.sum(axis=-1, keepdims=True), concentrations.dtype)
+        return np.clip(shares, np.finfo(concentrations.dtype).tiny, np.nextafter(np.float32(1), np.float32(0)))
+
+    # Integers and choices ------------------------------------------------------------------------------------------------
+
+    def integers(
+        self, n: int, low: int | None = None, high: int | None = None, dtype: DTypeLike = np.int64
+    ) -> Array:
+        """`random_(low, high)`, and `randint`; without `high` up to the dtype's largest, without both from 0 up to it.
+
+        One output per value, two where the range has 2**28 values or more. Bounds that a floating dtype cannot tell
+        apart move inwards, with PyTorch's warning beyond the whole numbers it can count.
+        """
+        dtype = np.dtype(dtype)
+        if n:
+            check_dtype(low, high, dtype)
+        count, start, wide, notes = integer_range(low, high, dtype)
+        for note in notes:
+            warnings.warn(note, UserWarning, stacklevel=2)
+        if not n:
+            return np.empty(0, dtype)
+        if wide:
+            values = self.random64(n)
+            if count < 2**64:
+                values = _remainder(values, np.uint64(count))
+        else:
+            values = _remainder(self.random32(n).astype(np.uint32), np.uint32(count)).astype(np.uint64)
+        if start:
+            values += np.uint64(start % 2**64)
+        return cast(values.view(np.int64), dtype)
+
+    def permutation(self, n: int, dtype: DTypeLike = np.int64) -> Array:
+        """`randperm(n)`: swaps from the front, one output each (so n - 1); from 2**32/20 values on, 64-bit ones."""
+        if n >= _LARGE_PERMUTATION:
+            return self._large_permutation(n, np.dtype(dtype))
+        draws = self.random32(max(n - 1, 0)).view(np.int64)
+        targets = draws % np.arange(n, 1, -1) + np.arange(len(draws)) if n > 1 else draws
+        order = list(range(n))
+        for place, target in enumerate(targets.tolist()):
+            order[place], order[target] = order[target], order[place]
+        return cast(np.array(order, np.int64), np.dtype(dtype))
+
+    def _large_permutation(self, n: int, dtype: np.dtype[Any]) -> Array:
+        """The same from 64-bit values, modulo what is left; the batches keep a list of them out of memory."""
+        order = np.arange(n)
+        batch = 2**20
+        for start in range(0, n, batch):
+            places = np.arange(start, min(start + batch, n))
+            left = (n - places).astype(np.uint64)
+            targets = (self.random64(len(places)) % left).view(np.int64) + places
+            for place, target in zip(places.tolist(), targets.tolist()):
+                order[place], order[target] = order[target], order[place]
+        return cast(order, dtype)
+
+    def geometric(self, n: int, p: float, dtype: DTypeLike = np.float32) -> Array:
+        """`geometric_(p)`: the trials up to and including the first success."""
+        dtype = np.dtype(dtype)
+        with np.errstate(divide="ignore"):
+            trials = np.ceil(np.log(self.uniform53(n)) / math.log1p(-p))
+        if dtype.kind in "iu":
+            return trials.astype(np.int64).astype(dtype)
+        return cast(trials, dtype)
+
+    def bernoulli(self, n: int, p: float = 0.5, dtype: DTypeLike = np.bool_) -> Array:
+        """`bernoulli_(p)` with a number: a double uniform against `p`, whatever the tensor's dtype."""
+        return (self.uniform53(n) < p).astype(dtype)
+
+    def bernoulli_each(self, probabilities: ArrayLike, dtype: DTypeLike | None = None) -> Array:
+        """`torch.bernoulli(p)` and `bernoulli_(p)` with a tensor: only float64 probabilities take double uniforms."""
+        probabilities = np.asarray(probabilities)
+        if not np.all((probabilities >= 0) & (probabilities <= 1)):
+            raise RuntimeError("Expected p_in >= 0 && p_in <= 1 to be true, but got false.")
+        if probabilities.dtype == np.float64:
+            drawn = self.uniform53(probabilities.size)
+        else:
+            drawn = self.uniform24(probabilities.size)
+        hits = drawn.reshape(probabilities.shape) < probabilities.astype(drawn.dtype)
+        return hits.astype(probabilities.dtype if dtype is None else dtype)
+
+    def poisson(self, rates: ArrayLike) -> Array:
+        """`torch.poisson(rates)`."""
+        rates = np.asarray(rates)
+        if not np.all(rates >= 0):
+            raise RuntimeError("invalid Poisson rate, expected rate to be non-negative")
+        with self.one_by_one() as uniform:
+            samples = [rejection.poisson(rate, uniform) for rate in rates.astype(np.float64).ravel().tolist()]
+        return cast(np.array(samples).reshape(rates.shape), rates.dtype)
+
+    def binomial(self, counts: ArrayLike, probabilities: ArrayLike) -> Array:
+        """`torch.binomial(counts, probabilities)`, float32 or float64, for arrays of one shape and dtype."""
+        counts, probabilities = np.asarray(counts), np.asarray(probabilities)
+        narrow = _to_single if counts.dtype == np.float32 else float
+        with self.one_by_one() as uniform:
+            samples = [
+                rejection.binomial(count, probability, narrow, uniform)
+                for count, probability in zip(counts.ravel().tolist(), probabilities.ravel().tolist())
+            ]
+        return np.array(samples, counts.dtype).reshape(counts.shape)
+
+    def multinomial(self, weights: ArrayLike, samples: int, replacement: bool = False) -> Array:
+        """`torch.multinomial` over the last axis of one or more rows of weights.
+
+        Without replacement, and for a single sample, the winners of a race: weights over exponentials, largest first.
+        With replacement, a double uniform per sample looked up in the row's cumulative sum.
+        """
+        weights = np.asarray(weights)
+        rows = weights.reshape(-1, weights.shape[-1])
+        if not replacement or samples == 1:
+            _check_weights(rows)
+            racers = self.exponential(rows.size, dtype=weights.dtype).reshape(rows.shape)
+            with np.errstate(divide="ignore", invalid="ignore"):
+                speeds = rows / racers
+            chosen = np.argsort(-speeds, axis=1, kind="stable")[:, :samples]
+        else:
+            chosen = np.empty((len(rows), samples), np.int64)
+            for row, out in zip(rows, chosen):
+                out[...] = np.searchsorted(_cumulative(row), self.uniform53(samples), side="left")
+        return chosen.reshape(*weights.shape[:-1], samples)
+
+    # Dropout -------------------------------------------------------------------------------------------------------------
+
+    def dropout_noise(self, n: int, p: float, dtype: DTypeLike = np.float32) -> Array:
+        """What `dropout` in training multiplies its input by: 0, or 1 / (1 - p) with chance 1 - p.
+
+        Feature dropout is the same with one value per sample and channel. With `p` 0 or 1, or no values, PyTorch draws
+        nothing: the input is returned, or multiplied by zeros.
+        """
+        dtype = np.dtype(dtype)
+        noise = self.bernoulli(n, 1.0 - p, dtype)
+        if dtype.itemsize == 2:
+            return cast(noise.astype(np.float32) / np.float32(1.0 - p), dtype)
+        noise /= dtype.type(1.0 - p)
+        return noise
+
+    def alpha_dropout_noise(self, n: int, p: float, dtype: DTypeLike = np.float32) -> tuple[Array, Array]:
+        """The factor and the summand of `alpha_dropout` in training: the output is ``input * factor + summand``."""
+        dtype = np.dtype(dtype)
+        kept = self.bernoulli(n, 1.0 - p, dtype)
+        scale = 1.0 / math.sqrt((_SELU_ALPHA * _SELU_ALPHA * p + 1.0) * (1.0 - p))
+        dropped = cast((kept - dtype.type(1)) * dtype.type(_SELU_ALPHA * scale), dtype)
+        summand = cast(dropped + dtype.type(_SELU_ALPHA * scale * p), dtype)
+        return cast(kept * dtype.type(scale), dtype), summand
+
+
+def _part(dtype: np.dtype[Any]) -> np.dtype[Any]:
+    """The dtype of the real and imaginary parts."""
+    return np.dtype(np.float32 if dtype == np.complex64 else np.float64)
+
+
+def _to_single(value: float) -> float:
+    return float(np.float32(value))
+
+
+def _remainder(values: Array, divisor: np.unsignedinteger[Any]) -> Array:
+    """`values % divisor`; NumPy divides by a constant with vector instructions, but takes remainders one at a time."""
+    return values - values // divisor * divisor
+
+
+def _check_weights(rows: Array) -> None:
+    if not np.all(np.isfinite(rows) & (rows >= 0)):
+        raise RuntimeError("probability tensor contains either `inf`, `nan` or element < 0")
+    if rows.size and not np.all(rows.astype(np.float64).sum(axis=1) > 0):
+        raise RuntimeError("invalid multinomial distribution (sum of probabilities <= 0)")
+
+
+def _cumulative(row: Array) -> Array:
+    """A row's running sum in its own precision, divided by its total."""
+    if not np.all(row >= 0):
+        raise RuntimeError("invalid multinomial distribution (encountering probability entry < 0)")
+    if not np.all(np.isfinite(row)):
+        raise RuntimeError("invalid multinomial distribution (encountering probability entry = infinity or NaN)")
+    running = np.cumsum(row, dtype=row.dtype)
+    if not running[-1] > 0:
+        raise RuntimeError("invalid multinomial distribution (sum of probabilities <= 0)")
+    running = (running / running[-1]).astype(np.float64)
+    running[-1] = 1.0
+    return running

@@ -1,0 +1,157 @@
+"""An op's mathematics, written once: how to compute it, and its derivative with respect to each input.
+
+    mul = op("mul", lambda xp, self, other: self * other,
+             self=lambda g, other: g * other,
+             other=lambda g, self: g * self)
+
+The parameters of `forward` after `xp` are the op's tensor inputs; its keyword-only parameters are statics (dims, flags).
+A gradient's parameter names are its save list: an input, `result`, a name from `hidden`, `<input>_spec` (shape and dtype
+only), a static; plus `xp`, `g` (the incoming gradient, a tuple when the op has several outputs) and, for joint
+gradients, `needs` (which inputs want one). Names are checked here, at import.
+
+A rule never sees a Tensor, a hook or a mode. `xp` is NumPy, jax.numpy or undertow's own tensors (when the backward
+pass is itself recorded), so rules are expressions over `xp.vocabulary`: no branching on values, no writing in place.
+The engine does the chores: sums a gradient to the input's shape, casts it to its dtype, conjugates for complex inputs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from operator import itemgetter
+from typing import Any
+
+Formula = Callable[..., Any]
+
+
+class Spec:
+    """Shape and dtype of an input, for gradients that need no values."""
+
+    __slots__ = ("shape", "dtype")
+
+    def __init__(self, shape: tuple[int, ...], dtype: Any) -> None:
+        self.shape = shape
+        self.dtype = dtype
+
+    @property
+    def ndim(self) -> int:
+        return len(self.shape)
+
+    @property
+    def size(self) -> int:
+        size = 1
+        for n in self.shape:
+            size *= n
+        return size
+
+
+class Gradient:
+    """A gradient formula and the positions of its arguments among a node's values."""
+
+    __slots__ = ("formula", "names", "pick")
+
+    def __init__(self, formula: Formula, layout: dict[str, int], rule: str) -> None:
+        code = formula.__code__
+        self.formula = formula
+        self.names = code.co_varnames[: code.co_argcount]
+        unknown = [name for name in self.names if name not in layout]
+        if unknown:
+            raise TypeError(f"rule {rule!r}: a gradient asks for {unknown}, but the rule only has {sorted(layout)}")
+        places = [layout[name] for name in self.names]
+        self.pick: Callable[[Any], tuple[Any, ...]]
+        if len(places) == 1:
+            only = places[0]
+            self.pick = lambda values: (values[only],)
+        else:
+            self.pick = itemgetter(*places)
+
+
+class Rule:
+    """What `op` makes. Data only; `autograd.apply` runs it on tensors and `autograd.node` runs its gradients."""
+
+    __slots__ = (
+        "name", "node_name", "forward", "inputs", "variadic", "statics", "promote", "outputs", "differentiable",
+        "hidden", "view", "holomorphic", "materialize", "gradients", "joint", "saves", "needed", "uses_specs", "node_class",
+    )  # fmt: skip
+
+    def __init__(self, name: str, forward: Formula) -> None:
+        code = forward.__code__
+        self.name = name
+        self.forward = forward
+        self.inputs: tuple[str, ...] = code.co_varnames[1 : code.co_argcount]
+        first_static = code.co_argcount
+        self.statics: tuple[str, ...] = code.co_varnames[first_static : first_static + code.co_kwonlyargcount]
+        self.variadic = bool(code.co_flags & 0x04)  # forward takes *tensors
+        if self.variadic:
+            self.inputs += (code.co_varnames[first_static + code.co_kwonlyargcount],)
+        self.node_class: Any = None  # made on first use by autograd.node
+
+    def __repr__(self) -> str:
+        return f"<rule {self.name}>"
+
+
+def op(
+    name: str,
+    forward: Formula,
+    *,
+    node: str | None = None,
+    promote: str | None = None,
+    outputs: int = 1,
+    differentiable: int | None = None,
+    hidden: tuple[str, ...] = (),
+    view: bool = False,
+    holomorphic: bool = True,
+    materialize: bool = True,
+    joint: Formula | None = None,
+    **gradients: Formula,
+) -> Rule:
+    """Makes a rule.
+
+    node            the backward node's name (`MulBackward0` for "mul" unless given)
+    promote         how inputs come to one dtype: None (left alone), "numeric", "float" (integers become floats)
+    outputs         how many results the op shows; 0: forward returns a tuple of any length
+    differentiable  the first so many outputs carry gradients (all unless given)
+    hidden          names of further results of `forward`, kept for the gradient and not shown
+    view            the result aliases the first input's memory
+    holomorphic     the formula is the plain derivative; conjugation for complex inputs is done around it
+    materialize     gradients of outputs nobody used arrive as zeros (else as None)
+    joint           one formula giving all inputs' gradients, as a tuple
+    """
+    rule = Rule(name, forward)
+    rule.node_name = node or _camel(name) + "Backward0"
+    rule.promote = promote
+    rule.outputs = outputs
+    rule.differentiable = outputs if differentiable is None else differentiable
+    rule.hidden = hidden
+    rule.view = view
+    rule.holomorphic = holomorphic
+    rule.materialize = materialize
+
+    # A node's values in order: xp, g, needs, then what it saved, the input specs, the statics.
+    saveable = (*rule.inputs, "result", *hidden)
+    asked: set[str] = set()
+    for formula in (joint, *gradients.values()):
+        if formula is not None:
+            asked.update(formula.__code__.co_varnames[: formula.__code__.co_argcount])
+    rule.saves = tuple(saved for saved in saveable if saved in asked)
+    specs = tuple(f"{given}_spec" for given in rule.inputs)
+    rule.uses_specs = any(spec in asked for spec in specs)
+    names = ("xp", "g", "needs", *rule.saves, *(specs if rule.uses_specs else ()), *rule.statics)
+    layout = {value: place for place, value in enumerate(names)}
+
+    stray = gradients.keys() - set(rule.inputs)
+    if stray:
+        raise TypeError(f"rule {name!r} has gradients for {sorted(stray)}, but its inputs are {rule.inputs}")
+    rule.joint = None if joint is None else Gradient(joint, layout, name)
+    rule.gradients = tuple(
+        Gradient(gradients[given], layout, name) if given in gradients else None for given in rule.inputs
+    )
+    # For each input: which of the saved values its gradient reads.
+    rule.needed = tuple(
+        frozenset((rule.joint or gradient).names if (rule.joint or gradient) else ())  # type: ignore[union-attr]
+        for gradient in rule.gradients
+    )
+    return rule
+
+
+def _camel(name: str) -> str:
+    return "".join(part.capitalize() for part in name.split("_"))

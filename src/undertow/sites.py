@@ -1,0 +1,65 @@
+"""Where in the user's program something happened: file and line of the first frame outside undertow."""
+
+from __future__ import annotations
+
+import linecache
+import os
+import sys
+from types import FrameType
+
+_PACKAGE = os.path.dirname(os.path.abspath(__file__)) + os.sep
+
+
+class Site:
+    """A place in the user's source."""
+
+    __slots__ = ("filename", "lineno", "function")
+
+    def __init__(self, filename: str, lineno: int, function: str) -> None:
+        self.filename = filename
+        self.lineno = lineno
+        self.function = function
+
+    @property
+    def source(self) -> str:
+        return linecache.getline(self.filename, self.lineno).strip()
+
+    def __str__(self) -> str:
+        return f"{self.filename}:{self.lineno}"
+
+    def __repr__(self) -> str:
+        return f"Site({self})"
+
+
+def _outside(frame: FrameType | None) -> FrameType | None:
+    while frame is not None and frame.f_code.co_filename.startswith(_PACKAGE):
+        frame = frame.f_back
+    return frame
+
+
+def user_site() -> Site | None:
+    """The line of the user's program that led here."""
+    frame = _outside(sys._getframe(1))
+    if frame is None:
+        return None
+    return Site(frame.f_code.co_filename, frame.f_lineno, frame.f_code.co_name)
+
+
+def user_stack(limit: int = 32) -> list[Site]:
+    """The user's frames that led here, outermost first."""
+    frame, stack = _outside(sys._getframe(1)), []
+    while frame is not None and len(stack) < limit:
+        if not frame.f_code.co_filename.startswith(_PACKAGE):
+            stack.append(Site(frame.f_code.co_filename, frame.f_lineno, frame.f_code.co_name))
+        frame = frame.f_back
+    return stack[::-1]
+
+
+def format_stack(stack: list[Site]) -> str:
+    """The stack as a traceback prints it."""
+    lines = []
+    for site in stack:
+        lines.append(f'  File "{site.filename}", line {site.lineno}, in {site.function}\n')
+        if site.source:
+            lines.append(f"    {site.source}\n")
+    return "".join(lines)

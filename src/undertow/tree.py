@@ -1,0 +1,31 @@
+"""Nested tuples, lists and dicts of values: flatten, rebuild, map."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+
+def leaves(tree: Any) -> Iterator[Any]:
+    """The values at the ends of nested tuples, lists and dicts, in order, without recursion."""
+    stack = [tree]
+    while stack:
+        item = stack.pop()
+        if isinstance(item, (tuple, list)):
+            stack.extend(reversed(item))
+        elif isinstance(item, dict):
+            stack.extend(reversed(list(item.values())))
+        else:
+            yield item
+
+
+def map_leaves(function: Callable[[Any], Any], tree: Any) -> Any:
+    """The same nesting with `function` applied at the ends; named tuples and dict classes are kept."""
+    if isinstance(tree, tuple):
+        parts = [map_leaves(function, item) for item in tree]
+        return type(tree)(*parts) if hasattr(tree, "_fields") else type(tree)(parts)
+    if isinstance(tree, list):
+        return type(tree)(map_leaves(function, item) for item in tree)
+    if isinstance(tree, dict):
+        return type(tree)((key, map_leaves(function, item)) for key, item in tree.items())
+    return function(tree)
