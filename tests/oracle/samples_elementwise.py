@@ -10,6 +10,7 @@ from tests.oracle.sampling import (
     INTEGERS,
     REAL,
     Table,
+    above_one,
     distinct,
     mask,
     positive,
@@ -19,7 +20,15 @@ from tests.oracle.sampling import (
     values,
 )
 
-table = Table("elementwise")
+MORE_UNARY = {
+    **dict.fromkeys(["exp2", "asinh", "frac", "sgn", "sinc"], signed),
+    **dict.fromkeys(["acosh", "lgamma", "digamma"], above_one),
+    "atanh": unit,
+    "logit": probability,
+}
+MORE_BINARY = ["fmax", "fmin", "hypot", "copysign", "xlogy", "logaddexp2", "float_power"]
+
+table = Table("elementwise", beyond=" ".join(["rsub", "clamp_min", "clamp_max", *MORE_UNARY, *MORE_BINARY]))
 op, bad, expression = table.op, table.bad, table.expression
 
 # --- one input -------------------------------------------------------------------------------------------------------
@@ -43,6 +52,11 @@ for name, numbers in UNARY.items():
     op(name, "at_kinks", "a", second=False, a=values([0.0, -0.0, 1.0, -1.0, 2.0, -2.0]))
     bad(name, "string", f"torch.{name}('x')")
     bad(name, "too_many", f"torch.{name}(a, a, a, a, a)", a=numbers(2))
+
+for name, numbers in MORE_UNARY.items():
+    op(name, "plain", "a", "function method out", dtypes="float32 int64", a=numbers(3, 4))
+    op(name, "zero_dim", "a", a=numbers())
+    bad(name, "string", f"torch.{name}('x')")
 
 op("round", "halves", "a", first=False, a=values([0.5, 1.5, 2.5, -0.5, -1.5, -2.5]))
 op("round", "decimals", "a, decimals=1", FORMS, a=signed(3, 4))
@@ -200,6 +214,10 @@ for name in ["maximum", "minimum"]:
     op(name, "ties", "a, b", second=False, a=values([1.0, 2.0, 3.0]), b=values([1.0, 3.0, 2.0]))
     op(name, "nans", "a, b", first=False, a=values([1.0, nan, 3.0]), b=values([nan, 3.0, 2.0]))
 bad("maximum", "complex", "torch.maximum(a, a)", a=signed(3, dtype="complex64"))
+
+for name in MORE_BINARY:
+    op(name, "plain", "a, b", "function method out", dtypes="float32 int64", a=signed(3, 4), b=positive(4))
+    bad(name, "shapes", f"torch.{name}(a, b)", words=12, a=signed(3, 4), b=signed(3, 3))
 
 # --- three inputs ----------------------------------------------------------------------------------------------------
 

@@ -6,7 +6,7 @@ from math import inf, nan
 
 from tests.oracle.sampling import EVERY, REAL, Table, distinct, index, mask, positive, signed, values
 
-table = Table("index")
+table = Table("index", beyond="take argwhere msort kthvalue unique_consecutive index_fill")
 op, bad, expression = table.op, table.bad, table.expression
 
 CALLS = "function method"

@@ -6,7 +6,11 @@ from math import nan
 
 from tests.oracle.sampling import EVERY, FLOATS, Table, distinct, positive, signed, values
 
-table = Table("linalg")
+table = Table(
+    "linalg",
+    beyond="vdot inner ger addmv addr linalg.vector_norm linalg.matrix_norm logdet cholesky linalg.solve_triangular svd "
+    "linalg.svdvals linalg.eigvalsh trace kron linalg.pinv linalg.matrix_power linalg.matrix_exp linalg.multi_dot cdist",
+)
 op, bad, expression = table.op, table.bad, table.expression
 
 CALLS = "function method"
@@ -323,3 +327,13 @@ op("linalg.eigvalsh", "plain", "a + a.mH", "function out", dtypes=LAPACK, tolera
 op("linalg.eigvalsh", "batch", "a + a.mT", tolerance=LOOSE, a=signed(2, 3, 3))
 bad("linalg.eigh", "not_square", "torch.linalg.eigh(a)", words=14, a=signed(2, 3))
 bad("linalg.eigh", "half", "torch.linalg.eigh(a, UPLO='X')", words=10, a=signed(3, 3))
+
+# --- further functions -----------------------------------------------------------------------------------------------
+
+op("trace", "plain", "a", CALLS, a=signed(3, 4))
+op("kron", "plain", "a, b", CALLS, a=signed(2, 3), b=signed(3, 2))
+op("linalg.pinv", "plain", "a", tolerance=LOOSE, a=signed(4, 3))
+op("linalg.matrix_power", "plain", "a, 3", a=signed(3, 3))
+op("linalg.matrix_exp", "plain", "a", tolerance=LOOSE, a=signed(3, 3))
+op("linalg.multi_dot", "plain", "[a, b, c]", a=signed(2, 3), b=signed(3, 4), c=signed(4, 2))
+op("cdist", "plain", "a, b", second=False, a=signed(3, 4), b=signed(2, 4))

@@ -6,7 +6,10 @@ from math import inf, nan
 
 from tests.oracle.sampling import COMPLEX, EVERY, FLOATS, REAL, Table, distinct, mask, signed, values
 
-table = Table("reduce")
+table = Table(
+    "reduce",
+    beyond="nansum nanmean count_nonzero aminmax std_mean mode quantile logcumsumexp cummax cummin diff nanmedian",
+)
 op, bad, expression = table.op, table.bad, table.expression
 
 CALLS = "function method"
@@ -116,6 +119,11 @@ for name in ["argmax", "argmin"]:
 expression("aminmax", "plain", "torch.aminmax(a)", a=distinct(3, 4))
 expression("aminmax", "dim", "a.aminmax(dim=1, keepdim=True)", a=distinct(3, 4))
 
+op("nanmean", "plain", "a, 1", CALLS, a=signed(3, 4))
+op("mode", "plain", "a, 1", CALLS, second=False, a=values([[1.0, 2.0, 2.0], [3.0, 1.0, 3.0]]))
+op("quantile", "plain", "a, 0.3, dim=1", CALLS, a=distinct(3, 4))
+op("nanmedian", "dim", "a, 1", CALLS, second=False, a=values([[1.0, nan, 2.0], [3.0, 1.0, 2.0]]))
+
 # --- any and all -----------------------------------------------------------------------------------------------------
 
 for name in ["any", "all"]:
@@ -210,3 +218,6 @@ for name in ["cumsum", "cumprod"]:
 op("cumprod", "one_zero", "a, 0", a=values([2.0, 0.0, 3.0, 4.0]))
 op("cumprod", "two_zeros", "a, 0", a=values([2.0, 0.0, 3.0, 0.0, 4.0]))
 op("cumprod", "zero_first", "a, 1", a=values([[0.0, 2.0, 3.0], [1.0, 2.0, 3.0]]))
+for name in ["cummax", "cummin", "logcumsumexp"]:
+    op(name, "dim", "a, 1", CALLS_OUT, a=distinct(3, 4))
+op("diff", "plain", "a", CALLS, a=signed(3, 4))

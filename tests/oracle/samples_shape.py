@@ -4,7 +4,11 @@ from __future__ import annotations
 
 from tests.oracle.sampling import EVERY, Table, mask, signed, values
 
-table = Table("shape")
+table = Table(
+    "shape",
+    beyond="broadcast_shapes tensor_split split_with_sizes dstack column_stack row_stack atleast_1d atleast_2d atleast_3d "
+    "rot90 unfold as_strided diag_embed tril_indices view_as_real view_as_complex cartesian_prod",
+)
 
 SHAPES = {"a": signed(2, 3, 4)}
 
@@ -49,8 +53,8 @@ expression(
     first=False,
     a=signed(2, 4, dtype="float32"),
 )
-expression("view", "bits_complex", "torch.view_as_real(a)", a=signed(3, dtype="complex128"))
-expression("view", "bits_as_complex", "torch.view_as_complex(a)", a=signed(3, 2))
+expression("view_as_real", "plain", "torch.view_as_real(a)", a=signed(3, dtype="complex128"))
+expression("view_as_complex", "plain", "torch.view_as_complex(a)", a=signed(3, 2))
 bad("view", "count", "a.view(5, 5)", **SHAPES)
 bad("view", "strides", "a.t().view(12)", words=12, a=signed(3, 4))
 bad("view", "bits_size", "a.view(torch.float64)", a=signed(3, dtype="float32"))
@@ -207,7 +211,7 @@ view(
     "torch.split(a, [1, 4]) | a.split((1, 2, 3), 1) | a.split([0, 5]) | a.split(split_size=[2, 3])",
     **LONG,
 )
-view("split", "with_sizes", "torch.split_with_sizes(a, [1, 4]) | a.split_with_sizes([2, 4], 1)", **LONG)
+view("split_with_sizes", "plain", "torch.split_with_sizes(a, [1, 4]) | a.split_with_sizes([2, 4], 1)", **LONG)
 bad("split", "sum", "a.split([1, 2])", words=14, **LONG)
 bad("split", "negative", "a.split(-1)", **LONG)
 bad("split", "zero", "a.split(0)", **LONG)

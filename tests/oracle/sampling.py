@@ -136,6 +136,7 @@ def _size(shape: tuple[int, ...]) -> int:
 class Sample:
     """One program over named inputs, and what is compared of it."""
 
+    function: str
     name: str
     program: str
     inputs: Mapping[str, Values]
@@ -159,11 +160,16 @@ class Sample:
 
 
 class Table:
-    """The samples of one family of functions."""
+    """The samples of one family of functions; those `beyond` what undertow promises are tested where they exist."""
 
-    def __init__(self, family: str) -> None:
+    def __init__(self, family: str, beyond: str = "") -> None:
         self.family = family
+        self.beyond = set(beyond.split())
         self.samples: list[Sample] = []
+
+    def samples_for(self, torch: ModuleType) -> list[Sample]:
+        """The samples that the library `torch` has to agree with."""
+        return [one for one in self.samples if one.function not in self.beyond or _has(torch, one.function)]
 
     def op(
         self, function: str, case: str, arguments: str, forms: str = "function", *, dtypes: str = "", **rest: Any
@@ -173,7 +179,7 @@ class Table:
         name = f"{self.family}-{function}-{case}"
         for form, program in _programs(function, arguments, forms.split()):
             suffix = "" if form == "function" else f"-{form}"
-            sample = Sample(name + suffix, program, inputs, name, form, **options)
+            sample = Sample(function, name + suffix, program, inputs, name, form, **options)
             self.samples.append(sample)
             for dtype in dtypes.split() if form in ("function", "inplace") else ():
                 self._sweep(sample, dtype)
@@ -184,7 +190,7 @@ class Table:
         """Any expression over `torch`, `F` and the inputs; gradients as for `op`."""
         inputs, options = _sorted_out(rest)
         name = f"{self.family}-{function}-{case}"
-        sample = Sample(name, program, inputs, name, **options)
+        sample = Sample(function, name, program, inputs, name, **options)
         self.samples.append(sample)
         for dtype in dtypes.split():
             self._sweep(sample, dtype)
@@ -193,7 +199,7 @@ class Table:
         """An expression that must raise: same class and opening words."""
         inputs, options = _sorted_out(rest)
         name = f"{self.family}-{function}-bad_{case}"
-        self.samples.append(Sample(name, program, inputs, name, **{"raises": True, **options}))
+        self.samples.append(Sample(function, name, program, inputs, name, **{"raises": True, **options}))
 
     def _sweep(self, sample: Sample, dtype: str) -> None:
         """The same sample in another dtype, where torch may also refuse it."""
@@ -201,6 +207,13 @@ class Table:
         tolerance = sample.tolerance or TOLERANCES.get(dtype)
         name = f"{sample.name}-{dtype}"
         self.samples.append(replace(sample, name=name, dtype=dtype, second=twice, raises=None, tolerance=tolerance))
+
+
+def _has(torch: ModuleType, function: str) -> bool:
+    """Whether the library has `function`, under the name that its samples use."""
+    module, _, name = function.rpartition(".")
+    place = {"": torch, "F": torch.nn.functional, "linalg": getattr(torch, "linalg", None)}[module]
+    return hasattr(place, name) or hasattr(torch.Tensor, name)
 
 
 def _sorted_out(rest: dict[str, Any]) -> tuple[dict[str, Values], dict[str, Any]]:

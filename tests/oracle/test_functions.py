@@ -12,11 +12,15 @@ from typing import Any
 import numpy as np
 import pytest
 
+import undertow
 from tests.oracle import (
     samples_compare,
+    samples_conv,
     samples_elementwise,
     samples_index,
     samples_linalg,
+    samples_loss,
+    samples_nn,
     samples_reduce,
     samples_shape,
 )
@@ -26,13 +30,16 @@ from tests.oracle.sampling import Sample
 
 TABLES = [
     samples_compare.table,
+    samples_conv.table,
     samples_elementwise.table,
     samples_index.table,
     samples_linalg.table,
+    samples_loss.table,
+    samples_nn.table,
     samples_reduce.table,
     samples_shape.table,
 ]
-SAMPLES = [sample for table in TABLES for sample in table.samples]
+SAMPLES = [sample for table in TABLES for sample in table.samples_for(undertow)]
 
 
 @pytest.mark.parametrize("sample", SAMPLES, ids=lambda sample: sample.name)
