@@ -55,6 +55,9 @@ op("logical_not", "plain", "a", FORMS, dtypes=EVERY, a=values([0.0, 1.0, -2.0, 0
 op("logical_not", "mask", "a", "function method inplace", a=mask(3, 4))
 expression("logical_and", "operators", "(a & b, a | b, a ^ b, ~a)", a=mask(3, 4), b=mask(4))
 
+bad("logical_not", "string", "torch.logical_not('x')")
+bad("logical_not", "too_many", "torch.logical_not(a, a)", a=mask(3))
+
 # --- special values --------------------------------------------------------------------------------------------------
 
 for name in ["isnan", "isinf", "isfinite"]:

@@ -97,6 +97,11 @@ bad(
     w=KERNEL,
 )
 
+op("conv_transpose3d", "options", "a, w, stride=2, padding=1", a=signed(1, 4, 3, 3, 2), w=BLOCK)
+for name, rank in [("conv3d", 3), ("conv_transpose2d", 2), ("conv_transpose3d", 3)]:
+    bad(name, "channels", f"torch.{name}(a, w)", words=14, a=signed(1, 5, *[4] * rank), w=signed(3, 3, *[2] * rank))
+    bad(name, "dims", f"torch.{name}(a, w)", words=14, a=signed(4, 4), w=signed(3, 3, *[2] * rank))
+
 # --- pooling ---------------------------------------------------------------------------------------------------------
 
 SEQUENCE, PICTURE, SOLID = distinct(2, 3, 8), distinct(2, 3, 6, 7), distinct(1, 2, 4, 5, 4)
@@ -132,6 +137,8 @@ for rank, inputs in [(1, SEQUENCE), (2, PICTURE), (3, SOLID)]:
     op(name, "plain", "a, 2", dtypes="float32", a=inputs)
     op(name, "uneven", "a, 3, return_indices=True", a=inputs)
     op(name, "one", "a, 1", a=inputs)
+    bad(name, "dims", f"{name}(a, 2)", words=10, a=signed(4))
+    bad(name.replace("max", "avg"), "dims_of_input", f"{name.replace('max', 'avg')}(a, 2)", words=10, a=signed(4))
 op("F.max_pool2d", "pair", "a, (2, 3), (1, 2), (1, 1)", a=PICTURE)
 op("F.max_pool2d", "unbatched", "a, 2", a=distinct(3, 4, 4))
 op("F.max_pool1d", "unbatched", "a, 2", a=distinct(3, 6))

@@ -211,6 +211,9 @@ op("F.kl_div", "batchmean_log_target", "a, b, reduction='batchmean', log_target=
 op("F.kl_div", "zero_target", "a, b, reduction='sum'", second=False, a=signed(3), b=values([0.0, 0.5, 0.5], grad=False))
 op("F.kl_div", "dtypes", "a, b, reduction='sum'", dtypes=FLOATS, a=PREDICTED, b=TRUTH)
 
+bad("F.kl_div", "shapes", "F.kl_div(a, b, reduction='sum')", words=12, a=signed(3, 4), b=probability(3, 3))
+bad("F.kl_div", "reduction", "F.kl_div(a, b, reduction='max')", words=10, a=PREDICTED, b=TRUTH)
+
 # --- pairs and triplets ----------------------------------------------------------------------------------------------
 
 SIDES = values([1, -1, 1], "int64")

@@ -161,6 +161,9 @@ for name in ["var", "std"]:
             op(extra, "correction", "a, dim=(0, 1), correction=0", a=signed(3, 4))
             op(extra, "biased", "a, 1, unbiased=False", a=signed(3, 4))
 
+bad("var_mean", "dim", "torch.var_mean(a, 2)", words=14, a=signed(3, 4))
+bad("var_mean", "integers", "torch.var_mean(a)", a=signed(3, dtype="int64"))
+
 op("median", "all", "a", CALLS, dtypes=REAL, a=distinct(3, 5))
 op("median", "even_count", "a", CALLS, a=distinct(3, 4))
 op("median", "dim", "a, 1", CALLS_OUT, dtypes=REAL, a=distinct(3, 5))

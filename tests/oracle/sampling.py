@@ -156,7 +156,7 @@ class Sample:
         tensors = {
             name: value.tensor(torch, f"{self.seed}/{name}", self.dtype, grad) for name, value in self.inputs.items()
         }
-        return {"torch": torch, "F": torch.nn.functional, "inf": float("inf"), "nan": float("nan"), **tensors}
+        return {"torch": torch, "F": _functional(torch), "inf": float("inf"), "nan": float("nan"), **tensors}
 
 
 class Table:
@@ -212,8 +212,13 @@ class Table:
 def _has(torch: ModuleType, function: str) -> bool:
     """Whether the library has `function`, under the name that its samples use."""
     module, _, name = function.rpartition(".")
-    place = {"": torch, "F": torch.nn.functional, "linalg": getattr(torch, "linalg", None)}[module]
-    return hasattr(place, name) or hasattr(torch.Tensor, name)
+    place = {"": torch, "F": _functional(torch), "linalg": getattr(torch, "linalg", None)}[module]
+    return hasattr(place, name) or (not module and hasattr(torch.Tensor, name))
+
+
+def _functional(torch: ModuleType) -> Any:
+    """`torch.nn.functional`, or None in a library without `nn`: the families that need no layers are testable without."""
+    return getattr(getattr(torch, "nn", None), "functional", None)
 
 
 def _sorted_out(rest: dict[str, Any]) -> tuple[dict[str, Values], dict[str, Any]]:
