@@ -24,7 +24,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("xp", "random_stream"),
     ("rules",),
     ("_core",),
-    ("overrides", "autograd.saved", "autograd.specialise", "autograd.node", "autograd.views"),
+    ("overrides", "generators", "autograd.saved", "autograd.specialise", "autograd.node", "autograd.views"),
     ("autograd.apply", "autograd.writes", "ops", "xp.tensor"),
     ("autograd",),
     ("tensor", "creation", "random", "printing"),

@@ -1,0 +1,91 @@
+"""`Generator`: a source of random numbers that can be seeded, saved and handed to a random function."""
+
+from __future__ import annotations
+
+from operator import index
+from typing import Any
+
+import numpy as np
+
+from undertow._core import TensorCore, wrap
+from undertow.devices import device as Device
+from undertow.random_stream import Stream
+
+
+class Generator:
+    """PyTorch's CPU generator. `stream` draws raw arrays from it; `default_generator` is used where none is given."""
+
+    __slots__ = ("stream", "device", "__weakref__")
+
+    stream: Stream
+    device: Device
+
+    def __init__(self, device: Any = "cpu") -> None:
+        self.device = Device(device)
+        if self.device.type != "cpu":
+            raise RuntimeError(
+                f"Cannot get {self.device.type.upper()} generator without a {self.device.type} library: undertow's "
+                "random numbers are drawn on the CPU."
+            )
+        self.stream = Stream()
+
+    def manual_seed(self, seed: int) -> Generator:
+        """Starts again from a seed; negative seeds count down from 2**64."""
+        try:
+            self.stream.seed(index(seed))
+        except TypeError:
+            raise RuntimeError(f"manual_seed expected a long, but got {type(seed).__name__}") from None
+        return self
+
+    def seed(self) -> int:
+        """Starts again from a seed that nobody can foresee, and returns it."""
+        return self.stream.seed()
+
+    def initial_seed(self) -> int:
+        """The seed the stream was started from."""
+        return self.stream.initial_seed
+
+    def get_state(self) -> Any:
+        """The whole state, as a tensor of bytes."""
+        return wrap(self.stream.get_state())
+
+    def set_state(self, new_state: Any) -> Generator:
+        """Continues from a state that `get_state` returned."""
+        if not isinstance(new_state, TensorCore):
+            raise TypeError(f"expected a torch.ByteTensor, but got {type(new_state).__name__}")
+        if new_state._array.dtype != np.uint8:
+            raise TypeError("RNG state must be a torch.ByteTensor")
+        self.stream.set_state(new_state._array)
+        return self
+
+    def clone_state(self) -> Generator:
+        """A second generator in the same state."""
+        twin = Generator()
+        twin.stream.set_state(self.stream.get_state())
+        return twin
+
+    def get_offset(self) -> int:
+        raise RuntimeError("CPU Generator does not use offset")
+
+    def set_offset(self, offset: int) -> Generator:
+        raise RuntimeError("CPU Generator does not use offset")
+
+    def __repr__(self) -> str:
+        return f"<torch._C.Generator object at {id(self):#x}>"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _rebuild, (self.stream.get_state().tobytes(),)
+
+
+def _rebuild(state: bytes) -> Generator:
+    generator = Generator()
+    generator.stream.set_state(np.frombuffer(state, np.uint8))
+    return generator
+
+
+default_generator = Generator()
+
+
+def stream_of(generator: Generator | None) -> Stream:
+    """The stream that a random function draws from."""
+    return default_generator.stream if generator is None else generator.stream
