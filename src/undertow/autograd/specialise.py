@@ -1,7 +1,9 @@
-"""Straight-line code for a rule's backward, written out once per rule when the rule first records something.
+"""Straight-line code for running a rule, forward and backward, written out once per rule when it is first used.
 
-`RuleNode.run` handles every case by looking things up in the rule. For the usual case (raw arrays, every edge wanted,
-no chores) the lookups cost more than the arithmetic, so they are done here, ahead of time. For `mul` this writes
+The general code handles every case by looking things up in the rule; for the usual case the lookups cost more than the
+arithmetic, so they are done here, ahead of time. What is written is a shortcut, never a second behaviour.
+
+The usual backward case: raw arrays, every edge wanted, no chores. For `mul` `specialised_run` writes
 
     def run(node, xp, g, needs):
         if needs is not None or node.chores or xp.RECORDED:
@@ -17,6 +19,29 @@ no chores) the lookups cost more than the arithmetic, so they are done here, ahe
         e_self, e_other = node.edges
         return (d_self(g, v_other) if e_self is not None else None,
                 d_other(g, v_self) if e_other is not None else None)
+
+The usual forward case: plain tensors (or None) of one float dtype, no rare mode on. For `sum` `specialised_apply` writes
+
+    def run(self, *, dim, keepdim):
+        if self.__class__ in PLAIN and not special.active:
+            a_self = self._array
+            dtype = a_self.dtype
+            if a_self.__class__ is ndarray and dtype in FAST_DTYPES:
+                values = (forward(xp, a_self, dim=dim, keepdim=keepdim),)
+                result = wrap(values[0])
+                modes = local.modes
+                if modes.grad_enabled:
+                    if self._view is not None:
+                        refresh_view(self)
+                    r_self = self._requires_grad
+                    if r_self:
+                        node = (rule.node_class or node_class(rule))(
+                            ((self._edge or edge_of(self)) if r_self else None,), next(modes.sequence), (),
+                            (dim, keepdim,), (Spec(a_self.shape, a_self.dtype),), 0)
+                        result._edge = (node, 0)
+                        result._requires_grad = True
+                return result
+        return general(rule, (self,), {'dim': dim, 'keepdim': keepdim})
 """
 
 from __future__ import annotations
@@ -72,3 +97,132 @@ def specialised_run(rule: Rule, general: Callable[..., Any], freed: Callable[[An
 
 def _targets(prefix: str, names: Any) -> str:
     return ", ".join(prefix + name for name in names) + ","
+
+
+def specialised_apply(rule: Rule, general: Callable[..., Any], scope: dict[str, Any]) -> Callable[..., Any]:
+    """`apply` for one rule. `scope` holds the names that the written code uses, as in `autograd.apply`."""
+    scope = {**scope, "rule": rule, "forward": rule.forward, "general": general}
+    inputs, first = rule.inputs, rule.inputs[0]
+    keywords = [f"{name}={name}" for name in rule.statics]
+    test = " and ".join([
+        f"{first}.__class__ in PLAIN",
+        *[f"({name}.__class__ in PLAIN or {name} is None)" for name in inputs[1:]],
+        "not special.active",
+    ])
+    lines = [
+        f"def run({', '.join([*inputs, *(['*'] if rule.statics else []), *rule.statics])}):",
+        f"    if {test}:",
+        f"        a_{first} = {first}._array",
+        *[f"        a_{name} = None if {name} is None else {name}._array" for name in inputs[1:]],
+        f"        dtype = a_{first}.dtype",
+    ]
+    test = f"a_{first}.__class__ is ndarray"
+    if rule.promote is not None:
+        test += " and dtype in FAST_DTYPES"
+        test += "".join(f" and (a_{name} is None or a_{name}.dtype is dtype)" for name in inputs[1:])
+    call = f"forward(xp, {', '.join([f'a_{name}' for name in inputs] + keywords)})"
+    single = rule.outputs == 1 and not rule.hidden
+    lines += [f"        if {test}:"]
+    if single:
+        lines += [f"            result = wrap({call})"]
+    else:
+        lines += [
+            f"            results = [wrap(value) for value in {call}]",
+            f"            shown = results[:{-len(rule.hidden)}]" if rule.hidden else "            shown = results",
+            "            result = results[0]",
+        ]
+    body = _recording(rule, single)
+    if body:
+        lines += ["            modes = local.modes", "            if modes.grad_enabled:"]
+        lines += ["                " + line for line in body]
+    if rule.view:
+        statics = "{" + ", ".join(f"{name!r}: {name}" for name in rule.statics) + "}"
+        lines += [f"            link_view(rule, {first}, {'(result,)' if single else 'tuple(shown)'}, {statics})"]
+    lines += [f"            return {'result' if rule.outputs == 1 else 'tuple(shown)'}"]
+    statics = "{" + ", ".join(f"{name!r}: {name}" for name in rule.statics) + "}"
+    lines += [f"    return general(rule, ({', '.join(inputs)},), {statics})"]
+    exec("\n".join(lines), scope)  # noqa: S102
+    return scope["run"]
+
+
+def _recording(rule: Rule, single: bool) -> list[str]:
+    """The lines that give the results their node."""
+    inputs = rule.inputs
+    recorded = [
+        name for name, gradient in zip(inputs, rule.gradients) if rule.joint is not None or gradient is not None
+    ]
+    if not recorded:
+        return []
+    lines = []
+    for name in recorded:
+        if name == inputs[0]:
+            lines += [f"if {name}._view is not None:", f"    refresh_view({name})", f"r_{name} = {name}._requires_grad"]
+        else:
+            lines += [
+                f"if {name} is None:", f"    r_{name} = False", "else:",
+                f"    if {name}._view is not None:", f"        refresh_view({name})",
+                f"    r_{name} = {name}._requires_grad",
+            ]  # fmt: skip
+    edges = [
+        f"({name}._edge or edge_of({name})) if r_{name} else None" if name in recorded else "None" for name in inputs
+    ]
+    arrays = [f"a_{name}" for name in inputs]
+    specs = ", ".join(
+        f"None if {array} is None else Spec({array}.shape, {array}.dtype)" if place else
+        f"Spec({array}.shape, {array}.dtype)" for place, array in enumerate(arrays)
+    )  # fmt: skip
+    lines += [f"if {' or '.join([f'r_{name}' for name in recorded])}:"]
+    fits = rule.promote in ("numeric", "float") and len(inputs) > 1
+    if fits:
+        stretched = " or ".join(f"{array} is not None and {array}.shape != {arrays[0]}.shape" for array in arrays[1:])
+        lines += [f"    chores = FIT if {stretched} else 0"]
+        specs_made = f"({specs},)" if rule.uses_specs else f"({specs},) if chores else ()"
+    else:
+        lines += ["    chores = 0"]
+        specs_made = f"({specs},)" if rule.uses_specs else "()"
+    saved = "".join(f"{_saving(rule, name, recorded)}, " for name in rule.saves)
+    lines += [
+        "    node = (rule.node_class or node_class(rule))(",
+        f"        ({', '.join(edges)},), next(modes.sequence), ({saved}), ({''.join(f'{s}, ' for s in rule.statics)}),",
+        f"        {specs_made}, chores)",
+    ]
+    if single:
+        if rule.promote is None:
+            return [*lines, *["    " + line for line in _claim("result", 0)]]
+        return [*lines, "    result._edge = (node, 0)", "    result._requires_grad = True"]
+    if rule.outputs != 1:
+        lines += [
+            "    node.n_outputs = len(shown)",
+            "    node.outputs = [Spec(each._array.shape, each._array.dtype) for each in shown]",
+        ]
+    several = "shown" if rule.outputs == 0 else f"results[:{rule.differentiable}]"
+    lines += [f"    for place, each in enumerate({several}):", *["        " + line for line in _claim("each", "place")]]
+    return lines
+
+
+def _claim(result: str, place: int | str) -> list[str]:
+    return [
+        f"if {result}._array.dtype is dtype or DTYPE_OF[{result}._array.dtype].category >= 2:",
+        f"    {result}._edge = (node, {place})",
+        f"    {result}._requires_grad = True",
+    ]
+
+
+def _saving(rule: Rule, name: str, recorded: list[str]) -> str:
+    """The expression that saves one value, if the gradient of an input that wants one reads it."""
+    if name == "result":
+        if rule.outputs == 1:
+            value = "SavedOutput(result)"
+        else:
+            value = "tuple([SavedOutput(each, nr) for nr, each in enumerate(shown)])"
+    elif name in rule.names:
+        value = f"SavedOutput(results[{rule.names.index(name)}], {rule.names.index(name)})"
+    elif name in rule.hidden:
+        place = f"len(shown) + {rule.hidden.index(name)}"
+        value = f"SavedOutput(results[{place}], {place})"
+    else:
+        value = f"SavedInput({name})" + ("" if name == rule.inputs[0] else f" if {name} is not None else None")
+    if rule.joint is not None:
+        return f"({value})"
+    wanting = [given for given, needed in zip(rule.inputs, rule.needed) if given in recorded and name in needed]
+    return f"({value} if {' or '.join(f'r_{given}' for given in wanting)} else None)"
