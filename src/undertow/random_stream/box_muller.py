@@ -17,24 +17,28 @@ BLOCK = 16
 _HALF = BLOCK // 2
 _BLOCKS_PER_PASS = 1024  # keeps the temporaries of one pass inside the processor's cache
 
-_LOG_POLYNOMIAL = np.float32(
-    [
-        7.0376836292e-2,
-        -1.1514610310e-1,
-        1.1676998740e-1,
-        -1.2420140846e-1,
-        1.4249322787e-1,
-        -1.6668057665e-1,
-        2.0000714765e-1,
-        -2.4999993993e-1,
-        3.3333331174e-1,
-    ]
-).astype(np.float64)
-_SIN_POLYNOMIAL = np.float32([-1.9515295891e-4, 8.3321608736e-3, -1.6666654611e-1]).astype(np.float64)
-_COS_POLYNOMIAL = np.float32([2.443315711809948e-5, -1.388731625493765e-3, 4.166664568298827e-2]).astype(np.float64)
+
+def _singles(*values: float) -> Array:
+    """Float32 constants, held as doubles."""
+    return np.array(values, np.float32).astype(np.float64)
+
+
+_LOG_POLYNOMIAL = _singles(
+    7.0376836292e-2,
+    -1.1514610310e-1,
+    1.1676998740e-1,
+    -1.2420140846e-1,
+    1.4249322787e-1,
+    -1.6668057665e-1,
+    2.0000714765e-1,
+    -2.4999993993e-1,
+    3.3333331174e-1,
+)
+_SIN_POLYNOMIAL = _singles(-1.9515295891e-4, 8.3321608736e-3, -1.6666654611e-1)
+_COS_POLYNOMIAL = _singles(2.443315711809948e-5, -1.388731625493765e-3, 4.166664568298827e-2)
 # log(2) and pi/4 cut into parts whose products with a small integer lose nothing.
-_LOG2_LOW, _LOG2_HIGH = np.float32(-2.12194440e-4), float(np.float32(0.693359375))
-_QUARTER_PI = tuple(float(np.float32(part)) for part in (-0.78515625, -2.4187564849853515625e-4, -3.77489497744594108e-8))
+_LOG2_LOW, _LOG2_HIGH = np.float32(-2.12194440e-4), 0.693359375
+_QUARTER_PI = _singles(-0.78515625, -2.4187564849853515625e-4, -3.77489497744594108e-8)
 _SQRT_HALF = np.float32(0.707106781186547524)
 _FOUR_OVER_PI = np.float32(1.27323954473516)
 _TWO_PI = np.float32(2.0 * math.pi)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import secrets
+import os
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -45,18 +46,25 @@ class Engine:
 
     def __init__(self, seed: int = DEFAULT_SEED) -> None:
         self.lock = threading.RLock()  # draws that read, decide and write back must not interleave
-        self._bits = np.random.MT19937(0)
         self.seed(seed)
 
+    @cached_property
+    def _bits(self) -> np.random.MT19937:
+        """The twister, made when the first bits are asked for: importing `numpy.random` takes longer than undertow."""
+        bits = np.random.MT19937(0)
+        np.random.RandomState(bits).seed(self._initial_seed % 2**32)
+        return bits
+
     def seed(self, seed: int | None = None) -> int:
-        """Start again from `seed`, or from 53 bits of the system's entropy as `torch.seed()` does; return the seed."""
+        """Start again from `seed`, or from 64 bits of the system's entropy as `torch.seed()` does; return the seed."""
         if seed is None:
-            seed = secrets.randbits(53)
+            seed = int.from_bytes(os.urandom(8), "little")
         if not -(2**63) <= seed < 2**64:
             raise ValueError(f"Overflow when unpacking long long: a seed lies in [-2**63, 2**64), got {seed}")
         with self.lock:
             self._initial_seed = seed % 2**64
-            np.random.RandomState(self._bits).seed(self._initial_seed % 2**32)
+            if "_bits" in self.__dict__:
+                np.random.RandomState(self._bits).seed(self._initial_seed % 2**32)
             self._untouched = True
             self.next_double_normal: float | None = None
             self.next_float_normal: float | None = None

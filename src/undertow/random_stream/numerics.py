@@ -26,10 +26,13 @@ _SPLITTER = 134217729.0  # 2**27 + 1 cuts a double into two halves of 26 bits
 
 
 def cast(values: Array, dtype: np.dtype[Any]) -> Array:
-    """Convert as C++ would: 16-bit floats are reached through float32."""
-    if dtype.itemsize == 2 and dtype.name in SIGNIFICAND_BITS:
-        return values.astype(np.float32).astype(dtype)
-    return values.astype(dtype, copy=False)
+    """Convert as C++ would: silently to infinity, and to 16-bit floats by way of float32."""
+    if values.dtype == dtype:
+        return values
+    with np.errstate(over="ignore"):
+        if dtype.itemsize == 2 and dtype.name in SIGNIFICAND_BITS:
+            values = values.astype(np.float32)
+        return values.astype(dtype)
 
 
 def fma32(a: Array, b: Array | float, c: Array | float) -> Array:
@@ -43,7 +46,7 @@ def fma32(a: Array, b: Array | float, c: Array | float) -> Array:
 def fma64(a: Array, b: float, c: float) -> Array:
     """``a * b + c`` of doubles, rounded once, by Dekker's error-free product and Knuth's error-free sum."""
     product = a * b
-    if not b or not c or not math.isfinite(b) or not math.isfinite(c):
+    if b in (0.0, 1.0) or c == 0.0 or not math.isfinite(b) or not math.isfinite(c):
         return product + c
     scaled = a * _SPLITTER
     a_high = scaled - (scaled - a)
@@ -62,15 +65,11 @@ def fma64(a: Array, b: float, c: float) -> Array:
 def affine(values: Array, scale: float, shift: float) -> Array:
     """``values * scale + shift`` in the values' own precision (float32 or float64), rounded once."""
     if values.dtype == np.float64:
-        if scale != 1.0:
-            return fma64(values, scale, shift)
-        return values + shift if shift else values
-    scale, shift = float(np.float32(scale)), float(np.float32(shift))
-    if shift and scale != 1.0:
-        return fma32(values, scale, shift)
-    if scale != 1.0:
-        values = values * np.float32(scale)
-    return values + np.float32(shift) if shift else values
+        return fma64(values, scale, shift)
+    factor, summand = np.float32(scale), np.float32(shift)
+    if factor == 1.0 or summand == 0.0:
+        return values * factor + summand
+    return fma32(values, float(factor), float(summand))
 
 
 def through_c_library(function: Callable[[float], float], values: Array) -> Array:

@@ -1,4 +1,4 @@
-"""Which whole numbers `random_` draws from, for each dtype and pair of bounds."""
+"""Which numbers a draw can give in each dtype: the range of `random_`, and the bounds that PyTorch refuses."""
 
 from __future__ import annotations
 
@@ -25,6 +25,7 @@ _C_NAMES = {
     "float32": "float",
     "float64": "double",
 }
+_LIMITS_NAMES = {"float16": "Half", "bfloat16": "BFloat16", "float32": "Float", "float64": "Double"}
 _SKEWED = 2**28  # from this many values on, the remainder of a 32-bit output would favour small numbers
 _LOWEST = -(2**63)
 
@@ -83,6 +84,30 @@ def check_dtype(low: int | None, high: int | None, dtype: np.dtype[Any]) -> None
     if kernel:
         name = "Half" if dtype == np.float16 else dtype.name.replace("ui", "UI").replace("b", "B")
         raise NotImplementedError(f"\"{kernel}\" not implemented for '{name}'")
+
+
+def check_uniform(low: float, high: float, dtype: np.dtype[Any]) -> None:
+    """Refuse the bounds that `uniform_` refuses."""
+    smallest, largest = _bounds(dtype)
+    for name, bound in (("from", low), ("to", high)):
+        if not smallest <= bound <= largest:
+            raise RuntimeError(f"{name} is out of bounds for {_C_NAMES[dtype.name]}")
+    if low > high:
+        raise RuntimeError(f"uniform_ expects to return a [from, to) range, but found from={low:g} > to={high:g}")
+    if high - low > largest:
+        raise RuntimeError(
+            f"uniform_ expects to-from <= std::numeric_limits<{_LIMITS_NAMES[dtype.name]}>::max(), but found "
+            f"to={high:g} and from={low:g} which result in to-from to exceed the limit"
+        )
+
+
+def check_permutation(n: int, dtype: np.dtype[Any]) -> None:
+    """Refuse to count up to `n` in a dtype that cannot hold it; PyTorch lets bfloat16 try."""
+    if dtype.kind in "iu" and n - 1 > _largest_integer(dtype):
+        raise RuntimeError(f"value cannot be converted to type {dtype.name}_t without overflow")
+    name, most = {"float16": ("Half", "2049"), "float32": ("Float", "2^24+1")}.get(dtype.name, ("", ""))
+    if name and n > 2 ** SIGNIFICAND_BITS[dtype.name] + 1:
+        raise RuntimeError(f"n cannot be greater than {most} for {name} type.")
 
 
 def _bounds(dtype: np.dtype[Any]) -> tuple[float, float]:

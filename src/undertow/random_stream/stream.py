@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import math
 import warnings
-from typing import Any
+from array import array
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import ArrayLike, DTypeLike
 
 from undertow.random_stream import rejection
 from undertow.random_stream.box_muller import BLOCK, standard_normals
 from undertow.random_stream.engine import Engine
 from undertow.random_stream.numerics import (
-    SIGNIFICAND_BITS,
     Array,
     affine,
     cast,
@@ -23,7 +22,10 @@ from undertow.random_stream.numerics import (
     fma64,
     through_c_library,
 )
-from undertow.random_stream.ranges import check_dtype, integer_range
+from undertow.random_stream.ranges import check_dtype, check_permutation, check_uniform, integer_range
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike, DTypeLike
 
 _LARGE_PERMUTATION = (2**32 - 1) // 20
 _SELU_ALPHA = 1.7580993408473766
@@ -43,6 +45,8 @@ class Stream(Engine):
         dtype = np.dtype(dtype)
         if dtype.kind == "c":
             return self.uniform(2 * n, low, high, _part(dtype)).view(dtype)
+        if low != 0.0 or high != 1.0:
+            check_uniform(low, high, dtype)
         if dtype == np.float64:
             values, width = self.uniform53(n), high - low
         else:
@@ -62,6 +66,7 @@ class Stream(Engine):
         A complex draw is one of twice as many parts, each with `std / sqrt(2)`.
         """
         dtype = np.dtype(dtype)
+        _demand(std >= 0.0, f"normal expects std >= 0.0, but found std {std:g}")
         if dtype.kind == "c":
             return self.normal(2 * n, mean, std / math.sqrt(2.0), _part(dtype), contiguous).view(dtype)
         if n < BLOCK or not contiguous:
@@ -80,6 +85,20 @@ class Stream(Engine):
                 blocks = standard_normals(np.concatenate([uniforms, uniform(BLOCK)]))
                 values = np.concatenate([blocks[: n - BLOCK], blocks[whole:]])
         return cast(affine(values, std, mean), dtype)
+
+    def normal_each(self, mean: ArrayLike, std: ArrayLike, dtype: DTypeLike) -> Array:
+        """`torch.normal` with an array for the mean, the deviation or both, in the shape they broadcast to."""
+        dtype = np.dtype(dtype)
+        shape = np.broadcast_shapes(np.shape(mean), np.shape(std))
+        if isinstance(std, (int, float)):
+            values = self.normal(math.prod(shape), 0.0, std, dtype).reshape(shape)
+        else:
+            std = np.asarray(std)
+            _demand(np.all(std >= 0), "normal expects all elements of std >= 0.0")
+            values = self.normal(math.prod(shape), dtype=dtype).reshape(shape)
+            values = cast(_wide(values) * _wide(std), dtype)
+        mean = cast(np.array(mean), dtype) if isinstance(mean, (int, float)) else np.asarray(mean)
+        return cast(_wide(values) + _wide(mean), dtype)
 
     def _normals_in_pairs(self, n: int) -> Array:
         """Doubles by Box-Muller, two at a time; the second of a pair waits in the state for the next call."""
@@ -101,26 +120,30 @@ class Stream(Engine):
     def log_normal(self, n: int, mean: float = 1.0, std: float = 2.0, dtype: DTypeLike = np.float32) -> Array:
         """`log_normal_(mean, std)`: the exponential of normals drawn in pairs."""
         dtype = np.dtype(dtype)
+        _demand(std > 0.0, f"log_normal_ expects std > 0.0, but found std={std:g}")
         values = affine(self._normals_in_pairs(n), std, mean)
         with np.errstate(over="ignore"):
-            return cast(exact_exp(values) if dtype == np.float64 else np.exp(values), dtype)
+            values = exact_exp(values) if dtype == np.float64 else np.exp(values)
+        return cast(values, dtype)
 
     # Other continuous draws --------------------------------------------------------------------------------------------
 
     def exponential(self, n: int, rate: float = 1.0, dtype: DTypeLike = np.float32) -> Array:
         """`exponential_(rate)`, by inversion of a double uniform."""
         dtype = np.dtype(dtype)
+        _demand(rate > 0.0, f"exponential_ expects lambda > 0.0, but found lambda={rate:g}")
         uniforms = np.negative(self.uniform53(n))
         logarithms = exact_log1p(uniforms) if dtype == np.float64 else np.log1p(uniforms)
-        return cast(-1.0 / rate * logarithms, dtype)
+        with np.errstate(over="ignore", invalid="ignore"):
+            return cast(-1.0 / rate * logarithms, dtype)
 
     def cauchy(self, n: int, median: float = 0.0, sigma: float = 1.0, dtype: DTypeLike = np.float32) -> Array:
         """`cauchy_(median, sigma)`, by inversion of a double uniform."""
         dtype = np.dtype(dtype)
+        _demand(sigma > 0.0, f"cauchy_ expects sigma > 0.0, but found sigma={sigma:g}")
         angles = math.pi * (self.uniform53(n) - 0.5)
         tangents = through_c_library(math.tan, angles) if dtype == np.float64 else np.tan(angles)
-        with np.errstate(over="ignore"):
-            return cast(fma64(tangents, sigma, median), dtype)
+        return cast(fma64(tangents, sigma, median), dtype)
 
     def gamma(self, shapes: ArrayLike) -> Array:
         """`torch._standard_gamma(shapes)`, float32 or float64."""
@@ -151,13 +174,12 @@ class Stream(Engine):
         gammas = self._gammas(concentrations.astype(np.float64), float)
         with np.errstate(invalid="ignore"):
             shares = cast(gammas / gammas.sum(axis=-1, keepdims=True), concentrations.dtype)
-        return np.clip(shares, np.finfo(concentrations.dtype).tiny, np.nextafter(np.float32(1), np.float32(0)))
+        limits = np.finfo(concentrations.dtype)
+        return np.clip(shares, limits.tiny, limits.dtype.type(1) - limits.epsneg)
 
     # Integers and choices ------------------------------------------------------------------------------------------------
 
-    def integers(
-        self, n: int, low: int | None = None, high: int | None = None, dtype: DTypeLike = np.int64
-    ) -> Array:
+    def integers(self, n: int, low: int | None = None, high: int | None = None, dtype: DTypeLike = np.int64) -> Array:
         """`random_(low, high)`, and `randint`; without `high` up to the dtype's largest, without both from 0 up to it.
 
         One output per value, two where the range has 2**28 values or more. Bounds that a floating dtype cannot tell
@@ -182,31 +204,34 @@ class Stream(Engine):
         return cast(values.view(np.int64), dtype)
 
     def permutation(self, n: int, dtype: DTypeLike = np.int64) -> Array:
-        """`randperm(n)`: swaps from the front, one output each (so n - 1); from 2**32/20 values on, 64-bit ones."""
+        """`randperm(n)`: swaps from the front, one output each, so n - 1; another method for 2**32 / 20 or more."""
+        dtype = np.dtype(dtype)
+        check_permutation(n, dtype)
         if n >= _LARGE_PERMUTATION:
-            return self._large_permutation(n, np.dtype(dtype))
+            return self._large_permutation(n, dtype)
         draws = self.random32(max(n - 1, 0)).view(np.int64)
         targets = draws % np.arange(n, 1, -1) + np.arange(len(draws)) if n > 1 else draws
         order = list(range(n))
         for place, target in enumerate(targets.tolist()):
             order[place], order[target] = order[target], order[place]
-        return cast(np.array(order, np.int64), np.dtype(dtype))
+        return cast(np.array(order, np.int64), dtype)
 
     def _large_permutation(self, n: int, dtype: np.dtype[Any]) -> Array:
-        """The same from 64-bit values, modulo what is left; the batches keep a list of them out of memory."""
-        order = np.arange(n)
+        """Built from the inside out: each number takes a random earlier one's place. Two outputs per number."""
+        order = array("q", bytes(8 * n))
         batch = 2**20
         for start in range(0, n, batch):
-            places = np.arange(start, min(start + batch, n))
-            left = (n - places).astype(np.uint64)
-            targets = (self.random64(len(places)) % left).view(np.int64) + places
-            for place, target in zip(places.tolist(), targets.tolist()):
-                order[place], order[target] = order[target], order[place]
-        return cast(order, dtype)
+            size = min(batch, n - start)
+            places = self.random64(size) % np.arange(start + 1, start + size + 1, dtype=np.uint64)
+            for number, place in enumerate(places.tolist(), start):
+                order[number] = order[place]
+                order[place] = number
+        return cast(np.frombuffer(order, np.int64), dtype)
 
     def geometric(self, n: int, p: float, dtype: DTypeLike = np.float32) -> Array:
         """`geometric_(p)`: the trials up to and including the first success."""
         dtype = np.dtype(dtype)
+        _demand(0.0 < p < 1.0, f"geometric_ expects p to be in (0, 1), but got p={p:g}")
         with np.errstate(divide="ignore"):
             trials = np.ceil(np.log(self.uniform53(n)) / math.log1p(-p))
         if dtype.kind in "iu":
@@ -215,13 +240,14 @@ class Stream(Engine):
 
     def bernoulli(self, n: int, p: float = 0.5, dtype: DTypeLike = np.bool_) -> Array:
         """`bernoulli_(p)` with a number: a double uniform against `p`, whatever the tensor's dtype."""
+        _demand(0.0 <= p <= 1.0, f"bernoulli_ expects p to be in [0, 1], but got p={p:g}")
         return (self.uniform53(n) < p).astype(dtype)
 
     def bernoulli_each(self, probabilities: ArrayLike, dtype: DTypeLike | None = None) -> Array:
         """`torch.bernoulli(p)` and `bernoulli_(p)` with a tensor: only float64 probabilities take double uniforms."""
         probabilities = np.asarray(probabilities)
-        if not np.all((probabilities >= 0) & (probabilities <= 1)):
-            raise RuntimeError("Expected p_in >= 0 && p_in <= 1 to be true, but got false.")
+        valid = np.all((probabilities >= 0) & (probabilities <= 1))
+        _demand(valid, "Expected p_in >= 0 && p_in <= 1 to be true, but got false.")
         if probabilities.dtype == np.float64:
             drawn = self.uniform53(probabilities.size)
         else:
@@ -232,8 +258,7 @@ class Stream(Engine):
     def poisson(self, rates: ArrayLike) -> Array:
         """`torch.poisson(rates)`."""
         rates = np.asarray(rates)
-        if not np.all(rates >= 0):
-            raise RuntimeError("invalid Poisson rate, expected rate to be non-negative")
+        _demand(np.all(rates >= 0), "invalid Poisson rate, expected rate to be non-negative")
         with self.one_by_one() as uniform:
             samples = [rejection.poisson(rate, uniform) for rate in rates.astype(np.float64).ravel().tolist()]
         return cast(np.array(samples).reshape(rates.shape), rates.dtype)
@@ -256,13 +281,20 @@ class Stream(Engine):
         With replacement, a double uniform per sample looked up in the row's cumulative sum.
         """
         weights = np.asarray(weights)
-        rows = weights.reshape(-1, weights.shape[-1])
+        _demand(weights.ndim in (1, 2), "prob_dist must be 1 or 2 dim")
+        _demand(samples > 0, "cannot sample n_sample <= 0 samples")
+        if not replacement and samples > weights.shape[-1]:
+            raise RuntimeError("cannot sample n_sample > prob_dist.size(-1) samples without replacement")
+        rows = weights if weights.ndim == 2 else weights[None]
         if not replacement or samples == 1:
             _check_weights(rows)
             racers = self.exponential(rows.size, dtype=weights.dtype).reshape(rows.shape)
             with np.errstate(divide="ignore", invalid="ignore"):
                 speeds = rows / racers
-            chosen = np.argsort(-speeds, axis=1, kind="stable")[:, :samples]
+            if samples == 1:
+                chosen = np.argmax(speeds, axis=1)
+            else:
+                chosen = np.argsort(-speeds, axis=1, kind="stable")[:, :samples]
         else:
             chosen = np.empty((len(rows), samples), np.int64)
             for row, out in zip(rows, chosen):
@@ -278,20 +310,30 @@ class Stream(Engine):
         nothing: the input is returned, or multiplied by zeros.
         """
         dtype = np.dtype(dtype)
-        noise = self.bernoulli(n, 1.0 - p, dtype)
-        if dtype.itemsize == 2:
-            return cast(noise.astype(np.float32) / np.float32(1.0 - p), dtype)
-        noise /= dtype.type(1.0 - p)
-        return noise
+        wide = _computed_in(dtype)
+        noise = self.bernoulli(n, 1.0 - p, wide)
+        noise /= wide(1.0 - p)
+        return cast(noise, dtype)
 
     def alpha_dropout_noise(self, n: int, p: float, dtype: DTypeLike = np.float32) -> tuple[Array, Array]:
         """The factor and the summand of `alpha_dropout` in training: the output is ``input * factor + summand``."""
         dtype = np.dtype(dtype)
-        kept = self.bernoulli(n, 1.0 - p, dtype)
+        wide = _computed_in(dtype)
+        kept = self.bernoulli(n, 1.0 - p, wide)
         scale = 1.0 / math.sqrt((_SELU_ALPHA * _SELU_ALPHA * p + 1.0) * (1.0 - p))
-        dropped = cast((kept - dtype.type(1)) * dtype.type(_SELU_ALPHA * scale), dtype)
-        summand = cast(dropped + dtype.type(_SELU_ALPHA * scale * p), dtype)
-        return cast(kept * dtype.type(scale), dtype), summand
+        dropped = cast((kept - wide(1.0)) * wide(_SELU_ALPHA * scale), dtype)
+        summand = cast(_wide(dropped) + _wide(cast(np.array(_SELU_ALPHA * scale * p), dtype)), dtype)
+        return cast(kept * wide(scale), dtype), summand
+
+
+def _computed_in(dtype: np.dtype[Any]) -> type[Any]:
+    """The dtype that arithmetic on `dtype` is done in."""
+    return np.float64 if dtype == np.float64 else np.float32
+
+
+def _wide(values: Array) -> Array:
+    """The values in the dtype that arithmetic on them is done in."""
+    return values.astype(np.float32) if values.dtype.itemsize == 2 else values
 
 
 def _part(dtype: np.dtype[Any]) -> np.dtype[Any]:
@@ -308,22 +350,26 @@ def _remainder(values: Array, divisor: np.unsignedinteger[Any]) -> Array:
     return values - values // divisor * divisor
 
 
+def _demand(condition: bool | np.bool_, complaint: str) -> None:
+    """Raise PyTorch's words unless the condition holds."""
+    if not condition:
+        raise RuntimeError(complaint)
+
+
 def _check_weights(rows: Array) -> None:
-    if not np.all(np.isfinite(rows) & (rows >= 0)):
-        raise RuntimeError("probability tensor contains either `inf`, `nan` or element < 0")
-    if rows.size and not np.all(rows.astype(np.float64).sum(axis=1) > 0):
-        raise RuntimeError("invalid multinomial distribution (sum of probabilities <= 0)")
+    valid = np.all(np.isfinite(rows) & (rows >= 0))
+    _demand(valid, "probability tensor contains either `inf`, `nan` or element < 0")
+    positive = np.all(rows.astype(np.float64).sum(axis=1) > 0)
+    _demand(positive, "invalid multinomial distribution (sum of probabilities <= 0)")
 
 
 def _cumulative(row: Array) -> Array:
-    """A row's running sum in its own precision, divided by its total."""
-    if not np.all(row >= 0):
-        raise RuntimeError("invalid multinomial distribution (encountering probability entry < 0)")
-    if not np.all(np.isfinite(row)):
-        raise RuntimeError("invalid multinomial distribution (encountering probability entry = infinity or NaN)")
-    running = np.cumsum(row, dtype=row.dtype)
-    if not running[-1] > 0:
-        raise RuntimeError("invalid multinomial distribution (sum of probabilities <= 0)")
+    """A row's running sum, in float32 for 16-bit floats, divided by its total."""
+    _demand(np.all(row >= 0), "invalid multinomial distribution (encountering probability entry < 0)")
+    finite = np.all(np.isfinite(row))
+    _demand(finite, "invalid multinomial distribution (encountering probability entry = infinity or NaN)")
+    running = np.cumsum(row, dtype=_computed_in(row.dtype))
+    _demand(running.size > 0 and running[-1] > 0, "invalid multinomial distribution (sum of probabilities <= 0)")
     running = (running / running[-1]).astype(np.float64)
     running[-1] = 1.0
     return running
