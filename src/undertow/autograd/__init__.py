@@ -1,1 +1,16 @@
 """Automatic differentiation: `backward`, `grad`, hooks on the graph, custom functions."""
+
+from undertow.autograd import functional as functional
+from undertow.autograd import graph as graph
+from undertow.autograd.anomaly_mode import detect_anomaly as detect_anomaly
+from undertow.autograd.anomaly_mode import set_detect_anomaly as set_detect_anomaly
+from undertow.autograd.differentiate import backward as backward
+from undertow.autograd.differentiate import grad as grad
+from undertow.autograd.function import Function as Function
+from undertow.autograd.gradcheck import gradcheck as gradcheck
+from undertow.autograd.gradcheck import gradgradcheck as gradgradcheck
+from undertow.modes import enable_grad as enable_grad
+from undertow.modes import inference_mode as inference_mode
+from undertow.modes import no_grad as no_grad
+from undertow.modes import set_grad_enabled as set_grad_enabled
+from undertow.autograd.variable import Variable as Variable

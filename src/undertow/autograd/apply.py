@@ -16,6 +16,7 @@ from undertow import _core, overrides
 from undertow._core import InferenceStorage, TensorCore, ndarray, wrap
 from undertow.autograd.node import CONJUGATE, FIT, UPCAST, RuleNode, edge_of, node_class
 from undertow.autograd.saved import SavedInput, SavedOutput, SavedTensor
+from undertow.autograd.specialise import specialised_apply
 from undertow.autograd.views import link_view, refresh_view
 from undertow.dtypes import DTYPE_OF, SCALAR_DTYPE, combine, dtype, get_default_dtype, promote
 from undertow.modes import local, special
@@ -143,7 +144,7 @@ def binary(rule: Rule, doc: str = "", operator: str = "") -> Callable[..., Any]:
                         )
                         make = rule.node_class or node_class(rule)
                         if tensor is None or a.shape == b.shape:
-                            node = make(edges, next(modes.sequence), saved)
+                            node = make(edges, next(modes.sequence), saved, () if tensor is not None else (other,))
                         else:
                             specs = (Spec(a.shape, a.dtype), Spec(b.shape, b.dtype))
                             node = make(edges, next(modes.sequence), saved, (), specs, FIT)
@@ -217,6 +218,20 @@ def write_out(out: Any, result: Any) -> None:
 
 def apply(rule: Rule, *inputs: Any, **statics: Any) -> Any:
     """Runs a rule on tensors, Python numbers and Nones; returns a tensor or a tuple of them."""
+    return (rule.run or specialise(rule))(*inputs, **statics)
+
+
+def specialise(rule: Rule) -> Callable[..., Any]:
+    """Makes `rule.run`: straight-line code for plain tensors, `apply_generally` for all else."""
+    if rule.variadic:
+        rule.run = lambda *inputs, **statics: apply_generally(rule, inputs, statics)
+    else:
+        rule.run = specialised_apply(rule, apply_generally, {**globals(), "xp": numpy_xp})
+    return rule.run
+
+
+def apply_generally(rule: Rule, inputs: tuple[Any, ...], statics: dict[str, Any]) -> Any:
+    """`apply` in every case."""
     arrays, chores, target = operands(rule, inputs)
     values = rule.forward(namespace_of(arrays), *arrays, **statics)
     if rule.outputs == 1 and not rule.hidden:
@@ -269,7 +284,7 @@ def operands(rule: Rule, inputs: Sequence[Any]) -> tuple[list[Any], int, dtype |
             if array.dtype != compute:
                 chores |= FIT
                 array = array.astype(compute)
-            if shape is not None and array.shape != shape:
+            if shape is not None and array.shape != shape and rule.promote != "same":
                 chores |= FIT
             shape = array.shape
             arrays.append(array)
@@ -398,6 +413,9 @@ def _save_one(rule: Rule, name: str, kept: keep_inputs, results: Sequence[Any]) 
             return SavedOutput(results[0])
         shown = len(results) - len(rule.hidden)
         return tuple([SavedOutput(result, nr) for nr, result in enumerate(results[:shown])])
+    if name in rule.names:
+        place = rule.names.index(name)
+        return SavedOutput(results[place], place)
     if name in rule.hidden:
         place = len(results) - len(rule.hidden) + rule.hidden.index(name)
         return SavedOutput(results[place], place)
@@ -418,13 +436,20 @@ def _special_chores(node: RuleNode) -> None:
     modes = local.modes
     if special.anomaly:
         node.get_extras().stack = user_stack()
-        node.get_extras().parent = getattr(modes, "running", None)
-    if modes.saved_hooks:
-        pack, unpack = modes.saved_hooks[-1]
-        for value in node.saved:
-            for part in value if type(value) is tuple else (value,):
-                if isinstance(part, SavedTensor):
-                    part.register_hooks(pack, unpack)
+        node.get_extras().parent = modes.backward_pass.running if modes.backward_pass is not None else None
+    save_hooks_of(node.saved)
+
+
+def save_hooks_of(saved: tuple[Any, ...]) -> None:
+    """Hands saved values to the innermost pack hook, if a `saved_tensors_hooks` block is open."""
+    active = local.modes.saved_hooks
+    if not active or local.modes.saved_hooks_disabled is not None:
+        return
+    pack, unpack = active[-1]
+    for value in saved:
+        for part in value if type(value) is tuple else (value,):
+            if isinstance(part, SavedTensor):
+                part.register_hooks(pack, unpack)
 
 
 # --- writing

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -48,6 +49,14 @@ def backward(
                 "Please only use `grad_tensors`."
             )
         grad_tensors = grad_variables
+    if create_graph:
+        warnings.warn(
+            "Using backward() with create_graph=True will create a reference cycle between the parameter and its "
+            "gradient which can cause a memory leak. We recommend using autograd.grad when creating the graph to avoid "
+            "this. If you have to use this function, make sure to reset the .grad fields of your parameters to None "
+            "after use to break the cycle and avoid the leak.",
+            stacklevel=3,
+        )
     targets = None
     if inputs is not None:
         targets = (inputs,) if isinstance(inputs, (TensorCore, GradientEdge)) else tuple(inputs)
@@ -60,10 +69,9 @@ def backward(
     if targets is not None:
         aims = []
         for place, target in enumerate(targets):
-            edge = _input_edge(place, target)
-            if isinstance(target, TensorCore) and target._edge is not None:
+            if isinstance(target, TensorCore):
                 target.retain_grad()
-            aims.append(edge)
+            aims.append(_input_edge(place, target))
     engine.run(roots, seeds, keep, create_graph, aims)
 
 
@@ -122,9 +130,9 @@ def _as_tuple(given: Any, count: int) -> tuple[Any, ...]:
     if given is None:
         return (None,) * count
     result = (given,) if isinstance(given, TensorCore) else tuple(given)
-    if len(result) != count:
+    if len(result) < count:
         raise RuntimeError(f"got {count} tensors and {len(result)} gradients")
-    return result
+    return result[:count]
 
 
 def _roots(outputs: tuple[Any, ...], given: tuple[Any, ...], recorded: bool) -> tuple[list[Edge], list[Any]]:

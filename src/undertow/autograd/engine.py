@@ -32,7 +32,7 @@ from undertow.xp import tensor as tensor_xp
 class BackwardPass:
     """One run of the engine: where it may go, what it has to bring back."""
 
-    __slots__ = ("xp", "freed", "executed", "captures", "captured", "callbacks", "running")
+    __slots__ = ("xp", "freed", "executed", "captures", "captured", "callbacks", "running", "waiting", "__weakref__")
 
     def __init__(self, keep_graph: bool, create_graph: bool) -> None:
         self.xp: Any = tensor_xp if create_graph else numpy_xp
@@ -42,6 +42,7 @@ class BackwardPass:
         self.captured: list[Any] = []
         self.callbacks: list[Callable[[], None]] = []
         self.running: Node | None = None
+        self.waiting: dict[Node, int] = {}  # every node that can be reached, and how many gradients it waits for
 
     def tensor(self, value: Any) -> Any:
         """A gradient as users see it."""
@@ -63,6 +64,7 @@ def run(
     """Runs backward from the roots; with `inputs`, only where they can be reached, capturing or accumulating there."""
     task = BackwardPass(keep_graph, create_graph)
     waiting, parents = count_dependencies(roots, inputs is not None)
+    task.waiting = waiting
     if inputs is not None:
         aim_at(task, inputs, parents, accumulates)
     modes = local.modes
@@ -121,11 +123,13 @@ def traverse(task: BackwardPass, roots: Sequence[Edge], grads: Sequence[Any], wa
 
 def run_with_hooks(task: BackwardPass, node: Node, g: Any) -> tuple[Any, ...] | None:
     """One node with everything that may happen around it; None if the pass ends here."""
+    executed, captures = task.executed, task.captures.get(node, ())
+    last = bool(captures) and not _goes_on(task, node)
+    if not last:
+        _capture(task, node, captures, g)
     g = firing.fire_tensor_hooks(task, node, g)
-    for nr, place in task.captures.get(node, ()):
-        task.captured[place] = g if node.n_outputs == 1 else g[nr]
-    executed = task.executed
-    if executed is not None and node in task.captures and not _goes_on(task, node):
+    if last:  # hooks change what is captured only where the pass ends
+        _capture(task, node, captures, g)
         return None
     extras = node.extras
     if extras is not None and extras.pre_hooks:
@@ -151,6 +155,11 @@ def run_with_hooks(task: BackwardPass, node: Node, g: Any) -> tuple[Any, ...] | 
     if extras is not None and extras.post_hooks:
         results = firing.fire_post_hooks(task, node, results, g)
     return results
+
+
+def _capture(task: BackwardPass, node: Node, captures: Sequence[tuple[int, int]], g: Any) -> None:
+    for nr, place in captures:
+        task.captured[place] = g if node.n_outputs == 1 else g[nr]
 
 
 def _goes_on(task: BackwardPass, node: Node) -> bool:

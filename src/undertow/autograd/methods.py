@@ -15,6 +15,15 @@ from undertow.autograd.views import refresh_view
 from undertow.dtypes import DTYPE_OF
 
 
+_C_NAMES = {"float32": "float", "float64": "double", "int64": "long", "int32": "int", "int16": "short",
+            "int8": "signed char", "uint8": "unsigned char"}  # fmt: skip
+
+
+def _c_name(tensor: Any) -> str:
+    name = DTYPE_OF[tensor._array.dtype].name
+    return _C_NAMES.get(name, name)
+
+
 class AutogradMethods(TensorCore):
     """What a tensor can tell and do about gradients."""
 
@@ -29,14 +38,18 @@ class AutogradMethods(TensorCore):
 
     @requires_grad.setter
     def requires_grad(self, value: bool) -> None:
-        value = bool(value)
+        if not isinstance(value, bool):
+            raise RuntimeError("requires_grad must be a bool")
+        self._set_requires_grad(value, "floating point and complex")
+
+    def _set_requires_grad(self, value: bool, kinds: str) -> None:
         if not value and self._edge is not None:
             raise RuntimeError(
                 "you can only change requires_grad flags of leaf variables. If you want to use a computed variable in "
                 "a subgraph that doesn't require differentiation use var_no_grad = var.detach()."
             )
         if value and DTYPE_OF[self._array.dtype].category < 2:
-            raise RuntimeError("only Tensors of floating point and complex dtype can require gradients")
+            raise RuntimeError(f"only Tensors of {kinds} dtype can require gradients")
         if value and type(self._storage) is InferenceStorage:
             raise RuntimeError("Setting requires_grad=True on inference tensor outside InferenceMode is not allowed.")
         if self._edge is None:
@@ -44,7 +57,7 @@ class AutogradMethods(TensorCore):
 
     def requires_grad_(self, requires_grad: bool = True) -> Any:
         """Sets requires_grad and returns the tensor."""
-        self.requires_grad = requires_grad
+        self._set_requires_grad(bool(requires_grad), "floating point")
         return self
 
     @property
@@ -93,15 +106,15 @@ class AutogradMethods(TensorCore):
             raise TypeError(f"assigned grad expected to be a Tensor or None but got grad of type {type(value).__name__}")
         if value is self:
             raise RuntimeError("can't assign Variable as its own grad")
-        if value._array.dtype != self._array.dtype:
-            raise RuntimeError(
-                f"assigned grad has data of a different type: got {DTYPE_OF[value._array.dtype]!r}, expected "
-                f"{DTYPE_OF[self._array.dtype]!r}"
-            )
         if value._array.shape != self._array.shape:
             raise RuntimeError(
-                f"assigned grad has data of a different size: got {list(value._array.shape)}, expected "
-                f"{list(self._array.shape)}"
+                f"attempting to assign a gradient of size '{list(value._array.shape)}' to a tensor of size "
+                f"'{list(self._array.shape)}'. Please ensure that the gradient and the tensor are the same size"
+            )
+        if value._array.dtype != self._array.dtype:
+            raise RuntimeError(
+                f"attempting to assign a gradient with dtype '{_c_name(value)}' to a tensor with dtype "
+                f"'{_c_name(self)}'. The gradient must match the tensor's dtype: convert it with .to(tensor.dtype)"
             )
         self._get_meta().grad = value
 

@@ -16,7 +16,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from undertow import errors, hooks
-from undertow._core import Meta, TensorCore
+from undertow._core import Meta, TensorCore, wrap
 from undertow.autograd.saved import Freed, SavedOutput, SavedTensor
 from undertow.autograd.specialise import can_specialise, specialised_run
 from undertow.dtypes import DTYPE_OF
@@ -67,8 +67,9 @@ class Node:
     # --- the public face, as PyTorch's nodes have it
 
     def name(self) -> str:
-        """The node's name, such as MulBackward0."""
-        return type(self).__name__
+        """The node's name, such as MulBackward0; kinds that are no op's own carry PyTorch's namespace."""
+        name = type(self).__name__
+        return name if "Backward" in name and name != "CopyBackwards" else "torch::autograd::" + name
 
     @property
     def next_functions(self) -> tuple[tuple[Node | None, int], ...]:
@@ -163,6 +164,8 @@ class RuleNode(Node):
     def run(self, xp: Any, g: Any, needs: tuple[bool, ...] | None) -> tuple[Any, ...]:
         rule = self.rule
         saved = self.unpack(xp.RECORDED)
+        if rule.hidden and xp.RECORDED:
+            saved = self._recompute_hidden(xp, saved)
         chores = self.chores
         if chores & UPCAST:
             saved = [_upcast(xp, value) for value in saved]
@@ -198,6 +201,19 @@ class RuleNode(Node):
                 ])
         return results
 
+    def _recompute_hidden(self, xp: Any, saved: list[Any]) -> list[Any]:
+        """Hidden results again, this time as part of the graph, if the gradient asks for every input."""
+        rule = self.rule
+        known = dict(zip(rule.saves, saved, strict=True))
+        if any(name not in known for name in rule.inputs):
+            return saved
+        statics = dict(zip(rule.statics, self.statics, strict=True))
+        again = rule.forward(xp, *[known[name] for name in rule.inputs], **statics)
+        for name, value in zip(rule.hidden, again[-len(rule.hidden) :], strict=True):
+            if name in known and isinstance(value, TensorCore) and DTYPE_OF[xp.dtype_of(value)].category >= 2:
+                known[name] = value
+        return list(known.values())
+
     def release(self, freed: Freed) -> None:
         if self.saved:
             self.saved = freed
@@ -230,7 +246,7 @@ def node_class(rule: Rule) -> Any:
         base = RuleNode if rule.outputs == 1 else MultiOutputNode
         body = {"rule": rule, "__slots__": (), "__module__": "torch"}
         for place, name in enumerate(rule.saves):
-            body["_saved_" + name] = property(lambda node, place=place: _open(_held(node)[place], node))
+            body["_saved_" + name] = property(lambda node, place=place: _shown(node, place))
             body["_raw_saved_" + name] = property(lambda node, place=place: _held(node)[place])
         for place, name in enumerate(rule.statics):
             body["_saved_" + name] = property(lambda node, place=place: node.statics[place])
@@ -238,6 +254,13 @@ def node_class(rule: Rule) -> Any:
             body["run"] = specialised_run(rule, RuleNode.run, _freed)
         made = rule.node_class = type(rule.node_name, (base,), body)
     return made
+
+
+def _shown(node: Any, place: int) -> Any:
+    value = _held(node)[place]
+    if isinstance(value, np.ndarray):  # a Python number among the operands, kept as given behind the statics
+        return wrap(np.asarray(node.statics[-1] if len(node.statics) > len(node.rule.statics) else value))
+    return _open(value, node)
 
 
 def _held(node: Any) -> tuple[Any, ...]:
@@ -308,9 +331,6 @@ class AccumulateGrad(Node):
         self.extras = None
         self.variable = variable
         self.lock = threading.Lock()
-
-    def name(self) -> str:
-        return "torch::autograd::AccumulateGrad"
 
 
 def edge_of(tensor: Any) -> Edge:

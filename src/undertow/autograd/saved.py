@@ -76,9 +76,9 @@ class SavedInput(SavedTensor):
         return tensor
 
     def register_hooks(self, pack_hook: hooks.Hook, unpack_hook: hooks.Hook) -> None:
+        _check_hooks(self.packed, pack_hook, unpack_hook)
         tensor = self.tensor
-        _refuse_second(self.packed)
-        self.packed = Packed(tensor, _detached(tensor._array, tensor._storage), pack_hook, unpack_hook)
+        self.packed = Packed(tensor, tensor, pack_hook, unpack_hook)
         self.tensor = None
 
 
@@ -110,8 +110,8 @@ class SavedOutput(SavedTensor):
         return tensor
 
     def register_hooks(self, pack_hook: hooks.Hook, unpack_hook: hooks.Hook) -> None:
-        _refuse_second(self.packed)
-        self.packed = Packed(None, _detached(self.array, self.storage), pack_hook, unpack_hook)
+        _check_hooks(self.packed, pack_hook, unpack_hook)
+        self.packed = Packed(None, _alias(self.array, self.storage), pack_hook, unpack_hook)
         self.array = None
 
 
@@ -165,15 +165,22 @@ class _no_grad:
         local.modes.grad_enabled = self.before
 
 
-def _detached(array: Any, storage: Storage | None) -> Any:
+def _alias(array: Any, storage: Storage | None) -> Any:
     tensor = wrap(array)
     tensor._storage = storage
     return tensor
 
 
-def _refuse_second(packed: Packed | None) -> None:
+def _check_hooks(packed: Packed | None, pack_hook: hooks.Hook, unpack_hook: hooks.Hook) -> None:
+    if not (callable(pack_hook) and callable(unpack_hook)):
+        raise TypeError("register_hooks() expects two callables, the pack hook and the unpack hook")
     if packed is not None:
         raise RuntimeError("Calling register_hooks on a saved tensor whose hooks have already been set. Set them once.")
+
+
+def short_name(node: Node) -> str:
+    """A node's name as errors about views and versions give it: Mul for MulBackward0."""
+    return node.name().rstrip("0123456789").removesuffix("Backward")
 
 
 def describe(array: Any) -> str:
@@ -182,6 +189,6 @@ def describe(array: Any) -> str:
 
 
 def _overwritten(array: Any, edge: Any, storage: Storage, expected: int, node: Node) -> RuntimeError:
-    source = f"output {edge[1]} of {edge[0].name()}" if edge is not None else None
+    source = f"output {edge[1]} of {short_name(edge[0])}" if edge is not None else None
     stack = node.extras.stack if node.extras is not None else None
     return errors.overwritten(describe(array), source, storage.version, expected, node.name(), stack, storage.writes)

@@ -14,6 +14,7 @@ import numpy as np
 
 from undertow._core import InferenceStorage, View
 from undertow.autograd.node import Edge, Node, edge_of
+from undertow.autograd.saved import short_name
 from undertow.modes import local
 from undertow.rules.rule import Rule, Spec
 from undertow.xp import numpy as numpy_xp
@@ -44,12 +45,16 @@ def refresh_view(tensor: Any) -> None:
     """Brings a view's edge up to date after its memory was written through another alias."""
     view = tensor._view
     storage = tensor._storage
+    base = view.base
+    if not base._requires_grad or tensor._array.dtype.kind not in "fcV":
+        view.version = storage.version
+        return
+    tensor._requires_grad = True  # also when the base began to ask for gradients after the view was taken
     if view.version == storage.version:
         return
+    if view.origin in ("no_grad", "multi_output"):
+        raise RuntimeError(_stale_view(tensor, view.origin))
     view.version = storage.version
-    base = view.base
-    if not base._requires_grad or view.origin == "inference":
-        return
     old = tensor._edge
     node = AsStridedBackward0(edge_of(base), next(local.modes.sequence), view.steps)
     tensor._edge = (node, 0)
@@ -57,6 +62,21 @@ def refresh_view(tensor: Any) -> None:
     meta = tensor._meta
     if meta is not None and meta.retains and old is not None:
         move_retained(tensor, old, tensor._edge)
+
+
+def _stale_view(tensor: Any, origin: str) -> str:
+    if origin == "no_grad":
+        return (
+            "A view was created in no_grad mode and its base or another view of its base has been modified inplace with "
+            "grad mode enabled. Do both inside the no_grad block, or both outside."
+        )
+    edge = tensor._edge
+    name = f"Output {edge[1]} of {short_name(edge[0])}" if edge is not None else "This tensor"
+    return (
+        f"{name} is a view and its base or another view of its base has been modified inplace. This view is the output "
+        "of a function that returns multiple views. Such functions do not allow the output views to be modified "
+        "inplace. Use the out-of-place form."
+    )
 
 
 def move_retained(tensor: Any, old: Edge, new: Edge) -> None:

@@ -14,12 +14,15 @@ import numpy as np
 from undertow._core import InferenceStorage, ndarray
 from undertow.autograd.apply import bump, edges_of, keep_inputs, make_node, namespace_of, operands
 from undertow.autograd.node import FIT, Edge, Node, edge_of
-from undertow.autograd.saved import Freed, SavedInput
+from undertow.autograd.saved import Freed, SavedInput, short_name
 from undertow.autograd.views import Step, move_retained, refresh_view, take_view, view_gradient
 from undertow.dtypes import DTYPE_OF
 from undertow.modes import local, special
 from undertow.rules.rule import Rule
 from undertow.xp import numpy as numpy_xp
+
+
+guards: list[Any] = []  # told before memory is written; see graph.allow_mutation_on_saved_tensors
 
 
 def apply_in_place(rule: Rule, target: Any, *others: Any, **statics: Any) -> Any:
@@ -68,6 +71,8 @@ def write(target: Any, value: Any) -> None:
             "unsupported operation: more than one element of the written-to tensor refers to a single memory location. "
             "Please clone() the tensor before performing the operation."
         )
+    for guard in guards:
+        guard.before_write(target)
     np.copyto(array, value, casting="unsafe")
     bump(target)
 
@@ -124,7 +129,7 @@ def _refused_view(target: Any, origin: str) -> str:
             "mode, or clone() the view first."
         )
     edge = target._edge
-    name = f"Output {edge[1]} of {edge[0].name()}" if edge is not None else "This tensor"
+    name = f"Output {edge[1]} of {short_name(edge[0])}" if edge is not None else "This tensor"
     if origin == "function":
         return (
             f"{name} is a view and is being modified inplace. This view was created inside a custom Function (or "
@@ -174,9 +179,6 @@ class CopySlices(Node):
         self.extras = None
         self.written = written
         self.steps = steps
-
-    def name(self) -> str:
-        return "torch::autograd::CopySlices"
 
     def run(self, xp: Any, g: Any, needs: tuple[bool, ...] | None) -> tuple[Any, ...]:
         inner_needs = None if needs is None else (needs[0] and self.written.edges[0] is not None, *needs[1:])

@@ -5,7 +5,7 @@
              other=lambda g, self: g * self)
 
 The parameters of `forward` after `xp` are the op's tensor inputs; its keyword-only parameters are statics (dims, flags).
-A gradient's parameter names are its save list: an input, `result`, a name from `hidden`, `<input>_spec` (shape and dtype
+A gradient's parameter names are its save list: an input, `result`, a name from `names` or `hidden`, `<input>_spec` (shape and dtype
 only), a static; plus `xp`, `g` (the incoming gradient, a tuple when the op has several outputs) and, for joint
 gradients, `needs` (which inputs want one). Names are checked here, at import.
 
@@ -69,8 +69,9 @@ class Rule:
     """What `op` makes. Data only; `autograd.apply` runs it on tensors and `autograd.node` runs its gradients."""
 
     __slots__ = (
-        "name", "node_name", "forward", "inputs", "variadic", "statics", "promote", "outputs", "differentiable",
+        "name", "node_name", "forward", "inputs", "variadic", "statics", "promote", "outputs", "names", "differentiable",
         "hidden", "view", "holomorphic", "materialize", "gradients", "joint", "saves", "needed", "uses_specs", "node_class",
+        "run",
     )  # fmt: skip
 
     def __init__(self, name: str, forward: Formula) -> None:
@@ -84,6 +85,7 @@ class Rule:
         if self.variadic:
             self.inputs += (code.co_varnames[first_static + code.co_kwonlyargcount],)
         self.node_class: Any = None  # made on first use by autograd.node
+        self.run: Any = None  # made on first use by autograd.apply
 
     def __repr__(self) -> str:
         return f"<rule {self.name}>"
@@ -96,6 +98,7 @@ def op(
     node: str | None = None,
     promote: str | None = None,
     outputs: int = 1,
+    names: tuple[str, ...] = (),
     differentiable: int | None = None,
     hidden: tuple[str, ...] = (),
     view: bool = False,
@@ -109,6 +112,7 @@ def op(
     node            the backward node's name (`MulBackward0` for "mul" unless given)
     promote         how inputs come to one dtype: None (left alone), "numeric", "float" (integers become floats)
     outputs         how many results the op shows; 0: forward returns a tuple of any length
+    names           of the results of an op with several, for gradients that save single ones
     differentiable  the first so many outputs carry gradients (all unless given)
     hidden          names of further results of `forward`, kept for the gradient and not shown
     view            the result aliases the first input's memory
@@ -120,6 +124,7 @@ def op(
     rule.node_name = node or _camel(name) + "Backward0"
     rule.promote = promote
     rule.outputs = outputs
+    rule.names = names
     rule.differentiable = outputs if differentiable is None else differentiable
     rule.hidden = hidden
     rule.view = view
@@ -127,7 +132,7 @@ def op(
     rule.materialize = materialize
 
     # A node's values in order: xp, g, needs, then what it saved, the input specs, the statics.
-    saveable = (*rule.inputs, "result", *hidden)
+    saveable = (*sorted(rule.inputs), "result", *names, *hidden)  # the order in which pack hooks see them
     asked: set[str] = set()
     for formula in (joint, *gradients.values()):
         if formula is not None:

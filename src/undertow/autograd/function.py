@@ -1,0 +1,413 @@
+"""Custom functions: a user's forward and backward as one node of the graph.
+
+The node is the `ctx` that both methods see. Forward runs unrecorded; afterwards its outputs get the node as their
+history, whatever they are: fresh tensors, inputs changed in place (`mark_dirty`), inputs handed back as they came, or
+views made inside.
+"""
+
+from __future__ import annotations
+
+import functools
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+from undertow._core import TensorCore, View, wrap
+from undertow.autograd.apply import save_hooks_of
+from undertow.autograd.node import Edge, Node, edge_of, fit
+from undertow.autograd.saved import Freed, SavedInput, SavedOutput
+from undertow.autograd.views import refresh_view
+from undertow.autograd.writes import check_writable, rebase, set_edge
+from undertow.dtypes import DTYPE_OF
+from undertow.errors import freed_graph
+from undertow.modes import local, no_grad, special
+from undertow.rules.rule import Spec
+from undertow.sites import user_stack
+
+
+class FunctionCtx:
+    """What forward can leave for backward."""
+
+    _to_save: tuple[Any, ...] = ()
+    _dirty: tuple[Any, ...] = ()
+    _non_differentiable: tuple[Any, ...] = ()
+    _materialize = True
+    saved_for_forward: tuple[Any, ...] = ()
+
+    def save_for_backward(self, *tensors: Any) -> None:
+        """Keeps tensors (or None) for `ctx.saved_tensors`, with version checks and saved-tensor hooks."""
+        self._to_save = tensors
+
+    def save_for_forward(self, *tensors: Any) -> None:
+        """Keeps tensors for `jvp`."""
+        for tensor in tensors:
+            if not (isinstance(tensor, TensorCore) or tensor is None):
+                raise AssertionError("save_for_forward expects all arguments to be tensors or None")
+        self.saved_for_forward = tensors
+
+    def mark_dirty(self, *args: Any) -> None:
+        """Says which inputs forward changed in place; they must be returned."""
+        self._dirty = args
+
+    def mark_non_differentiable(self, *args: Any) -> None:
+        """Says which outputs carry no gradient."""
+        self._non_differentiable = args
+
+    def set_materialize_grads(self, value: bool) -> None:
+        """Whether gradients of unused outputs reach backward as zeros (the default) or as None."""
+        self._materialize = value
+
+
+class FunctionNode(FunctionCtx, Node):
+    """The node of a custom function, and the ctx its methods see."""
+
+    _forward_cls: Any
+    needs_input_grad: tuple[bool, ...] = ()
+    n_outputs = 1
+
+    def __init__(self) -> None:
+        self.edges: tuple[Edge | None, ...] = ()
+        self.sequence_nr = next(local.modes.sequence)
+        self.extras = None
+        self._saved: Any = ()
+        self._tensor_inputs: tuple[int, ...] = ()  # positions of tensors among the arguments
+        self._input_specs: tuple[Spec, ...] = ()
+        self._outputs: list[Spec] = []
+
+    def takes(self, g: Any) -> bool:
+        return True
+
+    @property
+    def saved_tensors(self) -> tuple[Any, ...]:
+        """What `save_for_backward` kept."""
+        saved = self._saved
+        if type(saved) is Freed:
+            raise freed_graph(self.name(), saved.at)
+        return tuple([None if part is None else part.open(self) for part in saved])
+
+    @property
+    def _raw_saved_tensors(self) -> tuple[Any, ...]:
+        if type(self._saved) is Freed:
+            raise freed_graph(self.name(), self._saved.at)
+        return tuple(self._saved)
+
+    @property
+    def saved_variables(self) -> tuple[Any, ...]:
+        warnings.warn("'saved_variables' is deprecated; use 'saved_tensors'", DeprecationWarning, stacklevel=2)
+        return self.saved_tensors
+
+    def apply(self, *grads: Any) -> Any:
+        """Calls the user's backward."""
+        cls = self._forward_cls
+        user = cls.backward
+        if cls.vjp is not Function.vjp:
+            if user is not Function.backward:
+                raise RuntimeError(
+                    "Implementing both 'backward' and 'vjp' for a custom Function is not allowed. You should only "
+                    "implement one of them."
+                )
+            user = cls.vjp
+        return user(self, *grads)
+
+    def run(self, xp: Any, g: Any, needs: Any) -> tuple[Any, ...]:
+        parts = [g] if self.n_outputs == 1 else list(g)
+        grads = []
+        for part, spec in zip(parts, self._outputs, strict=True):
+            if part is None:
+                if self._materialize and spec.dtype is not None:
+                    part = xp.zeros(spec.shape, spec.dtype)
+            grads.append(part if part is None or isinstance(part, TensorCore) else wrap(part))
+        results = self.apply(*grads)
+        return self._checked(xp, results if isinstance(results, tuple) else (results,))
+
+    def _checked(self, xp: Any, results: tuple[Any, ...]) -> tuple[Any, ...]:
+        """One gradient per tensor argument, in the argument's shape and dtype."""
+        name, expected = self.name(), len(self.needs_input_grad)
+        while len(results) > expected and results[-1] is None:
+            results = results[:-1]
+        if len(results) != expected:
+            raise RuntimeError(
+                f"function {name} returned an incorrect number of gradients (expected {expected}, got {len(results)})"
+            )
+        for place, result in enumerate(results):
+            if result is not None and place not in self._tensor_inputs:
+                raise RuntimeError(
+                    f"function {name} returned a gradient different from None at position {place + 1}, but the "
+                    "corresponding forward input was not a Variable"
+                )
+        checked = []
+        for nr, (place, spec) in enumerate(zip(self._tensor_inputs, self._input_specs, strict=True)):
+            result = results[place]
+            if result is None or self.edges[nr] is None:
+                checked.append(None)
+                continue
+            if not isinstance(result, TensorCore):
+                raise TypeError(f"expected Variable or None (got {type(result).__name__})")
+            checked.append(self._fitted(xp, nr, result if xp.RECORDED else result._array, spec))
+        return tuple(checked)
+
+    def _fitted(self, xp: Any, nr: int, value: Any, spec: Spec) -> Any:
+        shape = tuple(value.shape)
+        if shape != spec.shape and not _expands_to(spec.shape, shape):
+            raise RuntimeError(
+                f"Function {self.name()} returned an invalid gradient at index {nr} - got {list(shape)} but expected "
+                f"shape compatible with {list(spec.shape)}"
+            )
+        return fit(xp, value, spec)
+
+    def release(self, freed: Freed) -> None:
+        if self._saved:
+            self._saved = freed
+
+
+def _expands_to(small: tuple[int, ...], large: tuple[int, ...]) -> bool:
+    return len(small) <= len(large) and all(
+        n in (1, m) for n, m in zip(reversed(small), reversed(large), strict=False)
+    )
+
+
+class Function:
+    """Base of custom functions: write static `forward` and `backward`, call `apply`.
+
+    >>> class Double(torch.autograd.Function):
+    ...     @staticmethod
+    ...     def forward(ctx, x):
+    ...         return x * 2
+    ...     @staticmethod
+    ...     def backward(ctx, grad):
+    ...         return grad * 2
+    >>> x = torch.tensor(3., requires_grad=True)
+    >>> Double.apply(x)
+    tensor(6., grad_fn=<DoubleBackward>)
+    """
+
+    _backward_cls: Any = FunctionNode
+    generate_vmap_rule = False
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        cls._backward_cls = type(
+            cls.__name__ + "Backward", (FunctionNode,), {"_forward_cls": cls, "__module__": "torch.autograd.function"}
+        )
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        warnings.warn(
+            f"{type(self)} should not be instantiated. Methods on autograd functions are all static, so you should "
+            "invoke them on the class itself. Instantiating an autograd function will raise an error in a future "
+            "version of PyTorch.",
+            DeprecationWarning,
+            stacklevel=2,
+        )
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        raise RuntimeError(
+            "Legacy autograd function with non-static forward method is deprecated. Please use new-style autograd "
+            "function with static forward method."
+        )
+
+    @staticmethod
+    def forward(*args: Any, **kwargs: Any) -> Any:
+        """Computes the result: forward(ctx, *inputs), or forward(*inputs) together with setup_context."""
+        raise NotImplementedError("You must implement the forward function for custom autograd.Function.")
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Any) -> Any:
+        """Saves what backward needs, if forward takes no ctx."""
+        raise NotImplementedError("setup_context is not implemented.")
+
+    @staticmethod
+    def backward(ctx: Any, *grad_outputs: Any) -> Any:
+        """Gradients of the inputs, one per argument of forward (None for what has none)."""
+        raise NotImplementedError(
+            "You must implement either the backward or vjp method for your custom autograd.Function to use it with "
+            "backward mode AD."
+        )
+
+    vjp = backward
+
+    @staticmethod
+    def jvp(ctx: Any, *grad_inputs: Any) -> Any:
+        """Forward-mode derivative."""
+        raise NotImplementedError(
+            "You must implement the jvp function for custom autograd.Function to use it with forward mode AD."
+        )
+
+    @classmethod
+    def apply(cls, *args: Any, **kwargs: Any) -> Any:
+        """Runs forward and puts one node for it into the graph."""
+        return _apply(cls, args, kwargs)
+
+
+def _apply(cls: type[Function], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    separate = cls.setup_context is not Function.setup_context
+    if separate and kwargs:
+        raise TypeError("apply() takes no keyword arguments when setup_context is defined")
+    modes = local.modes
+    node = cls._backward_cls()
+    places = tuple([place for place, arg in enumerate(args) if isinstance(arg, TensorCore)])
+    for place in places:
+        if args[place]._view is not None:
+            refresh_view(args[place])
+    records = modes.grad_enabled and any(args[place]._requires_grad for place in places)
+    node.needs_input_grad = tuple([isinstance(arg, TensorCore) and arg._requires_grad for arg in args])
+    node._tensor_inputs = places
+    node._input_specs = tuple([Spec(args[place]._array.shape, args[place]._array.dtype) for place in places])
+    if records:
+        node.edges = tuple([edge_of(args[place]) if args[place]._requires_grad else None for place in places])
+    versions = {id(args[place]): _version(args[place]) for place in places}
+    with no_grad():
+        if separate:
+            output = cls.forward(*args)
+            cls.setup_context(node, args, output)
+        else:
+            output = cls.forward(node, *args, **kwargs)
+    outputs = output if isinstance(output, tuple) else (output,)
+    if not isinstance(output, tuple) and not isinstance(output, TensorCore):
+        if output is None or not records or not isinstance(output, (list, dict)):
+            raise TypeError(f"{cls.__name__}Backward.forward: expected Tensor or tuple of Tensor (got {type(output).__name__}) for return value 0")
+    wrapped = _wrap_outputs(node, cls, args, places, outputs, records, versions)
+    if records:
+        _save(node, args, wrapped)
+        if special.anomaly:
+            node.get_extras().stack = user_stack()
+    return wrapped if isinstance(output, tuple) else wrapped[0]
+
+
+def _version(tensor: Any) -> int:
+    return 0 if tensor._storage is None else tensor._storage.version
+
+
+def _wrap_outputs(
+    node: FunctionNode,
+    cls: type[Function],
+    args: tuple[Any, ...],
+    places: tuple[int, ...],
+    outputs: tuple[Any, ...],
+    records: bool,
+    versions: dict[int, int],
+) -> tuple[Any, ...]:
+    """Gives forward's outputs their history."""
+    inputs = [args[place] for place in places]
+    dirty = [id(tensor) for tensor in node._dirty]
+    constant = {id(tensor) for tensor in node._non_differentiable}
+    for tensor in node._dirty:
+        if id(tensor) not in {id(given) for given in inputs}:
+            raise RuntimeError(
+                "mark_dirty only accepts input tensors, but argument is not an input of the function"
+            )
+        if id(tensor) not in {id(output) for output in outputs}:
+            raise RuntimeError(
+                "Some elements marked as dirty during the forward method were not returned as output. The inputs that "
+                "are modified inplace must all be outputs of the Function."
+            )
+    node.n_outputs = len(outputs)
+    several = len(outputs) > 1
+    results = []
+    for nr, output in enumerate(outputs):
+        if not isinstance(output, TensorCore):
+            node._outputs.append(Spec((), None))
+            results.append(output)
+            continue
+        node._outputs.append(Spec(output._array.shape, output._array.dtype))
+        is_input = any(output is given for given in inputs)
+        differentiable = records and id(output) not in constant and DTYPE_OF[output._array.dtype].category >= 2
+        if id(output) in dirty:
+            results.append(_dirty_output(node, nr, output, records, versions))
+        elif not differentiable:
+            results.append(output.detach() if is_input or output._requires_grad else output)
+        else:
+            results.append(_fresh_output(node, nr, output, is_input, several))
+    return tuple(results)
+
+
+def _dirty_output(node: FunctionNode, nr: int, tensor: Any, records: bool, versions: dict[int, int]) -> Any:
+    check_writable(tensor, records)
+    if _version(tensor) == versions[id(tensor)]:
+        tensor._get_storage().version += 1
+    if records:
+        if tensor._view is None:
+            set_edge(tensor, (node, nr))
+        else:
+            rebase(tensor, node)
+    return tensor
+
+
+def _fresh_output(node: FunctionNode, nr: int, output: Any, is_input: bool, several: bool) -> Any:
+    if is_input or output._edge is not None or output._requires_grad:
+        source, output = output, output.detach()
+        if is_input:
+            base = source if source._view is None else source._view.base
+            output._view = View(base, (), _version(source), "function")
+    elif output._view is not None:
+        view = output._view
+        output._view = View(view.base, view.steps, view.version, "multi_output" if several else "function")
+    output._edge = (node, nr)
+    output._requires_grad = True
+    return output
+
+
+def _save(node: FunctionNode, args: tuple[Any, ...], outputs: tuple[Any, ...]) -> None:
+    saved: list[Any] = []
+    for tensor in node._to_save:
+        if tensor is None:
+            saved.append(None)
+            continue
+        if not isinstance(tensor, TensorCore):
+            raise TypeError(f"save_for_backward can only save variables, but argument {len(saved)} is of type {type(tensor).__name__}")
+        nr = next((nr for nr, output in enumerate(outputs) if output is tensor), None)
+        saved.append(SavedInput(tensor) if nr is None else SavedOutput(tensor, nr))
+    node._saved = tuple(saved)
+    node._to_save = node._dirty = node._non_differentiable = ()
+    if special.active:
+        save_hooks_of(node._saved)
+
+
+def once_differentiable(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Marks a backward that can't itself be differentiated: doing so raises instead of giving a wrong result."""
+
+    @functools.wraps(function)
+    def once(ctx: Any, *grads: Any) -> Any:
+        with no_grad():
+            outputs = function(ctx, *grads)
+        if not local.modes.grad_enabled:
+            return outputs
+        sources = [g for g in grads if isinstance(g, TensorCore) and g._requires_grad]
+        if not sources:
+            return outputs
+        several = outputs if isinstance(outputs, tuple) else (outputs,)
+        guarded = []
+        for output in several:
+            if isinstance(output, TensorCore) and DTYPE_OF[output._array.dtype].category >= 2:
+                guard = Error(tuple([edge_of(source) for source in sources]), function)
+                output = output.detach()
+                output._edge, output._requires_grad = (guard, 0), True
+            guarded.append(output)
+        return tuple(guarded) if isinstance(outputs, tuple) else guarded[0]
+
+    return once
+
+
+class Error(Node):
+    """Stands behind a once-differentiable backward."""
+
+    __slots__ = ("function",)
+
+    def __init__(self, edges: tuple[Edge, ...], function: Callable[..., Any]) -> None:
+        self.edges = edges
+        self.sequence_nr = next(local.modes.sequence)
+        self.extras = None
+        self.function = function
+
+    def run(self, xp: Any, g: Any, needs: Any) -> tuple[Any, ...]:
+        raise RuntimeError(
+            "trying to differentiate twice a function that was marked with @once_differentiable: "
+            f"{self.function.__qualname__}"
+        )
+
+
+class InplaceFunction(Function):
+    """A Function with an `inplace` flag."""
+
+    def __init__(self, inplace: bool = False) -> None:
+        super().__init__()
+        self.inplace = inplace

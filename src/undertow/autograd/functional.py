@@ -1,0 +1,300 @@
+"""Derivatives of functions: vjp, jvp, jacobian, hessian, hvp, vhp, all made of `grad`.
+
+Inputs are copied before the function sees them, so the caller's tensors gain no history. With create_graph the results
+can be differentiated again; with strict an output that does not depend on an input is an error instead of zeros.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from undertow import creation
+from undertow._core import TensorCore
+from undertow.autograd.differentiate import grad
+from undertow.modes import enable_grad
+from undertow.ops import shape as shape_ops
+
+Tensors = tuple[Any, ...]
+
+
+def vjp(func: Callable[..., Any], inputs: Any, v: Any = None, create_graph: bool = False, strict: bool = False) -> Any:
+    """func's output and the product of v with its Jacobian."""
+    with enable_grad():
+        given, single = _as_tuple(inputs, "inputs", "vjp")
+        given = _prepare(given, create_graph)
+        output, single_output = _call(func, given, "vjp")
+        _check_graph(output, strict, "outputs")
+        seeds = _vector(v, output, single_output, "vjp")
+    create = create_graph
+    with enable_grad():
+        found = _grads(output, given, seeds, create, strict)
+        products = _fill(found, given, strict, create, "back")
+    output = _release(output, create_graph)
+    products = _release(products, create_graph)
+    return _unwrap(output, single_output), _unwrap(products, single)
+
+
+def jvp(func: Callable[..., Any], inputs: Any, v: Any = None, create_graph: bool = False, strict: bool = False) -> Any:
+    """func's output and the product of its Jacobian with v, by differentiating a vjp with respect to its vector."""
+    with enable_grad():
+        given, single = _as_tuple(inputs, "inputs", "jvp")
+        given = _prepare(given, create_graph)
+        direction = _vector(v, given, single, "jvp")
+        output, single_output = _call(func, given, "jvp")
+        _check_graph(output, strict, "outputs")
+        dummies = tuple([creation.zeros_like(part, requires_grad=True) for part in output])
+        backward = _fill(_grads(output, given, dummies, True, strict), given, strict, True, "back")
+        _check_graph(backward, strict, "grad_input")
+        products = _fill(_grads(backward, dummies, direction, create_graph, strict), dummies, strict, create_graph, "back_trick")
+    return _unwrap(_release(output, create_graph), single_output), _unwrap(_release(products, create_graph), single_output)
+
+
+def jacobian(
+    func: Callable[..., Any],
+    inputs: Any,
+    create_graph: bool = False,
+    strict: bool = False,
+    vectorize: bool = False,
+    strategy: str = "reverse-mode",
+) -> Any:
+    """The Jacobian of func: for each output and input, a tensor of shape output.shape + input.shape."""
+    if strategy not in ("reverse-mode", "forward-mode"):
+        raise AssertionError(
+            'Expected strategy to be either "forward-mode" or "reverse-mode". Hint: If your function has more outputs '
+            'than inputs, "forward-mode" tends to be more performant. Otherwise, prefer to use "reverse-mode".'
+        )
+    if vectorize and strict:
+        raise RuntimeError(
+            "torch.autograd.functional.jacobian: `strict=True` and `vectorized=True` are not supported together."
+        )
+    if strategy == "forward-mode" and create_graph:
+        raise NotImplementedError(
+            "torch.autograd.functional.jacobian: `create_graph=True` and `strategy=\"forward-mode\"` are not supported "
+            "together (yet)."
+        )
+    with enable_grad():
+        given, single = _as_tuple(inputs, "inputs", "jacobian")
+        given = _prepare(given, create_graph)
+        output, single_output = _call(func, given, "jacobian")
+        _check_graph(output, strict, "outputs")
+        rows = tuple([_rows(part, place, given, create_graph, strict) for place, part in enumerate(output)])
+    rows = tuple([_release(row, create_graph) for row in rows])
+    if single_output:
+        return rows[0][0] if single else rows[0]
+    return tuple([row[0] for row in rows]) if single else rows
+
+
+def _rows(output: Any, place: int, given: Tensors, create_graph: bool, strict: bool) -> Tensors:
+    """The Jacobians of one output: a backward pass per element, stacked."""
+    flat = output.reshape(-1)
+    columns: list[list[Any]] = [[] for _ in given]
+    for index in range(flat.shape[0]):
+        element = flat[index]
+        found: Tensors = (None,) * len(given)
+        if element.requires_grad:
+            found = grad(element, given, retain_graph=True, create_graph=create_graph, allow_unused=True)
+        for nr, (column, part, source) in enumerate(zip(columns, found, given, strict=True)):
+            if part is None and strict:
+                raise RuntimeError(
+                    f"Output {place} of the user-provided function is independent of input {nr}. This is not allowed in "
+                    "strict mode."
+                )
+            if strict and create_graph and part is not None and not part.requires_grad:
+                raise RuntimeError(
+                    "The jacobian of the user-provided function is independent of input "
+                    f"{nr}. This is not allowed in strict mode when create_graph=True."
+                )
+            column.append(creation.zeros_like(source) if part is None else part)
+    return tuple([
+        shape_ops.stack(column).reshape(tuple(output.shape) + tuple(source.shape))
+        if column
+        else creation.zeros(tuple(output.shape) + tuple(source.shape), dtype=source.dtype)
+        for column, source in zip(columns, given, strict=True)
+    ])
+
+
+def hessian(
+    func: Callable[..., Any],
+    inputs: Any,
+    create_graph: bool = False,
+    strict: bool = False,
+    vectorize: bool = False,
+    outer_jacobian_strategy: str = "reverse-mode",
+) -> Any:
+    """The matrix of second derivatives of a scalar function, for every pair of inputs."""
+    given, single = _as_tuple(inputs, "inputs", "hessian")
+    if outer_jacobian_strategy not in ("reverse-mode", "forward-mode"):
+        raise AssertionError('Expected strategy to be either "forward-mode" or "reverse-mode".')
+
+    def scalar(*args: Any) -> Any:
+        output = func(*args)
+        if not isinstance(output, TensorCore):
+            raise RuntimeError("The function given to hessian should return a single Tensor")
+        if output.numel() != 1:
+            raise RuntimeError("The Tensor returned by the function given to hessian should contain a single element")
+        return output.squeeze()
+
+    def first(*args: Any) -> Any:
+        rows = jacobian(scalar, args, create_graph=True)
+        _check_graph(rows, strict, "jacobian")
+        return rows
+
+    second = jacobian(first, given, create_graph=create_graph, strict=strict, vectorize=vectorize)
+    return second[0][0] if single else second
+
+
+def vhp(func: Callable[..., Any], inputs: Any, v: Any = None, create_graph: bool = False, strict: bool = False) -> Any:
+    """A scalar function's value and the product of v with its Hessian."""
+    with enable_grad():
+        given, single = _as_tuple(inputs, "inputs", "vhp")
+        given = _prepare(given, create_graph)
+        output = _scalar_call(func, given, "vhp")
+        _check_graph((output,), strict, "outputs")
+        direction = _vector(v, given, single, "vhp")
+        slopes = _fill(_grads((output,), given, None, True, strict), given, strict, True, "double_back")
+        _check_graph(slopes, strict, "jacobian")
+        products = _fill(_grads(slopes, given, direction, create_graph, strict), given, strict, create_graph, "double_back")
+    return _unwrap(_release((output,), create_graph), True), _unwrap(_release(products, create_graph), single)
+
+
+def hvp(func: Callable[..., Any], inputs: Any, v: Any = None, create_graph: bool = False, strict: bool = False) -> Any:
+    """A scalar function's value and the product of its Hessian with v."""
+    with enable_grad():
+        given, single = _as_tuple(inputs, "inputs", "hvp")
+        given = _prepare(given, create_graph)
+        output = _scalar_call(func, given, "hvp")
+        _check_graph((output,), strict, "outputs")
+        direction = _vector(v, given, single, "hvp")
+        slopes = _fill(_grads((output,), given, None, True, strict), given, strict, True, "back")
+        _check_graph(slopes, strict, "jacobian")
+        dummies = tuple([creation.zeros_like(part, requires_grad=True) for part in slopes])
+        doubled = _fill(_grads(slopes, given, dummies, True, strict), given, strict, True, "double_back")
+        _check_graph(doubled, strict, "hessian")
+        products = _fill(
+            _grads(doubled, dummies, direction, create_graph, strict), dummies, strict, create_graph, "double_back_trick"
+        )
+    return _unwrap(_release((output,), create_graph), True), _unwrap(_release(products, create_graph), single)
+
+
+# --- shared steps
+
+
+def _as_tuple(values: Any, what: str, name: str) -> tuple[Tensors, bool]:
+    single = not isinstance(values, tuple)
+    several = (values,) if single else values
+    for place, value in enumerate(several):
+        if not isinstance(value, TensorCore):
+            where = "" if single else f" at index {place}"
+            raise TypeError(
+                f"The {what} given to {name} must be either a Tensor or a tuple of Tensors but the given {what}{where} "
+                f"has type {type(value)}."
+            )
+    return several, single
+
+
+def _prepare(given: Tensors, create_graph: bool) -> Tensors:
+    """Copies that ask for gradients; with create_graph they stay connected to the caller's tensors."""
+    if create_graph:
+        return tuple([part.view_as(part) if part.requires_grad else part.detach().requires_grad_() for part in given])
+    return tuple([part.detach().requires_grad_() for part in given])
+
+
+def _call(func: Callable[..., Any], given: Tensors, name: str) -> tuple[Tensors, bool]:
+    return _as_tuple(func(*given), "outputs of the user-provided function", name)
+
+
+def _scalar_call(func: Callable[..., Any], given: Tensors, name: str) -> Any:
+    output, single = _call(func, given, name)
+    if not single:
+        raise RuntimeError(f"The function given to {name} should return a single Tensor")
+    if output[0].numel() != 1:
+        raise RuntimeError(f"The Tensor returned by the function given to {name} should contain a single element")
+    return output[0]
+
+
+def _vector(v: Any, like: Tensors, single: bool, name: str) -> Tensors:
+    if v is None:
+        if len(like) != 1 or like[0].numel() != 1:
+            raise RuntimeError(
+                "The vector v can only be None if the user-provided function returns a single Tensor with a single "
+                "element."
+                if name == "vjp"
+                else f"The vector v can only be None if the input to the user-provided function is a single Tensor with "
+                "a single element."
+            )
+        return (creation.ones_like(like[0]),)
+    vectors, _ = _as_tuple(v, "v", name)
+    if len(vectors) != len(like):
+        raise RuntimeError(
+            f"v is a tuple of invalid length: should be {len(like)} but got {len(vectors)}."
+            if not single
+            else f"The given v is invalid: it should contain one Tensor but got {len(vectors)}."
+        )
+    for place, (vector, part) in enumerate(zip(vectors, like, strict=True)):
+        if vector.shape != part.shape:
+            where = f"Entry {place} in " if len(like) > 1 else ""
+            raise RuntimeError(f"{where}v has invalid size: should be {part.shape} but got {vector.shape}.")
+    return vectors
+
+
+def _grads(outputs: Tensors, inputs: Tensors, seeds: Tensors | None, create_graph: bool, strict: bool) -> Tensors:
+    given = seeds if seeds is not None else (None,) * len(outputs)
+    live = [(out, seed) for out, seed in zip(outputs, given, strict=True) if out is not None and out.requires_grad]
+    if not live:
+        return (None,) * len(inputs)
+    outs, starts = zip(*live, strict=True)
+    return grad(outs, inputs, starts, allow_unused=True, create_graph=create_graph, retain_graph=create_graph)
+
+
+_INDEPENDENT = {
+    "back": "The output of the user-provided function is independent of input {nr}. This is not allowed in strict mode.",
+    "back_trick": "The gradient with respect to the input is independent of entry {nr} in the grad_outputs when using "
+    "the double backward trick to compute forward mode gradients. This is not allowed in strict mode.",
+    "double_back": "The jacobian of the user-provided function is independent of input {nr}. This is not allowed in "
+    "strict mode.",
+    "double_back_trick": "The hessian of the user-provided function is independent of entry {nr} in the grad_jacobian. "
+    "This is not allowed in strict mode as it prevents from using the double backward trick to replace forward mode AD.",
+}
+
+
+def _fill(found: Tensors, like: Tensors, strict: bool, create_graph: bool, stage: str) -> Tensors:
+    """Zeros for gradients that are not there; in strict mode an error that names the input."""
+    filled = []
+    for nr, (part, source) in enumerate(zip(found, like, strict=True)):
+        if part is None:
+            if strict:
+                raise RuntimeError(_INDEPENDENT[stage].format(nr=nr))
+            part = creation.zeros_like(source)
+        elif strict and create_graph and not part.requires_grad:
+            raise RuntimeError(_INDEPENDENT["double_back"].format(nr=nr))
+        filled.append(part)
+    return tuple(filled)
+
+
+def _check_graph(values: Any, strict: bool, what: str) -> None:
+    if not strict:
+        return
+    several = values if isinstance(values, tuple) else (values,)
+    for nr, value in enumerate(several):
+        if value is None or not value.requires_grad:
+            if what == "outputs":
+                raise RuntimeError(
+                    f"Output {nr} of the user-provided function does not require gradients. The outputs must be computed "
+                    "in a differentiable manner from the input when running in strict mode."
+                )
+            raise RuntimeError(
+                f"The {what} of the user-provided function with respect to input {nr} does not require gradients. This "
+                "is not allowed in strict mode."
+            )
+
+
+def _release(values: Tensors, create_graph: bool) -> Tensors:
+    """Results outside the graph, unless it was asked for."""
+    if create_graph:
+        return values
+    return tuple([value.detach() for value in values])
+
+
+def _unwrap(values: Tensors, single: bool) -> Any:
+    return values[0] if single else values

@@ -1,0 +1,225 @@
+"""Tools on the graph: nodes, edges, hooks on saved values, hooks over several gradients."""
+
+from __future__ import annotations
+
+import functools
+import threading
+import weakref
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from undertow import hooks
+from undertow._core import TensorCore
+from undertow.autograd import writes
+from undertow.autograd.differentiate import GradientEdge as GradientEdge
+from undertow.autograd.differentiate import get_gradient_edge as get_gradient_edge
+from undertow.autograd.node import AccumulateGrad, edge_of
+from undertow.autograd.node import Node as Node
+from undertow.modes import local, special
+
+
+class saved_tensors_hooks:
+    """Inside the block every tensor saved for backward is replaced by pack_hook(tensor); unpack_hook gives it back.
+
+    >>> with torch.autograd.graph.saved_tensors_hooks(lambda t: t.tolist(), torch.tensor):
+    ...     x = torch.tensor([2.], requires_grad=True)
+    ...     y = x * x
+    >>> y.grad_fn._saved_self
+    tensor([2.], requires_grad=True)
+    """
+
+    def __init__(self, pack_hook: hooks.Hook, unpack_hook: hooks.Hook) -> None:
+        self.pack_hook = pack_hook
+        self.unpack_hook = unpack_hook
+
+    def __enter__(self) -> None:
+        modes = local.modes
+        if modes.saved_hooks_disabled is not None:
+            raise RuntimeError(modes.saved_hooks_disabled)
+        modes.saved_hooks.append((self.pack_hook, self.unpack_hook))
+        special.enter()
+
+    def __exit__(self, *exc: Any) -> None:
+        local.modes.saved_hooks.pop()
+        special.leave()
+
+
+class save_on_cpu(saved_tensors_hooks):
+    """Tensors saved inside the block wait in CPU memory and return to their device in backward."""
+
+    def __init__(self, pin_memory: bool = False, device_type: str = "cuda") -> None:
+        def pack(tensor: Any) -> tuple[Any, Any]:
+            return (tensor.device, tensor.clone() if pin_memory else tensor.cpu())
+
+        def unpack(packed: tuple[Any, Any]) -> Any:
+            device, tensor = packed
+            return tensor.to(device)
+
+        super().__init__(pack, unpack)
+
+
+@contextmanager
+def disable_saved_tensors_hooks(error_message: str) -> Iterator[None]:
+    """Inside the block, opening `saved_tensors_hooks` raises with this message."""
+    modes = local.modes
+    if modes.saved_hooks:
+        raise RuntimeError(error_message)
+    before, modes.saved_hooks_disabled = modes.saved_hooks_disabled, error_message
+    try:
+        yield
+    finally:
+        modes.saved_hooks_disabled = before
+
+
+# --- hooks over several gradients
+
+
+class _MultiHandle(hooks.RemovableHandle):
+    """Removes the hooks on all tensors of a multi-grad hook."""
+
+    handles: tuple[hooks.RemovableHandle, ...]
+
+    def __init__(self, handles: tuple[hooks.RemovableHandle, ...]) -> None:
+        self.handles = handles
+
+    def remove(self) -> None:
+        for handle in self.handles:
+            handle.remove()
+
+    def __getstate__(self) -> tuple[Any, ...]:
+        return self.handles
+
+    def __setstate__(self, state: tuple[Any, ...]) -> None:
+        self.handles = state
+
+
+def register_multi_grad_hook(tensors: Sequence[Any], fn: Callable[..., None], *, mode: str = "all") -> Any:
+    """fn(grads) once all of the tensors' gradients in a backward pass are there; with mode="any", fn(grad) at the first.
+
+    Tensors that the pass does not reach count as there, with None. The result is ignored.
+    """
+    if mode not in ("all", "any"):
+        raise ValueError(f"Expects mode to be one of ('all', 'any') but got {mode}")
+    nodes = []
+    for tensor in tensors:
+        if not (isinstance(tensor, TensorCore) and tensor.requires_grad):
+            raise AssertionError("Expected gradient function to be set")
+        nodes.append(edge_of(tensor)[0])
+    lock = threading.Lock()
+    if mode == "all":
+        progress: weakref.WeakKeyDictionary[Any, tuple[int, list[Any]]] = weakref.WeakKeyDictionary()
+
+        def collect(place: int, grad: Any) -> None:
+            task = local.modes.backward_pass
+            with lock:
+                if task not in progress:
+                    progress[task] = (sum(_will_run(task, node) for node in nodes), [None] * len(nodes))
+                left, grads = progress[task]
+                grads[place] = grad
+                progress[task] = (left - 1, grads)
+                done = left == 1
+            if done:
+                del progress[task]
+                hooks.fire(fn, grads)
+
+        registered = [tensor.register_hook(functools.partial(collect, place)) for place, tensor in enumerate(tensors)]
+    else:
+        seen: weakref.WeakSet[Any] = weakref.WeakSet()
+
+        def first(grad: Any) -> None:
+            task = local.modes.backward_pass
+            with lock:
+                is_first = task not in seen
+                seen.add(task)
+            if is_first:
+                try:
+                    hooks.fire(fn, grad)
+                except BaseException:
+                    seen.discard(task)
+                    raise
+
+        registered = [tensor.register_hook(first) for tensor in tensors]
+    return _MultiHandle(tuple(registered))
+
+
+def _will_run(task: Any, node: Node) -> bool:
+    """Whether a backward pass reaches a node."""
+    if task.executed is None:
+        return node in task.waiting
+    if isinstance(node, AccumulateGrad) and task.captures:
+        raise RuntimeError(
+            "A leaf node was passed to _will_engine_execute_node but we are currently running autograd.grad(). This is "
+            "currently not supported."
+        )
+    return node in task.executed and node in task.waiting
+
+
+# --- writing to saved tensors
+
+
+class _Kept:
+    """A saved tensor under allow_mutation_on_saved_tensors: the tensor, or a copy made just before it was written."""
+
+    __slots__ = ("tensor", "version", "copy", "open", "__weakref__")
+
+    def __init__(self, tensor: Any, context: _MutationGuard) -> None:
+        self.tensor = tensor
+        self.version = tensor._get_storage().version
+        self.copy: Any = None
+        self.open = context
+
+
+class _MutationGuard:
+    """Copies saved tensors just before their memory is written."""
+
+    def __init__(self) -> None:
+        self.kept: dict[int, list[weakref.ref[_Kept]]] = {}  # by storage
+        self.active = True
+
+    def clear(self) -> None:
+        """Forgets every saved tensor."""
+        self.kept.clear()
+
+    def pack(self, tensor: Any) -> _Kept:
+        kept = _Kept(tensor.detach(), self)
+        self.kept.setdefault(id(tensor._get_storage()), []).append(weakref.ref(kept))
+        return kept
+
+    def unpack(self, kept: _Kept) -> Any:
+        if not self.active:
+            raise AssertionError(
+                "Trying to backward outside of the 'allow_mutation_on_saved_tensors' context in which the graph was "
+                "originally recorded."
+            )
+        return kept.tensor if kept.copy is None else kept.copy
+
+    def before_write(self, target: Any) -> None:
+        storage = target._get_storage()
+        for reference in self.kept.pop(id(storage), ()):
+            kept = reference()
+            if kept is not None and kept.copy is None:
+                kept.copy = kept.tensor.clone()
+
+
+@contextmanager
+def allow_mutation_on_saved_tensors() -> Iterator[_MutationGuard]:
+    """Inside the block, writing to a tensor that was saved for backward first copies the saved value."""
+    if writes.guards:
+        raise RuntimeError("allow_mutation_on_saved_tensors contexts cannot be nested")
+    guard = _MutationGuard()
+    writes.guards.append(guard)
+    try:
+        with saved_tensors_hooks(guard.pack, guard.unpack):
+            yield guard
+    finally:
+        writes.guards.remove(guard)
+        guard.active = False
+        guard.clear()
+
+
+def increment_version(tensor: Any) -> None:
+    """Counts a write that autograd could not see, for one tensor or several."""
+    several: Iterable[Any] = (tensor,) if isinstance(tensor, TensorCore) else tensor
+    for each in several:
+        writes.bump(each)

@@ -1,0 +1,332 @@
+"""Trading time for memory: a checkpointed function keeps no saved tensors and is run again when backward needs them.
+
+Two kinds. Reentrant: one node whose backward runs the function again with recording on and starts a backward pass of
+its own. Non-reentrant (recommended): forward is recorded as usual, but pack hooks keep only a ticket for each saved
+tensor; the first unpack runs the function again and fills in what the tickets stand for.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import warnings
+import weakref
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+from undertow import random
+from undertow._core import TensorCore
+from undertow.autograd.differentiate import backward
+from undertow.autograd.function import Function
+from undertow.autograd.graph import saved_tensors_hooks
+from undertow.modes import enable_grad, local
+
+ContextFactory = Callable[[], tuple[Any, Any]]
+
+DEFAULT_DETERMINISM_MODE = "default"
+_settings = {"early_stop": None, "debug": None}
+
+
+class CheckpointError(RuntimeError):
+    """The second run of a checkpointed function differed from the first."""
+
+
+class CheckpointPolicy:
+    """What selective checkpointing does with an op's result."""
+
+    MUST_SAVE, PREFER_SAVE, MUST_RECOMPUTE, PREFER_RECOMPUTE = range(4)
+
+
+def noop_context_fn() -> tuple[Any, Any]:
+    """Two contexts that do nothing, for the forward run and for the second one."""
+    return contextlib.nullcontext(), contextlib.nullcontext()
+
+
+@contextlib.contextmanager
+def set_checkpoint_early_stop(enable: bool) -> Iterator[None]:
+    """Whether the second run may stop once everything needed is there; overrides the argument of `checkpoint`."""
+    before, _settings["early_stop"] = _settings["early_stop"], enable
+    try:
+        yield
+    finally:
+        _settings["early_stop"] = before
+
+
+@contextlib.contextmanager
+def set_checkpoint_debug_enabled(enabled: bool | None) -> Iterator[None]:
+    """Whether errors about a second run that differs list what was saved in both; overrides the argument."""
+    before, _settings["debug"] = _settings["debug"], enabled
+    try:
+        yield
+    finally:
+        _settings["debug"] = before
+
+
+def detach_variable(inputs: tuple[Any, ...]) -> tuple[Any, ...]:
+    """The tensors among the inputs outside their graph, asking for gradients as before."""
+    if not isinstance(inputs, tuple):
+        raise RuntimeError("Only tuple of tensors is supported. Got Unsupported input type: ", type(inputs).__name__)
+    return tuple([
+        part.detach().requires_grad_(part.requires_grad) if isinstance(part, TensorCore) else part for part in inputs
+    ])
+
+
+def check_backward_validity(inputs: Sequence[Any]) -> None:
+    """Warns if no input asks for gradients: a reentrant checkpoint then has none at all."""
+    if not any(isinstance(part, TensorCore) and part.requires_grad for part in inputs):
+        warnings.warn("None of the inputs have requires_grad=True. Gradients will be None", stacklevel=2)
+
+
+def checkpoint(
+    function: Callable[..., Any],
+    *args: Any,
+    use_reentrant: bool | None = None,
+    context_fn: ContextFactory = noop_context_fn,
+    determinism_check: str = DEFAULT_DETERMINISM_MODE,
+    debug: bool = False,
+    early_stop: bool = True,
+    **kwargs: Any,
+) -> Any:
+    """Calls function(*args) without keeping its saved tensors; backward runs it again."""
+    if use_reentrant is None:
+        warnings.warn(
+            "torch.utils.checkpoint: the use_reentrant parameter should be passed explicitly. use_reentrant=False is "
+            "recommended; the default is use_reentrant=True.",
+            stacklevel=2,
+        )
+        use_reentrant = True
+    preserve = kwargs.pop("preserve_rng_state", True)
+    if use_reentrant:
+        if kwargs:
+            raise ValueError("Unexpected keyword arguments: " + ",".join(kwargs))
+        if context_fn is not noop_context_fn or debug is not False:
+            raise ValueError("Passing `context_fn` or `debug` is only supported when use_reentrant=False.")
+        return CheckpointFunction.apply(function, preserve, *args)
+    return _without_reentry(function, preserve, context_fn, determinism_check, debug, early_stop, args, kwargs)
+
+
+def checkpoint_sequential(
+    functions: Any, segments: int, input: Any, use_reentrant: bool | None = None, **kwargs: Any
+) -> Any:
+    """Checkpoints a chain of functions in segments; the last segment keeps its saved tensors."""
+    if use_reentrant is None:
+        warnings.warn(
+            "torch.utils.checkpoint.checkpoint_sequential: the use_reentrant parameter should be passed explicitly.",
+            stacklevel=2,
+        )
+        use_reentrant = True
+    preserve = kwargs.pop("preserve_rng_state", True)
+    if kwargs:
+        raise ValueError("Unexpected keyword arguments: " + ",".join(kwargs))
+    steps = list(functions.children()) if hasattr(functions, "children") else list(functions)
+
+    def run(part: list[Any]) -> Callable[[Any], Any]:
+        def forward(value: Any) -> Any:
+            for step in part:
+                value = step(value)
+            return value
+
+        return forward
+
+    size = len(steps) // segments
+    for segment in range(segments - 1):
+        part = steps[segment * size : (segment + 1) * size]
+        input = checkpoint(run(part), input, use_reentrant=use_reentrant, preserve_rng_state=preserve)
+    return run(steps[(segments - 1) * size :])(input)
+
+
+class CheckpointFunction(Function):
+    """The reentrant kind: one node that runs the function again and a backward pass inside."""
+
+    @staticmethod
+    def forward(ctx: Any, run_function: Callable[..., Any], preserve_rng_state: bool, *args: Any) -> Any:
+        check_backward_validity(args)
+        ctx.run_function = run_function
+        ctx.rng_state = random.get_rng_state() if preserve_rng_state else None
+        ctx.others = [None if isinstance(arg, TensorCore) else arg for arg in args]
+        ctx.tensor_places = [place for place, arg in enumerate(args) if isinstance(arg, TensorCore)]
+        ctx.save_for_backward(*[args[place] for place in ctx.tensor_places])
+        return run_function(*args)
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Any) -> Any:
+        if local.modes.backward_pass.executed is not None:
+            raise RuntimeError(
+                "When use_reentrant=True, torch.utils.checkpoint is incompatible with .grad() or passing an `inputs` "
+                "parameter to .backward(). To resolve this error, you can either set use_reentrant=False, or call "
+                ".backward() without passing the `inputs` argument."
+            )
+        inputs = list(ctx.others)
+        for place, tensor in zip(ctx.tensor_places, ctx.saved_tensors, strict=True):
+            inputs[place] = tensor
+        detached = detach_variable(tuple(inputs))
+        with _rng_state(ctx.rng_state), enable_grad():
+            outputs = ctx.run_function(*detached)
+        several = (outputs,) if isinstance(outputs, TensorCore) else outputs
+        live = [
+            (output, grad)
+            for output, grad in zip(several, grads, strict=False)
+            if isinstance(output, TensorCore) and output.requires_grad
+        ]
+        if not live:
+            raise RuntimeError("none of output has requires_grad=True, this checkpoint() is not necessary")
+        backward([output for output, _ in live], [grad for _, grad in live])
+        return (None, None) + tuple([part.grad if isinstance(part, TensorCore) else None for part in detached])
+
+
+@contextlib.contextmanager
+def _rng_state(state: Any) -> Iterator[None]:
+    """The random stream as it was in forward, put back afterwards."""
+    if state is None:
+        yield
+        return
+    before = random.get_rng_state()
+    random.set_rng_state(state)
+    try:
+        yield
+    finally:
+        random.set_rng_state(before)
+
+
+# --- the non-reentrant kind
+
+
+class _Ticket:
+    """Stands for a saved tensor: its number in the order of saving."""
+
+    __slots__ = ("number", "__weakref__")
+
+    def __init__(self, number: int) -> None:
+        self.number = number
+
+
+class _EnoughRecomputed(Exception):
+    """Ends the second run once every tensor that backward can still ask for is there."""
+
+
+class _Frame:
+    """One checkpointed call: tickets of the first run, tensors of the second."""
+
+    def __init__(self, rerun: Callable[[], Any], early_stop: bool, determinism_check: str, debug: bool) -> None:
+        self.rerun = rerun
+        self.early_stop = early_stop
+        self.determinism_check = determinism_check
+        self.debug = debug
+        self.tickets: list[weakref.ref[_Ticket]] = []
+        self.metadata: list[dict[str, Any]] = []
+        self.recomputed: dict[int, Any] = {}
+        self.seen: list[dict[str, Any]] = []
+        self.filled_for: weakref.ref[Any] | None = None  # the backward pass that the tensors were recomputed for
+
+    def pack(self, tensor: Any) -> _Ticket:
+        ticket = _Ticket(len(self.tickets))
+        self.tickets.append(weakref.ref(ticket))
+        self.metadata.append(_metadata(tensor))
+        return ticket
+
+    def unpack(self, ticket: _Ticket) -> Any:
+        task = local.modes.backward_pass
+        filled = self.filled_for() if self.filled_for is not None else None
+        if not self.recomputed or (task is not None and filled is not task and ticket.number not in self.recomputed):
+            self._run_again(task)
+        if ticket.number not in self.recomputed:
+            raise CheckpointError(
+                "torch.utils.checkpoint: Unpack is being triggered for a tensor that was either never recomputed, or "
+                "already unpacked once. If you are calling ctx.saved_tensors in backward, make sure to do so only once. "
+                "Otherwise please open an issue with details on your use case."
+            )
+        keeps = task is None or task.freed is None
+        return self.recomputed[ticket.number] if keeps else self.recomputed.pop(ticket.number)
+
+    def _run_again(self, task: Any) -> None:
+        self.recomputed, self.seen = {}, []
+        self.filled_for = None if task is None else weakref.ref(task)
+        try:
+            with _RecomputationHooks(self), enable_grad():
+                self.rerun()
+        except _EnoughRecomputed:
+            pass
+        self._compare()
+
+    def store(self, tensor: Any) -> Any:
+        number = len(self.seen)
+        self.seen.append(_metadata(tensor))
+        if number < len(self.tickets) and self.tickets[number]() is not None:
+            self.recomputed[number] = tensor.detach()
+        if self.early_stop and len(self.seen) == len(self.tickets):
+            raise _EnoughRecomputed
+        return tensor.detach()
+
+    def _compare(self) -> None:
+        if len(self.seen) != len(self.metadata):
+            raise CheckpointError(
+                "torch.utils.checkpoint: A different number of tensors was saved during the original forward and "
+                f"recomputation.\nNumber of tensors saved during forward: {len(self.metadata)}\nNumber of tensors saved "
+                f"during recomputation: {len(self.seen)}." + self._listing()
+            )
+        if self.determinism_check == "none":
+            return
+        differing = [
+            f"tensor at position {nr}:\nsaved metadata: {first}\nrecomputed metadata: {second}"
+            for nr, (first, second) in enumerate(zip(self.metadata, self.seen, strict=True))
+            if first != second
+        ]
+        if differing:
+            raise CheckpointError(
+                "torch.utils.checkpoint: Recomputed values for the following tensors have different metadata than during "
+                "the forward pass.\n" + "\n".join(differing) + self._listing()
+            )
+
+    def _listing(self) -> str:
+        if not self.debug:
+            return "\nPass debug=True to checkpoint() to see everything that was saved in both runs."
+        return f"\nSaved in forward: {self.metadata}\nSaved in recomputation: {self.seen}"
+
+
+class _RecomputationHooks(saved_tensors_hooks):
+    """During the second run, saved tensors go to the frame."""
+
+    def __init__(self, frame: _Frame) -> None:
+        super().__init__(frame.store, lambda tensor: tensor)
+
+
+def _metadata(tensor: Any) -> dict[str, Any]:
+    return {"shape": tensor.shape, "dtype": tensor.dtype, "device": tensor.device}
+
+
+def _without_reentry(
+    function: Callable[..., Any],
+    preserve: bool,
+    context_fn: ContextFactory,
+    determinism_check: str,
+    debug: bool,
+    early_stop: bool,
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+) -> Any:
+    if determinism_check not in ("default", "none"):
+        raise ValueError(f"determinism_check should be one of ['default', 'none'], but got {determinism_check}")
+    forward_context, recompute_context = context_fn()
+    if not local.modes.grad_enabled:
+        return function(*args, **kwargs)
+    state = random.get_rng_state() if preserve else None
+
+    def rerun() -> Any:
+        with _rng_state(state), recompute_context:
+            return function(*args, **kwargs)
+
+    chosen_stop, chosen_debug = _settings["early_stop"], _settings["debug"]
+    frame = _Frame(
+        rerun,
+        early_stop if chosen_stop is None else bool(chosen_stop),
+        determinism_check,
+        debug if chosen_debug is None else bool(chosen_debug),
+    )
+    with saved_tensors_hooks(frame.pack, frame.unpack), forward_context:
+        return function(*args, **kwargs)
+
+
+__all__ = [
+    "CheckpointError", "CheckpointFunction", "CheckpointPolicy", "check_backward_validity", "checkpoint",
+    "checkpoint_sequential", "detach_variable", "noop_context_fn", "set_checkpoint_debug_enabled",
+    "set_checkpoint_early_stop",
+]  # fmt: skip
