@@ -53,7 +53,7 @@ class Engine:
         """The twister, made when the first bits are asked for: importing `numpy.random` takes longer than undertow."""
         bits = np.random.MT19937(0)
         np.random.RandomState(bits).seed(self._initial_seed % 2**32)
-        return bits
+        return self.__dict__.setdefault("_bits", bits)  # of two threads that get here, both take the first one's
 
     def seed(self, seed: int | None = None) -> int:
         """Start again from `seed`, or from 64 bits of the system's entropy as `torch.seed()` does; return the seed."""
