@@ -10,6 +10,7 @@ from undertow import overrides
 from undertow.autograd import apply as _apply
 from undertow.autograd.writes import apply_in_place
 from undertow.modes import special
+from undertow.ops.arguments import NUMPY_SPELLINGS, binding_error
 from undertow.rules.rule import Rule
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -17,8 +18,12 @@ F = TypeVar("F", bound=Callable[..., Any])
 _KNOWN = {int, float, bool, str, tuple, list, type(None)}
 
 
-def public(function: F) -> F:
-    """A hand-written public function. Classes and modes with `__torch_function__` are asked before it runs."""
+def public(function: F, several: bool = False) -> F:
+    """A hand-written public function. Classes and modes with `__torch_function__` are asked before it runs.
+
+    A call that does not fit its parameters is tried again in NumPy's spelling (`axis` for `dim`), then refused in
+    PyTorch's words; `several`: PyTorch has several signatures for it, which changes those words.
+    """
     plain = _apply.PLAIN
 
     @functools.wraps(function)
@@ -28,9 +33,22 @@ def public(function: F) -> F:
         ):  # fmt: skip
             if overrides.wanted_anywhere(args, kwargs):
                 return overrides.dispatch(asked, args, kwargs)
-        return function(*args, **kwargs)
+        try:
+            return function(*args, **kwargs)
+        except TypeError as error:
+            assert error.__traceback__ is not None
+            if error.__traceback__.tb_next is not None:  # raised inside the function, not by the call
+                raise
+            if not kwargs.keys().isdisjoint(NUMPY_SPELLINGS):
+                return asked(*args, **{NUMPY_SPELLINGS.get(name, name): value for name, value in kwargs.items()})
+            binding_error(function, args, kwargs, several)
 
     return asked  # type: ignore[return-value]
+
+
+def overloaded(function: F) -> F:
+    """`public` for a function that has several signatures in PyTorch."""
+    return public(function, several=True)
 
 
 def in_place(rule: Rule) -> Callable[..., Any]:

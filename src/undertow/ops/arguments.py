@@ -1,0 +1,96 @@
+"""Checking the arguments of public functions, in PyTorch's words."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from operator import index
+from typing import Any, NoReturn
+
+from undertow._core import TensorCore
+from undertow.dtypes import dtype as Dtype
+
+# The spellings of NumPy that PyTorch takes for its own.
+NUMPY_SPELLINGS = {"axis": "dim", "keepdims": "keepdim", "x": "input", "a": "input", "x1": "input", "x2": "other"}
+
+
+def type_name(value: Any) -> str:
+    """How PyTorch names an argument's type."""
+    if isinstance(value, Dtype):
+        return "torch.dtype"
+    return type(value).__name__
+
+
+def invalid_combination(name: str, args: Sequence[Any], kwargs: dict[str, Any] | None = None) -> TypeError:
+    """The error of a function with several signatures for arguments that fit none of them."""
+    got = [type_name(value) for value in args]
+    got += [f"{key}={type_name(value)}" for key, value in (kwargs or {}).items()]
+    return TypeError(
+        f"{name}() received an invalid combination of arguments - got ({', '.join(got)}), but expected one of:\n"
+        f" * the signatures of torch.{name} in PyTorch's documentation"
+    )
+
+
+def must_be(wanted: str, value: Any, name: str, argument: str, position: int | None = None) -> TypeError:
+    """The error for an argument of the wrong type."""
+    where = "" if position is None else f" (position {position})"
+    return TypeError(f"{name}(): argument '{argument}'{where} must be {wanted}, not {type_name(value)}")
+
+
+def check_tensor(value: Any, name: str, argument: str = "input", position: int | None = 1) -> None:
+    if not isinstance(value, TensorCore):
+        raise must_be("Tensor", value, name, argument, position)
+
+
+def is_int(value: Any) -> bool:
+    """Whether PyTorch takes the value for an int: ints, NumPy's ints and whole 0-dim tensors, but not bools."""
+    if type(value) is int:
+        return True
+    if isinstance(value, TensorCore):
+        return value._array.ndim == 0 and value._array.dtype.kind in "iu"
+    return not isinstance(value, bool) and hasattr(value, "__index__")
+
+
+def as_int(value: Any, name: str, argument: str, position: int | None = None) -> int:
+    """The value as an int, or PyTorch's complaint."""
+    if type(value) is int:
+        return value
+    if not is_int(value):
+        raise must_be("int", value, name, argument, position)
+    return int(value._array) if isinstance(value, TensorCore) else index(value)
+
+
+def as_bool(value: Any, name: str, argument: str, position: int | None = None) -> bool:
+    if not isinstance(value, bool) and type(value).__name__ != "bool_":
+        raise must_be("bool", value, name, argument, position)
+    return bool(value)
+
+
+def wrap_dim(dim: int, ndim: int) -> int:
+    """A dim counted from the front. A 0-dim tensor takes dims 0 and -1, like one with a single element."""
+    size = ndim or 1
+    if -size <= dim < size:
+        return dim if dim >= 0 else dim + size
+    raise IndexError(f"Dimension out of range (expected to be in range of [{-size}, {size - 1}], but got {dim})")
+
+
+def wrap_dims(dims: Sequence[int], ndim: int) -> tuple[int, ...]:
+    """Several dims counted from the front, none twice."""
+    wrapped = tuple([wrap_dim(dim, ndim) for dim in dims])
+    if len(set(wrapped)) != len(wrapped):
+        twice = next(dim for place, dim in enumerate(wrapped) if dim in wrapped[:place])
+        raise RuntimeError(f"dim {twice} appears multiple times in the list of dims")
+    return wrapped
+
+
+def binding_error(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], several: bool) -> NoReturn:
+    """Raises PyTorch's complaint about a call that does not fit a function's parameters; the caller's error otherwise."""
+    code, name = function.__code__, function.__name__  # type: ignore[attr-defined]
+    if several:
+        raise invalid_combination(name, args, kwargs) from None
+    defaults = function.__defaults__ or ()  # type: ignore[attr-defined]
+    required = code.co_varnames[: code.co_argcount - len(defaults)]
+    missing = [given for given in required[len(args) :] if given not in kwargs]
+    if missing:
+        names = ", ".join(f'"{given}"' for given in missing)
+        raise TypeError(f"{name}() missing {len(missing)} required positional arguments: {names}") from None
+    raise
