@@ -1,29 +1,43 @@
-"""`__torch_function__`: who may take over a call, and how it is handed over."""
+"""`__torch_function__`: who may take over a call, and how it is handed over.
+
+Every public function asks before it runs: first the function modes of the thread, innermost first, then the classes
+among its arguments that define `__torch_function__`, subclasses before their bases and otherwise from left to right. The
+first answer other than NotImplemented is the result.
+
+NOTE who is asked. Asking costs time, so the common case is settled by type alone: an argument whose class is in `QUIET`
+(plain tensors, Python numbers, strings…) has nothing to say. Function modes raise `special.active`, which a function
+reads anyway. Properties (`x.shape`) ask too, but only from the moment when somebody could answer: see `let_ask`.
+"""
 
 from __future__ import annotations
 
+import functools
+import sys
+import warnings
 from collections.abc import Callable, Iterable
+from types import FunctionType
 from typing import Any
 
 import numpy as np
 
 from undertow import tree
-from undertow._core import TensorCore
+from undertow._core import TensorCore, tensor_class
+from undertow.dtypes import dtype
 from undertow.modes import local, special
 
+Public = Callable[..., Any]
+
+PLAIN: set[Any] = {TensorCore}  # tensor classes that never take over; their instances take the fast path
+QUIET: set[Any] = {
+    TensorCore, bool, int, float, complex, str, type(None), slice, type(Ellipsis), dtype, np.ndarray, np.float64,
+}  # fmt: skip
 _NUMBERS = (bool, int, float, complex, np.generic)
 
 
-class Overrides:
-    """Whether any class of this process could take over calls; set when such a class or mode appears."""
-
-    __slots__ = ("present",)
-
-    def __init__(self) -> None:
-        self.present = False
-
-
-state = Overrides()
+def disabled(func: Public, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+    """A class whose `__torch_function__` is this one is treated as a plain tensor."""
+    with DisableTorchFunctionSubclass():
+        return func(*args, **(kwargs or {}))
 
 
 def is_operand(value: Any) -> bool:
@@ -31,14 +45,21 @@ def is_operand(value: Any) -> bool:
     return isinstance(value, (TensorCore, *_NUMBERS)) or hasattr(type(value), "__torch_function__")
 
 
+def takes_over(value: Any) -> bool:
+    """Whether a value's class wants to be asked."""
+    cls = type(value)
+    if cls in QUIET:
+        return False
+    implementation = getattr(cls, "__torch_function__", None)
+    return implementation is not None and implementation is not disabled
+
+
 def wanted(args: Iterable[Any]) -> bool:
     """Whether a call with these arguments must be offered to overrides first."""
     modes = local.modes
     if modes.function_modes:
         return True
-    if modes.function_off:
-        return False
-    return any(_takes_over(value) for value in args)
+    return not modes.function_off and any([takes_over(value) for value in args])
 
 
 def wanted_anywhere(args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
@@ -46,16 +67,301 @@ def wanted_anywhere(args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
     return wanted(tree.leaves((args, kwargs)))
 
 
-def _takes_over(value: Any) -> bool:
-    implementation = getattr(type(value), "__torch_function__", None)
-    return implementation is not None and implementation is not disabled and not getattr(type(value), "_plain", False)
+def register_class(cls: Any) -> None:
+    """Notes a new tensor class: plain, or one to ask from now on."""
+    if getattr(cls, "__torch_function__", disabled) is disabled:
+        PLAIN.add(cls)
+        QUIET.add(cls)
+    else:
+        let_ask(tensor_class())
 
 
-def disabled(*args: Any, **kwargs: Any) -> Any:
-    """A class whose `__torch_function__` is this one is treated as a plain tensor."""
+# --- handing over
+
+# What `x + 1` and its relatives show to `__torch_function__` in place of the operator.
+_METHOD_OF_OPERATOR = {
+    "__add__": "add", "__radd__": "add", "__iadd__": "add_", "__sub__": "sub", "__isub__": "sub_", "__mul__": "mul",
+    "__rmul__": "mul", "__imul__": "mul_", "__truediv__": "div", "__itruediv__": "div_", "__rtruediv__": "__rdiv__",
+    "__mod__": "remainder", "__imod__": "remainder_", "__pow__": "pow", "__ipow__": "pow_", "__matmul__": "matmul",
+    "__neg__": "neg", "__pos__": "positive", "__abs__": "abs", "__ne__": "ne", "__lt__": "lt", "__le__": "le",
+    "__gt__": "gt", "__ge__": "ge", "__rand__": "bitwise_and", "__ror__": "bitwise_or", "__rxor__": "bitwise_xor",
+}  # fmt: skip
+_BINARY_OPERATORS = frozenset(
+    [
+        f"__{prefix}{name}__"
+        for name in "add sub mul truediv floordiv mod pow matmul and or xor lshift rshift div".split()
+        for prefix in ("", "r", "i")
+    ]
+    + [f"__{name}__" for name in "eq ne lt le gt ge".split()]
+)
+
+
+def dispatch(public: Public, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Offers a call to the function modes and to the classes among its arguments, subclasses first."""
+    name = getattr(public, "__name__", "")
+    shown = public
+    if name in _METHOD_OF_OPERATOR:
+        shown = getattr(tensor_class(), _METHOD_OF_OPERATOR[name], public)
+    askers = [] if local.modes.function_off else overriding(tree.leaves((args, kwargs)))
+    result = ask(shown, askers, args, kwargs)
+    if result is not NotImplemented:
+        return result
+    if name in _BINARY_OPERATORS:
+        return NotImplemented  # Python tries the other operand, then says so in its own words
+    raise _nobody_answered(shown, askers)
+
+
+def overriding(values: Iterable[Any]) -> list[Any]:
+    """One value of each class that takes over, in the order in which they are asked."""
+    askers: list[Any] = []
+    for value in values:
+        cls = type(value)
+        if takes_over(value) and all(type(other) is not cls for other in askers):
+            place = next((nr for nr, other in enumerate(askers) if issubclass(cls, type(other))), len(askers))
+            askers.insert(place, value)
+    return askers
+
+
+def ask(public: Public, askers: list[Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    types = tuple([type(value) for value in askers])
+    given = kwargs or None  # as PyTorch's own functions do: no keywords are None, not an empty dict
+    modes = local.modes.function_modes
+    if modes:
+        mode = modes.pop()
+        try:
+            result = mode.__torch_function__(public, types, args, given)
+        finally:
+            modes.append(mode)
+        if result is not NotImplemented:
+            return result
+    for value in askers:
+        implementation = type(value).__torch_function__
+        if isinstance(implementation, FunctionType):
+            implementation = value.__torch_function__
+            if getattr(implementation, "__self__", None) is value:
+                warnings.warn(
+                    "Defining your `__torch_function__` as a plain method is deprecated and will be an error in future, "
+                    "please define it as a classmethod.",
+                    stacklevel=3,
+                )
+        result = implementation(public, types, args, given)
+        if result is not NotImplemented:
+            return result
     return NotImplemented
 
 
-def dispatch(public: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """Offers a call to the function modes and to the classes among its arguments, subclasses first."""
-    raise AssertionError((public, args, kwargs, special))
+def _nobody_answered(public: Public, askers: list[Any]) -> TypeError:
+    name = resolve_name(public) or f"torch.{getattr(public, '__name__', public)}"
+    modes = local.modes.function_modes
+    if name.startswith("torch.nn.functional."):
+        in_mode = f" nor in mode {modes[-1]}" if modes else ""
+        classes = [type(value) for value in askers]
+        return TypeError(
+            f"no implementation found for '{name}' on types that implement __torch_function__: {classes}{in_mode}"
+        )
+    lines = [f"  - mode object {modes[-1]}"] if modes else []
+    lines += [f"  - tensor subclass {type(value)}" for value in askers]
+    return TypeError(
+        f"Multiple dispatch failed for '{name}'; all __torch_function__ handlers returned NotImplemented:\n\n"
+        + "\n".join(lines)
+    )
+
+
+def convert(result: Any, cls: Any) -> Any:
+    """A result of the default `__torch_function__`: its tensors become instances of the subclass."""
+    if cls is tensor_class():
+        return result
+    if isinstance(result, TensorCore) and not isinstance(result, cls):
+        return result.as_subclass(cls)  # type: ignore[attr-defined]
+    if isinstance(result, (tuple, list)):
+        parts = [convert(part, cls) for part in result]
+        return tuple.__new__(type(result), parts) if isinstance(result, tuple) else type(result)(parts)
+    return result
+
+
+# --- properties
+
+_asking: list[Any] = []
+
+
+def let_ask(cls: Any) -> None:
+    """From now on the properties of a tensor class ask before they answer.
+
+    Called when the first overriding class or function mode appears; before that, asking would only cost time. Property
+    objects are changed in place: `Tensor.shape.__get__` is what `__torch_function__` receives, now as before.
+    """
+    if cls in _asking:
+        return
+    _asking.append(cls)
+    for base in cls.__mro__:
+        for value in vars(base).values():
+            if type(value) is property:
+                _make_asking(value)
+
+
+def _make_asking(attribute: property) -> None:
+    fget, fset, fdel = attribute.fget, attribute.fset, attribute.fdel
+
+    def ask_first(how: Public, direct: Any) -> Any:
+        @functools.wraps(direct)
+        def access(self: Any, *value: Any) -> Any:
+            if (special.active or type(self) not in PLAIN) and wanted((self, *value)):
+                return dispatch(how, (self, *value), {})
+            return direct(self, *value)
+
+        return access
+
+    attribute.__init__(  # type: ignore[misc]
+        fget and ask_first(attribute.__get__, fget),
+        fset and ask_first(attribute.__set__, fset),
+        fdel and ask_first(attribute.__delete__, fdel),
+        attribute.__doc__,
+    )
+
+
+# --- modes and switches
+
+
+class TorchFunctionMode:
+    """In its `with` block every public function is first offered to `__torch_function__(func, types, args, kwargs)`.
+
+    While that runs, the mode itself is off, so it may call functions freely.
+    """
+
+    def __init__(self) -> None:
+        pass
+
+    def __torch_function__(self, func: Public, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        raise NotImplementedError
+
+    def __enter__(self) -> Any:
+        let_ask(tensor_class())
+        local.modes.function_modes.append(self)
+        special.enter()
+        return self
+
+    def __exit__(self, *exc: Any) -> None:
+        local.modes.function_modes.pop()
+        special.leave()
+
+
+class BaseTorchFunctionMode(TorchFunctionMode):
+    """A mode that lets every call through."""
+
+    def __torch_function__(self, func: Public, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        return func(*args, **(kwargs or {}))
+
+
+class DisableTorchFunctionSubclass:
+    """In its `with` block classes are not asked; function modes still are."""
+
+    def __enter__(self) -> None:
+        local.modes.function_off += 1
+
+    def __exit__(self, *exc: Any) -> None:
+        local.modes.function_off -= 1
+
+
+class DisableTorchFunction(DisableTorchFunctionSubclass):
+    """In its `with` block nobody is asked."""
+
+    def __enter__(self) -> None:
+        super().__enter__()
+        modes = local.modes
+        self.before, modes.function_modes = modes.function_modes, []
+
+    def __exit__(self, *exc: Any) -> None:
+        local.modes.function_modes = self.before
+        super().__exit__()
+
+
+# --- what torch.overrides offers to other libraries
+
+
+def has_torch_function(relevant_args: Iterable[Any]) -> bool:
+    """Whether a call with these arguments would be offered to somebody."""
+    return wanted(relevant_args)
+
+
+def has_torch_function_unary(argument: Any) -> bool:
+    return wanted((argument,))
+
+
+def has_torch_function_variadic(*arguments: Any) -> bool:
+    return wanted(arguments)
+
+
+def handle_torch_function(public_api: Public, relevant_args: Iterable[Any], *args: Any, **kwargs: Any) -> Any:
+    """Offers a call to the modes and to the classes among `relevant_args`; TypeError if nobody takes it."""
+    askers = overriding(relevant_args)
+    result = ask(public_api, askers, args, kwargs)
+    if result is NotImplemented:
+        raise _nobody_answered(public_api, askers)
+    return result
+
+
+def wrap_torch_function(dispatcher: Callable[..., Iterable[Any]]) -> Callable[[Public], Public]:
+    """Makes a function overridable; `dispatcher` picks the arguments to ask from a call's arguments."""
+
+    def decorate(function: Public) -> Public:
+        @functools.wraps(function)
+        def asked(*args: Any, **kwargs: Any) -> Any:
+            relevant = tuple(dispatcher(*args, **kwargs))
+            if wanted(relevant):
+                return handle_torch_function(asked, relevant, *args, **kwargs)
+            return function(*args, **kwargs)
+
+        return asked
+
+    return decorate
+
+
+def is_tensor_like(inp: Any) -> bool:
+    """A tensor, or something that takes over calls as a tensor would."""
+    return isinstance(inp, TensorCore) or hasattr(inp, "__torch_function__")
+
+
+def is_tensor_method_or_property(func: Public) -> bool:
+    """Whether a function handed to `__torch_function__` is a method or property of Tensor."""
+    return (resolve_name(func) or "").startswith("torch.Tensor.")
+
+
+def get_overridable_functions() -> dict[Any, list[Public]]:
+    """The functions that `__torch_function__` may receive, by the namespace they are found in."""
+    found: dict[Any, list[Public]] = {}
+    for _, space, value in _members():
+        found.setdefault(space, []).append(value)
+    return found
+
+
+def get_ignored_functions() -> set[Public]:
+    """Public functions that never ask."""
+    package = sys.modules["undertow"]
+    names = "is_tensor from_numpy set_default_dtype get_default_dtype is_grad_enabled manual_seed seed".split()
+    return {getattr(package, name) for name in names if hasattr(package, name)}
+
+
+def resolve_name(f: Any) -> str | None:
+    """The public name of a function, such as `torch.Tensor.add`; None if it has none."""
+    names = {}
+    for name, _, value in _members():
+        names.setdefault(value, name)
+    return names.get(f)
+
+
+def _members() -> Iterable[tuple[str, Any, Any]]:
+    """(public name, namespace, function) of everything that may be overridden."""
+    package = sys.modules["undertow"]
+    spaces = [("torch.Tensor", tensor_class()), ("torch", package)]
+    for part in ("linalg", "fft", "special", "nn.functional"):
+        module = sys.modules.get(f"undertow.{part}")
+        if module is not None:
+            spaces.append((f"torch.{part}", module))
+    for prefix, space in spaces:
+        for name in dir(space):
+            value = getattr(space, name, None)
+            if type(value) is property:
+                yield f"{prefix}.{name}.__get__", space, value.__get__
+                yield f"{prefix}.{name}.__set__", space, value.__set__
+            elif type(value) is FunctionType and (prefix == "torch.Tensor" or not name.startswith("_")):
+                yield f"{prefix}.{name}", space, value

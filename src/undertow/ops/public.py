@@ -15,8 +15,6 @@ from undertow.rules.rule import Rule
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-_KNOWN = {int, float, bool, str, tuple, list, type(None)}
-
 
 def public(function: F, several: bool = False) -> F:
     """A hand-written public function. Classes and modes with `__torch_function__` are asked before it runs.
@@ -24,15 +22,16 @@ def public(function: F, several: bool = False) -> F:
     A call that does not fit its parameters is tried again in NumPy's spelling (`axis` for `dim`), then refused in
     PyTorch's words; `several`: PyTorch has several signatures for it, which changes those words.
     """
-    plain = _apply.PLAIN
+    quiet = overrides.QUIET
 
     @functools.wraps(function)
     def asked(*args: Any, **kwargs: Any) -> Any:
-        if special.active or overrides.state.present or (
-            args and type(args[0]) not in plain and type(args[0]) not in _KNOWN
-        ):  # fmt: skip
-            if overrides.wanted_anywhere(args, kwargs):
-                return overrides.dispatch(asked, args, kwargs)
+        somebody = special.active or (kwargs and not quiet.issuperset(map(type, kwargs.values())))
+        for value in args:
+            if value.__class__ not in quiet:
+                somebody = not (isinstance(value, (tuple, list)) and quiet.issuperset(map(type, value))) or somebody
+        if somebody and overrides.wanted_anywhere(args, kwargs):
+            return overrides.dispatch(asked, args, kwargs)
         try:
             return function(*args, **kwargs)
         except TypeError as error:
