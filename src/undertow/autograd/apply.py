@@ -31,7 +31,7 @@ _new = object.__new__
 _asarray = np.asarray
 
 Tensor: Any = TensorCore  # the public class, once _tensor.py has made it
-PLAIN: set[Any] = {TensorCore}  # classes whose instances take the fast path
+PLAIN = overrides.PLAIN  # classes whose instances take the fast path
 
 
 def bind_tensor_class(cls: Any) -> None:
@@ -39,6 +39,7 @@ def bind_tensor_class(cls: Any) -> None:
     global Tensor
     Tensor = cls
     PLAIN.add(cls)
+    overrides.QUIET.add(cls)
     _core.bind_tensor_class(cls)
 
 
