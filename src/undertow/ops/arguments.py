@@ -82,6 +82,80 @@ def wrap_dims(dims: Sequence[int], ndim: int) -> tuple[int, ...]:
     return wrapped
 
 
+def wrap_real_dim(dim: int, ndim: int) -> int:
+    """`wrap_dim` for functions that refuse 0-dim tensors."""
+    if ndim == 0:
+        raise IndexError(f"Dimension specified as {dim} but tensor has no dimensions")
+    return wrap_dim(dim, ndim)
+
+
+def as_ints(value: Any, name: str, argument: str, position: int | None = 1) -> tuple[int, ...]:
+    """A tuple of ints from a tuple, list or Size."""
+    if not isinstance(value, (tuple, list)):
+        raise must_be("tuple of ints", value, name, argument, position)
+    for item in value:
+        if type(item) is not int:
+            return tuple([_listed_int(item, place, name, argument, position) for place, item in enumerate(value)])
+    return tuple(value)
+
+
+def _listed_int(item: Any, place: int, name: str, argument: str, position: int | None) -> int:
+    if is_int(item):
+        return as_int(item, name, argument)
+    if place == 0:
+        where = "" if position is None else f" (position {position})"
+        raise TypeError(
+            f"{name}(): argument '{argument}'{where} must be tuple of ints, but found element of type "
+            f"{type_name(item)} at pos 0"
+        )
+    raise TypeError(
+        f"{name}(): argument '{argument}' failed to unpack the object at pos {place + 1} with error \"type must be tuple "
+        f'of ints,but got {type_name(item)}"'
+    )
+
+
+def spread_ints(given: tuple[Any, ...], name: str, argument: str) -> tuple[int, ...]:
+    """The ints of `f(2, 3)`, `f((2, 3))` and `f([2, 3])`: methods that take a size accept all three."""
+    if len(given) == 1:
+        only = given[0]
+        if type(only) is int:
+            return given
+        if isinstance(only, (tuple, list)):
+            return as_ints(only, name, argument)
+        if not is_int(only):
+            raise must_be("tuple of ints", only, name, argument, 1)
+    elif not given:
+        raise TypeError(f'{name}() missing 1 required positional arguments: "{argument}"')
+    elif not is_int(given[0]):
+        raise TypeError(f"{name}() takes 1 positional argument but {len(given)} were given")
+    return as_ints(given, name, argument)
+
+
+def tensor_list(value: Any, name: str, argument: str = "tensors", position: int = 1) -> tuple[Any, ...]:
+    """A tuple of tensors from a list or tuple of them."""
+    if not isinstance(value, (tuple, list)):
+        raise must_be("tuple of Tensors", value, name, argument, position)
+    for place, item in enumerate(value):
+        if not isinstance(item, TensorCore):
+            raise TypeError(f"expected Tensor as element {place} in argument {position - 1}, but got {type_name(item)}")
+    return tuple(value)
+
+
+def broadcast_two(a: tuple[int, ...], b: tuple[int, ...]) -> tuple[int, ...]:
+    """The shape that two shapes stretch to."""
+    if a == b:
+        return a
+    ndim = max(len(a), len(b))
+    a, b = (1,) * (ndim - len(a)) + a, (1,) * (ndim - len(b)) + b
+    for axis in reversed(range(ndim)):
+        if a[axis] != b[axis] and a[axis] != 1 and b[axis] != 1:
+            raise RuntimeError(
+                f"The size of tensor a ({a[axis]}) must match the size of tensor b ({b[axis]}) at non-singleton "
+                f"dimension {axis}"
+            )
+    return tuple([m if n == 1 else n for n, m in zip(a, b, strict=True)])
+
+
 def binding_error(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], several: bool) -> NoReturn:
     """Raises PyTorch's complaint about a call that does not fit a function's parameters; the caller's error otherwise."""
     code, name = function.__code__, function.__name__  # type: ignore[attr-defined]
