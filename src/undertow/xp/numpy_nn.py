@@ -1,0 +1,268 @@
+"""Softmax, logsumexp and the normalisations, each with its gradient in closed form.
+
+Every function accepts any strides, never writes its arguments and returns fresh C-contiguous arrays of the input dtype;
+half precision is computed in float32 and rounded once. Work on rows goes block by block, so that the passes over a block
+find it in the cache.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from undertow.xp.numpy_rows import (
+    Array,
+    as_rows,
+    channel_dots,
+    channel_sums,
+    dot_along,
+    is_last,
+    max_along,
+    row_blocks,
+    row_dots,
+    row_maxima,
+    row_sums,
+    sum_along,
+)
+
+# eˣ needs no shift while it, and a row's sum of it, stay far inside the float range.
+_UNSHIFTED_LIMIT = {np.float32: 40.0, np.float64: 300.0}
+_SMALLEST_UNSHIFTED_SUM = 1e-8
+_SMALL = 2048  # elements up to which asking whether a shift is needed costs more than shifting
+
+
+def _is_half(x: Array) -> bool:
+    return x.dtype.itemsize < 4
+
+
+def _widen(*arrays: Array) -> list[Array]:
+    return [a.astype(np.float32) for a in arrays]
+
+
+# --- softmax ------------------------------------------------------------------------------------------------------
+
+
+def _unshifted_sums(source: Array, target: Array) -> Array | None:
+    """Row sums of eˣ, with eˣ left in target, if that is safe; NOTE: finding a row's maximum costs more than eˣ itself."""
+    if source.size <= _SMALL or not source.max() <= _UNSHIFTED_LIMIT.get(source.dtype.type, -math.inf):
+        return None
+    np.exp(source, out=target)
+    totals = row_sums(target)
+    return totals if totals.min() >= _SMALLEST_UNSHIFTED_SUM else None  # None for a row that underflows, or has a nan
+
+
+@np.errstate(all="ignore")
+def softmax(x: Array, axis: int) -> Array:
+    """eˣ / Σ eˣ along an axis, shifted by the maximum where sizes demand it."""
+    if _is_half(x):
+        return softmax(x.astype(np.float32), axis).astype(x.dtype)
+    out = np.empty(x.shape, x.dtype)
+    if not x.size:
+        return out
+    if is_last(x, axis):
+        rows, results = as_rows(x), as_rows(out)
+        for block in row_blocks(rows):
+            source, target = rows[block], results[block]
+            totals = _unshifted_sums(source, target)
+            if totals is None:
+                np.subtract(source, row_maxima(source)[:, None], out=target)
+                np.exp(target, out=target)
+                totals = row_sums(target)
+            np.multiply(target, np.reciprocal(totals)[:, None], out=target)
+        return out
+    np.subtract(x, max_along(x, axis), out=out)
+    np.exp(out, out=out)
+    return np.divide(out, sum_along(out, axis), out=out)
+
+
+def _log_sums(source: Array, scratch: Array) -> tuple[Array, Array]:
+    """log Σ eˣ of each row as head + rest, so that x − head is exact where x dominates its row; head may be infinite."""
+    totals = _unshifted_sums(source, scratch)
+    if totals is not None:
+        exact = np.log(totals, dtype=np.float64)
+        head = exact.astype(source.dtype)
+        return head, (exact - head).astype(source.dtype)
+    head = row_maxima(source)
+    np.subtract(source, head[:, None], out=scratch)
+    np.exp(scratch, out=scratch)
+    return head, np.log(row_sums(scratch))
+
+
+@np.errstate(all="ignore")
+def log_softmax(x: Array, axis: int) -> Array:
+    """x − log Σ eˣ along an axis, the logarithm in two parts."""
+    if _is_half(x):
+        return log_softmax(x.astype(np.float32), axis).astype(x.dtype)
+    out = np.empty(x.shape, x.dtype)
+    if not x.size:
+        return out
+    if is_last(x, axis):
+        rows, results = as_rows(x), as_rows(out)
+        for block in row_blocks(rows):
+            source, target = rows[block], results[block]
+            head, rest = _log_sums(source, target)
+            np.subtract(source, head[:, None], out=target)
+            target -= rest[:, None]
+        return out
+    np.subtract(x, max_along(x, axis), out=out)
+    return np.subtract(out, np.log(sum_along(np.exp(out), axis)), out=out)
+
+
+@np.errstate(all="ignore")
+def logsumexp(x: Array, axes: tuple[int, ...], keepdims: bool) -> Array:
+    """log Σ eˣ over axes, shifted by the maximum where that is finite; its gradient is g · e^(x − result)."""
+    if _is_half(x):
+        return logsumexp(x.astype(np.float32), axes, keepdims).astype(x.dtype)
+    reduced = {a % x.ndim for a in axes} if x.ndim else set()
+    last = np.moveaxis(x, sorted(reduced), range(x.ndim - len(reduced), x.ndim))
+    rows = as_rows(last, len(reduced))
+    out = np.full(len(rows), -np.inf, x.dtype)
+    if rows.shape[1]:
+        for block in row_blocks(rows):
+            head, rest = _log_sums(rows[block], np.empty(rows[block].shape, x.dtype))
+            np.add(head, rest, out=out[block], where=np.isfinite(head))  # an infinite maximum is the answer itself
+            np.copyto(out[block], head, where=~np.isfinite(head))
+    if keepdims:
+        return out.reshape([1 if a in reduced else n for a, n in enumerate(x.shape)])
+    return out.reshape(last.shape[: x.ndim - len(reduced)])
+
+
+def softmax_grad(g: Array, y: Array, axis: int) -> Array:
+    """Through y = softmax(x): y (g − Σ g·y)."""
+    if _is_half(g):
+        return softmax_grad(*_widen(g, y), axis).astype(g.dtype)
+    out = np.empty(g.shape, g.dtype)
+    if not is_last(g, axis):
+        np.subtract(g, dot_along(g, y, axis), out=out)
+        return np.multiply(out, y, out=out)
+    gradients, weights, results = as_rows(g), as_rows(y), as_rows(out)
+    for block in row_blocks(gradients):
+        target = results[block]
+        np.subtract(gradients[block], row_dots(gradients[block], weights[block])[:, None], out=target)
+        target *= weights[block]
+    return out
+
+
+def log_softmax_grad(g: Array, y: Array, axis: int) -> Array:
+    """Through y = log_softmax(x): g − eʸ Σ g."""
+    if _is_half(g):
+        return log_softmax_grad(*_widen(g, y), axis).astype(g.dtype)
+    out = np.empty(g.shape, g.dtype)
+    np.exp(y, out=out)
+    np.multiply(out, sum_along(g, axis), out=out)
+    return np.subtract(g, out, out=out)
+
+
+# --- normalisation over trailing axes: layer norm, group norm, rms norm -------------------------------------------
+
+
+def normalize(x: Array, trailing: int, eps: float) -> tuple[Array, Array, Array]:
+    """(x − mean) · rstd over the last `trailing` axes, with mean and rstd = 1/√(var + eps); those axes stay, length 1."""
+    if _is_half(x):
+        normalized, mean, rstd = normalize(x.astype(np.float32), trailing, eps)
+        return normalized.astype(x.dtype), mean, rstd
+    out = np.empty(x.shape, x.dtype)
+    source, target = as_rows(x, trailing), as_rows(out, trailing)
+    columns = max(1, source.shape[1])
+    mean, rstd = np.empty((2, len(source), 1), x.dtype)
+    for block in row_blocks(source):
+        part, center = target[block], mean[block]
+        np.divide(row_sums(source[block])[:, None], columns, out=center)
+        np.subtract(source[block], center, out=part)
+        variance = row_dots(part, part)[:, None] / columns
+        np.reciprocal(np.sqrt(variance + eps), out=rstd[block])
+        missed = row_sums(part)[:, None] / columns  # what rounding left in the mean of values far from zero
+        if (np.abs(missed) * rstd[block] > 1e-6).any():
+            part -= missed
+            center += missed
+        part *= rstd[block]
+    shape = x.shape[: x.ndim - trailing] + (1,) * trailing
+    return out, mean.reshape(shape), rstd.reshape(shape)
+
+
+def normalize_grad(g: Array, normalized: Array, rstd: Array, trailing: int) -> Array:
+    """Through normalize: rstd · (g − mean(g) − normalized · mean(g · normalized)), means over the trailing axes."""
+    if _is_half(g):
+        return normalize_grad(*_widen(g, normalized, rstd), trailing).astype(g.dtype)
+    out = np.empty(g.shape, g.dtype)
+    source, unit, target = as_rows(g, trailing), as_rows(normalized, trailing), as_rows(out, trailing)
+    scale = rstd.reshape(len(source), 1)
+    columns = max(1, source.shape[1])
+    for block in row_blocks(source):
+        part = target[block]
+        np.multiply(unit[block], (row_dots(source[block], unit[block]) / -columns)[:, None], out=part)
+        part += source[block]
+        part -= (row_sums(source[block]) / columns)[:, None]
+        part *= scale[block]
+    return out
+
+
+def rms_normalize(x: Array, trailing: int, eps: float) -> tuple[Array, Array]:
+    """x · rstd with rstd = 1/√(mean(x²) + eps) over the last `trailing` axes, which stay in rstd with length 1."""
+    if _is_half(x):
+        normalized, rstd = rms_normalize(x.astype(np.float32), trailing, eps)
+        return normalized.astype(x.dtype), rstd
+    rows = as_rows(x, trailing)
+    square = row_dots(rows, rows) / max(1, rows.shape[1])
+    rstd = np.reciprocal(np.sqrt(square + eps)).reshape(x.shape[: x.ndim - trailing] + (1,) * trailing)
+    return np.multiply(x, rstd, order="C"), rstd
+
+
+def rms_normalize_grad(g: Array, normalized: Array, rstd: Array, trailing: int) -> Array:
+    """Through rms_normalize: rstd · (g − normalized · mean(g · normalized))."""
+    if _is_half(g):
+        return rms_normalize_grad(*_widen(g, normalized, rstd), trailing).astype(g.dtype)
+    source, unit = as_rows(g, trailing), as_rows(normalized, trailing)
+    out = unit * (row_dots(source, unit) / -max(1, source.shape[1]))[:, None]
+    out += source
+    out *= rstd.reshape(len(source), 1)
+    return out.reshape(g.shape)
+
+
+# --- normalisation per channel: batch norm, instance norm ---------------------------------------------------------
+
+
+def channel_shape(ndim: int) -> tuple[int, ...]:
+    """The shape in which a vector of channels meets an array whose axis 1 they are."""
+    return (1, -1) + (1,) * (ndim - 2)
+
+
+def channel_moments(x: Array) -> tuple[Array, Array]:
+    """Mean and biased variance over every axis but axis 1; in float32 for half precision."""
+    if _is_half(x):
+        return channel_moments(x.astype(np.float32))
+    batch, channels = x.shape[:2]
+    count = max(1, x.size // max(1, channels))
+    mean = channel_sums(x) / count
+    center = mean.astype(x.dtype).reshape(channel_shape(x.ndim))
+    per_image = max(1, x.itemsize * x.size // max(1, batch))
+    images = max(1, (1 << 18) // per_image)
+    squares = np.zeros(channels, np.float64)
+    for start in range(0, batch, images):
+        part = x[start : start + images] - center
+        squares += channel_dots(part, part)
+    return mean.astype(x.dtype), (squares / count).astype(x.dtype)
+
+
+def channel_affine(x: Array, scale: Array, shift: Array) -> Array:
+    """x · scale + shift with one scale and one shift per channel (axis 1)."""
+    shape = channel_shape(x.ndim)
+    out: Array = np.empty(x.shape, np.result_type(x, scale, shift))
+    np.multiply(x, scale.reshape(shape), out=out)
+    return np.add(out, shift.reshape(shape), out=out)
+
+
+def channel_normalize_grad(g: Array, x: Array, mean: Array, rstd: Array) -> Array:
+    """Through (x − mean)·rstd with batch moments: rstd · (g − mean(g) − (x − mean) · rstd² · mean(g · (x − mean)))."""
+    if _is_half(g):
+        return channel_normalize_grad(*_widen(g, x), mean, rstd).astype(g.dtype)
+    count = max(1, x.size // max(1, x.shape[1]))
+    shape = channel_shape(x.ndim)
+    g_mean: Any = channel_sums(g) / count
+    slope = (channel_dots(g, x) / count - mean * g_mean) * rstd * rstd  # mean(g · (x − mean)) · rstd²
+    out = x * (-slope).reshape(shape)
+    out += g
+    out += (slope * mean - g_mean).reshape(shape)
+    return np.multiply(out, rstd.reshape(shape), out=out)

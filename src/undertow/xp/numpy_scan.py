@@ -1,0 +1,66 @@
+"""Running reductions along an axis, with PyTorch's accumulation: float32 runs in float64 and every step is rounded once."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[Any]
+
+
+def _accumulator(dtype: np.dtype) -> np.dtype:
+    """The type a running sum is kept in: int64 for integers, and the wide type of each kind of float."""
+    if dtype.kind in "biu":
+        return np.dtype(np.int64)
+    return np.dtype(np.complex128 if dtype.kind == "c" else np.float64)
+
+
+def _result(dtype: np.dtype) -> np.dtype:
+    return np.dtype(np.int64) if dtype.kind in "biu" else dtype
+
+
+def cumsum(x: Array, axis: int) -> Array:
+    """y[i] = Σ x[j], j ≤ i; the adjoint is the cumsum of the reversed array, reversed. Integers give int64."""
+    if not x.ndim:
+        return x.astype(_result(x.dtype))
+    return np.cumsum(x, axis, dtype=_accumulator(x.dtype)).astype(_result(x.dtype), order="C", copy=False)
+
+
+def cumprod(x: Array, axis: int) -> Array:
+    """y[i] = Π x[j], j ≤ i. Integers give int64."""
+    if not x.ndim:
+        return x.astype(_result(x.dtype))
+    return np.cumprod(x, axis, dtype=_accumulator(x.dtype)).astype(_result(x.dtype), order="C", copy=False)
+
+
+@np.errstate(all="ignore")
+def logcumsumexp(x: Array, axis: int) -> Array:
+    """y[i] = log Σ e^x[j], j ≤ i."""
+    if not x.ndim:
+        return x.copy()
+    return np.logaddexp.accumulate(x.astype(np.float64), axis).astype(x.dtype, order="C")
+
+
+def cummax(x: Array, axis: int) -> tuple[Array, Array]:
+    """The running maximum and the index of its latest occurrence; nan is larger than all."""
+    return _running_extreme(np.maximum, x, axis)
+
+
+def cummin(x: Array, axis: int) -> tuple[Array, Array]:
+    """The running minimum and the index of its latest occurrence; nan is smaller than all."""
+    return _running_extreme(np.minimum, x, axis)
+
+
+def _running_extreme(extreme: np.ufunc, x: Array, axis: int) -> tuple[Array, Array]:
+    if not x.ndim:
+        return x.copy(), np.zeros((), np.int64)
+    values = np.ascontiguousarray(extreme.accumulate(x, axis))
+    hit = x == values
+    if x.dtype.kind not in "biu":
+        hit |= np.isnan(x)
+    shape = [1] * x.ndim
+    shape[axis] = -1
+    places = np.where(hit, np.arange(x.shape[axis]).reshape(shape), 0)
+    return values, np.ascontiguousarray(np.maximum.accumulate(places, axis))
