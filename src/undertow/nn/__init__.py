@@ -1,0 +1,6 @@
+"""Neural network building blocks."""
+
+from undertow.nn.parameter import Buffer as Buffer
+from undertow.nn.parameter import Parameter as Parameter
+from undertow.nn.parameter import UninitializedBuffer as UninitializedBuffer
+from undertow.nn.parameter import UninitializedParameter as UninitializedParameter

@@ -1,0 +1,301 @@
+"""Hooks of modules: their registrars, on one module and on all, and the call that fires them.
+
+Order of a call: forward pre-hooks, forward, forward hooks; in each, global hooks before the module's own. Every list is
+read, with its flags, right before its first hook fires, so hooks may add and remove hooks freely. Backward hooks are
+wired into the graph by the call, from the lists as they are then.
+"""
+
+from __future__ import annotations
+
+import functools
+import warnings
+from collections import OrderedDict
+from typing import Any
+
+from undertow import hooks
+from undertow._core import TensorCore
+from undertow.nn.modules._backward_hook import BackwardHook
+
+Hooks = OrderedDict[int, hooks.Hook]
+Flags = OrderedDict[int, bool]
+
+# Hooks on every module. Tools edit these in place.
+_global_backward_pre_hooks: Hooks = OrderedDict()
+_global_backward_hooks: Hooks = OrderedDict()
+_global_is_full_backward_hook: bool | None = None
+_global_forward_pre_hooks: Hooks = OrderedDict()
+_global_forward_hooks: Hooks = OrderedDict()
+_global_forward_hooks_always_called: Flags = OrderedDict()
+_global_forward_hooks_with_kwargs: Flags = OrderedDict()
+
+_MIXED_KINDS = "Cannot use both regular backward hooks and full backward hooks on a single Module. Please use only one of them."
+_MIXED_KINDS_GLOBAL = (
+    "Cannot use both regular backward hooks and full backward hooks as a global Module hook. Please use only one of them."
+)
+
+
+class ModuleHooks:
+    """The part of a module that registers and fires hooks."""
+
+    _is_full_backward_hook: bool | None
+    _backward_hooks: Hooks
+    _backward_pre_hooks: Hooks
+    _forward_hooks: Hooks
+    _forward_hooks_with_kwargs: Flags
+    _forward_hooks_always_called: Flags
+    _forward_pre_hooks: Hooks
+    _forward_pre_hooks_with_kwargs: Flags
+
+    # --- registrars
+
+    def register_forward_pre_hook(
+        self, hook: hooks.Hook, *, prepend: bool = False, with_kwargs: bool = False
+    ) -> hooks.RemovableHandle:
+        """hook(module, args) -> None or new args; with_kwargs: hook(module, args, kwargs) -> None or (args, kwargs)."""
+        return _add(self._forward_pre_hooks, hook, prepend, (self._forward_pre_hooks_with_kwargs, with_kwargs))
+
+    def register_forward_hook(
+        self, hook: hooks.Hook, *, prepend: bool = False, with_kwargs: bool = False, always_call: bool = False
+    ) -> hooks.RemovableHandle:
+        """hook(module, args, output) -> None or new output; with_kwargs: hook(module, args, kwargs, output).
+
+        With always_call it also runs, with output None, when forward or an earlier hook raised.
+        """
+        return _add(
+            self._forward_hooks, hook, prepend,
+            (self._forward_hooks_with_kwargs, with_kwargs), (self._forward_hooks_always_called, always_call),
+        )  # fmt: skip
+
+    def register_full_backward_pre_hook(self, hook: hooks.Hook, prepend: bool = False) -> hooks.RemovableHandle:
+        """hook(module, grad_output) -> None or new grad_output (a tuple), before the module's backward."""
+        return _add(self._backward_pre_hooks, hook, prepend)
+
+    def register_full_backward_hook(self, hook: hooks.Hook, prepend: bool = False) -> hooks.RemovableHandle:
+        """hook(module, grad_input, grad_output) -> None or new grad_input (a tuple), after the module's backward."""
+        if self._is_full_backward_hook is False:
+            raise RuntimeError(_MIXED_KINDS)
+        self._is_full_backward_hook = True
+        return _add(self._backward_hooks, hook, prepend)
+
+    def register_backward_hook(self, hook: hooks.Hook) -> hooks.RemovableHandle:
+        """hook(module, grad_input, grad_output) on the last node that made the output: the old, partial kind."""
+        if self._is_full_backward_hook is True:
+            raise RuntimeError(_MIXED_KINDS)
+        self._is_full_backward_hook = False
+        return _add(self._backward_hooks, hook, False)
+
+    # --- which backward hooks apply
+
+    def _get_backward_hooks(self) -> tuple[list[hooks.Hook], list[hooks.Hook]]:
+        """The full and the old backward hooks of this module, global ones first."""
+        full: list[hooks.Hook] = []
+        old: list[hooks.Hook] = []
+        if _global_is_full_backward_hook is True:
+            full += _global_backward_hooks.values()
+        if self._is_full_backward_hook is True:
+            full += self._backward_hooks.values()
+        if _global_is_full_backward_hook is False:
+            old += _global_backward_hooks.values()
+        if self._is_full_backward_hook is False:
+            old += self._backward_hooks.values()
+        return full, old
+
+    def _get_backward_pre_hooks(self) -> list[hooks.Hook]:
+        return [*_global_backward_pre_hooks.values(), *self._backward_pre_hooks.values()]
+
+    # --- the call
+
+    def _wrapped_call_impl(self, *args: Any, **kwargs: Any) -> Any:
+        return self._call_impl(*args, **kwargs)
+
+    def _call_impl(self, *args: Any, **kwargs: Any) -> Any:
+        forward = self.forward  # type: ignore[attr-defined]
+        if not (
+            self._forward_hooks or self._forward_pre_hooks or self._backward_hooks or self._backward_pre_hooks
+            or _global_forward_hooks or _global_forward_pre_hooks or _global_backward_hooks or _global_backward_pre_hooks
+        ):  # fmt: skip
+            return forward(*args, **kwargs)
+        called: set[int] = set()  # always_call hooks that have had their turn
+        try:
+            return self._hooked_call(forward, args, kwargs, called)
+        except Exception:
+            self._call_despite_error(args, kwargs, called)
+            raise
+
+    def _hooked_call(self, forward: Any, args: Any, kwargs: Any, called: set[int]) -> Any:
+        full, old = self._get_backward_hooks()
+        pre = self._get_backward_pre_hooks()
+        args, kwargs = self._fire_forward_pre_hooks(args, kwargs)
+        around = None
+        if full or pre:
+            around = BackwardHook(self, full, pre)
+            args = around.setup_input_hook(args)
+        result = forward(*args, **kwargs)
+        for identity, hook, with_kwargs, always in _forward_list(self):
+            if always:
+                called.add(identity)
+            answer = hooks.fire(hook, self, args, kwargs, result) if with_kwargs else hooks.fire(hook, self, args, result)
+            if answer is not None:
+                result = answer
+        if around is not None:
+            if not isinstance(result, (TensorCore, tuple)):
+                warnings.warn(
+                    "For backward hooks to be called, module output should be a Tensor or a tuple of Tensors but "
+                    f"received {type(result)}. The backward hooks of {type(self).__name__} will not fire for this call.",
+                    stacklevel=5,
+                )
+            else:
+                result = around.setup_output_hook(result)
+        if old:
+            self._wire_old_hooks(old, args, result)
+        return result
+
+    def _fire_forward_pre_hooks(self, args: Any, kwargs: Any) -> tuple[Any, Any]:
+        own = self._forward_pre_hooks
+        listed = [(hook, False) for hook in _global_forward_pre_hooks.values()]
+        listed += [(hook, identity in self._forward_pre_hooks_with_kwargs) for identity, hook in own.items()]
+        for hook, with_kwargs in listed:
+            if with_kwargs:
+                answer = hooks.fire(hook, self, args, kwargs)
+                if answer is not None:
+                    if not (isinstance(answer, tuple) and len(answer) == 2):
+                        raise RuntimeError(
+                            "forward pre-hook must return None or a tuple of (new_args, new_kwargs), "
+                            f"but got {answer}."
+                        )
+                    args, kwargs = answer
+            else:
+                answer = hooks.fire(hook, self, args)
+                if answer is not None:
+                    args = answer if isinstance(answer, tuple) else (answer,)
+        return args, kwargs
+
+    def _call_despite_error(self, args: Any, kwargs: Any, called: set[int]) -> None:
+        """After an error: the always_call hooks that have not run yet, each on its own; the error itself goes on."""
+        for identity, hook, with_kwargs, always in _forward_list(self):
+            if not always or identity in called:
+                continue
+            try:
+                if with_kwargs:
+                    hooks.fire(hook, self, args, kwargs, None)
+                else:
+                    hooks.fire(hook, self, args, None)
+            except Exception as error:
+                warnings.warn(
+                    "forward hook with ``always_call=True`` raised an exception that was silenced as another error was "
+                    f"raised in forward: {error}",
+                    stacklevel=4,
+                )
+
+    def _wire_old_hooks(self, old: list[hooks.Hook], args: Any, result: Any) -> None:
+        shown = result
+        while not isinstance(shown, TensorCore):
+            if isinstance(shown, dict):
+                shown = next(value for value in shown.values() if isinstance(value, TensorCore))
+            else:
+                shown = shown[0]
+        node = shown.grad_fn
+        if node is not None:
+            for hook in old:
+                node.register_hook(functools.partial(hook, self))
+            self._maybe_warn_non_full_backward_hook(args, result, node)
+
+    def _maybe_warn_non_full_backward_hook(self, args: Any, result: Any, node: Any) -> None:
+        """Says where the old kind of hook will not see all gradients."""
+        outputs = (result,) if isinstance(result, TensorCore) else result
+        if not (isinstance(outputs, tuple) and all(isinstance(part, TensorCore) for part in outputs)):
+            _warn_old("does not return a single Tensor or a tuple of Tensors")
+            return
+        inputs = (args,) if isinstance(args, TensorCore) else args
+        if not (isinstance(inputs, tuple) and all(isinstance(part, TensorCore) for part in inputs)):
+            _warn_old("does not take as input a single Tensor or a tuple of Tensors")
+            return
+        makers = {part.grad_fn for part in outputs if part.grad_fn is not None}
+        if len(makers) > 1 or (len(makers) == 1 and node not in makers):
+            _warn_old("outputs are generated by different autograd Nodes")
+            return
+        sources = {part.grad_fn for part in inputs if part.grad_fn is not None}
+        below = {child for child, _ in node.next_functions}
+        if below != sources:
+            _warn_old("contains multiple autograd Nodes")
+
+
+def _warn_old(why: str) -> None:
+    warnings.warn(
+        f"Using a non-full backward hook when the forward {why} is deprecated and will be removed in future versions. "
+        "This hook will be missing some grad_input. Please use register_full_backward_hook to get the documented "
+        "behavior.",
+        FutureWarning,
+        stacklevel=6,
+    )
+
+
+def _forward_list(module: Any) -> list[tuple[int, hooks.Hook, bool, bool]]:
+    """Forward hooks with their flags, global ones first: (id, hook, with_kwargs, always_call)."""
+    listed = [
+        (identity, hook, identity in _global_forward_hooks_with_kwargs, identity in _global_forward_hooks_always_called)
+        for identity, hook in _global_forward_hooks.items()
+    ]
+    return listed + [
+        (identity, hook, identity in module._forward_hooks_with_kwargs, identity in module._forward_hooks_always_called)
+        for identity, hook in module._forward_hooks.items()
+    ]
+
+
+def _add(own: Hooks, hook: hooks.Hook, prepend: bool, *flags: tuple[Flags, bool]) -> hooks.RemovableHandle:
+    """Adds a hook with its flags; the handle takes out everything it added."""
+    handle = hooks.RemovableHandle(own, extra_dict=[flagged for flagged, _ in flags])
+    own[handle.id] = hook
+    for flagged, on in flags:
+        if on:
+            flagged[handle.id] = True
+    if prepend:
+        own.move_to_end(handle.id, last=False)
+    return handle
+
+
+# --- hooks on every module
+
+
+def register_module_forward_pre_hook(hook: hooks.Hook) -> hooks.RemovableHandle:
+    """hook(module, args) -> None or new args, before every module's forward."""
+    return _add(_global_forward_pre_hooks, hook, False)
+
+
+def register_module_forward_hook(
+    hook: hooks.Hook, *, with_kwargs: bool = False, always_call: bool = False
+) -> hooks.RemovableHandle:
+    """hook(module, args, output) -> None or new output, after every module's forward."""
+    return _add(
+        _global_forward_hooks, hook, False,
+        (_global_forward_hooks_with_kwargs, with_kwargs), (_global_forward_hooks_always_called, always_call),
+    )  # fmt: skip
+
+
+def register_module_full_backward_pre_hook(hook: hooks.Hook) -> hooks.RemovableHandle:
+    """hook(module, grad_output) -> None or new grad_output, before every module's backward."""
+    return _add(_global_backward_pre_hooks, hook, False)
+
+
+def register_module_full_backward_hook(hook: hooks.Hook) -> hooks.RemovableHandle:
+    """hook(module, grad_input, grad_output) -> None or new grad_input, after every module's backward."""
+    return _register_global_backward(hook, True)
+
+
+def register_module_backward_hook(hook: hooks.Hook) -> hooks.RemovableHandle:
+    """The old, partial kind of backward hook on every module."""
+    return _register_global_backward(hook, False)
+
+
+def _register_global_backward(hook: hooks.Hook, full: bool) -> hooks.RemovableHandle:
+    global _global_is_full_backward_hook
+    if _global_is_full_backward_hook is (not full):
+        raise RuntimeError(_MIXED_KINDS_GLOBAL)
+    _global_is_full_backward_hook = full
+    return _add(_global_backward_hooks, hook, False)
+
+
+def has_any_global_hook() -> bool:
+    return bool(
+        _global_backward_pre_hooks or _global_backward_hooks or _global_forward_hooks or _global_forward_pre_hooks
+    )

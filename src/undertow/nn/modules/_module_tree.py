@@ -1,0 +1,293 @@
+"""A module as a tree: registering parameters, buffers and submodules, walking over them, changing them all."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from undertow import hooks
+from undertow._core import TensorCore
+from undertow.modes import no_grad
+from undertow.nn.parameter import Parameter
+
+_global_module_registration_hooks: OrderedDict[int, hooks.Hook] = OrderedDict()
+_global_parameter_registration_hooks: OrderedDict[int, hooks.Hook] = OrderedDict()
+_global_buffer_registration_hooks: OrderedDict[int, hooks.Hook] = OrderedDict()
+
+
+def register_module_buffer_registration_hook(hook: hooks.Hook) -> hooks.RemovableHandle:
+    """hook(module, name, buffer) -> None or another buffer, when any module registers one."""
+    return hooks.add(_global_buffer_registration_hooks, hook)
+
+
+def register_module_module_registration_hook(hook: hooks.Hook) -> hooks.RemovableHandle:
+    """hook(module, name, submodule) -> None or another submodule, when any module registers one."""
+    return hooks.add(_global_module_registration_hooks, hook)
+
+
+def register_module_parameter_registration_hook(hook: hooks.Hook) -> hooks.RemovableHandle:
+    """hook(module, name, param) -> None or another parameter, when any module registers one."""
+    return hooks.add(_global_parameter_registration_hooks, hook)
+
+
+def registered(listed: OrderedDict[int, hooks.Hook], module: Any, name: str, value: Any) -> Any:
+    """What the registration hooks make of a value."""
+    for hook in tuple(listed.values()):
+        answer = hooks.fire(hook, module, name, value)
+        if answer is not None:
+            value = answer
+    return value
+
+
+class ModuleTree:
+    """The part of a module that holds parameters, buffers and submodules."""
+
+    training: bool
+    _parameters: dict[str, Any]
+    _buffers: dict[str, Any]
+    _modules: dict[str, Any]
+    _non_persistent_buffers_set: set[str]
+
+    # --- registering
+
+    def _check_name(self, kind: str, name: Any, held: dict[str, Any]) -> None:
+        if not isinstance(name, str):
+            raise TypeError(f"{kind} name should be a string. Got {type(name).__name__}")
+        if "." in name:
+            raise KeyError(f'{kind} name can\'t contain "."' + (f", got: {name}" if kind == "module" else ""))
+        if name == "":
+            raise KeyError(f'{kind} name can\'t be empty string ""')
+        if hasattr(self, name) and name not in held:
+            raise KeyError(f"attribute '{name}' already exists")
+
+    def register_buffer(self, name: str, tensor: Any, persistent: bool = True) -> None:
+        """Adds a tensor that is state but not a parameter; a persistent one is part of the state dict."""
+        if "_buffers" not in self.__dict__:
+            raise AttributeError("cannot assign buffer before Module.__init__() call")
+        self._check_name("buffer", name, self._buffers)
+        if tensor is not None and not isinstance(tensor, TensorCore):
+            raise TypeError(
+                f"cannot assign '{type(tensor).__name__}' object to buffer '{name}' (torch Tensor or None required)"
+            )
+        self._buffers[name] = registered(_global_buffer_registration_hooks, self, name, tensor)
+        if persistent:
+            self._non_persistent_buffers_set.discard(name)
+        else:
+            self._non_persistent_buffers_set.add(name)
+
+    def register_parameter(self, name: str, param: Any) -> None:
+        """Adds a parameter."""
+        if "_parameters" not in self.__dict__:
+            raise AttributeError("cannot assign parameter before Module.__init__() call")
+        self._check_name("parameter", name, self._parameters)
+        if param is None:
+            self._parameters[name] = None
+            return
+        if not isinstance(param, Parameter):
+            raise TypeError(
+                f"cannot assign '{type_name(param)}' object to parameter '{name}' (torch.nn.Parameter or None required)"
+            )
+        if param.grad_fn is not None:
+            raise ValueError(
+                f"Cannot assign non-leaf Tensor to parameter '{name}'. Model parameters must be created explicitly. To "
+                f"express '{name}' as a function of another Tensor, compute the value in the forward() method."
+            )
+        self._parameters[name] = registered(_global_parameter_registration_hooks, self, name, param)
+
+    def add_module(self, name: str, module: Any) -> None:
+        """Adds a submodule."""
+        if module is not None and not isinstance(module, ModuleTree):
+            raise TypeError(f"{type_name(module)} is not a Module subclass")
+        self._check_name("module", name, self._modules)
+        self._modules[name] = registered(_global_module_registration_hooks, self, name, module)
+
+    def register_module(self, name: str, module: Any) -> None:
+        """Another name of add_module."""
+        self.add_module(name, module)
+
+    # --- finding
+
+    def get_submodule(self, target: str) -> Any:
+        """The submodule with this dotted name."""
+        module: Any = self
+        for name in target.split(".") if target else ():
+            if not hasattr(module, name):
+                raise AttributeError(f"{module._get_name()} has no attribute `{name}`")
+            module = getattr(module, name)
+            if not isinstance(module, ModuleTree):
+                raise AttributeError(f"`{name}` is not an nn.Module")
+        return module
+
+    def set_submodule(self, target: str, module: Any, strict: bool = False) -> None:
+        """Puts a submodule at this dotted name; strict: only where one is already."""
+        if not target:
+            raise ValueError("Cannot set the submodule without a target name!")
+        path, _, name = target.rpartition(".")
+        if not isinstance(module, ModuleTree):
+            raise ValueError(f"`module` is not an nn.Module, found {type(module)}")
+        parent = self.get_submodule(path)
+        if strict and not hasattr(parent, name):
+            raise AttributeError(f"{parent._get_name()} has no attribute `{name}`")
+        if hasattr(parent, name) and not isinstance(getattr(parent, name), ModuleTree):
+            raise AttributeError(f"`{name}` is not an nn.Module")
+        setattr(parent, name, module)
+
+    def get_parameter(self, target: str) -> Any:
+        """The parameter with this dotted name."""
+        path, _, name = target.rpartition(".")
+        module = self.get_submodule(path)
+        if not hasattr(module, name):
+            raise AttributeError(f"{module._get_name()} has no attribute `{name}`")
+        found = getattr(module, name)
+        if not isinstance(found, Parameter):
+            raise AttributeError(f"`{name}` is not an nn.Parameter")
+        return found
+
+    def get_buffer(self, target: str) -> Any:
+        """The buffer with this dotted name."""
+        path, _, name = target.rpartition(".")
+        module = self.get_submodule(path)
+        if not hasattr(module, name):
+            raise AttributeError(f"{module._get_name()} has no attribute `{name}`")
+        if name not in module._buffers:
+            raise AttributeError(f"`{name}` is not a buffer")
+        return module._buffers[name]
+
+    # --- walking
+
+    def _named_members(
+        self, get_members: Callable[[Any], Any], prefix: str = "", recurse: bool = True, remove_duplicate: bool = True
+    ) -> Iterator[tuple[str, Any]]:
+        seen: set[int] = set()
+        modules = self.named_modules(prefix=prefix, remove_duplicate=remove_duplicate) if recurse else [(prefix, self)]
+        for path, module in modules:
+            for name, member in get_members(module):
+                if member is None or id(member) in seen:
+                    continue
+                if remove_duplicate:
+                    seen.add(id(member))
+                yield (path + "." if path else "") + name, member
+
+    def parameters(self, recurse: bool = True) -> Iterator[Any]:
+        """All parameters, each once."""
+        for _, param in self.named_parameters(recurse=recurse):
+            yield param
+
+    def named_parameters(
+        self, prefix: str = "", recurse: bool = True, remove_duplicate: bool = True
+    ) -> Iterator[tuple[str, Any]]:
+        """All parameters with their dotted names."""
+        yield from self._named_members(lambda module: module._parameters.items(), prefix, recurse, remove_duplicate)
+
+    def buffers(self, recurse: bool = True) -> Iterator[Any]:
+        """All buffers, each once."""
+        for _, buffer in self.named_buffers(recurse=recurse):
+            yield buffer
+
+    def named_buffers(
+        self, prefix: str = "", recurse: bool = True, remove_duplicate: bool = True
+    ) -> Iterator[tuple[str, Any]]:
+        """All buffers with their dotted names."""
+        yield from self._named_members(lambda module: module._buffers.items(), prefix, recurse, remove_duplicate)
+
+    def children(self) -> Iterator[Any]:
+        """The direct submodules, each once."""
+        for _, module in self.named_children():
+            yield module
+
+    def named_children(self) -> Iterator[tuple[str, Any]]:
+        """The direct submodules with their names."""
+        seen: set[int] = set()
+        for name, module in self._modules.items():
+            if module is not None and id(module) not in seen:
+                seen.add(id(module))
+                yield name, module
+
+    def modules(self, remove_duplicate: bool = True) -> Iterator[Any]:
+        """This module and all below it, each once."""
+        for _, module in self.named_modules(remove_duplicate=remove_duplicate):
+            yield module
+
+    def named_modules(
+        self, memo: set[Any] | None = None, prefix: str = "", remove_duplicate: bool = True
+    ) -> Iterator[tuple[str, Any]]:
+        """This module and all below it, with their dotted names, parents first."""
+        memo = set() if memo is None else memo
+        if self in memo:
+            return
+        if remove_duplicate:
+            memo.add(self)
+        yield prefix, self
+        for name, module in self._modules.items():
+            if module is not None:
+                yield from module.named_modules(memo, prefix + ("." if prefix else "") + name, remove_duplicate)
+
+    # --- changing all
+
+    def apply(self, fn: Callable[[Any], None]) -> Any:
+        """Calls fn on every submodule, then on this module."""
+        for module in self.children():
+            module.apply(fn)
+        fn(self)
+        return self
+
+    def _apply(self, fn: Callable[[Any], Any], recurse: bool = True) -> Any:
+        """Replaces every parameter's data, gradient and every buffer by fn of it; parameters stay the same objects."""
+        if recurse:
+            for module in self.children():
+                module._apply(fn)
+        for param in self._parameters.values():
+            if param is None:
+                continue
+            with no_grad():
+                changed = fn(param)
+            param.data = changed
+            if param.grad is not None:
+                asks = param.grad.requires_grad
+                with no_grad():
+                    changed_grad = fn(param.grad)
+                param.grad = None
+                param.grad = changed_grad.requires_grad_(asks) if changed_grad.is_leaf else changed_grad
+        for name, buffer in self._buffers.items():
+            if buffer is not None:
+                self._buffers[name] = fn(buffer)
+        return self
+
+    def train(self, mode: bool = True) -> Any:
+        """Sets training mode here and below."""
+        if not isinstance(mode, bool):
+            raise ValueError("training mode is expected to be boolean")
+        self.training = mode
+        for module in self.children():
+            module.train(mode)
+        return self
+
+    def eval(self) -> Any:
+        """Sets evaluation mode here and below."""
+        return self.train(False)
+
+    def requires_grad_(self, requires_grad: bool = True) -> Any:
+        """Sets requires_grad of all parameters."""
+        for param in self.parameters():
+            param.requires_grad_(requires_grad)
+        return self
+
+    def zero_grad(self, set_to_none: bool = True) -> None:
+        """Clears the gradients of all parameters."""
+        for param in self.parameters():
+            if param.grad is None:
+                continue
+            if set_to_none:
+                param.grad = None
+            else:
+                if param.grad.grad_fn is not None:
+                    param.grad.detach_()
+                else:
+                    param.grad.requires_grad_(False)
+                param.grad.zero_()
+
+
+def type_name(value: Any) -> str:
+    """A value's type as errors name it: torch.FloatTensor, int."""
+    return value.type() if isinstance(value, TensorCore) and not isinstance(value, Parameter) else type(value).__name__  # type: ignore[attr-defined]

@@ -1,0 +1,272 @@
+"""A module's state as a flat dict, and back, with the hooks around both."""
+
+from __future__ import annotations
+
+import warnings
+from collections import OrderedDict
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from undertow import hooks
+from undertow._core import TensorCore
+from undertow.modes import no_grad
+from undertow.nn.parameter import Parameter, is_lazy
+
+EXTRA_STATE_KEY_SUFFIX = "_extra_state"
+
+
+class _IncompatibleKeys(NamedTuple):
+    missing_keys: list[str]
+    unexpected_keys: list[str]
+
+    def __repr__(self) -> str:
+        if not self.missing_keys and not self.unexpected_keys:
+            return "<All keys matched successfully>"
+        return f"_IncompatibleKeys(missing_keys={self.missing_keys}, unexpected_keys={self.unexpected_keys})"
+
+    __str__ = __repr__
+
+
+class _WithModule:
+    """A load pre-hook that is also given the module; picklable, unlike a closure."""
+
+    def __init__(self, hook: hooks.Hook, module: Any) -> None:
+        self.hook, self.module = hook, module
+
+    def __call__(self, *args: Any) -> Any:
+        return self.hook(self.module, *args)
+
+
+class StateDict:
+    """The part of a module that reads and writes its state."""
+
+    _version: int = 1
+    _parameters: dict[str, Any]
+    _buffers: dict[str, Any]
+    _modules: dict[str, Any]
+    _non_persistent_buffers_set: set[str]
+    _state_dict_hooks: OrderedDict[int, hooks.Hook]
+    _state_dict_pre_hooks: OrderedDict[int, hooks.Hook]
+    _load_state_dict_pre_hooks: OrderedDict[int, hooks.Hook]
+    _load_state_dict_post_hooks: OrderedDict[int, hooks.Hook]
+
+    # --- hooks
+
+    def register_state_dict_pre_hook(self, hook: hooks.Hook) -> hooks.RemovableHandle:
+        """hook(module, prefix, keep_vars), before the module's state is collected."""
+        return hooks.add(self._state_dict_pre_hooks, hook)
+
+    def register_state_dict_post_hook(self, hook: hooks.Hook) -> hooks.RemovableHandle:
+        """hook(module, state_dict, prefix, local_metadata) -> None; may change state_dict in place."""
+        hook._from_public_api = True  # type: ignore[attr-defined]
+        return hooks.add(self._state_dict_hooks, hook)
+
+    def _register_state_dict_hook(self, hook: hooks.Hook) -> hooks.RemovableHandle:
+        """The older name; here the hook's result, if any, replaces the dict."""
+        if getattr(hook, "_from_public_api", False):
+            raise RuntimeError(
+                "Cannot register the same function as the state dict post hook that was previously registered via "
+                "register_state_dict_post_hook"
+            )
+        return hooks.add(self._state_dict_hooks, hook)
+
+    def register_load_state_dict_pre_hook(self, hook: hooks.Hook) -> hooks.RemovableHandle:
+        """hook(module, state_dict, prefix, local_metadata, strict, missing_keys, unexpected_keys, error_msgs)."""
+        return self._register_load_state_dict_pre_hook(hook, with_module=True)
+
+    def _register_load_state_dict_pre_hook(self, hook: hooks.Hook, with_module: bool = False) -> hooks.RemovableHandle:
+        return hooks.add(self._load_state_dict_pre_hooks, _WithModule(hook, self) if with_module else hook)
+
+    def register_load_state_dict_post_hook(self, hook: hooks.Hook) -> hooks.RemovableHandle:
+        """hook(module, incompatible_keys) -> None; may change the lists of keys in place."""
+        return hooks.add(self._load_state_dict_post_hooks, hook)
+
+    # --- out
+
+    def get_extra_state(self) -> Any:
+        """What a subclass wants kept in its state beyond tensors."""
+        raise RuntimeError(
+            "Reached a code path in Module.get_extra_state() that should never be called. Please define it together with "
+            "set_extra_state()."
+        )
+
+    def set_extra_state(self, state: Any) -> None:
+        """Takes back what get_extra_state gave."""
+        raise RuntimeError(
+            "Reached a code path in Module.set_extra_state() that should never be called. Please define it together with "
+            "get_extra_state()."
+        )
+
+    def _has_extra_state(self, which: str) -> bool:
+        return getattr(type(self), which, getattr(StateDict, which)) is not getattr(StateDict, which)
+
+    def _save_to_state_dict(self, destination: Any, prefix: str, keep_vars: bool) -> None:
+        for name, param in self._parameters.items():
+            if param is not None:
+                destination[prefix + name] = param if keep_vars else param.detach()
+        for name, buffer in self._buffers.items():
+            if buffer is not None and name not in self._non_persistent_buffers_set:
+                destination[prefix + name] = buffer if keep_vars else buffer.detach()
+        if self._has_extra_state("get_extra_state"):
+            destination[prefix + EXTRA_STATE_KEY_SUFFIX] = self.get_extra_state()
+
+    def state_dict(self, *args: Any, destination: Any = None, prefix: str = "", keep_vars: bool = False) -> Any:
+        """All parameters and persistent buffers by their full names (detached unless keep_vars)."""
+        if args:
+            warnings.warn(
+                "Positional args are being deprecated, use kwargs instead. Refer to "
+                "https://pytorch.org/docs/main/generated/torch.nn.Module.html#torch.nn.Module.state_dict for details.",
+                FutureWarning,
+                stacklevel=2,
+            )
+            destination, prefix, keep_vars = (*args, *(destination, prefix, keep_vars)[len(args) :])
+        if destination is None:
+            destination = OrderedDict()
+            destination._metadata = OrderedDict()
+        local_metadata = {"version": self._version}
+        if hasattr(destination, "_metadata"):
+            destination._metadata[prefix[:-1]] = local_metadata
+        for hook in tuple(self._state_dict_pre_hooks.values()):
+            hooks.fire(hook, self, prefix, keep_vars)
+        self._save_to_state_dict(destination, prefix, keep_vars)
+        for name, module in self._modules.items():
+            if module is not None:
+                module.state_dict(destination=destination, prefix=prefix + name + ".", keep_vars=keep_vars)
+        for hook in tuple(self._state_dict_hooks.values()):
+            answer = hooks.fire(hook, self, destination, prefix, local_metadata)
+            if answer is None:
+                continue
+            if getattr(hook, "_from_public_api", False):
+                raise RuntimeError("state_dict post-hook must return None")
+            destination = answer
+        return destination
+
+    # --- in
+
+    def _load_from_state_dict(
+        self,
+        state_dict: Any,
+        prefix: str,
+        local_metadata: Any,
+        strict: bool,
+        missing_keys: list[str],
+        unexpected_keys: list[str],
+        error_msgs: list[str],
+    ) -> None:
+        """Loads this module's own tensors, noting what is missing, unexpected or wrong."""
+        for hook in tuple(self._load_state_dict_pre_hooks.values()):
+            hooks.fire(hook, state_dict, prefix, local_metadata, strict, missing_keys, unexpected_keys, error_msgs)
+        persistent = {k: v for k, v in self._buffers.items() if k not in self._non_persistent_buffers_set}
+        own = {k: v for k, v in (*self._parameters.items(), *persistent.items()) if v is not None}
+        assign = bool(local_metadata.get("assign_to_params_buffers", False))
+        for name, param in own.items():
+            key = prefix + name
+            if key not in state_dict:
+                if strict:
+                    missing_keys.append(key)
+                continue
+            error = _load_one(self, name, key, param, state_dict[key], assign)
+            if error is not None:
+                error_msgs.append(error)
+        self._load_extra_state(state_dict, prefix, strict, missing_keys, unexpected_keys)
+        if strict:
+            for key in state_dict:
+                if key.startswith(prefix) and key != prefix + EXTRA_STATE_KEY_SUFFIX:
+                    first = key[len(prefix) :].split(".", 1)
+                    if len(first) > 1:
+                        if first[0] not in self._modules:
+                            unexpected_keys.append(key)
+                    elif first[0] not in own:
+                        unexpected_keys.append(key)
+
+    def _load_extra_state(
+        self, state_dict: Any, prefix: str, strict: bool, missing_keys: list[str], unexpected_keys: list[str]
+    ) -> None:
+        key = prefix + EXTRA_STATE_KEY_SUFFIX
+        if self._has_extra_state("set_extra_state"):
+            if key in state_dict:
+                self.set_extra_state(state_dict[key])
+            elif strict:
+                missing_keys.append(key)
+        elif strict and key in state_dict:
+            unexpected_keys.append(key)
+
+    def load_state_dict(self, state_dict: Mapping[str, Any], strict: bool = True, assign: bool = False) -> Any:
+        """Copies a state into this module (or, with assign, takes its tensors over); reports what did not fit."""
+        if not isinstance(state_dict, Mapping):
+            raise TypeError(f"Expected state_dict to be dict-like, got {type(state_dict)}.")
+        missing: list[str] = []
+        unexpected: list[str] = []
+        errors: list[str] = []
+        metadata = getattr(state_dict, "_metadata", None)
+        state = OrderedDict(state_dict)
+        if metadata is not None:
+            state._metadata = metadata  # type: ignore[attr-defined]
+
+        def load(module: Any, part: Any, prefix: str) -> None:
+            local_metadata = {} if metadata is None else metadata.get(prefix[:-1], {})
+            if assign:
+                local_metadata["assign_to_params_buffers"] = assign
+            module._load_from_state_dict(part, prefix, local_metadata, True, missing, unexpected, errors)
+            for name, child in module._modules.items():
+                if child is not None:
+                    inner = prefix + name + "."
+                    load(child, {k: v for k, v in part.items() if k.startswith(inner)}, inner)
+            report = _IncompatibleKeys(missing, unexpected)
+            for hook in tuple(module._load_state_dict_post_hooks.values()):
+                if hooks.fire(hook, module, report) is not None:
+                    raise AssertionError(
+                        "Hooks registered with ``register_load_state_dict_post_hook`` are not expected to return new "
+                        "values, if incompatible_keys need to be modified, it should be done inplace."
+                    )
+
+        load(self, state, "")
+        if strict:
+            if unexpected:
+                errors.insert(0, f"Unexpected key(s) in state_dict: {_quoted(unexpected)}. ")
+            if missing:
+                errors.insert(0, f"Missing key(s) in state_dict: {_quoted(missing)}. ")
+        if errors:
+            listed = "\n\t".join(errors)
+            raise RuntimeError(f"Error(s) in loading state_dict for {type(self).__name__}:\n\t{listed}")
+        return _IncompatibleKeys(missing, unexpected)
+
+
+def _quoted(keys: list[str]) -> str:
+    return ", ".join(f'"{key}"' for key in keys)
+
+
+def _load_one(module: Any, name: str, key: str, param: Any, given: Any, assign: bool) -> str | None:
+    """Puts one tensor in place; returns what is wrong with it, if anything."""
+    if not isinstance(given, TensorCore):
+        return (
+            f'While copying the parameter named "{key}", expected torch.Tensor or Tensor-like object from checkpoint '
+            f"but received {type(given)}"
+        )
+    given_any: Any = given
+    lazy = is_lazy(param)
+    if not lazy and param.dim() == 0 and given_any.dim() == 1 and given_any.shape[0] == 1:
+        given_any = given_any[0]  # 0-dim tensors were saved with one dim in old checkpoints
+    if not lazy and given_any.shape != param.shape:
+        return (
+            f"size mismatch for {key}: copying a param with shape {given_any.shape} from checkpoint, the shape in "
+            f"current model is {param.shape}."
+        )
+    try:
+        with no_grad():
+            if not assign:
+                if lazy:
+                    param.materialize(given_any.shape)
+                param.copy_(given_any)
+            elif isinstance(param, Parameter):
+                taken = given_any if isinstance(given_any, Parameter) else Parameter(given_any, param.requires_grad)
+                taken.requires_grad_(param.requires_grad)
+                setattr(module, name, taken)
+            else:
+                setattr(module, name, given_any)
+    except Exception as error:
+        return (
+            f'While copying the parameter named "{key}", whose dimensions in the model are {param.size()} and whose '
+            f"dimensions in the checkpoint are {given_any.size()}, an exception occurred : {error.args}."
+        )
+    return None

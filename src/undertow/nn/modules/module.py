@@ -1,0 +1,260 @@
+"""nn.Module: a tree of parameters and submodules that can be called, hooked, moved, saved and loaded."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable
+from typing import Any
+
+from undertow import devices, dtypes
+from undertow._core import TensorCore
+from undertow.nn.modules import _hook_registry as _registry
+from undertow.nn.modules._backward_hook import BackwardHook as BackwardHook
+from undertow.nn.modules._hook_registry import (
+    ModuleHooks,
+    _global_backward_hooks as _global_backward_hooks,
+    _global_backward_pre_hooks as _global_backward_pre_hooks,
+    _global_forward_hooks as _global_forward_hooks,
+    _global_forward_hooks_always_called as _global_forward_hooks_always_called,
+    _global_forward_hooks_with_kwargs as _global_forward_hooks_with_kwargs,
+    _global_forward_pre_hooks as _global_forward_pre_hooks,
+    register_module_backward_hook as register_module_backward_hook,
+    register_module_forward_hook as register_module_forward_hook,
+    register_module_forward_pre_hook as register_module_forward_pre_hook,
+    register_module_full_backward_hook as register_module_full_backward_hook,
+    register_module_full_backward_pre_hook as register_module_full_backward_pre_hook,
+)
+from undertow.nn.modules._module_tree import (
+    ModuleTree,
+    _global_buffer_registration_hooks as _global_buffer_registration_hooks,
+    _global_module_registration_hooks as _global_module_registration_hooks,
+    _global_parameter_registration_hooks as _global_parameter_registration_hooks,
+    register_module_buffer_registration_hook as register_module_buffer_registration_hook,
+    register_module_module_registration_hook as register_module_module_registration_hook,
+    register_module_parameter_registration_hook as register_module_parameter_registration_hook,
+    registered,
+    type_name,
+)
+from undertow.nn.modules._state_dict import EXTRA_STATE_KEY_SUFFIX as _EXTRA_STATE_KEY_SUFFIX  # noqa: F401
+from undertow.nn.modules._state_dict import StateDict
+from undertow.nn.modules._state_dict import _IncompatibleKeys as _IncompatibleKeys
+from undertow.nn.parameter import Buffer, Parameter
+
+_has_any_global_hook = _registry.has_any_global_hook
+
+_HOOK_MAPS = (
+    "_backward_pre_hooks", "_backward_hooks", "_forward_hooks", "_forward_hooks_with_kwargs",
+    "_forward_hooks_always_called", "_forward_pre_hooks", "_forward_pre_hooks_with_kwargs", "_state_dict_hooks",
+    "_state_dict_pre_hooks", "_load_state_dict_pre_hooks", "_load_state_dict_post_hooks",
+)  # fmt: skip
+
+
+class Module(ModuleHooks, StateDict, ModuleTree):
+    """Base of all neural network modules.
+
+    >>> class Twice(torch.nn.Module):
+    ...     def __init__(self):
+    ...         super().__init__()
+    ...         self.scale = torch.nn.Parameter(torch.tensor(2.))
+    ...     def forward(self, x):
+    ...         return x * self.scale
+    >>> Twice()(torch.ones(2))
+    tensor([2., 2.], grad_fn=<MulBackward0>)
+    """
+
+    dump_patches: bool = False
+    call_super_init: bool = False
+    _compiled_call_impl: Callable[..., Any] | None = None
+
+    def __init__(self) -> None:
+        put = super().__setattr__  # past our own __setattr__, which needs these
+        put("training", True)
+        put("_parameters", {})
+        put("_buffers", {})
+        put("_non_persistent_buffers_set", set())
+        put("_is_full_backward_hook", None)
+        for name in _HOOK_MAPS:
+            put(name, OrderedDict())
+        put("_modules", {})
+
+    def forward(self, *args: Any, **kwargs: Any) -> Any:
+        """What the module computes; every subclass writes its own."""
+        raise NotImplementedError(f'Module [{type(self).__name__}] is missing the required "forward" function')
+
+    __call__: Callable[..., Any] = ModuleHooks._call_impl
+
+    # --- attributes
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        held = self.__dict__
+        params = held.get("_parameters")
+        if isinstance(value, Parameter):
+            if params is None:
+                raise AttributeError("cannot assign parameters before Module.__init__() call")
+            self._forget(name)
+            self.register_parameter(name, value)
+            return
+        if params is not None and name in params:
+            if value is not None:
+                raise TypeError(
+                    f"cannot assign '{type_name(value)}' as parameter '{name}' (torch.nn.Parameter or None expected)"
+                )
+            self.register_parameter(name, value)
+            return
+        modules = held.get("_modules")
+        if isinstance(value, Module):
+            if modules is None:
+                raise AttributeError("cannot assign module before Module.__init__() call")
+            self._forget(name)
+            modules[name] = registered(_global_module_registration_hooks, self, name, value)
+            return
+        if modules is not None and name in modules:
+            if value is not None:
+                raise TypeError(
+                    f"cannot assign '{type_name(value)}' as child module '{name}' (torch.nn.Module or None expected)"
+                )
+            modules[name] = registered(_global_module_registration_hooks, self, name, value)
+            return
+        buffers = held.get("_buffers")
+        if buffers is not None and (name in buffers or isinstance(value, Buffer)):
+            self._set_buffer(buffers, name, value)
+            return
+        super().__setattr__(name, value)
+
+    def _set_buffer(self, buffers: dict[str, Any], name: str, value: Any) -> None:
+        if value is not None and not isinstance(value, TensorCore):
+            raise TypeError(
+                f"cannot assign '{type_name(value)}' as buffer '{name}' (torch.nn.Buffer, torch.Tensor or None expected)"
+            )
+        if isinstance(value, Buffer):
+            self._forget(name)
+            self.register_buffer(name, value, value.persistent)
+        else:
+            buffers[name] = registered(_global_buffer_registration_hooks, self, name, value)
+
+    def _forget(self, name: str) -> None:
+        """Drops whatever the name held, so that it can hold another kind of thing."""
+        for held in (self.__dict__, self._parameters, self._buffers, self._modules):
+            held.pop(name, None)
+        self._non_persistent_buffers_set.discard(name)
+
+    def __getattr__(self, name: str) -> Any:
+        held = self.__dict__
+        for kind in ("_parameters", "_buffers", "_modules"):
+            found = held.get(kind)
+            if found is not None and name in found:
+                return found[name]
+        raise AttributeError(f"'{type(self).__name__}' object has no attribute '{name}'")
+
+    def __delattr__(self, name: str) -> None:
+        for held in (self._parameters, self._buffers, self._modules):
+            if name in held:
+                del held[name]
+                self._non_persistent_buffers_set.discard(name)
+                return
+        super().__delattr__(name)
+
+    def __dir__(self) -> list[str]:
+        names = {*dir(type(self)), *self.__dict__, *self._parameters, *self._modules, *self._buffers}
+        return sorted(name for name in names if not name[0].isdigit())
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        for name in _HOOK_MAPS:  # modules pickled by versions that lacked some
+            self.__dict__.setdefault(name, OrderedDict())
+        self.__dict__.setdefault("_non_persistent_buffers_set", set())
+        self.__dict__.setdefault("_is_full_backward_hook", None)
+
+    def __getstate__(self) -> dict[str, Any]:
+        state = self.__dict__.copy()
+        state.pop("_compiled_call_impl", None)
+        return state
+
+    # --- dtype and device
+
+    def to(self, *args: Any, **kwargs: Any) -> Any:
+        """Moves or casts all parameters and buffers, in place: a device, a floating dtype, or like a tensor."""
+        wanted = _dtype_argument(args, kwargs)
+        if wanted is not None and not (wanted.is_floating_point or wanted.is_complex):
+            raise TypeError(
+                f"nn.Module.to only accepts floating point or complex dtypes, but got desired dtype={wanted!r}"
+            )
+
+        def convert(tensor: Any) -> Any:
+            if wanted is not None and not (tensor.is_floating_point() or tensor.is_complex()):
+                return tensor.to(*[a for a in args if _is_device(a)], **{k: v for k, v in kwargs.items() if k == "device"})
+            return tensor.to(*args, **kwargs)
+
+        return self._apply(convert)
+
+    def float(self) -> Any:
+        """Casts floating parameters and buffers to float32."""
+        return self._apply(lambda t: t.float() if t.is_floating_point() else t)
+
+    def double(self) -> Any:
+        """Casts floating parameters and buffers to float64."""
+        return self._apply(lambda t: t.double() if t.is_floating_point() else t)
+
+    def half(self) -> Any:
+        """Casts floating parameters and buffers to float16."""
+        return self._apply(lambda t: t.half() if t.is_floating_point() else t)
+
+    def bfloat16(self) -> Any:
+        """Casts floating parameters and buffers to bfloat16."""
+        return self._apply(lambda t: t.bfloat16() if t.is_floating_point() else t)
+
+    def type(self, dst_type: Any) -> Any:
+        """Casts all parameters and buffers."""
+        return self._apply(lambda t: t.type(dst_type))
+
+    def cpu(self) -> Any:
+        """Moves everything to the CPU."""
+        return self._apply(lambda t: t.cpu())
+
+    def cuda(self, device: Any = None) -> Any:
+        """Moves everything to the GPU."""
+        return self._apply(lambda t: t.cuda(device))
+
+    def to_empty(self, *, device: Any, recurse: bool = True) -> Any:
+        """Moves everything to a device without copying values."""
+        return self._apply(lambda t: t.new_empty(t.shape, device=device), recurse=recurse)
+
+    def share_memory(self) -> Any:
+        """Moves everything to memory that other processes can see."""
+        return self._apply(lambda t: t.share_memory_())
+
+    # --- text
+
+    def _get_name(self) -> str:
+        return type(self).__name__
+
+    def extra_repr(self) -> str:
+        """What to print between the parentheses."""
+        return ""
+
+    def __repr__(self) -> str:
+        extra = self.extra_repr()
+        lines = extra.split("\n") if extra else []
+        children = [f"({name}): {_indent(repr(module))}" for name, module in self._modules.items()]
+        if len(lines) == 1 and not children:
+            return f"{self._get_name()}({lines[0]})"
+        if not lines and not children:
+            return f"{self._get_name()}()"
+        return f"{self._get_name()}(\n  " + "\n  ".join(lines + children) + "\n)"
+
+
+def _indent(text: str) -> str:
+    return text.replace("\n", "\n  ")
+
+
+def _is_device(value: Any) -> bool:
+    return isinstance(value, (str, devices.device))
+
+
+def _dtype_argument(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    for value in (*args, kwargs.get("dtype"), kwargs.get("other")):
+        if isinstance(value, dtypes.dtype):
+            return value
+        if isinstance(value, TensorCore):
+            return value.dtype  # type: ignore[attr-defined]
+    return None

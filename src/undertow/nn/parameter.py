@@ -1,0 +1,159 @@
+"""Parameters and buffers: tensors that a module registers by being assigned."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from undertow import overrides
+from undertow._tensor import Tensor
+from undertow.creation import empty
+
+
+def _share(cls: Any, data: Any, requires_grad: bool) -> Any:
+    """A leaf of another class over the same memory."""
+    tensor = object.__new__(cls)
+    tensor._array = data._array
+    tensor._edge = tensor._view = tensor._meta = None
+    tensor._requires_grad = False
+    tensor._storage = data._get_storage()
+    tensor.requires_grad = requires_grad
+    return tensor
+
+
+class _ParameterMeta(type):
+    """Tensors of other classes that were made parameters (`_is_param`) count as instances."""
+
+    def __instancecheck__(cls, instance: object) -> bool:
+        if super().__instancecheck__(instance):
+            return True
+        return cls is Parameter and isinstance(instance, Tensor) and getattr(instance, "_is_param", False)
+
+
+class Parameter(Tensor, metaclass=_ParameterMeta):
+    """A tensor that asks for gradients and joins its module's parameters when assigned as an attribute."""
+
+    __slots__ = ()
+    __torch_function__ = overrides.disabled
+
+    def __new__(cls, data: Any = None, requires_grad: bool = True) -> Any:
+        if data is None:
+            data = empty(0)
+        if type(data) in (Tensor, Parameter):
+            return _share(cls, data, requires_grad)
+        result = data.detach().requires_grad_(requires_grad)
+        if type(result) is not type(data):
+            raise RuntimeError(
+                f"Creating a Parameter from an instance of type {type(data).__name__} requires that detach() returns an "
+                f"instance of the same type, but return type {type(result).__name__} was found instead."
+            )
+        result._is_param = True
+        return result
+
+    def __init__(self, data: Any = None, requires_grad: bool = True) -> None:
+        pass
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Any:
+        if id(self) in memo:
+            return memo[id(self)]
+        result = type(self)(self.data.clone(), self.requires_grad)
+        memo[id(self)] = result
+        return result
+
+    def __repr__(self) -> str:
+        return "Parameter containing:\n" + super().__repr__()
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        state = dict(self.__dict__)
+        return _rebuild_parameter, (self.data, self.requires_grad, None, state)
+
+
+def _rebuild_parameter(data: Any, requires_grad: bool, backward_hooks: Any, state: Any = None) -> Any:
+    param = Parameter(data, requires_grad)
+    if state:
+        param.__dict__.update(state)
+    return param
+
+
+class _BufferMeta(type):
+    def __instancecheck__(cls, instance: object) -> bool:
+        if super().__instancecheck__(instance):
+            return True
+        return cls is Buffer and isinstance(instance, Tensor) and getattr(instance, "_is_buffer", False)
+
+
+class Buffer(Tensor, metaclass=_BufferMeta):
+    """A tensor that joins its module's buffers when assigned as an attribute."""
+
+    persistent: bool
+
+    def __new__(cls, data: Any = None, *, persistent: bool = True) -> Any:
+        tensor = (empty(0) if data is None else data).detach().requires_grad_(data is not None and data.requires_grad)
+        tensor.persistent = persistent
+        tensor._is_buffer = True
+        return tensor
+
+
+class UninitializedTensorMixin:
+    """A parameter or buffer whose shape is not known yet; only a few things can be done with it."""
+
+    _allowed = frozenset({"materialize", "requires_grad", "dtype", "device", "cls_to_become", "grad", "is_leaf", "data"})
+
+    def materialize(self, shape: Any, device: Any = None, dtype: Any = None) -> None:
+        """Gives it memory of this shape and turns it into the class it stands for."""
+        this: Any = self
+        made = empty(tuple(shape), dtype=this.dtype if dtype is None else dtype)
+        this._array = made._array
+        this.__class__ = this.cls_to_become
+
+
+class UninitializedParameter(UninitializedTensorMixin, Parameter):
+    """A parameter of a lazy module before the first call."""
+
+    cls_to_become = Parameter
+
+    def __new__(cls, requires_grad: bool = True, device: Any = None, dtype: Any = None) -> Any:
+        return _share(cls, empty(0, dtype=dtype), requires_grad)
+
+    def __init__(self, requires_grad: bool = True, device: Any = None, dtype: Any = None) -> None:
+        pass
+
+    def __repr__(self) -> str:
+        return "<UninitializedParameter>"
+
+    @property
+    def shape(self) -> Any:
+        raise RuntimeError(
+            "Can't access the shape of an uninitialized parameter or buffer. This error usually happens in "
+            "`load_state_dict` when trying to load an uninitialized parameter into an initialized one. Call `forward` to "
+            "initialize the parameters before accessing their attributes."
+        )
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Any:
+        if id(self) not in memo:
+            memo[id(self)] = type(self)(self.requires_grad, dtype=self.dtype)
+        return memo[id(self)]
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        return UninitializedParameter, (self.requires_grad, None, self.dtype)
+
+
+class UninitializedBuffer(UninitializedTensorMixin, Tensor):
+    """A buffer of a lazy module before the first call."""
+
+    cls_to_become = Tensor
+
+    def __new__(
+        cls, requires_grad: bool = False, device: Any = None, dtype: Any = None, persistent: bool = True
+    ) -> Any:
+        tensor = _share(cls, empty(0, dtype=dtype), requires_grad)
+        tensor.persistent = persistent
+        tensor._is_buffer = True
+        return tensor
+
+    def __repr__(self) -> str:
+        return "<UninitializedBuffer>"
+
+
+def is_lazy(param: Any) -> bool:
+    """Whether a parameter or buffer still waits for its shape."""
+    return isinstance(param, UninitializedTensorMixin)
