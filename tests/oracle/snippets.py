@@ -54,14 +54,14 @@ def evaluate(text: str, scope: dict[str, Any]) -> Any:
 
 def names(torch: ModuleType) -> dict[str, Any]:
     """What a snippet may name."""
-    numbers = torch.arange(12.0).reshape(3, 4)
+    numbers = torch.arange(12.0).reshape(3, 4).clone()  # a clone, because reshape makes views
     modules = {"np": np, "math": math, "copy": copy, "pickle": pickle, "io": io, "operator": operator}
     return modules | {
         "torch": torch,
         "x": numbers,
-        "c": torch.arange(24.0).reshape(2, 3, 4),
+        "c": torch.arange(24.0).reshape(2, 3, 4).clone(),
         "i": torch.arange(6),
-        "g": torch.arange(12.0).reshape(3, 4).requires_grad_(),
+        "g": numbers.clone().requires_grad_(),
         "m": numbers % 3 == 0,
         "z": torch.tensor([1 + 2j, -3j, 0.5]),
         "s": torch.tensor(2.5),
