@@ -38,6 +38,19 @@ class Table:
         return pytest.mark.parametrize("program", self.programs, ids=lambda program: program.__name__)(function)
 
 
+def leaf(torch: Any, *values: float) -> Any:
+    """A new leaf with the given values, or with 1 and 2."""
+    return torch.tensor(values or (1.0, 2.0), requires_grad=True)
+
+
+def function(torch: Any, forward: Any, backward: Any, setup_context: Any = None, **more: Any) -> Any:
+    """A custom Function class called `Made` of the given static methods."""
+    body = {"forward": staticmethod(forward), "backward": staticmethod(backward)}
+    if setup_context is not None:
+        body["setup_context"] = staticmethod(setup_context)
+    return type("Made", (torch.autograd.Function,), body | more)
+
+
 def attempt(log: Any, label: Any, action: Callable[[], Any], words: int = 8) -> Any:
     """Log what `action()` returns, or the built-in class and the opening words of what it raises."""
     try:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tests.oracle.harness import agree
-from tests.oracle.programs import Table, attempt
+from tests.oracle.programs import Table, attempt, leaf
 
 cases = Table()
 
@@ -11,10 +11,6 @@ cases = Table()
 @cases.test
 def test_backward(program):
     agree(program, graph=True, warns=True)
-
-
-def leaf(torch, *values):
-    return torch.tensor(values or (1.0, 2.0), requires_grad=True)
 
 
 # --- accumulation --------------------------------------------------------------------------------------------------------

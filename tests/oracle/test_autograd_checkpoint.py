@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.oracle.harness import agree
-from tests.oracle.programs import Table, attempt, note
+from tests.oracle.programs import Table, attempt, leaf, note
 
 cases = Table()
 
@@ -15,10 +15,6 @@ KINDS = pytest.mark.parametrize("reentrant", [False, True], ids=["early stop", "
 @cases.test
 def test_checkpoint(program):
     agree(program)
-
-
-def leaf(torch, *values):
-    return torch.tensor(values or (1.0, 2.0), requires_grad=True)
 
 
 def counted(torch, log, label="run"):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tests.oracle.harness import agree
-from tests.oracle.programs import Table, attempt, names
+from tests.oracle.programs import Table, attempt, function, leaf, names
 
 cases = Table()
 
@@ -11,18 +11,6 @@ cases = Table()
 @cases.test
 def test_function(program):
     agree(program, graph=True)
-
-
-def leaf(torch, *values):
-    return torch.tensor(values or (1.0, 2.0), requires_grad=True)
-
-
-def function(torch, forward, backward, setup_context=None, **more):
-    """A Function class called `Made` of the given static methods."""
-    body = {"forward": staticmethod(forward), "backward": staticmethod(backward)}
-    if setup_context is not None:
-        body["setup_context"] = staticmethod(setup_context)
-    return type("Made", (torch.autograd.Function,), body | more)
 
 
 # --- the two styles ------------------------------------------------------------------------------------------------------

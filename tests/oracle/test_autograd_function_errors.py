@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from tests.oracle.harness import agree
-from tests.oracle.programs import Table, attempt, note
-from tests.oracle.test_autograd_function import function, leaf
+from tests.oracle.programs import Table, attempt, function, leaf, note
 
 cases = Table()
 
@@ -144,10 +143,10 @@ def returning_the_same_tensor_twice(torch, log):
 @cases
 def methods_that_are_not_static(torch, log):
     class Made(torch.autograd.Function):
-        def forward(ctx, x):  # noqa: B902, N805
+        def forward(ctx, x):
             return x * 2
 
-        def backward(ctx, g):  # noqa: B902, N805
+        def backward(ctx, g):
             return g * 2
 
     attempt(log, "apply", lambda: Made.apply(leaf(torch)).sum().backward())

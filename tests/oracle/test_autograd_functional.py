@@ -36,7 +36,9 @@ TOOLS = ("vjp", "jvp", "jacobian", "hessian", "hvp", "vhp")
 
 def call(torch, name, function, inputs, v=None, **options):
     tool = getattr(torch.autograd.functional, name)
-    return tool(function, inputs, **options) if name in ("jacobian", "hessian") else tool(function, inputs, v, **options)
+    return (
+        tool(function, inputs, **options) if name in ("jacobian", "hessian") else tool(function, inputs, v, **options)
+    )
 
 
 @pytest.mark.parametrize("name", TOOLS)

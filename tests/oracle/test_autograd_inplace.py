@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.oracle.harness import agree
-from tests.oracle.programs import Table, attempt, succeeds
+from tests.oracle.programs import Table, attempt, leaf, succeeds
 
 cases = Table()
 
@@ -13,10 +13,6 @@ cases = Table()
 @cases.test
 def test_in_place(program):
     agree(program, graph=True, warns=True)
-
-
-def leaf(torch, *values):
-    return torch.tensor(values or (1.0, 2.0), requires_grad=True)
 
 
 # --- leaves --------------------------------------------------------------------------------------------------------------

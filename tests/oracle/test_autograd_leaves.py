@@ -7,7 +7,7 @@ import copy
 import numpy as np
 
 from tests.oracle.harness import agree
-from tests.oracle.programs import Table, attempt, succeeds
+from tests.oracle.programs import Table, attempt, leaf, succeeds
 
 cases = Table()
 
@@ -15,10 +15,6 @@ cases = Table()
 @cases.test
 def test_leaves(program):
     agree(program, graph=True, warns=True)
-
-
-def leaf(torch, *values):
-    return torch.tensor(values or (1.0, 2.0), requires_grad=True)
 
 
 # --- requires_grad -------------------------------------------------------------------------------------------------------

@@ -331,7 +331,9 @@ def test_saved_values(name):
     agree(program)
 
 
-@pytest.mark.parametrize("name", ["exp", "log", "sqrt", "sin", "tanh", "sigmoid", "abs", "reciprocal", "prod", "var", "max"])
+@pytest.mark.parametrize(
+    "name", ["exp", "log", "sqrt", "sin", "tanh", "sigmoid", "abs", "reciprocal", "prod", "var", "max"]
+)
 def test_saved_values_of_methods(name):
     def program(torch, log):
         node = getattr(Given(torch).x, name)().grad_fn

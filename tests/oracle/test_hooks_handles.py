@@ -7,7 +7,7 @@ import gc
 import pickle
 
 from tests.oracle.harness import agree
-from tests.oracle.programs import Table, attempt, note
+from tests.oracle.programs import Table, attempt, leaf, note
 
 cases = Table()
 
@@ -15,10 +15,6 @@ cases = Table()
 @cases.test
 def test_handles(program):
     agree(program, graph=True)
-
-
-def leaf(torch):
-    return torch.tensor([1.0, 2.0], requires_grad=True)
 
 
 @cases

@@ -144,7 +144,9 @@ def unknown_mode(torch, log):
 @cases
 def with_nothing(torch, log):
     for mode in ("all", "any"):
-        attempt(log, mode, lambda mode=mode: torch.autograd.graph.register_multi_grad_hook([], print, mode=mode).remove())
+        attempt(
+            log, mode, lambda mode=mode: torch.autograd.graph.register_multi_grad_hook([], print, mode=mode).remove()
+        )
 
 
 @cases

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tests.oracle.harness import agree
-from tests.oracle.programs import Table, attempt, note
+from tests.oracle.programs import Table, attempt, leaf, note
 
 cases = Table()
 
@@ -11,10 +11,6 @@ cases = Table()
 @cases.test
 def test_node_hooks(program):
     agree(program, graph=True)
-
-
-def leaf(torch, *values):
-    return torch.tensor(values or (1.0, 2.0), requires_grad=True)
 
 
 def accumulator(tensor):

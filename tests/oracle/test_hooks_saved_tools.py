@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tests.oracle.harness import agree
-from tests.oracle.programs import Table, attempt, succeeds
+from tests.oracle.programs import Table, attempt, leaf, succeeds
 
 cases = Table()
 
@@ -11,10 +11,6 @@ cases = Table()
 @cases.test
 def test_saved_tensor_tools(program):
     agree(program, graph=True)
-
-
-def leaf(torch, *values):
-    return torch.tensor(values or (1.0, 2.0), requires_grad=True)
 
 
 @cases
@@ -118,7 +114,9 @@ def saved_output_is_the_output(torch, log):
 def raw_saved_values_take_hooks(torch, log):
     x = leaf(torch)
     y = x.sin()
-    y.grad_fn._raw_saved_self.register_hooks(lambda t: log("pack", t) or (t.detach() * 2), lambda t: log("unpack", t) or t)
+    y.grad_fn._raw_saved_self.register_hooks(
+        lambda t: log("pack", t) or (t.detach() * 2), lambda t: log("unpack", t) or t
+    )
     log("registered")
     y.sum().backward()
     return x.grad

@@ -1,0 +1,1 @@
+"""Tests of the autograd engine that need no oracle."""
