@@ -7,6 +7,7 @@ from typing import Any
 from undertow.autograd.apply import binary, unary
 from undertow.ops.public import in_place, in_place_operator
 from undertow.rules import elementwise as rules
+from undertow.rules import trigonometry
 
 add = binary(rules.add)
 sub = binary(rules.sub)
@@ -15,7 +16,7 @@ div = binary(rules.div)
 neg = unary(rules.neg)
 exp = unary(rules.exp)
 log = unary(rules.log)
-tanh = unary(rules.tanh)
+tanh = unary(trigonometry.tanh)
 
 
 class ElementwiseMethods:
@@ -24,7 +25,7 @@ class ElementwiseMethods:
     __slots__ = ()
 
     add, sub, mul, div, neg, exp, log, tanh = add, sub, mul, div, neg, exp, log, tanh
-    exp_, log_, tanh_, neg_ = in_place(rules.exp), in_place(rules.log), in_place(rules.tanh), in_place(rules.neg)
+    exp_, log_, tanh_, neg_ = in_place(rules.exp), in_place(rules.log), in_place(trigonometry.tanh), in_place(rules.neg)
     add_, sub_, mul_, div_ = in_place(rules.add), in_place(rules.sub), in_place(rules.mul), in_place(rules.div)
 
     __add__ = __radd__ = binary(rules.add, operator="__add__")

@@ -71,7 +71,7 @@ class Rule:
     __slots__ = (
         "name", "node_name", "forward", "inputs", "variadic", "statics", "promote", "outputs", "names", "differentiable",
         "hidden", "view", "holomorphic", "materialize", "gradients", "joint", "saves", "needed", "uses_specs", "node_class",
-        "run",
+        "run", "accepts", "mask", "shows",
     )  # fmt: skip
 
     def __init__(self, name: str, forward: Formula) -> None:
@@ -97,6 +97,9 @@ def op(
     *,
     node: str | None = None,
     promote: str | None = None,
+    accepts: str = "bifc",
+    mask: str | None = None,
+    shows: dict[str, Any] | None = None,
     outputs: int = 1,
     names: tuple[str, ...] = (),
     differentiable: int | None = None,
@@ -111,6 +114,9 @@ def op(
 
     node            the backward node's name (`MulBackward0` for "mul" unless given)
     promote         how inputs come to one dtype: None (left alone), "numeric", "float" (integers become floats)
+    accepts         the kinds of numbers it is defined for, before integers become floats: bool, int, float, complex
+    mask            the input that is a mask of bools, which takes no part in promotion
+    shows           what else the node shows as `_saved_<name>`: constants of a more general op
     outputs         how many results the op shows; 0: forward returns a tuple of any length
     names           of the results of an op with several, for gradients that save single ones
     differentiable  the first so many outputs carry gradients (all unless given)
@@ -123,6 +129,9 @@ def op(
     rule = Rule(name, forward)
     rule.node_name = node or _camel(name) + "Backward0"
     rule.promote = promote
+    rule.accepts = accepts
+    rule.mask = mask
+    rule.shows = shows or {}
     rule.outputs = outputs
     rule.names = names
     rule.differentiable = outputs if differentiable is None else differentiable

@@ -1,0 +1,161 @@
+"""Activations and softmax. At a kink the gradient is that of PyTorch's choice of side: relu at 0 has none."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from undertow.rules.rule import op
+
+# --- with a straight side
+
+relu = op("relu", lambda xp, self: xp.maximum(self, 0), promote="numeric", accepts="if",
+          self=lambda xp, g, result: xp.where(result <= 0, 0, g))  # fmt: skip
+
+leaky_relu = op("leaky_relu", lambda xp, self, *, negative_slope: xp.where(self > 0, self, self * negative_slope),
+                promote="numeric", accepts="f",
+                self=lambda xp, g, self, negative_slope: xp.where(self > 0, g, g * negative_slope))  # fmt: skip
+
+leaky_relu_ = op("leaky_relu", lambda xp, self, *, negative_slope: xp.where(self > 0, self, self * negative_slope),
+                 promote="numeric", accepts="f", node="LeakyReluBackward1",
+                 self=lambda xp, g, result, negative_slope: xp.where(result > 0, g, g * negative_slope))  # fmt: skip
+
+prelu = op("prelu", lambda xp, self, weight: xp.where(self > 0, self, self * weight), promote="numeric", accepts="f",
+           node="PreluKernelBackward0",
+           self=lambda xp, g, self, weight: xp.where(self > 0, g, g * weight),
+           weight=lambda xp, g, self: xp.where(self > 0, 0, g * self))  # fmt: skip
+
+hardtanh = op("hardtanh", lambda xp, self, *, min_val, max_val: xp.minimum(xp.maximum(self, min_val), max_val),
+              promote="numeric", accepts="if",
+              self=lambda xp, g, self, min_val, max_val: xp.where(
+                  xp.logical_or(self <= min_val, self >= max_val), 0, g))  # fmt: skip
+
+threshold = op("threshold", lambda xp, self, *, threshold, value: xp.where(self <= threshold, value, self),
+               promote="numeric", accepts="if",
+               self=lambda xp, g, self, threshold: xp.where(self <= threshold, 0, g))  # fmt: skip
+
+threshold_ = op("threshold", lambda xp, self, *, threshold, value: xp.where(self <= threshold, value, self),
+                promote="numeric", accepts="if", node="ThresholdBackward1",
+                self=lambda xp, g, self, threshold: xp.where(self <= threshold, 0, g))  # fmt: skip
+
+hardshrink = op("hardshrink", lambda xp, self, *, lambd: xp.where(within(xp, self, lambd), 0, self), promote="numeric",
+                accepts="f", self=lambda xp, g, self, lambd: xp.where(within(xp, self, lambd), 0, g))  # fmt: skip
+
+softshrink = op("softshrink", lambda xp, self, *, lambd: self - xp.minimum(xp.maximum(self, -lambd), lambd),
+                promote="numeric", accepts="f",
+                self=lambda xp, g, self, lambd: xp.where(within(xp, self, lambd), 0, g))  # fmt: skip
+
+hardsigmoid = op("hardsigmoid", lambda xp, self: xp.minimum(xp.maximum(self + 3, 0), 6) / 6, promote="numeric",
+                 accepts="f",
+                 self=lambda xp, g, self: xp.where(xp.logical_and(self > -3, self < 3), g / 6, 0))  # fmt: skip
+
+hardswish = op("hardswish", lambda xp, self: self * xp.minimum(xp.maximum(self + 3, 0), 6) / 6, promote="numeric",
+               accepts="f",
+               self=lambda xp, g, self: xp.where(
+                   self <= -3, 0, xp.where(self < 3, g * (self / 3 + 0.5), g)))  # fmt: skip
+
+
+def within(xp: Any, x: Any, bound: float) -> Any:
+    return xp.logical_and(x >= -bound, x <= bound)
+
+
+# --- with an exponential side
+
+
+def bent(xp: Any, x: Any, alpha: float, scale: float, input_scale: float) -> Any:
+    """scale · x above 0, scale · alpha (e^(input_scale · x) − 1) below."""
+    below = xp.expm1(xp.minimum(x, 0) * input_scale) * (alpha * scale)
+    return xp.where(x > 0, x * scale, below)
+
+
+elu = op("elu", lambda xp, self, *, alpha, scale, input_scale: bent(xp, self, alpha, scale, input_scale),
+         promote="numeric", accepts="f",
+         self=lambda xp, g, self, alpha, scale, input_scale: xp.where(
+             self > 0, g * scale, g * (input_scale * alpha * scale * xp.exp(xp.minimum(self, 0) * input_scale))))  # fmt: skip
+
+elu_ = op("elu", lambda xp, self, *, alpha, scale, input_scale: bent(xp, self, alpha, scale, input_scale),
+          promote="numeric", accepts="f", node="EluBackward1",
+          self=lambda xp, g, result, alpha, scale, input_scale: xp.where(
+              result > 0, g * scale, g * (input_scale * (result + alpha * scale))))  # fmt: skip
+
+celu = op("celu", lambda xp, self, *, alpha: bent(xp, self, alpha, 1, 1 / alpha), promote="numeric", accepts="f",
+          self=lambda xp, g, self, alpha: xp.where(self > 0, g, g * xp.exp(xp.minimum(self, 0) / alpha)))  # fmt: skip
+
+celu_ = op("celu", lambda xp, self, *, alpha: bent(xp, self, alpha, 1, 1 / alpha), promote="numeric", accepts="f",
+           node="CeluBackward1",
+           self=lambda xp, g, result, alpha: xp.where(result > 0, g, g * (result + alpha) / alpha))  # fmt: skip
+
+softplus = op("softplus", lambda xp, self, *, beta, threshold: xp.where(
+                  self * beta > threshold, self, xp.softplus(self * beta) / beta),
+              promote="numeric", accepts="f",
+              self=lambda xp, g, self, beta, threshold: xp.where(
+                  self * beta > threshold, g, g * xp.sigmoid(self * beta)))  # fmt: skip
+
+# --- smooth
+
+log_sigmoid = op("log_sigmoid", lambda xp, self: xp.log_sigmoid(self), promote="numeric", accepts="f",
+                 self=lambda xp, g, self: g * xp.sigmoid(-self))  # fmt: skip
+
+silu = op("silu", lambda xp, self: xp.silu(self), promote="numeric", accepts="fc",
+          self=lambda xp, g, self: g * silu_slope(self, xp.sigmoid(self)))  # fmt: skip
+
+mish = op("mish", lambda xp, self: self * xp.tanh(xp.softplus(self)), promote="numeric", accepts="f",
+          self=lambda xp, g, self: g * mish_slope(self, xp.tanh(xp.softplus(self)), xp.sigmoid(self)))  # fmt: skip
+
+gelu = op("gelu", lambda xp, self, *, approximate: self * gelu_cdf(xp, self, approximate), promote="numeric",
+          accepts="f", self=lambda xp, g, self, approximate: g * gelu_slope(xp, self, approximate))  # fmt: skip
+
+
+def silu_slope(x: Any, s: Any) -> Any:
+    return s * (1 + x * (1 - s))
+
+
+def mish_slope(x: Any, t: Any, s: Any) -> Any:
+    return t + x * s * (1 - t * t)
+
+
+CUBIC = 0.044715
+ROOT_2_OVER_PI = math.sqrt(2 / math.pi)
+ROOT_2_PI = math.sqrt(2 * math.pi)
+
+
+def gelu_cdf(xp: Any, x: Any, approximate: str) -> Any:
+    """The normal distribution function, or the tanh that comes close to it."""
+    if approximate == "none":
+        return xp.gelu_cdf(x)
+    return 0.5 * (1 + xp.tanh(ROOT_2_OVER_PI * x * (1 + CUBIC * (x * x))))
+
+
+def gelu_slope(xp: Any, x: Any, approximate: str) -> Any:
+    """Φ(x) + x Φ'(x)."""
+    if approximate == "none":
+        return xp.gelu_cdf(x) + x * (xp.exp(-0.5 * (x * x)) / ROOT_2_PI)
+    square = x * x
+    t = xp.tanh(ROOT_2_OVER_PI * x * (1 + CUBIC * square))
+    return 0.5 * (1 + t) + (0.5 * ROOT_2_OVER_PI) * x * (1 - t * t) * (1 + 3 * CUBIC * square)
+
+
+# --- along a dim
+
+softmax = op("softmax", lambda xp, self, *, dim: xp.softmax(self, dim), promote="same", accepts="f",
+             self=lambda xp, g, result, dim: xp.softmax_grad(g, result, dim))  # fmt: skip
+
+log_softmax = op("log_softmax", lambda xp, self, *, dim: xp.log_softmax(self, dim), promote="same", accepts="f",
+                 self=lambda xp, g, result, dim: xp.log_softmax_grad(g, result, dim))  # fmt: skip
+
+glu = op("glu", lambda xp, self, *, dim: gated(xp, *halves(self, dim)), promote="same", accepts="f",
+         self=lambda xp, g, self, dim: gated_slopes(xp, g, *halves(self, dim), dim))  # fmt: skip
+
+
+def halves(x: Any, dim: int) -> tuple[Any, Any]:
+    size, lead = x.shape[dim] // 2, (slice(None),) * dim
+    return x[(*lead, slice(0, size))], x[(*lead, slice(size, None))]
+
+
+def gated(xp: Any, x: Any, gate: Any) -> Any:
+    return x * xp.sigmoid(gate)
+
+
+def gated_slopes(xp: Any, g: Any, x: Any, gate: Any, dim: int) -> Any:
+    s = xp.sigmoid(gate)
+    return xp.concatenate([g * s, g * x * ((1 - s) * s)], dim)

@@ -1,0 +1,98 @@
+"""Rules of the special functions: sigmoid and logit, the error function's family, the gamma function's."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from undertow.rules.rule import op
+
+TWO_OVER_ROOT_PI = 2 / math.sqrt(math.pi)
+
+sigmoid = op("sigmoid", lambda xp, self: xp.sigmoid(self), promote="float",
+             self=lambda g, result: g * ((1 - result) * result))  # fmt: skip
+
+logit = op("logit", lambda xp, self, *, eps: xp.logit(self if eps is None else kept_off(xp, self, eps)), promote="float",
+           accepts="bif", self=lambda xp, g, self, eps: logit_slope(xp, g, self, eps))  # fmt: skip
+
+
+def kept_off(xp: Any, x: Any, eps: float) -> Any:
+    """x moved into [eps, 1 − eps]."""
+    return xp.minimum(xp.maximum(x, eps), 1 - eps)
+
+
+def logit_slope(xp: Any, g: Any, x: Any, eps: float | None) -> Any:
+    low, beyond = (0, math.nan) if eps is None else (eps, 0)
+    within = xp.logical_and(x >= low, x <= 1 - low)
+    return xp.where(within, g / (x * (1 - x)), beyond)
+
+
+erf = op("erf", lambda xp, self: xp.erf(self), promote="float", accepts="bif",
+         self=lambda xp, g, self: g * (TWO_OVER_ROOT_PI * xp.exp(-(self * self))))  # fmt: skip
+
+erfc = op("erfc", lambda xp, self: xp.erfc(self), promote="float", accepts="bif",
+          self=lambda xp, g, self: g * (-TWO_OVER_ROOT_PI * xp.exp(-(self * self))))  # fmt: skip
+
+erfinv = op("erfinv", lambda xp, self: xp.erfinv(self), promote="float", accepts="bif",
+            self=lambda xp, g, self: g * (xp.exp(xp.square(xp.erfinv(self))) / TWO_OVER_ROOT_PI))  # fmt: skip
+
+erfcx = op("special_erfcx", lambda xp, self: xp.erfcx(self), promote="float", accepts="bif",
+           self=lambda g, self, result: g * (2 * self * result - TWO_OVER_ROOT_PI))  # fmt: skip
+
+ndtri = op("special_ndtri", lambda xp, self: xp.ndtri(self), promote="float", accepts="bif",
+           self=lambda xp, g, result: g * (math.sqrt(2 * math.pi) * xp.exp(result * result / 2)))  # fmt: skip
+
+log_ndtr = op("special_log_ndtr", lambda xp, self: xp.log_ndtr(self), promote="float", accepts="bif",
+              self=lambda xp, g, self: g * (math.sqrt(2 / math.pi) / xp.erfcx(self * -math.sqrt(0.5))))  # fmt: skip
+
+lgamma = op("lgamma", lambda xp, self: xp.lgamma(self), promote="float", accepts="bif",
+            self=lambda xp, g, self: g * xp.digamma(self))  # fmt: skip
+
+digamma = op("digamma", lambda xp, self: xp.digamma(self), promote="float", accepts="bif",
+             self=lambda xp, g, self: g * xp.polygamma(1, self))  # fmt: skip
+
+polygamma = op("polygamma", lambda xp, self, *, n: xp.polygamma(n, self), promote="float", accepts="bif",
+               self=lambda xp, g, self, n: g * xp.polygamma(n + 1, self))  # fmt: skip
+
+i0 = op("i0", lambda xp, self: xp.i0(self), promote="float", accepts="bif",
+        self=lambda xp, g, self: g * xp.i1(self))  # fmt: skip
+
+i0e = op("special_i0e", lambda xp, self: xp.i0e(self), promote="float", accepts="bif",
+         self=lambda xp, g, self, result: g * (xp.i1e(self) - xp.sign(self) * result))  # fmt: skip
+
+i1 = op("special_i1", lambda xp, self: xp.i1(self), promote="float", accepts="bif",
+        self=lambda xp, g, self, result: g * i1_slope(xp, xp.i0(self), self, result))  # fmt: skip
+
+i1e = op("special_i1e", lambda xp, self: xp.i1e(self), promote="float", accepts="bif",
+         self=lambda xp, g, self, result: g * (
+             i1_slope(xp, xp.i0e(self), self, result) - xp.sign(self) * result))  # fmt: skip
+
+
+def i1_slope(xp: Any, zeroth: Any, x: Any, first: Any) -> Any:
+    """I₀ − I₁/x, whose limit at 0 is ½."""
+    return xp.where(x == 0, 0.5, zeroth - first / xp.where(x == 0, 1, x))
+
+
+entr = op("special_entr", lambda xp, self: xp.where(
+              xp.logical_or(xp.isnan(self), self > 0), -self * xp.log(self), xp.where(self == 0, 0, -math.inf)),
+          promote="float", accepts="bif",
+          self=lambda xp, g, self: g * (-1 - xp.log(self)))  # fmt: skip
+
+
+def times_log(xp: Any, x: Any, y: Any) -> Any:
+    """x log y, which is 0 for x = 0 unless y is nan."""
+    return xp.where(xp.logical_and(x == 0, xp.logical_not(xp.isnan(y))), 0, x * xp.log(y))
+
+
+xlogy = op("xlogy", lambda xp, self, other: times_log(xp, self, other), promote="float", accepts="bif",
+           self=lambda xp, g, self, other: xp.where(
+               xp.logical_and(self == 0, other <= 0), 0, times_log(xp, g, other)),
+           other=lambda g, self, other: g * self / other)  # fmt: skip
+
+xlogy_of_number = op("xlogy", lambda xp, self, other: times_log(xp, self, other), promote="float", accepts="bif",
+                     node="XlogyBackward1", other=lambda g, self, other: g * self / other)  # fmt: skip
+
+xlogy_number = op("xlogy", lambda xp, self, other: times_log(xp, self, other), promote="float", accepts="bif",
+                  node="XlogyBackward2",
+                  self=lambda xp, g, self, other: xp.where(
+                      xp.logical_and(self == 0, other <= 0), 0, times_log(xp, g, other)))  # fmt: skip
