@@ -171,33 +171,31 @@ class Table:
         """The samples that the library `torch` has to agree with."""
         return [one for one in self.samples if one.function not in self.beyond or _has(torch, one.function)]
 
-    def op(
-        self, function: str, case: str, arguments: str, forms: str = "function", *, dtypes: str = "", **rest: Any
-    ) -> None:
+    def op(self, function: str, case: str, arguments: str, forms: str = "function", /, **rest: Any) -> None:
         """Call `function` with `arguments` in each of `forms`; as function and in place also for each of `dtypes`."""
-        inputs, options = _sorted_out(rest)
+        inputs, options, dtypes = _sorted_out(rest)
         name = f"{self.family}-{function}-{case}"
         for form, program in _programs(function, arguments, forms.split()):
             suffix = "" if form == "function" else f"-{form}"
             sample = Sample(function, name + suffix, program, inputs, name, form, **options)
             self.samples.append(sample)
-            for dtype in dtypes.split() if form in ("function", "inplace") else ():
+            for dtype in dtypes if form in ("function", "inplace") else ():
                 self._sweep(sample, dtype)
             if form == "out":
                 self.samples.append(replace(sample, name=f"{name}-out_requires_grad", form="out_grad", raises=None))
 
-    def expression(self, function: str, case: str, program: str, *, dtypes: str = "", **rest: Any) -> None:
+    def expression(self, function: str, case: str, program: str, /, **rest: Any) -> None:
         """Any expression over `torch`, `F` and the inputs; gradients as for `op`."""
-        inputs, options = _sorted_out(rest)
+        inputs, options, dtypes = _sorted_out(rest)
         name = f"{self.family}-{function}-{case}"
         sample = Sample(function, name, program, inputs, name, **options)
         self.samples.append(sample)
-        for dtype in dtypes.split():
+        for dtype in dtypes:
             self._sweep(sample, dtype)
 
-    def bad(self, function: str, case: str, program: str, **rest: Any) -> None:
+    def bad(self, function: str, case: str, program: str, /, **rest: Any) -> None:
         """An expression that must raise: same class and opening words."""
-        inputs, options = _sorted_out(rest)
+        inputs, options, _ = _sorted_out(rest)
         name = f"{self.family}-{function}-bad_{case}"
         self.samples.append(Sample(function, name, program, inputs, name, **{"raises": True, **options}))
 
@@ -221,9 +219,11 @@ def _functional(torch: ModuleType) -> Any:
     return getattr(getattr(torch, "nn", None), "functional", None)
 
 
-def _sorted_out(rest: dict[str, Any]) -> tuple[dict[str, Values], dict[str, Any]]:
+def _sorted_out(rest: dict[str, Any]) -> tuple[dict[str, Values], dict[str, Any], list[str]]:
+    """The inputs, the options of `Sample` and the dtypes to sweep, from the keywords of one line."""
     inputs = {name: value for name, value in rest.items() if isinstance(value, Values)}
-    return inputs, {name: value for name, value in rest.items() if name not in inputs}
+    options = {name: value for name, value in rest.items() if name not in inputs and name != "dtypes"}
+    return inputs, options, rest.get("dtypes", "").split()
 
 
 def _programs(function: str, arguments: str, forms: list[str]) -> Iterator[tuple[str, str]]:

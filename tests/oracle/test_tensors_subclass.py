@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from types import ModuleType
 from typing import Any
 
 import pytest
@@ -10,14 +9,14 @@ import pytest
 from tests.oracle.harness import Log, agree, agree_error
 
 
-def tagged_class(torch: ModuleType) -> Any:
+def tagged_class(torch: Any) -> Any:
     class Tagged(torch.Tensor):
         pass
 
     return Tagged
 
 
-def logging_class(torch: ModuleType, log: Log) -> Any:
+def logging_class(torch: Any, log: Log) -> Any:
     """A subclass that notes the name of every function that it is handed to."""
 
     class Logging(torch.Tensor):
@@ -43,7 +42,7 @@ KEPT = {
 
 @pytest.mark.parametrize("case", KEPT)
 def test_a_subclass_is_kept(case: str) -> None:
-    def program(torch: ModuleType) -> Any:
+    def program(torch: Any) -> Any:
         tensor = torch.arange(6.0).reshape(2, 3).as_subclass(tagged_class(torch))
         results = KEPT[case](tensor)
         return results, [type(result).__name__ for result in results]
@@ -52,7 +51,7 @@ def test_a_subclass_is_kept(case: str) -> None:
 
 
 def test_a_subclass_with_functions_of_the_module() -> None:
-    def program(torch: ModuleType) -> Any:
+    def program(torch: Any) -> Any:
         tensor = torch.arange(6.0).reshape(2, 3).as_subclass(tagged_class(torch))
         plain = torch.ones(2, 3)
         results = [
@@ -67,7 +66,7 @@ def test_a_subclass_with_functions_of_the_module() -> None:
 
 
 def test_a_subclass_made_in_each_way() -> None:
-    def program(torch: ModuleType, log: Log) -> Any:
+    def program(torch: Any, log: Log) -> Any:
         Tagged = tagged_class(torch)
         made = [Tagged([1.0, 2.0]), Tagged(2, 3).shape, torch.tensor([1.0]).as_subclass(Tagged)]
         made += [torch.Tensor._make_subclass(Tagged, torch.ones(2)), Tagged(torch.ones(2))]
@@ -79,7 +78,7 @@ def test_a_subclass_made_in_each_way() -> None:
 
 
 def test_a_subclass_has_gradients() -> None:
-    def program(torch: ModuleType) -> Any:
+    def program(torch: Any) -> Any:
         leaf = torch.arange(3.0).as_subclass(tagged_class(torch)).requires_grad_()
         (leaf * leaf).sum().backward()
         return leaf.grad, type(leaf.grad).__name__, (leaf * 2).grad_fn.name(), leaf.is_leaf
@@ -88,7 +87,7 @@ def test_a_subclass_has_gradients() -> None:
 
 
 def test_a_subclass_with_attributes_and_methods() -> None:
-    def program(torch: ModuleType) -> Any:
+    def program(torch: Any) -> Any:
         class Named(torch.Tensor):
             @staticmethod
             def __new__(cls, data: Any, name: str) -> Any:
@@ -107,7 +106,7 @@ def test_a_subclass_with_attributes_and_methods() -> None:
 
 
 def test_parameters() -> None:
-    def program(torch: ModuleType) -> Any:
+    def program(torch: Any) -> Any:
         parameter = torch.nn.Parameter(torch.ones(2))
         frozen = torch.nn.Parameter(torch.ones(2), requires_grad=False)
         whole = torch.nn.Parameter(torch.arange(2), requires_grad=False)
@@ -118,7 +117,13 @@ def test_parameters() -> None:
     agree(program)
 
 
-CALLS = {
+def set_attributes(tensor: Any) -> tuple[Any, ...]:
+    tensor.grad = None
+    tensor.requires_grad = False
+    return ()
+
+
+CALLS: dict[str, Any] = {
     "operators": lambda torch, t: (t + 1, 1 - t, t * t, t / 2, -t, t**2, t @ t.t(), t == t, t < 2),
     "functions": lambda torch, t: (
         torch.add(t, 1),
@@ -139,14 +144,14 @@ CALLS = {
     "second_argument": lambda torch, t: (torch.add(torch.ones(2, 3), t), torch.ones(2, 3) * t, torch.ones(2, 3).sub(t)),
     "keyword_argument": lambda torch, t: (torch.add(torch.ones(2, 3), other=t), torch.where(t > 1, t, t)),
     "in_place": lambda torch, t: (t.add_(1), t.mul_(t)),
-    "setting": lambda torch, t: (setattr(t, "grad", None), setattr(t, "requires_grad", False)),
+    "setting": lambda torch, t: set_attributes(t),
     "linalg": lambda torch, t: (torch.linalg.norm(t), torch.einsum("ij->j", t), t.norm()),
 }
 
 
 @pytest.mark.parametrize("case", CALLS)
 def test_torch_function_is_told_of_every_call(case: str) -> None:
-    def program(torch: ModuleType, log: Log) -> None:
+    def program(torch: Any, log: Log) -> None:
         tensor = torch.arange(6.0).reshape(2, 3).as_subclass(logging_class(torch, log))
         log("start")
         results = CALLS[case](torch, tensor)
@@ -156,7 +161,7 @@ def test_torch_function_is_told_of_every_call(case: str) -> None:
 
 
 def test_backward_of_a_subclass_is_told_too() -> None:
-    def program(torch: ModuleType, log: Log) -> None:
+    def program(torch: Any, log: Log) -> None:
         tensor = torch.arange(3.0).as_subclass(logging_class(torch, log)).requires_grad_()
         log("start")
         (tensor * 2).sum().backward()
@@ -166,7 +171,7 @@ def test_backward_of_a_subclass_is_told_too() -> None:
 
 
 def test_a_class_that_is_no_tensor() -> None:
-    def program(torch: ModuleType, log: Log) -> Any:
+    def program(torch: Any, log: Log) -> Any:
         class Scalar:
             @classmethod
             def __torch_function__(cls, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
@@ -189,7 +194,7 @@ def test_a_class_that_is_no_tensor() -> None:
 
 
 def test_a_class_that_declines() -> None:
-    def program(torch: ModuleType) -> Any:
+    def program(torch: Any) -> Any:
         class Shy:
             @classmethod
             def __torch_function__(cls, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
@@ -201,8 +206,8 @@ def test_a_class_that_declines() -> None:
 
 
 def test_the_more_derived_class_answers_first() -> None:
-    def program(torch: ModuleType, log: Log) -> Any:
-        Parent = logging_class(torch, log)
+    def program(torch: Any, log: Log) -> Any:
+        Parent: Any = logging_class(torch, log)
 
         class Child(Parent):
             @classmethod
@@ -219,14 +224,14 @@ def test_the_more_derived_class_answers_first() -> None:
 
 
 def test_unrelated_subclasses_do_not_mix() -> None:
-    def program(torch: ModuleType) -> Any:
+    def program(torch: Any) -> Any:
         return torch.ones(2).as_subclass(tagged_class(torch)) + torch.ones(2).as_subclass(tagged_class(torch))
 
     agree_error(program)
 
 
 def test_disabled_torch_function() -> None:
-    def program(torch: ModuleType, log: Log) -> Any:
+    def program(torch: Any, log: Log) -> Any:
         tensor = torch.ones(2).as_subclass(logging_class(torch, log))
         log("start")
         with torch._C.DisableTorchFunctionSubclass():
@@ -238,7 +243,7 @@ def test_disabled_torch_function() -> None:
 # --- modes -----------------------------------------------------------------------------------------------------------
 
 
-def logging_mode(torch: ModuleType, log: Log, name: str = "mode") -> Any:
+def logging_mode(torch: Any, log: Log, name: str = "mode") -> Any:
     class Logging(torch.overrides.TorchFunctionMode):
         def __torch_function__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
             log(name, getattr(function, "__name__", str(function)), sorted(kwargs or {}))
@@ -249,7 +254,7 @@ def logging_mode(torch: ModuleType, log: Log, name: str = "mode") -> Any:
 
 @pytest.mark.parametrize("case", [*CALLS, "creation"])
 def test_a_mode_is_told_of_every_call(case: str) -> None:
-    def program(torch: ModuleType, log: Log) -> None:
+    def program(torch: Any, log: Log) -> None:
         tensor = torch.arange(6.0).reshape(2, 3)
         with logging_mode(torch, log):
             if case == "creation":
@@ -263,7 +268,7 @@ def test_a_mode_is_told_of_every_call(case: str) -> None:
 
 
 def test_modes_nest_and_the_inner_one_is_told_first() -> None:
-    def program(torch: ModuleType, log: Log) -> Any:
+    def program(torch: Any, log: Log) -> Any:
         with logging_mode(torch, log, "outer"), logging_mode(torch, log, "inner"):
             return torch.ones(2) + 1
 
@@ -271,7 +276,7 @@ def test_modes_nest_and_the_inner_one_is_told_first() -> None:
 
 
 def test_a_mode_may_answer_itself() -> None:
-    def program(torch: ModuleType, log: Log) -> Any:
+    def program(torch: Any, log: Log) -> Any:
         class Answering(torch.overrides.TorchFunctionMode):
             def __torch_function__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
                 if function is torch.add:
@@ -289,7 +294,7 @@ def test_a_mode_may_answer_itself() -> None:
 
 
 def test_a_mode_that_raises_is_left_behind() -> None:
-    def program(torch: ModuleType, log: Log) -> Any:
+    def program(torch: Any, log: Log) -> Any:
         try:
             with logging_mode(torch, log):
                 torch.ones(2) @ torch.ones(3)
@@ -301,7 +306,7 @@ def test_a_mode_that_raises_is_left_behind() -> None:
 
 
 def test_a_mode_sees_a_subclass_before_the_subclass_does() -> None:
-    def program(torch: ModuleType, log: Log) -> Any:
+    def program(torch: Any, log: Log) -> Any:
         tensor = torch.ones(2).as_subclass(logging_class(torch, log))
         log("start")
         with logging_mode(torch, log):
@@ -311,7 +316,7 @@ def test_a_mode_sees_a_subclass_before_the_subclass_does() -> None:
 
 
 def test_has_torch_function_and_its_relatives() -> None:
-    def program(torch: ModuleType, log: Log) -> Any:
+    def program(torch: Any, log: Log) -> Any:
         overrides = torch.overrides
         tensor = torch.ones(2).as_subclass(logging_class(torch, log))
         plain, tagged = torch.ones(2), torch.ones(2).as_subclass(tagged_class(torch))
@@ -322,7 +327,7 @@ def test_has_torch_function_and_its_relatives() -> None:
 
 
 def test_handle_torch_function_in_a_function_of_ones_own() -> None:
-    def program(torch: ModuleType, log: Log) -> Any:
+    def program(torch: Any, log: Log) -> Any:
         def double(value: Any) -> Any:
             if torch.overrides.has_torch_function((value,)):
                 return torch.overrides.handle_torch_function(double, (value,), value)
@@ -339,7 +344,7 @@ def test_handle_torch_function_in_a_function_of_ones_own() -> None:
 
 
 def test_set_default_device_context() -> None:
-    def program(torch: ModuleType) -> Any:
+    def program(torch: Any) -> Any:
         with torch.device("cpu"):
             return torch.zeros(2).device.type, torch.ones(2) + 1
 
