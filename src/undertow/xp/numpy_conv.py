@@ -25,6 +25,7 @@ from undertow.xp.numpy_windows import (
     add_windows,
     chunks,
     interior,
+    last_axes,
     prefix,
     window_counts,
     window_view,
@@ -40,7 +41,8 @@ class _Lowering:
     def __init__(self, x_shape: Sizes, dtype: np.dtype, kernel: Sizes, stride: Sizes, padding: Sizes, dilation: Sizes,
                  wrap: bool = True) -> None:  # fmt: skip
         self.batch, self.channels, *size = x_shape
-        self.size, self.kernel, self.stride, self.padding, self.dilation = tuple(size), kernel, stride, padding, dilation
+        self.size: Sizes = tuple(size)
+        self.kernel, self.stride, self.padding, self.dilation = kernel, stride, padding, dilation
         self.counts = window_counts(self.size, kernel, stride, padding, dilation)
         self.padded = tuple(n + 2 * p for n, p in zip(size, padding, strict=True))
         self.grid = self.counts
@@ -70,14 +72,15 @@ class _Lowering:
         return prefix(self.image_scratch, (self.channels, count, *self.padded))
 
     def windows(self, images: Array) -> Array:
-        """The view (channel, *kernel, image, *grid) of padded images."""
-        view = window_view(images, self.kernel, self.stride, self.dilation, self.grid)  # (channel, image, *kernel, *grid)
-        return np.moveaxis(view, 1, 1 + len(self.kernel))
+        """The view (channel, *kernel, image, *grid) of padded images (channel, image, *padded)."""
+        view = window_view(images, self.kernel, self.stride, self.dilation, self.grid)
+        rank = len(self.kernel)
+        return view.transpose(0, *range(2, 2 + rank), 1, *range(2 + rank, 2 + 2 * rank))
 
     def load(self, x: Array) -> Array:
         """The windows of a block of images (image, channel, *size)."""
         images = self.padded_images(len(x))
-        images[(..., *interior(self.padding, self.size))] = x.swapaxes(0, 1)
+        images[last_axes(*interior(self.padding, self.size))] = x.swapaxes(0, 1)
         return self.windows(images)
 
     def column_buffer(self, count: int, rows: slice) -> Array:
@@ -86,11 +89,11 @@ class _Lowering:
         return prefix(self.column_scratch, shape)
 
     def rows_of(self, windows: Array, rows: slice) -> Array:
-        return windows[(..., rows, *(slice(None),) * (len(self.kernel) - 1))]
+        return windows[last_axes(rows, *(slice(None),) * (len(self.kernel) - 1))]
 
     def true_windows(self, values: Array) -> Array:
         """The part of (…, *grid) that is not wrapping."""
-        return values[(..., slice(None), *(slice(c) for c in self.counts[1:]))]
+        return values[last_axes(slice(None), *(slice(c) for c in self.counts[1:]))]
 
 
 def _compute_dtype(*arrays: Array) -> np.dtype:
@@ -99,6 +102,7 @@ def _compute_dtype(*arrays: Array) -> np.dtype:
     return np.dtype(np.float32) if dtype.itemsize < 4 else dtype
 
 
+@np.errstate(all="ignore")
 def conv(x: Array, w: Array, stride: Sizes, padding: Sizes, dilation: Sizes, groups: int) -> Array:
     """y[n, o, p] = Σ_{c, k} w[o, c, k] x[n, c, p·stride + k·dilation − padding], c running over o's group."""
     dtype = _compute_dtype(x, w)
@@ -122,6 +126,7 @@ def conv(x: Array, w: Array, stride: Sizes, padding: Sizes, dilation: Sizes, gro
     return out
 
 
+@np.errstate(all="ignore")
 def conv_weight_grad(
     g: Array, x: Array, weight_shape: Sizes, stride: Sizes, padding: Sizes, dilation: Sizes, groups: int
 ) -> Array:
@@ -155,6 +160,7 @@ def _weight_grad(g: Array, x: Array, weight_shape: Sizes, stride: Sizes, padding
     return grad
 
 
+@np.errstate(all="ignore")
 def conv_input_grad(
     g: Array, w: Array, input_shape: Sizes, stride: Sizes, padding: Sizes, dilation: Sizes, groups: int
 ) -> Array:
@@ -178,7 +184,7 @@ def conv_input_grad(
             values = values.reshape(groups, w.shape[0] // groups, -1)
             np.matmul(weights, values, out=columns.reshape(groups, weights.shape[1], -1))
             add_windows(lowering.rows_of(windows, rows), columns, 1 + len(kernel), kernel)
-        out[block] = images[(..., *interior(padding, lowering.size))].swapaxes(0, 1)
+        out[block] = images[last_axes(*interior(padding, lowering.size))].swapaxes(0, 1)
     return out
 
 
@@ -186,7 +192,7 @@ def _mirror(w: Array, groups: int) -> Array:
     """The weights of the stride-1 adjoint: kernel reversed, inputs and outputs exchanged within each group."""
     per_group = w.reshape(groups, w.shape[0] // groups, *w.shape[1:]).swapaxes(1, 2)
     reverse = (slice(None, None, -1),) * (w.ndim - 2)
-    return np.ascontiguousarray(per_group[(..., *reverse)]).reshape(
+    return np.ascontiguousarray(per_group[last_axes(*reverse)]).reshape(
         groups * w.shape[1], w.shape[0] // groups, *w.shape[2:]
     )
 

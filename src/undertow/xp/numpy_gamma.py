@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
@@ -103,7 +104,7 @@ def _digamma(x: Array) -> Array:
     return np.where(x == 0, np.copysign(np.inf, -x), value)
 
 
-def _hurwitz_zeta(s: Array, q: Array) -> Array:
+def _hurwitz_zeta(s: Any, q: Array) -> Array:
     """Σₖ (q + k)⁻ˢ for s > 1 by Euler–Maclaurin: a head summed term by term, then the integral and its corrections."""
     head, a = np.zeros_like(q), q
     deepest = float(np.fmin.reduce(q, axis=None, initial=0.0))
@@ -118,7 +119,7 @@ def _hurwitz_zeta(s: Array, q: Array) -> Array:
     return head + np.where(np.isinf(a), 0, tail)
 
 
-def _zeta(s: Array, q: Array) -> Array:
+def _zeta(s: Any, q: Array) -> Array:
     value = _hurwitz_zeta(s, q)
     pole = (q <= 0) & (q == np.floor(q))
     undefined = (s < 1) | ((q <= 0) & ~pole & (s != np.floor(s))) | np.isnan(s) | ~np.isfinite(q)
@@ -136,9 +137,9 @@ def zeta(s: Array, q: Array) -> Array:
 def _trigamma(x: Array) -> Array:
     def reflected() -> Array:
         sine = np.sin(math.pi * _from_nearest_integer(x))
-        return (math.pi / sine) ** 2 - _hurwitz_zeta(np.float64(2), 1 - x)
+        return (math.pi / sine) ** 2 - _hurwitz_zeta(2.0, 1 - x)
 
-    return pick(x < 0.5, reflected, lambda: _hurwitz_zeta(np.float64(2), np.maximum(x, 0.5)))
+    return pick(x < 0.5, reflected, lambda: _hurwitz_zeta(2.0, np.maximum(x, 0.5)))
 
 
 def _polygamma_formula(n: int) -> Callable[[Array], Array]:

@@ -8,7 +8,6 @@ find it in the cache.
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
 
@@ -35,10 +34,6 @@ _SMALL = 2048  # elements up to which asking whether a shift is needed costs mor
 
 def _is_half(x: Array) -> bool:
     return x.dtype.itemsize < 4
-
-
-def _widen(*arrays: Array) -> list[Array]:
-    return [a.astype(np.float32) for a in arrays]
 
 
 # --- softmax ------------------------------------------------------------------------------------------------------
@@ -129,10 +124,11 @@ def logsumexp(x: Array, axes: tuple[int, ...], keepdims: bool) -> Array:
     return out.reshape(last.shape[: x.ndim - len(reduced)])
 
 
+@np.errstate(all="ignore")
 def softmax_grad(g: Array, y: Array, axis: int) -> Array:
     """Through y = softmax(x): y (g − Σ g·y)."""
     if _is_half(g):
-        return softmax_grad(*_widen(g, y), axis).astype(g.dtype)
+        return softmax_grad(g.astype(np.float32), y.astype(np.float32), axis).astype(g.dtype)
     out = np.empty(g.shape, g.dtype)
     if not is_last(g, axis):
         np.subtract(g, dot_along(g, y, axis), out=out)
@@ -145,10 +141,11 @@ def softmax_grad(g: Array, y: Array, axis: int) -> Array:
     return out
 
 
+@np.errstate(all="ignore")
 def log_softmax_grad(g: Array, y: Array, axis: int) -> Array:
     """Through y = log_softmax(x): g − eʸ Σ g."""
     if _is_half(g):
-        return log_softmax_grad(*_widen(g, y), axis).astype(g.dtype)
+        return log_softmax_grad(g.astype(np.float32), y.astype(np.float32), axis).astype(g.dtype)
     out = np.empty(g.shape, g.dtype)
     np.exp(y, out=out)
     np.multiply(out, sum_along(g, axis), out=out)
@@ -158,6 +155,7 @@ def log_softmax_grad(g: Array, y: Array, axis: int) -> Array:
 # --- normalisation over trailing axes: layer norm, group norm, rms norm -------------------------------------------
 
 
+@np.errstate(all="ignore")
 def normalize(x: Array, trailing: int, eps: float) -> tuple[Array, Array, Array]:
     """(x − mean) · rstd over the last `trailing` axes, with mean and rstd = 1/√(var + eps); those axes stay, length 1."""
     if _is_half(x):
@@ -182,10 +180,11 @@ def normalize(x: Array, trailing: int, eps: float) -> tuple[Array, Array, Array]
     return out, mean.reshape(shape), rstd.reshape(shape)
 
 
+@np.errstate(all="ignore")
 def normalize_grad(g: Array, normalized: Array, rstd: Array, trailing: int) -> Array:
     """Through normalize: rstd · (g − mean(g) − normalized · mean(g · normalized)), means over the trailing axes."""
     if _is_half(g):
-        return normalize_grad(*_widen(g, normalized, rstd), trailing).astype(g.dtype)
+        return normalize_grad(g.astype(np.float32), normalized.astype(np.float32), rstd, trailing).astype(g.dtype)
     out = np.empty(g.shape, g.dtype)
     source, unit, target = as_rows(g, trailing), as_rows(normalized, trailing), as_rows(out, trailing)
     scale = rstd.reshape(len(source), 1)
@@ -199,6 +198,7 @@ def normalize_grad(g: Array, normalized: Array, rstd: Array, trailing: int) -> A
     return out
 
 
+@np.errstate(all="ignore")
 def rms_normalize(x: Array, trailing: int, eps: float) -> tuple[Array, Array]:
     """x · rstd with rstd = 1/√(mean(x²) + eps) over the last `trailing` axes, which stay in rstd with length 1."""
     if _is_half(x):
@@ -210,10 +210,11 @@ def rms_normalize(x: Array, trailing: int, eps: float) -> tuple[Array, Array]:
     return np.multiply(x, rstd, order="C"), rstd
 
 
+@np.errstate(all="ignore")
 def rms_normalize_grad(g: Array, normalized: Array, rstd: Array, trailing: int) -> Array:
     """Through rms_normalize: rstd · (g − normalized · mean(g · normalized))."""
     if _is_half(g):
-        return rms_normalize_grad(*_widen(g, normalized, rstd), trailing).astype(g.dtype)
+        return rms_normalize_grad(g.astype(np.float32), normalized.astype(np.float32), rstd, trailing).astype(g.dtype)
     source, unit = as_rows(g, trailing), as_rows(normalized, trailing)
     out = unit * (row_dots(source, unit) / -max(1, source.shape[1]))[:, None]
     out += source
@@ -229,6 +230,7 @@ def channel_shape(ndim: int) -> tuple[int, ...]:
     return (1, -1) + (1,) * (ndim - 2)
 
 
+@np.errstate(all="ignore")
 def channel_moments(x: Array) -> tuple[Array, Array]:
     """Mean and biased variance over every axis but axis 1; in float32 for half precision."""
     if _is_half(x):
@@ -246,6 +248,7 @@ def channel_moments(x: Array) -> tuple[Array, Array]:
     return mean.astype(x.dtype), (squares / count).astype(x.dtype)
 
 
+@np.errstate(all="ignore")
 def channel_affine(x: Array, scale: Array, shift: Array) -> Array:
     """x · scale + shift with one scale and one shift per channel (axis 1)."""
     shape = channel_shape(x.ndim)
@@ -254,15 +257,17 @@ def channel_affine(x: Array, scale: Array, shift: Array) -> Array:
     return np.add(out, shift.reshape(shape), out=out)
 
 
+@np.errstate(all="ignore")
 def channel_normalize_grad(g: Array, x: Array, mean: Array, rstd: Array) -> Array:
     """Through (x − mean)·rstd with batch moments: rstd · (g − mean(g) − (x − mean) · rstd² · mean(g · (x − mean)))."""
     if _is_half(g):
-        return channel_normalize_grad(*_widen(g, x), mean, rstd).astype(g.dtype)
+        return channel_normalize_grad(g.astype(np.float32), x.astype(np.float32), mean, rstd).astype(g.dtype)
     count = max(1, x.size // max(1, x.shape[1]))
     shape = channel_shape(x.ndim)
-    g_mean: Any = channel_sums(g) / count
-    slope = (channel_dots(g, x) / count - mean * g_mean) * rstd * rstd  # mean(g · (x − mean)) · rstd²
-    out = x * (-slope).reshape(shape)
+    out = np.empty(x.shape, x.dtype)
+    np.subtract(x, mean.reshape(shape), out=out)
+    slope = channel_dots(g, out) / count * rstd * rstd
+    out *= -slope.reshape(shape)
     out += g
-    out += (slope * mean - g_mean).reshape(shape)
+    out -= (channel_sums(g) / count).reshape(shape)
     return np.multiply(out, rstd.reshape(shape), out=out)

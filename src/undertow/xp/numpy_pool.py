@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from undertow.xp.numpy_rows import row_sums
-from undertow.xp.numpy_windows import Array, Sizes, chunks, kernel_offsets, pad_spatial, window_view
+from undertow.xp.numpy_windows import Array, Sizes, chunks, kernel_offsets, last_axes, pad_spatial, window_view
 
 _PLANE_BLOCK_BYTES = 1 << 18  # outputs pooled at a time, so that the running maximum stays in the cache
 
@@ -40,9 +40,15 @@ def _planes(x: Array, rank: int) -> tuple[Array, Sizes, Sizes]:
     return x.reshape(math.prod(lead), *size), lead, size
 
 
+def _every_plane(place: tuple[Any, ...]) -> tuple[Any, ...]:
+    """The index of one place, or one window, in every plane."""
+    return (slice(None), *place)
+
+
 # --- max pooling --------------------------------------------------------------------------------------------------
 
 
+@np.errstate(all="ignore")
 def max_pool(
     x: Array, kernel: Sizes, stride: Sizes, padding: Sizes, dilation: Sizes, ceil_mode: bool = False
 ) -> tuple[Array, Array]:
@@ -68,7 +74,7 @@ def max_pool(
 def _max_over_kernel(windows: Array, kernel: Sizes, values: Array, choice: Array) -> None:
     """Reduce (plane, *kernel, *counts) into values, and the winner's position in the kernel into choice."""
     for position, offset in enumerate(kernel_offsets(kernel)):
-        candidate = windows[(slice(None), *offset)]
+        candidate = windows[_every_plane(offset)]
         if position == 0:
             values[...] = candidate
         else:
@@ -78,7 +84,7 @@ def _max_over_kernel(windows: Array, kernel: Sizes, values: Array, choice: Array
             np.maximum(values, candidate, out=values)  # carries a nan along
     if values.dtype.kind not in "iub" and np.isnan(values).any():
         for position, offset in enumerate(kernel_offsets(kernel)):  # the last nan wins
-            np.copyto(choice, position, where=np.isnan(windows[(slice(None), *offset)]))
+            np.copyto(choice, position, where=np.isnan(windows[_every_plane(offset)]))
 
 
 def _lowest(dtype: np.dtype) -> Any:
@@ -112,6 +118,7 @@ def _edges(n: int, count: int) -> tuple[list[int], list[int]]:
     return [i * n // count for i in range(count)], [-(-(i + 1) * n // count) for i in range(count)]
 
 
+@np.errstate(all="ignore")
 def adaptive_max_pool(x: Array, counts: Sizes) -> tuple[Array, Array]:
     """Max pooling with windows spread so that there are `counts` of them; values and flat indices."""
     rank = len(counts)
@@ -126,14 +133,14 @@ def adaptive_max_pool(x: Array, counts: Sizes) -> tuple[Array, Array]:
     for cell in kernel_offsets(counts):
         window = tuple(slice(starts[i], ends[i]) for i, (starts, ends) in zip(cell, edges, strict=True))
         here = places[window].reshape(-1)
-        candidates = x[(slice(None), *window)].reshape(len(x), here.size)
+        candidates = x[_every_plane(window)].reshape(len(x), here.size)
         winner = candidates.argmax(axis=1)
         value = np.take_along_axis(candidates, winner[:, None], axis=1)[:, 0]
         if value.dtype.kind not in "iub" and np.isnan(value).any():  # argmax finds the first nan, PyTorch the last
             last = candidates.shape[1] - 1 - np.isnan(candidates)[:, ::-1].argmax(axis=1)
             winner = np.where(np.isnan(value), last, winner)
-        values[(slice(None), *cell)] = value
-        indices[(slice(None), *cell)] = here[winner]
+        values[_every_plane(cell)] = value
+        indices[_every_plane(cell)] = here[winner]
     return values.reshape(*lead, *counts), indices.reshape(*lead, *counts)
 
 
@@ -153,6 +160,7 @@ def take_from_planes(x: Array, indices: Array, rank: int) -> Array:
     return np.take(x.reshape(-1), flat).reshape(indices.shape)
 
 
+@np.errstate(all="ignore")
 def add_to_planes(values: Array, indices: Array, size: Sizes, distinct: bool = False) -> Array:
     """Planes of `size` with out[…, indices[…, o]] += values[…, o]; the adjoint of take_from_planes.
 
@@ -181,7 +189,7 @@ def put_in_planes(values: Array, indices: Array, size: Sizes) -> Array:
 
 def _along(axis: int, part: slice) -> tuple[Any, ...]:
     """The index that takes `part` of a negative axis and all of the others."""
-    return (..., part, *(slice(None),) * (-1 - axis))
+    return last_axes(part, *(slice(None),) * (-1 - axis))
 
 
 def _aligned(n: int, k: int, s: int, p: int, c: int) -> Iterator[tuple[slice, slice]]:
@@ -239,6 +247,7 @@ def _in_float32(pooling: Callable[..., Array], x: Array, *args: Any) -> Array:
     return pooling(x.astype(np.float32), *args).astype(x.dtype)
 
 
+@np.errstate(all="ignore")
 def avg_pool(
     x: Array,
     kernel: Sizes,
@@ -260,6 +269,7 @@ def avg_pool(
     return np.divide(x, divisor, out=x, casting="unsafe")  # unsafe: integer sums are divided and truncated
 
 
+@np.errstate(all="ignore")
 def avg_pool_grad(
     g: Array,
     size: Sizes,
@@ -289,6 +299,7 @@ def _adaptive_divisor(size: Sizes, counts: Sizes) -> Array:
     return np.asarray(reduce(np.multiply.outer, lengths))
 
 
+@np.errstate(all="ignore")
 def adaptive_avg_pool(x: Array, counts: Sizes) -> Array:
     """Average pooling with windows spread so that there are `counts` of them."""
     if x.dtype.itemsize < 4:
@@ -312,6 +323,7 @@ def adaptive_avg_pool(x: Array, counts: Sizes) -> Array:
     return x
 
 
+@np.errstate(all="ignore")
 def adaptive_avg_pool_grad(g: Array, size: Sizes) -> Array:
     """The adjoint of adaptive_avg_pool over planes of `size`."""
     if g.dtype.itemsize < 4:

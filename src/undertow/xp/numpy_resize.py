@@ -59,7 +59,7 @@ def _identity_taps(size: int, real: type) -> Taps:
 def _source_positions(size: int, count: int, align_corners: bool, scale_factor: float | None, real: type) -> Array:
     """Where each output lies on the input's axis: i·scale, or (i + ½)·scale − ½ for pixel centres."""
     scale = _scale(size, count, align_corners, scale_factor, real)
-    place = np.arange(count, dtype=real)
+    place: Array = np.arange(count, dtype=real)
     return place * scale if align_corners else (place + real(0.5)) * scale - real(0.5)
 
 
@@ -141,6 +141,7 @@ def _apply_matrix(x: Array, matrix: Array, axis: int) -> Array:
     return product.reshape(*x.shape[:axis], len(matrix), *x.shape[axis + 1 :])
 
 
+@np.errstate(all="ignore")
 def resize(x: Array, taps: Taps, axis: int) -> Array:
     """Along an axis, out[i] = Σₜ weights[i, t] x[indices[i, t]]; the adjoint of resize_adjoint."""
     dtype, axis = _compute_dtype(x), axis % x.ndim
@@ -157,6 +158,7 @@ def resize(x: Array, taps: Taps, axis: int) -> Array:
     return out.astype(x.dtype, copy=False)
 
 
+@np.errstate(all="ignore")
 def resize_adjoint(g: Array, taps: Taps, axis: int) -> Array:
     """Along an axis, out[indices[i, t]] += weights[i, t] g[i]; the adjoint of resize."""
     dtype, axis = _compute_dtype(g), axis % g.ndim

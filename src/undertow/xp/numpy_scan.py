@@ -21,18 +21,22 @@ def _result(dtype: np.dtype) -> np.dtype:
     return np.dtype(np.int64) if dtype.kind in "biu" else dtype
 
 
+@np.errstate(all="ignore")
+def _accumulate(operation: np.ufunc, x: Array, axis: int) -> Array:
+    wide = x.astype(_accumulator(x.dtype), order="C")
+    if x.ndim:
+        operation.accumulate(wide, axis, out=wide)
+    return wide.astype(_result(x.dtype), copy=False)
+
+
 def cumsum(x: Array, axis: int) -> Array:
     """y[i] = Σ x[j], j ≤ i; the adjoint is the cumsum of the reversed array, reversed. Integers give int64."""
-    if not x.ndim:
-        return x.astype(_result(x.dtype))
-    return np.cumsum(x, axis, dtype=_accumulator(x.dtype)).astype(_result(x.dtype), order="C", copy=False)
+    return _accumulate(np.add, x, axis)
 
 
 def cumprod(x: Array, axis: int) -> Array:
     """y[i] = Π x[j], j ≤ i. Integers give int64."""
-    if not x.ndim:
-        return x.astype(_result(x.dtype))
-    return np.cumprod(x, axis, dtype=_accumulator(x.dtype)).astype(_result(x.dtype), order="C", copy=False)
+    return _accumulate(np.multiply, x, axis)
 
 
 @np.errstate(all="ignore")

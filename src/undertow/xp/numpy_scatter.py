@@ -35,7 +35,7 @@ def _steps(shape: tuple[int, ...]) -> tuple[int, ...]:
 
 
 def positions_along(index: Array, axis: int, shape: tuple[int, ...]) -> Array:
-    """Flat positions in an array of `shape` that an index along `axis` names; the index may be shorter on other axes."""
+    """Flat positions in an array of `shape` that an index along `axis` names; its other axes may be shorter."""
     if not shape:
         return np.zeros(index.size, np.intp)
     axis %= len(shape)
@@ -65,6 +65,7 @@ def scatter(x: Array, axis: int, index: Array, source: Array) -> Array:
     return out
 
 
+@np.errstate(all="ignore")
 def scatter_add(x: Array, axis: int, index: Array, source: Array) -> Array:
     """A copy of x with out[index[i, j, …], j, …] += source[i, j, …]; the adjoint of gather."""
     out = x.copy(order="C")
@@ -76,6 +77,7 @@ _REDUCERS = {"sum": (np.add, 0), "mean": (np.add, 0), "prod": (np.multiply, 1), 
              "amin": (np.minimum, np.inf)}  # fmt: skip
 
 
+@np.errstate(all="ignore")
 def scatter_reduce(x: Array, axis: int, index: Array, source: Array, reduce: str, include_self: bool) -> Array:
     """A copy of x whose indexed elements are reduced with source; without include_self their own value does not count.
 
@@ -116,6 +118,7 @@ def _row_chunks(rows: int, width: int) -> Iterator[slice]:
         yield slice(start, min(start + step, rows))
 
 
+@np.errstate(all="ignore")
 def add_rows(rows: Array, index: Array, count: int) -> Array:
     """(count, width) with out[index[i]] += rows[i]: the gradient of an embedding, and a segment sum."""
     out = np.zeros((count, rows.shape[1]), rows.dtype)
@@ -131,6 +134,7 @@ def _add_rows_into(out: Array, index: Array, rows: Array) -> None:
         np.add.at(flat, positions.reshape(-1), np.ascontiguousarray(rows[chunk]).reshape(-1))
 
 
+@np.errstate(all="ignore")
 def index_add(x: Array, axis: int, index: Array, source: Array) -> Array:
     """A copy of x with out[…, index[i], …] += source[…, i, …] along an axis; the adjoint of np.take."""
     out = x.copy(order="C")
@@ -145,6 +149,7 @@ def index_add(x: Array, axis: int, index: Array, source: Array) -> Array:
     return out
 
 
+@np.errstate(all="ignore")
 def index_put(x: Array, index: tuple[Any, ...], values: Array, accumulate: bool) -> Array:
     """A copy of x with out[index] = values, or += with every repeated index counted."""
     out = x.copy(order="C")

@@ -2,7 +2,8 @@
 
 Every function takes one float array of any shape and returns a fresh C-contiguous array of the same dtype. Large arrays
 are walked in blocks that stay in the cache, so that a formula of twenty passes costs arithmetic and not memory traffic.
-The rational approximations are minimax fits of our own, made in 50-digit arithmetic; each says its interval.
+The rational approximations are minimax fits of our own, made in 50-digit arithmetic; each says its interval and error.
+Overflow to inf and nan from nan are answers here, not accidents, so every function silences NumPy's warnings.
 """
 
 from __future__ import annotations
@@ -17,8 +18,6 @@ from numpy.typing import NDArray
 Array = NDArray[Any]
 
 BLOCK = 16384  # elements: 64 KiB of float32, which leaves room for scratch in a 1 MiB L2 cache
-
-_quiet = np.errstate(all="ignore")  # overflow to inf and nan from nan are answers here, not accidents
 
 
 def fill_blocks(kernel: Callable[[Array, Array], None], x: Array) -> Array:
@@ -110,6 +109,7 @@ def _log1p_exp_minus_abs_into(source: Array, target: Array) -> None:
     np.log1p(target, out=target)
 
 
+@np.errstate(all="ignore")
 def log1p_exp_minus_abs(x: Array) -> Array:
     """log(1 + e⁻|x|), the smooth part that softplus, log_sigmoid and logaddexp share; in (0, log 2]."""
     return fill_blocks(_log1p_exp_minus_abs_into, x)
@@ -120,6 +120,7 @@ def _softplus_into(source: Array, target: Array) -> None:
     target += np.maximum(source, 0)
 
 
+@np.errstate(all="ignore")
 def softplus(x: Array) -> Array:
     """log(1 + eˣ) = max(x, 0) + log(1 + e⁻|x|); its derivative is sigmoid(x)."""
     return fill_blocks(_softplus_into, x)
@@ -130,6 +131,7 @@ def _log_sigmoid_into(source: Array, target: Array) -> None:
     np.subtract(np.minimum(source, 0), target, out=target)
 
 
+@np.errstate(all="ignore")
 def log_sigmoid(x: Array) -> Array:
     """log sigmoid(x) = min(x, 0) − log(1 + e⁻|x|); its derivative is sigmoid(−x)."""
     return fill_blocks(_log_sigmoid_into, x)

@@ -1,4 +1,4 @@
-"""Sliding windows over the spatial axes of an array: the geometry and the memory views that convolution and pooling share.
+"""Sliding windows over the spatial axes of an array: the geometry and the views that convolution and pooling share.
 
 An image batch is (batch, channel, *spatial). A window view adds one axis per kernel dimension without copying: element
 [..., *k, *o] of the view is element [..., *(o·stride + k·dilation)] of the padded array.
@@ -31,6 +31,11 @@ def interior(padding: Sizes, size: Sizes) -> tuple[slice, ...]:
     return tuple(slice(p, p + n) for p, n in zip(padding, size, strict=True))
 
 
+def last_axes(*parts: Any) -> tuple[Any, ...]:
+    """The index that applies `parts` to the last axes and keeps all the others."""
+    return (..., *parts)
+
+
 def pad_spatial(x: Array, before: Sizes, after: Sizes, value: float = 0) -> Array:
     """x with `value` around its last axes; x itself where there is nothing to add."""
     if not any(before) and not any(after):
@@ -39,7 +44,7 @@ def pad_spatial(x: Array, before: Sizes, after: Sizes, value: float = 0) -> Arra
     size = x.shape[x.ndim - rank :]
     padded = tuple(b + n + a for b, n, a in zip(before, size, after, strict=True))
     out = np.full(x.shape[: x.ndim - rank] + padded, value, x.dtype)
-    out[(..., *interior(before, size))] = x
+    out[last_axes(*interior(before, size))] = x
     return out
 
 
@@ -67,7 +72,7 @@ def add_windows(view: Array, columns: Array, rank: int, kernel: Sizes) -> None:
     Both have their kernel axes just before their last `rank` axes.
     """
     for offset in kernel_offsets(kernel):
-        place = (..., *offset, *(slice(None),) * rank)
+        place = last_axes(*offset, *(slice(None),) * rank)
         target = view[place]
         np.add(target, columns[place], out=target)
 
@@ -80,6 +85,7 @@ def unfold(x: Array, kernel: Sizes, stride: Sizes, padding: Sizes, dilation: Siz
     return columns.reshape(x.shape[0], x.shape[1] * math.prod(kernel), math.prod(counts))
 
 
+@np.errstate(all="ignore")
 def fold(columns: Array, size: Sizes, kernel: Sizes, stride: Sizes, padding: Sizes, dilation: Sizes) -> Array:
     """Sum columns (batch, channel·kernel, windows) back into images of `size` (col2im); the adjoint of unfold."""
     counts = window_counts(size, kernel, stride, padding, dilation)
@@ -87,7 +93,7 @@ def fold(columns: Array, size: Sizes, kernel: Sizes, stride: Sizes, padding: Siz
     padded = np.zeros((batch, channels, *(n + 2 * p for n, p in zip(size, padding, strict=True))), columns.dtype)
     view = window_view(padded, kernel, stride, dilation, counts)
     add_windows(view, columns.reshape(view.shape), len(kernel), kernel)
-    return np.ascontiguousarray(padded[(..., *interior(padding, size))])
+    return np.ascontiguousarray(padded[last_axes(*interior(padding, size))])
 
 
 def chunks(total: int, step: int) -> Iterator[slice]:
