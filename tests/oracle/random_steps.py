@@ -165,9 +165,9 @@ class Machine:
         self.keep(self.torch.tensor([[0.1 * a, 1.0], [-1.0, 0.2 * b]], dtype=self.torch.float64))
 
     def custom(self, a: int, b: int, c: int) -> None:
-        log = self.log
+        log, base = self.log, self.torch.autograd.Function
 
-        class Custom(self.torch.autograd.Function):
+        class Custom(base):
             @staticmethod
             def forward(ctx: Any, x: Any, y: Any) -> Any:
                 ctx.save_for_backward(x, y)
