@@ -165,7 +165,8 @@ class Machine:
         self.keep(self.torch.tensor([[0.1 * a, 1.0], [-1.0, 0.2 * b]], dtype=self.torch.float64))
 
     def custom(self, a: int, b: int, c: int) -> None:
-        log, base = self.log, self.torch.autograd.Function
+        log = self.log
+        base: Any = self.torch.autograd.Function
 
         class Custom(base):
             @staticmethod

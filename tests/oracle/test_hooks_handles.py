@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import gc
 import pickle
+from collections import OrderedDict
 
 from tests.oracle.harness import agree
 from tests.oracle.programs import Table, attempt, leaf, note
@@ -162,13 +163,7 @@ def copied_handle(torch, log):
 
 @cases
 def handle_made_by_hand(torch, log):
-    hooks: dict = {}
-    try:
-        handle = torch.utils.hooks.RemovableHandle(hooks)
-    except TypeError:
-        log("a plain dict cannot be referred to weakly")
-    from collections import OrderedDict
-
+    attempt(log, "a plain dict cannot be referred to weakly", lambda: torch.utils.hooks.RemovableHandle({}), words=0)
     hooks = OrderedDict()
     handle = torch.utils.hooks.RemovableHandle(hooks)
     hooks[handle.id] = print
