@@ -7,6 +7,7 @@ handles every case; the fast path is a shortcut, never a second behaviour.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -20,12 +21,17 @@ from undertow.autograd.specialise import specialised_apply
 from undertow.autograd.views import link_view, refresh_view
 from undertow.dtypes import DTYPE_OF, SCALAR_DTYPE, combine, dtype, get_default_dtype, promote
 from undertow.modes import local, special
+from undertow.ops.arguments import broadcast_two, invalid_combination, must_be
+from undertow.rules.refusals import refusal
 from undertow.rules.rule import Rule, Spec
 from undertow.sites import user_stack
 from undertow.xp import numpy as numpy_xp
+from undertow.xp.quiet import quietly, silently
 
 FAST_DTYPES = frozenset({np.dtype("f4"), np.dtype("f8")})
 NUMBERS = frozenset({float, int})
+HUGE = 1e38  # larger numbers may not fit into a float32, which the general path sees to
+MISSING: Any = object()  # an operand that was not given
 
 _new = object.__new__
 _asarray = np.asarray
@@ -46,17 +52,21 @@ def bind_tensor_class(cls: Any) -> None:
 # --- the public functions of elementwise rules
 
 
-def unary(rule: Rule, doc: str = "") -> Callable[..., Any]:
-    """The public function of a one-input elementwise rule."""
+def unary(rule: Rule, name: str = "", doc: str = "") -> Callable[..., Any]:
+    """The public function, or method, of a one-input elementwise rule."""
     forward = rule.forward
     keeps_input, keeps_result = "self" in rule.saves, "result" in rule.saves
-    simple = rule.promote is not None and rule.outputs == 1 and not rule.hidden and not rule.uses_specs
+    simple = rule.promote is not None and rule.outputs == 1 and not (rule.hidden or rule.uses_specs or rule.statics)
+    simple = simple and "f" in rule.accepts
 
     def function(input: Any, *, out: Any = None) -> Any:
         if type(input) in PLAIN and not special.active and out is None and simple:
             array = input._array
             if type(array) is ndarray and array.dtype in FAST_DTYPES:
-                value = forward(numpy_xp, array)
+                try:
+                    value = silently(forward, numpy_xp, array)
+                except RuntimeError:  # another thread is computing too
+                    return call(function, rule, (input,), {}, None)
                 if type(value) is not ndarray:
                     value = _asarray(value)
                 result = _new(Tensor)
@@ -84,18 +94,25 @@ def unary(rule: Rule, doc: str = "") -> Callable[..., Any]:
         return call(function, rule, (input,), {}, out)
 
     records = rule.gradients[0] is not None or rule.joint is not None
-    return name_function(function, rule.name, doc)
+    return name_function(function, name or rule.name, doc)
 
 
-def binary(rule: Rule, doc: str = "", operator: str = "") -> Callable[..., Any]:
-    """The public function of a two-input elementwise rule.
+def binary(
+    rule: Rule, name: str = "", doc: str = "", operator: str = "", takes: str = "number", several: bool = False,
+    method: bool = False,
+) -> Callable[..., Any]:  # fmt: skip
+    """The public function, or `method`, of a two-input elementwise rule.
 
-    As an `operator` method it answers NotImplemented to an operand it can't take.
+    As an `operator` method it answers NotImplemented to an operand it can't take. `takes`: whether its operands are two
+    "tensors", the second may be a "number", or either may ("numbers"). `several`: PyTorch has several signatures for
+    it, which changes the words in which it refuses arguments.
     """
     forward = rule.forward
     saves = rule.saves
     records = any(gradient is not None for gradient in rule.gradients)
     simple = rule.promote is not None and not rule.uses_specs and not rule.statics and set(saves) <= set(rule.inputs)
+    simple = simple and "f" in rule.accepts
+    numbers = NUMBERS if takes != "tensors" else frozenset()
     keeps = {  # (left wants a gradient, right wants one) -> which inputs are saved
         (left, right): tuple([
             (left and name in rule.needed[0]) or (right and name in rule.needed[1]) for name in rule.inputs
@@ -105,18 +122,21 @@ def binary(rule: Rule, doc: str = "", operator: str = "") -> Callable[..., Any]:
     }
     places = tuple([rule.inputs.index(name) for name in saves]) if simple else ()
 
-    def function(input: Any, other: Any, *, out: Any = None) -> Any:
+    def function(input: Any, other: Any = MISSING, *, out: Any = None) -> Any:
         if type(input) in PLAIN and not special.active and out is None and simple:
             a = input._array
             if type(a) is ndarray and a.dtype in FAST_DTYPES:
-                if type(other) in NUMBERS:
+                if type(other) in numbers and -HUGE < other < HUGE:
                     b, tensor = _asarray(other, a.dtype), None
                 elif type(other) in PLAIN and other._array.dtype is a.dtype:
                     b, tensor = other._array, other
                 else:
                     b = None
                 if type(b) is ndarray:
-                    value = forward(numpy_xp, a, b)
+                    try:
+                        value = silently(forward, numpy_xp, a, b)
+                    except (ValueError, RuntimeError):  # shapes that do not fit, or another thread is computing too
+                        return call(function, rule, (input, other), {}, None)
                     if type(value) is not ndarray:
                         value = _asarray(value)
                     result = _new(Tensor)
@@ -155,11 +175,29 @@ def binary(rule: Rule, doc: str = "", operator: str = "") -> Callable[..., Any]:
                         result._edge = None
                         result._requires_grad = False
                     return result
-        if operator and not overrides.is_operand(other):
-            return NotImplemented
+        if not (isinstance(input, TensorCore) and isinstance(other, TensorCore)):
+            if operator and not overrides.is_operand(other):
+                return NotImplemented
+            check_operands(function.__name__, rule, (input, other), takes, several, method)
         return call(function, rule, (input, other), {}, out)
 
-    return name_function(function, operator or rule.name, doc)
+    return name_function(function, operator or name or rule.name, doc)
+
+
+def check_operands(
+    name: str, rule: Rule, inputs: tuple[Any, ...], takes: str, several: bool = False, method: bool = False
+) -> None:
+    """Refuses what is neither a tensor nor a number in a place for numbers, in PyTorch's words."""
+    for place, given in enumerate(inputs):
+        as_number = takes == "numbers" or (takes == "number" and place > 0)
+        if isinstance(given, TensorCore) or (overrides.is_operand(given) if as_number else overrides.takes_over(given)):
+            continue
+        if several:
+            raise invalid_combination(name, [value for value in inputs[method:] if value is not MISSING])
+        argument = rule.inputs[place] if place else "input"
+        if given is MISSING:
+            raise TypeError(f'{name}() missing 1 required positional arguments: "{argument}"')
+        raise must_be("Tensor", given, name, argument, place + 1 - method)
 
 
 def name_function(function: Callable[..., Any], name: str, doc: str) -> Callable[..., Any]:
@@ -175,15 +213,11 @@ def call(public: Callable[..., Any], rule: Rule, inputs: tuple[Any, ...], static
     """A public elementwise function in the general case: overrides first, then `apply`, then `out=`."""
     if overrides.wanted(inputs):
         return overrides.dispatch(public, inputs, {**statics, "out": out} if out is not None else statics)
-    for place, given in enumerate(inputs):
-        if not overrides.is_operand(given):
-            raise TypeError(
-                f"{public.__name__}(): argument '{'input' if place == 0 else rule.inputs[place]}' (position {place + 1}) "
-                f"must be Tensor, not {type(given).__name__}"
-            )
+    if len(inputs) == 1:
+        check_operands(public.__name__, rule, inputs, "tensors")
     if out is None:
-        return apply(rule, *inputs, **statics)
-    return into(out, lambda: apply(rule, *inputs, **statics), inputs, public.__name__)
+        return apply_generally(rule, inputs, statics)
+    return into(out, lambda: apply_generally(rule, inputs, statics), inputs, public.__name__)
 
 
 def into(out: Any, compute: Callable[[], Any], inputs: Sequence[Any], name: str) -> Any:
@@ -212,8 +246,15 @@ def write_out(out: Any, result: Any) -> None:
             f"result type {found.scalar_name} can't be cast to the desired output type {wanted.scalar_name}"
         )
     if out._array.shape != result._array.shape:
+        if out._array.size:
+            warnings.warn(
+                f"An output with one or more elements was resized since it had shape {list(out._array.shape)}, which "
+                f"does not match the required output shape {list(result._array.shape)}. Give an empty tensor, or one "
+                "of that shape.",
+                stacklevel=4,
+            )
         out._array = np.empty(result._array.shape, out._array.dtype)
-    np.copyto(out._array, result._array, casting="unsafe")
+    quietly(np.copyto, out._array, result._array, casting="unsafe")
     bump(out)
 
 
@@ -224,7 +265,7 @@ def apply(rule: Rule, *inputs: Any, **statics: Any) -> Any:
 
 def specialise(rule: Rule) -> Callable[..., Any]:
     """Makes `rule.run`: straight-line code for plain tensors, `apply_generally` for all else."""
-    if rule.variadic:
+    if rule.variadic or "f" not in rule.accepts:
         rule.run = lambda *inputs, **statics: apply_generally(rule, inputs, statics)
     else:
         rule.run = specialised_apply(rule, apply_generally, {**globals(), "xp": numpy_xp})
@@ -233,16 +274,8 @@ def specialise(rule: Rule) -> Callable[..., Any]:
 
 def apply_generally(rule: Rule, inputs: tuple[Any, ...], statics: dict[str, Any]) -> Any:
     """`apply` in every case."""
-    arrays, chores, target = operands(rule, inputs)
-    values = rule.forward(namespace_of(arrays), *arrays, **statics)
-    if rule.outputs == 1 and not rule.hidden:
-        values = (values,)
+    arrays, chores, values = quietly(compute, rule, inputs, statics)
     shown = len(values) - len(rule.hidden)
-    if target is not None:  # computed in float32 for float16 and bfloat16
-        values = tuple([
-            value.astype(target.numpy) if place < shown and value.dtype == target.opmath.numpy else value
-            for place, value in enumerate(values)
-        ])
     results = tuple([wrap(value) for value in values])
     if special.active and local.modes.inference:
         for result in results[:shown]:
@@ -251,6 +284,34 @@ def apply_generally(rule: Rule, inputs: tuple[Any, ...], statics: dict[str, Any]
     if rule.view:
         link_view(rule, inputs[0], results[:shown], statics)
     return results[0] if rule.outputs == 1 else results[:shown]
+
+
+def compute(rule: Rule, inputs: Sequence[Any], statics: dict[str, Any]) -> tuple[list[Any], int, tuple[Any, ...]]:
+    """A rule's operands as arrays, the chores its gradient will have, and its results as arrays."""
+    arrays, chores, target = operands(rule, inputs)
+    values = run_forward(rule, arrays, statics)
+    if rule.outputs == 1 and not rule.hidden:
+        values = (values,)
+    if target is not None:  # computed in float32 for float16 and bfloat16
+        shown = len(values) - len(rule.hidden)
+        values = tuple([
+            value.astype(target.numpy) if place < shown and value.dtype == target.opmath.numpy else value
+            for place, value in enumerate(values)
+        ])
+    return arrays, chores, values
+
+
+def run_forward(rule: Rule, arrays: Sequence[Any], statics: dict[str, Any]) -> Any:
+    """A rule's results. NumPy's complaint about shapes becomes PyTorch's."""
+    try:
+        return rule.forward(namespace_of(arrays), *arrays, **statics)
+    except ValueError:
+        if rule.promote in ("numeric", "float"):
+            operands = sorted(zip(rule.inputs, arrays), key=lambda named: named[0] != rule.mask)  # noqa: B905
+            shape: tuple[int, ...] = ()
+            for _, array in operands:
+                shape = broadcast_two(shape, () if array is None else array.shape)
+        raise
 
 
 def namespace_of(arrays: Sequence[Any]) -> Any:
@@ -263,7 +324,10 @@ def operands(rule: Rule, inputs: Sequence[Any]) -> tuple[list[Any], int, dtype |
     if rule.promote is None:
         return [given._array if isinstance(given, TensorCore) else given for given in inputs], 0, None
     dimensioned = zero_dim = scalar = None
-    for given in inputs:
+    masked = rule.inputs.index(rule.mask) if rule.mask is not None else -1
+    for place, given in enumerate(inputs):
+        if place == masked:
+            continue
         if isinstance(given, TensorCore):
             kind = DTYPE_OF[given._array.dtype]
             if given._array.ndim:
@@ -274,15 +338,17 @@ def operands(rule: Rule, inputs: Sequence[Any]) -> tuple[list[Any], int, dtype |
             kind = SCALAR_DTYPE[type(given)]
             scalar = kind if scalar is None else promote(scalar, kind)
     common = combine(dimensioned, zero_dim, scalar)
+    if "bifc"[common.category] not in rule.accepts:
+        raise refusal(rule.name, common)
     if rule.promote == "float" and not (common.is_floating_point or common.is_complex):
         common = get_default_dtype()
     compute = common.opmath.numpy
     arrays: list[Any] = []
     chores, shape = 0, None
-    for given in inputs:
+    for place, given in enumerate(inputs):
         if isinstance(given, TensorCore):
             array = given._array
-            if array.dtype != compute:
+            if array.dtype != compute and place != masked:
                 chores |= FIT
                 array = array.astype(compute)
             if shape is not None and array.shape != shape and rule.promote != "same":
@@ -290,12 +356,20 @@ def operands(rule: Rule, inputs: Sequence[Any]) -> tuple[list[Any], int, dtype |
             shape = array.shape
             arrays.append(array)
         else:
-            arrays.append(None if given is None else _asarray(given, compute))
+            arrays.append(None if given is None else _number(given, compute))
     if common.is_complex:
         chores |= FIT if not rule.holomorphic else FIT | CONJUGATE
     if common.opmath is common:
         return arrays, chores, None
     return arrays, chores | FIT | UPCAST, common
+
+
+def _number(given: Any, compute: np.dtype[Any]) -> Any:
+    """A Python number as an array; integers wrap around as PyTorch's do."""
+    try:
+        return _asarray(given, compute)
+    except OverflowError:
+        return _asarray(given).astype(compute)
 
 
 def record(
@@ -366,6 +440,9 @@ def make_node(
             fixed = len(rule.inputs) - 1
             specs = (*specs[:fixed], specs[fixed:])
     values = tuple([statics[name] for name in rule.statics])
+    if not values and rule.promote is not None and saved:
+        # A number among the operands, as it was given: what the node shows.
+        values = tuple([given for given in inputs if given is not None and not isinstance(given, TensorCore)][:1])
     node = (rule.node_class or node_class(rule))(edges, next(modes.sequence), saved, values, specs, chores)
     if special.active:
         _special_chores(node)

@@ -27,6 +27,7 @@ from undertow.modes import local, special
 from undertow.sites import user_site
 from undertow.xp import numpy as numpy_xp
 from undertow.xp import tensor as tensor_xp
+from undertow.xp.quiet import quietly
 
 
 class BackwardPass:
@@ -71,7 +72,7 @@ def run(
     before, outer = modes.grad_enabled, modes.backward_pass
     modes.grad_enabled, modes.backward_pass = create_graph, task
     try:
-        traverse(task, roots, grads, waiting)
+        quietly(traverse, task, roots, grads, waiting)
         for callback in task.callbacks:
             hooks.fire(callback)
     finally:

