@@ -20,12 +20,12 @@ SOURCE = Path(__file__).parent.parent / "src"
 
 # A name stands for that module and, for a package, for everything in it that is not named itself.
 LAYERS: tuple[tuple[str, ...], ...] = (
-    ("errors", "hooks", "modes", "tree", "dtypes", "sites", "devices", "layouts", "sizes"),
+    ("errors", "hooks", "modes", "tree", "dtypes", "sites", "devices", "layouts", "sizes", "return_types"),
     ("xp", "random_stream"),
     ("rules",),
     ("_core",),
     ("overrides", "generators", "autograd.saved", "autograd.specialise", "autograd.node", "autograd.views"),
-    ("autograd.apply", "autograd.writes", "ops", "xp.tensor"),
+    ("autograd.apply", "autograd.writes", "ops", "xp.tensor", "xp.tensor_reduce", "xp.tensor_linalg"),
     ("autograd",),
     ("tensor", "creation", "random", "printing"),
     ("nn", "optim", "serialization", "data", "utils"),

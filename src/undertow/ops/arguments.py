@@ -7,6 +7,7 @@ from operator import index
 from typing import Any, NoReturn
 
 from undertow._core import TensorCore
+from undertow.dtypes import DTYPE_OF
 from undertow.dtypes import dtype as Dtype
 
 # The spellings of NumPy that PyTorch takes for its own.
@@ -34,6 +35,11 @@ def must_be(wanted: str, value: Any, name: str, argument: str, position: int | N
     """The error for an argument of the wrong type."""
     where = "" if position is None else f" (position {position})"
     return TypeError(f"{name}(): argument '{argument}'{where} must be {wanted}, not {type_name(value)}")
+
+
+def no_kernel(kernel: str, tensor: Any) -> NotImplementedError:
+    """The error of a function that does not take a dtype."""
+    return NotImplementedError(f"\"{kernel}\" not implemented for '{DTYPE_OF[tensor._array.dtype].scalar_name}'")
 
 
 def check_tensor(value: Any, name: str, argument: str = "input", position: int | None = 1) -> None:

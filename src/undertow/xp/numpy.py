@@ -6,12 +6,20 @@ from typing import Any
 
 import numpy as np
 from numpy import (  # noqa: F401
-    abs, add, all, any, arange, arccos, arcsin, arctan, arctan2, argsort, broadcast_to, ceil, concatenate, cos, cosh,
-    cumprod, cumsum, diagonal, divide, equal, exp, exp2, expand_dims, expm1, flip, floor, fmod, full_like, greater,
+    abs, add, arange, arccos, arcsin, arctan, arctan2, argsort, broadcast_to, ceil, concatenate, cos, cosh,
+    diagonal, divide, equal, exp, exp2, expand_dims, expm1, flip, floor, fmod, full_like, greater,
     greater_equal, isfinite, isinf, isnan, less, less_equal, log, log1p, log2, log10, logaddexp, logical_and,
-    logical_not, matmul, max, maximum, mean, min, minimum, moveaxis, multiply, negative, not_equal, ones, ones_like,
-    power, prod, reshape, rint, roll, sign, sin, sinh, sqrt, square, squeeze, stack, subtract, sum, swapaxes, take,
+    logical_not, matmul, maximum, minimum, moveaxis, multiply, negative, not_equal, ones, ones_like,
+    power, reshape, rint, roll, sign, sin, sinh, sqrt, square, squeeze, stack, subtract, swapaxes, take,
     take_along_axis, tan, tanh, tensordot, transpose, tril, triu, trunc, where, zeros, zeros_like,
+)  # fmt: skip
+from undertow.xp.numpy_reduce import (  # noqa: F401
+    abs_squared, all, any, argmax, argmin, max, max_with_index, mean, min, min_with_index, pair_distances, prod,
+    prod_of_others, sgn, sum,
+)  # fmt: skip
+from undertow.xp.numpy_scan import cummax, cummin, cumprod, cumsum, logcumsumexp, recurrence  # noqa: F401
+from undertow.xp.numpy_sort import (  # noqa: F401
+    bincount, histc, histogram, kthvalue, median, mode, nanmedian, searchsorted, sort, topk, unique, unique_consecutive,
 )  # fmt: skip
 
 RECORDED = False  # gradients computed with this namespace are plain arrays

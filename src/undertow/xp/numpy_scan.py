@@ -23,10 +23,10 @@ def _result(dtype: np.dtype) -> np.dtype:
 
 @np.errstate(all="ignore")
 def _accumulate(operation: np.ufunc, x: Array, axis: int) -> Array:
-    wide = x.astype(_accumulator(x.dtype), order="C")
+    wide = np.array(x, _accumulator(x.dtype), order="C")
     if x.ndim:
         operation.accumulate(wide, axis, out=wide)
-    return wide.astype(_result(x.dtype), copy=False)
+    return np.asarray(wide, _result(x.dtype))
 
 
 def cumsum(x: Array, axis: int) -> Array:
@@ -43,7 +43,7 @@ def cumprod(x: Array, axis: int) -> Array:
 def logcumsumexp(x: Array, axis: int) -> Array:
     """y[i] = log Σ e^x[j], j ≤ i."""
     if not x.ndim:
-        return x.copy()
+        return np.array(x)
     return np.logaddexp.accumulate(x.astype(np.float64), axis).astype(x.dtype, order="C")
 
 
@@ -59,7 +59,7 @@ def cummin(x: Array, axis: int) -> tuple[Array, Array]:
 
 def _running_extreme(extreme: np.ufunc, x: Array, axis: int) -> tuple[Array, Array]:
     if not x.ndim:
-        return x.copy(), np.zeros((), np.int64)
+        return np.array(x), np.zeros((), np.int64)
     values = np.ascontiguousarray(extreme.accumulate(x, axis))
     hit = x == values
     if x.dtype.kind not in "biu":
@@ -68,3 +68,13 @@ def _running_extreme(extreme: np.ufunc, x: Array, axis: int) -> tuple[Array, Arr
     shape[axis] = -1
     places = np.where(hit, np.arange(x.shape[axis]).reshape(shape), 0)
     return values, np.ascontiguousarray(np.maximum.accumulate(places, axis))
+
+
+def recurrence(x: Array, factor: Array, axis: int) -> Array:
+    """y[i] = x[i] + factor[i] y[i-1] along an axis."""
+    out = x.copy(order="C")
+    if x.ndim:
+        steps, factors = np.moveaxis(out, axis, 0), np.moveaxis(factor, axis, 0)
+        for place in range(1, len(steps)):
+            steps[place] += factors[place] * steps[place - 1]
+    return out

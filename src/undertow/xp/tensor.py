@@ -12,6 +12,9 @@ import numpy as np
 from undertow._core import wrap
 from undertow.ops import elementwise, reduce, shape
 from undertow.ops.elementwise import exp, log, tanh  # noqa: F401
+from undertow.xp.tensor_reduce import (  # noqa: F401
+    abs_squared, max, max_with_index, mean, min, min_with_index, pair_distances, prod, prod_of_others, sum,
+)  # fmt: skip
 
 RECORDED = True  # gradients computed with this namespace are tensors with a history of their own
 
@@ -31,10 +34,6 @@ def zeros(size: tuple[int, ...], dtype: Any = None) -> Any:
 
 def zeros_like(x: Any) -> Any:
     return wrap(np.zeros(x._array.shape, x._array.dtype))
-
-
-def sum(x: Any, axis: Any = None, keepdims: bool = False) -> Any:
-    return reduce.sum(x, axis, keepdims)
 
 
 def sum_to_shape(x: Any, size: tuple[int, ...]) -> Any:

@@ -1,0 +1,71 @@
+"""`torch.return_types`: tuples with named fields, which functions with several results return."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from operator import itemgetter
+from typing import Any, Self
+
+
+class NamedResults(tuple[Any, ...]):
+    """A tuple whose items also have names, printed as PyTorch prints it."""
+
+    __slots__ = ()
+
+    n_fields = n_sequence_fields = n_unnamed_fields = 0
+
+    def __new__(cls, sequence: Iterable[Any], dict: dict[str, Any] | None = None, /) -> Self:
+        self = tuple.__new__(cls, sequence)
+        if len(self) != cls.n_fields:
+            raise TypeError(
+                f"torch.return_types.{cls.__name__}() takes a {cls.n_fields}-sequence ({len(self)}-sequence given)"
+            )
+        return self
+
+    def __repr__(self) -> str:
+        fields = ",\n".join(f"{name}={value!r}" for name, value in zip(self.__match_args__, self, strict=True))
+        return f"torch.return_types.{type(self).__name__}(\n{fields})"
+
+    def __reduce__(self) -> Any:
+        return type(self), (tuple(self), {})
+
+
+def _named(name: str, fields: str) -> Any:
+    names = tuple(fields.split())
+    body: dict[str, Any] = {field: property(itemgetter(place)) for place, field in enumerate(names)}
+    body |= {"__slots__": (), "__module__": __name__, "__match_args__": names}
+    body |= {"n_fields": len(names), "n_sequence_fields": len(names)}
+    return type(name, (NamedResults,), body)
+
+
+aminmax = _named("aminmax", "min max")
+cummax = _named("cummax", "values indices")
+cummin = _named("cummin", "values indices")
+frexp = _named("frexp", "mantissa exponent")
+geqrf = _named("geqrf", "a tau")
+histogram = _named("histogram", "hist bin_edges")
+kthvalue = _named("kthvalue", "values indices")
+linalg_cholesky_ex = _named("linalg_cholesky_ex", "L info")
+linalg_eig = _named("linalg_eig", "eigenvalues eigenvectors")
+linalg_eigh = _named("linalg_eigh", "eigenvalues eigenvectors")
+linalg_inv_ex = _named("linalg_inv_ex", "inverse info")
+linalg_lstsq = _named("linalg_lstsq", "solution residuals rank singular_values")
+linalg_lu = _named("linalg_lu", "P L U")
+linalg_lu_factor = _named("linalg_lu_factor", "LU pivots")
+linalg_lu_factor_ex = _named("linalg_lu_factor_ex", "LU pivots info")
+linalg_qr = _named("linalg_qr", "Q R")
+linalg_slogdet = _named("linalg_slogdet", "sign logabsdet")
+linalg_solve_ex = _named("linalg_solve_ex", "result info")
+linalg_svd = _named("linalg_svd", "U S Vh")
+lu_unpack = _named("lu_unpack", "P L U")
+max = _named("max", "values indices")
+median = _named("median", "values indices")
+min = _named("min", "values indices")
+mode = _named("mode", "values indices")
+nanmedian = _named("nanmedian", "values indices")
+qr = _named("qr", "Q R")
+slogdet = _named("slogdet", "sign logabsdet")
+sort = _named("sort", "values indices")
+svd = _named("svd", "U S V")
+topk = _named("topk", "values indices")
+triangular_solve = _named("triangular_solve", "solution cloned_coefficient")

@@ -1,0 +1,105 @@
+"""Vector norms and distances: Σ|x|ᵖ to the power 1/p, and what p = 0, ±inf mean."""
+
+from __future__ import annotations
+
+from math import inf
+from typing import Any
+
+from undertow.rules.reduce import Dims, share, unfold
+from undertow.rules.rule import op
+
+
+def vector_norm(xp: Any, x: Any, ord: float, dim: Dims, keepdim: bool) -> Any:
+    if ord == 2:
+        return xp.sqrt(xp.sum(xp.abs_squared(x), axis=dim, keepdims=keepdim))
+    size = xp.abs(x)
+    if ord == inf:
+        return xp.max(size, axis=dim, keepdims=keepdim)
+    if ord == -inf:
+        return xp.min(size, axis=dim, keepdims=keepdim)
+    if ord == 1:
+        return xp.sum(size, axis=dim, keepdims=keepdim)
+    if ord == 0:
+        return xp.astype(xp.sum(x != 0, axis=dim, keepdims=keepdim), xp.dtype_of(size))
+    return xp.sum(size**ord, axis=dim, keepdims=keepdim) ** (1.0 / ord)
+
+
+def vector_norm_gradient(xp: Any, g: Any, self: Any, result: Any, ord: float, dim: Dims, keepdim: bool) -> Any:
+    g = unfold(xp, g, self.ndim, dim, keepdim)
+    norm = unfold(xp, result, self.ndim, dim, keepdim)
+    if ord == 0:
+        return xp.zeros_like(self)
+    if ord == 1:
+        return xp.sgn(self) * g
+    if ord in (inf, -inf):
+        return xp.sgn(self) * share(xp, g, xp.abs(self) == norm, dim)
+    nothing = norm == 0
+    solid = xp.where(nothing, xp.ones_like(norm), norm)
+    if ord == 2:
+        return self * xp.where(nothing, xp.zeros_like(g), g / solid)
+    size = xp.abs(self)
+    if ord < 1:
+        still = self == 0
+        size = xp.where(still, xp.ones_like(size), size)
+        direction = xp.where(still, xp.zeros_like(self), xp.sgn(self) * size ** (ord - 1))
+        return direction * g * norm ** (1 - ord)
+    scale = xp.where(nothing, xp.zeros_like(g), g / solid ** (ord - 1))
+    if ord < 2:
+        return xp.sgn(self) * size ** (ord - 1) * scale
+    return self * size ** (ord - 2) * scale
+
+
+linalg_vector_norm = op(
+    "linalg_vector_norm", lambda xp, self, *, ord, dim, keepdim: vector_norm(xp, self, ord, dim, keepdim),
+    promote="same", holomorphic=False, self=vector_norm_gradient)  # fmt: skip
+
+# The norm that `renorm`, `pairwise_distance` and friends record under another name.
+norm = op("norm", lambda xp, self, *, ord, dim, keepdim: vector_norm(xp, self, ord, dim, keepdim),
+          promote="same", holomorphic=False, node="NormBackward1", self=vector_norm_gradient)  # fmt: skip
+
+
+def dist_gradient(xp: Any, g: Any, self: Any, other: Any, result: Any, p: float) -> Any:
+    apart = self - other
+    return vector_norm_gradient(xp, g, apart, result, p, tuple(range(apart.ndim)), False)
+
+
+dist = op("dist", lambda xp, self, other, *, p: vector_norm(xp, self - other, p, None, False), promote="numeric",  # type: ignore[arg-type]
+          holomorphic=False,
+          self=dist_gradient,
+          other=lambda xp, g, self, other, result, p: -dist_gradient(xp, g, self, other, result, p))  # fmt: skip
+
+
+def pair_distances(xp: Any, x1: Any, x2: Any, p: float) -> Any:
+    return vector_norm(xp, xp.expand_dims(x1, -2) - xp.expand_dims(x2, -3), p, (-1,), False)  # type: ignore[arg-type]
+
+
+cdist = op("cdist", lambda xp, x1, x2, *, p: xp.pair_distances(x1, x2, p), promote="same",
+           joint=lambda xp, g, needs, x1, x2, result, p: cdist_gradient(xp, g, x1, x2, result, p))  # fmt: skip
+
+
+def cdist_gradient(xp: Any, g: Any, x1: Any, x2: Any, result: Any, p: float) -> tuple[Any, Any]:
+    apart = xp.expand_dims(x1, -2) - xp.expand_dims(x2, -3)
+    by_pair = vector_norm_gradient(xp, g, apart, result, p, (apart.ndim - 1,), False)
+    return (xp.sum_to_shape(xp.sum(by_pair, axis=(by_pair.ndim - 2,)), x1.shape),
+            -xp.sum_to_shape(xp.sum(by_pair, axis=(by_pair.ndim - 3,)), x2.shape))  # fmt: skip
+
+
+def renormed(xp: Any, self: Any, p: float, dim: int, maxnorm: float) -> Any:
+    others = tuple([axis for axis in range(self.ndim) if axis != dim])
+    norms = vector_norm(xp, self, p, others, True)
+    factor = xp.where(norms > maxnorm, maxnorm / (norms + 1e-7), xp.ones_like(norms))
+    return self * factor
+
+
+def renorm_gradient(xp: Any, g: Any, self: Any, p: float, dim: int, maxnorm: float) -> Any:
+    others = tuple([axis for axis in range(self.ndim) if axis != dim])
+    norms = vector_norm(xp, self, p, others, True)
+    above = norms > maxnorm
+    inverse = 1 / (norms + 1e-7)
+    along = xp.sum(g * self, axis=others, keepdims=True)
+    turned = vector_norm_gradient(xp, along, self, norms, p, others, True)
+    return xp.where(above, maxnorm * inverse * (g - inverse * turned), g)
+
+
+renorm = op("renorm", lambda xp, self, *, p, dim, maxnorm: renormed(xp, self, p, dim, maxnorm), promote="same",
+            self=renorm_gradient)  # fmt: skip

@@ -1,0 +1,57 @@
+"""The reductions of the vocabulary on undertow's own tensors, for a backward pass that is itself recorded."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from undertow.autograd.apply import apply
+from undertow.rules import reduce as rules
+from undertow.rules import vector_norm
+from undertow.xp.numpy_reduce import axes_of
+
+
+def sum(x: Any, axis: Any = None, keepdims: bool = False, dtype: Any = None) -> Any:
+    if axis is None and not keepdims:
+        return apply(rules.sum_all, x, dtype=dtype)
+    return apply(rules.sum, x, dim=axes_of(axis, x._array.ndim), keepdim=keepdims, dtype=dtype)
+
+
+def mean(x: Any, axis: Any = None, keepdims: bool = False, dtype: Any = None) -> Any:
+    if axis is None and not keepdims:
+        return apply(rules.mean_all, x, dtype=dtype)
+    return apply(rules.mean, x, dim=axes_of(axis, x._array.ndim), keepdim=keepdims, dtype=dtype)
+
+
+def max(x: Any, axis: Any = None, keepdims: bool = False) -> Any:
+    return apply(rules.amax, x, dim=axes_of(axis, x._array.ndim), keepdim=keepdims)
+
+
+def min(x: Any, axis: Any = None, keepdims: bool = False) -> Any:
+    return apply(rules.amin, x, dim=axes_of(axis, x._array.ndim), keepdim=keepdims)
+
+
+def max_with_index(x: Any, axis: int, keepdims: bool) -> Any:
+    return apply(rules.max, x, dim=axis, keepdim=keepdims)
+
+
+def min_with_index(x: Any, axis: int, keepdims: bool) -> Any:
+    return apply(rules.min, x, dim=axis, keepdim=keepdims)
+
+
+def prod(x: Any, axis: Any = None, keepdims: bool = False) -> Any:
+    return apply(rules.prod_all, x) if axis is None else apply(rules.prod, x, dim=axis, keepdim=keepdims)
+
+
+def prod_of_others(x: Any, axis: int) -> Any:
+    return apply(rules.prod_of_others, x, dim=axis)
+
+
+def abs_squared(x: Any) -> Any:
+    """|x|², real also for complex x."""
+    if x._array.dtype.kind != "c":
+        return x * x
+    return x.real * x.real + x.imag * x.imag
+
+
+def pair_distances(x1: Any, x2: Any, p: float) -> Any:
+    return apply(vector_norm.cdist, x1, x2, p=p)
