@@ -60,7 +60,7 @@ def gather(x: Array, axis: int, index: Array) -> Array:
 
 def scatter(x: Array, axis: int, index: Array, source: Array) -> Array:
     """A copy of x with out[index[i, j, …], j, …] = source[i, j, …]; the last of several writes stays."""
-    out = x.copy(order="C")
+    out = np.array(x, order="C")
     out.reshape(-1)[positions_along(index, axis, x.shape)] = _like_index(source, index)
     return out
 
@@ -68,7 +68,7 @@ def scatter(x: Array, axis: int, index: Array, source: Array) -> Array:
 @np.errstate(all="ignore")
 def scatter_add(x: Array, axis: int, index: Array, source: Array) -> Array:
     """A copy of x with out[index[i, j, …], j, …] += source[i, j, …]; the adjoint of gather."""
-    out = x.copy(order="C")
+    out = np.array(x, order="C")
     np.add.at(out.reshape(-1), positions_along(index, axis, x.shape), _like_index(source, index))
     return out
 
@@ -83,7 +83,7 @@ def scatter_reduce(x: Array, axis: int, index: Array, source: Array, reduce: str
 
     `reduce` is sum, prod, mean, amax or amin.
     """
-    out = x.copy(order="C")
+    out = np.array(x, order="C")
     flat, positions = out.reshape(-1), positions_along(index, axis, x.shape)
     reducer, identity = _REDUCERS[reduce]
     if not include_self:
@@ -137,7 +137,7 @@ def _add_rows_into(out: Array, index: Array, rows: Array) -> None:
 @np.errstate(all="ignore")
 def index_add(x: Array, axis: int, index: Array, source: Array) -> Array:
     """A copy of x with out[…, index[i], …] += source[…, i, …] along an axis; the adjoint of np.take."""
-    out = x.copy(order="C")
+    out = np.array(x, order="C")
     if not x.ndim:
         np.add.at(out.reshape(-1), index.reshape(-1), source.reshape(-1))
         return out
@@ -152,7 +152,7 @@ def index_add(x: Array, axis: int, index: Array, source: Array) -> Array:
 @np.errstate(all="ignore")
 def index_put(x: Array, index: tuple[Any, ...], values: Array, accumulate: bool) -> Array:
     """A copy of x with out[index] = values, or += with every repeated index counted."""
-    out = x.copy(order="C")
+    out = np.array(x, order="C")
     if not accumulate:
         out[index] = values
         return out
