@@ -31,7 +31,8 @@ from undertow.xp.numpy_windows import (
     window_view,
 )
 
-_COLUMN_BYTES = 1 << 20  # columns lowered at a time: what an L2 cache holds
+_COLUMN_BYTES = 1 << 21  # columns lowered at a time: what a core's caches hold
+_COLUMN_COUNT = 4096  # and no more of them than this, since short columns multiply faster in small products
 _WRAP_ALLOWANCE = 1.15  # wrapping windows are worth their arithmetic up to this share of the true ones
 
 
@@ -52,7 +53,8 @@ class _Lowering:
                 self.grid = wrapped
         per_row = self.channels * math.prod(kernel) * math.prod(self.grid[1:]) * dtype.itemsize
         per_image = max(1, per_row * self.grid[0])
-        self.images = min(max(1, _COLUMN_BYTES // per_image), max(1, self.batch))
+        together = min(_COLUMN_BYTES // per_image, _COLUMN_COUNT // max(1, math.prod(self.grid)))
+        self.images = min(max(1, together), max(1, self.batch))
         self.rows = self.grid[0] if self.images > 1 else min(self.grid[0], max(1, 4 * _COLUMN_BYTES // max(1, per_row)))
         # The last wrapping windows of the last channel reach past the end of the padded images.
         overhang = sum(d * (k - 1) for k, d in zip(kernel[1:], dilation[1:], strict=True))
