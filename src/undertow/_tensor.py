@@ -1,69 +1,113 @@
-"""class Tensor: the public face, composed of the families of ops and the autograd methods."""
+"""class Tensor: the public face, composed of the families of ops, the autograd methods and the protocols of Python."""
 
 from __future__ import annotations
 
+import copyreg
+from types import CellType, FunctionType
 from typing import Any
 
-from undertow import printing
-from undertow._core import wrap
+from undertow import overrides
+from undertow._core import TensorCore, tensor_class, wrap
 from undertow.autograd.apply import bind_tensor_class
 from undertow.autograd.methods import AutogradMethods
-from undertow.devices import cpu, device
-from undertow.dtypes import DTYPE_OF, dtype
+from undertow.creation import CreationMethods
+from undertow.dtypes import get_default_dtype
+from undertow.from_data import legacy_tensor
 from undertow.ops.elementwise import ElementwiseMethods
 from undertow.ops.reduce import ReduceMethods
 from undertow.ops.shape import ShapeMethods
-from undertow.sizes import Size, size_of
+from undertow.tensor_convert import ConvertMethods
+from undertow.tensor_copy import CopyMethods
+from undertow.tensor_layout import LayoutMethods
+from undertow.tensor_python import PythonMethods
 
 
-class Tensor(AutogradMethods, ElementwiseMethods, ReduceMethods, ShapeMethods):
-    """A multi-dimensional array that can remember how it was computed."""
+class TensorMeta(type):
+    """The class of tensor classes."""
+
+
+class Tensor(
+    PythonMethods,
+    LayoutMethods,
+    AutogradMethods,
+    ElementwiseMethods,
+    ReduceMethods,
+    ShapeMethods,
+    ConvertMethods,
+    CreationMethods,
+    CopyMethods,
+    metaclass=TensorMeta,
+):
+    """A multi-dimensional array that can remember how it was computed.
+
+    `Tensor(2, 3)` is an uninitialised tensor of that size, `Tensor([1, 2])` one of the default dtype holding the data;
+    `undertow.tensor` is the better way to make one.
+    """
 
     __slots__ = ()
+    __module__ = "torch"
+    __hash__ = PythonMethods.__hash__  # comparing elementwise would take it away
 
-    # NumPy leaves operators with a tensor on the right to the tensor.
-    __array_priority__ = 1000
+    def __new__(cls, *args: Any, **kwargs: Any) -> Any:
+        made = legacy_tensor(args, kwargs, get_default_dtype(), strict=False)
+        if cls is not Tensor:
+            made.__class__ = cls
+        return made
 
-    @property
-    def shape(self) -> Size:
-        """The size along each dim."""
-        return size_of(self._array.shape)
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        pass
 
-    @property
-    def ndim(self) -> int:
-        return self._array.ndim
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        overrides.register_class(cls)
 
-    @property
-    def dtype(self) -> dtype:
-        """The element type."""
-        return DTYPE_OF[self._array.dtype]
-
-    @property
-    def device(self) -> device:
-        """Where the tensor lives."""
-        return cpu
-
-    def item(self) -> Any:
-        """The only element, as a Python number."""
-        return self._array.item()
-
-    def tolist(self) -> Any:
-        """Nested lists of Python numbers."""
-        return self._array.tolist()
-
-    def numpy(self) -> Any:
-        """The same memory as a NumPy array."""
-        return self._array
-
-    def __repr__(self) -> str:
-        notes = []
-        if self.grad_fn is not None:
-            notes.append(f"grad_fn=<{type(self.grad_fn).__name__}>")
-        elif self.requires_grad:
-            notes.append("requires_grad=True")
-        return printing.tensor_repr(self._array, notes=notes)
+    @classmethod
+    def __torch_function__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        """What a subclass does with every function unless it says otherwise: the same, with results of its class."""
+        if not all(issubclass(cls, other) for other in types):
+            return NotImplemented
+        with overrides.DisableTorchFunctionSubclass():
+            result = func(*args, **(kwargs or {}))
+            return result if func in _UNCONVERTED else overrides.convert(result, cls)
 
 
+_UNCONVERTED = {Tensor._base.__get__, Tensor.grad.__get__}  # type: ignore[attr-defined]
+
+
+def _of_its_own(function: FunctionType) -> FunctionType:
+    """A twin of a function that is its own object, also to itself.
+
+    `torch.add` and `Tensor.add` are one piece of code here, but `__torch_function__` must be able to tell them apart.
+    """
+    cells = []
+    twin_cell = CellType()
+    for cell in function.__closure__ or ():
+        cells.append(twin_cell if cell.cell_contents is function else cell)
+    twin = FunctionType(function.__code__, function.__globals__, function.__name__, function.__defaults__, tuple(cells))
+    twin.__kwdefaults__, twin.__doc__ = function.__kwdefaults__, function.__doc__
+    twin.__dict__.update(function.__dict__)
+    twin.__qualname__ = f"Tensor.{function.__name__}"
+    twin_cell.cell_contents = twin
+    return twin
+
+
+def _own_methods(cls: Any) -> None:
+    """Gives a class its own twins of the public functions that its bases use as methods."""
+    for base in cls.__mro__:
+        for name, value in vars(base).items():
+            if type(value) is FunctionType and "." not in value.__qualname__ and name not in vars(cls):
+                setattr(cls, name, _of_its_own(value))
+
+
+_own_methods(Tensor)
 bind_tensor_class(Tensor)
 
-__all__ = ["Tensor", "wrap"]
+
+def pickled_class(cls: Any) -> Any:
+    """A class that calls itself torch.Tensor must not be looked for there when it is pickled by name."""
+    return (tensor_class, ()) if cls is Tensor else cls.__qualname__
+
+
+copyreg.pickle(TensorMeta, pickled_class)  # type: ignore[arg-type]
+
+__all__ = ["Tensor", "TensorCore", "wrap"]

@@ -1,35 +1,326 @@
-"""Factories: tensors from data, constants and ranges."""
+"""Factories: tensors of constants, and tensors shaped like others."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-from undertow._core import wrap
+from undertow._core import TensorCore
+from undertow.dtypes import DTYPE_OF, SCALAR_DTYPE
 from undertow.dtypes import dtype as Dtype
-from undertow.dtypes import get_default_dtype
+from undertow.factory_arguments import (
+    check_fits,
+    check_options,
+    check_size,
+    empty_array,
+    into_out,
+    made,
+    number,
+    parse_kind,
+    parse_size,
+    scalar_array,
+)
+from undertow.layouts import memory_format, preserve_format
+from undertow.ops.arguments import as_int, as_ints, check_tensor, must_be
+from undertow.ops.public import overloaded, public
+from undertow.storage import Array
+from undertow.storage import empty_strided as empty_strided_array
+from undertow.xp.numpy_shape import copy as copy_array
+
+Fill = Callable[[tuple[int, ...], np.dtype[Any]], Array]
 
 
-def tensor(data: Any, *, dtype: Dtype | None = None, requires_grad: bool = False) -> Any:
-    """A new tensor holding a copy of data."""
-    array = np.array(data)
-    if dtype is not None:
-        array = array.astype(dtype.numpy)
-    elif array.dtype == np.float64:
-        array = array.astype(get_default_dtype().numpy)
-    result = wrap(array)
-    result.requires_grad = requires_grad
-    return result
+def _constant(name: str, fill: Fill, doc: str) -> Callable[..., Any]:
+    """`zeros` and `ones`."""
+
+    def factory(
+        *args: Any,
+        size: Any = None,
+        out: Any = None,
+        dtype: Any = None,
+        layout: Any = None,
+        device: Any = None,
+        pin_memory: Any = False,
+        requires_grad: Any = False,
+    ) -> Any:
+        sizes = parse_size(args, size, name)
+        kind = parse_kind(dtype, name)
+        check_options(name, device, layout, pin_memory)
+        if out is not None:
+            return into_out(out, fill(sizes, kind.numpy), name, dtype)
+        return made(fill(sizes, kind.numpy), name, requires_grad)
+
+    factory.__name__ = factory.__qualname__ = name
+    factory.__doc__ = doc
+    return public(factory)
 
 
-def ones(*size: int, dtype: Dtype | None = None, requires_grad: bool = False) -> Any:
-    """A tensor of ones."""
-    result = wrap(np.ones(size, (dtype or get_default_dtype()).numpy))
-    result.requires_grad = requires_grad
-    return result
+zeros = _constant("zeros", np.zeros, "A tensor of zeros.")
+ones = _constant("ones", np.ones, "A tensor of ones.")
 
 
-def from_numpy(array: Any) -> Any:
-    """A tensor over the memory of a NumPy array."""
-    return wrap(array)
+@public
+def empty(
+    *args: Any,
+    size: Any = None,
+    out: Any = None,
+    dtype: Any = None,
+    layout: Any = None,
+    device: Any = None,
+    pin_memory: Any = False,
+    requires_grad: Any = False,
+    memory_format: Any = None,
+) -> Any:
+    """A tensor whose values nobody has set."""
+    sizes = parse_size(args, size, "empty")
+    kind = parse_kind(dtype, "empty")
+    check_options("empty", device, layout, pin_memory)
+    array = empty_array(sizes, kind.numpy, memory_format)
+    return into_out(out, array, "empty", dtype) if out is not None else made(array, "empty", requires_grad)
+
+
+@public
+def empty_strided(
+    size: Any,
+    stride: Any,
+    *,
+    dtype: Any = None,
+    layout: Any = None,
+    device: Any = None,
+    requires_grad: Any = False,
+    pin_memory: Any = False,
+) -> Any:
+    """An uninitialised tensor with the given strides, counted in elements."""
+    sizes, strides = as_ints(size, "empty_strided", "size"), as_ints(stride, "empty_strided", "stride", 2)
+    check_options("empty_strided", device, layout, pin_memory)
+    if len(sizes) != len(strides):
+        raise RuntimeError(
+            f"dimensionality of sizes ({len(sizes)}) must match dimensionality of strides ({len(strides)})"
+        )
+    if any(step < 0 for step in strides):
+        raise RuntimeError(
+            f"Storage size calculation overflowed with sizes={list(sizes)} and strides={list(strides)}"
+        )
+    kind = parse_kind(dtype, "empty_strided")
+    return made(empty_strided_array(check_size(sizes, "empty_strided"), strides, kind.numpy), "", requires_grad)
+
+
+@public
+def empty_permuted(
+    size: Any,
+    physical_layout: Any,
+    *,
+    dtype: Any = None,
+    layout: Any = None,
+    device: Any = None,
+    requires_grad: Any = False,
+    pin_memory: Any = False,
+) -> Any:
+    """An uninitialised tensor whose dims lie in memory in the given order."""
+    sizes = check_size(as_ints(size, "empty_permuted", "size"), "empty_permuted")
+    order = as_ints(physical_layout, "empty_permuted", "physical_layout", 2)
+    check_options("empty_permuted", device, layout, pin_memory)
+    if sorted(order) != list(range(len(sizes))):
+        raise RuntimeError(f"empty_permuted: {list(order)} is no order of {len(sizes)} dims")
+    back = sorted(range(len(order)), key=order.__getitem__)
+    array = np.empty([sizes[dim] for dim in order], parse_kind(dtype, "empty_permuted").numpy).transpose(back)
+    return made(array, "empty_permuted", requires_grad)
+
+
+@public
+def full(
+    size: Any,
+    fill_value: Any,
+    *,
+    out: Any = None,
+    dtype: Any = None,
+    layout: Any = None,
+    device: Any = None,
+    pin_memory: Any = False,
+    requires_grad: Any = False,
+) -> Any:
+    """A tensor of one value; the dtype is the value's unless given."""
+    sizes = check_size(as_ints(size, "full", "size"), "full")
+    value = number(fill_value, "full", "fill_value", 2)
+    kind = parse_kind(dtype, "full", SCALAR_DTYPE[type(value)] if out is None else DTYPE_OF[out._array.dtype])
+    check_options("full", device, layout, pin_memory)
+    array = _filled(np.empty(sizes, kind.numpy), value, kind)
+    return into_out(out, array, "full", dtype) if out is not None else made(array, "full", requires_grad)
+
+
+def _filled(array: Array, value: Any, kind: Dtype) -> Array:
+    if isinstance(value, int) and not -(2**63) <= value < 2**64:
+        raise OverflowError("int too big to convert")
+    check_fits(value, kind)
+    array[...] = scalar_array(value, kind)
+    return array
+
+
+@public
+def scalar_tensor(
+    s: Any, *, dtype: Any = None, layout: Any = None, device: Any = None, pin_memory: Any = False,
+    requires_grad: Any = False,
+) -> Any:  # fmt: skip
+    """A 0-dim tensor of the default dtype."""
+    value = number(s, "scalar_tensor", "s", 1)
+    kind = parse_kind(dtype, "scalar_tensor")
+    check_options("scalar_tensor", device, layout, pin_memory)
+    check_fits(value, kind)
+    return made(scalar_array(value, kind), "scalar_tensor", requires_grad)
+
+
+@overloaded
+def eye(
+    n: int,
+    m: int | None = None,
+    *,
+    out: Any = None,
+    dtype: Any = None,
+    layout: Any = None,
+    device: Any = None,
+    pin_memory: Any = False,
+    requires_grad: Any = False,
+) -> Any:
+    """A matrix with ones on its diagonal."""
+    rows = as_int(n, "eye", "n", 1)
+    columns = rows if m is None else as_int(m, "eye", "m", 2)
+    for letter, count in (("n", rows), ("m", columns)):
+        if count < 0:
+            raise RuntimeError(f"{letter} must be greater or equal to 0, got {count}")
+    kind = parse_kind(dtype, "eye")
+    check_options("eye", device, layout, pin_memory)
+    array = np.eye(rows, columns, dtype=kind.numpy)
+    return into_out(out, array, "eye", dtype) if out is not None else made(array, "eye", requires_grad)
+
+
+# --- like another tensor
+
+
+def like(
+    input: Any, name: str, dtype: Any, layout: Any, device: Any, pin_memory: Any, order: Any
+) -> tuple[Array, Dtype]:
+    """An uninitialised array in the shape and memory order of a tensor, and its dtype."""
+    check_tensor(input, name)
+    check_options(name, device, layout, pin_memory)
+    source = input._array
+    kind = parse_kind(dtype, name, DTYPE_OF[source.dtype])
+    if order is None or order is preserve_format:
+        if source.flags.c_contiguous:
+            return np.empty(source.shape, kind.numpy), kind
+        if 0 in source.strides:
+            source = copy_array(source)
+        return np.empty_like(source, kind.numpy, order="K"), kind
+    if not isinstance(order, memory_format):
+        raise must_be("torch.memory_format", order, name, "memory_format")
+    return empty_array(source.shape, kind.numpy, order), kind
+
+
+def _like_factory(name: str, value: int | None, doc: str) -> Callable[..., Any]:
+    """`zeros_like`, `ones_like`, `empty_like`."""
+
+    def factory(
+        input: Any,
+        *,
+        dtype: Any = None,
+        layout: Any = None,
+        device: Any = None,
+        pin_memory: Any = False,
+        requires_grad: Any = False,
+        memory_format: Any = None,
+    ) -> Any:
+        array, _ = like(input, name, dtype, layout, device, pin_memory, memory_format)
+        if value is not None:
+            array.fill(value)
+        return made(array, name, requires_grad)
+
+    factory.__name__ = factory.__qualname__ = name
+    factory.__doc__ = doc
+    return public(factory)
+
+
+zeros_like = _like_factory("zeros_like", 0, "Zeros in the shape and dtype of a tensor.")
+ones_like = _like_factory("ones_like", 1, "Ones in the shape and dtype of a tensor.")
+empty_like = _like_factory("empty_like", None, "An uninitialised tensor in the shape and dtype of another.")
+
+
+@public
+def full_like(
+    input: Any,
+    fill_value: Any,
+    *,
+    dtype: Any = None,
+    layout: Any = None,
+    device: Any = None,
+    pin_memory: Any = False,
+    requires_grad: Any = False,
+    memory_format: Any = None,
+) -> Any:
+    """One value in the shape and dtype of a tensor."""
+    check_tensor(input, "full_like")
+    value = number(fill_value, "full_like", "fill_value", 2)
+    array, kind = like(input, "full_like", dtype, layout, device, pin_memory, memory_format)
+    return made(_filled(array, value, kind), "full_like", requires_grad)
+
+
+def _new_method(name: str, fill: Fill, doc: str) -> Callable[..., Any]:
+    """`x.new_zeros` and its kind: the dtype of x, a shape of their own."""
+
+    def method(
+        self: Any,
+        *args: Any,
+        size: Any = None,
+        dtype: Any = None,
+        layout: Any = None,
+        device: Any = None,
+        pin_memory: Any = False,
+        requires_grad: Any = False,
+    ) -> Any:
+        sizes = parse_size(args, size, name)
+        kind = parse_kind(dtype, name, DTYPE_OF[self._array.dtype])
+        check_options(name, device, layout, pin_memory)
+        return made(fill(sizes, kind.numpy), name, requires_grad)
+
+    method.__name__, method.__qualname__, method.__doc__ = name, f"CreationMethods.{name}", doc
+    return public(method)
+
+
+class CreationMethods(TensorCore):
+    """Methods that make new tensors of this tensor's dtype."""
+
+    __slots__ = ()
+
+    new_zeros = _new_method("new_zeros", np.zeros, "Zeros in the dtype of this tensor.")
+    new_ones = _new_method("new_ones", np.ones, "Ones in the dtype of this tensor.")
+    new_empty = _new_method("new_empty", np.empty, "An uninitialised tensor in the dtype of this one.")
+
+    @public
+    def new_full(
+        self,
+        size: Any,
+        fill_value: Any,
+        *,
+        dtype: Any = None,
+        layout: Any = None,
+        device: Any = None,
+        pin_memory: Any = False,
+        requires_grad: Any = False,
+    ) -> Any:
+        """One value in the dtype of this tensor."""
+        sizes = check_size(as_ints(size, "new_full", "size"), "new_full")
+        value = number(fill_value, "new_full", "fill_value", 2)
+        kind = parse_kind(dtype, "new_full", DTYPE_OF[self._array.dtype])
+        check_options("new_full", device, layout, pin_memory)
+        return made(_filled(np.empty(sizes, kind.numpy), value, kind), "new_full", requires_grad)
+
+    @public
+    def new_empty_strided(self, size: Any, stride: Any, dtype: Any = None, **options: Any) -> Any:
+        """An uninitialised tensor in the dtype of this one, with strides of its own."""
+        return empty_strided(size, stride, dtype=dtype or DTYPE_OF[self._array.dtype], **options)
+
+
+__all__ = [
+    "CreationMethods", "empty", "empty_like", "empty_permuted", "empty_strided", "eye", "full",
+    "full_like", "like", "ones", "ones_like", "scalar_tensor", "zeros", "zeros_like",
+]  # fmt: skip

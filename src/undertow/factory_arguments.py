@@ -1,0 +1,193 @@
+"""What factories have in common: sizes, dtypes, devices, `out=`, and the making of the new tensor."""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import numpy as np
+
+from undertow import overrides
+from undertow._core import InferenceStorage, TensorCore, wrap
+from undertow.autograd.apply import bump
+from undertow.devices import _defaults, cpu, device
+from undertow.dtypes import DTYPE_OF, as_dtype, dtype, get_default_dtype
+from undertow.layouts import channels_last, channels_last_3d, layout, memory_format, strided
+from undertow.modes import local, special
+from undertow.ops.arguments import as_ints, binding_error, is_int, must_be
+from undertow.storage import Array
+from undertow.tensor_convert import check_device
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def from_data(function: F) -> F:
+    """A public function whose arguments are data: function modes may take it over, classes may not."""
+
+    @functools.wraps(function)
+    def asked(*args: Any, **kwargs: Any) -> Any:
+        if special.active and local.modes.function_modes:
+            return overrides.dispatch(asked, args, kwargs)
+        try:
+            return function(*args, **kwargs)
+        except TypeError as error:
+            assert error.__traceback__ is not None
+            if error.__traceback__.tb_next is not None:
+                raise
+            binding_error(function, args, kwargs, several=False)
+
+    return asked  # type: ignore[return-value]
+
+
+def parse_size(given: tuple[Any, ...], size: Any, name: str) -> tuple[int, ...]:
+    """The size of `f(2, 3)`, `f((2, 3))` and `f(size=(2, 3))`."""
+    if size is not None:
+        if given:
+            raise TypeError(f"{name}() got multiple values for argument 'size'")
+        sizes = as_ints(size, name, "size", None)
+    elif not given:
+        raise TypeError(f'{name}() missing 1 required positional arguments: "size"')
+    elif is_int(given[0]):
+        sizes = as_ints(given, name, "size")
+    elif len(given) > 1:
+        raise TypeError(f"{name}() takes 1 positional argument but {len(given)} were given")
+    else:
+        sizes = as_ints(given[0], name, "size")
+    return check_size(sizes, name)
+
+
+def check_size(sizes: tuple[int, ...], name: str) -> tuple[int, ...]:
+    for n in sizes:
+        if n < 0:
+            raise RuntimeError(f"{name}: Dimension size must be non-negative.")
+    if math.prod(sizes) >= 2**60:
+        raise RuntimeError(f"Storage size calculation overflowed with sizes={list(sizes)}")
+    return sizes
+
+
+def parse_kind(kind: Any, name: str, default: dtype | None = None) -> dtype:
+    """The dtype asked for, or the default."""
+    if kind is None:
+        return default or get_default_dtype()
+    return kind if type(kind) is dtype else as_dtype(kind, name, "dtype")
+
+
+def check_options(name: str, where: Any, order: Any = None, pin_memory: Any = False) -> None:
+    """Refuses devices and layouts that are not here."""
+    if where is None:
+        where = _defaults.stack[-1]
+    if where is not cpu:
+        if not isinstance(where, (str, int, device)) or isinstance(where, bool):
+            raise must_be("torch.device", where, name, "device")
+        check_device(where)
+    if order is not None and order is not strided:
+        if not isinstance(order, layout):
+            raise must_be("torch.layout", order, name, "layout")
+        raise RuntimeError(f"{name}: undertow's tensors are strided, got layout {order}")
+    if pin_memory:
+        raise RuntimeError(
+            "pin_memory=True requires a CUDA or other accelerator backend; no pinned memory allocator is available on "
+            "this system."
+        )
+
+
+def made(array: Any, name: str, requires_grad: Any = False) -> Any:
+    """A new tensor over a new array."""
+    tensor = wrap(array)
+    if requires_grad:
+        if requires_grad is not True:
+            raise must_be("bool", requires_grad, name, "requires_grad")
+        if DTYPE_OF[tensor._array.dtype].category < 2:
+            raise RuntimeError("Only Tensors of floating point and complex dtype can require gradients")
+        tensor._requires_grad = True
+    if special.active and local.modes.inference:
+        tensor._storage = InferenceStorage()
+    return tensor
+
+
+def into_out(out: Any, array: Any, name: str, kind: Any = None) -> Any:
+    """Writes a factory's values into `out`, which takes their shape."""
+    if not isinstance(out, TensorCore):
+        raise must_be("Tensor", out, name, "out")
+    own = DTYPE_OF[out._array.dtype]
+    if kind is not None and kind is not own:
+        raise RuntimeError(f"dtype {kind.scalar_name} does not match dtype of out parameter ({own.scalar_name})")
+    if out._requires_grad and local.modes.grad_enabled:
+        raise RuntimeError(
+            f"{name}(): functions with out=... arguments don't support automatic differentiation, but one of the "
+            "arguments requires grad."
+        )
+    if out._array.shape != array.shape:
+        out._array = np.empty(array.shape, own.numpy)
+    np.copyto(out._array, array, casting="unsafe")
+    bump(out)
+    return out
+
+
+_CHANNELS = {channels_last: (4, (0, 3, 1, 2)), channels_last_3d: (5, (0, 4, 1, 2, 3))}
+
+
+def empty_array(sizes: tuple[int, ...], kind: np.dtype[Any], order: memory_format | None = None) -> Array:
+    """An uninitialised array in a memory format."""
+    if order not in _CHANNELS:
+        return np.empty(sizes, kind)
+    rank, axes = _CHANNELS[order]  # type: ignore[index]
+    if len(sizes) != rank:
+        raise RuntimeError(f"required rank {rank} tensor to use {order.name} format")  # type: ignore[union-attr]
+    return np.empty((sizes[0], *sizes[2:], sizes[1]), kind).transpose(axes)
+
+
+# --- numbers that must fit a dtype
+
+_C_NAMES = {
+    "uint8": "uint8_t", "int8": "int8_t", "int16": "int16_t", "int32": "int", "int64": "int64_t", "float32": "float",
+    "float64": "double", "float16": "at::Half", "bfloat16": "at::BFloat16",
+}  # fmt: skip
+_LARGEST = {"float32": 3.4028234663852886e38, "float16": 65504.0, "bfloat16": 3.3895313892515355e38}
+
+
+def fits(value: complex, kind: dtype) -> bool:
+    """Whether PyTorch stores a number in a dtype without calling it an overflow; unsigned ones let negatives wrap."""
+    if kind.category == 0 or kind.is_complex:
+        return True
+    if isinstance(value, complex):
+        return value.imag == 0 and fits(value.real, kind)
+    if kind.is_floating_point:
+        return not math.isfinite(value) or abs(value) <= _LARGEST.get(kind.name, math.inf)
+    if not math.isfinite(value):
+        return False
+    bits = 8 * kind.itemsize
+    top = 2 ** (bits - 1) - 1 if kind.is_signed else 2**bits - 1
+    return -top - kind.is_signed <= int(value) <= top
+
+
+def check_fits(value: complex, kind: dtype) -> None:
+    if not fits(value, kind):
+        raise RuntimeError(f"value cannot be converted to type {_C_NAMES.get(kind.name, kind.name)} without overflow")
+
+
+def number(value: Any, name: str, argument: str, position: int | None = None) -> Any:
+    """A Python number from what PyTorch takes for one: numbers, NumPy's scalars, 0-dim tensors without gradient."""
+    if type(value) in (int, float, bool, complex):
+        return value
+    if isinstance(value, TensorCore) and not value._array.ndim and not value._requires_grad:
+        return value._array.item() if value._array.dtype.kind != "V" else float(value._array[()])
+    if isinstance(value, (int, float, complex)):
+        return value
+    if isinstance(value, np.generic) and value.dtype.kind in "biufcV":
+        return value.item()
+    raise must_be("Number", value, name, argument, position)
+
+
+def scalar_array(value: complex, kind: dtype) -> Array:
+    """A 0-dim array of a dtype holding a number, wrapped around where PyTorch wraps."""
+    if isinstance(value, complex) and not kind.is_complex:
+        value = value.real
+    if kind.category == 1 and not isinstance(value, int):
+        value = int(value)
+    if kind.category == 1 and isinstance(value, int):
+        return np.array(value % 2**64, np.uint64).astype(kind.numpy)
+    with np.errstate(over="ignore"):
+        return np.array(value).astype(kind.numpy)

@@ -1,0 +1,23 @@
+"""Casts and aliases as recorded operations, for the methods of a tensor and for gradients that are recorded."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import numpy as np
+
+from undertow.autograd.apply import apply
+from undertow.rules import convert as rules
+
+
+def cast(input: Any, dtype: np.dtype[Any]) -> Any:
+    """A copy of another (or the same) NumPy dtype."""
+    if input._array.dtype.kind == "c" and dtype.kind not in "cb":
+        warnings.warn("Casting complex values to real discards the imaginary part", stacklevel=3)
+    return apply(rules.to_copy, input, dtype=dtype)
+
+
+def alias(input: Any) -> Any:
+    """A view of the whole tensor."""
+    return apply(rules.alias, input)

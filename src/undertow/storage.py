@@ -1,0 +1,140 @@
+"""The memory behind tensors: where a tensor begins in it, and the object that `untyped_storage()` returns."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from undertow.devices import cpu, device
+
+Array = np.ndarray[Any, Any]
+
+
+class Foreign:
+    """Memory that another library owns, as the root of undertow's views of it.
+
+    NumPy lets a view refer to the array that owns the memory, however many views lie between. A tensor made from a part
+    of an array must count its offset from that part on, so this object stands between the two.
+    """
+
+    __slots__ = ("__array_interface__", "owner")
+
+    def __init__(self, array: Array) -> None:
+        interface = dict(array.__array_interface__)
+        interface["data"] = (interface["data"][0], False)  # PyTorch's tensors may always be written to
+        interface["strides"] = array.strides
+        self.__array_interface__ = interface
+        self.owner = array
+
+
+def adopt(array: Array) -> Array:
+    """The same memory as an array of undertow's own, so that nobody else can reshape it."""
+    if array.base is None and array.flags.writeable and type(array) is np.ndarray:
+        return array.view()
+    adopted = np.asarray(Foreign(array))
+    return adopted if adopted.dtype == array.dtype else adopted.view(array.dtype)  # bfloat16 is unknown to NumPy
+
+
+def address(array: Array) -> int:
+    """Where the first element lies."""
+    return array.__array_interface__["data"][0]
+
+
+def root_of(array: Array) -> Array:
+    """The array that stands for the whole memory."""
+    root, base = array, array.base
+    while base is not None:
+        if isinstance(base, np.ndarray):
+            root = base
+        base = getattr(base, "base", None)  # as_strided puts an object of its own between
+    return root
+
+
+def offset_of(array: Array) -> int:
+    """How many elements into its memory an array begins."""
+    root = root_of(array)
+    return 0 if root is array else (address(array) - address(root)) // array.itemsize
+
+
+def extent_of(root: Array) -> int:
+    """How many bytes a root array spans."""
+    if not root.size:
+        return 0
+    return root.itemsize + sum([(n - 1) * stride for n, stride in zip(root.shape, root.strides, strict=True)])
+
+
+def flat_memory(root: Array) -> Array:
+    """A root array's memory as one row of bytes."""
+    if not root.size:
+        return np.empty(0, np.uint8)
+    row = np.lib.stride_tricks.as_strided(root.view(), (extent_of(root) // root.itemsize,), (root.itemsize,))
+    return row.view(np.uint8)
+
+
+def over_memory(memory: Array, like: Array, offset: int) -> Array:
+    """An array with the shape, strides and dtype of `like`, that many elements into a row of bytes."""
+    if not like.size:
+        return empty_strided(like.shape, [stride // like.itemsize for stride in like.strides], like.dtype)
+    return np.ndarray(like.shape, like.dtype, memory, offset * like.itemsize, like.strides)  # type: ignore[arg-type]
+
+
+def empty_strided(shape: Any, strides: Any, dtype: np.dtype[Any]) -> Array:
+    """An uninitialised array whose strides are counted in elements."""
+    last = -1 if 0 in shape else sum([(n - 1) * stride for n, stride in zip(shape, strides, strict=True)])
+    row = np.empty(last + 1, dtype)
+    return np.ndarray(shape, dtype, row, 0, [stride * dtype.itemsize for stride in strides])  # type: ignore[arg-type]
+
+
+class UntypedStorage:
+    """A tensor's whole memory, in bytes. Equal for all tensors that share it."""
+
+    __slots__ = ("root",)
+
+    def __init__(self, root: Array) -> None:
+        self.root = root
+
+    def data_ptr(self) -> int:
+        """The address of the first byte."""
+        return address(self.root) if self.root.size else 0
+
+    @property
+    def _cdata(self) -> int:
+        return self.data_ptr()
+
+    def nbytes(self) -> int:
+        """How many bytes the memory holds."""
+        return extent_of(self.root)
+
+    size = __len__ = nbytes
+
+    @property
+    def device(self) -> device:
+        return cpu
+
+    @property
+    def is_cuda(self) -> bool:
+        return False
+
+    def is_shared(self) -> bool:
+        return False
+
+    def is_pinned(self) -> bool:
+        return False
+
+    def tolist(self) -> list[int]:
+        """The bytes as numbers."""
+        return flat_memory(self.root).tolist()
+
+    def __getitem__(self, index: int) -> int:
+        return int(flat_memory(self.root)[index])
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, UntypedStorage) and other.root is self.root
+
+    def __hash__(self) -> int:
+        return id(self.root)
+
+    def __repr__(self) -> str:
+        lines = "".join(f" {value}\n" for value in self.tolist())
+        return f"{lines}[torch.storage.UntypedStorage(device=cpu) of size {self.nbytes()}]"

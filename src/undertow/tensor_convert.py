@@ -1,0 +1,163 @@
+"""Conversion of tensors: to another dtype, device or memory format."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from typing import Any
+
+from undertow import dtypes
+from undertow._core import TensorCore
+from undertow.devices import device as Device
+from undertow.dtypes import DTYPE_OF, as_dtype, dtype
+from undertow.layouts import memory_format as MemoryFormat
+from undertow.layouts import preserve_format
+from undertow.ops.arguments import check_tensor, invalid_combination
+from undertow.ops.convert import cast
+from undertow.ops.public import public
+from undertow.tensor_layout import is_laid_out_as
+
+_NO_ACCELERATOR = "Cannot access accelerator device when none is available."
+
+
+def check_device(given: Any) -> None:
+    """Accepts the CPU (or None) and refuses the rest as a PyTorch without accelerators does."""
+    if given is None or given == "cpu":
+        return
+    device = given if type(given) is Device else Device(given)
+    if device.type == "cuda":
+        raise AssertionError("Torch not compiled with CUDA enabled")
+    if device.type in ("xpu", "mps", "mtia"):
+        raise AssertionError(f"Torch not compiled with {device.type.upper()} enabled")
+    if device.type != "cpu":
+        raise RuntimeError(f"PyTorch is not linked with support for {device.type} devices")
+
+
+def converted(tensor: Any, kind: dtype | None, copy: bool = False, order: MemoryFormat | None = None) -> Any:
+    """The tensor in another dtype; itself if nothing changes and no copy is asked for."""
+    array = tensor._array
+    target = array.dtype if kind is None else kind.numpy
+    if order is not None and order is not preserve_format and not is_laid_out_as(array, order):
+        return (tensor if target == array.dtype else cast(tensor, target)).clone(memory_format=order)
+    if target == array.dtype and not copy:
+        return tensor
+    return cast(tensor, target)
+
+
+def _cast_method(kind: dtype, name: str) -> Callable[..., Any]:
+    def method(self: Any, memory_format: MemoryFormat = preserve_format) -> Any:
+        return converted(self, kind, order=memory_format)
+
+    method.__name__ = method.__qualname__ = name
+    method.__doc__ = f"The tensor as {kind}; itself if it is that already."
+    return public(method)
+
+
+class ConvertMethods(TensorCore):
+    """Casts and moves."""
+
+    __slots__ = ()
+
+    float = _cast_method(dtypes.float32, "float")
+    double = _cast_method(dtypes.float64, "double")
+    half = _cast_method(dtypes.float16, "half")
+    bfloat16 = _cast_method(dtypes.bfloat16, "bfloat16")
+    int = _cast_method(dtypes.int32, "int")
+    long = _cast_method(dtypes.int64, "long")
+    short = _cast_method(dtypes.int16, "short")
+    char = _cast_method(dtypes.int8, "char")
+    byte = _cast_method(dtypes.uint8, "byte")
+    bool = _cast_method(dtypes.bool, "bool")
+    cfloat = _cast_method(dtypes.complex64, "cfloat")
+    cdouble = _cast_method(dtypes.complex128, "cdouble")
+
+    @public
+    def to(self, *args: Any, **kwargs: Any) -> Any:
+        """`to(dtype)`, `to(device, dtype)` or `to(other)`, each with non_blocking and copy."""
+        given = _parse_to(args, kwargs)
+        check_device(given.get("device"))
+        kind = given.get("dtype")
+        return converted(
+            self,
+            None if kind is None else as_dtype(kind, "to", "dtype"),
+            given.get("copy", False),
+            given.get("memory_format"),
+        )
+
+    @public
+    def type(self, dtype: Any = None, non_blocking: Any = False, **kwargs: Any) -> Any:
+        """The name of the tensor's type, or the tensor as another type: a dtype, a tensor type, or its name."""
+        if dtype is None:
+            return f"torch.{DTYPE_OF[self._array.dtype].scalar_name}Tensor"
+        return converted(self, _named_type(dtype))
+
+    @public
+    def type_as(self, other: Any) -> Any:
+        """The tensor in the dtype of another."""
+        check_tensor(other, "type_as", "other")
+        return converted(self, DTYPE_OF[other._array.dtype])
+
+    @public
+    def cpu(self, memory_format: MemoryFormat = preserve_format) -> Any:
+        """The tensor on the CPU: itself."""
+        return converted(self, None, order=memory_format)
+
+    @public
+    def cuda(self, device: Any = None, non_blocking: Any = False, memory_format: Any = preserve_format) -> Any:
+        if isinstance(device, int):
+            raise RuntimeError(_NO_ACCELERATOR)
+        check_device("cuda" if device is None else device)
+        raise RuntimeError(f"Invalid device, must be cuda device, got {device}")
+
+    @public
+    def xpu(self, device: Any = None, non_blocking: Any = False, memory_format: Any = preserve_format) -> Any:
+        check_device("xpu")
+
+    @public
+    def to_dense(self, dtype: Any = None, *, masked_grad: Any = True) -> Any:
+        """The tensor itself: it is dense already."""
+        return converted(self, dtype)
+
+
+_TO_FORMS = (  # which argument stands where, by the type of the first one
+    (dtype, ("dtype", "non_blocking", "copy")),
+    (TensorCore, ("other", "non_blocking", "copy")),
+    (object, ("device", "dtype", "non_blocking", "copy")),
+)
+_PYTHON_TYPES = (bool, int, float, complex)
+
+
+def _parse_to(args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
+    given: dict[str, Any] = {}
+    if args:
+        first = args[0]
+        names = next(names for kind, names in _TO_FORMS if isinstance(first, kind) or first in _PYTHON_TYPES)
+        given = dict(zip(names, args, strict=False))
+        fits = len(args) <= len(names) and isinstance(given.get("copy", False), bool)
+        if not fits or not isinstance(given.get("non_blocking", False), bool):
+            raise invalid_combination("to", args, kwargs)
+    allowed = {"device", "dtype", "non_blocking", "copy", "memory_format"}
+    if not kwargs.keys() <= allowed or kwargs.keys() & given.keys():
+        raise invalid_combination("to", args, kwargs)
+    given.update(kwargs)
+    other = given.get("other")
+    if other is not None:
+        given["dtype"] = DTYPE_OF[other._array.dtype]
+    return given
+
+
+def _named_type(given: Any) -> dtype:
+    """The dtype of a tensor type such as `torch.DoubleTensor`, or of its name."""
+    if isinstance(given, dtype):
+        return given
+    kind = getattr(given, "dtype", None)
+    if isinstance(kind, dtype):
+        return kind
+    name = given if isinstance(given, str) else getattr(given, "__name__", str(given))
+    space, _, short = name.rpartition(".")
+    if space == "torch.cuda":
+        check_device("cuda")
+    found = getattr(getattr(sys.modules["undertow"], short, None), "dtype", None) if space == "torch" else None
+    if not isinstance(found, dtype):
+        raise ValueError(f"invalid type: '{name}'")
+    return found

@@ -1,0 +1,220 @@
+"""Copies, pickles and other shells around the same memory: deepcopy, `.data`, subclasses, `set_`."""
+
+from __future__ import annotations
+
+import copy
+import warnings
+from collections import OrderedDict
+from typing import Any
+
+import numpy as np
+
+from undertow._core import TensorCore, tensor_class, wrap
+from undertow.autograd.apply import bump
+from undertow.autograd.writes import check_writable
+from undertow.dtypes import DTYPE_OF
+from undertow.from_data import copied, legacy_tensor, warn_of_copy_construction
+from undertow.factory_arguments import check_options, made, parse_kind
+from undertow.ops.arguments import check_tensor, must_be, spread_ints
+from undertow.ops.convert import alias
+from undertow.ops.public import public
+from undertow.overrides import DisableTorchFunctionSubclass
+from undertow.storage import Array, empty_strided, extent_of, flat_memory, offset_of, over_memory, root_of
+
+_NOT_A_TENSOR_CLASS = (
+    "Creating a Tensor subclass from a class that does not inherit from Tensor is not possible. Make sure your class "
+    "inherits from Tensor."
+)
+
+
+def shell(array: Any, cls: Any, requires_grad: bool = False) -> Any:
+    """A new leaf of a class over an array."""
+    result = wrap(array, cls)
+    result._requires_grad = requires_grad
+    return result
+
+
+def copy_with_strides(array: Array) -> Array:
+    """A copy with the very strides of an array, also where it does not fill its memory."""
+    result = empty_strided(array.shape, [step // array.itemsize for step in array.strides], array.dtype)
+    result[...] = array
+    return result
+
+
+class CopyMethods(TensorCore):
+    """Copies, pickles, and other tensors over the same memory."""
+
+    __slots__ = ()
+
+    # --- the values without the history
+
+    @property
+    def data(self) -> Any:
+        """The same memory outside the graph; writes to it are not counted, so gradients may silently be wrong."""
+        return wrap(self._array)
+
+    @data.setter
+    def data(self, value: Any) -> None:
+        if not isinstance(value, TensorCore):
+            raise TypeError(f"Variable data has to be a tensor, but got {type(value).__name__}")
+        if self._requires_grad and DTYPE_OF[value._array.dtype].category < 2:
+            raise RuntimeError("data set to a tensor that requires gradients must be floating point or complex dtype")
+        self._array = value._array
+
+    @data.deleter
+    def data(self) -> None:
+        raise RuntimeError("Deleting tensor data is not allowed. Delete tensor instead!")
+
+    @public
+    def set_(self, source: Any = None, storage_offset: int = 0, size: Any = None, stride: Any = None) -> Any:
+        """Makes this tensor show the memory of another (or no memory)."""
+        check_writable(self, self._requires_grad)
+        if source is None:
+            self._array = np.empty(0, self._array.dtype)
+        else:
+            check_tensor(source, "set_", "source")
+            if source._array.dtype != self._array.dtype:
+                raise RuntimeError("Could not set tensor of type another dtype to this one; dtypes must be equal")
+            self._array = source._array
+        bump(self)
+        return self
+
+    @public
+    def resize_(self, *size: Any, memory_format: Any = None) -> Any:
+        """Gives this tensor another shape; elements beyond the old ones are uninitialised."""
+        sizes = spread_ints(size, "resize_", "size")
+        if self._requires_grad:
+            raise RuntimeError("cannot resize variables that require grad")
+        array = self._array
+        if array.shape != sizes:
+            flat = np.zeros(int(np.prod(sizes)), array.dtype)
+            kept = min(flat.size, extent_of(root_of(array)) // array.itemsize - offset_of(array))
+            memory = flat_memory(root_of(array)).view(array.dtype)
+            if kept > 0:
+                flat[:kept] = memory[offset_of(array) : offset_of(array) + kept]
+            self._array = flat.reshape(sizes)
+        bump(self)
+        return self
+
+    @public
+    def resize_as_(self, the_template: Any, *, memory_format: Any = None) -> Any:
+        """Gives this tensor the shape of another."""
+        return self.resize_(tuple(the_template._array.shape))
+
+    # --- classes
+
+    def as_subclass(self, cls: Any) -> Any:
+        """A view of this tensor as an instance of a tensor class, still part of the graph."""
+        if not (isinstance(cls, type) and issubclass(cls, TensorCore)):
+            raise TypeError(_NOT_A_TENSOR_CLASS)
+        with DisableTorchFunctionSubclass():
+            view = alias(self)
+        if cls is not type(view):
+            view.__class__ = cls
+        return view
+
+    @staticmethod
+    def _make_subclass(cls: Any, data: Any, require_grad: bool = False, **options: Any) -> Any:
+        """A leaf of a tensor class over the memory of a tensor."""
+        if not (isinstance(cls, type) and issubclass(cls, TensorCore)):
+            raise TypeError(_NOT_A_TENSOR_CLASS)
+        if not isinstance(data, TensorCore):
+            raise must_be("Tensor", data, "_make_subclass", "data", 2)
+        if require_grad and DTYPE_OF[data._array.dtype].category < 2:
+            raise RuntimeError("Only Tensors of floating point and complex dtype can require gradients")
+        result = shell(data._array, cls, bool(require_grad))
+        result._storage = data._get_storage()
+        return result
+
+    # --- new tensors from data
+
+    @public
+    def new_tensor(
+        self, data: Any, *, dtype: Any = None, device: Any = None, requires_grad: Any = False, pin_memory: Any = False
+    ) -> Any:
+        """A copy of data in the dtype of this tensor."""
+        kind = parse_kind(dtype, "new_tensor", DTYPE_OF[self._array.dtype])
+        check_options("new_tensor", device, None, pin_memory)
+        if isinstance(data, TensorCore):
+            warn_of_copy_construction("tensor.new_tensor(sourceTensor)")
+        return made(copied(data, kind), "new_tensor", requires_grad)
+
+    @public
+    def new(self, *args: Any, **kwargs: Any) -> Any:
+        """The legacy constructor: a size or data, in the dtype of this tensor."""
+        return legacy_tensor(args, kwargs, DTYPE_OF[self._array.dtype], strict=True)
+
+    # --- copy and pickle
+
+    @public
+    def __deepcopy__(self, memo: dict[int, Any]) -> Any:
+        if self._edge is not None:
+            raise RuntimeError(
+                "Only Tensors created explicitly by the user (graph leaves) support the deepcopy protocol at the moment."
+                "  Copy detach() of it, or rebuild what computed it on the copied leaves."
+            )
+        if id(self) in memo:
+            return memo[id(self)]
+        with DisableTorchFunctionSubclass():
+            if type(self) is not tensor_class() and type(self.new_empty([])) is not type(self):  # type: ignore[attr-defined]
+                raise RuntimeError(
+                    "The default implementation of __deepcopy__() for non-wrapper subclasses only works for subclass "
+                    "types that implement new_empty() and for which that function returns another instance of the same "
+                    "subclass. You should either properly implement new_empty() for your subclass or override "
+                    "__deepcopy__() if it is intended behavior for new_empty() to return an instance of a different type."
+                )
+            result = memo[id(self)] = shell(deep_copied_array(self._array, memo), type(self), self._requires_grad)
+            if self._meta is not None and self._meta.grad is not None:
+                result._get_meta().grad = copy.deepcopy(self._meta.grad, memo)
+            if self.__dict__:
+                result.__dict__.update(copy.deepcopy(self.__dict__, memo))
+        return result
+
+    @public
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        cls = type(self)
+        _warn_of_lost_hooks(self)
+        plain = (self._array, self._requires_grad)
+        if cls is tensor_class() and not self.__dict__:
+            return rebuild_tensor, plain
+        return rebuild_from_type, (None if cls is tensor_class() else cls, plain, self.__dict__)
+
+    def __setstate__(self, state: Any) -> None:
+        """For subclasses whose state Python's own machinery saved: attributes, or (data, requires_grad, hooks)."""
+        if isinstance(state, dict):
+            self.__dict__.update(state)
+        else:
+            self._array, self._requires_grad = state[0]._array, state[-2]
+
+
+def deep_copied_array(array: Array, memo: dict[int, Any]) -> Array:
+    """A copy of an array and of all the memory it is a part of: tensors that share memory share its copy."""
+    root = root_of(array)
+    entry = memo.get(id(root))
+    if entry is None:
+        entry = memo[id(root)] = flat_memory(root).copy()
+        memo.setdefault(id(memo), []).append(root)  # ids stay unique only while what they name lives
+    return over_memory(entry, array, offset_of(array))
+
+
+def rebuild_tensor(array: Array, requires_grad: bool) -> Any:
+    """A pickled or shallowly copied tensor."""
+    return shell(array, tensor_class(), requires_grad)
+
+
+def rebuild_from_type(cls: Any, plain: tuple[Array, bool], attributes: dict[str, Any]) -> Any:
+    """The same for a tensor with attributes, or of a subclass."""
+    result = shell(plain[0], cls or tensor_class(), plain[1])
+    result.__dict__.update(attributes)
+    return result
+
+
+def _warn_of_lost_hooks(tensor: Any) -> None:
+    hooks: OrderedDict[int, Any] = tensor._backward_hooks or OrderedDict()
+    for hook in hooks.values():
+        if not getattr(hook, "__torch_unserializable__", False):
+            warnings.warn(
+                f"backward hook {hook!r} on tensor will not be serialized.  If this is expected, you can decorate the "
+                "function with @torch.utils.hooks.unserializable_hook to suppress this warning",
+                stacklevel=3,
+            )

@@ -1,0 +1,254 @@
+"""What a tensor says about itself: shape, strides, memory, dtype, device."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from undertow._core import TensorCore, ndarray
+from undertow.devices import cpu, device
+from undertow.dtypes import DTYPE_OF, dtype
+from undertow.layouts import channels_last, channels_last_3d, layout, memory_format, strided
+from undertow.ops.arguments import as_int, check_tensor, wrap_real_dim
+from undertow.ops.public import public
+from undertow.sizes import Size, size_of
+from undertow.storage import UntypedStorage, address, offset_of, root_of
+
+_CHANNELS_LAST = {channels_last: (0, 2, 3, 1), channels_last_3d: (0, 2, 3, 4, 1)}
+
+
+def is_laid_out_as(array: Any, order: memory_format | None) -> bool:
+    """Whether an array's elements lie in memory in the order of a memory format."""
+    axes = _CHANNELS_LAST.get(order) if order is not None else None
+    if axes is None:
+        return array.flags.c_contiguous
+    return array.ndim == len(axes) and array.transpose(axes).flags.c_contiguous
+
+
+@public
+def numel(input: Any) -> int:
+    """How many elements a tensor has."""
+    check_tensor(input, "numel")
+    return input._array.size
+
+
+@public
+def is_floating_point(input: Any) -> bool:
+    """Whether the dtype is a floating-point one."""
+    check_tensor(input, "is_floating_point")
+    return DTYPE_OF[input._array.dtype].is_floating_point
+
+
+@public
+def is_complex(input: Any) -> bool:
+    """Whether the dtype is a complex one."""
+    check_tensor(input, "is_complex")
+    return input._array.dtype.kind == "c"
+
+
+@public
+def is_signed(input: Any) -> bool:
+    """Whether the dtype can hold negative numbers."""
+    check_tensor(input, "is_signed")
+    return DTYPE_OF[input._array.dtype].is_signed
+
+
+@public
+def is_conj(input: Any) -> bool:
+    """Whether conjugation is still to be done; undertow does it at once."""
+    return False
+
+
+
+
+@public
+def is_neg(input: Any) -> bool:
+    """Whether negation is still to be done; undertow does it at once."""
+    return False
+
+
+@public
+def is_same_size(input: Any, other: Any) -> bool:
+    """Whether two tensors have one shape."""
+    check_tensor(other, "is_same_size", "other")
+    return input._array.shape == other._array.shape
+
+
+@public
+def get_device(input: Any) -> int:
+    """The index of the device: -1, the CPU has none."""
+    return -1
+
+
+class LayoutMethods(TensorCore):
+    """Shape, strides, memory, dtype and device of a tensor."""
+
+    __slots__ = ()
+
+    @property
+    def shape(self) -> Size:
+        """The size along each dim."""
+        return size_of(self._array.shape)
+
+    @property
+    def ndim(self) -> int:
+        """How many dims there are."""
+        return self._array.ndim
+
+    @property
+    def dtype(self) -> dtype:
+        """The element type."""
+        return DTYPE_OF[self._array.dtype]
+
+    @property
+    def device(self) -> device:
+        """Where the tensor lives."""
+        return cpu
+
+    @property
+    def layout(self) -> layout:
+        """How elements are stored: always strided."""
+        return strided
+
+    @property
+    def itemsize(self) -> int:
+        """Bytes per element."""
+        return self._array.itemsize
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all elements."""
+        return self._array.size * self._array.itemsize
+
+    @property
+    def is_cpu(self) -> bool:
+        return True
+
+    def _never(self) -> bool:
+        return False
+
+    is_cuda = property(_never)
+    is_sparse = property(_never)
+    is_sparse_csr = property(_never)
+    is_quantized = property(_never)
+    is_meta = property(_never)
+    is_mkldnn = property(_never)
+    is_mps = property(_never)
+    is_xpu = property(_never)
+    is_xla = property(_never)
+    is_ipu = property(_never)
+    is_maia = property(_never)
+    is_mtia = property(_never)
+    is_vulkan = property(_never)
+    is_nested = property(_never)
+
+    numel, nelement = numel, numel
+    is_floating_point, is_complex, is_signed = is_floating_point, is_complex, is_signed
+    is_conj, is_neg, is_same_size, get_device = is_conj, is_neg, is_same_size, get_device
+
+    @public
+    def size(self, dim: int | None = None) -> Any:
+        """The shape, or the size along one dim."""
+        shape = self._array.shape
+        if dim is None:
+            return size_of(shape)
+        return shape[wrap_real_dim(as_int(dim, "size", "dim", 1), len(shape))]
+
+    @public
+    def dim(self) -> int:
+        """How many dims there are."""
+        return self._array.ndim
+
+    ndimension = dim
+
+    @public
+    def stride(self, dim: int | None = None) -> Any:
+        """How many elements lie between neighbours along each dim, or along one."""
+        array = self._array
+        steps = tuple([step // array.itemsize for step in array.strides])
+        if dim is None:
+            return steps
+        return steps[wrap_real_dim(as_int(dim, "stride", "dim", 1), len(steps))]
+
+    @public
+    def storage_offset(self) -> int:
+        """How many elements into its memory the tensor begins."""
+        return offset_of(self._array)
+
+    @public
+    def is_contiguous(self, memory_format: memory_format | None = None) -> bool:
+        """Whether elements lie in memory one after the other, in order of the dims."""
+        return is_laid_out_as(self._array, memory_format)
+
+    @public
+    def dim_order(self) -> tuple[int, ...]:
+        """The dims from the one with the widest strides to the one with the narrowest."""
+        steps = self._array.strides
+        return tuple(sorted(range(len(steps)), key=lambda dim: -steps[dim]))
+
+    @public
+    def element_size(self) -> int:
+        """Bytes per element."""
+        return self._array.itemsize
+
+    @public
+    def data_ptr(self) -> int:
+        """The address of the first element; 0 if there is none."""
+        return address(self._array) if self._array.size else 0
+
+    @public
+    def untyped_storage(self) -> UntypedStorage:
+        """The whole memory that the tensor is a part of."""
+        assert type(self._array) is ndarray
+        return UntypedStorage(root_of(self._array))
+
+    @public
+    def is_set_to(self, tensor: Any) -> bool:
+        """Whether two tensors show the same memory in the same way."""
+        mine, theirs = self._array, tensor._array
+        return address(mine) == address(theirs) and mine.shape == theirs.shape and mine.strides == theirs.strides
+
+    @public
+    def is_shared(self) -> bool:
+        """Whether other processes share the memory."""
+        return False
+
+    @public
+    def share_memory_(self) -> Any:
+        """Does nothing but return the tensor: threads share memory anyway, and processes get copies."""
+        return self
+
+    @public
+    def is_pinned(self, device: Any = None) -> bool:
+        """Whether the memory is page-locked for an accelerator; there is none."""
+        return False
+
+    @public
+    def pin_memory(self, device: Any = None) -> Any:
+        raise RuntimeError("Cannot access accelerator device when none is available.")
+
+    @public
+    def is_distributed(self) -> bool:
+        return False
+
+    @public
+    def dense_dim(self) -> int:
+        return self._array.ndim
+
+    @public
+    def sparse_dim(self) -> int:
+        return 0
+
+    @property
+    def grad_dtype(self) -> dtype:
+        """The dtype that `.grad` has."""
+        return DTYPE_OF[self._array.dtype]
+
+    @property
+    def name(self) -> None:
+        return None
+
+    @property
+    def __cuda_array_interface__(self) -> Any:
+        raise AttributeError(
+            f"Can't get __cuda_array_interface__ on non-CUDA tensor type: torch.{self.dtype.scalar_name}Tensor"
+        )

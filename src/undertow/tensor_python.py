@@ -1,0 +1,206 @@
+"""A tensor as a Python object: a number, a sequence, something to print, something NumPy can read."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator
+from typing import Any, SupportsIndex
+
+import numpy as np
+
+from undertow import dlpack, printing
+from undertow._core import TensorCore, tensor_class, wrap
+from undertow.dtypes import DTYPE_OF
+from undertow.ops.public import public
+from undertow.storage import adopt
+
+
+def element(tensor: Any, function: str = "") -> Any:
+    """The only element of a tensor as a Python number."""
+    array = tensor._array
+    if array.size != 1:
+        if function == "item":
+            raise RuntimeError(f"a Tensor with {array.size} elements cannot be converted to Scalar")
+        raise ValueError("only one element tensors can be converted to Python scalars")
+    return array.item() if array.dtype.kind != "V" else float(array.reshape(())[()])
+
+
+def raw_array(tensor: Any) -> Any:
+    """The memory of a tensor as a NumPy array, unless gradients or the dtype forbid it."""
+    if tensor.requires_grad:
+        raise RuntimeError(
+            "Can't call numpy() on Tensor that requires grad. Use tensor.detach().numpy() instead."
+        )
+    array = tensor._array
+    if array.dtype.kind == "V":
+        raise TypeError(f"Got unsupported ScalarType {DTYPE_OF[array.dtype].scalar_name}")
+    return array.view()
+
+
+@public
+def is_nonzero(input: Any) -> bool:
+    """Whether the only element is not zero."""
+    return input.__bool__()
+
+
+class PythonMethods(TensorCore):
+    """The protocols of Python and NumPy."""
+
+    __slots__ = ()
+
+    # --- a number
+
+    @public
+    def item(self) -> Any:
+        """The only element, as a Python number."""
+        return element(self, "item")
+
+    @public
+    def tolist(self) -> Any:
+        """Nested lists of Python numbers."""
+        array = self._array
+        return (array.astype(np.float32) if array.dtype.kind == "V" else array).tolist()
+
+    @public
+    def __bool__(self) -> bool:
+        array = self._array
+        if array.size != 1:
+            found = "more than one value" if array.size else "no values"
+            raise RuntimeError(f"Boolean value of Tensor with {found} is ambiguous")
+        return bool(array.reshape(())[()])
+
+    @public
+    def __int__(self) -> int:
+        value = element(self)
+        return int(value.real if isinstance(value, complex) else value)
+
+    @public
+    def __float__(self) -> float:
+        value = element(self)
+        _warn_of_lost_gradient(self)
+        return float(value.real if isinstance(value, complex) else value)
+
+    @public
+    def __complex__(self) -> complex:
+        value = element(self)
+        _warn_of_lost_gradient(self)
+        return complex(value)
+
+    @public
+    def __index__(self) -> int:
+        array = self._array
+        if array.size != 1 or array.dtype.kind not in "iub":
+            raise TypeError("only integer tensors of a single element can be converted to an index")
+        return int(array.reshape(())[()])
+
+    @public
+    def __round__(self, ndigits: SupportsIndex | None = None) -> Any:
+        return self.round() if ndigits is None else self.round(decimals=ndigits)  # type: ignore[attr-defined]
+
+    is_nonzero = is_nonzero
+
+    # --- a sequence
+
+    @public
+    def __len__(self) -> int:
+        if not self._array.ndim:
+            raise TypeError("len() of a 0-d tensor")
+        return self._array.shape[0]
+
+    def __iter__(self) -> Iterator[Any]:
+        if not self._array.ndim:
+            raise TypeError("iteration over a 0-d tensor")
+        return iter(self.unbind(0))  # type: ignore[attr-defined]
+
+    @public
+    def __contains__(self, element: Any) -> bool:
+        if not isinstance(element, (TensorCore, bool, int, float, complex, np.generic)):
+            raise RuntimeError(
+                f"Tensor.__contains__ only supports Tensor or scalar, but you passed in a {type(element)}."
+            )
+        return bool((element == self).any().item())  # type: ignore[attr-defined,union-attr]
+
+    @public
+    def __reversed__(self) -> Any:
+        return self.flip(0) if self._array.ndim else self  # type: ignore[attr-defined]
+
+    # --- identity and text
+
+    def __hash__(self) -> int:
+        return id(self)
+
+    @public
+    def __repr__(self, *, tensor_contents: str | None = None) -> str:
+        cls = type(self)
+        known = cls is tensor_class() or getattr(cls, "_is_plain_parameter", None) is cls
+        return printing.tensor_repr(
+            self._array,
+            prefix="tensor(" if known else f"{cls.__name__}(",
+            notes=_graph_notes(self),
+            contents=tensor_contents,
+        )
+
+    @public
+    def __format__(self, format_spec: str) -> str:
+        if not self._array.ndim and type(self) is tensor_class():
+            return element(self).__format__(format_spec)
+        return object.__format__(self, format_spec)
+
+    @public
+    def __dir__(self) -> list[str]:
+        names = {*dir(type(self)), *self.__dict__}
+        return sorted(names - {"__cuda_array_interface__"})
+
+    # --- NumPy and DLPack
+
+    # NumPy leaves operators with a tensor on the right to the tensor.
+    __array_priority__ = 1000
+
+    @public
+    def numpy(self, *, force: bool = False) -> Any:
+        """The same memory as a NumPy array; `force` detaches first."""
+        return raw_array(self.detach() if force else self)  # type: ignore[attr-defined]
+
+    @public
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
+        array = raw_array(self)
+        if dtype is not None and array.dtype != dtype:
+            return array.astype(dtype)
+        return array.copy() if copy else array
+
+    def __array_wrap__(self, array: Any, context: Any = None, return_scalar: bool = False) -> Any:
+        """The result of a NumPy function of a tensor, as a tensor."""
+        array = np.asarray(array)
+        return wrap(adopt(array.astype(np.uint8) if array.dtype == np.bool_ else array))
+
+    @public
+    def __dlpack__(
+        self, *, stream: Any = -1, max_version: Any = None, dl_device: Any = None, copy: bool | None = None
+    ) -> Any:
+        if self.requires_grad:  # type: ignore[attr-defined]
+            raise BufferError("Can't export tensors that require gradient, use tensor.detach()")
+        return dlpack.export(self._array, max_version, copy)
+
+    @public
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return dlpack.CPU
+
+
+def _warn_of_lost_gradient(tensor: Any) -> None:
+    if tensor._requires_grad:
+        warnings.warn(
+            "Converting a tensor with requires_grad=True to a scalar may lead to unexpected behavior.\nConsider using "
+            "tensor.detach() first.",
+            stacklevel=4,
+        )
+
+
+def _graph_notes(tensor: Any) -> list[str]:
+    """What `repr` says about gradients."""
+    try:
+        node = tensor.grad_fn
+    except RuntimeError:  # a view whose base was written to in a way that gradients forbid
+        return ["grad_fn=<Invalid>"]
+    if node is not None:
+        return [f"grad_fn=<{type(node).__name__}>"]
+    return ["requires_grad=True"] if tensor.requires_grad else []
