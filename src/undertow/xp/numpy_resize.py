@@ -9,7 +9,7 @@ neighbour is nearest.
 from __future__ import annotations
 
 import math
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,12 +19,16 @@ Array = NDArray[Any]
 _LONGEST_DENSE_AXIS = 128  # up to this many elements a dense matrix product beats picking taps
 
 
-class Taps(NamedTuple):
-    """For each output along an axis of `size` elements: which elements it reads, and with what weights."""
+class Taps:
+    """For each output along an axis of `size` elements: which elements it reads and with what weights, (count, taps)."""
 
-    indices: Array  # (count, taps)
-    weights: Array  # (count, taps)
-    size: int
+    __slots__ = ("indices", "weights", "size")
+
+    def __init__(self, indices: Array, weights: Array, size: int) -> None:
+        self.indices, self.weights, self.size = indices, weights, size
+
+    def astype(self, dtype: Any) -> Taps:
+        return Taps(self.indices, self.weights.astype(dtype, copy=False), self.size)
 
 
 def _scale(size: int, count: int, align_corners: bool, scale_factor: float | None, real: type) -> Any:
@@ -145,9 +149,10 @@ def _apply_matrix(x: Array, matrix: Array, axis: int) -> Array:
 def resize(x: Array, taps: Taps, axis: int) -> Array:
     """Along an axis, out[i] = Σₜ weights[i, t] x[indices[i, t]]; the adjoint of resize_adjoint."""
     dtype, axis = _compute_dtype(x), axis % x.ndim
-    weights = taps.weights.astype(dtype, copy=False)
+    taps = taps.astype(dtype)
+    weights = taps.weights
     if x.size and taps.size <= _LONGEST_DENSE_AXIS:
-        out = _apply_matrix(x.astype(dtype, copy=False), resize_matrix(taps._replace(weights=weights)), axis)
+        out = _apply_matrix(x.astype(dtype, copy=False), resize_matrix(taps), axis)
         if np.isfinite(np.sum(out)):  # else an inf or nan met a zero of the matrix: read the taps alone
             return out.astype(x.dtype, copy=False)
     shape = [1] * x.ndim
@@ -162,9 +167,10 @@ def resize(x: Array, taps: Taps, axis: int) -> Array:
 def resize_adjoint(g: Array, taps: Taps, axis: int) -> Array:
     """Along an axis, out[indices[i, t]] += weights[i, t] g[i]; the adjoint of resize."""
     dtype, axis = _compute_dtype(g), axis % g.ndim
-    weights = taps.weights.astype(dtype, copy=False)
+    taps = taps.astype(dtype)
+    weights = taps.weights
     if g.size and len(taps.indices) <= _LONGEST_DENSE_AXIS:
-        out = _apply_matrix(g.astype(dtype, copy=False), resize_matrix(taps._replace(weights=weights)).T, axis)
+        out = _apply_matrix(g.astype(dtype, copy=False), resize_matrix(taps).T, axis)
         if np.isfinite(np.sum(out)):
             return out.astype(g.dtype, copy=False)
     out = np.zeros((*g.shape[:axis], taps.size, *g.shape[axis + 1 :]), dtype)
