@@ -16,6 +16,7 @@ from undertow.from_data import legacy_tensor
 from undertow.ops.elementwise import ElementwiseMethods
 from undertow.ops.reduce import ReduceMethods
 from undertow.ops.shape import ShapeMethods
+from undertow.random import RandomMethods
 from undertow.tensor_convert import ConvertMethods
 from undertow.tensor_copy import CopyMethods
 from undertow.tensor_layout import LayoutMethods
@@ -36,6 +37,7 @@ class Tensor(
     ConvertMethods,
     CreationMethods,
     CopyMethods,
+    RandomMethods,
     metaclass=TensorMeta,
 ):
     """A multi-dimensional array that can remember how it was computed.
@@ -46,6 +48,7 @@ class Tensor(
 
     __slots__ = ()
     __module__ = "torch"
+    _repr_prefix = "tensor("
     __hash__ = PythonMethods.__hash__  # comparing elementwise would take it away
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Any:

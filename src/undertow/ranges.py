@@ -1,8 +1,8 @@
 """Factories of evenly spaced numbers: arange, range, linspace, logspace.
 
-NOTE the last bit. PyTorch fills floats in blocks: the first number of a block is computed from the start of the range,
-the others from the first by adding multiples of the step, each in one fused multiply-add; what is left over at the end
-is computed from the start of the range again. `_progression` does the same, so results are equal to the last bit.
+NOTE the last bit. PyTorch's arange fills floats in blocks: the first number of a block is computed from the start of the
+range, the others from the first by adding multiples of the step, each in one fused multiply-add; what is left over at the
+end is computed from the start of the range again. `_progression` does the same, so results are equal to the last bit.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from undertow.dtypes import DTYPE_OF, SCALAR_DTYPE, dtype, get_default_dtype, promote
+from undertow.dtypes import DTYPE_OF, SCALAR_DTYPE, dtype, get_default_dtype
 from undertow.factory_arguments import check_fits, check_options, into_out, made, number, parse_kind
 from undertow.ops.arguments import as_int, invalid_combination
 from undertow.ops.public import overloaded, public
@@ -205,7 +205,7 @@ def _parse_space(name: str, start: Any, end: Any, steps: Any, out: Any, kind: An
         )
     if chosen.category == 0:
         raise NotImplementedError(f"\"{name}_cpu\" not implemented for 'Bool'")
-    return first, last, count, promote(chosen, chosen)
+    return first, last, count, chosen
 
 
 def _spaced(first: Any, last: Any, count: int, kind: dtype) -> Array:
@@ -216,40 +216,30 @@ def _spaced(first: Any, last: Any, count: int, kind: dtype) -> Array:
         step = (last - first) / (count - 1)
         places = np.arange(count)
         return np.where(places < count // 2, first + step * places, last - step * (count - 1 - places)).astype(kind.numpy)
-    if kind.category == 1:
-        first, last = int(first), int(last)
-        compute: Any = np.float64
-    else:
-        first, last = (float(np.array(value).astype(kind.numpy)) for value in (first, last))
-        compute = kind.opmath.numpy.type
-    step = compute(compute(last) - compute(first)) / compute(count - 1)
-    if kind.itemsize == 2 and kind.category == 2:
-        step = compute(np.array(step).astype(kind.numpy))
-    rising = _progression(first, step, count, kind, compute)
-    falling = _progression(last, -step, count, kind, compute, backwards=True)
     half = count // 2
-    width = 32 // kind.itemsize
-    blocks = count // (2 * width) * 2 * width
-    if blocks > half:  # a block belongs to the half in which it begins
-        half = min(-(-half // width) * width, blocks) if half < blocks else half
-    return np.concatenate([rising[:half], falling[half:]])
+    up, down = np.arange(half, dtype=np.float64), np.arange(count - 1 - half, -1, -1, dtype=np.float64)
+    if kind.itemsize == 2 and kind.is_floating_point:  # every step of the sum is rounded
+        own = kind.numpy.type
+        start, end = own(first), own(last)
+        step = (end - start) / own(count - 1)
+        return np.concatenate([start + step * up.astype(own), end - step * down.astype(own)])
+    if kind.category == 1:
+        first, last, compute = int(first), int(last), np.float64
+    else:
+        compute = kind.numpy.type
+    step = (compute(last) - compute(first)) / compute(count - 1)
+    rising, falling = _fused(up, step, compute(first), compute), _fused(down, -step, compute(last), compute)
+    return np.concatenate([rising, falling]).astype(kind.numpy)
 
 
-def _progression(start: Any, step: Any, count: int, kind: dtype, compute: Any, backwards: bool = False) -> Array:
-    """start + step * i for all i < count, in blocks as PyTorch computes it; see NOTE the last bit.
-
-    backwards: the multiples count down to zero at the last number instead.
-    """
-    places = np.arange(count, dtype=np.float64)
-    multiples = (count - 1) - places if backwards else places
-    values = _fused(multiples, step, start, compute).astype(kind.numpy)
+def _progression(start: Any, step: Any, count: int, kind: dtype, compute: Any) -> Array:
+    """start + step * i for all i < count, in blocks as PyTorch computes it; see NOTE the last bit."""
+    values = _fused(np.arange(count, dtype=np.float64), step, start, compute).astype(kind.numpy)
     width = 32 // kind.itemsize
     blocks = count // (2 * width)
     if blocks:
         firsts = values[: blocks * 2 * width : width, None].astype(compute)
-        within = np.arange(width, dtype=np.float64)
-        direction = -step if backwards else step
-        lanes = _fused(within[None, :], direction, firsts, compute)
+        lanes = _fused(np.arange(width, dtype=np.float64), step, firsts, compute)
         values[: blocks * 2 * width] = lanes.reshape(-1).astype(kind.numpy)
     return values
 

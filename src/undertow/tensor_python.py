@@ -132,10 +132,9 @@ class PythonMethods(TensorCore):
     @public
     def __repr__(self, *, tensor_contents: str | None = None) -> str:
         cls = type(self)
-        known = cls is tensor_class() or getattr(cls, "_is_plain_parameter", None) is cls
         return printing.tensor_repr(
             self._array,
-            prefix="tensor(" if known else f"{cls.__name__}(",
+            prefix=vars(cls).get("_repr_prefix", f"{cls.__name__}("),  # a subclass does not inherit it
             notes=_graph_notes(self),
             contents=tensor_contents,
         )

@@ -2,25 +2,15 @@
 
 from __future__ import annotations
 
+import copyreg
 from typing import Any
 
 from undertow import overrides
-from undertow._tensor import Tensor
+from undertow._tensor import Tensor, TensorMeta
 from undertow.creation import empty
 
 
-def _share(cls: Any, data: Any, requires_grad: bool) -> Any:
-    """A leaf of another class over the same memory."""
-    tensor = object.__new__(cls)
-    tensor._array = data._array
-    tensor._edge = tensor._view = tensor._meta = None
-    tensor._requires_grad = False
-    tensor._storage = data._get_storage()
-    tensor.requires_grad = requires_grad
-    return tensor
-
-
-class _ParameterMeta(type):
+class _ParameterMeta(TensorMeta):
     """Tensors of other classes that were made parameters (`_is_param`) count as instances."""
 
     def __instancecheck__(cls, instance: object) -> bool:
@@ -33,13 +23,15 @@ class Parameter(Tensor, metaclass=_ParameterMeta):
     """A tensor that asks for gradients and joins its module's parameters when assigned as an attribute."""
 
     __slots__ = ()
+    __module__ = "torch.nn.parameter"
     __torch_function__ = overrides.disabled
+    _repr_prefix = "tensor("
 
     def __new__(cls, data: Any = None, requires_grad: bool = True) -> Any:
         if data is None:
             data = empty(0)
         if type(data) in (Tensor, Parameter):
-            return _share(cls, data, requires_grad)
+            return Tensor._make_subclass(cls, data, requires_grad)
         result = data.detach().requires_grad_(requires_grad)
         if type(result) is not type(data):
             raise RuntimeError(
@@ -67,6 +59,14 @@ class Parameter(Tensor, metaclass=_ParameterMeta):
         return _rebuild_parameter, (self.data, self.requires_grad, None, state)
 
 
+def _parameter_class() -> Any:
+    return Parameter
+
+
+# Parameter says that it lives in torch.nn.parameter, and must not be looked for there when it is pickled by name.
+copyreg.pickle(_ParameterMeta, lambda cls: (_parameter_class, ()) if cls is Parameter else cls.__qualname__)  # type: ignore[arg-type]
+
+
 def _rebuild_parameter(data: Any, requires_grad: bool, backward_hooks: Any, state: Any = None) -> Any:
     param = Parameter(data, requires_grad)
     if state:
@@ -74,7 +74,7 @@ def _rebuild_parameter(data: Any, requires_grad: bool, backward_hooks: Any, stat
     return param
 
 
-class _BufferMeta(type):
+class _BufferMeta(TensorMeta):
     def __instancecheck__(cls, instance: object) -> bool:
         if super().__instancecheck__(instance):
             return True
@@ -112,7 +112,7 @@ class UninitializedParameter(UninitializedTensorMixin, Parameter):
     cls_to_become = Parameter
 
     def __new__(cls, requires_grad: bool = True, device: Any = None, dtype: Any = None) -> Any:
-        return _share(cls, empty(0, dtype=dtype), requires_grad)
+        return Tensor._make_subclass(cls, empty(0, dtype=dtype), requires_grad)
 
     def __init__(self, requires_grad: bool = True, device: Any = None, dtype: Any = None) -> None:
         pass
@@ -145,7 +145,7 @@ class UninitializedBuffer(UninitializedTensorMixin, Tensor):
     def __new__(
         cls, requires_grad: bool = False, device: Any = None, dtype: Any = None, persistent: bool = True
     ) -> Any:
-        tensor = _share(cls, empty(0, dtype=dtype), requires_grad)
+        tensor = Tensor._make_subclass(cls, empty(0, dtype=dtype), requires_grad)
         tensor.persistent = persistent
         tensor._is_buffer = True
         return tensor

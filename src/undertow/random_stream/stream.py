@@ -12,6 +12,7 @@ import numpy as np
 from undertow.random_stream import rejection
 from undertow.random_stream.box_muller import BLOCK, standard_normals
 from undertow.random_stream.engine import Engine
+from undertow.random_stream.memory_order import in_memory_order
 from undertow.random_stream.numerics import (
     Array,
     affine,
@@ -288,7 +289,7 @@ class Stream(Engine):
         rows = weights if weights.ndim == 2 else weights[None]
         if not replacement or samples == 1:
             _check_weights(rows)
-            racers = self.exponential(rows.size, dtype=weights.dtype).reshape(rows.shape)
+            racers = in_memory_order(self.exponential(rows.size, dtype=weights.dtype), rows)
             with np.errstate(divide="ignore", invalid="ignore"):
                 speeds = rows / racers
             if samples == 1:

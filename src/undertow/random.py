@@ -1,0 +1,477 @@
+"""Random tensors and the generator behind them. The numbers, and the state afterwards, are PyTorch's on the CPU."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+
+from undertow._core import TensorCore
+from undertow.autograd.apply import apply
+from undertow.autograd.writes import apply_in_place
+from undertow.creation import like
+from undertow.dtypes import DTYPE_OF, SCALAR_DTYPE
+from undertow.factory_arguments import check_options, check_size, into_out, made, number, parse_kind, parse_size
+from undertow.generators import Generator as Generator
+from undertow.generators import default_generator as default_generator
+from undertow.generators import stream_of
+from undertow.ops.arguments import as_int, as_ints, broadcast_two, check_tensor, invalid_combination, is_int
+from undertow.ops.public import overloaded, public
+from undertow.random_stream import Stream
+from undertow.random_stream.memory_order import in_memory_order, memory_order
+from undertow.rules import random as rules
+
+Draw = Callable[[Stream, int, np.dtype[Any]], Any]  # from a stream, that many values of a dtype
+
+# --- seeds and states
+
+
+def manual_seed(seed: Any) -> Generator:
+    """Starts the default generator from a seed."""
+    return default_generator.manual_seed(int(seed))
+
+
+def seed() -> int:
+    """Starts the default generator from a seed that nobody can foresee, and returns it."""
+    return default_generator.seed()
+
+
+def initial_seed() -> int:
+    """The seed the default generator was started from."""
+    return default_generator.initial_seed()
+
+
+def get_rng_state() -> Any:
+    """The state of the default generator, as a tensor of bytes."""
+    return default_generator.get_state()
+
+
+def set_rng_state(new_state: Any) -> None:
+    """Continues the default generator from a state that `get_rng_state` returned."""
+    default_generator.set_state(new_state)
+
+
+@contextmanager
+def fork_rng(devices: Any = None, enabled: bool = True, device_type: str | None = None, **names: Any) -> Iterator[None]:
+    """What is drawn inside leaves the default generator as it was before."""
+    if devices:
+        raise AssertionError("Torch not compiled with CUDA enabled")
+    if not enabled:
+        yield
+        return
+    before = get_rng_state()
+    try:
+        yield
+    finally:
+        set_rng_state(before)
+
+
+def thread_safe_generator() -> Generator | None:
+    """The generator of a data-loading worker thread; None elsewhere."""
+    return None
+
+
+# --- filling arrays
+
+
+def _uniform(low: float = 0.0, high: float = 1.0) -> Draw:
+    def draw(stream: Stream, n: int, kind: np.dtype[Any]) -> Any:
+        _check_kernel(kind, "check_uniform_bounds", "fcV")
+        return stream.uniform(n, low, high, kind)
+
+    return draw
+
+
+def _integers(low: int | None, high: int | None) -> Draw:
+    return lambda stream, n, kind: stream.integers(n, low, high, kind)
+
+
+def _check_kernel(kind: np.dtype[Any], kernel: str, kinds: str) -> None:
+    if kind.kind not in kinds:
+        raise NotImplementedError(f"\"{kernel}\" not implemented for '{DTYPE_OF[kind].scalar_name}'")
+
+
+def _fill(array: Any, generator: Generator | None, draw: Draw) -> Any:
+    """Fills an array in the order in which its elements lie in memory, as PyTorch does."""
+    values = draw(stream_of(generator), array.size, array.dtype)
+    array[...] = in_memory_order(values, array)
+    return array
+
+
+def _fill_normal(array: Any, generator: Generator | None, mean: float = 0.0, std: float = 1.0) -> Any:
+    if not std >= 0:
+        raise RuntimeError(f"normal expects std >= 0.0, but found std {std:g}")
+    _check_kernel(array.dtype, "normal_kernel_cpu", "fcV")
+    dense = array.flags.c_contiguous
+    return _fill(array, generator, lambda stream, n, kind: stream.normal(n, mean, std, kind, contiguous=dense))
+
+
+# --- factories
+
+
+def _random_factory(name: str, fill: Callable[[Any, Generator | None], Any], doc: str) -> Callable[..., Any]:
+    """`rand` and `randn`."""
+
+    def factory(
+        *args: Any,
+        size: Any = None,
+        generator: Generator | None = None,
+        out: Any = None,
+        dtype: Any = None,
+        layout: Any = None,
+        device: Any = None,
+        pin_memory: Any = False,
+        requires_grad: Any = False,
+    ) -> Any:
+        if not args and size is None or not isinstance(generator, (Generator, type(None))):
+            raise invalid_combination(name, args, {} if generator is None else {"generator": generator})
+        sizes = _random_size(parse_size, args, size, name)
+        check_options(name, device, layout, pin_memory)
+        if out is not None:
+            return _into(out, sizes, lambda array: fill(array, generator), name, dtype)
+        return made(fill(np.empty(sizes, parse_kind(dtype, name).numpy), generator), name, requires_grad)
+
+    factory.__name__ = factory.__qualname__ = name
+    factory.__doc__ = doc
+    return public(factory)
+
+
+def _random_size(parse: Callable[..., tuple[int, ...]], *arguments: Any) -> tuple[int, ...]:
+    """Sizes, where a negative one is refused in the words of random factories."""
+    try:
+        return parse(*arguments)
+    except RuntimeError:
+        given = arguments[0] or arguments[1]
+        sizes = list(given[0]) if isinstance(given[0], (tuple, list)) else list(given)
+        wrong = next((n for n in sizes if n < 0), None)
+        if wrong is None:
+            raise
+        raise RuntimeError(f"Trying to create tensor with negative dimension {wrong}: {sizes}") from None
+
+
+def _into(out: Any, sizes: tuple[int, ...], fill: Callable[[Any], Any], name: str, kind: Any) -> Any:
+    """`out=`: drawn in the memory order of `out`, if it has the right shape already."""
+    check_tensor(out, name, "out", None)
+    right = out._array.shape == sizes
+    array = np.empty_like(out._array, order="K") if right else np.empty(sizes, out._array.dtype)
+    return into_out(out, fill(array), name, kind)
+
+
+def _fill_uniform(array: Any, generator: Generator | None) -> Any:
+    return _fill(array, generator, _uniform())
+
+
+rand = _random_factory("rand", _fill_uniform, "Numbers drawn evenly from [0, 1).")
+randn = _random_factory("randn", _fill_normal, "Numbers drawn from the standard normal distribution.")
+
+
+@overloaded
+def randint(
+    *args: Any,
+    low: Any = None,
+    high: Any = None,
+    size: Any = None,
+    generator: Generator | None = None,
+    out: Any = None,
+    dtype: Any = None,
+    layout: Any = None,
+    device: Any = None,
+    pin_memory: Any = False,
+    requires_grad: Any = False,
+) -> Any:
+    """Whole numbers drawn evenly from [low, high); low is 0 unless given."""
+    named = {key: value for key, value in (("low", low), ("high", high), ("size", size)) if value is not None}
+    count = len(args) + len(named)
+    names = ("high", "size") if count == 2 else ("low", "high", "size")
+    given = {**dict(zip(names, args, strict=False)), **named}
+    fits = given.keys() == set(names) and len(given) == count and isinstance(given["size"], (tuple, list))
+    if not fits or not all(is_int(given[key]) for key in names[:-1]):
+        raise invalid_combination("randint", args, named)
+    bounds = [as_int(given.get(key, 0), "randint", key) for key in ("low", "high")]
+    sizes = check_size(as_ints(given["size"], "randint", "size"), "randint")
+    check_options("randint", device, layout, pin_memory)
+    if out is not None:
+        return _into(out, sizes, lambda array: _fill(array, generator, _integers(*bounds)), "randint", dtype)
+    kind = parse_kind(dtype, "randint", SCALAR_DTYPE[int])
+    return made(_fill(np.empty(sizes, kind.numpy), generator, _integers(*bounds)), "randint", requires_grad)
+
+
+@public
+def randperm(
+    n: int,
+    *,
+    generator: Generator | None = None,
+    out: Any = None,
+    dtype: Any = None,
+    layout: Any = None,
+    device: Any = None,
+    pin_memory: Any = False,
+    requires_grad: Any = False,
+) -> Any:
+    """The numbers from 0 to n - 1 in random order."""
+    count = as_int(n, "randperm", "n", 1)
+    if count < 0:
+        raise RuntimeError(f"Trying to create tensor with negative dimension {count}: [{count}]")
+    check_options("randperm", device, layout, pin_memory)
+    own = SCALAR_DTYPE[int] if out is None else DTYPE_OF[out._array.dtype]
+    array = stream_of(generator).permutation(count, parse_kind(dtype, "randperm", own).numpy)
+    return into_out(out, array, "randperm", dtype) if out is not None else made(array, "randperm", requires_grad)
+
+
+def _random_like(name: str, fill: Callable[[Any, Generator | None], Any], doc: str) -> Callable[..., Any]:
+    """`rand_like` and `randn_like`."""
+
+    def factory(
+        input: Any,
+        *,
+        generator: Generator | None = None,
+        dtype: Any = None,
+        layout: Any = None,
+        device: Any = None,
+        pin_memory: Any = False,
+        requires_grad: Any = False,
+        memory_format: Any = None,
+    ) -> Any:
+        array, _ = like(input, name, dtype, layout, device, pin_memory, memory_format)
+        return made(fill(array, generator), name, requires_grad)
+
+    factory.__name__ = factory.__qualname__ = name
+    factory.__doc__ = doc
+    return public(factory)
+
+
+rand_like = _random_like("rand_like", _fill_uniform, "Numbers drawn evenly from [0, 1), in the shape of a tensor.")
+randn_like = _random_like("randn_like", _fill_normal, "Standard normal numbers in the shape of a tensor.")
+
+
+@overloaded
+def randint_like(
+    input: Any,
+    *args: Any,
+    low: Any = None,
+    high: Any = None,
+    generator: Generator | None = None,
+    dtype: Any = None,
+    layout: Any = None,
+    device: Any = None,
+    pin_memory: Any = False,
+    requires_grad: Any = False,
+    memory_format: Any = None,
+) -> Any:
+    """Whole numbers drawn evenly from [low, high), in the shape and dtype of a tensor."""
+    named = {key: value for key, value in (("low", low), ("high", high)) if value is not None}
+    names = ("high",) if len(args) + len(named) == 1 else ("low", "high")
+    given = {**dict(zip(names, args, strict=False)), **named}
+    if given.keys() != set(names) or len(given) != len(args) + len(named):
+        raise invalid_combination("randint_like", (input, *args), named)
+    bounds = [as_int(given.get(key, 0), "randint_like", key) for key in ("low", "high")]
+    array, _ = like(input, "randint_like", dtype, layout, device, pin_memory, memory_format)
+    return made(_fill(array, generator, _integers(*bounds)), "randint_like", requires_grad)
+
+
+@overloaded
+def normal(
+    mean: Any,
+    std: Any = None,
+    size: Any = None,
+    *,
+    generator: Generator | None = None,
+    out: Any = None,
+    dtype: Any = None,
+    layout: Any = None,
+    device: Any = None,
+    pin_memory: Any = False,
+    requires_grad: Any = False,
+) -> Any:
+    """Normal numbers with a mean and a deviation: both numbers and a size, or one or both tensors."""
+    tensors = [isinstance(value, TensorCore) for value in (mean, std)]
+    if not any(tensors):
+        if std is None or not isinstance(size, (tuple, list)):
+            raise invalid_combination("normal", [value for value in (mean, std, size) if value is not None])
+        sizes = check_size(as_ints(size, "normal", "size"), "normal")
+        check_options("normal", device, layout, pin_memory)
+        numbers = number(mean, "normal", "mean"), number(std, "normal", "std")
+        kind = parse_kind(dtype, "normal", None if out is None else DTYPE_OF[out._array.dtype])
+        array = _fill_normal(np.empty(sizes, kind.numpy), generator, *numbers)
+        return into_out(out, array, "normal", dtype) if out is not None else made(array, "normal", requires_grad)
+    if size is not None:
+        raise invalid_combination("normal", (mean, std, size))
+    std = 1.0 if std is None else std
+    if not tensors[1] and not std >= 0:
+        raise RuntimeError(f"normal expects std >= 0.0, but found std {std:g}")
+    arrays = [value._array if isinstance(value, TensorCore) else value for value in (mean, std)]
+    if all(tensors):
+        broadcast_two(arrays[0].shape, arrays[1].shape)
+    kind_of = arrays[0 if tensors[0] else 1].dtype
+    _check_kernel(kind_of, "normal_kernel_cpu", "fcV")
+    values = stream_of(generator).normal_each(*arrays, kind_of)
+    if out is not None:
+        return into_out(out, values, "normal")
+    if all(tensors):
+        return apply(rules.normal_both, mean, std, values=values)
+    return apply(rules.normal_mean if tensors[0] else rules.normal_std, mean if tensors[0] else std, values=values)
+
+
+# --- draws that depend on a tensor
+
+
+@public
+def bernoulli(input: Any, p: Any = None, *, generator: Generator | None = None, out: Any = None) -> Any:
+    """1 with the probability that stands at each place of a tensor (or with probability p everywhere), else 0."""
+    check_tensor(input, "bernoulli")
+    source = input._array
+    stream = stream_of(generator)
+    if p is not None:
+        values = _laid_out(stream.bernoulli(source.size, p, source.dtype), source)
+    else:
+        _check_kernel(source.dtype, "bernoulli_tensor_cpu_p_", "fV")
+        order = memory_order(source)
+        values = stream.bernoulli_each(source.transpose(order)).transpose(np.argsort(order))
+    return into_out(out, values, "bernoulli") if out is not None else apply(rules.bernoulli, input, values=values)
+
+
+def _laid_out(values: Any, array: Any) -> Any:
+    """Flat values as an array with another's memory order."""
+    result = np.empty_like(array, order="K")
+    result[...] = in_memory_order(values, array)
+    return result
+
+
+@public
+def poisson(input: Any, generator: Generator | None = None) -> Any:
+    """A Poisson draw for the rate at each place of a tensor."""
+    check_tensor(input, "poisson")
+    _check_kernel(input._array.dtype, "poisson_cpu", "fV")
+    return apply(rules.poisson, input, values=stream_of(generator).poisson(input._array))
+
+
+@public
+def binomial(count: Any, prob: Any, generator: Generator | None = None) -> Any:
+    """A binomial draw for the count and probability at each place of two tensors."""
+    check_tensor(count, "binomial", "count")
+    check_tensor(prob, "binomial", "prob", 2)
+    arrays = np.broadcast_arrays(count._array, prob._array)
+    return apply(rules.binomial, count, prob, values=stream_of(generator).binomial(*arrays))
+
+
+@public
+def multinomial(
+    input: Any, num_samples: int, replacement: bool = False, *, generator: Generator | None = None, out: Any = None
+) -> Any:
+    """Places of a row (or of each row), drawn with the weights that stand there."""
+    check_tensor(input, "multinomial")
+    weights = input._array
+    if weights.ndim in (1, 2) and weights.dtype.kind not in "fV":
+        name = DTYPE_OF[weights.dtype].scalar_name
+        raise RuntimeError(f"multinomial only supports floating-point dtypes for input, got: {name}")
+    count = as_int(num_samples, "multinomial", "num_samples", 2)
+    chosen = stream_of(generator).multinomial(weights, count, replacement)
+    return into_out(out, chosen, "multinomial") if out is not None else made(chosen, "multinomial")
+
+
+# --- methods
+
+
+def _redrawn(self: Any, rule: Any, generator: Generator | None, draw: Draw) -> Any:
+    """Writes draws into a tensor, in memory order."""
+    array = self._array
+    values = draw(stream_of(generator), array.size, array.dtype)
+    return apply_in_place(rule, self, values=in_memory_order(values, array))
+
+
+def _check_continuous(tensor: Any, name: str) -> None:
+    kind = DTYPE_OF[tensor._array.dtype]
+    if not kind.is_floating_point:
+        raise RuntimeError(
+            f"{name} distribution is a continuous probability distribution. dtype must be a floating point but you "
+            f"specified {kind.scalar_name if name == 'Exponential' else kind.name}"
+        )
+
+
+class RandomMethods(TensorCore):
+    """Random draws as methods of a tensor."""
+
+    __slots__ = ()
+
+    bernoulli, multinomial = bernoulli, multinomial
+
+    @public
+    def uniform_(self, from_: float = 0, to: float = 1, *, generator: Generator | None = None, **names: Any) -> Any:
+        """Redraws every element evenly from [from, to)."""
+        return _redrawn(self, rules.uniform, generator, _uniform(float(names.get("from", from_)), float(to)))
+
+    @public
+    def normal_(self, mean: float = 0, std: float = 1, *, generator: Generator | None = None) -> Any:
+        """Redraws every element from a normal distribution."""
+        if not std >= 0:
+            raise RuntimeError(f"normal expects std >= 0.0, but found std {std:g}")
+        _check_kernel(self._array.dtype, "normal_kernel_cpu", "fcV")
+        dense = self._array.flags.c_contiguous
+        return _redrawn(
+            self, rules.normal, generator,
+            lambda stream, n, kind: stream.normal(n, float(mean), float(std), kind, contiguous=dense),
+        )  # fmt: skip
+
+    @overloaded
+    def random_(self, *args: Any, generator: Generator | None = None, **names: Any) -> Any:
+        """Redraws every element evenly from the whole numbers below `to`, or from `from` to `to`, or from all."""
+        given = dict(zip(("to",) if len(args) == 1 else ("from", "to"), args, strict=False)) | names
+        if len(args) > 2 or not all(is_int(value) or value is None for value in given.values()):
+            raise invalid_combination("random_", args, names)
+        low, high = given.get("from"), given.get("to")
+        if low is None and high is None:
+            rule = rules.random_any
+        else:
+            rule = rules.random_below if low is None else rules.random_between
+            low = 0 if low is None else low
+        return _redrawn(self, rule, generator, _integers(low, high))
+
+    @public
+    def bernoulli_(self, p: Any = 0.5, *, generator: Generator | None = None) -> Any:
+        """Redraws every element: 1 with probability p (a number or a tensor of them), else 0."""
+        array = self._array
+        if not isinstance(p, TensorCore):
+            draw: Draw = lambda stream, n, kind: stream.bernoulli(n, float(p), kind)
+            return _redrawn(self, rules.bernoulli_one, generator, draw)
+        chances = p.expand_as(self)._array  # type: ignore[attr-defined]
+        order = memory_order(array)
+        drawn = stream_of(generator).bernoulli_each(chances.transpose(order), array.dtype)
+        return apply_in_place(rules.bernoulli_each, self, values=drawn.transpose(np.argsort(order)))
+
+    @public
+    def exponential_(self, lambd: float = 1, *, generator: Generator | None = None) -> Any:
+        """Redraws every element from an exponential distribution."""
+        _check_continuous(self, "Exponential")
+        return _redrawn(
+            self, rules.exponential, generator, lambda stream, n, kind: stream.exponential(n, float(lambd), kind)
+        )
+
+    @public
+    def geometric_(self, p: float, *, generator: Generator | None = None) -> Any:
+        """Redraws every element: the number of trials until the first success."""
+        return _redrawn(self, rules.geometric, generator, lambda stream, n, kind: stream.geometric(n, float(p), kind))
+
+    @public
+    def cauchy_(self, median: float = 0, sigma: float = 1, *, generator: Generator | None = None) -> Any:
+        """Redraws every element from a Cauchy distribution."""
+        _check_continuous(self, "Cauchy")
+        return _redrawn(
+            self, rules.cauchy, generator, lambda stream, n, kind: stream.cauchy(n, float(median), float(sigma), kind)
+        )
+
+    @public
+    def log_normal_(self, mean: float = 1, std: float = 2, *, generator: Generator | None = None) -> Any:
+        """Redraws every element: the exponential of a normal number."""
+        return _redrawn(
+            self, rules.log_normal, generator,
+            lambda stream, n, kind: stream.log_normal(n, float(mean), float(std), kind),
+        )  # fmt: skip
+
+
+__all__ = [
+    "Generator", "bernoulli", "binomial", "default_generator", "fork_rng", "get_rng_state",
+    "initial_seed", "manual_seed", "multinomial", "normal", "poisson", "rand", "rand_like", "randint", "randint_like",
+    "randn", "randn_like", "randperm", "seed", "set_rng_state", "thread_safe_generator",
+]  # fmt: skip

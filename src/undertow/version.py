@@ -1,0 +1,8 @@
+"""Which undertow this is, and what it was built with."""
+
+__version__ = "0.1.0"
+cuda: str | None = None
+hip: str | None = None
+xpu: str | None = None
+git_version = "unknown"
+debug = False
