@@ -13,9 +13,21 @@ from undertow.autograd.methods import AutogradMethods
 from undertow.creation import CreationMethods
 from undertow.dtypes import get_default_dtype
 from undertow.from_data import legacy_tensor
+from undertow.ops.activation import ActivationMethods
+from undertow.ops.arithmetic import ArithmeticMethods
+from undertow.ops.clamp import ClampMethods
+from undertow.ops.compare import CompareMethods
+from undertow.ops.complex import ComplexMethods
+from undertow.ops.arrange import ArrangeMethods
 from undertow.ops.elementwise import ElementwiseMethods
+from undertow.ops.index import IndexMethods
+from undertow.ops.indexing import IndexingMethods
+from undertow.ops.parts import PartMethods
 from undertow.ops.reduce import ReduceMethods
+from undertow.ops.scatter import ScatterMethods
 from undertow.ops.shape import ShapeMethods
+from undertow.ops.stretch import StretchMethods
+from undertow.ops.writing import WritingMethods
 from undertow.random import RandomMethods
 from undertow.tensor_convert import ConvertMethods
 from undertow.tensor_copy import CopyMethods
@@ -32,8 +44,20 @@ class Tensor(
     LayoutMethods,
     AutogradMethods,
     ElementwiseMethods,
+    ArithmeticMethods,
+    ClampMethods,
+    CompareMethods,
+    ComplexMethods,
+    ActivationMethods,
     ReduceMethods,
     ShapeMethods,
+    StretchMethods,
+    PartMethods,
+    ArrangeMethods,
+    WritingMethods,
+    IndexingMethods,
+    IndexMethods,
+    ScatterMethods,
     ConvertMethods,
     CreationMethods,
     CopyMethods,

@@ -99,13 +99,13 @@ def unary(rule: Rule, name: str = "", doc: str = "") -> Callable[..., Any]:
 
 def binary(
     rule: Rule, name: str = "", doc: str = "", operator: str = "", takes: str = "number", several: bool = False,
-    method: bool = False,
+    check: Callable[[tuple[Any, ...]], None] | None = None,
 ) -> Callable[..., Any]:  # fmt: skip
-    """The public function, or `method`, of a two-input elementwise rule.
+    """The public function, or method, of a two-input elementwise rule.
 
     As an `operator` method it answers NotImplemented to an operand it can't take. `takes`: whether its operands are two
     "tensors", the second may be a "number", or either may ("numbers"). `several`: PyTorch has several signatures for
-    it, which changes the words in which it refuses arguments.
+    it, which changes the words in which it refuses arguments. `check` sees the operands first, unless they are floats.
     """
     forward = rule.forward
     saves = rule.saves
@@ -178,7 +178,9 @@ def binary(
         if not (isinstance(input, TensorCore) and isinstance(other, TensorCore)):
             if operator and not overrides.is_operand(other):
                 return NotImplemented
-            check_operands(function.__name__, rule, (input, other), takes, several, method)
+            check_operands(function.__name__, rule, (input, other), takes, several, "." in function.__qualname__)
+        if check is not None:
+            check((input, other))
         return call(function, rule, (input, other), {}, out)
 
     return name_function(function, operator or name or rule.name, doc)

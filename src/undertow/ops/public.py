@@ -7,12 +7,14 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 from undertow import overrides
+from undertow._core import TensorCore
 from undertow.autograd import apply as _apply
 from undertow.autograd.writes import apply_in_place
 from undertow.modes import special
 from undertow.ops.arguments import NUMPY_SPELLINGS, binding_error
 from undertow.rules.rule import Rule
 
+Function = Callable[..., Any]
 F = TypeVar("F", bound=Callable[..., Any])
 
 
@@ -50,27 +52,63 @@ def overloaded(function: F) -> F:
     return public(function, several=True)
 
 
-def in_place(rule: Rule) -> Callable[..., Any]:
-    """The in-place method of an elementwise rule: `exp_`, `mul_`."""
-
-    def method(self: Any, *others: Any) -> Any:
-        if overrides.wanted((self, *others)):
-            return overrides.dispatch(method, (self, *others), {})
-        for other in others:
-            if not overrides.is_operand(other):
-                raise TypeError(
-                    f"{rule.name}_(): argument 'other' (position 1) must be Tensor, not {type(other).__name__}"
-                )
-        return apply_in_place(rule, self, *others)
-
-    return _apply.name_function(method, rule.name + "_", f"In-place {rule.name}.")
+def finish(name: str, rule: Rule, inputs: tuple[Any, ...], out: Any = None, **statics: Any) -> Any:
+    """The last line of a hand-written function that takes `out=`."""
+    if out is None:
+        return _apply.apply(rule, *inputs, **statics)
+    return _apply.into(out, lambda: _apply.apply(rule, *inputs, **statics), inputs, name)
 
 
-def in_place_operator(rule: Rule, name: str) -> Callable[..., Any]:
-    """`x *= y` for a rule: like the in-place method, answering NotImplemented to an operand it can't take."""
-    method = in_place(rule)
+# --- in-place twins and operators of elementwise rules
 
-    def operator(self: Any, other: Any) -> Any:
-        return method(self, other) if overrides.is_operand(other) else NotImplemented
 
-    return _apply.name_function(operator, name, "")
+def in_place(
+    rule: Rule, name: str = "", takes: str = "number", several: bool = False, check: Function | None = None
+) -> Function:
+    """The in-place method of an elementwise rule: `exp_`, `mul_`. `takes`, `several` and `check` as for `binary`."""
+    name = name or rule.name + "_"
+
+    def one(input: Any) -> Any:
+        if overrides.wanted((input,)):
+            return overrides.dispatch(one, (input,), {})
+        _apply.check_operands(name, rule, (input,), "tensors")
+        return apply_in_place(rule, input)
+
+    def two(self: Any, other: Any = _apply.MISSING) -> Any:
+        if overrides.wanted((self, other)):
+            return overrides.dispatch(two, (self, other), {})
+        if not isinstance(other, TensorCore):
+            _apply.check_operands(name, rule, (self, other), takes, several, method=True)
+        if check is not None:
+            check((self, other))
+        return apply_in_place(rule, self, other)
+
+    return _apply.name_function(one if len(rule.inputs) == 1 else two, name, f"In-place {rule.name}.")
+
+
+def in_place_operator(rule: Rule, name: str, check: Function | None = None) -> Function:
+    """`x *= y` for a rule; NotImplemented for an operand that it can't take."""
+
+    def method(self: Any, other: Any) -> Any:
+        if not overrides.is_operand(other):
+            return NotImplemented
+        if overrides.wanted((self, other)):
+            return overrides.dispatch(method, (self, other), {})
+        if check is not None:
+            check((self, other))
+        return apply_in_place(rule, self, other)
+
+    return _apply.name_function(method, name, "")
+
+
+def operator(function: Function, name: str, reflected: bool = False) -> Function:
+    """An operator made of a function; NotImplemented for an operand that it can't take."""
+
+    def method(self: Any, other: Any) -> Any:
+        if not overrides.is_operand(other):
+            return NotImplemented
+        if overrides.wanted((self, other)):
+            return overrides.dispatch(method, (self, other), {})
+        return function(other, self) if reflected else function(self, other)
+
+    return _apply.name_function(method, name, "")

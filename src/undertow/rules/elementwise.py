@@ -125,6 +125,9 @@ def log_of_base(xp: Any, base: Any, result: Any) -> Any:
     return math.log(base) if base > 0 else math.nan
 
 
+square = op("square", lambda xp, self: self * self, promote="numeric", accepts="ifc", node="PowBackward0",
+            shows={"exponent": 2}, self=lambda g, self: g * (self * 2))  # fmt: skip
+
 sqrt = op("sqrt", lambda xp, self: xp.sqrt(self), promote="float", self=lambda g, result: g / (2 * result))
 
 rsqrt = op("rsqrt", lambda xp, self: 1 / xp.sqrt(self), promote="float",

@@ -6,13 +6,24 @@ from typing import Any
 
 import numpy as np
 from numpy import (  # noqa: F401
-    abs, add, arange, arccos, arcsin, arctan, arctan2, argsort, broadcast_to, ceil, concatenate, cos, cosh,
-    diagonal, divide, equal, exp, exp2, expand_dims, expm1, flip, floor, fmod, full_like, greater,
-    greater_equal, isfinite, isinf, isnan, less, less_equal, log, log1p, log2, log10, logaddexp, logical_and,
-    logical_not, matmul, maximum, minimum, moveaxis, multiply, negative, not_equal, ones, ones_like,
-    power, reshape, rint, roll, sign, sin, sinh, sqrt, square, squeeze, stack, subtract, swapaxes, take,
-    take_along_axis, tan, tanh, tensordot, transpose, tril, triu, trunc, where, zeros, zeros_like,
+    abs, add, arange, arccos, arccosh, arcsin, arcsinh, arctan, arctan2, arctanh, argsort, concatenate, copysign,
+    cos, cosh, divide, equal, exp, exp2, expm1, flip, fmax, fmin, frexp, full_like, greater, greater_equal, hypot,
+    isfinite, isinf, isnan, less, less_equal, log, log10, log1p, log2, logaddexp2, logical_and, logical_not,
+    logical_or, logical_xor, matmul, maximum, minimum, moveaxis, multiply, nextafter, not_equal, ones, ones_like,
+    roll, rot90, sin, sinh, sqrt, square, subtract, take, take_along_axis, tan, tanh, tensordot, tril, triu,
+    where, zeros, zeros_like,
 )  # fmt: skip
+from undertow.xp.numpy_elementwise import (  # noqa: F401
+    angle, ceil, complex, conj, floor, floor_divide, fmod, heaviside, imag, isneginf, isposinf, left_shift, logaddexp,
+    nan_to_num, negative, power, real, remainder, right_shift, rint, round, sign, signbit, trunc, trunc_divide,
+    view_as_complex, view_as_real,
+)  # fmt: skip
+from undertow.xp.numpy_gamma import digamma, i0, i0e, i1, i1e, lgamma, polygamma, zeta  # noqa: F401
+from undertow.xp.numpy_index import (  # noqa: F401
+    index, index_backward, index_copy, index_fill, index_put, index_select, masked_fill, masked_scatter, masked_select,
+    put_flat, scatter_value, take_flat,
+)  # fmt: skip
+from undertow.xp.numpy_nn import log_softmax, log_softmax_grad, softmax, softmax_grad  # noqa: F401
 from undertow.xp.numpy_reduce import (  # noqa: F401
     abs_squared, all, any, argmax, argmin, max, max_with_index, mean, min, min_with_index, pair_distances, prod,
     prod_of_others, sgn, sum,
@@ -20,6 +31,15 @@ from undertow.xp.numpy_reduce import (  # noqa: F401
 from undertow.xp.numpy_scan import cummax, cummin, cumprod, cumsum, logcumsumexp, recurrence  # noqa: F401
 from undertow.xp.numpy_sort import (  # noqa: F401
     bincount, histc, histogram, kthvalue, median, mode, nanmedian, searchsorted, sort, topk, unique, unique_consecutive,
+)  # fmt: skip
+from undertow.xp.numpy_scatter import gather, index_add, scatter, scatter_add, scatter_reduce  # noqa: F401
+from undertow.xp.numpy_shape import (  # noqa: F401
+    as_strided, as_strided_backward, broadcast_to, cast, contiguous, copy, diag_embed, diagonal, diagonal_backward,
+    expand_dims, pad, reshape, select, select_backward, slice_along, slice_backward, squeeze, stack, swapaxes, tile,
+    transpose, windows, windows_backward,
+)  # fmt: skip
+from undertow.xp.numpy_special import (  # noqa: F401
+    erf, erfc, erfcx, erfinv, gelu_cdf, log_ndtr, log_sigmoid, logit, ndtri, sigmoid, silu, softplus,
 )  # fmt: skip
 
 RECORDED = False  # gradients computed with this namespace are plain arrays
@@ -33,25 +53,9 @@ def astype(x: Any, dtype: np.dtype[Any]) -> Any:
     return x.astype(dtype, copy=False)
 
 
-def conj(x: Any) -> Any:
-    return x.conj()
-
-
-def real(x: Any) -> Any:
-    return x.real
-
-
-def imag(x: Any) -> Any:
-    return x.imag
-
-
 def constant(array: Any) -> Any:
     """A NumPy array as a value of this namespace."""
     return array
-
-
-def copy(x: Any) -> Any:
-    return np.array(x)
 
 
 def sum_to_shape(x: Any, shape: tuple[int, ...]) -> Any:

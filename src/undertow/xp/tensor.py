@@ -10,10 +10,27 @@ from typing import Any
 import numpy as np
 
 from undertow._core import wrap
-from undertow.ops import elementwise, reduce, shape
-from undertow.ops.elementwise import exp, log, tanh  # noqa: F401
+from undertow.xp.tensor_elementwise import (  # noqa: F401
+    abs, add, angle, arccos, arccosh, arcsin, arcsinh, arctan, arctan2, arctanh, ceil, complex, conj, cos, cosh, digamma,
+    divide, erf, erfc, erfcx, erfinv, exp, exp2, expm1, floor, floor_divide, fmax, fmin, fmod, frexp, gelu_cdf, heaviside,
+    hypot, i0, i0e, i1, i1e, imag, isfinite, isinf, isnan, isneginf, isposinf, lgamma, log, log1p, log2, log10,
+    log_sigmoid, log_softmax, log_softmax_grad, logaddexp, logaddexp2, logical_and, logical_not, logical_or, logical_xor,
+    logit, maximum, minimum, multiply, nan_to_num, negative, nextafter, polygamma, power, real, remainder, rint, sigmoid,
+    sign, signbit, silu, sin, sinh, softmax, softmax_grad, softplus, sqrt, square, subtract, tan, tanh, trunc,
+    trunc_divide, view_as_complex, view_as_real, where,
+)  # fmt: skip
 from undertow.xp.tensor_reduce import (  # noqa: F401
     abs_squared, max, max_with_index, mean, min, min_with_index, pair_distances, prod, prod_of_others, sum,
+)  # fmt: skip
+from undertow.xp.tensor_index import (  # noqa: F401
+    gather, index, index_add, index_backward, index_copy, index_fill, index_put, index_select, masked_fill,
+    masked_scatter, masked_select, put_flat, scatter, scatter_add, scatter_reduce, scatter_value, take_flat,
+)  # fmt: skip
+from undertow.xp.tensor_shape import (  # noqa: F401
+    alias, as_strided, as_strided_backward, broadcast_to, cast, concatenate, contiguous, copy, diag_embed, diagonal,
+    diagonal_backward, expand_dims, flip, full_like, moveaxis, ones, ones_like, pad, reshape, roll, rot90, select,
+    select_backward, slice_along, slice_backward, squeeze, stack, sum_to_shape, swapaxes, tile, transpose, tril, triu,
+    windows, windows_backward, zeros, zeros_like,
 )  # fmt: skip
 
 RECORDED = True  # gradients computed with this namespace are tensors with a history of their own
@@ -26,40 +43,3 @@ def dtype_of(x: Any) -> np.dtype[Any]:
 def constant(array: Any) -> Any:
     """A NumPy array as a value of this namespace."""
     return wrap(array)
-
-
-def zeros(size: tuple[int, ...], dtype: Any = None) -> Any:
-    return wrap(np.zeros(size, dtype))
-
-
-def zeros_like(x: Any) -> Any:
-    return wrap(np.zeros(x._array.shape, x._array.dtype))
-
-
-def sum_to_shape(x: Any, size: tuple[int, ...]) -> Any:
-    have = tuple(x.shape)
-    if have == size:
-        return x
-    lead = len(have) - len(size)
-    axes = tuple([axis for axis, n in enumerate(have) if axis < lead or (size[axis - lead] == 1 and n != 1)])
-    return shape.reshape(reduce.sum(x, axes) if axes else x, size)
-
-
-def broadcast_to(x: Any, size: tuple[int, ...]) -> Any:
-    return shape.expand(x, size)
-
-
-def reshape(x: Any, size: tuple[int, ...]) -> Any:
-    return shape.reshape(x, size)
-
-
-def transpose(x: Any, axes: tuple[int, ...]) -> Any:
-    return shape.permute(x, axes)
-
-
-def copy(x: Any) -> Any:
-    return shape.clone(x)
-
-
-def multiply(x: Any, y: Any) -> Any:
-    return elementwise.mul(x, y)

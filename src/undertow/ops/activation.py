@@ -1,0 +1,329 @@
+"""Activations and softmax: the functions of `nn.functional`, those that `torch` has too, and tensor methods.
+
+`inplace=True` writes into the input, as the functions with a trailing underscore do.
+"""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+from undertow._core import TensorCore
+from undertow.autograd.apply import apply, unary
+from undertow.autograd.writes import apply_in_place
+from undertow.dtypes import DTYPE_OF, INTEGRAL, as_dtype
+from undertow.ops import arithmetic, elementwise
+from undertow.ops.arguments import as_int, check_tensor, wrap_dim
+from undertow.ops.numbers import as_number
+from undertow.ops.public import finish, in_place, public
+from undertow.ops.shape import reshape
+from undertow.rules import activation as rules
+from undertow.rules import convert
+from undertow.rules.rule import Rule
+
+SELU = {"alpha": 1.6732632423543772848170429916717, "scale": 1.0507009873554804934193349852946, "input_scale": 1}
+
+
+def _activate(name: str, rule: Rule, twin: Rule, input: Any, inplace: bool, **statics: Any) -> Any:
+    check_tensor(input, name)
+    if inplace:
+        return apply_in_place(twin, input, **statics)
+    return apply(rule, input, **statics)
+
+
+# --- with a straight side
+
+relu, relu_ = unary(rules.relu, doc="max(x, 0)."), in_place(rules.relu)
+
+
+@public
+def functional_relu(input: Any, inplace: bool = False) -> Any:
+    """max(x, 0)."""
+    return relu_(input) if inplace else relu(input)
+
+
+functional_relu.__name__ = functional_relu.__qualname__ = "relu"
+
+
+@public
+def hardtanh(input: Any, min_val: float = -1.0, max_val: float = 1.0, inplace: bool = False) -> Any:
+    """The input moved into [min_val, max_val]."""
+    if min_val > max_val:
+        raise ValueError("min_val cannot be greater than max_val")
+    return _hardtanh("hardtanh", input, min_val, max_val, inplace)
+
+
+def _hardtanh(name: str, input: Any, min_val: float, max_val: float, inplace: bool) -> Any:
+    check_tensor(input, name)
+    if DTYPE_OF[input._array.dtype].category <= INTEGRAL:
+        min_val, max_val = int(min_val), int(max_val)
+    return _activate(name, rules.hardtanh, rules.hardtanh, input, inplace, min_val=min_val, max_val=max_val)
+
+
+@public
+def hardtanh_(input: Any, min_val: float = -1.0, max_val: float = 1.0) -> Any:
+    """In-place hardtanh."""
+    return _hardtanh("hardtanh_", input, min_val, max_val, True)
+
+
+@public
+def relu6(input: Any, inplace: bool = False) -> Any:
+    """min(max(x, 0), 6)."""
+    return _hardtanh("relu6", input, 0, 6, inplace)
+
+
+@public
+def leaky_relu(input: Any, negative_slope: float = 0.01, inplace: bool = False) -> Any:
+    """x above 0, negative_slope · x below."""
+    return _activate("leaky_relu", rules.leaky_relu, rules.leaky_relu_, input, inplace, negative_slope=negative_slope)
+
+
+@public
+def leaky_relu_(input: Any, negative_slope: float = 0.01) -> Any:
+    """In-place leaky_relu."""
+    return _activate("leaky_relu_", rules.leaky_relu, rules.leaky_relu_, input, True, negative_slope=negative_slope)
+
+
+@public
+def threshold(input: Any, threshold: float, value: float, inplace: bool = False) -> Any:
+    """x above the threshold, else value."""
+    return _activate("threshold", rules.threshold, rules.threshold_, input, inplace,
+                     threshold=as_number(threshold), value=as_number(value))  # fmt: skip
+
+
+@public
+def threshold_(input: Any, threshold: float, value: float) -> Any:
+    """In-place threshold."""
+    return apply_in_place(rules.threshold_, input, threshold=as_number(threshold), value=as_number(value))
+
+
+@public
+def prelu(input: Any, weight: Any) -> Any:
+    """x above 0, weight · x below: one weight for all, or one per channel (dim 1)."""
+    check_tensor(input, "prelu")
+    check_tensor(weight, "prelu", "weight", 2)
+    if input._array.dtype != weight._array.dtype:
+        raise RuntimeError(
+            "prelu: Type promoting not supported. Got "
+            f"{DTYPE_OF[input._array.dtype].scalar_name} and {DTYPE_OF[weight._array.dtype].scalar_name}"
+        )
+    ndim, count = input._array.ndim, weight._array.size
+    if weight._array.ndim > 1:
+        raise RuntimeError(
+            f"prelu: Expected `weight` to be a scalar or 1D tensor, but got: ndim = {weight._array.ndim}"
+        )
+    if count != 1:
+        if ndim == 0:
+            raise RuntimeError("Not allow zero-dim input tensor.")
+        channels = input._array.shape[1] if ndim > 1 else 1
+        if channels != count:
+            raise RuntimeError(
+                f"Mismatch of parameter numbers and input channel size. Found parameter numbers = {count} and channel "
+                f"size = {channels}."
+            )
+    if weight._array.ndim == 1 and ndim != 1:
+        size = [1] * ndim
+        if ndim > 1:
+            size[1] = count
+        weight = reshape(weight, tuple(size))
+    return apply(rules.prelu, input, weight)
+
+
+@public
+def hardshrink(input: Any, lambd: float = 0.5) -> Any:
+    """x outside [-lambd, lambd], 0 inside."""
+    return _activate("hardshrink", rules.hardshrink, rules.hardshrink, input, False, lambd=lambd)
+
+
+@public
+def softshrink(input: Any, lambd: float = 0.5) -> Any:
+    """x moved towards 0 by lambd."""
+    check_tensor(input, "softshrink")
+    if lambd < 0:
+        raise RuntimeError(f"lambda must be greater or equal to 0, but found to be {lambd:g}.")
+    return _activate("softshrink", rules.softshrink, rules.softshrink, input, False, lambd=lambd)
+
+
+@public
+def hardsigmoid(input: Any, inplace: bool = False) -> Any:
+    """min(max(x + 3, 0), 6) / 6."""
+    return _activate("hardsigmoid", rules.hardsigmoid, rules.hardsigmoid, input, inplace)
+
+
+@public
+def hardswish(input: Any, inplace: bool = False) -> Any:
+    """x · hardsigmoid(x)."""
+    return _activate("hardswish", rules.hardswish, rules.hardswish, input, inplace)
+
+
+# --- with an exponential side
+
+
+@public
+def elu(input: Any, alpha: float = 1.0, inplace: bool = False) -> Any:
+    """x above 0, alpha (eˣ − 1) below."""
+    return _activate("elu", rules.elu, rules.elu_, input, inplace, alpha=alpha, scale=1, input_scale=1)
+
+
+@public
+def elu_(input: Any, alpha: float = 1.0) -> Any:
+    """In-place elu."""
+    return _activate("elu_", rules.elu, rules.elu_, input, True, alpha=alpha, scale=1, input_scale=1)
+
+
+@public
+def selu(input: Any, inplace: bool = False) -> Any:
+    """elu scaled so that it keeps mean 0 and variance 1."""
+    return _activate("selu", rules.elu, rules.elu_, input, inplace, **SELU)
+
+
+@public
+def selu_(input: Any) -> Any:
+    """In-place selu."""
+    return _activate("selu_", rules.elu, rules.elu_, input, True, **SELU)
+
+
+@public
+def celu(input: Any, alpha: float = 1.0, inplace: bool = False) -> Any:
+    """x above 0, alpha (e^(x/alpha) − 1) below."""
+    return _celu("celu", input, alpha, inplace)
+
+
+@public
+def celu_(input: Any, alpha: float = 1.0) -> Any:
+    """In-place celu."""
+    return _celu("celu_", input, alpha, True)
+
+
+def _celu(name: str, input: Any, alpha: float, inplace: bool) -> Any:
+    check_tensor(input, name)
+    if alpha == 0:
+        raise RuntimeError("ZeroDivisionError: alpha cannot be 0 for CELU")
+    return _activate(name, rules.celu, rules.celu_, input, inplace, alpha=alpha)
+
+
+@public
+def softplus(input: Any, beta: float = 1.0, threshold: float = 20.0) -> Any:
+    """log(1 + e^(beta x)) / beta; x itself where beta x is above the threshold."""
+    return _activate("softplus", rules.softplus, rules.softplus, input, False, beta=beta, threshold=threshold)
+
+
+# --- smooth
+
+logsigmoid = unary(rules.log_sigmoid, "log_sigmoid", "log(sigmoid(x)).")
+
+
+@public
+def silu(input: Any, inplace: bool = False) -> Any:
+    """x · sigmoid(x)."""
+    return _activate("silu", rules.silu, rules.silu, input, inplace)
+
+
+@public
+def mish(input: Any, inplace: bool = False) -> Any:
+    """x · tanh(softplus(x))."""
+    return _activate("mish", rules.mish, rules.mish, input, inplace)
+
+
+@public
+def gelu(input: Any, *, approximate: str = "none") -> Any:
+    """x times the normal distribution function at x, exact or by 'tanh'."""
+    check_tensor(input, "gelu")
+    if approximate not in ("none", "tanh"):
+        raise RuntimeError("approximate argument must be either none or tanh.")
+    return apply(rules.gelu, input, approximate=approximate)
+
+
+@public
+def softsign(input: Any) -> Any:
+    """x / (1 + |x|)."""
+    check_tensor(input, "abs")
+    return arithmetic.div(input, arithmetic.add(elementwise.abs(input), 1))
+
+
+@public
+def tanhshrink(input: Any) -> Any:
+    """x − tanh(x)."""
+    if not isinstance(input, TensorCore):
+        raise AttributeError(f"{type(input).__name__!r} object has no attribute 'tanh'")
+    return arithmetic.sub(input, elementwise.tanh(input))
+
+
+# --- along a dim
+
+
+def _along(name: str, rule: Rule, input: Any, dim: Any, dtype: Any, out: Any = None) -> Any:
+    check_tensor(input, name)
+    dim = as_int(dim, name, "dim", 2)
+    if dtype is not None:
+        wanted = as_dtype(dtype, name, "dtype")
+        if wanted is not DTYPE_OF[input._array.dtype]:
+            input = apply(convert.to_copy, input, dtype=wanted.numpy)
+    return finish(name, rule, (input,), out, dim=wrap_dim(dim, input._array.ndim))
+
+
+@public
+def softmax(input: Any, dim: int, dtype: Any = None, *, out: Any = None) -> Any:
+    """eˣ / Σ eˣ along a dim."""
+    return _along("softmax", rules.softmax, input, dim, dtype, out)
+
+
+@public
+def log_softmax(input: Any, dim: int, dtype: Any = None, *, out: Any = None) -> Any:
+    """log(softmax(x)) along a dim."""
+    return _along("log_softmax", rules.log_softmax, input, dim, dtype, out)
+
+
+def _usual_dim(name: str, ndim: int, stacklevel: int) -> int:
+    warnings.warn(
+        f"Implicit dimension choice for {name} has been deprecated. Change the call to include dim=X as an argument.",
+        stacklevel=stacklevel + 2,
+    )
+    return 0 if ndim in (0, 1, 3) else 1
+
+
+@public
+def functional_softmax(input: Any, dim: int | None = None, _stacklevel: int = 3, dtype: Any = None) -> Any:
+    """eˣ / Σ eˣ along a dim."""
+    if dim is None:
+        dim = _usual_dim("softmax", input.ndim, _stacklevel)
+    return _along("softmax", rules.softmax, input, dim, dtype)
+
+
+@public
+def softmin(input: Any, dim: int | None = None, _stacklevel: int = 3, dtype: Any = None) -> Any:
+    """softmax(−x)."""
+    if dim is None:
+        dim = _usual_dim("softmin", input.ndim, _stacklevel)
+    return _along("softmax", rules.softmax, elementwise.neg(input), dim, dtype)
+
+
+@public
+def functional_log_softmax(input: Any, dim: int | None = None, _stacklevel: int = 3, dtype: Any = None) -> Any:
+    """log(softmax(x)) along a dim."""
+    if dim is None:
+        dim = _usual_dim("log_softmax", input.ndim, _stacklevel)
+    return _along("log_softmax", rules.log_softmax, input, dim, dtype)
+
+
+@public
+def glu(input: Any, dim: int = -1) -> Any:
+    """The first half of a dim times the sigmoid of the second."""
+    check_tensor(input, "glu")
+    if input._array.ndim == 0:
+        raise RuntimeError("glu does not support scalars because halving size must be even")
+    dim = wrap_dim(as_int(dim, "glu", "dim", 2), input._array.ndim)
+    if input._array.shape[dim] % 2:
+        raise RuntimeError(
+            f"Halving dimension must be even, but dimension {dim} is size {input._array.shape[dim]}"
+        )
+    return apply(rules.glu, input, dim=dim)
+
+
+class ActivationMethods:
+    """Activations as methods of a tensor."""
+
+    __slots__ = ()
+
+    relu, relu_ = relu, relu_
+    prelu, hardshrink, softmax, log_softmax = prelu, hardshrink, softmax, log_softmax

@@ -1,0 +1,305 @@
+"""Arithmetic: the public functions, methods and operators that take numbers as well as tensors.
+
+Most hand a Python number to their rule as it is. Where PyTorch makes an argument of the node out of it (`x ** 2`) it is a
+static of the rule.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from undertow._core import TensorCore
+from undertow.autograd.apply import FAST_DTYPES, MISSING, NUMBERS, PLAIN, apply, binary, check_operands, name_function, unary
+from undertow.autograd.writes import apply_in_place
+from undertow.dtypes import DTYPE_OF, INTEGRAL, complex128, float64
+from undertow.ops.arguments import check_tensor, invalid_combination
+from undertow.ops.numbers import as_number, check_factor, check_holds, is_number, lifted, refuse_bools
+from undertow.ops.public import Function, finish, in_place, in_place_operator, operator, overloaded, public
+from undertow.rules import convert
+from undertow.rules import elementwise as rules
+from undertow.rules.rule import Rule
+
+# --- sums and differences
+
+
+def _nothing_to_check(operands: tuple[Any, ...]) -> None:
+    pass
+
+
+def sum_function(name: str, plain_rule: Rule, scaled_rule: Rule, several: bool = False) -> Function:
+    """`add`, `sub` and their aliases, which take a factor of the second operand."""
+    check = refuse_bools if scaled_rule.name == "sub" else _nothing_to_check
+    plain = binary(plain_rule, name, takes="numbers", several=several, check=check)
+
+    def function(input: Any, other: Any, *, alpha: Any = 1, out: Any = None) -> Any:
+        if alpha == 1 and not isinstance(alpha, bool):
+            return plain(input, other, out=out)
+        check_operands(name, scaled_rule, (input, other), "numbers", several)
+        check((input, other))
+        check_factor(alpha, (input, other))
+        return finish(name, scaled_rule, (input, other), out, alpha=as_number(alpha))
+
+    doc = "input + alpha · other." if scaled_rule.name == "add" else "input − alpha · other."
+    return overloaded(name_function(function, name, doc))
+
+
+def sum_in_place(name: str, plain_rule: Rule, scaled_rule: Rule, several: bool = False) -> Function:
+    """`add_`, `sub_` and their aliases."""
+    check = refuse_bools if scaled_rule.name == "sub" else _nothing_to_check
+    plain = in_place(plain_rule, name, several=several, check=check)
+
+    def method(self: Any, other: Any, *, alpha: Any = 1) -> Any:
+        if alpha == 1 and not isinstance(alpha, bool):
+            return plain(self, other)
+        check_operands(name, scaled_rule, (self, other), "number", several, method=True)
+        check((self, other))
+        check_factor(alpha, (self, other))
+        return apply_in_place(scaled_rule, self, other, alpha=as_number(alpha))
+
+    return overloaded(name_function(method, name, f"In-place {name[:-1]}."))
+
+
+add = sum_function("add", rules.add, rules.add_scaled)
+sub = sum_function("sub", rules.sub, rules.sub_scaled)
+subtract = sum_function("subtract", rules.sub, rules.sub_scaled, several=True)
+
+
+@overloaded
+def rsub(input: Any, other: Any, *, alpha: Any = 1) -> Any:
+    """other − alpha · input."""
+    check_operands("rsub", rules.rsub, (input, other), "number")
+    refuse_bools((input, other))
+    check_factor(alpha, (input, other))
+    if is_number(other) and alpha == 1:
+        return apply(rules.rsub_number, input, other)
+    return apply(rules.rsub, input, other, alpha=as_number(alpha))
+
+
+# --- products and quotients
+
+mul = binary(rules.mul, doc="The product.", takes="numbers")
+multiply = binary(rules.mul, "multiply", "The product.", takes="numbers", several=True)
+
+_ROUNDED = {"floor": rules.div_floor, "trunc": rules.div_trunc, None: rules.div_exact}
+
+
+def _rounded(rounding_mode: Any) -> Rule:
+    if rounding_mode not in _ROUNDED:
+        raise RuntimeError(
+            f"div expected rounding_mode to be one of None, 'trunc', or 'floor' but found '{rounding_mode}'"
+        )
+    return _ROUNDED[rounding_mode]
+
+
+def quotient_function(name: str, several: bool = False) -> Function:
+    """`div` and its aliases. Giving a rounding mode, None included, is another op to PyTorch."""
+    plain = binary(rules.div, name, takes="numbers", several=several)
+
+    def function(input: Any, other: Any, *, rounding_mode: Any = MISSING, out: Any = None) -> Any:
+        if rounding_mode is MISSING:
+            return plain(input, other, out=out)
+        rule = _rounded(rounding_mode)
+        check_operands(name, rule, (input, other), "numbers", several)
+        return finish(name, rule, (input, other), out, rounding_mode=rounding_mode)
+
+    return overloaded(name_function(function, name, "The quotient, exact or rounded ('floor', 'trunc')."))
+
+
+def quotient_in_place(name: str, several: bool = False) -> Function:
+    plain = in_place(rules.div, name, several=several)
+
+    def method(self: Any, other: Any, *, rounding_mode: Any = MISSING) -> Any:
+        if rounding_mode is MISSING:
+            return plain(self, other)
+        rule = _rounded(rounding_mode)
+        check_operands(name, rule, (self, other), "number", several, method=True)
+        return apply_in_place(rule, self, other, rounding_mode=rounding_mode)
+
+    return overloaded(name_function(method, name, "In-place division."))
+
+
+div = quotient_function("div")
+divide = quotient_function("divide", several=True)
+true_divide = quotient_function("true_divide", several=True)
+floor_divide = binary(rules.floor_divide, "floor_divide", "The quotient, rounded down.", takes="numbers")
+
+
+@overloaded
+def remainder(input: Any, other: Any, *, out: Any = None) -> Any:
+    """What is left of a division rounded down; it has the sign of the divisor."""
+    return finish("remainder", _remainder_rule(input, other), (input, other), out)
+
+
+def _remainder_rule(input: Any, other: Any) -> Rule:
+    if isinstance(input, TensorCore):
+        if isinstance(other, TensorCore):
+            return rules.remainder
+        if is_number(other):
+            return rules.remainder_number
+    elif is_number(input) and isinstance(other, TensorCore):
+        return rules.remainder_of_number
+    raise invalid_combination("remainder", (input, other))
+
+
+@overloaded
+def fmod(input: Any, other: Any, *, out: Any = None) -> Any:
+    """What is left of a division rounded towards zero; it has the sign of the dividend."""
+    check_operands("fmod", rules.fmod, (input, other), "number", several=True)
+    return finish("fmod", rules.fmod if isinstance(other, TensorCore) else rules.fmod_number, (input, other), out)
+
+
+@overloaded
+def remainder_(self: Any, other: Any) -> Any:
+    """In-place remainder."""
+    if not (isinstance(other, TensorCore) or is_number(other)):
+        raise invalid_combination("remainder_", (other,))
+    return apply_in_place(_remainder_rule(self, other), self, other)
+
+
+@overloaded
+def fmod_(self: Any, other: Any) -> Any:
+    """In-place fmod."""
+    check_operands("fmod_", rules.fmod, (self, other), "number", several=True, method=True)
+    return apply_in_place(rules.fmod if isinstance(other, TensorCore) else rules.fmod_number, self, other)
+
+
+# --- powers
+
+
+def power(name: str, input: Any, exponent: Any, out: Any = None) -> Any:
+    if isinstance(input, TensorCore):
+        if isinstance(exponent, TensorCore):
+            return finish(name, rules.pow, (input, exponent), out)
+        if is_number(exponent):
+            exponent = as_number(exponent)
+            _refuse_negative(input, exponent)
+            return finish(name, rules.pow_number, (lifted(input, exponent),), out, exponent=exponent)
+    elif is_number(input) and isinstance(exponent, TensorCore):
+        return finish(name, rules.pow_of_number, (lifted(exponent, input),), out, self=as_number(input))
+    raise invalid_combination(name, (input, exponent))
+
+
+def _refuse_negative(input: Any, exponent: Any) -> None:
+    if isinstance(exponent, int) and exponent < 0 and DTYPE_OF[input._array.dtype].category <= INTEGRAL:
+        raise RuntimeError("Integers to negative integer powers are not allowed.")
+
+
+@overloaded
+def pow(input: Any, exponent: Any, *, out: Any = None) -> Any:
+    """input to the power of exponent; either may be a number."""
+    return power("pow", input, exponent, out)
+
+
+@overloaded
+def pow_(self: Any, exponent: Any) -> Any:
+    """In-place power."""
+    if isinstance(exponent, TensorCore):
+        return apply_in_place(rules.pow, self, exponent)
+    if not is_number(exponent):
+        raise invalid_combination("pow_", (exponent,))
+    exponent = as_number(exponent)
+    _refuse_negative(self, exponent)
+    check_holds(self, exponent)
+    return apply_in_place(rules.pow_number, self, exponent=exponent)
+
+
+@overloaded
+def float_power(input: Any, exponent: Any, *, out: Any = None) -> Any:
+    """The power, computed and returned in double precision."""
+    if not (isinstance(input, TensorCore) or isinstance(exponent, TensorCore)):
+        raise invalid_combination("float_power", (input, exponent))
+    return power("float_power", _double(input), _double(exponent), out)
+
+
+def _double(value: Any) -> Any:
+    if not isinstance(value, TensorCore):
+        return value
+    kind = DTYPE_OF[value._array.dtype]
+    wanted = complex128 if kind.is_complex else float64
+    return value if kind is wanted else apply(convert.to_copy, value, dtype=wanted.numpy)
+
+
+@overloaded
+def float_power_(self: Any, exponent: Any) -> Any:
+    """In-place power of a tensor that is in double precision."""
+    wanted = complex128 if isinstance(exponent, complex) or DTYPE_OF[self._array.dtype].is_complex else float64
+    if DTYPE_OF[self._array.dtype] is not wanted:
+        raise RuntimeError(
+            f"the base given to float_power_ has dtype {DTYPE_OF[self._array.dtype].scalar_name} but the operation's "
+            f"result requires dtype {wanted.scalar_name}"
+        )
+    return pow_(self, _double(exponent))
+
+
+@public
+def square(input: Any, *, out: Any = None) -> Any:
+    """The square."""
+    check_tensor(input, "square")
+    return finish("square", rules.square, (lifted(input, 2),), out)
+
+
+@public
+def square_(input: Any) -> Any:
+    """In-place square."""
+    check_holds(input, 2)
+    return apply_in_place(rules.square, input)
+
+
+_pow_operator = operator(pow, "__pow__")
+_reciprocal = unary(rules.reciprocal)
+_times = binary(rules.mul)
+
+
+def _over(number: Any, tensor: Any) -> Any:
+    """`2 / x`, which PyTorch computes as 1/x times 2."""
+    return _times(_reciprocal(tensor), number)
+
+
+_rtruediv = operator(_over, "__rtruediv__", reflected=True)
+
+
+class ArithmeticMethods:
+    """Arithmetic methods and operators of a tensor."""
+
+    __slots__ = ()
+
+    add, sub, subtract, mul, multiply = add, sub, subtract, mul, multiply
+    div, divide, true_divide, floor_divide = div, divide, true_divide, floor_divide
+    remainder, fmod, pow, float_power, square = remainder, fmod, pow, float_power, square
+
+    add_ = sum_in_place("add_", rules.add, rules.add_scaled)
+    sub_ = sum_in_place("sub_", rules.sub, rules.sub_scaled)
+    subtract_ = sum_in_place("subtract_", rules.sub, rules.sub_scaled, several=True)
+    mul_, multiply_ = in_place(rules.mul), in_place(rules.mul, "multiply_", several=True)
+    div_, divide_ = quotient_in_place("div_"), quotient_in_place("divide_", several=True)
+    true_divide_ = quotient_in_place("true_divide_", several=True)
+    floor_divide_ = in_place(rules.floor_divide_, "floor_divide_")
+    remainder_, fmod_, pow_, float_power_, square_ = remainder_, fmod_, pow_, float_power_, square_
+
+    __add__ = binary(rules.add, operator="__add__")
+    __radd__ = binary(rules.add, operator="__radd__")
+    __sub__ = binary(rules.sub, operator="__sub__", check=refuse_bools)
+    __rsub__ = binary(rules.rsub_number, operator="__rsub__", check=refuse_bools)
+    __mul__ = binary(rules.mul, operator="__mul__")
+    __rmul__ = binary(rules.mul, operator="__rmul__")
+    __truediv__ = __div__ = binary(rules.div, operator="__truediv__")
+    __floordiv__ = operator(floor_divide, "__floordiv__")
+    __rfloordiv__ = operator(floor_divide, "__rfloordiv__", reflected=True)
+    __mod__ = operator(remainder, "__mod__")
+    __rmod__ = operator(remainder, "__rmod__", reflected=True)
+    __rpow__ = operator(pow, "__rpow__", reflected=True)
+
+    __rtruediv__ = __rdiv__ = _rtruediv
+
+    def __pow__(self, exponent: Any) -> Any:
+        if type(exponent) in NUMBERS and type(self) in PLAIN and self._array.dtype in FAST_DTYPES:  # type: ignore[attr-defined]
+            return apply(rules.pow_number, self, exponent=exponent)
+        return _pow_operator(self, exponent)
+
+    __iadd__ = in_place_operator(rules.add, "__iadd__")
+    __isub__ = in_place_operator(rules.sub, "__isub__", refuse_bools)
+    __imul__ = in_place_operator(rules.mul, "__imul__")
+    __itruediv__ = __idiv__ = in_place_operator(rules.div, "__itruediv__")
+    __ifloordiv__ = in_place_operator(rules.floor_divide_, "__ifloordiv__")
+    __imod__ = operator(remainder_, "__imod__")
+    __ipow__ = operator(pow_, "__ipow__")

@@ -1,0 +1,309 @@
+"""Public comparisons, logic, bits, tests for special values and choices by a mask; the methods and operators of them."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import numpy as np
+
+from undertow._core import TensorCore, wrap
+from undertow.autograd.apply import apply, binary, name_function, unary
+from undertow.autograd.writes import apply_in_place
+from undertow.dtypes import BOOLEAN, COMPLEX, DTYPE_OF, FLOATING, INTEGRAL
+from undertow.ops.arguments import broadcast_two, check_tensor, invalid_combination
+from undertow.ops.numbers import as_number, is_number
+from undertow.ops.public import Function, finish, in_place, in_place_operator, operator, overloaded, public
+from undertow.rules import compare as rules
+from undertow.rules.rule import Rule
+from undertow.xp.quiet import quietly
+
+# --- comparisons
+
+
+def comparison(rule: Rule, name: str = "") -> Function:
+    name = name or rule.name
+    return binary(rule, name, f"Elementwise {name}.", several=True)
+
+
+eq, ne, lt = comparison(rules.eq), comparison(rules.ne), comparison(rules.lt)
+le, gt, ge = comparison(rules.le), comparison(rules.gt), comparison(rules.ge)
+not_equal, less = comparison(rules.ne, "not_equal"), comparison(rules.lt, "less")
+less_equal = comparison(rules.le, "less_equal")
+greater, greater_equal = comparison(rules.gt, "greater"), comparison(rules.ge, "greater_equal")
+
+
+def comparison_(name: str, number_rule: Rule, tensor_rule: Rule) -> Function:
+    """The in-place form, which makes a constant of its tensor."""
+    with_number = in_place(number_rule, name, several=True)
+    with_tensor = in_place(tensor_rule, name, several=True)
+
+    def method(self: Any, other: Any) -> Any:
+        return with_number(self, other) if is_number(other) else with_tensor(self, other)
+
+    return name_function(method, name, f"In-place {name[:-1]}.")
+
+
+# --- logic and bits
+
+
+def logic(rule: Rule) -> Function:
+    return binary(rule, rule.name, f"Elementwise {rule.name}.", takes="tensors")
+
+
+logical_and, logical_or = logic(rules.logical_and), logic(rules.logical_or)
+logical_xor, logical_not = logic(rules.logical_xor), unary(rules.logical_not, doc="True where the input is zero.")
+
+
+def bits(rule: Rule, name: str) -> Function:
+    return binary(rule, name, f"Elementwise {name}.", takes="numbers", several=True)
+
+
+bitwise_and, bitwise_or = bits(rules.bitwise_and, "bitwise_and"), bits(rules.bitwise_or, "bitwise_or")
+bitwise_xor, bitwise_not = bits(rules.bitwise_xor, "bitwise_xor"), unary(rules.bitwise_not, doc="All bits turned.")
+bitwise_left_shift = bits(rules.bitwise_left_shift, "bitwise_left_shift")
+bitwise_right_shift = bits(rules.bitwise_right_shift, "bitwise_right_shift")
+
+# --- tests for special values
+
+isnan = unary(rules.isnan, doc="True where the input is nan.")
+isinf = unary(rules.isinf, doc="True where the input is infinite.")
+isfinite = unary(rules.isfinite, doc="True where the input is neither infinite nor nan.")
+isposinf = unary(rules.isposinf, doc="True where the input is +inf.")
+isneginf = unary(rules.isneginf, doc="True where the input is -inf.")
+signbit = unary(rules.signbit, doc="True where the sign is minus, that of -0.0 included.")
+
+
+@public
+def isreal(input: Any) -> Any:
+    """True where the imaginary part is zero."""
+    check_tensor(input, "isreal")
+    return wrap(np.asarray(input._array.imag == 0))
+
+
+@public
+def isclose(input: Any, other: Any, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = False) -> Any:
+    """True where |input − other| ≤ atol + rtol · |other|."""
+    check_tensor(input, "isclose")
+    check_tensor(other, "isclose", "other", 2)
+    one, two = DTYPE_OF[input._array.dtype], DTYPE_OF[other._array.dtype]
+    if one is not two:
+        raise RuntimeError(f"{one.scalar_name} did not match {two.scalar_name}")
+    for name, tolerance in (("rtol", rtol), ("atol", atol)):
+        if tolerance < 0:
+            raise RuntimeError(f"{name} must be greater than or equal to zero, but got {tolerance:g}")
+    broadcast_two(input._array.shape, other._array.shape)
+    return wrap(np.asarray(quietly(_close, input._array, other._array, rtol, atol, equal_nan)))
+
+
+def _close(a: Any, b: Any, rtol: float, atol: float, equal_nan: bool) -> Any:
+    close = a == b
+    if DTYPE_OF[a.dtype].category < FLOATING:
+        a, b = a.astype(np.float64), b.astype(np.float64)
+    elif equal_nan:
+        close = close | (np.isnan(a) & np.isnan(b))
+    if rtol == 0 and atol == 0:
+        return close
+    distance = np.abs(a - b)
+    return close | (np.isfinite(distance) & (distance <= atol + np.abs(rtol * b)))
+
+
+@public
+def allclose(input: Any, other: Any, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = False) -> bool:
+    """Whether all elements are close, as `isclose` means it."""
+    check_tensor(input, "allclose")
+    check_tensor(other, "allclose", "other", 2)
+    return bool(isclose(input, other, rtol, atol, equal_nan)._array.all())
+
+
+@public
+def equal(input: Any, other: Any) -> bool:
+    """Whether two tensors have the same size and elements."""
+    check_tensor(input, "equal")
+    check_tensor(other, "equal", "other", 2)
+    one, two = DTYPE_OF[input._array.dtype], DTYPE_OF[other._array.dtype]
+    if one is not two:
+        raise RuntimeError(
+            f"Expected object of data type {one.scalar_name} but got data type {two.scalar_name} for argument 'other'"
+        )
+    return bool(np.array_equal(input._array, other._array))
+
+
+@overloaded
+def isin(elements: Any, test_elements: Any, *, assume_unique: bool = False, invert: bool = False) -> Any:
+    """True where an element is among the test elements."""
+    given = (elements, test_elements)
+    if not any(isinstance(value, TensorCore) for value in given) or not all(
+        isinstance(value, TensorCore) or is_number(value) for value in given
+    ):
+        raise invalid_combination("isin", given)
+    arrays = [value._array if isinstance(value, TensorCore) else as_number(value) for value in given]
+    return wrap(np.asarray(np.isin(*arrays, assume_unique=assume_unique, invert=invert)))
+
+
+# --- choosing
+
+
+@overloaded
+def where(condition: Any, input: Any = None, other: Any = None, *, out: Any = None) -> Any:
+    """input where the condition holds, else other; with a condition alone, the indices where it holds."""
+    check_tensor(condition, "where", "condition")
+    if input is None and other is None:
+        return tuple([wrap(indices) for indices in np.nonzero(np.atleast_1d(condition._array))])
+    if not all(isinstance(value, TensorCore) or is_number(value) for value in (input, other)):
+        raise invalid_combination("where", [value for value in (condition, input, other) if value is not None])
+    return finish("where", rules.where, (_mask(condition), input, other), out)
+
+
+def _mask(condition: Any) -> Any:
+    kind = condition._array.dtype.kind
+    if kind == "b":
+        return condition
+    if condition._array.dtype == np.uint8:
+        warnings.warn(
+            "where received a uint8 condition tensor. This behavior is deprecated and will be removed in a future version "
+            "of PyTorch. Use a boolean condition instead.",
+            stacklevel=4,
+        )
+        return wrap(condition._array != 0)
+    raise RuntimeError(
+        "where expected condition to be a boolean tensor, but got a tensor with dtype "
+        f"{DTYPE_OF[condition._array.dtype].scalar_name}"
+    )
+
+
+def _where_method(self: Any, condition: Any, other: Any) -> Any:
+    """self where the condition holds, else other."""
+    if not isinstance(condition, TensorCore) or not (isinstance(other, TensorCore) or is_number(other)):
+        raise invalid_combination("where", (condition, other))
+    return apply(rules.where, _mask(condition), self, other)
+
+
+_C_NAMES = {
+    "float32": "float", "float64": "double", "float16": "c10::Half", "bfloat16": "c10::BFloat16", "int64": "long",
+    "int32": "int", "int16": "short", "int8": "signed char", "uint8": "unsigned char",
+}  # fmt: skip
+
+
+def _check_fill(input: Any, mask: Any, value: Any) -> Any:
+    """The value as a number of the tensor's kind, or as a tensor of its dtype."""
+    if mask._array.dtype.kind != "b":
+        name = str(mask._array.dtype)
+        raise RuntimeError(
+            f"masked_fill_ only supports boolean masks, but got mask with dtype {_C_NAMES.get(name, name)}"
+        )
+    if isinstance(value, TensorCore):
+        if value._array.ndim:
+            raise RuntimeError(
+                "masked_fill_ only supports a 0-dimensional value tensor, but got tensor with "
+                f"{value._array.ndim} dimension(s)."
+            )
+        return value
+    return _converted(as_number(value), input)
+
+
+def _converted(value: Any, input: Any) -> Any:
+    dtype = DTYPE_OF[input._array.dtype]
+    if isinstance(value, complex) and dtype.category < COMPLEX or (
+        dtype.category == INTEGRAL and not _fits(value, input._array.dtype)
+    ):
+        name = str(input._array.dtype)
+        raise RuntimeError(f"value cannot be converted to type {_C_TYPES.get(name, name)} without overflow")
+    if dtype.category == BOOLEAN:
+        return bool(value)
+    return int(value) if dtype.category == INTEGRAL else value
+
+
+_C_TYPES = {
+    "int64": "int64_t", "int32": "int32_t", "int16": "int16_t", "int8": "int8_t", "uint8": "uint8_t", "bool": "bool",
+    "float16": "at::Half", "bfloat16": "at::BFloat16", "float32": "float", "float64": "double",
+}  # fmt: skip
+
+
+def _fits(value: Any, dtype: Any) -> bool:
+    limits = np.iinfo(dtype)
+    return bool(value == value and limits.min <= value <= limits.max)
+
+
+def _masked(name: str, run: Function, input: Any, mask: Any, value: Any) -> Any:
+    if not (isinstance(input, TensorCore) and isinstance(mask, TensorCore)) or not (
+        isinstance(value, TensorCore) or is_number(value)
+    ):
+        raise invalid_combination(name, (input, mask, value))
+    value = _check_fill(input, mask, value)
+    if isinstance(value, TensorCore):
+        return run(rules.masked_fill, input, mask, value)
+    return run(rules.masked_fill_number, input, mask, value=value)
+
+
+@overloaded
+def masked_fill(input: Any, mask: Any, value: Any) -> Any:
+    """The input with `value` where the mask holds."""
+    return _masked("masked_fill", apply, input, mask, value)
+
+
+@overloaded
+def masked_fill_(self: Any, mask: Any, value: Any) -> Any:
+    """In-place masked_fill."""
+    return _masked("masked_fill_", apply_in_place, self, mask, value)
+
+
+# --- operators
+
+
+@public
+def __invert__(input: Any) -> Any:
+    if DTYPE_OF[input._array.dtype].category > INTEGRAL:
+        raise TypeError("~ (operator.invert) is only implemented on integer and Boolean-type tensors")
+    return apply(rules.bitwise_not, input)
+
+
+class CompareMethods:
+    """Comparisons, logic, bits and choices as methods and operators of a tensor."""
+
+    __slots__ = ()
+
+    eq, ne, lt, le, gt, ge = eq, ne, lt, le, gt, ge
+    not_equal, less, less_equal, greater, greater_equal = not_equal, less, less_equal, greater, greater_equal
+    eq_, ne_ = comparison_("eq_", rules.eq_number_, rules.eq_), comparison_("ne_", rules.ne_number_, rules.ne_)
+    lt_, le_ = comparison_("lt_", rules.lt_number_, rules.lt_), comparison_("le_", rules.le_number_, rules.le_)
+    gt_, ge_ = comparison_("gt_", rules.gt_number_, rules.gt_), comparison_("ge_", rules.ge_number_, rules.ge_)
+    not_equal_ = comparison_("not_equal_", rules.ne_number_, rules.ne_)
+    less_ = comparison_("less_", rules.lt_number_, rules.lt_)
+    less_equal_ = comparison_("less_equal_", rules.le_number_, rules.le_)
+    greater_ = comparison_("greater_", rules.gt_number_, rules.gt_)
+    greater_equal_ = comparison_("greater_equal_", rules.ge_number_, rules.ge_)
+
+    logical_and, logical_or, logical_xor, logical_not = logical_and, logical_or, logical_xor, logical_not
+    logical_and_, logical_or_ = in_place(rules.logical_and, takes="tensors"), in_place(rules.logical_or, takes="tensors")
+    logical_xor_, logical_not_ = in_place(rules.logical_xor, takes="tensors"), in_place(rules.logical_not)
+
+    bitwise_and, bitwise_or, bitwise_xor, bitwise_not = bitwise_and, bitwise_or, bitwise_xor, bitwise_not
+    bitwise_left_shift, bitwise_right_shift = bitwise_left_shift, bitwise_right_shift
+    bitwise_and_, bitwise_or_ = in_place(rules.bitwise_and, several=True), in_place(rules.bitwise_or, several=True)
+    bitwise_xor_, bitwise_not_ = in_place(rules.bitwise_xor, several=True), in_place(rules.bitwise_not)
+    bitwise_left_shift_ = in_place(rules.bitwise_left_shift, "bitwise_left_shift_", several=True)
+    bitwise_right_shift_ = in_place(rules.bitwise_right_shift, "bitwise_right_shift_", several=True)
+
+    isnan, isinf, isfinite, isposinf, isneginf, signbit = isnan, isinf, isfinite, isposinf, isneginf, signbit
+    isreal, isclose, allclose, equal = isreal, isclose, allclose, equal
+    where, masked_fill, masked_fill_ = overloaded(name_function(_where_method, "where", "")), masked_fill, masked_fill_
+
+    __eq__ = binary(rules.eq, operator="__eq__")  # type: ignore[assignment]
+    __ne__ = binary(rules.ne, operator="__ne__")  # type: ignore[assignment]
+    __lt__, __le__ = binary(rules.lt, operator="__lt__"), binary(rules.le, operator="__le__")
+    __gt__, __ge__ = binary(rules.gt, operator="__gt__"), binary(rules.ge, operator="__ge__")
+    __hash__ = object.__hash__
+
+    __and__, __rand__ = operator(bitwise_and, "__and__"), operator(bitwise_and, "__rand__", reflected=True)
+    __or__, __ror__ = operator(bitwise_or, "__or__"), operator(bitwise_or, "__ror__", reflected=True)
+    __xor__, __rxor__ = operator(bitwise_xor, "__xor__"), operator(bitwise_xor, "__rxor__", reflected=True)
+    __lshift__ = operator(bitwise_left_shift, "__lshift__")
+    __rlshift__ = operator(bitwise_left_shift, "__rlshift__", reflected=True)
+    __rshift__ = operator(bitwise_right_shift, "__rshift__")
+    __rrshift__ = operator(bitwise_right_shift, "__rrshift__", reflected=True)
+    __invert__ = __invert__
+    __iand__, __ior__ = in_place_operator(rules.bitwise_and, "__iand__"), in_place_operator(rules.bitwise_or, "__ior__")
+    __ixor__ = in_place_operator(rules.bitwise_xor, "__ixor__")
+    __ilshift__ = in_place_operator(rules.bitwise_left_shift, "__ilshift__")
+    __irshift__ = in_place_operator(rules.bitwise_right_shift, "__irshift__")

@@ -1,0 +1,181 @@
+"""Public functions that take complex numbers apart and put them together, and the methods made of them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from undertow._core import TensorCore
+from undertow.autograd.apply import apply
+from undertow.autograd.writes import apply_in_place
+from undertow.dtypes import DTYPE_OF
+from undertow.ops.arguments import check_tensor
+from undertow.ops.public import finish, public
+from undertow.rules import complex as rules
+
+
+def _is_complex(tensor: Any) -> bool:
+    return tensor._array.dtype.kind == "c"
+
+
+@public
+def real(input: Any) -> Any:
+    """The real part, in the same memory; a real tensor is its own."""
+    check_tensor(input, "real")
+    return apply(rules.real, input) if _is_complex(input) else input
+
+
+@public
+def imag(input: Any) -> Any:
+    """The imaginary part of a complex tensor, in the same memory."""
+    check_tensor(input, "imag")
+    if not _is_complex(input):
+        raise RuntimeError("imag is not implemented for tensors with non-complex dtypes.")
+    return apply(rules.imag, input)
+
+
+@public
+def conj(input: Any) -> Any:
+    """The conjugate; a real tensor is its own."""
+    check_tensor(input, "conj")
+    return apply(rules.conj, input) if _is_complex(input) else input
+
+
+@public
+def conj_physical(input: Any, *, out: Any = None) -> Any:
+    """The conjugate, as a new tensor."""
+    check_tensor(input, "conj_physical")
+    return finish("conj_physical", rules.conj_physical, (input,), out)
+
+
+@public
+def conj_physical_(self: Any) -> Any:
+    """In-place conjugate."""
+    return apply_in_place(rules.conj_physical, self)
+
+
+@public
+def resolve_conj(input: Any) -> Any:
+    """The input itself: undertow conjugates at once."""
+    check_tensor(input, "resolve_conj")
+    return input
+
+
+@public
+def resolve_neg(input: Any) -> Any:
+    """The input itself: undertow negates at once."""
+    check_tensor(input, "resolve_neg")
+    return input
+
+
+@public
+def is_conj(input: Any) -> bool:
+    """Whether a conjugation is still to be done; never, here."""
+    check_tensor(input, "is_conj")
+    return False
+
+
+@public
+def is_neg(input: Any) -> bool:
+    """Whether a negation is still to be done; never, here."""
+    check_tensor(input, "is_neg")
+    return False
+
+
+@public
+def angle(input: Any, *, out: Any = None) -> Any:
+    """The angle in the complex plane, in radians."""
+    check_tensor(input, "angle")
+    return finish("angle", rules.angle, (input,), out)
+
+
+@public
+def view_as_real(input: Any) -> Any:
+    """Complex numbers as pairs of real ones along a new last dim, in the same memory."""
+    check_tensor(input, "view_as_real")
+    if not _is_complex(input):
+        raise RuntimeError("view_as_real is only supported for complex tensors")
+    return apply(rules.view_as_real, input)
+
+
+@public
+def view_as_complex(input: Any) -> Any:
+    """Pairs of real numbers along the last dim as complex ones, in the same memory."""
+    check_tensor(input, "view_as_complex")
+    array, kind = input._array, DTYPE_OF[input._array.dtype]
+    if array.dtype.kind != "f":
+        raise RuntimeError(
+            "view_as_complex is only supported for half, float and double tensors, but got a tensor of scalar type: "
+            f"{kind.scalar_name}"
+        )
+    if array.ndim == 0:
+        raise RuntimeError("Input tensor must have one or more dimensions")
+    if array.shape[-1] != 2:
+        raise RuntimeError("Tensor must have a last dimension of size 2")
+    if array.strides[-1] != array.itemsize:
+        raise RuntimeError("Tensor must have a last dimension with stride 1")
+    if any(stride % (2 * array.itemsize) for stride in array.strides[:-1]):
+        raise RuntimeError("Tensor must have a stride divisible by 2 for all but last dimension")
+    return apply(rules.view_as_complex, input)
+
+
+def _check_parts(one: Any, two: Any) -> None:
+    kinds = [DTYPE_OF[part._array.dtype] for part in (one, two)]
+    if any(part._array.dtype.kind != "f" for part in (one, two)):
+        raise RuntimeError(
+            "Expected both inputs to be Half, Float or Double tensors but got "
+            f"{kinds[0].scalar_name} and {kinds[1].scalar_name}"
+        )
+    if kinds[0] is not kinds[1]:
+        raise RuntimeError(
+            f"Expected object of scalar type {kinds[0].scalar_name} but got scalar type {kinds[1].scalar_name} for "
+            "second argument"
+        )
+
+
+@public
+def complex(real: Any, imag: Any, *, out: Any = None) -> Any:
+    """real + i·imag."""
+    check_tensor(real, "complex", "real")
+    check_tensor(imag, "complex", "imag", 2)
+    _check_parts(real, imag)
+    return finish("complex", rules.complex, (real, imag), out)
+
+
+@public
+def polar(abs: Any, angle: Any, *, out: Any = None) -> Any:
+    """The complex number of a size and an angle."""
+    check_tensor(abs, "polar", "abs")
+    check_tensor(angle, "polar", "angle", 2)
+    _check_parts(abs, angle)
+    return finish("polar", rules.polar, (abs, angle), out)
+
+
+class ComplexMethods:
+    """Parts of complex numbers as properties and methods of a tensor."""
+
+    __slots__ = ()
+
+    conj, conj_physical, conj_physical_, angle = conj, conj_physical, conj_physical_, angle
+    resolve_conj, resolve_neg, is_conj, is_neg = resolve_conj, resolve_neg, is_conj, is_neg
+
+    @property
+    def real(self) -> Any:
+        """The real part, in the same memory."""
+        return real(self)
+
+    @real.setter
+    def real(self, value: Any) -> None:
+        real(self).copy_(value if isinstance(value, TensorCore) else _like(self, value))
+
+    @property
+    def imag(self) -> Any:
+        """The imaginary part, in the same memory."""
+        return imag(self)
+
+    @imag.setter
+    def imag(self, value: Any) -> None:
+        imag(self).copy_(value if isinstance(value, TensorCore) else _like(self, value))
+
+
+def _like(self: Any, value: Any) -> Any:
+    return real(self).detach().mul(0).add(value)

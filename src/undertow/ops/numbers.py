@@ -1,0 +1,75 @@
+"""Python numbers as arguments of functions on tensors: what counts as one, and what it makes of a tensor's dtype."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from undertow._core import TensorCore
+from undertow.autograd.apply import apply
+from undertow.dtypes import DTYPE_OF, SCALAR_DTYPE, combine, dtype
+from undertow.rules import convert
+
+_NUMBERS = (int, float, complex, np.number, np.bool_)
+
+
+def is_number(value: Any) -> bool:
+    return isinstance(value, _NUMBERS)
+
+
+def as_number(value: Any) -> Any:
+    """A number as Python's own."""
+    return value.item() if isinstance(value, np.generic) else value
+
+
+def lifted_dtype(input: Any, *numbers: Any) -> dtype:
+    """The dtype that a tensor has beside these numbers."""
+    own = DTYPE_OF[input._array.dtype]
+    scalar = None
+    for number in numbers:
+        kind = SCALAR_DTYPE[type(number)]
+        if scalar is None or kind.category > scalar.category:
+            scalar = kind
+    return combine(own, None, scalar) if input._array.ndim else combine(None, own, scalar)
+
+
+def lifted(input: Any, *numbers: Any) -> Any:
+    """A tensor in the dtype that it has beside these numbers."""
+    wanted = lifted_dtype(input, *numbers)
+    return input if wanted is DTYPE_OF[input._array.dtype] else apply(convert.to_copy, input, dtype=wanted.numpy)
+
+
+def check_holds(input: Any, *numbers: Any) -> None:
+    """Refuses an in-place op whose result has a kind of numbers that the tensor can't hold."""
+    wanted, own = lifted_dtype(input, *numbers), DTYPE_OF[input._array.dtype]
+    if wanted.category > own.category:
+        raise RuntimeError(
+            f"result type {wanted.scalar_name} can't be cast to the desired output type {own.scalar_name}"
+        )
+
+
+def refuse_bools(operands: tuple[Any, ...]) -> None:
+    """PyTorch does not subtract bools from numbers, nor numbers from bools."""
+    bools = [
+        value._array.dtype.kind == "b" if isinstance(value, TensorCore) else isinstance(value, bool)
+        for value in operands
+    ]
+    if any(bools) and not all(bools):
+        raise RuntimeError(
+            "Subtraction, the `-` operator, with a bool tensor is not supported. If you are trying to invert a mask, use "
+            "the `~` or `logical_not()` operator instead."
+        )
+
+
+def check_factor(factor: Any, operands: tuple[Any, ...], name: str = "alpha") -> None:
+    """The kind of a factor (alpha, value) may not be higher than that of the numbers it multiplies."""
+    kinds = [DTYPE_OF[value._array.dtype] for value in operands if isinstance(value, TensorCore)]
+    highest = max([SCALAR_DTYPE[type(v)].category for v in operands if is_number(v)] + [k.category for k in kinds])
+    if isinstance(factor, bool):
+        if highest:
+            raise RuntimeError(f"Boolean {name} only supported for Boolean results.")
+    elif isinstance(factor, float) and highest < 2:
+        raise RuntimeError(f"For integral input tensors, argument {name} must not be a floating point number.")
+    elif isinstance(factor, complex) and highest < 3:
+        raise RuntimeError(f"For non-complex input tensors, argument {name} must not be a complex number.")

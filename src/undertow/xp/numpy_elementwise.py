@@ -1,0 +1,181 @@
+"""Elementwise functions on NumPy where its own differ from what a rule means: integers, signs of zero, complex numbers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+Array = Any
+
+def _refuse_zero(divisor: Array) -> None:
+    if not np.all(divisor):
+        raise RuntimeError("ZeroDivisionError")
+
+
+def floor_divide(x: Array, y: Array) -> Array:
+    """⌊x / y⌋; an integer divided by zero raises."""
+    if _whole(y):
+        _refuse_zero(y)
+    return np.floor_divide(x, y)
+
+
+def trunc_divide(x: Array, y: Array) -> Array:
+    """x / y rounded towards zero; an integer divided by zero raises."""
+    if _whole(y) and _whole(x):
+        _refuse_zero(y)
+        return np.floor_divide(x - np.fmod(x, y), y)
+    return np.trunc(x / y)
+
+
+def remainder(x: Array, y: Array) -> Array:
+    """x − y ⌊x / y⌋, with the sign of y."""
+    if _whole(y):
+        _refuse_zero(y)
+    return np.remainder(x, y)
+
+
+def fmod(x: Array, y: Array) -> Array:
+    """x − y trunc(x / y), with the sign of x."""
+    if _whole(y):
+        _refuse_zero(y)
+    return np.fmod(x, y)
+
+
+def _whole(x: Array) -> bool:
+    return x.dtype.kind in "iub"
+
+
+def negative(x: Array) -> Array:
+    if x.dtype.kind == "b":
+        raise RuntimeError(
+            "Negation, the `-` operator, on a bool tensor is not supported. If you are trying to invert a mask, use the "
+            "`~` or `logical_not()` operator instead."
+        )
+    return np.negative(x)
+
+
+def power(x: Array, y: Any) -> Array:
+    """xʸ. An integer to a negative power is what is left of it among the integers: 0, 1 or -1."""
+    if isinstance(y, (np.ndarray, np.generic)) and y.dtype.kind == "i" and np.asarray(x).dtype.kind in "iu":
+        low = y < 0
+        if np.any(low):
+            inverse = np.where(x == 1, 1, np.where(x == -1, np.where(y % 2 == 0, 1, -1), 0))
+            return np.where(low, inverse.astype(y.dtype), np.power(x, np.where(low, 0, y)))
+    return np.power(x, y)
+
+
+def _unless_whole(function: Any) -> Any:
+    """A rounding function: integers are round already."""
+
+    def rounded(x: Array) -> Array:
+        return np.array(x) if x.dtype.kind in "iu" else function(x)
+
+    return rounded
+
+
+rint, floor, ceil, trunc = [_unless_whole(function) for function in (np.rint, np.floor, np.ceil, np.trunc)]
+
+
+def round(x: Array, decimals: int) -> Array:
+    """x to so many decimals, halves to even."""
+    if not decimals:
+        return np.rint(x)
+    scale = x.dtype.type(10.0 ** (decimals if decimals > 0 else -decimals))
+    return np.rint(x * scale) / scale if decimals > 0 else np.rint(x / scale) * scale
+
+
+def sign(x: Array) -> Array:
+    """-1, 0 or 1; x / |x| for complex numbers."""
+    return np.array(x) if x.dtype.kind == "b" else np.sign(x)
+
+
+def heaviside(x: Array, y: Array) -> Array:
+    """0 below zero, 1 above, y at zero."""
+    return np.where(x == 0, y, (x > 0).astype(x.dtype))
+
+
+def logaddexp(x: Array, y: Array) -> Array:
+    """log(eˣ + eʸ) without leaving the range of floats on the way."""
+    if x.dtype.kind != "c":
+        return np.logaddexp(x, y)
+    swap = x.real < y.real
+    large, small = np.where(swap, y, x), np.where(swap, x, y)
+    return large + np.log1p(np.exp(small - large))
+
+
+def left_shift(x: Array, y: Array) -> Array:
+    return np.where(_shifts_all(x, y), 0, np.left_shift(x, y))
+
+
+def right_shift(x: Array, y: Array) -> Array:
+    return np.right_shift(x, np.where(_shifts_all(x, y), 8 * x.dtype.itemsize - 1, y))
+
+
+def _shifts_all(x: Array, y: Array) -> Array:
+    return (y < 0) | (y >= 8 * x.dtype.itemsize)
+
+
+def nan_to_num(x: Array, nan: float | None, posinf: float | None, neginf: float | None) -> Array:
+    """x with nan and the infinities replaced: by 0 and the largest finite numbers, unless told otherwise."""
+    if x.dtype.kind in "iub":
+        return np.array(x)
+    if x.dtype.kind == "c":
+        return complex(nan_to_num(x.real, nan, posinf, neginf), nan_to_num(x.imag, nan, posinf, neginf))
+    limits = np.finfo(x.dtype)
+    high, low = limits.max if posinf is None else posinf, limits.min if neginf is None else neginf
+    x = np.where(np.isnan(x), 0.0 if nan is None else nan, x)
+    return np.where(np.isposinf(x), high, np.where(np.isneginf(x), low, x)).astype(limits.dtype, copy=False)
+
+
+def isposinf(x: Array) -> Array:
+    return x == np.inf
+
+
+def isneginf(x: Array) -> Array:
+    return x == -np.inf
+
+
+def signbit(x: Array) -> Array:
+    return np.signbit(x) if x.dtype.kind == "f" else x < 0
+
+
+# --- complex numbers
+
+
+def conj(x: Array) -> Array:
+    return x.conj()
+
+
+def real(x: Array) -> Array:
+    return x.real
+
+
+def imag(x: Array) -> Array:
+    return x.imag
+
+
+def complex(real: Array, imag: Array) -> Array:
+    """real + i·imag, exactly: no arithmetic that an infinity could spoil."""
+    parts = np.broadcast_arrays(real, imag)
+    whole = np.empty(parts[0].shape, np.result_type(real, imag, np.complex64))
+    whole.real, whole.imag = parts
+    return whole
+
+
+def view_as_real(x: Array) -> Array:
+    """The memory of complex numbers as pairs of real ones along a new last axis."""
+    part = x.real
+    return np.lib.stride_tricks.as_strided(part, (*part.shape, 2), (*part.strides, part.itemsize))
+
+
+def view_as_complex(x: Array) -> Array:
+    """The memory of pairs along the last axis as complex numbers."""
+    return x.view(np.result_type(x.dtype, np.complex64))[..., 0]
+
+
+def angle(x: Array) -> Array:
+    """The angle in the complex plane: 0 or π for real numbers, nan for nan."""
+    if x.dtype.kind == "c":
+        return np.arctan2(x.imag, x.real)
+    return np.where(np.isnan(x), x, np.where(x < 0, np.pi, 0).astype(x.dtype))

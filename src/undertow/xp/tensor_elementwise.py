@@ -1,0 +1,82 @@
+"""The elementwise functions a rule may use, on undertow's own tensors: public ops under NumPy's names."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from undertow.autograd.apply import apply
+from undertow.ops import clamp, elementwise, reduce
+from undertow.ops.activation import log_softmax, silu, softmax  # noqa: F401
+from undertow.ops.activation import logsigmoid as log_sigmoid  # noqa: F401
+from undertow.ops.arithmetic import add, floor_divide, fmod, remainder, square  # noqa: F401
+from undertow.ops.arithmetic import div as divide
+from undertow.ops.arithmetic import mul as multiply  # noqa: F401
+from undertow.ops.arithmetic import pow as power  # noqa: F401
+from undertow.ops.arithmetic import sub as subtract  # noqa: F401
+from undertow.ops.clamp import nan_to_num  # noqa: F401
+from undertow.ops.compare import (  # noqa: F401
+    isfinite, isinf, isnan, isneginf, isposinf, logical_and, logical_not, logical_or, logical_xor, signbit, where,
+)  # fmt: skip
+from undertow.ops.complex import angle, complex, conj, imag, real, view_as_complex, view_as_real  # noqa: F401
+from undertow.ops.elementwise import (  # noqa: F401
+    abs, ceil, cos, cosh, digamma, erf, erfc, erfinv, exp, exp2, expm1, floor, fmax, fmin, frexp, heaviside, hypot, i0,
+    lgamma, log, log1p, log2, log10, logaddexp, logaddexp2, logit, nextafter, polygamma, sigmoid, sin, sinh, sqrt, tan,
+    tanh, trunc,
+)  # fmt: skip
+from undertow.ops.elementwise import acos as arccos  # noqa: F401
+from undertow.ops.elementwise import acosh as arccosh  # noqa: F401
+from undertow.ops.elementwise import asin as arcsin  # noqa: F401
+from undertow.ops.elementwise import asinh as arcsinh  # noqa: F401
+from undertow.ops.elementwise import atan as arctan  # noqa: F401
+from undertow.ops.elementwise import atan2 as arctan2  # noqa: F401
+from undertow.ops.elementwise import atanh as arctanh  # noqa: F401
+from undertow.ops.elementwise import neg as negative  # noqa: F401
+from undertow.ops.elementwise import round as rint  # noqa: F401
+from undertow.ops.elementwise import sgn as sign  # noqa: F401
+from undertow.rules import activation, special
+
+
+def trunc_divide(x: Any, y: Any) -> Any:
+    return divide(x, y, rounding_mode="trunc")
+
+
+def maximum(x: Any, y: Any) -> Any:
+    return clamp.clamp_min(x, y) if isinstance(y, (int, float)) else elementwise.maximum(x, y)
+
+
+def minimum(x: Any, y: Any) -> Any:
+    return clamp.clamp_max(x, y) if isinstance(y, (int, float)) else elementwise.minimum(x, y)
+
+
+def softplus(x: Any) -> Any:
+    return apply(activation.softplus, x, beta=1, threshold=math.inf)
+
+
+def gelu_cdf(x: Any) -> Any:
+    """½ (1 + erf(x/√2))."""
+    return (erf(x * math.sqrt(0.5)) + 1) * 0.5
+
+
+def softmax_grad(g: Any, y: Any, axis: int) -> Any:
+    return y * (g - reduce.sum(g * y, axis, keepdim=True))
+
+
+def log_softmax_grad(g: Any, y: Any, axis: int) -> Any:
+    return g - exp(y) * reduce.sum(g, axis, keepdim=True)
+
+
+def erfcx(x: Any) -> Any:
+    return apply(special.erfcx, x)
+
+
+def i0e(x: Any) -> Any:
+    return apply(special.i0e, x)
+
+
+def i1(x: Any) -> Any:
+    return apply(special.i1, x)
+
+
+def i1e(x: Any) -> Any:
+    return apply(special.i1e, x)
