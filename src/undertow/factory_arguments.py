@@ -62,8 +62,14 @@ def check_size(sizes: tuple[int, ...], name: str) -> tuple[int, ...]:
     for n in sizes:
         if n < 0:
             raise RuntimeError(f"{name}: Dimension size must be non-negative.")
-    if math.prod(sizes) >= 2**60:
+    count = math.prod(sizes)
+    if count >= 2**60:
         raise RuntimeError(f"Storage size calculation overflowed with sizes={list(sizes)}")
+    if count >= 2**46:  # no machine has so much
+        raise RuntimeError(
+            "[enforce fail at alloc_cpu.cpp:127] err == 0. DefaultCPUAllocator: can't allocate memory: you tried to "
+            f"allocate {count} elements"
+        )
     return sizes
 
 

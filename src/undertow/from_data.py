@@ -108,9 +108,11 @@ def from_numpy(ndarray: Any) -> Any:
 
 @from_data
 def frombuffer(
-    buffer: Any, *, dtype: Any, count: int = -1, offset: int = 0, requires_grad: Any = False
+    buffer: Any, *, dtype: Any = None, count: int = -1, offset: int = 0, requires_grad: Any = False
 ) -> Any:
     """A tensor over the memory of an object with Python's buffer protocol."""
+    if dtype is None:
+        raise TypeError('frombuffer() missing 1 required positional arguments: "dtype"')
     kind = as_dtype(dtype, "frombuffer", "dtype")
     if not _has_buffer(buffer):
         raise ValueError("object does not implement Python buffer protocol.")
@@ -266,6 +268,8 @@ def _converted_slowly(data: Any, kind: dtype | None) -> Array:
         )
     if kind is None:
         kind = _inferred(data)
+    if 0 in sizes:
+        return np.empty(sizes, kind.numpy)
     flat: list[Any] = []
     _collect(data, sizes, 0, kind, flat)
     if kind is uint64_dtype:
@@ -274,7 +278,7 @@ def _converted_slowly(data: Any, kind: dtype | None) -> Array:
         if any(isinstance(value, int) and not -(2**63) <= value < 2**63 for value in flat) and kind.category < 2:
             raise ValueError("Overflow when unpacking long long")
         holder = {0: np.bool_, 1: None, 2: np.float64, 3: np.complex128}[kind.category]
-        array = _cast(np.array(flat, holder if flat else np.float64), kind)
+        array = _cast(np.array(flat, holder), kind)
     return array.reshape(sizes)
 
 

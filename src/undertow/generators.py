@@ -84,6 +84,7 @@ def _rebuild(state: bytes) -> Generator:
 
 
 default_generator = Generator()
+default_generator.seed()  # until somebody calls manual_seed, every run draws its own numbers
 
 
 def stream_of(generator: Generator | None) -> Stream:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, SupportsIndex
 
 import numpy as np
 
 from undertow import dlpack, printing
 from undertow._core import TensorCore, tensor_class, wrap
+from undertow.autograd.writes import write
 from undertow.dtypes import DTYPE_OF
 from undertow.ops.public import public
 from undertow.storage import adopt
@@ -124,6 +125,16 @@ class PythonMethods(TensorCore):
     def __reversed__(self) -> Any:
         return self.flip(0) if self._array.ndim else self  # type: ignore[attr-defined]
 
+    @public
+    def apply_(self, callable: Callable[[Any], Any]) -> Any:
+        """Replaces each element by a Python function of it; slow."""
+        return _apply_python(self, "apply_", callable)
+
+    @public
+    def map_(self, tensor: Any, callable: Callable[[Any, Any], Any]) -> Any:
+        """Replaces each element by a Python function of it and of another tensor's; slow."""
+        return _apply_python(self, "map_", callable, tensor)
+
     # --- identity and text
 
     def __hash__(self) -> int:
@@ -183,6 +194,17 @@ class PythonMethods(TensorCore):
     @public
     def __dlpack_device__(self) -> tuple[int, int]:
         return dlpack.CPU
+
+
+def _apply_python(self: Any, name: str, function: Callable[..., Any], *others: Any) -> Any:
+    if self.requires_grad:
+        raise RuntimeError(
+            f"Can't call {name}() on Variable that requires grad. Use var.detach().{name}() instead."
+        )
+    array = self._array
+    columns = [np.broadcast_to(each._array, array.shape).ravel().tolist() for each in (self, *others)]
+    write(self, np.array(list(map(function, *columns)), array.dtype).reshape(array.shape))
+    return self
 
 
 def _warn_of_lost_gradient(tensor: Any) -> None:

@@ -9,13 +9,14 @@ import numpy as np
 
 from undertow.autograd.apply import apply
 from undertow.rules import convert as rules
+from undertow.xp.quiet import quietly
 
 
 def cast(input: Any, dtype: np.dtype[Any]) -> Any:
     """A copy of another (or the same) NumPy dtype."""
     if input._array.dtype.kind == "c" and dtype.kind not in "cb":
         warnings.warn("Casting complex values to real discards the imaginary part", stacklevel=3)
-    return apply(rules.to_copy, input, dtype=dtype)
+    return quietly(apply, rules.to_copy, input, dtype=dtype)
 
 
 def alias(input: Any) -> Any:
