@@ -137,6 +137,14 @@ def spread_ints(given: tuple[Any, ...], name: str, argument: str) -> tuple[int, 
     return as_ints(given, name, argument)
 
 
+def only_named(named: dict[str, Any], name: str, argument: str) -> tuple[Any, ...]:
+    """The one argument that a method with spread ints takes by name."""
+    for given in named:
+        if given != argument:
+            raise TypeError(f"{name}() got an unexpected keyword argument '{given}'")
+    return tuple(named.values())
+
+
 def tensor_list(value: Any, name: str, argument: str = "tensors", position: int = 1) -> tuple[Any, ...]:
     """A tuple of tensors from a list or tuple of them."""
     if not isinstance(value, (tuple, list)):

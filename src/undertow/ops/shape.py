@@ -1,44 +1,375 @@
-"""Public shape functions and the tensor methods made of them."""
+"""Public functions that give a tensor another shape, or its dims another order."""
 
 from __future__ import annotations
 
 from typing import Any
 
+from undertow._core import TensorCore
 from undertow.autograd.apply import apply
-from undertow.ops.public import public
+from undertow.dtypes import DTYPE_OF, dtype
+from undertow.ops.arguments import (
+    as_int,
+    as_ints,
+    check_tensor,
+    invalid_combination,
+    is_int,
+    only_named,
+    spread_ints,
+    wrap_dim,
+)
+from undertow.ops.public import overloaded, public
+from undertow.ops.views import apply_view_in_place, renamed, view_of
+from undertow.rules import arrange
 from undertow.rules import shape as rules
+from undertow.rules.rule import op
+from undertow.xp.numpy_shape import restride, view_strides
+
+# --- new shapes for the same elements
+
+
+def infer_size(size: tuple[int, ...], count: int) -> tuple[int, ...]:
+    """A size for so many elements, its one -1 filled in."""
+    known, inferred = 1, None
+    for place, n in enumerate(size):
+        if n >= 0:
+            known *= n
+        elif n != -1:
+            raise RuntimeError(f"invalid shape dimension {n} at index {place} of shape {list(size)}")
+        elif inferred is not None:
+            raise RuntimeError("only one dimension can be inferred")
+        else:
+            inferred = place
+    if inferred is None:
+        if known == count:
+            return size
+    elif known > 0 and count % known == 0:
+        return size[:inferred] + (count // known,) + size[inferred + 1 :]
+    elif known == 0 and count == 0:
+        raise RuntimeError(
+            f"cannot reshape tensor of 0 elements into shape {list(size)} because the unspecified dimension size -1 can "
+            "be any value and is ambiguous"
+        )
+    raise RuntimeError(f"shape '{list(size)}' is invalid for input of size {count}")
+
+
+def view_with_size(input: Any, size: tuple[int, ...]) -> Any | None:
+    """A view with another size, or None where strides don't allow it."""
+    array = input._array
+    size = infer_size(size, array.size)
+    if array.flags.c_contiguous:
+        value = array.reshape(size)
+    else:
+        strides = view_strides(array, size)
+        if strides is None:
+            return None
+        value = restride(array, size, strides)
+    return view_of(rules.view, input, value, {"size": size})
+
+
+def reshape_to(input: Any, size: tuple[int, ...]) -> Any:
+    result = view_with_size(input, size)
+    if result is None:
+        result = apply(rules.unsafe_view, apply(arrange.contiguous, input), size=infer_size(size, input._array.size))
+    return result
 
 
 @public
-def expand(input: Any, *size: Any) -> Any:
-    """A view stretched along axes of size 1."""
-    wanted = tuple(size[0]) if len(size) == 1 and not isinstance(size[0], int) else size
-    have = input._array.shape
-    lead = len(wanted) - len(have)
-    wanted = tuple([have[axis - lead] if n == -1 else n for axis, n in enumerate(wanted)])
-    return apply(rules.expand, input, size=wanted)
+def reshape(input: Any, shape: Any) -> Any:
+    """Another shape for the same elements: a view where memory allows it, else a copy."""
+    check_tensor(input, "reshape")
+    return reshape_to(input, as_ints(shape, "reshape", "shape", 2))
 
 
 @public
-def reshape(input: Any, *shape: Any) -> Any:
-    wanted = tuple(shape[0]) if len(shape) == 1 and not isinstance(shape[0], int) else shape
-    return apply(rules.view, input, size=wanted)
+def reshape_method(self: Any, *shape: Any, **named: Any) -> Any:
+    """Another shape for the same elements: a view where memory allows it, else a copy."""
+    if named:
+        shape = (*shape, *only_named(named, "reshape", "shape"))
+    return reshape_to(self, spread_ints(shape, "reshape", "shape"))
 
 
 @public
-def permute(input: Any, *dims: Any) -> Any:
-    wanted = tuple(dims[0]) if len(dims) == 1 and not isinstance(dims[0], int) else dims
-    return apply(rules.permute, input, dims=wanted)
+def view(self: Any, *size: Any, **named: Any) -> Any:
+    """The same memory in another shape, or seen as another dtype."""
+    if named:
+        size = (*size, *named.values())
+    if len(size) == 1 and isinstance(size[0], dtype):
+        return view_dtype(self, size[0])
+    if not size or not (is_int(size[0]) or (len(size) == 1 and isinstance(size[0], (tuple, list)))):
+        raise invalid_combination("view", size)
+    result = view_with_size(self, spread_ints(size, "view", "size"))
+    if result is None:
+        raise RuntimeError(
+            "view size is not compatible with input tensor's size and stride (at least one dimension spans across two "
+            "contiguous subspaces). Use .reshape(...) instead."
+        )
+    return result
+
+
+_view_bits = op("view", lambda xp, self, *, dtype: self.view(dtype), view=True)
+
+
+def view_dtype(input: Any, kind: dtype) -> Any:
+    """The same bits as numbers of another dtype; the last dim grows or shrinks with the element size."""
+    array = input._array
+    have, want = array.itemsize, kind.numpy.itemsize
+    own = DTYPE_OF[array.dtype]
+    if have != want:
+        if not array.ndim:
+            raise RuntimeError(
+                f"self.dim() cannot be 0 to view {own.scalar_name} as {kind.scalar_name} (different element sizes)"
+            )
+        if want > have and (array.shape[-1] * have) % want:
+            raise RuntimeError(
+                f"self.size(-1) must be divisible by {want // have} to view {own.scalar_name} as {kind.scalar_name} "
+                f"(different element sizes), but got {array.shape[-1]}"
+            )
+        if array.shape[-1] > 1 and array.strides[-1] != have:
+            raise RuntimeError(
+                f"self.stride(-1) must be 1 to view {own.scalar_name} as {kind.scalar_name} (different element sizes), "
+                f"but got {array.strides[-1] // have}"
+            )
+    return apply(_view_bits, input, dtype=kind.numpy)
 
 
 @public
-def clone(input: Any) -> Any:
-    return apply(rules.clone, input)
+def view_as(self: Any, other: Any) -> Any:
+    """`view` in another tensor's shape."""
+    check_tensor(other, "view_as", "other")
+    return view(self, other._array.shape)
 
 
-class ShapeMethods:
+@public
+def reshape_as(self: Any, other: Any) -> Any:
+    """`reshape` in another tensor's shape."""
+    check_tensor(other, "reshape_as", "other")
+    return reshape_to(self, other._array.shape)
+
+
+@public
+def flatten(input: Any, start_dim: int = 0, end_dim: int = -1) -> Any:
+    """Several neighbouring dims as one."""
+    check_tensor(input, "flatten")
+    shape = input._array.shape
+    ndim = len(shape)
+    start = wrap_dim(as_int(start_dim, "flatten", "start_dim", 1), ndim)
+    end = wrap_dim(as_int(end_dim, "flatten", "end_dim", 2), ndim)
+    if start > end:
+        raise RuntimeError("flatten() has invalid args: start_dim cannot come after end_dim")
+    if not ndim:
+        return reshape_to(input, (1,))
+    if start == end:
+        return input
+    middle = 1
+    for n in shape[start : end + 1]:
+        middle *= n
+    return reshape_to(input, (*shape[:start], middle, *shape[end + 1 :]))
+
+
+@public
+def ravel(input: Any) -> Any:
+    """All elements as one dim."""
+    check_tensor(input, "ravel")
+    return reshape_to(input._array.flags.c_contiguous and input or input.contiguous(), (-1,))
+
+
+@public
+def unflatten(input: Any, dim: int, sizes: Any) -> Any:
+    """One dim as several."""
+    check_tensor(input, "unflatten")
+    shape = input._array.shape
+    place = wrap_dim(as_int(dim, "unflatten", "dim", 1), len(shape))
+    wanted = as_ints(sizes, "unflatten", "sizes", 2)
+    if not wanted:
+        raise RuntimeError("unflatten: sizes must be non-empty")
+    try:
+        sizes = infer_size(wanted, shape[place])
+    except RuntimeError as error:
+        if "is invalid for input" not in str(error):
+            raise
+        raise RuntimeError(
+            f"unflatten: Provided sizes {list(wanted)} don't multiply up to the size of dim {place} ({shape[place]}) in "
+            "the input tensor"
+        ) from None
+    result = view_with_size(input, (*shape[:place], *sizes, *shape[place + 1 :]))
+    return result if result is not None else reshape_to(input, (*shape[:place], *sizes, *shape[place + 1 :]))
+
+
+# --- new order for the same dims
+
+
+def permuted(input: Any, dims: tuple[int, ...]) -> Any:
+    ndim = input._array.ndim
+    if len(dims) != ndim:
+        raise RuntimeError(
+            "permute(sparse_coo): number of dimensions in the tensor input does not match the length of the desired "
+            f"ordering of dimensions i.e. input.dim() = {ndim} is not equal to len(dims) = {len(dims)}"
+        )
+    order = tuple([wrap_dim(dim, ndim) for dim in dims])
+    if len(set(order)) != ndim:
+        raise RuntimeError("permute(): duplicate dims are not allowed.")
+    return view_of(rules.permute, input, input._array.transpose(order), {"dims": order})
+
+
+@public
+def permute(input: Any, dims: Any) -> Any:
+    """A view with its dims in another order."""
+    check_tensor(input, "permute")
+    return permuted(input, as_ints(dims, "permute", "dims", 2))
+
+
+@public
+def permute_method(self: Any, *dims: Any, **named: Any) -> Any:
+    """A view with its dims in another order."""
+    if named:
+        dims = (*dims, *only_named(named, "permute", "dims"))
+    return permuted(self, spread_ints(dims, "permute", "dims"))
+
+
+@public
+def transpose(input: Any, dim0: int, dim1: int) -> Any:
+    """A view with two dims swapped."""
+    check_tensor(input, "transpose")
+    array = input._array
+    ndim = array.ndim
+    dim0 = wrap_dim(as_int(dim0, "transpose", "dim0", 1), ndim)
+    dim1 = wrap_dim(as_int(dim1, "transpose", "dim1", 2), ndim)
+    value = array.swapaxes(dim0, dim1) if ndim else array.view()
+    return view_of(rules.transpose, input, value, {"dim0": dim0, "dim1": dim1})
+
+
+@public
+def swapaxes(input: Any, axis0: int, axis1: int) -> Any:
+    """A view with two dims swapped."""
+    return transpose(input, axis0, axis1)
+
+
+@public
+def swapdims(input: Any, dim0: int, dim1: int) -> Any:
+    """A view with two dims swapped."""
+    return transpose(input, dim0, dim1)
+
+
+@public
+def t(input: Any) -> Any:
+    """A matrix transposed; a tensor of fewer dims as it is."""
+    check_tensor(input, "t")
+    if input._array.ndim > 2:
+        raise RuntimeError(f"t() expects a tensor with <= 2 dimensions, but self is {input._array.ndim}D")
+    return view_of(rules.t, input, input._array.transpose(), {})
+
+
+@public
+def adjoint(input: Any) -> Any:
+    """Matrices transposed and conjugated."""
+    check_tensor(input, "adjoint")
+    return _adjoint(input, "adjoint()")
+
+
+def _adjoint(input: Any, name: str) -> Any:
+    if input._array.ndim == 1:
+        raise RuntimeError(
+            f"tensor.{name} is only supported on matrices or batches of matrices. Got 1-D tensor."
+        )
+    turned = transpose(input, -2, -1) if input._array.ndim else input
+    return turned.conj() if input._array.dtype.kind == "c" else turned
+
+
+@overloaded
+def movedim(input: Any, source: Any, destination: Any) -> Any:
+    """A view with some dims at other places, the rest in their order."""
+    check_tensor(input, "movedim")
+    ndim = input._array.ndim
+    if is_int(source) and is_int(destination):
+        source, destination = (source,), (destination,)
+    elif not (isinstance(source, (tuple, list)) and isinstance(destination, (tuple, list))):
+        raise invalid_combination("movedim", (source, destination))
+    sources, targets = as_ints(source, "movedim", "source"), as_ints(destination, "movedim", "destination", 2)
+    if len(sources) != len(targets):
+        raise RuntimeError(
+            f"movedim: Invalid source or destination dims: source ({list(sources)} dims) should contain the same number "
+            f"of dims as destination ({list(targets)} dims)"
+        )
+    moved, places = [wrap_dim(dim, ndim) for dim in sources], [wrap_dim(dim, ndim) for dim in targets]
+    for name, dims, given in (("source", moved, sources), ("destination", places, targets)):
+        if len(set(dims)) != len(dims):
+            raise RuntimeError(f"movedim: repeated dim in `{name}` ({list(given)})")
+    if not ndim:
+        return input
+    order: list[int] = [-1] * ndim
+    for dim, place in zip(moved, places, strict=True):
+        order[place] = dim
+    rest = iter([dim for dim in range(ndim) if dim not in moved])
+    return permuted(input, tuple([next(rest) if dim < 0 else dim for dim in order]))
+
+
+def moveaxis(input: Any, source: Any, destination: Any) -> Any:
+    """A view with some dims at other places, the rest in their order."""
+    return movedim(input, source, destination)
+
+
+_t_in_place = renamed(rules.t, "TBackward1")
+_transpose_in_place = renamed(rules.transpose, "TransposeBackward1")
+
+
+@public
+def t_(self: Any) -> Any:
+    """Transposes a matrix in place: the same memory, other strides."""
+    if self._array.ndim > 2:
+        raise RuntimeError(f"t_() expects a tensor with <= 2 dimensions, but self is {self._array.ndim}D")
+    return apply_view_in_place(_t_in_place, self)
+
+
+@public
+def transpose_(self: Any, dim0: int, dim1: int) -> Any:
+    """Swaps two dims in place."""
+    ndim = self._array.ndim
+    dim0 = wrap_dim(as_int(dim0, "transpose_", "dim0", 1), ndim)
+    dim1 = wrap_dim(as_int(dim1, "transpose_", "dim1", 2), ndim)
+    return apply_view_in_place(_transpose_in_place, self, dim0=dim0, dim1=dim1)
+
+
+def _matrix_only(self: Any, name: str, dims: str) -> None:
+    raise RuntimeError(f"tensor.{name} is only supported on {dims}. Got {self._array.ndim}-D tensor.")
+
+
+class ShapeMethods(TensorCore):
     """Shape functions as methods of a tensor."""
 
     __slots__ = ()
 
-    expand, view, reshape, permute, clone = expand, reshape, reshape, permute, clone
+    reshape, view, view_as, reshape_as = reshape_method, view, view_as, reshape_as
+    flatten, unflatten, ravel = flatten, unflatten, ravel
+    permute, transpose, t, adjoint = permute_method, transpose, t, adjoint
+    swapaxes, swapdims, movedim, moveaxis = swapaxes, swapdims, movedim, moveaxis
+    t_, transpose_, swapaxes_, swapdims_ = t_, transpose_, transpose_, transpose_
+
+    @property
+    def T(self) -> Any:
+        """All dims in reverse order."""
+        return permuted(self, tuple(range(self._array.ndim - 1, -1, -1)))
+
+    @property
+    def mT(self) -> Any:
+        """The last two dims swapped."""
+        if self._array.ndim < 2:
+            _matrix_only(self, "mT", "matrices or batches of matrices")
+        return transpose(self, -2, -1)
+
+    @property
+    def H(self) -> Any:
+        """A matrix transposed and conjugated."""
+        if self._array.ndim not in (0, 2):
+            raise RuntimeError(
+                f"tensor.H is only supported on matrices (2-D tensors). Got {self._array.ndim}-D tensor."
+                + (" For batches of matrices, consider using tensor.mH" if self._array.ndim > 2 else "")
+            )
+        return _adjoint(self, "H")
+
+    @property
+    def mH(self) -> Any:
+        """Matrices transposed and conjugated."""
+        if self._array.ndim < 2:
+            _matrix_only(self, "mH", "matrices or batches of matrices")
+        return _adjoint(self, "mH")
+

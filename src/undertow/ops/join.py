@@ -1,0 +1,217 @@
+"""Public functions that join tensors: cat, stack and their relatives, grids, blocks."""
+
+from __future__ import annotations
+
+import warnings
+from itertools import combinations as _combinations
+from itertools import combinations_with_replacement
+from typing import Any
+
+import numpy as np
+
+from undertow._core import wrap
+from undertow.autograd.apply import apply, into
+from undertow.dtypes import DTYPE_OF, get_default_dtype, promote
+from undertow.ops.arguments import as_int, tensor_list, wrap_dim
+from undertow.ops.public import public
+from undertow.ops.shape import reshape_to
+from undertow.ops.stretch import atleast_1d, atleast_2d, atleast_3d, expand_to
+from undertow.rules import arrange as rules
+from undertow.rules.index import index_select
+
+
+def common_dtype(tensors: tuple[Any, ...]) -> np.dtype[Any] | None:
+    """The dtype that tensors are brought to, or None if they share one."""
+    first = tensors[0]._array.dtype
+    if all(tensor._array.dtype is first or tensor._array.dtype == first for tensor in tensors):
+        return None
+    found = DTYPE_OF[first]
+    for tensor in tensors[1:]:
+        found = promote(found, DTYPE_OF[tensor._array.dtype])
+    return found.numpy
+
+
+def _cat(tensors: tuple[Any, ...], dim: int) -> Any:
+    if not tensors:
+        raise ValueError("torch.cat(): expected a non-empty list of Tensors")
+    for place, tensor in enumerate(tensors):
+        if not tensor._array.ndim:
+            raise RuntimeError(f"zero-dimensional tensor (at position {place}) cannot be concatenated")
+    first = next((tensor for tensor in tensors if not rules.is_skipped(tensor._array.shape)), tensors[0])
+    shape = first._array.shape
+    dim = wrap_dim(dim, len(shape))
+    for place, tensor in enumerate(tensors):
+        other = tensor._array.shape
+        if other == shape or rules.is_skipped(other):
+            continue
+        if len(other) != len(shape):
+            raise RuntimeError(
+                f"Tensors must have same number of dimensions: got {len(shape)} and {len(other)}"
+            )
+        for axis, (n, m) in enumerate(zip(shape, other, strict=True)):
+            if n != m and axis != dim:
+                raise RuntimeError(
+                    f"Sizes of tensors must match except in dimension {dim}. Expected size {n} but got size {m} for "
+                    f"tensor number {place} in the list."
+                )
+    return apply(rules.cat, *tensors, dim=dim, dtype=common_dtype(tensors))
+
+
+@public
+def cat(tensors: Any, dim: int = 0, *, out: Any = None) -> Any:
+    """Tensors one after the other along a dim."""
+    tensors = tensor_list(tensors, "cat")
+    dim = as_int(dim, "cat", "dim", 2)
+    return _cat(tensors, dim) if out is None else into(out, lambda: _cat(tensors, dim), tensors, "cat")
+
+
+@public
+def concat(tensors: Any, dim: int = 0, *, out: Any = None) -> Any:
+    """Tensors one after the other along a dim."""
+    return cat(tensors, dim, out=out)
+
+
+@public
+def concatenate(tensors: Any, dim: int = 0, *, out: Any = None) -> Any:
+    """Tensors one after the other along a dim."""
+    return cat(tensors, dim, out=out)
+
+
+@public
+def stack(tensors: Any, dim: int = 0, *, out: Any = None) -> Any:
+    """Tensors of one shape side by side along a new dim."""
+    tensors = tensor_list(tensors, "stack")
+    dim = as_int(dim, "stack", "dim", 2)
+    if not tensors:
+        raise RuntimeError("stack expects a non-empty TensorList")
+    shape = tensors[0]._array.shape
+    dim = wrap_dim(dim, len(shape) + 1)
+    for place, tensor in enumerate(tensors):
+        if tensor._array.shape != shape:
+            raise RuntimeError(
+                f"stack expects each tensor to be equal size, but got {list(shape)} at entry 0 and "
+                f"{list(tensor._array.shape)} at entry {place}"
+            )
+    kind = common_dtype(tensors)
+    if out is None:
+        return apply(rules.stack, *tensors, dim=dim, dtype=kind)
+    return into(out, lambda: apply(rules.stack, *tensors, dim=dim, dtype=kind), tensors, "stack")
+
+
+def _joined(name: str, doc: str, prepare: Any, dim: Any) -> Any:
+    """`hstack` and its relatives: tensors made ready, then joined."""
+    label = "vstack" if name == "row_stack" else name
+
+    def function(tensors: Any, *, out: Any = None) -> Any:
+        given = tensor_list(tensors, name)
+        if not given:
+            raise RuntimeError(f"{label} expects a non-empty TensorList")
+
+        def compute() -> Any:
+            ready = tuple(prepare(given))
+            return _cat(ready, dim(ready))
+
+        return compute() if out is None else into(out, compute, given, name)
+
+    function.__name__ = function.__qualname__ = name
+    function.__doc__ = doc
+    return public(function)
+
+
+def _columns(tensors: tuple[Any, ...]) -> list[Any]:
+    return [
+        tensor if tensor._array.ndim > 1 else reshape_to(tensor, (tensor._array.size, 1)) for tensor in tensors
+    ]
+
+
+hstack = _joined("hstack", "Tensors side by side: along dim 1, or dim 0 if they have only one.", atleast_1d,
+                 lambda ready: 0 if ready[0]._array.ndim == 1 else 1)  # fmt: skip
+vstack = _joined("vstack", "Tensors below each other, as rows.", atleast_2d, lambda ready: 0)
+row_stack = _joined("row_stack", "Tensors below each other, as rows.", atleast_2d, lambda ready: 0)
+dstack = _joined("dstack", "Tensors behind each other, along dim 2.", atleast_3d, lambda ready: 2)
+column_stack = _joined("column_stack", "Tensors side by side, as columns.", _columns, lambda ready: 1)
+
+
+@public
+def block_diag(*tensors: Any) -> Any:
+    """Matrices along the diagonal of a larger one."""
+    given = tensor_list(tensors, "block_diag")
+    if not given:
+        return wrap(np.empty((1, 0), get_default_dtype().numpy))
+    for place, tensor in enumerate(given):
+        if tensor._array.ndim > 2:
+            raise RuntimeError(
+                f"torch.block_diag: Input tensors must have 2 or fewer dimensions. Input {place} has "
+                f"{tensor._array.ndim} dimensions"
+            )
+    return apply(rules.block_diag, *given, dtype=common_dtype(given))
+
+
+@public
+def meshgrid(*tensors: Any, indexing: str | None = None) -> tuple[Any, ...]:
+    """Coordinates of a grid: each vector stretched over the dims of all."""
+    given = tensors[0] if len(tensors) == 1 and isinstance(tensors[0], (tuple, list)) else tensors
+    given = tensor_list(given, "meshgrid")
+    if not given:
+        raise RuntimeError("meshgrid expects a non-empty TensorList")
+    for tensor in given:
+        if tensor._array.dtype != given[0]._array.dtype:
+            raise RuntimeError("meshgrid expects all tensors to have the same dtype")
+    if indexing is None:
+        warnings.warn(
+            "torch.meshgrid: in an upcoming release, it will be required to pass the indexing argument.", stacklevel=3
+        )
+        indexing = "ij"
+    for tensor in given:
+        if tensor._array.ndim > 1:
+            raise RuntimeError(
+                f"torch.meshgrid: Expected 0D or 1D tensor in the tensor list but got: {_shown(tensor)}"
+            )
+    if indexing not in ("ij", "xy"):
+        raise RuntimeError(
+            f'torch.meshgrid: indexing must be one of "xy" or "ij", but received: {indexing}'
+        )
+    swapped = indexing == "xy" and len(given) >= 2
+    if swapped:
+        given = (given[1], given[0], *given[2:])
+    shape = tuple([tensor._array.size for tensor in given])
+    grids = []
+    for place, tensor in enumerate(given):
+        ones = tuple([-1 if place == axis else 1 for axis in range(len(given))])
+        grids.append(expand_to(reshape_to(tensor, ones), shape))
+    if swapped:
+        grids = [grid.transpose(0, 1) for grid in grids]
+        grids[0], grids[1] = grids[1], grids[0]
+    return tuple(grids)
+
+
+def _shown(tensor: Any) -> str:
+    text = repr(tensor)
+    return text[text.find("(") + 1 :].strip("[]()")
+
+
+@public
+def cartesian_prod(*tensors: Any) -> Any:
+    """All ways to take one element of each vector, as rows."""
+    given = tensor_list(tensors, "cartesian_prod")
+    for tensor in given:
+        if tensor._array.ndim != 1:
+            raise RuntimeError(f"Expect a 1D vector, but got shape {list(tensor._array.shape)}")
+    if len(given) == 1:
+        return given[0]
+    return stack([reshape_to(grid, (-1,)) for grid in meshgrid(*given, indexing="ij")], 1)
+
+
+@public
+def combinations(input: Any, r: int = 2, with_replacement: bool = False) -> Any:
+    """All ways to take r elements of a vector, in order, as rows."""
+    if input._array.ndim != 1:
+        raise RuntimeError(f"Expect a 1D vector, but got shape {list(input._array.shape)}")
+    r = as_int(r, "combinations", "r", 2)
+    if r < 0:
+        raise RuntimeError(f"Expect a non-negative number, but got {r}")
+    if r == 0:
+        return wrap(np.empty(0, input._array.dtype))
+    take = combinations_with_replacement if with_replacement else _combinations
+    rows = np.array(list(take(range(input._array.size), r)), np.int64).reshape(-1, r)
+    return stack([apply(index_select, input, wrap(rows[:, place].copy()), dim=0) for place in range(r)], 1)

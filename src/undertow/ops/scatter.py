@@ -1,0 +1,200 @@
+"""Public functions with one index per element, along a dim: gather, scatter and its reductions."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from undertow._core import TensorCore, wrap
+from undertow.autograd.apply import apply, into
+from undertow.autograd.writes import apply_in_place
+from undertow.dtypes import DTYPE_OF
+from undertow.ops.arguments import as_int, check_tensor, invalid_combination, wrap_dim
+from undertow.ops.public import overloaded, public
+from undertow.ops.writing import as_element
+from undertow.rules import index as rules
+from undertow.rules.rule import op
+
+
+def check_in_range(
+    index: Any, n: int, dim: int, prefix: str = "", error: type[Exception] = RuntimeError, negative: bool = False
+) -> None:
+    """Refuses an index that points outside a dim of n elements."""
+    outside = (index < (-n if negative else 0)) | (index >= n)
+    if outside.any():
+        first = index[outside].reshape(-1)[0]
+        raise error(f"{prefix}index {first} is out of bounds for dimension {dim} with size {n}")
+
+
+def _check_index(index: Any, name: str) -> None:
+    check_tensor(index, name, "index", 3)
+    if index._array.dtype not in (np.int64, np.int32):
+        raise RuntimeError(f"{name}(): Expected dtype int32/int64 for index")
+
+
+@public
+def gather(input: Any, dim: int, index: Any, *, sparse_grad: bool = False, out: Any = None) -> Any:
+    """out[i][j] = input[index[i][j]][j] for dim 0, and so on for the other dims."""
+    check_tensor(input, "gather")
+    array = input._array
+    dim = wrap_dim(as_int(dim, "gather", "dim", 2), array.ndim)
+    _check_index(index, "gather")
+    picks = index._array
+    if picks.size:
+        if max(picks.ndim, 1) != max(array.ndim, 1):
+            raise RuntimeError("Index tensor must have the same number of dimensions as input tensor")
+        for axis, (n, m) in enumerate(zip(picks.shape, array.shape, strict=False)):
+            if axis != dim and n > m:
+                raise RuntimeError(
+                    f"Size does not match at dimension {axis} expected index {list(picks.shape)} to be no larger than "
+                    f"self {list(array.shape)} apart from dimension {dim}"
+                )
+        check_in_range(picks, array.shape[dim] if array.ndim else 1, dim)
+
+    def compute() -> Any:
+        return apply(rules.gather, input, index, dim=dim, sparse_grad=sparse_grad)
+
+    return compute() if out is None else into(out, compute, (input, index), "gather")
+
+
+def _check_scatter(input: Any, dim: Any, index: Any, src: Any, name: str) -> int:
+    check_tensor(input, name)
+    array = input._array
+    dim = wrap_dim(as_int(dim, name, "dim", 2), array.ndim)
+    _check_index(index, "scatter" if name != "scatter_reduce" else "scatter_reduce")
+    picks = index._array
+    if isinstance(src, TensorCore) and src._array.dtype != array.dtype:
+        raise RuntimeError("scatter(): Expected self.dtype to be equal to src.dtype")
+    if not picks.size:
+        return dim
+    if max(picks.ndim, 1) != max(array.ndim, 1):
+        raise RuntimeError("Index tensor must have the same number of dimensions as self tensor")
+    other = src._array if isinstance(src, TensorCore) else None
+    if other is not None and max(picks.ndim, 1) != max(other.ndim, 1):
+        raise RuntimeError("Index tensor must have the same number of dimensions as src tensor")
+    beyond = any(n > m for axis, (n, m) in enumerate(zip(picks.shape, array.shape, strict=False)) if axis != dim)
+    if other is None and beyond:
+        raise RuntimeError(
+            f"Expected index {list(picks.shape)} to be no larger than self {list(array.shape)} apart from dimension {dim}"
+        )
+    if other is not None and (beyond or any(n > m for n, m in zip(picks.shape, other.shape, strict=False))):
+        raise RuntimeError(
+            f"Expected index {list(picks.shape)} to be no larger than self {list(array.shape)} apart from dimension {dim} "
+            f"and to be no larger size than src {list(other.shape)}"
+        )
+    check_in_range(picks, array.shape[dim] if array.ndim else 1, dim)
+    return dim
+
+
+def _not_implemented(xp: Any, g: Any) -> Any:
+    raise RuntimeError("derivative for aten::scatter is not implemented")
+
+
+# scatter(reduce=) is older than scatter_reduce and was never given a derivative.
+_FOLDS = {"add": "sum", "multiply": "prod"}
+_scatter_folded = op(
+    "scatter", lambda xp, self, src, index, *, dim, reduce: xp.scatter_reduce(self, dim, index, src, reduce, True),
+    node="NotImplemented", self=_not_implemented, src=_not_implemented,
+)  # fmt: skip
+
+
+def _scatter_call(
+    run: Any, input: Any, dim: Any, index: Any, src: Any, value: Any, reduce: str | None, name: str
+) -> Any:
+    """`scatter` and `scatter_`: with a source tensor or a number, written over or folded in."""
+    if src is None:
+        src = value
+    if not isinstance(src, (TensorCore, bool, int, float, complex, np.generic)):
+        raise invalid_combination(name, (dim, index, src))
+    if reduce is not None and reduce not in _FOLDS:
+        raise RuntimeError("reduce argument must be either add or multiply.")
+    dim = _check_scatter(input, dim, index, src, "scatter")
+    if isinstance(src, TensorCore):
+        if reduce is not None:
+            return run(_scatter_folded, input, src, index, dim=dim, reduce=_FOLDS[reduce])
+        return run(rules.scatter, input, src, index, dim=dim)
+    element = as_element(src, DTYPE_OF[input._array.dtype])
+    if reduce is not None:
+        wide = wrap(np.full(index._array.shape, element, input._array.dtype))
+        return run(_scatter_folded, input, wide, index, dim=dim, reduce=_FOLDS[reduce])
+    return run(rules.scatter_value, input, index, dim=dim, value=element)
+
+
+@overloaded
+def scatter(
+    input: Any, dim: int, index: Any, src: Any = None, *, value: Any = None, reduce: str | None = None, out: Any = None
+) -> Any:
+    """A copy with src's elements written where an index along a dim points."""
+
+    def compute() -> Any:
+        return _scatter_call(apply, input, dim, index, src, value, reduce, "scatter")
+
+    return compute() if out is None else into(out, compute, (input, index, src), "scatter")
+
+
+@overloaded
+def scatter_(
+    self: Any, dim: int, index: Any, src: Any = None, *, value: Any = None, reduce: str | None = None
+) -> Any:
+    """Writes src's elements where an index along a dim points."""
+    return _scatter_call(apply_in_place, self, dim, index, src, value, reduce, "scatter_")
+
+
+@public
+def scatter_add(input: Any, dim: int, index: Any, src: Any, *, out: Any = None) -> Any:
+    """A copy with src's elements added where an index along a dim points."""
+    check_tensor(src, "scatter_add", "src", 4)
+    dim = _check_scatter(input, dim, index, src, "scatter_add")
+
+    def compute() -> Any:
+        return apply(rules.scatter_add, input, src, index, dim=dim)
+
+    return compute() if out is None else into(out, compute, (input, index, src), "scatter_add")
+
+
+@public
+def scatter_add_(self: Any, dim: int, index: Any, src: Any) -> Any:
+    """Adds src's elements where an index along a dim points."""
+    check_tensor(src, "scatter_add_", "src", 3)
+    dim = _check_scatter(self, dim, index, src, "scatter_add")
+    return apply_in_place(rules.scatter_add, self, src, index, dim=dim)
+
+
+def _check_reduce(input: Any, dim: Any, index: Any, src: Any, reduce: str) -> int:
+    check_tensor(src, "scatter_reduce", "src", 4)
+    if reduce not in ("sum", "prod", "mean", "amax", "amin"):
+        raise RuntimeError(
+            f"Expected 'reduce' to be one of 'sum', 'prod', 'mean', 'amax', 'amin' but got {reduce}."
+        )
+    return _check_scatter(input, dim, index, src, "scatter_reduce")
+
+
+@public
+def scatter_reduce(
+    input: Any, dim: int, index: Any, src: Any, reduce: str, *, include_self: bool = True, out: Any = None
+) -> Any:
+    """A copy with src's elements folded in where an index along a dim points: sum, prod, mean, amax or amin."""
+    dim = _check_reduce(input, dim, index, src, reduce)
+
+    def compute() -> Any:
+        return apply(rules.scatter_reduce, input, src, index, dim=dim, reduce=reduce, include_self=include_self)
+
+    return compute() if out is None else into(out, compute, (input, index, src), "scatter_reduce")
+
+
+@public
+def scatter_reduce_(self: Any, dim: int, index: Any, src: Any, reduce: str, *, include_self: bool = True) -> Any:
+    """Folds src's elements in where an index along a dim points."""
+    dim = _check_reduce(self, dim, index, src, reduce)
+    return apply_in_place(rules.scatter_reduce, self, src, index, dim=dim, reduce=reduce, include_self=include_self)
+
+
+class ScatterMethods(TensorCore):
+    """Gather and scatter as methods of a tensor."""
+
+    __slots__ = ()
+
+    gather, scatter, scatter_, scatter_add, scatter_add_ = gather, scatter, scatter_, scatter_add, scatter_add_
+    scatter_reduce, scatter_reduce_ = scatter_reduce, scatter_reduce_
+

@@ -1,0 +1,319 @@
+"""Writing over a tensor: fill, zero, copy, masks; and the one way in which such writes are done and recorded."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from undertow._core import TensorCore, wrap
+from undertow.autograd.apply import apply, bump, edges_of, keep_inputs, make_node
+from undertow.autograd.node import FIT
+from undertow.autograd.writes import check_writable, guards, overlaps, rebase
+from undertow.dtypes import DTYPE_OF
+from undertow.dtypes import dtype as Dtype
+from undertow.ops.arguments import broadcast_two, check_tensor, invalid_combination, must_be, spread_ints
+from undertow.ops.public import overloaded, public
+from undertow.rules import arrange as rules
+from undertow.rules.rule import Rule
+
+_NUMBERS = (bool, int, float, complex)
+_C_NAMES = {"float32": "float", "float64": "double", "float16": "c10::Half", "bfloat16": "c10::BFloat16",
+            "bool": "bool", "complex64": "c10::complex<float>", "complex128": "c10::complex<double>"}  # fmt: skip
+_SHORT_C_NAMES = {"float32": "float", "float64": "double", "float16": "c10::Half", "bfloat16": "c10::BFloat16",
+                  "int64": "long", "int32": "int", "int16": "short", "int8": "signed char", "uint8": "unsigned char",
+                  "complex64": "c10::complex<float>", "complex128": "c10::complex<double>"}  # fmt: skip
+
+
+# --- numbers as elements
+
+
+def as_element(value: Any, kind: Dtype) -> Any:
+    """A Python number as an element of a dtype, refused where the dtype can't hold it."""
+    if kind.is_complex or (kind.is_floating_point and kind.itemsize == 8 and not isinstance(value, complex)):
+        return value
+    if isinstance(value, complex):
+        if value.imag:
+            raise _overflow(kind)
+        value = value.real
+    if kind.name == "bool":
+        return bool(value)
+    if kind.is_floating_point:
+        limit = _LARGEST.get(kind.name)
+        if limit is not None and abs(value) > limit and not math.isinf(value):
+            raise _overflow(kind)
+        return value
+    if isinstance(value, float) and not math.isfinite(value):
+        raise _overflow(kind)
+    whole = int(value)
+    bits = 8 * kind.itemsize
+    if kind.is_signed:
+        if not -(1 << bits - 1) <= whole < 1 << bits - 1:
+            raise _overflow(kind)
+    else:
+        if not -(1 << bits) < whole < 1 << bits:
+            raise _overflow(kind)
+        whole %= 1 << bits  # negative numbers wrap
+    return whole
+
+
+_LARGEST = {"float32": 3.4028234663852886e38, "float16": 65504.0, "bfloat16": 3.3895313892515355e38}
+
+
+def _overflow(kind: Dtype) -> RuntimeError:
+    name = _C_NAMES.get(kind.name) or f"{kind.name}_t"
+    return RuntimeError(f"value cannot be converted to type {name} without overflow")
+
+
+# --- the write itself
+
+
+def write_in_place(
+    rule: Rule, target: Any, others: tuple[Any, ...], statics: dict[str, Any], writer: Callable[[Any], None],
+    may_overlap: bool = False,
+) -> Any:  # fmt: skip
+    """An in-place op whose raw write is cheaper than computing the whole result: `writer` writes into the array."""
+    inputs = (target, *others)
+    edges = edges_of(rule, inputs)
+    check_writable(target, edges is not None)
+    array = target._array
+    if not may_overlap and 0 in array.strides and array.size > 1 and overlaps(array):
+        raise RuntimeError(
+            "unsupported operation: more than one element of the written-to tensor refers to a single memory location. "
+            "Please clone() the tensor before performing the operation."
+        )
+    kept = None
+    if edges is not None:
+        kept = keep_inputs(inputs, [given._array if isinstance(given, TensorCore) else given for given in inputs])
+        kept.freeze()
+    for guard in guards:
+        guard.before_write(target)
+    writer(array)
+    bump(target)
+    if edges is not None:
+        rebase(target, make_node(rule, edges, inputs, kept, (target,), statics, FIT))
+    return target
+
+
+# --- fill, zero, copy
+
+
+@overloaded
+def fill_(self: Any, value: Any) -> Any:
+    """Writes one value everywhere."""
+    if isinstance(value, TensorCore):
+        if value._array.ndim:
+            raise RuntimeError(
+                f"fill_ only supports 0-dimension value tensor but got tensor with {value._array.ndim} dimensions."
+            )
+        source = value._array
+        return write_in_place(rules.fill_tensor, self, (value,), {}, lambda out: copy_raw(out, source), True)
+    if not isinstance(value, (*_NUMBERS, np.generic)):
+        raise invalid_combination("fill_", (value,))
+    element = as_element(value, DTYPE_OF[self._array.dtype])
+    return write_in_place(rules.fill, self, (), {"value": value}, lambda out: out.fill(element), True)
+
+
+@overloaded
+def fill(input: Any, value: Any) -> Any:
+    """A tensor of the same shape and dtype that holds one value everywhere."""
+    if isinstance(value, TensorCore):
+        return apply(rules.fill_tensor, input, value)
+    return apply(rules.fill, input, value=as_element(value, DTYPE_OF[input._array.dtype]))
+
+
+@public
+def zero_(self: Any) -> Any:
+    """Writes zeros everywhere."""
+    return write_in_place(rules.zero, self, (), {}, lambda out: out.fill(0), True)
+
+
+def copy_raw(out: Any, source: Any) -> None:
+    """Copies raw values, cast as a tensor's are."""
+    if source.dtype.kind == "c" and out.dtype.kind not in "cb":
+        warnings.warn("Casting complex values to real discards the imaginary part", stacklevel=6)
+        source = source.real
+    if out.dtype.kind in "iu" and source.dtype.kind in "fV":
+        with np.errstate(invalid="ignore"):
+            np.copyto(out, source, casting="unsafe")
+    else:
+        np.copyto(out, source, casting="unsafe")
+
+
+@public
+def copy_(self: Any, other: Any, non_blocking: bool = False) -> Any:
+    """Writes another tensor's values, stretched and cast to fit."""
+    if not isinstance(other, TensorCore):
+        if not isinstance(other, _NUMBERS):
+            raise must_be("Tensor", other, "copy_", "other", 1)
+        other = wrap(np.asarray(other))
+    if other is self:
+        return self
+    return copy_into(self, other)
+
+
+def copy_into(target: Any, source: Any) -> Any:
+    """`copy_`, once its arguments are known to be tensors."""
+    values = source._array
+    shape = target._array.shape
+    if values.shape != shape:
+        wide = broadcast_two(shape, values.shape)
+        if wide != shape:
+            raise RuntimeError(
+                f"output with shape {list(shape)} doesn't match the broadcast shape {list(wide)}"
+            )
+    if np.may_share_memory(target._array, values) and _partly_shared(target._array, values):
+        raise RuntimeError(
+            "unsupported operation: some elements of the input tensor and the written-to tensor refer to a single memory "
+            "location. Please clone() the tensor before performing the operation."
+        )
+    return write_in_place(rules.copy, target, (source,), {}, lambda out: copy_raw(out, values))
+
+
+def _partly_shared(a: Any, b: Any) -> bool:
+    """Whether two dense arrays share some memory but not all of it in the same order."""
+    if not (a.flags.c_contiguous and b.flags.c_contiguous) or not a.size or not b.size:
+        return False
+    first, second = a.__array_interface__["data"][0], b.__array_interface__["data"][0]
+    if first == second and a.nbytes == b.nbytes:
+        return False
+    return first < second + b.nbytes and second < first + a.nbytes
+
+
+# --- masks
+
+
+def check_mask(mask: Any, name: str, short: bool = True) -> None:
+    if mask._array.dtype.kind != "b":
+        kind = DTYPE_OF[mask._array.dtype]
+        shown = _SHORT_C_NAMES.get(kind.name, kind.name) if short else kind.scalar_name
+        raise RuntimeError(f"{name} only supports boolean masks, but got mask with dtype {shown}")
+
+
+def _check_masked_fill(input: Any, mask: Any, value: Any, name: str) -> Any:
+    if not isinstance(mask, TensorCore) or not isinstance(value, (TensorCore, *_NUMBERS, np.generic)):
+        raise invalid_combination(name, (mask, value))
+    check_mask(mask, "masked_fill_")
+    if isinstance(value, TensorCore):
+        if value._array.ndim:
+            raise RuntimeError(
+                "masked_fill_ only supports a 0-dimensional value tensor, but got tensor with "
+                f"{value._array.ndim} dimension(s)."
+            )
+        return value
+    return as_element(value, DTYPE_OF[input._array.dtype])
+
+
+@overloaded
+def masked_fill(input: Any, mask: Any, value: Any) -> Any:
+    """A copy with a value where a mask is true."""
+    check_tensor(input, "masked_fill")
+    value = _check_masked_fill(input, mask, value, "masked_fill")
+    broadcast_two(mask._array.shape, input._array.shape)
+    if isinstance(value, TensorCore):
+        return apply(rules.masked_fill_tensor, input, value, mask)
+    return apply(rules.masked_fill, input, mask, value=value)
+
+
+@overloaded
+def masked_fill_(self: Any, mask: Any, value: Any) -> Any:
+    """Writes a value where a mask is true."""
+    value = _check_masked_fill(self, mask, value, "masked_fill_")
+    shape = self._array.shape
+    wide = broadcast_two(shape, mask._array.shape)
+    if wide != shape:
+        raise RuntimeError(f"output with shape {list(shape)} doesn't match the broadcast shape {list(wide)}")
+    where = mask._array
+    if isinstance(value, TensorCore):
+        source = value._array
+        return write_in_place(
+            rules.masked_fill_tensor, self, (value, mask), {},
+            lambda out: np.copyto(out, source, where=where, casting="unsafe"),
+        )  # fmt: skip
+    return write_in_place(
+        rules.masked_fill, self, (mask,), {"value": value},
+        lambda out: np.copyto(out, out.dtype.type(value), where=where, casting="unsafe"),
+    )  # fmt: skip
+
+
+@public
+def fill_diagonal_(self: Any, fill_value: Any, wrap: bool = False) -> Any:
+    """Writes a value on the diagonal; `wrap` starts it anew below a tall matrix's square part."""
+    array = self._array
+    if array.ndim < 2:
+        raise RuntimeError("dimensions must larger than 1")
+    if array.ndim > 2 and len(set(array.shape)) > 1:
+        raise RuntimeError("all dimensions of input must be of equal length")
+    strides = [stride // array.itemsize for stride in array.strides]
+    step, count = sum(strides), min(array.shape)
+    fill_(self.as_strided((count,), (step,)), fill_value)
+    columns = array.shape[1]
+    if wrap and array.ndim == 2 and array.shape[0] > columns + 1:
+        below = -(-array.size // step) - columns
+        start = self.storage_offset() + strides[0] * (columns + 1)
+        fill_(self.as_strided((below,), (step,), start), fill_value)
+    return self
+
+
+# --- other memory
+
+
+@public
+def resize_(self: Any, *sizes: Any, memory_format: Any = None) -> Any:
+    """Gives a tensor another size; elements that memory already held stay, new ones are whatever was there."""
+    if self.requires_grad:
+        raise RuntimeError("cannot resize variables that require grad")
+    size = spread_ints(sizes, "resize_", "size")
+    if any(n < 0 for n in size):
+        raise RuntimeError("numel: integer multiplication overflow")
+    resize_array(self, size)
+    bump(self)
+    return self
+
+
+def resize_array(target: Any, size: tuple[int, ...]) -> None:
+    """New memory of a size, beginning with the elements of the old."""
+    array = target._array
+    flat = array.reshape(-1)
+    count = math.prod(size)
+    if count <= flat.size and array.flags.c_contiguous:
+        target._array = flat[:count].reshape(size)
+        return
+    grown = np.zeros(count, array.dtype)
+    kept = min(count, flat.size)
+    grown[:kept] = flat[:kept]
+    target._array = grown.reshape(size)
+
+
+@public
+def resize_as_(self: Any, the_template: Any, *, memory_format: Any = None) -> Any:
+    """`resize_` to another tensor's size."""
+    check_tensor(the_template, "resize_as_", "the_template")
+    return resize_(self, the_template._array.shape)
+
+
+@public
+def set_(self: Any, source: Any = None, storage_offset: int = 0, size: Any = None, stride: Any = None) -> Any:
+    """Makes a tensor show another's memory."""
+    if source is None:
+        self._array = np.empty(0, self._array.dtype)
+    elif isinstance(source, TensorCore):
+        if source._array.dtype != self._array.dtype:
+            raise RuntimeError("Could not set tensor of type another dtype to a tensor: the dtypes must be the same")
+        self._array = source._array if size is None else source.as_strided(size, stride, storage_offset)._array
+    else:
+        raise invalid_combination("set_", (source,))
+    bump(self)
+    return self
+
+
+class WritingMethods(TensorCore):
+    """Writes as methods of a tensor."""
+
+    __slots__ = ()
+
+    fill_, zero_, copy_, masked_fill, masked_fill_ = fill_, zero_, copy_, masked_fill, masked_fill_
+    fill_diagonal_, resize_, resize_as_, set_ = fill_diagonal_, resize_, resize_as_, set_

@@ -1,0 +1,197 @@
+"""The shape functions of the vocabulary on undertow's own tensors, for a backward pass that is itself recorded."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from undertow._core import wrap
+from undertow.autograd.apply import apply
+from undertow.rules import arrange, convert
+from undertow.rules import shape as rules
+from undertow.xp.tensor_reduce import sum
+
+Axes = tuple[int, ...]
+
+
+def alias(x: Any) -> Any:
+    return apply(convert.alias, x)
+
+
+def reshape(x: Any, size: Any) -> Any:
+    array = x._array
+    if type(size) is int or -1 in size:
+        size = array.reshape(size).shape
+    if array.shape == size:
+        return x
+    if array.flags.c_contiguous:
+        return apply(rules.view, x, size=size)
+    return apply(rules.unsafe_view, contiguous(x), size=size)
+
+
+def broadcast_to(x: Any, size: Axes) -> Any:
+    return x if x._array.shape == size else apply(rules.expand, x, size=size)
+
+
+def sum_to_shape(x: Any, size: Axes) -> Any:
+    have = x._array.shape
+    if have == size:
+        return x
+    lead = len(have) - len(size)
+    axes = tuple([axis for axis, n in enumerate(have) if axis < lead or (size[axis - lead] == 1 and n != 1)])
+    return reshape(sum(x, axes) if axes else x, size)
+
+
+def transpose(x: Any, axes: Axes | None = None) -> Any:
+    ndim = x._array.ndim
+    axes = tuple(range(ndim - 1, -1, -1)) if axes is None else tuple([axis % ndim for axis in axes])
+    return apply(rules.permute, x, dims=axes)
+
+
+def swapaxes(x: Any, axis1: int, axis2: int) -> Any:
+    ndim = x._array.ndim or 1
+    return apply(rules.transpose, x, dim0=axis1 % ndim, dim1=axis2 % ndim)
+
+
+def moveaxis(x: Any, source: int, destination: int) -> Any:
+    ndim = x._array.ndim
+    order = [axis for axis in range(ndim) if axis != source % ndim]
+    order.insert(destination % ndim, source % ndim)
+    return transpose(x, tuple(order))
+
+
+def expand_dims(x: Any, axis: int) -> Any:
+    return apply(rules.unsqueeze, x, dim=axis % (x._array.ndim + 1))
+
+
+def squeeze(x: Any, axis: Any = None) -> Any:
+    shape = x._array.shape
+    if axis is None:
+        axis = tuple([each for each, n in enumerate(shape) if n == 1])
+    axes = (axis,) if type(axis) is int else axis
+    return apply(rules.squeeze, x, axes=tuple([each % len(shape) for each in axes]))
+
+
+def select(x: Any, axis: int, index: int) -> Any:
+    return apply(rules.select, x, dim=axis, index=index)
+
+
+def slice_along(x: Any, axis: int, start: int, stop: int, step: int = 1) -> Any:
+    return apply(rules.slice, x, dim=axis, start=start, end=stop, step=step)
+
+
+def diagonal(x: Any, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Any:
+    ndim = x._array.ndim
+    return apply(rules.diagonal, x, offset=offset, dim1=axis1 % ndim, dim2=axis2 % ndim)
+
+
+def windows(x: Any, axis: int, size: int, step: int) -> Any:
+    return apply(rules.unfold, x, dimension=axis, size=size, step=step)
+
+
+def as_strided(x: Any, size: Axes, stride: Axes, offset: int, layout: Any) -> Any:
+    return apply(rules.as_strided, x, size=size, stride=stride, storage_offset=offset, layout=layout)
+
+
+def as_strided_backward(g: Any, size: Axes, stride: Axes, offset: int, layout: Any) -> Any:
+    return apply(rules.as_strided_backward, g, size=size, stride=stride, storage_offset=offset, layout=layout)
+
+
+def select_backward(g: Any, shape: Axes, axis: int, index: int) -> Any:
+    return apply(rules.select_backward, g, shape=shape, dim=axis, index=index)
+
+
+def slice_backward(g: Any, shape: Axes, axis: int, start: int, stop: int, step: int) -> Any:
+    return apply(rules.slice_backward, g, shape=shape, dim=axis, start=start, end=stop, step=step)
+
+
+def diagonal_backward(g: Any, shape: Axes, offset: int, axis1: int, axis2: int) -> Any:
+    return apply(rules.diagonal_backward, g, shape=shape, offset=offset, dim1=axis1, dim2=axis2)
+
+
+def windows_backward(g: Any, shape: Axes, axis: int, size: int, step: int) -> Any:
+    return apply(rules.unfold_backward, g, shape=shape, dimension=axis, size=size, step=step)
+
+
+# --- copies
+
+
+def copy(x: Any) -> Any:
+    return apply(arrange.clone, x)
+
+
+def contiguous(x: Any) -> Any:
+    return apply(arrange.contiguous, x)
+
+
+def cast(x: Any, dtype: np.dtype[Any]) -> Any:
+    return apply(convert.to_copy, x, dtype=dtype)
+
+
+def concatenate(tensors: Sequence[Any], axis: int = 0) -> Any:
+    return apply(arrange.cat, *tensors, dim=axis % tensors[0]._array.ndim, dtype=None)
+
+
+def stack(tensors: Sequence[Any], axis: int = 0) -> Any:
+    return apply(arrange.stack, *tensors, dim=axis % (tensors[0]._array.ndim + 1), dtype=None)
+
+
+def tile(x: Any, repeats: Axes) -> Any:
+    return apply(arrange.repeat, x, repeats=repeats)
+
+
+def flip(x: Any, axis: Any = None) -> Any:
+    ndim = x._array.ndim
+    axes = range(ndim) if axis is None else (axis,) if type(axis) is int else axis
+    return apply(arrange.flip, x, dims=tuple([each % ndim for each in axes]))
+
+
+def roll(x: Any, shift: Any, axis: Any) -> Any:
+    ndim = x._array.ndim
+    shifts, axes = ((shift,), (axis,)) if type(shift) is int else (shift, axis)
+    return apply(arrange.roll, x, shifts=shifts, dims=tuple([each % ndim for each in axes]))
+
+
+def rot90(x: Any, k: int, axes: Axes) -> Any:
+    return apply(arrange.rot90, x, k=k, dims=axes)
+
+
+def tril(x: Any, k: int = 0) -> Any:
+    return apply(arrange.tril, x, diagonal=k)
+
+
+def triu(x: Any, k: int = 0) -> Any:
+    return apply(arrange.triu, x, diagonal=k)
+
+
+def diag_embed(x: Any, offset: int, axis1: int, axis2: int) -> Any:
+    return apply(arrange.diag_embed, x, offset=offset, dim1=axis1, dim2=axis2)
+
+
+def pad(x: Any, widths: tuple[tuple[int, int], ...], value: Any) -> Any:
+    return apply(arrange.constant_pad_nd, x, pad=(), value=value, widths=widths)
+
+
+# --- constants
+
+
+def zeros(size: Axes, dtype: Any = None) -> Any:
+    return wrap(np.zeros(size, dtype))
+
+
+def ones(size: Axes, dtype: Any = None) -> Any:
+    return wrap(np.ones(size, dtype))
+
+
+def zeros_like(x: Any) -> Any:
+    return wrap(np.zeros(x._array.shape, x._array.dtype))
+
+
+def ones_like(x: Any) -> Any:
+    return wrap(np.ones(x._array.shape, x._array.dtype))
+
+
+def full_like(x: Any, value: Any) -> Any:
+    return wrap(np.full(x._array.shape, value, x._array.dtype))
