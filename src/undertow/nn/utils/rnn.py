@@ -1,0 +1,181 @@
+"""Batches of sequences of different lengths: padded, packed, and back."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from undertow._core import TensorCore, wrap
+
+
+class _Packed(NamedTuple):
+    data: Any
+    batch_sizes: Any
+    sorted_indices: Any
+    unsorted_indices: Any
+
+
+class PackedSequence(_Packed):
+    """Sequences of a batch laid step by step: step t holds rows of the first batch_sizes[t] sequences, longest first."""
+
+    def __new__(
+        cls, data: Any, batch_sizes: Any = None, sorted_indices: Any = None, unsorted_indices: Any = None
+    ) -> PackedSequence:
+        if batch_sizes is None:
+            if not (isinstance(data, (list, tuple)) and len(data) == 2):
+                raise AssertionError("Expected data to be a list or tuple of length 2")
+            data, batch_sizes = data
+        if unsorted_indices is None:
+            unsorted_indices = invert_permutation(sorted_indices)
+        return super().__new__(cls, data, batch_sizes, sorted_indices, unsorted_indices)
+
+    def to(self, *args: Any, **kwargs: Any) -> PackedSequence:
+        """The same with data moved or cast."""
+        data = self.data.to(*args, **kwargs)
+        if data is self.data:
+            return self
+        return type(self)(data, self.batch_sizes, self.sorted_indices, self.unsorted_indices)
+
+    def cpu(self) -> PackedSequence:
+        return self.to("cpu")
+
+    def double(self) -> PackedSequence:
+        return self.to(self.data.double().dtype)
+
+    def float(self) -> PackedSequence:
+        return self.to(self.data.float().dtype)
+
+    def half(self) -> PackedSequence:
+        return self.to(self.data.half().dtype)
+
+    def long(self) -> PackedSequence:
+        return self.to(self.data.long().dtype)
+
+    def pin_memory(self) -> PackedSequence:
+        return self
+
+    @property
+    def is_cuda(self) -> bool:
+        return self.data.is_cuda
+
+    def is_pinned(self) -> bool:
+        return False
+
+
+def sizes_of(batch_sizes: Any) -> tuple[int, ...]:
+    """Batch sizes as the rules take them."""
+    return tuple(batch_sizes.tolist())
+
+
+def invert_permutation(permutation: Any) -> Any:
+    """The permutation that undoes another."""
+    if permutation is None:
+        return None
+    order = permutation._array
+    inverse = np.empty_like(order)
+    inverse[order] = np.arange(order.size, dtype=order.dtype)
+    return wrap(inverse)
+
+
+def _where_rows_are(batch_sizes: tuple[int, ...]) -> tuple[Any, Any]:
+    """For each packed row: its step and its sequence."""
+    step = np.repeat(np.arange(len(batch_sizes)), batch_sizes)
+    sequence = np.concatenate([np.arange(size) for size in batch_sizes])
+    return wrap(step), wrap(sequence)
+
+
+def pack_padded_sequence(
+    input: Any, lengths: Any, batch_first: bool = False, enforce_sorted: bool = True
+) -> PackedSequence:
+    """Packs a padded batch, time first unless batch_first; lengths in decreasing order unless enforce_sorted is off."""
+    if not isinstance(lengths, TensorCore):
+        lengths = wrap(np.asarray(lengths, np.int64))
+    counts = lengths._array.astype(np.int64)
+    order = None
+    if not enforce_sorted:
+        order = np.argsort(-counts, kind="stable")
+        counts = counts[order]
+        input = input.index_select(0 if batch_first else 1, wrap(order))
+    if batch_first:
+        input = input.transpose(0, 1)
+    if counts.size != input.shape[1]:
+        raise RuntimeError(
+            f"Expected `len(lengths)` to be equal to batch_size, but got {counts.size} (batch_size={input.shape[1]})"
+        )
+    if counts.size and counts.min() <= 0:
+        raise RuntimeError(
+            "Length of all samples has to be greater than 0, but found an element in 'lengths' that is <= 0"
+        )
+    if np.any(counts[:-1] < counts[1:]):
+        raise RuntimeError(
+            "`lengths` array must be sorted in decreasing order when `enforce_sorted` is True. You can pass "
+            "`enforce_sorted=False` to pack_padded_sequence and/or pack_sequence to sidestep this requirement if you do "
+            "not need ONNX exportability."
+        )
+    sizes = tuple([int((counts > step).sum()) for step in range(int(counts[0]))])
+    data = input[_where_rows_are(sizes)]
+    return PackedSequence(data, wrap(np.asarray(sizes, np.int64)), None if order is None else wrap(order), None)
+
+
+def pad_packed_sequence(
+    sequence: PackedSequence, batch_first: bool = False, padding_value: float = 0.0, total_length: int | None = None
+) -> tuple[Any, Any]:
+    """A padded batch and the lengths, from a packed one."""
+    sizes = sizes_of(sequence.batch_sizes)
+    longest = len(sizes)
+    if total_length is not None:
+        if total_length < longest:
+            raise ValueError(
+                "Expected total_length to be at least the length of the longest sequence in input, but got "
+                f"total_length={total_length} and max sequence length being {longest}"
+            )
+        longest = total_length
+    data = sequence.data
+    padded = data.new_full((longest, sizes[0], *data.shape[1:]), padding_value)
+    padded = padded.index_put(_where_rows_are(sizes), data)
+    lengths = wrap(np.asarray([sum(size > nr for size in sizes) for nr in range(sizes[0])], np.int64))
+    if batch_first:
+        padded = padded.transpose(0, 1)
+    back = sequence.unsorted_indices
+    if back is not None:
+        return padded.index_select(0 if batch_first else 1, back), lengths[back]
+    return padded, lengths
+
+
+def pad_sequence(
+    sequences: Any, batch_first: bool = False, padding_value: float = 0.0, padding_side: str = "right"
+) -> Any:
+    """One tensor from sequences of different lengths, filled up at the end (or, with "left", at the beginning)."""
+    if not isinstance(sequences, Iterable):
+        raise RuntimeError(f"pad_sequence: Expected iterable for input sequences, but got arg of type: {type(sequences)}")
+    if padding_side not in ("left", "right"):
+        raise RuntimeError(f"padding_side must be either left or right, got: {padding_side}")
+    parts = list(sequences.unbind(0)) if isinstance(sequences, TensorCore) else list(sequences)  # type: ignore[attr-defined]
+    if not parts:
+        raise RuntimeError("received an empty list of sequences")
+    longest = max(part.shape[0] for part in parts)
+    padded = parts[0].new_full((len(parts), longest, *parts[0].shape[1:]), padding_value)
+    for nr, part in enumerate(parts):
+        length = part.shape[0]
+        padded[nr, slice(length) if padding_side == "right" else slice(longest - length, None)] = part
+    return padded if batch_first else padded.transpose(0, 1)
+
+
+def unpad_sequence(padded_sequences: Any, lengths: Any, batch_first: bool = False) -> list[Any]:
+    """The sequences of a padded batch, each with its own length."""
+    batch = padded_sequences if batch_first else padded_sequences.transpose(0, 1)
+    return [sequence[:length] for sequence, length in zip(batch, lengths.tolist(), strict=True)]
+
+
+def pack_sequence(sequences: Any, enforce_sorted: bool = True) -> PackedSequence:
+    """Packs sequences of different lengths."""
+    lengths = [sequence.shape[0] for sequence in sequences]
+    return pack_padded_sequence(pad_sequence(sequences), lengths, enforce_sorted=enforce_sorted)
+
+
+def unpack_sequence(packed_sequences: PackedSequence) -> list[Any]:
+    """The sequences of a packed batch."""
+    padded, lengths = pad_packed_sequence(packed_sequences, batch_first=True)
+    return unpad_sequence(padded, lengths, batch_first=True)
