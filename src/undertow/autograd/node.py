@@ -202,13 +202,16 @@ class RuleNode(Node):
         return results
 
     def _recompute_hidden(self, xp: Any, saved: list[Any]) -> list[Any]:
-        """Hidden results again, this time as part of the graph, if the gradient asks for every input."""
+        """Hidden results again, this time as part of the graph, if the gradient asks for the input they are made of.
+
+        Further inputs that it does not ask for are None there: what is hidden may not depend on them.
+        """
         rule = self.rule
         known = dict(zip(rule.saves, saved, strict=True))
-        if any(name not in known for name in rule.inputs):
+        if rule.inputs[0] not in known:
             return saved
         statics = dict(zip(rule.statics, self.statics, strict=True))
-        again = rule.forward(xp, *[known[name] for name in rule.inputs], **statics)
+        again = rule.forward(xp, *[known.get(name) for name in rule.inputs], **statics)
         for name, value in zip(rule.hidden, again[-len(rule.hidden) :], strict=True):
             if name in known and isinstance(value, TensorCore) and DTYPE_OF[xp.dtype_of(value)].category >= 2:
                 known[name] = value

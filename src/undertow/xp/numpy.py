@@ -13,21 +13,36 @@ from numpy import (  # noqa: F401
     roll, rot90, sin, sinh, sqrt, square, subtract, take, take_along_axis, tan, tanh, tensordot, tril, triu,
     where, zeros, zeros_like,
 )  # fmt: skip
+from undertow.xp.numpy_attention import attention, attention_grad  # noqa: F401
+from undertow.xp.numpy_conv import conv, conv_input_grad, conv_weight_grad  # noqa: F401
 from undertow.xp.numpy_elementwise import (  # noqa: F401
     angle, ceil, complex, conj, floor, floor_divide, fmod, heaviside, imag, isneginf, isposinf, left_shift, logaddexp,
     nan_to_num, negative, power, real, remainder, right_shift, rint, round, sign, signbit, trunc, trunc_divide,
     view_as_complex, view_as_real,
+)  # fmt: skip
+from undertow.xp.numpy_embedding import (  # noqa: F401
+    add_rows, bag_max, bag_max_grad, bag_max_take, embedding_grad, take_rows,
 )  # fmt: skip
 from undertow.xp.numpy_gamma import digamma, i0, i0e, i1, i1e, lgamma, polygamma, zeta  # noqa: F401
 from undertow.xp.numpy_index import (  # noqa: F401
     index, index_backward, index_copy, index_fill, index_put, index_select, masked_fill, masked_scatter, masked_select,
     put_flat, scatter_value, take_flat,
 )  # fmt: skip
+from undertow.xp.numpy_loss import class_weights, ctc_loss, ctc_loss_grad, labels, put_along  # noqa: F401
 from undertow.xp.numpy_nn import log_softmax, log_softmax_grad, softmax, softmax_grad  # noqa: F401
+from undertow.xp.numpy_norm import (  # noqa: F401
+    batch_norm_grad, channel_affine, channel_moments, layer_norm, layer_norm_grad, rms_norm, rms_norm_grad,
+)  # fmt: skip
+from undertow.xp.numpy_pool import (  # noqa: F401
+    adaptive_avg_pool, adaptive_avg_pool_grad, adaptive_max_pool, add_to_planes, avg_pool, avg_pool_grad, max_pool,
+    put_in_planes, take_from_planes,
+)  # fmt: skip
 from undertow.xp.numpy_reduce import (  # noqa: F401
     abs_squared, all, any, argmax, argmin, max, max_with_index, mean, min, min_with_index, pair_distances, prod,
     prod_of_others, sgn, sum,
 )  # fmt: skip
+from undertow.xp.numpy_resize import resize, resize_adjoint  # noqa: F401
+from undertow.xp.numpy_rows import channel_sums  # noqa: F401
 from undertow.xp.numpy_scan import cummax, cummin, cumprod, cumsum, logcumsumexp, recurrence  # noqa: F401
 from undertow.xp.numpy_sort import (  # noqa: F401
     bincount, histc, histogram, kthvalue, median, mode, nanmedian, searchsorted, sort, topk, unique, unique_consecutive,
@@ -41,6 +56,7 @@ from undertow.xp.numpy_shape import (  # noqa: F401
 from undertow.xp.numpy_special import (  # noqa: F401
     erf, erfc, erfcx, erfinv, gelu_cdf, log_ndtr, log_sigmoid, logit, ndtri, sigmoid, silu, softplus,
 )  # fmt: skip
+from undertow.xp.numpy_windows import fold, unfold  # noqa: F401
 
 RECORDED = False  # gradients computed with this namespace are plain arrays
 
@@ -65,3 +81,8 @@ def sum_to_shape(x: Any, shape: tuple[int, ...]) -> Any:
     lead = x.ndim - len(shape)
     axes = tuple([axis for axis, n in enumerate(x.shape) if axis < lead or (shape[axis - lead] == 1 and n != 1)])
     return np.add.reduce(x, axis=axes).reshape(shape) if axes else x.reshape(shape)
+
+
+def as_index(x: Any) -> Any:
+    """Whole numbers as indices, which have no gradient."""
+    return x.astype(np.int64)

@@ -105,15 +105,20 @@ def _compute_dtype(*arrays: Array) -> np.dtype:
 
 
 @np.errstate(all="ignore")
-def conv(x: Array, w: Array, stride: Sizes, padding: Sizes, dilation: Sizes, groups: int) -> Array:
-    """y[n, o, p] = Σ_{c, k} w[o, c, k] x[n, c, p·stride + k·dilation − padding], c running over o's group."""
+def conv(
+    x: Array, w: Array, stride: Sizes, padding: Sizes, dilation: Sizes, groups: int, bias: Array | None = None
+) -> Array:
+    """y[n, o, p] = bias[o] + Σ_{c, k} w[o, c, k] x[n, c, p·stride + k·dilation − padding], c running over o's group."""
     dtype = _compute_dtype(x, w)
     batch, channels, *size = x.shape
     kernel = w.shape[2:]
     weights = w.astype(dtype, copy=False).reshape(groups, w.shape[0] // groups, -1)
     if _is_pointwise(kernel, stride, padding) and math.prod(size) >= 64:
         pixels = np.ascontiguousarray(x, dtype).reshape(batch, groups, channels // groups, -1)
-        return np.matmul(weights, pixels).reshape(batch, w.shape[0], *size).astype(x.dtype, copy=False)
+        product = np.matmul(weights, pixels)
+        if bias is not None:
+            product += bias.reshape(groups, -1, 1)
+        return product.reshape(batch, w.shape[0], *size).astype(x.dtype, copy=False)
     lowering = _Lowering(x.shape, dtype, kernel, stride, padding, dilation)
     out = np.empty((batch, w.shape[0], *lowering.counts), x.dtype)
     for block in lowering.image_blocks():
@@ -123,6 +128,8 @@ def conv(x: Array, w: Array, stride: Sizes, padding: Sizes, dilation: Sizes, gro
             columns = lowering.column_buffer(count, rows)
             np.copyto(columns, lowering.rows_of(windows, rows))
             product = np.matmul(weights, columns.reshape(groups, weights.shape[2], -1))
+            if bias is not None:
+                product += bias.reshape(groups, -1, 1)
             product = product.reshape(w.shape[0], count, rows.stop - rows.start, *lowering.grid[1:])
             out[block, :, rows] = lowering.true_windows(product).swapaxes(0, 1)
     return out

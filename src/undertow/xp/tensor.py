@@ -5,11 +5,14 @@ NumPy's names and arguments, each made of public ops. See vocabulary.py for the 
 
 from __future__ import annotations
 
+import sys
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from undertow._core import wrap
+from undertow.xp import composed
 from undertow.xp.tensor_elementwise import (  # noqa: F401
     abs, add, angle, arccos, arccosh, arcsin, arcsinh, arctan, arctan2, arctanh, ceil, complex, conj, cos, cosh, digamma,
     divide, erf, erfc, erfcx, erfinv, exp, exp2, expm1, floor, floor_divide, fmax, fmin, fmod, frexp, gelu_cdf, heaviside,
@@ -22,6 +25,11 @@ from undertow.xp.tensor_elementwise import (  # noqa: F401
 from undertow.xp.tensor_reduce import (  # noqa: F401
     abs_squared, max, max_with_index, mean, min, min_with_index, pair_distances, prod, prod_of_others, sum,
 )  # fmt: skip
+from undertow.xp.tensor_nn import (  # noqa: F401
+    adaptive_avg_pool, adaptive_avg_pool_grad, add_rows, add_to_planes, as_index, avg_pool, avg_pool_grad, bag_max_grad,
+    bag_max_take, channel_sums, class_weights, conv, conv_input_grad, conv_weight_grad, ctc_loss, ctc_loss_grad,
+    embedding_grad, fold, labels, put_along, resize, resize_adjoint, take_from_planes, take_rows, unfold,
+)  # fmt: skip
 from undertow.xp.tensor_index import (  # noqa: F401
     gather, index, index_add, index_backward, index_copy, index_fill, index_put, index_select, masked_fill,
     masked_scatter, masked_select, put_flat, scatter, scatter_add, scatter_reduce, scatter_value, take_flat,
@@ -32,6 +40,18 @@ from undertow.xp.tensor_shape import (  # noqa: F401
     select_backward, slice_along, slice_backward, squeeze, stack, sum_to_shape, swapaxes, tile, transpose, tril, triu,
     windows, windows_backward, zeros, zeros_like,
 )  # fmt: skip
+
+_here = sys.modules[__name__]
+(
+    attention, attention_grad, batch_norm_grad, channel_affine, channel_moments, layer_norm, layer_norm_grad, rms_norm,
+    rms_norm_grad,
+) = [
+    partial(kernel, _here) for kernel in (
+        composed.attention, composed.attention_grad, composed.batch_norm_grad, composed.channel_affine,
+        composed.channel_moments, composed.layer_norm, composed.layer_norm_grad, composed.rms_norm,
+        composed.rms_norm_grad,
+    )
+]  # fmt: skip
 
 RECORDED = True  # gradients computed with this namespace are tensors with a history of their own
 

@@ -1,0 +1,81 @@
+"""Convolution and its transpose, and unfolding an image into windows.
+
+`conv`, `conv_input_grad` and `conv_weight_grad` are the three ways to contract one trilinear form, so each one's gradients
+are the other two: gradients of any order need nothing else.
+"""
+
+# fmt: off
+from __future__ import annotations
+
+from typing import Any
+
+from undertow.rules.rule import op
+
+convolution = op("convolution",
+    lambda xp, input, weight, bias, *, stride, padding, dilation, transposed, output_padding, groups: convolve(
+        xp, input, weight, bias, (stride, padding, dilation, groups), output_padding if transposed else None),
+    promote="same", accepts="fc",
+    input=lambda xp, g, weight, input_spec, stride, padding, dilation, transposed, groups:
+        xp.conv(g, weight, stride, padding, dilation, groups) if transposed else
+        xp.conv_input_grad(g, weight, input_spec.shape, stride, padding, dilation, groups),
+    weight=lambda xp, g, input, weight_spec, stride, padding, dilation, transposed, groups:
+        xp.conv_weight_grad(input, g, weight_spec.shape, stride, padding, dilation, groups) if transposed else
+        xp.conv_weight_grad(g, input, weight_spec.shape, stride, padding, dilation, groups),
+    bias=lambda xp, g: xp.channel_sums(g))
+
+# The backward pass, recorded.
+
+conv_input_grad = op("convolution_backward",
+    lambda xp, grad_output, weight, *, shape, stride, padding, dilation, groups: xp.conv_input_grad(
+        grad_output, weight, shape, stride, padding, dilation, groups),
+    promote="same",
+    grad_output=lambda xp, g, weight, stride, padding, dilation, groups: xp.conv(
+        g, weight, stride, padding, dilation, groups),
+    weight=lambda xp, g, grad_output, weight_spec, stride, padding, dilation, groups: xp.conv_weight_grad(
+        grad_output, g, weight_spec.shape, stride, padding, dilation, groups))
+
+conv_weight_grad = op("convolution_backward",
+    lambda xp, grad_output, input, *, shape, stride, padding, dilation, groups: xp.conv_weight_grad(
+        grad_output, input, shape, stride, padding, dilation, groups),
+    promote="same",
+    grad_output=lambda xp, g, input, stride, padding, dilation, groups: xp.conv(
+        input, g, stride, padding, dilation, groups),
+    input=lambda xp, g, grad_output, input_spec, stride, padding, dilation, groups: xp.conv_input_grad(
+        grad_output, g, input_spec.shape, stride, padding, dilation, groups))
+
+channel_sums = op("sum", lambda xp, self: xp.channel_sums(self), promote="same", node="SumBackward1",
+                  self=lambda xp, g, self_spec: xp.broadcast_to(
+                      xp.reshape(g, (1, -1) + (1,) * (self_spec.ndim - 2)), self_spec.shape))
+
+# --- windows as columns
+
+im2col = op("im2col",
+    lambda xp, self, *, kernel_size, dilation, padding, stride: xp.unfold(self, kernel_size, stride, padding, dilation),
+    node="Im2ColBackward0", promote="same",
+    self=lambda xp, g, self_spec, kernel_size, dilation, padding, stride: xp.fold(
+        g, self_spec.shape[2:], kernel_size, stride, padding, dilation))
+
+col2im = op("col2im",
+    lambda xp, self, *, output_size, kernel_size, dilation, padding, stride: xp.fold(
+        self, output_size, kernel_size, stride, padding, dilation),
+    node="Col2ImBackward0", promote="same",
+    self=lambda xp, g, kernel_size, dilation, padding, stride: xp.unfold(g, kernel_size, stride, padding, dilation))
+# fmt: on
+
+
+def convolve(xp: Any, input: Any, weight: Any, bias: Any, options: Any, output_padding: Any) -> Any:
+    """The convolution, or with `output_padding` given the transposed one: the adjoint, plus the bias."""
+    stride, padding, dilation, groups = options
+    if output_padding is None:
+        return xp.conv(input, weight, stride, padding, dilation, groups, bias)
+    size = [
+        (n - 1) * s - 2 * p + d * (k - 1) + more + 1
+        for n, k, s, p, d, more in zip(
+            input.shape[2:], weight.shape[2:], stride, padding, dilation, output_padding, strict=True
+        )
+    ]
+    shape = (input.shape[0], weight.shape[1] * groups, *size)
+    out = xp.conv_input_grad(input, weight, shape, stride, padding, dilation, groups)
+    return out if bias is None else out + xp.reshape(bias, (1, -1) + (1,) * len(size))
+
+

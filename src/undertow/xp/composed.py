@@ -1,0 +1,160 @@
+"""Kernels written as expressions over the rest of the vocabulary, for namespaces that have no faster one of their own.
+
+Each takes the namespace first. On undertow's tensors they are differentiable because their parts are, so a recorded
+backward pass runs these. The statistics of a batch, which come in as constants, are computed again here, to be part of the graph.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+Needs = tuple[bool, ...]
+
+
+def _mean(xp: Any, x: Any, axes: tuple[int, ...]) -> Any:
+    count = 1
+    for axis in axes:
+        count *= x.shape[axis]
+    return xp.sum(x, axis=axes, keepdims=True) / max(1, count)
+
+
+# --- normalisation ------------------------------------------------------------------------------------------------
+
+
+def layer_norm(xp: Any, x: Any, trailing: int, weight: Any, bias: Any, eps: float) -> tuple[Any, Any, Any]:
+    axes = tuple(range(x.ndim - trailing, x.ndim))
+    mean = _mean(xp, x, axes)
+    centred = x - mean
+    rstd = 1 / xp.sqrt(_mean(xp, centred * centred, axes) + eps)
+    out = centred * rstd
+    if weight is not None:
+        out = out * weight
+    return out if bias is None else out + bias, mean, rstd
+
+
+def layer_norm_grad(
+    xp: Any, g: Any, x: Any, mean: Any, rstd: Any, weight: Any, trailing: int, needs: Needs
+) -> tuple[Any, Any, Any]:
+    axes = tuple(range(x.ndim - trailing, x.ndim))
+    rows = tuple(range(x.ndim - trailing))
+    unit = (x - mean) * rstd
+    grad = weight_grad = bias_grad = None
+    if needs[0]:
+        scaled = g if weight is None else g * weight
+        grad = rstd * (scaled - _mean(xp, scaled, axes) - unit * _mean(xp, scaled * unit, axes))
+    if needs[1]:
+        weight_grad = xp.sum(g * unit, axis=rows) if rows else g * unit
+    if needs[2]:
+        bias_grad = xp.sum(g, axis=rows) if rows else g
+    return grad, weight_grad, bias_grad
+
+
+def rms_norm(xp: Any, x: Any, trailing: int, weight: Any, eps: float) -> tuple[Any, Any]:
+    rstd = 1 / xp.sqrt(_mean(xp, x * x, tuple(range(x.ndim - trailing, x.ndim))) + eps)
+    return x * rstd if weight is None else x * rstd * weight, rstd
+
+
+def rms_norm_grad(
+    xp: Any, g: Any, x: Any, rstd: Any, weight: Any, trailing: int, needs: Needs
+) -> tuple[Any, Any]:
+    rows = tuple(range(x.ndim - trailing))
+    grad = weight_grad = None
+    unit = x * rstd
+    if needs[0]:
+        scaled = g if weight is None else g * weight
+        grad = rstd * (scaled - unit * _mean(xp, scaled * unit, tuple(range(x.ndim - trailing, x.ndim))))
+    if needs[1]:
+        weight_grad = xp.sum(g * unit, axis=rows) if rows else g * unit
+    return grad, weight_grad
+
+
+def _per_channel(xp: Any, values: Any, ndim: int) -> Any:
+    return xp.reshape(values, (1, -1) + (1,) * (ndim - 2))
+
+
+def channel_moments(xp: Any, x: Any) -> tuple[Any, Any]:
+    axes = (0, *range(2, x.ndim))
+    mean = _mean(xp, x, axes)
+    centred = x - mean
+    return xp.reshape(mean, (-1,)), xp.reshape(_mean(xp, centred * centred, axes), (-1,))
+
+
+def channel_affine(xp: Any, x: Any, scale: Any, shift: Any) -> Any:
+    return x * _per_channel(xp, scale, x.ndim) + _per_channel(xp, shift, x.ndim)
+
+
+def batch_norm_grad(
+    xp: Any, g: Any, x: Any, mean: Any, rstd: Any, weight: Any, training: bool, needs: Needs, eps: float
+) -> tuple[Any, Any, Any]:
+    axes = (0, *range(2, x.ndim))
+    if training:
+        mean, variance = channel_moments(xp, x)
+        rstd = 1 / xp.sqrt(variance + eps)
+    scale = _per_channel(xp, rstd, x.ndim)
+    unit = (x - _per_channel(xp, mean, x.ndim)) * scale
+    grad = weight_grad = bias_grad = None
+    if needs[0]:
+        grad = g if weight is None else g * _per_channel(xp, weight, x.ndim)
+        if training:
+            grad = grad - _mean(xp, grad, axes) - unit * _mean(xp, grad * unit, axes)
+        grad = grad * scale
+    if needs[1]:
+        weight_grad = xp.sum(g * unit, axis=axes)
+    if needs[2]:
+        bias_grad = xp.sum(g, axis=axes)
+    return grad, weight_grad, bias_grad
+
+
+# --- attention ----------------------------------------------------------------------------------------------------
+
+
+def attention_weights(xp: Any, q: Any, k: Any, mask: Any, causal: bool, scale: float) -> Any:
+    """softmax(q kᵀ · scale + mask), zero for later positions if causal, and in rows that are masked altogether."""
+    scores = xp.matmul(q * scale, xp.swapaxes(k, 2, 3))
+    if mask is not None:
+        scores = scores + mask
+    if causal:
+        may_look = xp.tril(xp.ones(tuple(scores.shape[2:]), xp.dtype_of(scores)))
+        scores = xp.where(may_look > 0, scores, xp.full_like(scores, -math.inf))
+    top = xp.max(scores, axis=(3,), keepdims=True)
+    exponentials = xp.exp(scores - xp.where(xp.isfinite(top), top, xp.zeros_like(top)))
+    sums = xp.sum(exponentials, axis=(3,), keepdims=True)
+    return exponentials / xp.where(sums == 0, xp.ones_like(sums), sums)
+
+
+def attention(xp: Any, q: Any, k: Any, v: Any, mask: Any, causal: bool, scale: float) -> tuple[Any, Any, Any]:
+    weights = attention_weights(xp, q, _repeated(xp, k, q), mask, causal, scale)
+    return xp.matmul(weights, _repeated(xp, v, q)), None, None
+
+
+def attention_grad(
+    xp: Any, g: Any, q: Any, k: Any, v: Any, mask: Any, out: Any, rows: Any, weights: Any, causal: bool, scale: float
+) -> tuple[Any, Any, Any]:
+    key_shape, value_shape = tuple(k.shape), tuple(v.shape)
+    k, v = _repeated(xp, k, q), _repeated(xp, v, q)
+    weights = attention_weights(xp, q, k, mask, causal, scale)
+    slopes = xp.matmul(g, xp.swapaxes(v, 2, 3))
+    slopes = weights * (slopes - xp.sum(slopes * weights, axis=(3,), keepdims=True))
+    grads = xp.matmul(xp.swapaxes(slopes, 2, 3), q * scale), xp.matmul(xp.swapaxes(weights, 2, 3), g)
+    return (
+        xp.matmul(slopes, k) * scale,
+        _unrepeated(xp, grads[0], key_shape),
+        _unrepeated(xp, grads[1], value_shape),
+    )
+
+
+def _repeated(xp: Any, x: Any, q: Any) -> Any:
+    batch, heads, length, channels = x.shape
+    if heads == q.shape[1]:
+        return x
+    shape = (batch, heads, q.shape[1] // heads, length, channels)
+    stretched = xp.broadcast_to(xp.reshape(x, (batch, heads, 1, length, channels)), shape)
+    return xp.reshape(stretched, (batch, q.shape[1], length, channels))
+
+
+def _unrepeated(xp: Any, grad: Any, shape: tuple[int, ...]) -> Any:
+    if tuple(grad.shape) == shape:
+        return grad
+    batch, heads, length, channels = shape
+    return xp.sum(xp.reshape(grad, (batch, heads, -1, length, channels)), axis=(2,))

@@ -1,0 +1,61 @@
+"""Rows of a table by index, and the sums over rows that are their gradients."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from undertow.xp.numpy_scatter import Array
+from undertow.xp.numpy_scatter import add_rows as _add_flat_rows
+
+
+def take_rows(x: Array, index: Array) -> Array:
+    """out[i, …] = x[index[i], …]; the adjoint of add_rows."""
+    return np.take(x, index, axis=0)
+
+
+def add_rows(rows: Array, index: Array, count: int) -> Array:
+    """(count, …) with out[index[i]] += rows[i]; the adjoint of take_rows."""
+    width = rows.shape[index.ndim :]
+    flat = rows.reshape(index.size, math.prod(width))
+    half = rows.dtype.itemsize < 4
+    out = _add_flat_rows(flat.astype(np.float32) if half else flat, index.reshape(-1), count)
+    return (out.astype(rows.dtype) if half else out).reshape(count, *width)
+
+
+def embedding_grad(g: Array, index: Array, count: int, padding: int, by_frequency: bool) -> Array:
+    """add_rows without the rows of `padding`, each divided by how often its index occurs if `by_frequency`."""
+    rows, flat = g.reshape(index.size, -1) if index.size else g.reshape(0, g.shape[-1]), index.reshape(-1)
+    if by_frequency:
+        rows = rows / np.bincount(flat, minlength=count)[flat].astype(rows.dtype)[:, None]
+    if padding >= 0:
+        kept = flat != padding
+        if not kept.all():
+            rows, flat = rows[kept], flat[kept]
+    return add_rows(rows, flat, count)
+
+
+def bag_max(x: Array, index: Array, bags: Array, scale: Array, count: int) -> tuple[Array, Array]:
+    """The largest element of each column over a bag's rows (0 for an empty bag), and the row it is from (−1 for none)."""
+    out = np.zeros((count, x.shape[1]), x.dtype)
+    chosen = np.full(out.shape, -1, np.int64)
+    for bag in np.unique(bags[scale != 0]):
+        members = index[(bags == bag) & (scale != 0)]
+        rows = x[members]
+        winner = rows.argmax(axis=0)
+        out[bag], chosen[bag] = np.take_along_axis(rows, winner[None], axis=0)[0], members[winner]
+    return out, chosen
+
+
+def bag_max_grad(g: Array, chosen: Array, shape: tuple[int, ...]) -> Array:
+    """Gradients added to the elements that were chosen; the adjoint of bag_max_take."""
+    out = np.zeros(shape, g.dtype)
+    bag, column = np.nonzero(chosen >= 0)
+    np.add.at(out.reshape(-1), chosen[bag, column] * shape[1] + column, g[bag, column])
+    return out
+
+
+def bag_max_take(x: Array, chosen: Array) -> Array:
+    """The chosen elements, 0 where none was."""
+    return np.where(chosen >= 0, np.take_along_axis(x, np.maximum(chosen, 0), axis=0), x.dtype.type(0))
