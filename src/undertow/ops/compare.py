@@ -1,4 +1,4 @@
-"""Public comparisons, logic, bits, tests for special values and choices by a mask; the methods and operators of them."""
+"""Public comparisons, logic, bits, tests for special values, and `where`; the methods and operators of them."""
 
 from __future__ import annotations
 
@@ -9,8 +9,7 @@ import numpy as np
 
 from undertow._core import TensorCore, wrap
 from undertow.autograd.apply import apply, binary, name_function, unary
-from undertow.autograd.writes import apply_in_place
-from undertow.dtypes import BOOLEAN, COMPLEX, DTYPE_OF, FLOATING, INTEGRAL
+from undertow.dtypes import DTYPE_OF, FLOATING, INTEGRAL
 from undertow.ops.arguments import broadcast_two, check_tensor, invalid_combination
 from undertow.ops.numbers import as_number, is_number
 from undertow.ops.public import Function, finish, in_place, in_place_operator, operator, overloaded, public
@@ -179,75 +178,6 @@ def _where_method(self: Any, condition: Any, other: Any) -> Any:
     return apply(rules.where, _mask(condition), self, other)
 
 
-_C_NAMES = {
-    "float32": "float", "float64": "double", "float16": "c10::Half", "bfloat16": "c10::BFloat16", "int64": "long",
-    "int32": "int", "int16": "short", "int8": "signed char", "uint8": "unsigned char",
-}  # fmt: skip
-
-
-def _check_fill(input: Any, mask: Any, value: Any) -> Any:
-    """The value as a number of the tensor's kind, or as a tensor of its dtype."""
-    if mask._array.dtype.kind != "b":
-        name = str(mask._array.dtype)
-        raise RuntimeError(
-            f"masked_fill_ only supports boolean masks, but got mask with dtype {_C_NAMES.get(name, name)}"
-        )
-    if isinstance(value, TensorCore):
-        if value._array.ndim:
-            raise RuntimeError(
-                "masked_fill_ only supports a 0-dimensional value tensor, but got tensor with "
-                f"{value._array.ndim} dimension(s)."
-            )
-        return value
-    return _converted(as_number(value), input)
-
-
-def _converted(value: Any, input: Any) -> Any:
-    dtype = DTYPE_OF[input._array.dtype]
-    if isinstance(value, complex) and dtype.category < COMPLEX or (
-        dtype.category == INTEGRAL and not _fits(value, input._array.dtype)
-    ):
-        name = str(input._array.dtype)
-        raise RuntimeError(f"value cannot be converted to type {_C_TYPES.get(name, name)} without overflow")
-    if dtype.category == BOOLEAN:
-        return bool(value)
-    return int(value) if dtype.category == INTEGRAL else value
-
-
-_C_TYPES = {
-    "int64": "int64_t", "int32": "int32_t", "int16": "int16_t", "int8": "int8_t", "uint8": "uint8_t", "bool": "bool",
-    "float16": "at::Half", "bfloat16": "at::BFloat16", "float32": "float", "float64": "double",
-}  # fmt: skip
-
-
-def _fits(value: Any, dtype: Any) -> bool:
-    limits = np.iinfo(dtype)
-    return bool(value == value and limits.min <= value <= limits.max)
-
-
-def _masked(name: str, run: Function, input: Any, mask: Any, value: Any) -> Any:
-    if not (isinstance(input, TensorCore) and isinstance(mask, TensorCore)) or not (
-        isinstance(value, TensorCore) or is_number(value)
-    ):
-        raise invalid_combination(name, (input, mask, value))
-    value = _check_fill(input, mask, value)
-    if isinstance(value, TensorCore):
-        return run(rules.masked_fill, input, mask, value)
-    return run(rules.masked_fill_number, input, mask, value=value)
-
-
-@overloaded
-def masked_fill(input: Any, mask: Any, value: Any) -> Any:
-    """The input with `value` where the mask holds."""
-    return _masked("masked_fill", apply, input, mask, value)
-
-
-@overloaded
-def masked_fill_(self: Any, mask: Any, value: Any) -> Any:
-    """In-place masked_fill."""
-    return _masked("masked_fill_", apply_in_place, self, mask, value)
-
-
 # --- operators
 
 
@@ -287,7 +217,7 @@ class CompareMethods:
 
     isnan, isinf, isfinite, isposinf, isneginf, signbit = isnan, isinf, isfinite, isposinf, isneginf, signbit
     isreal, isclose, allclose, equal = isreal, isclose, allclose, equal
-    where, masked_fill, masked_fill_ = overloaded(name_function(_where_method, "where", "")), masked_fill, masked_fill_
+    where = overloaded(name_function(_where_method, "where", "self where the condition holds, else other."))
 
     __eq__ = binary(rules.eq, operator="__eq__")  # type: ignore[assignment]
     __ne__ = binary(rules.ne, operator="__ne__")  # type: ignore[assignment]

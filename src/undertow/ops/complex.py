@@ -68,20 +68,6 @@ def resolve_neg(input: Any) -> Any:
 
 
 @public
-def is_conj(input: Any) -> bool:
-    """Whether a conjugation is still to be done; never, here."""
-    check_tensor(input, "is_conj")
-    return False
-
-
-@public
-def is_neg(input: Any) -> bool:
-    """Whether a negation is still to be done; never, here."""
-    check_tensor(input, "is_neg")
-    return False
-
-
-@public
 def angle(input: Any, *, out: Any = None) -> Any:
     """The angle in the complex plane, in radians."""
     check_tensor(input, "angle")
@@ -156,7 +142,7 @@ class ComplexMethods:
     __slots__ = ()
 
     conj, conj_physical, conj_physical_, angle = conj, conj_physical, conj_physical_, angle
-    resolve_conj, resolve_neg, is_conj, is_neg = resolve_conj, resolve_neg, is_conj, is_neg
+    resolve_conj, resolve_neg = resolve_conj, resolve_neg
 
     @property
     def real(self) -> Any:

@@ -1,6 +1,6 @@
-"""Rules about truth: comparisons, logic, bits, tests for special values, and choosing by a mask.
+"""Rules about truth: comparisons, logic, bits, tests for special values, and `where`.
 
-Their results carry no gradient, save for the choices. Written in place, a comparison makes a constant of a tensor that
+Their results carry no gradient, save for `where`. Written in place, a comparison makes a constant of a tensor that
 may want gradients, and sends back zeros.
 """
 
@@ -63,11 +63,3 @@ where = op("where", lambda xp, condition, self, other: xp.where(condition, self,
            mask="condition",
            self=lambda xp, g, condition: xp.where(condition, g, 0),
            other=lambda xp, g, condition: xp.where(condition, 0, g))  # fmt: skip
-
-masked_fill_number = op("masked_fill", lambda xp, self, mask, *, value: xp.where(mask, value, self), promote="numeric",
-                        mask="mask", self=lambda xp, g, mask: xp.where(mask, 0, g))  # fmt: skip
-
-masked_fill = op("masked_fill", lambda xp, self, mask, value: xp.where(mask, value, self), promote="numeric",
-                 mask="mask", node="MaskedFillBackward1",
-                 self=lambda xp, g, mask: xp.where(mask, 0, g),
-                 value=lambda xp, g, mask: xp.where(mask, g, 0))  # fmt: skip

@@ -1,0 +1,37 @@
+"""`nn.functional`: the functions that layers are made of."""
+
+from undertow.ops.activation import (
+    celu as celu,
+    celu_ as celu_,
+    elu as elu,
+    elu_ as elu_,
+    functional_log_softmax as log_softmax,
+    functional_relu as relu,
+    functional_softmax as softmax,
+    gelu as gelu,
+    glu as glu,
+    hardshrink as hardshrink,
+    hardsigmoid as hardsigmoid,
+    hardswish as hardswish,
+    hardtanh as hardtanh,
+    hardtanh_ as hardtanh_,
+    leaky_relu as leaky_relu,
+    leaky_relu_ as leaky_relu_,
+    logsigmoid as logsigmoid,
+    mish as mish,
+    prelu as prelu,
+    relu6 as relu6,
+    relu_ as relu_,
+    selu as selu,
+    selu_ as selu_,
+    silu as silu,
+    softmin as softmin,
+    softplus as softplus,
+    softshrink as softshrink,
+    softsign as softsign,
+    tanhshrink as tanhshrink,
+    threshold as threshold,
+    threshold_ as threshold_,
+)
+from undertow.ops.elementwise import sigmoid as sigmoid
+from undertow.ops.elementwise import tanh as tanh
