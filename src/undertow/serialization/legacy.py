@@ -1,0 +1,132 @@
+"""The format before PyTorch 1.6: pickles in a row (a magic number, the objects, the keys), then the storages."""
+
+from __future__ import annotations
+
+import io
+import pickle
+import struct
+import sys
+from collections.abc import Callable
+from typing import IO, Any
+
+import numpy as np
+
+from undertow.serialization.storages import StorageType, StoredMemory, TypedStorage, check_pid
+from undertow.serialization.unpickling import TRIPS, Source
+from undertow.serialization.weights_only import Reader
+from undertow.storage import UntypedStorage, flat_memory
+
+MAGIC_NUMBER = 0x1950A86A20F9469CFC6C
+PROTOCOL_VERSION = 1001
+
+
+def write(out: Any, pickled: bytes, memories: dict[str, StoredMemory], protocol: int) -> None:
+    """Writes an object's pickle and its storages."""
+    system = {
+        "protocol_version": PROTOCOL_VERSION,
+        "little_endian": sys.byteorder == "little",
+        "type_sizes": {"short": 2, "int": 4, "long": 4},
+    }
+    for value in (MAGIC_NUMBER, PROTOCOL_VERSION, system):
+        out.write(pickle.dumps(value, protocol))
+    out.write(pickled)
+    out.write(pickle.dumps(sorted(memories), protocol))
+    for key in sorted(memories):
+        out.write(struct.pack("<q", memories[key].size))
+        out.write(memoryview(flat_memory(memories[key].root)))
+
+
+def load(source: Source, file: IO[bytes], restore: Callable[[Any, str], Any]) -> Any:
+    """The object in a legacy file."""
+    return _LegacyFile(source, file, restore).load()
+
+
+class _LegacyFile:
+    """A file while it is read: the pickles first, which say how large the storages that follow are."""
+
+    def __init__(self, source: Source, file: IO[bytes], restore: Callable[[Any, str], Any]) -> None:
+        self.source = source
+        self.file = file
+        self.restore = restore
+        start = file.tell()
+        self.length = file.seek(0, io.SEEK_END) - start
+        file.seek(start)
+        self.made: dict[str, tuple[StorageType, Any]] = {}  # our memory for each storage
+        self.restored: dict[str, Any] = {}  # where map_location put it
+
+    def load(self) -> Any:
+        label = self.source.label
+        start = self.file.tell()
+        try:
+            magic = self.read_plain()
+        except (pickle.UnpicklingError, *TRIPS):
+            raise pickle.UnpicklingError(f"{label} is not a checkpoint. {self.guess(start)}") from None
+        if magic != MAGIC_NUMBER:
+            raise RuntimeError(f"Invalid magic number; corrupt file? {label} is not a checkpoint.")
+        try:
+            version, system = self.read_plain(), self.read_plain()
+            if version != PROTOCOL_VERSION:
+                raise RuntimeError(f"Invalid protocol version: {version} in {label}")
+            result = self.source.unpickle(self.file, self.length, self.persistent_load)
+            self.fill(self.read_plain(), "little" if system["little_endian"] else "big")
+        except (EOFError, struct.error, *TRIPS) as error:
+            raise RuntimeError(
+                f"unexpected EOF, expected more bytes. The file might be corrupted: {label} ({type(error).__name__}: "
+                f"{error})."
+            ) from error
+        return result
+
+    def read_plain(self) -> Any:
+        """The next pickle, which holds numbers, text and containers only."""
+        return Reader(self.file, self.length, self.persistent_load).load()
+
+    def guess(self, start: int) -> str:
+        """What the file may be instead."""
+        self.file.seek(start)
+        head = self.file.read(512)
+        if head.startswith(b"version https://git-lfs"):
+            return "It is git-lfs's note about a file that was not fetched: run `git lfs pull`."
+        if head[257:262] == b"ustar":
+            return "It is a tar file of a PyTorch older than 0.2: load and save it again with PyTorch 1.x."
+        if head.lstrip()[:1] == b"<":
+            return "It looks like a web page, perhaps the message of a failed download."
+        return f"It begins with {head[:16]!r}; checkpoints begin with {b'PK'!r}, or with a pickle before PyTorch 1.6."
+
+    def persistent_load(self, pid: Any) -> Any:
+        view = pid[5] if isinstance(pid, tuple) and len(pid) == 6 else None
+        kind, key, location, count = check_pid(pid[:5] if isinstance(pid, tuple) else pid)
+        if key not in self.made:
+            nbytes = count * kind.itemsize
+            if nbytes > self.length:
+                raise RuntimeError(
+                    f"unexpected EOF, expected {nbytes - self.length} more bytes. The file might be corrupted: "
+                    f"{self.source.label} is shorter than its storage {key}."
+                )
+            memory = UntypedStorage(np.zeros(nbytes, np.uint8))
+            self.made[key] = kind, memory
+            self.restored[key] = self.restore(memory, location)
+        memory = self.restored[key]
+        if view is not None:
+            _, offset, size = view
+            begin = offset * kind.itemsize
+            memory = UntypedStorage(flat_memory(memory.root)[begin : begin + size * kind.itemsize])
+        return memory if kind.dtype is None else TypedStorage(memory, kind.dtype)
+
+    def fill(self, keys: Any, byteorder: str) -> None:
+        """Reads the storages, which come in the order of `keys`."""
+        order = "<" if byteorder == "little" else ">"
+        for key in keys:
+            kind, memory = self.made[key]
+            count = struct.unpack(f"{order}q", self.file.read(8))[0]
+            content = memory.root
+            data = self.file.read(content.size)
+            if count * kind.itemsize != content.size or len(data) != content.size:
+                raise RuntimeError(
+                    f"unexpected EOF, expected {content.size - len(data)} more bytes. The file might be corrupted: "
+                    f"{self.source.label} ends in storage {key}."
+                )
+            content[:] = np.frombuffer(data, np.uint8)
+            if byteorder != sys.byteorder:
+                content[:] = kind.swapped(content)
+            if self.restored[key] is not memory:
+                flat_memory(self.restored[key].root)[:] = content

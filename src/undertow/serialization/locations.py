@@ -1,0 +1,96 @@
+"""Where a storage lived when it was saved, and where it goes when it is loaded."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from undertow.devices import device
+from undertow.storage import UntypedStorage
+
+MAP_LOCATION = str | device | dict[str, str] | Callable[[UntypedStorage, str], Any] | None
+Tagger = Callable[[Any], str | None]
+Deserializer = Callable[[Any, str], Any]
+
+
+def _cpu_tag(storage: Any) -> str | None:
+    return "cpu" if storage.device.type == "cpu" else None
+
+
+def _cpu_deserialize(storage: Any, location: str) -> Any:
+    return storage if location == "cpu" else None
+
+
+def _refuse_accelerators(storage: Any, location: str) -> Any:
+    kind = location.partition(":")[0]
+    if kind == "cuda":
+        raise RuntimeError(
+            "Attempting to deserialize object on a CUDA device but torch.cuda.is_available() is False. If you are running "
+            "on a CPU-only machine, please use torch.load with map_location=torch.device('cpu') to map your storages to "
+            "the CPU."
+        )
+    if kind in ("mps", "xpu", "hpu", "meta"):
+        raise RuntimeError(
+            f"torch.UntypedStorage(): Storage device not recognized: {kind}. undertow has no such device; load with "
+            "map_location='cpu'."
+        )
+    return None
+
+
+_packages: list[tuple[int, Tagger, Deserializer]] = [
+    (10, _cpu_tag, _cpu_deserialize),
+    (1000, lambda storage: None, _refuse_accelerators),
+]
+
+
+def register_package(priority: int, tagger: Tagger, deserializer: Deserializer) -> None:
+    """Adds a kind of location: `tagger(storage)` names it, `deserializer(storage, location)` moves a storage there.
+
+    Each returns None for what it does not know; the lowest priority is asked first.
+    """
+    _packages.append((priority, tagger, deserializer))
+    _packages.sort(key=lambda package: package[0])
+
+
+def location_tag(storage: Any) -> str:
+    """The name of a storage's location."""
+    for _, tagger, _ in _packages:
+        location = tagger(storage)
+        if location:
+            return location
+    raise RuntimeError(f"don't know how to determine data location of {_kind(storage)}")
+
+
+def default_restore_location(storage: Any, location: str) -> Any:
+    """The storage, moved to where it was saved from."""
+    for _, _, deserializer in _packages:
+        result = deserializer(storage, location)
+        if result is not None:
+            return result
+    raise RuntimeError(
+        f"don't know how to restore data location of {_kind(storage)} (tagged with {location}). Say where it should go "
+        "with map_location."
+    )
+
+
+def restorer(map_location: MAP_LOCATION) -> Callable[[Any, str], Any]:
+    """What `load` does with each storage."""
+    if map_location is None:
+        return default_restore_location
+    if isinstance(map_location, dict):
+        table = map_location
+        return lambda storage, location: default_restore_location(storage, table.get(location, location))
+    if isinstance(map_location, (str, device)):
+        fixed = str(map_location)
+        return lambda storage, location: default_restore_location(storage, fixed)
+    function = map_location
+
+    def restore(storage: Any, location: str) -> Any:
+        result = function(storage, location)
+        return default_restore_location(storage, location) if result is None else result
+
+    return restore
+
+
+def _kind(storage: Any) -> str:
+    return f"torch.storage.{type(storage).__name__}"

@@ -1,0 +1,82 @@
+"""Names in a file are PyTorch's: what an object of undertow's is called there, and what answers to such a name here."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from typing import Any
+
+from undertow import dtypes
+from undertow._tensor import Tensor
+from undertow.layouts import layout
+from undertow.serialization.rebuild import REBUILD, TorchFunction
+from undertow.serialization.storages import BY_NAME, StorageType
+
+
+def get_layout(name: str) -> layout:
+    """The layout that prints as `name`."""
+    found = getattr(sys.modules["undertow.layouts"], name.removeprefix("torch."), None)
+    if not isinstance(found, layout):
+        raise ValueError(f"there is no layout {name!r}")
+    return found
+
+
+# What a file may name that lives elsewhere here, or is answered by something of our own.
+_ANSWERS: dict[str, Any] = {
+    **REBUILD,
+    **BY_NAME,
+    **{f"torch.{kind.name}": kind for kind in dtypes.ALL},
+    "torch.Tensor": Tensor,
+    "torch.serialization._get_layout": get_layout,
+}
+# PyTorch's modules of compiled functions, and where undertow's functions of those names are.
+_COMPILED = {"torch._C._nn": "undertow.nn.functional", "torch._C._special": "undertow.special"}
+
+
+class UnknownName(AttributeError):
+    """A file names something of PyTorch's that undertow does not have."""
+
+    def __init__(self, module: str, name: str) -> None:
+        super().__init__(f"undertow has no {module}.{name}")
+
+
+def torch_name(obj: Any, name: str | None = None) -> tuple[str, str] | None:
+    """PyTorch's (module, name) for something of undertow's; None for anything else."""
+    if isinstance(obj, (StorageType, TorchFunction)):
+        return obj.module, obj.name
+    module = getattr(obj, "__module__", None)
+    if not isinstance(module, str):
+        return None
+    name = name or getattr(obj, "__qualname__", None) or obj.__name__
+    if module == "torch" and obj is Tensor:
+        return "torch", "Tensor"
+    if module != "undertow" and not module.startswith("undertow."):
+        return None
+    if vars(sys.modules["undertow"]).get(name) is obj:
+        return "torch", name
+    return "torch" + module.removeprefix("undertow"), name
+
+
+def undertow_object(module: str, name: str) -> Any:
+    """What answers here to a name of PyTorch's, importing undertow's module of that name if need be."""
+    found = _ANSWERS.get(f"{module}.{name}")
+    if found is not None:
+        return found
+    home = _COMPILED.get(module, "undertow" + module.removeprefix("torch"))
+    try:
+        found = importlib.import_module(home)
+    except ImportError:
+        if not module.startswith("torch._"):
+            raise UnknownName(module, name) from None
+        found = sys.modules["undertow"]  # private modules of PyTorch's whose functions are public elsewhere
+    try:
+        for part in name.split("."):
+            found = getattr(found, part)
+    except AttributeError:
+        raise UnknownName(module, name) from None
+    return found
+
+
+def is_torch(module: str) -> bool:
+    """Whether a file's module name is PyTorch's."""
+    return module == "torch" or module.startswith("torch.")

@@ -1,0 +1,202 @@
+"""Tensors to and from the calls that stand for them in a checkpoint, under PyTorch's names.
+
+`reduced(tensor)` is what the pickler writes: one of PyTorch's rebuild functions and its arguments. The functions here
+answer those calls when a file is read. They check what they are given: a file can say anything. The argument `hooks` is
+always an empty dict: hooks are not saved, and a file cannot bring any.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections import OrderedDict
+from typing import Any
+
+import numpy as np
+
+from undertow import dtypes
+from undertow._core import Storage, TensorCore, tensor_class, wrap
+from undertow.nn.parameter import Parameter
+from undertow.serialization.storages import UNTYPED, TypedStorage, stored
+from undertow.storage import UntypedStorage, flat_memory
+
+Call = tuple[Any, tuple[Any, ...]]
+
+
+# --- to the file
+
+
+class TorchFunction:
+    """A function of PyTorch's, of which only the name goes into the file."""
+
+    __slots__ = ("module", "name")
+
+    def __init__(self, module: str, name: str) -> None:
+        self.module = module
+        self.name = name
+
+    def __call__(self, *args: Any) -> Any:
+        """Picklers insist that what they write could be called."""
+        raise TypeError(f"{self.module}.{self.name} stands for a name in a file")
+
+
+_TENSOR = TorchFunction("torch._utils", "_rebuild_tensor_v2")
+_TENSOR_OF_DTYPE = TorchFunction("torch._utils", "_rebuild_tensor_v3")
+_PARAMETER = TorchFunction("torch._utils", "_rebuild_parameter")
+_PARAMETER_WITH_STATE = TorchFunction("torch._utils", "_rebuild_parameter_with_state")
+_FROM_TYPE = TorchFunction("torch._tensor", "_rebuild_from_type_v2")
+
+
+def reduced(tensor: Any) -> Call:
+    """The call that makes the tensor again: of a plain tensor, a parameter, or a subclass with its attributes."""
+    state = dict(tensor.__dict__)
+    if type(tensor).__reduce_ex__ is Parameter.__reduce_ex__:
+        content = (wrap(tensor._array), tensor.requires_grad, OrderedDict())
+        return (_PARAMETER_WITH_STATE, (*content, state)) if state else (_PARAMETER, content)
+    _warn_of_lost_hooks(tensor)
+    function, args = _plain(tensor)
+    if type(tensor) is tensor_class() and not state:
+        return function, args
+    return _FROM_TYPE, (function, type(tensor), args, state)
+
+
+def has_own_reduction(tensor: Any) -> bool:
+    """Whether a subclass says itself how it is pickled."""
+    method = type(tensor).__reduce_ex__
+    return method is not tensor_class().__reduce_ex__ and method is not Parameter.__reduce_ex__
+
+
+def _plain(tensor: Any) -> Call:
+    array = tensor._array
+    memory, offset, strides = stored(array, str(tensor.device))
+    args = (memory, offset, tuple(array.shape), strides, bool(tensor.requires_grad), OrderedDict())
+    if memory.kind is UNTYPED:  # a dtype that came to PyTorch after its storage classes were frozen
+        return _TENSOR_OF_DTYPE, (*args, tensor.dtype)
+    return _TENSOR, args
+
+
+def _warn_of_lost_hooks(tensor: Any) -> None:
+    for hook in (tensor._backward_hooks or {}).values():
+        if not getattr(hook, "__torch_unserializable__", False):
+            warnings.warn(
+                f"backward hook {hook!r} on tensor will not be serialized.  If this is expected, you can decorate the "
+                "function with @torch.utils.hooks.unserializable_hook to suppress this warning",
+                stacklevel=2,
+            )
+
+
+# --- from the file
+
+
+def rebuild_tensor(storage: Any, storage_offset: Any, size: Any, stride: Any) -> Any:
+    """A tensor over a storage."""
+    if not isinstance(storage, TypedStorage):
+        raise TypeError(f"a tensor must lie in a storage, not in a {type(storage).__name__}")
+    return _over(storage.untyped(), storage.dtype, storage_offset, size, stride)
+
+
+def rebuild_tensor_v2(
+    storage: Any, storage_offset: Any, size: Any, stride: Any, requires_grad: Any, hooks: Any, metadata: Any = None
+) -> Any:
+    """A tensor over a storage that may want gradients."""
+    return _finished(rebuild_tensor(storage, storage_offset, size, stride), requires_grad, metadata)
+
+
+def rebuild_tensor_v3(
+    storage: Any, storage_offset: Any, size: Any, stride: Any, requires_grad: Any, hooks: Any, dtype: Any,
+    metadata: Any = None,
+) -> Any:  # fmt: skip
+    """The same where the dtype is said apart from the storage."""
+    memory = storage.untyped() if isinstance(storage, TypedStorage) else storage
+    if not isinstance(memory, UntypedStorage) or not isinstance(dtype, dtypes.dtype):
+        raise TypeError("a tensor must lie in a storage and have a dtype")
+    return _finished(_over(memory, dtype, storage_offset, size, stride), requires_grad, metadata)
+
+
+def rebuild_parameter(data: Any, requires_grad: Any, hooks: Any) -> Any:
+    """A parameter around a tensor."""
+    return rebuild_parameter_with_state(data, requires_grad, hooks, {})
+
+
+def rebuild_parameter_with_state(data: Any, requires_grad: Any, hooks: Any, state: Any) -> Any:
+    """A parameter with attributes."""
+    if not isinstance(data, TensorCore):
+        raise TypeError(f"a parameter must be made of a tensor, not of a {type(data).__name__}")
+    param = Parameter(data, bool(requires_grad))
+    set_attributes(param, state)
+    return param
+
+
+def rebuild_from_type(function: Any, cls: Any, args: Any, state: Any) -> Any:
+    """A tensor of a subclass, or with attributes."""
+    result = function(*args)
+    if type(result) is not cls:
+        result = result.as_subclass(cls)
+    if "__setstate__" in vars(cls):
+        result.__setstate__(state)
+    else:
+        set_attributes(result, state)
+    return result
+
+
+def set_attributes(target: Any, state: Any) -> None:
+    """Gives an object the attributes it was saved with: a dict, or one with another for its slots."""
+    slots = None
+    if isinstance(state, tuple) and len(state) == 2:
+        state, slots = state
+    for attributes in (state, slots):
+        if attributes is not None and not (
+            isinstance(attributes, dict) and all(isinstance(name, str) for name in attributes)
+        ):
+            raise TypeError(f"attributes must be a dict of names, not a {type(attributes).__name__}")
+    target.__dict__.update(state or {})
+    for name, value in (slots or {}).items():
+        if hasattr(TensorCore, name) and isinstance(target, TensorCore):
+            raise TypeError(f"a file may not set {name} of a tensor")
+        setattr(target, name, value)
+
+
+def _over(memory: UntypedStorage, kind: dtypes.dtype, offset: Any, size: Any, stride: Any) -> Any:
+    """A tensor at some place in a memory, which it must not leave."""
+    for name, numbers in (("size", size), ("stride", stride), ("storage_offset", (offset,))):
+        if not isinstance(numbers, tuple) or not all(type(n) is int and n >= 0 for n in numbers):
+            raise TypeError(f"{name} must be whole numbers of at least 0, not {numbers!r}")
+    if len(size) != len(stride):
+        raise ValueError(f"{len(size)} sizes do not go with {len(stride)} strides")
+    itemsize = kind.itemsize
+    last = -1 if 0 in size else offset + sum([(n - 1) * step for n, step in zip(size, stride)])
+    nbytes = memory.nbytes()
+    if (last + 1) * itemsize > nbytes:
+        raise RuntimeError(
+            f"setStorage: sizes {list(size)}, strides {list(stride)}, storage offset {offset}, and itemsize {itemsize} "
+            f"requiring a storage size of {(last + 1) * itemsize} are out of bounds for storage of size {nbytes}"
+        )
+    strides = [step * itemsize for step in stride]
+    begin = 0 if last < 0 else offset * itemsize
+    root = memory.root
+    row = root if root.ndim == 1 and root.itemsize == 1 and root.flags.c_contiguous else flat_memory(root)
+    array = np.ndarray(size, kind.numpy, row, begin, strides)  # type: ignore[arg-type]
+    tensor = wrap(array)
+    tensor._storage = counted = Storage()
+    counted.version = 1  # PyTorch counts the setting of the storage as a write
+    return tensor
+
+
+def _finished(tensor: Any, requires_grad: Any, metadata: Any) -> Any:
+    if metadata:
+        if metadata.get("conj"):
+            tensor = wrap(np.conj(tensor._array))
+        if metadata.get("neg"):
+            tensor = wrap(-tensor._array)
+    if requires_grad:
+        tensor.requires_grad = True
+    return tensor
+
+
+REBUILD = {
+    "torch._utils._rebuild_tensor": rebuild_tensor,
+    "torch._utils._rebuild_tensor_v2": rebuild_tensor_v2,
+    "torch._utils._rebuild_tensor_v3": rebuild_tensor_v3,
+    "torch._utils._rebuild_parameter": rebuild_parameter,
+    "torch._utils._rebuild_parameter_with_state": rebuild_parameter_with_state,
+    "torch._tensor._rebuild_from_type_v2": rebuild_from_type,
+}

@@ -1,0 +1,145 @@
+"""What a file loaded with weights_only=True may name: containers, numbers and tensors, and what the user adds."""
+
+from __future__ import annotations
+
+import _codecs
+import pickle
+from collections import Counter, OrderedDict
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from undertow import dtypes
+from undertow._tensor import Tensor
+from undertow.devices import device
+from undertow.nn.parameter import Parameter
+from undertow.serialization.names import get_layout, torch_name
+from undertow.serialization.rebuild import REBUILD, rebuild_parameter
+from undertow.serialization.storages import BY_NAME
+from undertow.sizes import Size
+
+SafeGlobal = Callable[..., Any] | tuple[Callable[..., Any], str]
+
+_MOST_PARTS_OF_A_KEY = 10_000
+_added: list[SafeGlobal] = []
+
+
+def add_safe_globals(safe_globals: list[SafeGlobal]) -> None:
+    """Lets files loaded with weights_only=True name these classes or functions, which may then be called.
+
+    An item is the class itself, or a pair of it and the full name that files know it by.
+    """
+    for item in safe_globals:
+        if item not in _added:
+            _added.append(item)
+
+
+def get_safe_globals() -> list[SafeGlobal]:
+    """What was added."""
+    return list(_added)
+
+
+def clear_safe_globals() -> None:
+    """Forgets what was added."""
+    _added.clear()
+
+
+class safe_globals:
+    """`with safe_globals([MyClass]): load(...)`: adds them for the length of the block."""
+
+    def __init__(self, safe_globals: list[SafeGlobal]) -> None:
+        self.safe_globals = safe_globals
+
+    def __enter__(self) -> None:
+        self.before = get_safe_globals()
+        add_safe_globals(self.safe_globals)
+
+    def __exit__(self, *exception: Any) -> None:
+        _added[:] = self.before
+
+
+def added_by_name() -> dict[str, Any]:
+    """What was added, by the name that files know it by."""
+    named = {}
+    for item in _added:
+        if isinstance(item, tuple):
+            target, name = item
+        else:
+            target, name = item, ".".join(torch_name(item) or _own_name(item))
+        named[name.removeprefix("builtins.")] = target
+    return named
+
+
+def _own_name(item: Any) -> tuple[str, str]:
+    try:
+        return item.__module__, item.__qualname__
+    except AttributeError:
+        raise TypeError(f"add_safe_globals wants classes and functions, not {item!r}") from None
+
+
+# --- containers, each made without trusting what the file gives it
+
+
+def check_key(key: Any) -> Any:
+    """Refuses tuples so deep or so wide inside that hashing them would not end."""
+    if type(key) is tuple:
+        rest, count = [key], 0
+        while rest:
+            part = rest.pop()
+            count += 1 + len(part)
+            if count > _MOST_PARTS_OF_A_KEY:
+                raise pickle.UnpicklingError("a dict or a set has a key of too many parts")
+            rest += [item for item in part if type(item) is tuple]
+    return key
+
+
+def _ordered_dict(items: Iterable[Any] = ()) -> OrderedDict[Any, Any]:
+    return OrderedDict([(check_key(key), value) for key, value in items])
+
+
+def _set(items: Iterable[Any] = ()) -> set[Any]:
+    return {check_key(item) for item in items}
+
+
+def _counter(counts: Any = ()) -> Counter[Any]:
+    return Counter(dict(counts))  # its keys were checked as they were read
+
+
+def _bytearray(content: Any = b"", encoding: str = "latin-1") -> bytearray:
+    return bytearray(content) if isinstance(content, (bytes, bytearray)) else bytearray(_encode(content, encoding))
+
+
+def _parameter(data: Any = None, requires_grad: Any = True) -> Any:
+    return rebuild_parameter(data, requires_grad, None)
+
+
+def _encode(text: Any, encoding: str = "latin1") -> bytes:
+    """How bytes are written in older pickles; other codecs would be code of somebody else's choice."""
+    if encoding not in ("latin1", "latin-1") or not isinstance(text, str):
+        raise pickle.UnpicklingError(f"bytes may be written as latin1 only, not as {encoding!r}")
+    return text.encode("latin1")
+
+
+MAKERS: dict[Any, Callable[..., Any]] = {
+    OrderedDict: _ordered_dict,
+    Counter: _counter,
+    set: _set,
+    bytearray: _bytearray,
+    _codecs.encode: _encode,
+    Parameter: _parameter,
+}
+ALLOWED: dict[str, Any] = {
+    **REBUILD,
+    **BY_NAME,
+    **{f"torch.{kind.name}": kind for kind in dtypes.ALL},
+    "collections.OrderedDict": OrderedDict,
+    "collections.Counter": Counter,
+    "set": set,
+    "complex": complex,
+    "bytearray": bytearray,
+    "_codecs.encode": _codecs.encode,
+    "torch.Size": Size,
+    "torch.device": device,
+    "torch.Tensor": Tensor,
+    "torch.nn.parameter.Parameter": Parameter,
+    "torch.serialization._get_layout": get_layout,
+}

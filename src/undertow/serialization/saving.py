@@ -1,0 +1,210 @@
+"""`save`: objects into a file that PyTorch and undertow both read. A path is replaced at once or not at all."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import os
+import pickle
+import secrets
+import stat
+import sys
+from collections import OrderedDict
+from collections.abc import Iterator
+from pathlib import Path
+from types import FunctionType
+from typing import IO, Any
+
+from undertow._core import TensorCore
+from undertow._tensor import TensorMeta
+from undertow.devices import device
+from undertow.generators import Generator
+from undertow.layouts import layout
+from undertow.serialization import legacy
+from undertow.serialization.archive import ALIGNMENT, ArchiveWriter
+from undertow.serialization.names import torch_name
+from undertow.serialization.rebuild import TorchFunction, has_own_reduction, reduced
+from undertow.serialization.storages import TYPED, UNTYPED, StorageType, StoredMemory, TypedStorage
+from undertow.storage import UntypedStorage, extent_of, flat_memory
+
+FileLike = str | os.PathLike[str] | IO[bytes]
+
+DEFAULT_PROTOCOL = 2
+_FORMAT_VERSION = b"3\n"
+
+_GET_LAYOUT = TorchFunction("torch.serialization", "_get_layout")
+_GENERATOR = TorchFunction("torch._C", "Generator")
+
+
+def save(
+    obj: object,
+    f: FileLike,
+    pickle_module: Any = pickle,
+    pickle_protocol: int = DEFAULT_PROTOCOL,
+    _use_new_zipfile_serialization: bool = True,
+    _disable_byteorder_record: bool = False,
+) -> None:
+    """Saves an object to a path or to anything with a `write` method, in PyTorch's format.
+
+    A path gets the new content at once: an interrupted save leaves the old file as it was.
+    """
+    path = os.fspath(f) if isinstance(f, (str, os.PathLike)) else None
+    if path is None and not hasattr(f, "write"):
+        raise AttributeError("expected 'f' to be string, path, or a file-like object with a 'write' attribute")
+    pickled, memories = _pickled(obj, pickle_module, pickle_protocol, in_legacy_format=not _use_new_zipfile_serialization)
+    with contextlib.nullcontext(f) if path is None else _replacing(path) as out:
+        if _use_new_zipfile_serialization:
+            _write_archive(out, _folder(path), pickled, memories, not _disable_byteorder_record)
+        else:
+            legacy.write(out, pickled, memories, pickle_protocol)
+        if path is None and hasattr(out, "flush"):
+            out.flush()
+
+
+def _write_archive(
+    out: Any, folder: str, pickled: bytes, memories: OrderedDict[str, StoredMemory], say_byteorder: bool
+) -> None:
+    archive = ArchiveWriter(out, folder)
+    archive.write("data.pkl", pickled)
+    archive.write(".format_version", b"1")
+    archive.write(".storage_alignment", str(ALIGNMENT).encode())
+    if say_byteorder:
+        archive.write("byteorder", sys.byteorder.encode())
+    for key, memory in memories.items():
+        archive.write(f"data/{key}", flat_memory(memory.root))
+    archive.write("version", _FORMAT_VERSION)
+    archive.write(".data/serialization_id", f"{archive.position:020}{archive.fingerprint:020}".encode())
+    archive.finish()
+
+
+# --- the pickle
+
+
+def _pickled(
+    obj: object, pickle_module: Any, protocol: int, in_legacy_format: bool
+) -> tuple[bytes, OrderedDict[str, StoredMemory]]:
+    """The object as a pickle that refers to storages by number, and the storages."""
+    buffer = io.BytesIO()
+    numbers: dict[int, str] = {}  # by the identity of the memory
+    memories: OrderedDict[str, StoredMemory] = OrderedDict()
+
+    def persistent_id(item: Any) -> Any:
+        if not isinstance(item, (StoredMemory, UntypedStorage, TypedStorage)):
+            return None
+        memory = _as_stored(item)
+        key = numbers.get(id(memory.root))
+        if key is None:
+            key = numbers[id(memory.root)] = str(len(memories))
+            memories[key] = memory  # keeps the memory alive, so that its identity stays its own
+        elif memories[key].kind is not memory.kind and extent_of(memory.root):
+            raise RuntimeError(
+                "Cannot save multiple tensors or storages that view the same data as different types"
+            )
+        pid = ("storage", memory.kind, key, memory.location, memory.size)
+        return (*pid, None) if in_legacy_format else pid
+
+    pickler = _pickler_class(pickle_module)(buffer, protocol=protocol)
+    pickler.persistent_id = persistent_id
+    pickler.dump(obj)
+    return buffer.getvalue(), memories
+
+
+def _as_stored(item: StoredMemory | UntypedStorage | TypedStorage) -> StoredMemory:
+    if isinstance(item, StoredMemory):
+        return item
+    if isinstance(item, TypedStorage):
+        return StoredMemory(item.untyped().root, TYPED[item.dtype], str(item.untyped().device))
+    return StoredMemory(item.root, UNTYPED, str(item.device))
+
+
+def _pickler_class(pickle_module: Any) -> Any:
+    """A pickler that writes tensors as calls and undertow's own names as PyTorch's.
+
+    Names can only be changed in a pickler written in Python; those of another module in C keep undertow's.
+    """
+    base = pickle._Pickler if pickle_module is pickle else pickle_module.Pickler  # type: ignore[attr-defined]
+    theirs = getattr(base, "reducer_override", None)
+
+    class TorchPickler(base):
+        def reducer_override(self, obj: Any) -> Any:
+            if isinstance(obj, TensorCore):
+                return NotImplemented if has_own_reduction(obj) else reduced(obj)
+            if isinstance(obj, (TensorMeta, StorageType, TorchFunction)):
+                return torch_name(obj)[1] if torch_name(obj) else NotImplemented  # type: ignore[index]
+            if isinstance(obj, FunctionType) and torch_name(obj) is not None:
+                return obj.__qualname__
+            if isinstance(obj, layout):
+                return _GET_LAYOUT, (repr(obj),)
+            if isinstance(obj, Generator):
+                return _GENERATOR, (device("cpu"),), (obj.initial_seed(), None, obj.get_state())
+            return NotImplemented if theirs is None else theirs(self, obj)
+
+        if issubclass(base, pickle._Pickler):  # type: ignore[attr-defined]
+
+            def save_global(self, obj: Any, name: str | None = None) -> None:
+                known = torch_name(obj, name)
+                if known is None or "." in known[1]:
+                    super().save_global(obj, name)
+                    return
+                if self.proto >= 4:
+                    self.save(known[0])
+                    self.save(known[1])
+                    self.write(pickle.STACK_GLOBAL)
+                else:
+                    self.write(pickle.GLOBAL + "{}\n{}\n".format(*known).encode())
+                self.memoize(obj)
+
+    return TorchPickler
+
+
+# --- the file
+
+
+def _folder(path: str | None) -> str:
+    """The name of the one folder in the archive, which is the file's without its ending."""
+    stem = Path(path).name.rpartition(".") if path is not None else ("", "", "")
+    name = stem[0] or stem[2]
+    return name if name and name.isascii() and not name.startswith(".") else "archive"
+
+
+@contextlib.contextmanager
+def _replacing(path: str) -> Iterator[IO[bytes]]:
+    """A file that takes the place of `path` once it is complete and safely on the disk."""
+    target = os.path.realpath(path)
+    parent = os.path.dirname(target)
+    if not os.path.isdir(parent):
+        raise RuntimeError(f"Parent directory {os.path.dirname(path)} does not exist.")
+    try:
+        old_mode: int | None = os.stat(target).st_mode
+    except FileNotFoundError:
+        old_mode = None
+    if old_mode is not None and not stat.S_ISREG(old_mode):  # a pipe or a device cannot be replaced
+        with open(target, "wb") as out:
+            yield out
+        return
+    temporary = os.path.join(parent, f".{os.path.basename(target)}.{secrets.token_hex(6)}.saving")
+    try:
+        with open(temporary, "xb") as out:
+            yield out
+            out.flush()
+            os.fsync(out.fileno())
+        if old_mode is not None:
+            os.chmod(temporary, stat.S_IMODE(old_mode))
+        os.replace(temporary, target)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            os.unlink(temporary)
+        raise
+    _sync_folder(parent)
+
+
+def _sync_folder(folder: str) -> None:
+    """Makes the new name itself survive a power cut, where the system can."""
+    if os.name != "posix":
+        return
+    with contextlib.suppress(OSError):
+        descriptor = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)

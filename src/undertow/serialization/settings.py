@@ -1,0 +1,75 @@
+"""What can be set about reading and writing checkpoints."""
+
+from __future__ import annotations
+
+import mmap
+from enum import Enum
+from typing import Any
+
+_PRIVATE: int | None = getattr(mmap, "MAP_PRIVATE", None)  # Windows has neither name
+_SHARED: int | None = getattr(mmap, "MAP_SHARED", None)
+
+
+class LoadEndianness(Enum):
+    """The byte order of files that do not say theirs."""
+
+    NATIVE = 1
+    LITTLE = 2
+    BIG = 3
+
+
+class _Settings:
+    """One set of settings for the process."""
+
+    def __init__(self) -> None:
+        self.endianness: LoadEndianness | None = None
+        self.mmap = False
+        self.mmap_flags = _PRIVATE
+        self.compute_crc32 = True
+
+
+settings = _Settings()
+
+
+def get_default_load_endianness() -> LoadEndianness | None:
+    """The byte order assumed for files without a `byteorder` record; None means little-endian."""
+    return settings.endianness
+
+
+def set_default_load_endianness(endianness: LoadEndianness | None) -> None:
+    """Sets the byte order assumed for files without a `byteorder` record."""
+    if endianness is not None and not isinstance(endianness, LoadEndianness):
+        raise TypeError("Invalid argument type in function set_default_load_endianness")
+    settings.endianness = endianness
+
+
+def get_crc32_options() -> bool:
+    """Whether `save` writes checksums."""
+    return settings.compute_crc32
+
+
+def set_crc32_options(compute_crc32: bool) -> None:
+    """Whether `save` writes checksums; other zip programs complain about files without."""
+    settings.compute_crc32 = compute_crc32
+
+
+def get_default_mmap_options() -> int | None:
+    """How `load(mmap=True)` maps files: `mmap.MAP_PRIVATE` (writes stay in memory) or `mmap.MAP_SHARED`."""
+    return settings.mmap_flags
+
+
+class set_default_mmap_options:
+    """Sets how `load(mmap=True)` maps files; in a `with` block, until its end."""
+
+    def __init__(self, flags: int) -> None:
+        if flags not in (_PRIVATE, _SHARED):
+            raise ValueError(f"Invalid argument in function set_default_mmap_options, expected mmap.MAP_PRIVATE or "
+                             f"mmap.MAP_SHARED, but got {flags}")
+        self.before = settings.mmap_flags
+        settings.mmap_flags = flags
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, *exception: Any) -> None:
+        settings.mmap_flags = self.before

@@ -1,0 +1,149 @@
+"""Storages as checkpoints know them: a name that says the dtype (`FloatStorage`), and where the bytes live."""
+
+from __future__ import annotations
+
+import pickle
+from typing import Any
+
+import numpy as np
+
+from undertow import dtypes
+from undertow.storage import UntypedStorage, extent_of, flat_memory, root_of
+
+Array = np.ndarray[Any, Any]
+
+
+class StorageType:
+    """One of PyTorch's storage classes, of which only the name matters in a file."""
+
+    __slots__ = ("dtype", "module", "name")
+
+    def __init__(self, name: str, dtype: dtypes.dtype | None, module: str = "torch") -> None:
+        self.name = name
+        self.dtype = dtype
+        self.module = module
+
+    @property
+    def itemsize(self) -> int:
+        return 1 if self.dtype is None else self.dtype.itemsize
+
+    def swapped(self, content: Array) -> Array:
+        """Bytes of this type in the other byte order."""
+        parts = 2 if self.dtype is not None and self.dtype.is_complex else 1
+        return content.reshape(-1, self.itemsize // parts)[:, ::-1].reshape(-1)
+
+    def __repr__(self) -> str:
+        return f"<class '{self.module}.{self.name}'>"
+
+
+UNTYPED = StorageType("UntypedStorage", None, "torch.storage")
+TYPED = {
+    kind: StorageType(f"{kind.scalar_name}Storage", kind)
+    for kind in dtypes.ALL
+    if kind not in (dtypes.uint16, dtypes.uint32, dtypes.uint64, dtypes.complex32)  # younger than the storage classes
+}
+BY_NAME = {f"{each.module}.{each.name}": each for each in (UNTYPED, *TYPED.values())}
+BY_NAME["torch.UntypedStorage"] = UNTYPED
+
+
+class TypedStorage:
+    """A storage and the dtype that its bytes are meant to have."""
+
+    __slots__ = ("_untyped_storage", "dtype")
+
+    def __init__(self, memory: UntypedStorage, dtype: dtypes.dtype) -> None:
+        self._untyped_storage = memory
+        self.dtype = dtype
+
+    def untyped(self) -> UntypedStorage:
+        """The same memory as bytes."""
+        return self._untyped_storage
+
+    def size(self) -> int:
+        """How many elements the memory holds."""
+        return self._untyped_storage.nbytes() // self.dtype.itemsize
+
+    __len__ = size
+
+    def tolist(self) -> list[Any]:
+        """The elements as Python numbers."""
+        return flat_memory(self._untyped_storage.root).view(self.dtype.numpy).tolist()
+
+    def __repr__(self) -> str:
+        lines = "".join(f" {value}\n" for value in self.tolist())
+        return f"{lines}[torch.storage.TypedStorage(dtype={self.dtype}, device=cpu) of size {self.size()}]"
+
+
+class StoredMemory:
+    """A tensor's whole memory on its way into a file: the pickler writes its number, the archive its bytes."""
+
+    __slots__ = ("kind", "location", "root")
+
+    def __init__(self, root: Array, kind: StorageType, location: str) -> None:
+        self.root = root
+        self.kind = kind
+        self.location = location
+
+    @property
+    def size(self) -> int:
+        """How many elements it holds."""
+        return extent_of(self.root) // self.kind.itemsize
+
+
+def stored(array: Any, location: str) -> tuple[StoredMemory, int, tuple[int, ...]]:
+    """The memory an array lies in, where it begins there and its strides, both in elements."""
+    kind = dtypes.DTYPE_OF[np.dtype(array.dtype)]
+    if not isinstance(array, np.ndarray) or not _is_plain(array):
+        array = np.array(array, order="C")
+    storage_type = TYPED.get(kind, UNTYPED)
+    root = root_of(array)
+    if not array.size:
+        return StoredMemory(root, storage_type, location), 0, _empty_strides(array.shape)
+    offset = (_address(array) - _address(root)) // array.itemsize
+    return StoredMemory(root, storage_type, location), offset, tuple([step // array.itemsize for step in array.strides])
+
+
+def _is_plain(array: Array) -> bool:
+    """Whether PyTorch could have the array: whole, non-negative strides inside its memory."""
+    if not array.size:
+        return True
+    size = array.itemsize
+    root = root_of(array)
+    begin = _address(array) - _address(root)
+    return (
+        all(step >= 0 and not step % size for step in array.strides)
+        and all(step >= 0 for step in root.strides)
+        and begin >= 0
+        and not begin % size
+        and begin + extent_of(array) <= extent_of(root)
+    )
+
+
+def _address(array: Array) -> int:
+    return array.__array_interface__["data"][0]
+
+
+def _empty_strides(shape: tuple[int, ...]) -> tuple[int, ...]:
+    strides, step = [], 1
+    for length in reversed(shape):
+        strides.append(step)
+        step *= max(length, 1)
+    return tuple(reversed(strides))
+
+
+def check_pid(pid: Any) -> tuple[StorageType, str, str, int]:
+    """A file's reference to a storage, as (type, key, location, number of elements)."""
+    if not isinstance(pid, tuple) or len(pid) != 5 or pid[0] != "storage":
+        raise pickle.UnpicklingError(f"a reference to a storage was expected, not {pid!r}")
+    _, kind, key, location, count = pid
+    if isinstance(location, bytes):
+        location = location.decode("ascii")
+    if (
+        not isinstance(kind, StorageType)
+        or not isinstance(key, str)
+        or not isinstance(location, str)
+        or type(count) is not int
+        or count < 0
+    ):
+        raise pickle.UnpicklingError(f"a reference to a storage was expected, not {pid!r}")
+    return kind, key, location, count

@@ -1,0 +1,60 @@
+"""Reading one pickle of a file, with care (`weights_only=True`) or with Python's own unpickler."""
+
+from __future__ import annotations
+
+import os
+import pickle
+from collections.abc import Callable
+from typing import IO, Any
+
+from undertow.serialization.names import is_torch, undertow_object
+from undertow.serialization.weights_only import Reader
+
+# What a damaged or hostile pickle can make the reader trip over.
+TRIPS = (
+    AttributeError, IndexError, KeyError, LookupError, MemoryError, OverflowError, RecursionError, TypeError,
+    UnicodeError, ValueError,
+)  # fmt: skip
+
+
+class Source:
+    """How a file's pickles are to be read, and what the file is called."""
+
+    def __init__(self, f: Any, weights_only: bool, pickle_module: Any, load_args: dict[str, Any]) -> None:
+        name = os.fspath(f) if isinstance(f, (str, os.PathLike)) else getattr(f, "name", None)
+        self.label = f"'{name}'" if isinstance(name, str) else f"the given {type(f).__name__}"
+        self.weights_only = weights_only
+        self.pickle_module = pickle_module
+        self.load_args = load_args
+
+    def unpickle(self, file: IO[bytes], length: int, persistent_load: Callable[[Any], Any]) -> Any:
+        """The next pickle of the file."""
+        if self.weights_only:
+            try:
+                return Reader(file, length, persistent_load).load()
+            except pickle.UnpicklingError as error:
+                raise pickle.UnpicklingError(self._refusal(str(error))) from None
+            except TRIPS as error:
+                raise pickle.UnpicklingError(self._refusal(f"{type(error).__name__}: {error}")) from error
+        try:
+            unpickler = _unpickler_class(self.pickle_module)(file, **self.load_args)
+            unpickler.persistent_load = persistent_load
+            return unpickler.load()
+        except Exception as error:
+            error.add_note(f"while loading {self.label} with weights_only=False")
+            raise
+
+    def _refusal(self, reason: str) -> str:
+        return (
+            f"Weights only load failed. {self.label}: {reason}\n"
+            "Nothing in the file was run. If you trust where it comes from, allow what it names with "
+            "torch.serialization.add_safe_globals, or load it with weights_only=False, which runs whatever the file says."
+        )
+
+
+def _unpickler_class(pickle_module: Any) -> Any:
+    class TorchUnpickler(pickle_module.Unpickler):
+        def find_class(self, module: str, name: str) -> Any:
+            return undertow_object(module, name) if is_torch(module) else super().find_class(module, name)
+
+    return TorchUnpickler

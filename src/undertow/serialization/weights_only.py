@@ -1,0 +1,253 @@
+"""The reader behind weights_only=True: an interpreter of pickles that knows only how to build data.
+
+A pickle is a program for a small stack machine. Python's own machine imports and calls whatever the program names; this
+one resolves names in a fixed table and what the user added to it, and imports nothing.
+"""
+
+from __future__ import annotations
+
+import pickle
+import struct
+from collections import Counter, OrderedDict
+from collections.abc import Callable
+from typing import IO, Any
+
+from undertow._core import TensorCore
+from undertow._tensor import Tensor
+from undertow.serialization.rebuild import set_attributes
+from undertow.serialization.safe_globals import ALLOWED, MAKERS, added_by_name, check_key
+
+_DANGEROUS = {"sys", "os", "posix", "nt", "subprocess", "shutil", "runpy", "importlib", "pty", "socket"}
+_HIGHEST_PROTOCOL = 5
+_ONLY_NAMED = (Tensor,)  # may be named as the class of a tensor, but not called: it would make memory of any size
+
+Refused = pickle.UnpicklingError
+
+
+class Reader:
+    """Builds the objects of one pickle.
+
+    `longest` is how many bytes the file has, and `persistent_load` answers its references to storages.
+    """
+
+    def __init__(self, file: IO[bytes], longest: int, persistent_load: Callable[[Any], Any]) -> None:
+        self.file = file
+        self.longest = longest
+        self.persistent_load = persistent_load
+        self.stack: list[Any] = []
+        self.marks: list[list[Any]] = []
+        self.memo: dict[int, Any] = {}
+        self.added = added_by_name()
+        known = [*ALLOWED.values(), *self.added.values()]
+        self.callable_ids = {id(item) for item in known if item not in _ONLY_NAMED}
+        self.added_classes = tuple([item for item in self.added.values() if isinstance(item, type)])
+
+    def load(self) -> Any:
+        """Runs the program to its end; what it leaves on the stack is the result."""
+        read = self.file.read
+        while True:
+            code = read(1)
+            if not code:
+                raise Refused("the pickle ends in the middle")
+            if code == b".":
+                return self.stack.pop()
+            step = _STEPS.get(code)
+            if step is None:
+                raise Refused(f"Unsupported operand {code[0]}: it is not needed to describe data")
+            step(self)
+
+    # --- reading
+
+    def take(self, count: int) -> bytes:
+        data = self.file.read(count) if 0 <= count <= self.longest else b""
+        if len(data) != count:
+            raise Refused("the pickle ends in the middle")
+        return data
+
+    def number(self, layout: str) -> Any:
+        return struct.unpack(layout, self.take(struct.calcsize(layout)))[0]
+
+    def line(self) -> str:
+        line = self.file.readline()
+        if line[-1:] != b"\n":
+            raise Refused("the pickle ends in the middle")
+        return line[:-1].decode()
+
+    def push(self, value: Any) -> None:
+        self.stack.append(value)
+
+    def pop_mark(self) -> list[Any]:
+        items = self.stack
+        self.stack = self.marks.pop()
+        return items
+
+    # --- names and calls
+
+    def find(self, module: str, name: str) -> Any:
+        """What a name in the file stands for; nothing is imported to answer."""
+        full = name if module in ("builtins", "__builtin__") else f"{module}.{name}"
+        found = self.added.get(full)
+        if found is None:
+            found = ALLOWED.get(full)
+        if found is not None:
+            return found
+        if module.partition(".")[0] in _DANGEROUS:
+            raise Refused(f"Trying to load unsupported GLOBAL {full} whose module {module} is blocked.")
+        raise Refused(
+            f"Unsupported global: GLOBAL {full} was not an allowed global by default. If you trust this class or "
+            f"function, allow it with `torch.serialization.add_safe_globals([{full}])` or in a `with "
+            f"torch.serialization.safe_globals([{full}]):` block."
+        )
+
+    def call(self) -> None:
+        args = self.stack.pop()
+        function = self.stack[-1]
+        self.check_callable(function, args)
+        self.stack[-1] = MAKERS.get(function, function)(*args)
+
+    def new_object(self) -> None:
+        args = self.stack.pop()
+        cls = self.stack[-1]
+        self.check_callable(cls, args)
+        self.stack[-1] = MAKERS[cls](*args) if cls in MAKERS else cls.__new__(cls, *args)
+
+    def check_callable(self, function: Any, args: Any) -> None:
+        """Everything callable on the stack came from `find`; anything else is a value that must not be called."""
+        if type(args) is not tuple or id(function) not in self.callable_ids:
+            raise Refused(f"Trying to call {function!r}, which the file did not get by an allowed name")
+
+    def build(self) -> None:
+        state = self.stack.pop()
+        target = self.stack[-1]
+        if isinstance(target, TensorCore) or type(target) in (OrderedDict, Counter):
+            set_attributes(target, state)
+        elif type(target) in self.added_classes:
+            if hasattr(target, "__setstate__"):
+                target.__setstate__(state)
+            else:
+                set_attributes(target, state)
+        else:
+            raise Refused(f"Can only build Tensor, Parameter, OrderedDict or types allowlisted, not {type(target)}")
+
+    # --- containers
+
+    def append(self, items: list[Any]) -> None:
+        target = self.stack[-1]
+        if type(target) is not list and type(target) not in self.added_classes:
+            raise Refused(f"Can only append to lists, but got {type(target)}")
+        target.extend(items)
+
+    def set_items(self, items: list[Any]) -> None:
+        target = self.stack[-1]
+        if type(target) not in (dict, OrderedDict, Counter, *self.added_classes):
+            raise Refused(f"Can only set items of dicts, but got {type(target)}")
+        if len(items) % 2:
+            raise Refused("a dict has a key without a value")
+        for position in range(0, len(items), 2):
+            target[check_key(items[position])] = items[position + 1]
+
+    def add_items(self, items: list[Any]) -> None:
+        target = self.stack[-1]
+        if type(target) is not set:
+            raise Refused(f"Can only add to sets, but got {type(target)}")
+        target.update(check_key(item) for item in items)
+
+    def make_tuple(self, length: int) -> None:
+        if len(self.stack) < length:
+            raise Refused("a tuple has too few items")
+        self.stack[-length:] = [tuple(self.stack[-length:])]
+
+    # --- memory
+
+    def remember(self, place: int) -> None:
+        self.memo[place] = self.stack[-1]
+
+    def recall(self, place: int) -> None:
+        if place not in self.memo:
+            raise Refused(f"the pickle recalls object {place}, which it did not make")
+        self.stack.append(self.memo[place])
+
+    def reference(self) -> None:
+        pid = self.stack.pop()
+        if type(pid) is not tuple or not pid or pid[0] != "storage":
+            raise Refused("Only persistent_load of storage is allowed")
+        self.stack.append(self.persistent_load(pid))
+
+    def protocol(self) -> None:
+        found = self.take(1)[0]
+        if found > _HIGHEST_PROTOCOL:
+            raise Refused(f"the pickle is of protocol {found}, which does not exist yet")
+
+    def open_mark(self) -> None:
+        self.marks.append(self.stack)
+        self.stack = []
+
+
+def _global(reader: Reader) -> None:
+    module = reader.line()
+    reader.push(reader.find(module, reader.line()))
+
+
+def _stack_global(reader: Reader) -> None:
+    name, module = reader.stack.pop(), reader.stack.pop()
+    if type(name) is not str or type(module) is not str:
+        raise Refused("a global is named by something that is not text")
+    reader.push(reader.find(module, name))
+
+
+def _text(data: bytes) -> str:
+    return data.decode("utf-8", "surrogatepass")
+
+
+_STEPS: dict[bytes, Callable[[Reader], Any]] = {
+    # literals
+    b"N": lambda r: r.push(None),
+    b"\x88": lambda r: r.push(True),
+    b"\x89": lambda r: r.push(False),
+    b"J": lambda r: r.push(r.number("<i")),
+    b"K": lambda r: r.push(r.take(1)[0]),
+    b"M": lambda r: r.push(r.number("<H")),
+    b"\x8a": lambda r: r.push(int.from_bytes(r.take(r.take(1)[0]), "little", signed=True)),
+    b"\x8b": lambda r: r.push(int.from_bytes(r.take(r.number("<i")), "little", signed=True)),
+    b"G": lambda r: r.push(r.number(">d")),
+    b"X": lambda r: r.push(_text(r.take(r.number("<I")))),
+    b"\x8c": lambda r: r.push(_text(r.take(r.take(1)[0]))),
+    b"\x8d": lambda r: r.push(_text(r.take(r.number("<Q")))),
+    b"T": lambda r: r.push(r.take(r.number("<I")).decode("latin1")),  # Python 2's strings
+    b"U": lambda r: r.push(r.take(r.take(1)[0]).decode("latin1")),
+    b"B": lambda r: r.push(r.take(r.number("<I"))),
+    b"C": lambda r: r.push(r.take(r.take(1)[0])),
+    b"\x8e": lambda r: r.push(r.take(r.number("<Q"))),
+    b"\x96": lambda r: r.push(bytearray(r.take(r.number("<Q")))),
+    # containers
+    b"]": lambda r: r.push([]),
+    b"}": lambda r: r.push({}),
+    b")": lambda r: r.push(()),
+    b"\x8f": lambda r: r.push(set()),
+    b"(": Reader.open_mark,
+    b"t": lambda r: r.push(tuple(r.pop_mark())),
+    b"\x85": lambda r: r.make_tuple(1),
+    b"\x86": lambda r: r.make_tuple(2),
+    b"\x87": lambda r: r.make_tuple(3),
+    b"a": lambda r: r.append([r.stack.pop()]),
+    b"e": lambda r: r.append(r.pop_mark()),
+    b"s": lambda r: r.set_items([r.stack.pop(-2), r.stack.pop()]),
+    b"u": lambda r: r.set_items(r.pop_mark()),
+    b"\x90": lambda r: r.add_items(r.pop_mark()),
+    # names, calls, storages
+    b"c": _global,
+    b"\x93": _stack_global,
+    b"R": Reader.call,
+    b"\x81": Reader.new_object,
+    b"b": Reader.build,
+    b"Q": Reader.reference,
+    # memory and bookkeeping
+    b"q": lambda r: r.remember(r.take(1)[0]),
+    b"r": lambda r: r.remember(r.number("<I")),
+    b"\x94": lambda r: r.remember(len(r.memo)),
+    b"h": lambda r: r.recall(r.take(1)[0]),
+    b"j": lambda r: r.recall(r.number("<I")),
+    b"0": lambda r: r.stack.pop(),
+    b"\x80": Reader.protocol,
+    b"\x95": lambda r: r.take(8),  # a frame's length: framing is of no use here
+}
