@@ -20,7 +20,7 @@ SOURCE = Path(__file__).parent.parent / "src"
 
 # A name stands for that module and, for a package, for everything in it that is not named itself.
 LAYERS: tuple[tuple[str, ...], ...] = (
-    ("errors", "hooks", "modes", "tree", "dtypes", "sites", "devices", "layouts", "sizes", "return_types"),
+    ("lazy", "errors", "hooks", "modes", "tree", "dtypes", "sites", "devices", "layouts", "sizes", "return_types"),
     ("xp", "random_stream"),
     ("rules",),
     ("_core",),

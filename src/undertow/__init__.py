@@ -4,6 +4,7 @@ from math import e as e
 from math import inf as inf
 from math import nan as nan
 from math import pi as pi
+from typing import TYPE_CHECKING
 
 from undertow import autograd as autograd
 from undertow.ops.arrange import clone as clone
@@ -161,6 +162,7 @@ from undertow.from_data import (
     frombuffer as frombuffer,
     tensor as tensor,
 )
+from undertow.lazy import lazy_names
 from undertow.layouts import (
     channels_last as channels_last,
     channels_last_3d as channels_last_3d,
@@ -462,6 +464,21 @@ from undertow.tensor_types import (
     set_default_tensor_type as set_default_tensor_type,
     typename as typename,
 )
+
+# Imported when first used: each of these brings in much that most programs do without.
+_LAZY = {
+    "load": "undertow.serialization",
+    "pretend": "undertow.pretend",
+    "pretend_torch": "undertow.pretend",
+    "save": "undertow.serialization",
+    "serialization": "undertow.serialization",
+}
+__getattr__, __dir__ = lazy_names(__name__, _LAZY)
+if TYPE_CHECKING:
+    from undertow import serialization as serialization
+    from undertow.pretend import pretend_torch as pretend_torch
+    from undertow.serialization import load as load
+    from undertow.serialization import save as save
 
 newaxis = None
 __version__ = "0.1.0"

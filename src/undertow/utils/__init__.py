@@ -1,5 +1,8 @@
-"""Tools around training: checkpointing, DLPack, hooks."""
+"""Tools around training: checkpointing, DLPack, hooks, data."""
 
+from undertow.lazy import lazy_names
 from undertow.utils import checkpoint as checkpoint
 from undertow.utils import dlpack as dlpack
 from undertow.utils import hooks as hooks
+
+__getattr__, __dir__ = lazy_names(__name__, {"data": "undertow.utils.data"})
