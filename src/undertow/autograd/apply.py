@@ -219,7 +219,14 @@ def call(public: Callable[..., Any], rule: Rule, inputs: tuple[Any, ...], static
         check_operands(public.__name__, rule, inputs, "tensors")
     if out is None:
         return apply_generally(rule, inputs, statics)
-    return into(out, lambda: apply_generally(rule, inputs, statics), inputs, public.__name__)
+    return into(out, lambda: apply_generally(rule, inputs, statics), differentiated(rule, inputs), rule.name)
+
+
+def differentiated(rule: Rule, inputs: tuple[Any, ...]) -> tuple[Any, ...]:
+    """The inputs that a gradient might be wanted for: what `out=` can't give."""
+    if rule.joint is None and not any(rule.gradients) or rule.node_name.endswith("NotImplemented"):
+        return ()
+    return inputs
 
 
 def into(out: Any, compute: Callable[[], Any], inputs: Sequence[Any], name: str) -> Any:
@@ -412,7 +419,7 @@ def edges_of(rule: Rule, inputs: Sequence[Any]) -> tuple[Any, ...] | None:
             if given._requires_grad and (joint or rule.gradients[min(place, len(rule.gradients) - 1)] is not None):
                 edge, found = given._edge or edge_of(given), True
         edges.append(edge)
-    return tuple(edges) if found else None
+    return tuple(edges[: rule.slots]) if found else None
 
 
 def make_node(
@@ -517,10 +524,10 @@ def _special_chores(node: RuleNode) -> None:
     if special.anomaly:
         node.get_extras().stack = user_stack()
         node.get_extras().parent = modes.backward_pass.running if modes.backward_pass is not None else None
-    save_hooks_of(node.saved)
+    save_hooks_of(node, node.saved)
 
 
-def save_hooks_of(saved: tuple[Any, ...]) -> None:
+def save_hooks_of(node: Any, saved: tuple[Any, ...]) -> None:
     """Hands saved values to the innermost pack hook, if a `saved_tensors_hooks` block is open."""
     active = local.modes.saved_hooks
     if not active or local.modes.saved_hooks_disabled is not None:
@@ -529,7 +536,7 @@ def save_hooks_of(saved: tuple[Any, ...]) -> None:
     for value in saved:
         for part in value if type(value) is tuple else (value,):
             if isinstance(part, SavedTensor):
-                part.register_hooks(pack, unpack)
+                part.pack(node, pack, unpack)
 
 
 # --- writing

@@ -17,7 +17,7 @@ import numpy as np
 
 from undertow import errors, hooks
 from undertow._core import Meta, TensorCore, wrap
-from undertow.autograd.saved import Freed, SavedOutput, SavedTensor
+from undertow.autograd.saved import Freed, RawSaved, SavedOutput, SavedTensor
 from undertow.autograd.specialise import can_specialise, specialised_run
 from undertow.dtypes import DTYPE_OF
 from undertow.rules.rule import Rule, Spec
@@ -237,6 +237,8 @@ class MultiOutputNode(RuleNode):
         return self.outputs
 
     def run(self, xp: Any, g: Any, needs: tuple[bool, ...] | None) -> tuple[Any, ...]:
+        if self.n_outputs == 1:  # the engine hands over a lone gradient as it is
+            g = (g,)
         if self.rule.materialize:
             g = [xp.zeros(spec.shape, spec.dtype) if part is None else part for part, spec in zip(g, self.outputs)]
         return super().run(xp, tuple(g), needs)
@@ -250,7 +252,7 @@ def node_class(rule: Rule) -> Any:
         body = {"rule": rule, "__slots__": (), "__module__": "torch"}
         for place, name in enumerate(rule.saves):
             body["_saved_" + name] = property(lambda node, place=place: _shown(node, place))
-            body["_raw_saved_" + name] = property(lambda node, place=place: _held(node)[place])
+            body["_raw_saved_" + name] = property(lambda node, place=place: _raw_saved(node, place))
         for place, name in enumerate(rule.statics):
             body["_saved_" + name] = property(lambda node, place=place: node.statics[place])
         for name, constant in rule.shows.items():
@@ -269,6 +271,10 @@ def _shown(node: Any, place: int) -> Any:
     if isinstance(value, np.ndarray):  # a Python number among the operands, kept as given behind the statics
         return wrap(np.asarray(node.statics[-1] if len(node.statics) > len(node.rule.statics) else value))
     return _open(value, node)
+
+
+def _raw_saved(node: Any, place: int) -> RawSaved:
+    return RawSaved(node, lambda: node.saved if type(node.saved) is Freed else node.saved[place])
 
 
 def _held(node: Any) -> tuple[Any, ...]:

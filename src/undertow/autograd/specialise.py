@@ -91,10 +91,11 @@ def specialised_run(rule: Rule, general: Callable[..., Any], freed: Callable[[An
         scope[f"d_{given}"] = gradient.formula
         arguments = ", ".join(name if name in ("xp", "g", "needs") else f"v_{name}" for name in gradient.names)
         results.append(f"d_{given}({arguments}) if e_{given} is not None else None")
-    if len(rule.inputs) == 1:
+    differentiated, results = rule.inputs[: rule.slots], results[: rule.slots]
+    if len(differentiated) == 1:
         lines += [f"    return ({results[0].removesuffix(f' if e_{rule.inputs[0]} is not None else None')},)"]
     else:
-        lines += [f"    {_targets('e_', rule.inputs)} = node.edges", f"    return ({', '.join(results)},)"]
+        lines += [f"    {_targets('e_', differentiated)} = node.edges", f"    return ({', '.join(results)},)"]
     exec("\n".join(lines), scope)  # noqa: S102
     return scope["run"]
 
@@ -185,7 +186,8 @@ def _recording(rule: Rule, single: bool) -> list[str]:
                 f"    r_{name} = {name}._requires_grad",
             ]  # fmt: skip
     edges = [
-        f"({name}._edge or edge_of({name})) if r_{name} else None" if name in recorded else "None" for name in inputs
+        f"({name}._edge or edge_of({name})) if r_{name} else None" if name in recorded else "None"
+        for name in inputs[: rule.slots]
     ]
     arrays = [f"a_{name}" for name in inputs]
     specs = ", ".join(

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 
 from undertow._core import TensorCore, wrap
-from undertow.autograd.apply import apply, into
-from undertow.autograd.writes import apply_in_place
+from undertow.autograd.apply import apply, into, write_out
+from undertow.autograd.writes import apply_in_place, set_edge
 from undertow.dtypes import DTYPE_OF, as_dtype
 from undertow.layouts import channels_last, channels_last_3d, contiguous_format, memory_format, preserve_format
 from undertow.ops.arguments import (
@@ -30,6 +30,7 @@ from undertow.ops.stretch import expand_to, unsqueeze
 from undertow.rules import arrange as rules
 from undertow.rules import index as index_rules
 from undertow.rules import shape as shape_rules
+from undertow.rules.rule import op
 
 # --- copies
 
@@ -202,10 +203,7 @@ def roll(input: Any, shifts: Any, dims: Any = ()) -> Any:
     check_tensor(input, "roll")
     shifts = (shifts,) if is_int(shifts) else as_ints(shifts, "roll", "shifts", 1)
     dims = (dims,) if is_int(dims) else as_ints(dims, "roll", "dims", 2)
-    if not dims and len(shifts) == 1:
-        flat = reshape_to(apply(rules.contiguous, input) if not input._array.flags.c_contiguous else input, (-1,))
-        return reshape_to(apply(rules.roll, flat, shifts=shifts, dims=(0,)), input._array.shape)
-    if len(shifts) != len(dims):
+    if len(shifts) != len(dims) and (dims or len(shifts) != 1):
         raise RuntimeError(f"shifts and dimensions must align. shifts: {len(shifts)}, dims:{len(dims)}")
     dims = tuple([wrap_dim(dim, input._array.ndim) for dim in dims])
     return apply(rules.roll, input, shifts=shifts, dims=dims)
@@ -281,6 +279,13 @@ tril_indices = _triangle_indices("tril_indices", np.tril_indices)
 triu_indices = _triangle_indices("triu_indices", np.triu_indices)
 
 
+_diag_out = op("diag", lambda xp, self: self, node="NotImplemented", self=lambda g: _no_derivative())
+
+
+def _no_derivative() -> Any:
+    raise RuntimeError("derivative for aten::diag is not implemented")
+
+
 @public
 def diag(input: Any, diagonal: int = 0, *, out: Any = None) -> Any:
     """The diagonal of a matrix, or a matrix with a vector as its diagonal."""
@@ -290,11 +295,13 @@ def diag(input: Any, diagonal: int = 0, *, out: Any = None) -> Any:
     if ndim not in (1, 2):
         raise RuntimeError(f"diag(): Supports 1D or 2D tensors. Got {ndim}D")
     rule = rules.diag_embed if ndim == 1 else shape_rules.diagonal_copy
-
-    def compute() -> Any:
-        return apply(rule, input, offset=diagonal, dim1=0, dim2=1)
-
-    return compute() if out is None else into(out, compute, (input,), "diag")
+    result = apply(rule, input, offset=diagonal, dim1=0, dim2=1)
+    if out is None:
+        return result
+    write_out(out, result)
+    if result._edge is not None:  # PyTorch records this one, without a derivative
+        set_edge(out, apply(_diag_out, result)._edge)
+    return out
 
 
 @public

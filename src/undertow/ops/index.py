@@ -296,7 +296,7 @@ def take_along_dim(input: Any, indices: Any, dim: int | None = None, *, out: Any
         index = indices.expand((*wide[:axis], picks[axis], *wide[axis + 1 :])) if picks else indices
         return gather(source if source._array.shape != have else input, axis, index)
 
-    return compute() if out is None else into(out, compute, (input, indices), "take_along_dim")
+    return compute() if out is None else into(out, compute, (input, indices), "gather")
 
 
 # --- masks

@@ -111,7 +111,7 @@ def _joined(name: str, doc: str, prepare: Any, dim: Any) -> Any:
             ready = tuple(prepare(given))
             return _cat(ready, dim(ready))
 
-        return compute() if out is None else into(out, compute, given, name)
+        return compute() if out is None else into(out, compute, given, "cat")
 
     function.__name__ = function.__qualname__ = name
     function.__doc__ = doc
@@ -171,17 +171,14 @@ def meshgrid(*tensors: Any, indexing: str | None = None) -> tuple[Any, ...]:
         raise RuntimeError(
             f'torch.meshgrid: indexing must be one of "xy" or "ij", but received: {indexing}'
         )
-    swapped = indexing == "xy" and len(given) >= 2
-    if swapped:
-        given = (given[1], given[0], *given[2:])
-    shape = tuple([tensor._array.size for tensor in given])
+    axes = list(range(len(given)))  # the dim along which each vector varies
+    if indexing == "xy" and len(given) >= 2:
+        axes[0], axes[1] = 1, 0
+    shape = tuple([given[axis]._array.size for axis in axes])
     grids = []
-    for place, tensor in enumerate(given):
-        ones = tuple([-1 if place == axis else 1 for axis in range(len(given))])
+    for axis, tensor in zip(axes, given, strict=True):
+        ones = tuple([-1 if axis == place else 1 for place in range(len(given))])
         grids.append(expand_to(reshape_to(tensor, ones), shape))
-    if swapped:
-        grids = [grid.transpose(0, 1) for grid in grids]
-        grids[0], grids[1] = grids[1], grids[0]
     return tuple(grids)
 
 

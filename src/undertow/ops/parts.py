@@ -204,7 +204,7 @@ def unbind(input: Any, dim: int = 0) -> tuple[Any, ...]:
     """Every index along a dim, each without that dim."""
     check_tensor(input, "unbind")
     dim = wrap_real_dim(as_int(dim, "unbind", "dim", 1), input._array.ndim)
-    return apply(rules.unbind, input, dim=dim)
+    return apply(rules.unbind, input, dim=dim) if input._array.shape[dim] else ()
 
 
 # --- diagonals, windows, strides

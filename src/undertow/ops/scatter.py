@@ -163,10 +163,8 @@ def scatter_add_(self: Any, dim: int, index: Any, src: Any) -> Any:
 
 def _check_reduce(input: Any, dim: Any, index: Any, src: Any, reduce: str) -> int:
     check_tensor(src, "scatter_reduce", "src", 4)
-    if reduce not in ("sum", "prod", "mean", "amax", "amin"):
-        raise RuntimeError(
-            f"Expected 'reduce' to be one of 'sum', 'prod', 'mean', 'amax', 'amin' but got {reduce}."
-        )
+    if reduce not in ("sum", "prod", "mean", "amax", "amin", "max", "min"):
+        raise RuntimeError(f"reduce argument must be either sum, prod, mean, amax or amin, got {reduce}")
     return _check_scatter(input, dim, index, src, "scatter_reduce")
 
 

@@ -21,7 +21,7 @@ from undertow.ops.public import overloaded, public
 from undertow.ops.views import apply_view_in_place, renamed, view_of
 from undertow.rules import arrange
 from undertow.rules import shape as rules
-from undertow.rules.rule import op
+from undertow.rules.rule import Rule, op
 from undertow.xp.numpy_shape import restride, view_strides
 
 # --- new shapes for the same elements
@@ -52,24 +52,36 @@ def infer_size(size: tuple[int, ...], count: int) -> tuple[int, ...]:
     raise RuntimeError(f"shape '{list(size)}' is invalid for input of size {count}")
 
 
-def view_with_size(input: Any, size: tuple[int, ...]) -> Any | None:
-    """A view with another size, or None where strides don't allow it."""
-    array = input._array
-    size = infer_size(size, array.size)
-    if array.flags.c_contiguous:
-        value = array.reshape(size)
-    else:
-        strides = view_strides(array, size)
-        if strides is None:
-            return None
-        value = restride(array, size, strides)
-    return view_of(rules.view, input, value, {"size": size})
+def _strided_view(input: Any, size: tuple[int, ...], rule: Rule) -> Any | None:
+    """A view of a tensor that is not contiguous, or None where its strides don't allow it."""
+    strides = view_strides(input._array, size)
+    if strides is None:
+        return None
+    return view_of(rule, input, restride(input._array, size, strides), {"size": size})
 
 
 def reshape_to(input: Any, size: tuple[int, ...]) -> Any:
-    result = view_with_size(input, size)
+    """`reshape` to a size of which one number may be -1."""
+    array = input._array
+    size = infer_size(size, array.size)
+    if array.flags.c_contiguous:
+        return view_of(rules.view, input, array.reshape(size), {"size": size})
+    result = _strided_view(input, size, rules.reshape_alias)
+    return result if result is not None else apply(rules.unsafe_view, apply(arrange.contiguous, input), size=size)
+
+
+def view_to(input: Any, size: tuple[int, ...]) -> Any:
+    """`view` with a size of which one number may be -1."""
+    array = input._array
+    size = infer_size(size, array.size)
+    if array.flags.c_contiguous:
+        return view_of(rules.view, input, array.reshape(size), {"size": size})
+    result = _strided_view(input, size, rules.view)
     if result is None:
-        result = apply(rules.unsafe_view, apply(arrange.contiguous, input), size=infer_size(size, input._array.size))
+        raise RuntimeError(
+            "view size is not compatible with input tensor's size and stride (at least one dimension spans across two "
+            "contiguous subspaces). Use .reshape(...) instead."
+        )
     return result
 
 
@@ -97,13 +109,7 @@ def view(self: Any, *size: Any, **named: Any) -> Any:
         return view_dtype(self, size[0])
     if not size or not (is_int(size[0]) or (len(size) == 1 and isinstance(size[0], (tuple, list)))):
         raise invalid_combination("view", size)
-    result = view_with_size(self, spread_ints(size, "view", "size"))
-    if result is None:
-        raise RuntimeError(
-            "view size is not compatible with input tensor's size and stride (at least one dimension spans across two "
-            "contiguous subspaces). Use .reshape(...) instead."
-        )
-    return result
+    return view_to(self, spread_ints(size, "view", "size"))
 
 
 _view_bits = op("view", lambda xp, self, *, dtype: self.view(dtype), view=True)
@@ -136,7 +142,7 @@ def view_dtype(input: Any, kind: dtype) -> Any:
 def view_as(self: Any, other: Any) -> Any:
     """`view` in another tensor's shape."""
     check_tensor(other, "view_as", "other")
-    return view(self, other._array.shape)
+    return view_to(self, other._array.shape)
 
 
 @public
@@ -170,7 +176,7 @@ def flatten(input: Any, start_dim: int = 0, end_dim: int = -1) -> Any:
 def ravel(input: Any) -> Any:
     """All elements as one dim."""
     check_tensor(input, "ravel")
-    return reshape_to(input._array.flags.c_contiguous and input or input.contiguous(), (-1,))
+    return view_to(input if input._array.flags.c_contiguous else apply(arrange.contiguous, input), (-1,))
 
 
 @public
@@ -191,8 +197,7 @@ def unflatten(input: Any, dim: int, sizes: Any) -> Any:
             f"unflatten: Provided sizes {list(wanted)} don't multiply up to the size of dim {place} ({shape[place]}) in "
             "the input tensor"
         ) from None
-    result = view_with_size(input, (*shape[:place], *sizes, *shape[place + 1 :]))
-    return result if result is not None else reshape_to(input, (*shape[:place], *sizes, *shape[place + 1 :]))
+    return view_to(input, (*shape[:place], *sizes, *shape[place + 1 :]))
 
 
 # --- new order for the same dims

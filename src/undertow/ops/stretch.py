@@ -107,8 +107,9 @@ def expand_to(input: Any, size: tuple[int, ...]) -> Any:
             f"expand(torch.{DTYPE_OF[array.dtype].scalar_name}Tensor{{{list(have)}}}, size={list(size)}): the number of "
             f"sizes provided ({len(size)}) must be greater or equal to the number of dimensions in the tensor ({len(have)})"
         )
-    wanted = []
-    for axis, n in enumerate(size):
+    wanted = list(size)
+    for axis in range(len(size) - 1, -1, -1):
+        n = size[axis]
         if axis < lead:
             if n < 0:
                 raise RuntimeError(
@@ -123,7 +124,7 @@ def expand_to(input: Any, size: tuple[int, ...]) -> Any:
                     f"The expanded size of the tensor ({n}) must match the existing size ({m}) at non-singleton dimension "
                     f"{axis}.  Target sizes: {list(size)}.  Tensor sizes: {list(have)}"
                 )
-        wanted.append(n)
+        wanted[axis] = n
     shape = tuple(wanted)
     return view_of(rules.expand, input, broadcast_array(array, shape), {"size": shape})
 

@@ -33,11 +33,11 @@ block_diag = op("block_diag", lambda xp, *tensors, dtype: blocks(xp, unified(xp,
 repeat = op("repeat", lambda xp, self, *, repeats: xp.tile(self, repeats),
             self=lambda xp, g, self_spec, repeats: sum_repeats(xp, g, self_spec.shape, repeats))
 
-flip = op("flip", lambda xp, self, *, dims: xp.contiguous(xp.flip(self, dims)),
+flip = op("flip", lambda xp, self, *, dims: xp.copy(xp.flip(self, dims)),
           self=lambda xp, g, dims: xp.flip(g, dims))
 
-roll = op("roll", lambda xp, self, *, shifts, dims: xp.roll(self, shifts, dims),
-          self=lambda xp, g, shifts, dims: xp.roll(g, tuple([-n for n in shifts]), dims))
+roll = op("roll", lambda xp, self, *, shifts, dims: rolled(xp, self, shifts, dims),
+          self=lambda xp, g, shifts, dims: rolled(xp, g, tuple([-n for n in shifts]), dims))
 
 rot90 = op("rot90", lambda xp, self, *, k, dims: xp.contiguous(xp.rot90(self, k, dims)),
            self=lambda xp, g, k, dims: xp.rot90(g, -k, dims))
@@ -81,6 +81,13 @@ masked_fill_tensor = op("masked_fill", lambda xp, self, value, mask: xp.masked_f
                         value=lambda xp, g, mask, value_spec: xp.astype(
                             xp.sum(xp.where(mask, g, xp.zeros_like(g))), value_spec.dtype))
 # fmt: on
+
+
+def rolled(xp: Any, x: Any, shifts: tuple[int, ...], dims: tuple[int, ...]) -> Any:
+    """x moved along dims, or without dims as one row."""
+    if dims:
+        return xp.roll(x, shifts, dims)
+    return xp.reshape(xp.roll(xp.reshape(x, (-1,)), shifts, (0,)), x.shape)
 
 
 def copy_in_order(xp: Any, x: Any, axes: tuple[int, ...]) -> Any:
@@ -148,6 +155,8 @@ def cut_blocks(xp: Any, g: Any, needs: tuple[bool, ...], specs: tuple[Spec, ...]
 
 def sum_repeats(xp: Any, g: Any, shape: tuple[int, ...], repeats: tuple[int, ...]) -> Any:
     """The adjoint of `repeat`: every repetition added up."""
+    if 0 in repeats:
+        return xp.zeros(shape, xp.dtype_of(g))
     lead = len(repeats) - len(shape)
     sizes = (1,) * lead + shape
     pairs = tuple([each for n, m in zip(repeats, sizes, strict=True) for each in (n, m)])

@@ -68,15 +68,16 @@ scatter_add = op("scatter_add", lambda xp, self, src, index, *, dim: xp.scatter_
                  src=lambda xp, g, index, dim: xp.gather(g, dim, index))
 
 scatter_reduce = op("scatter_reduce", lambda xp, self, src, index, *, dim, reduce, include_self: xp.scatter_reduce(
-                        self, dim, index, src, reduce, include_self),
-                    joint=lambda xp, g, needs, self, src, index, result, dim, reduce, include_self: (
-                        *share_out(xp, g, self, src, index, result, dim, reduce, include_self), None))
+                        self, dim, index, src, FOLDS.get(reduce, reduce), include_self),
+                    slots=2,
+                    joint=lambda xp, g, needs, self, src, index, result, dim, reduce, include_self: share_out(
+                        xp, g, self, src, index, result, dim, reduce, include_self))
 
 index_reduce = op("index_reduce", lambda xp, self, source, index, *, dim, reduce, include_self: xp.scatter_reduce(
                       self, dim, spread(xp, index, source.shape, dim), source, reduce, include_self),
-                  joint=lambda xp, g, needs, self, source, index, result, dim, reduce, include_self: (
-                      *share_out(xp, g, self, source, spread(xp, index, source.shape, dim), result, dim,
-                                 reduce, include_self), None))
+                  slots=2,
+                  joint=lambda xp, g, needs, self, source, index, result, dim, reduce, include_self: share_out(
+                      xp, g, self, source, spread(xp, index, source.shape, dim), result, dim, reduce, include_self))
 
 # --- flat places and masks
 
@@ -121,6 +122,9 @@ diagonal_scatter = op("diagonal_scatter", lambda xp, self, src, *, offset, dim1,
                       src=lambda xp, g, offset, dim1, dim2: xp.diagonal(g, offset, dim1, dim2))
 # fmt: on
 
+FOLDS = {"max": "amax", "min": "amin"}  # old names, which have no derivative
+
+
 def scaled(g: Any, alpha: Any) -> Any:
     return g if alpha is None else g * alpha
 
@@ -164,6 +168,8 @@ def share_out(
     xp: Any, g: Any, self: Any, src: Any, index: Any, result: Any, dim: int, reduce: str, include_self: bool
 ) -> tuple[Any, Any]:
     """The gradients of scatter_reduce for what was written to and for what was written."""
+    if reduce in FOLDS:
+        raise RuntimeError(f"Expected 'reduce' to be one of 'sum', 'prod', 'mean', 'amax', 'amin' but got {reduce}.")
     if reduce == "sum":
         own, given = g, xp.gather(g, dim, index)
     elif reduce == "mean":

@@ -71,7 +71,7 @@ class Rule:
     __slots__ = (
         "name", "node_name", "forward", "inputs", "variadic", "statics", "promote", "outputs", "names", "differentiable",
         "hidden", "view", "holomorphic", "materialize", "gradients", "joint", "saves", "needed", "uses_specs", "node_class",
-        "run", "accepts", "mask", "shows",
+        "run", "slots", "accepts", "mask", "shows",
     )  # fmt: skip
 
     def __init__(self, name: str, forward: Formula) -> None:
@@ -108,6 +108,7 @@ def op(
     holomorphic: bool = True,
     materialize: bool = True,
     joint: Formula | None = None,
+    slots: int | None = None,
     **gradients: Formula,
 ) -> Rule:
     """Makes a rule.
@@ -125,6 +126,7 @@ def op(
     holomorphic     the formula is the plain derivative; conjugation for complex inputs is done around it
     materialize     gradients of outputs nobody used arrive as zeros (else as None)
     joint           one formula giving all inputs' gradients, as a tuple
+    slots           so many inputs have a place among the node's edges: up to the last with a gradient unless given
     """
     rule = Rule(name, forward)
     rule.node_name = node or _camel(name) + "Backward0"
@@ -159,6 +161,11 @@ def op(
     rule.gradients = tuple(
         Gradient(gradients[given], layout, name) if given in gradients else None for given in rule.inputs
     )
+    if slots is None and joint is None:
+        slots = max([0, *[place + 1 for place, gradient in enumerate(rule.gradients) if gradient is not None]])
+        if rule.variadic and slots == len(rule.inputs):
+            slots = None
+    rule.slots = slots
     # For each input: which of the saved values its gradient reads.
     rule.needed = tuple(
         frozenset((rule.joint or gradient).names if (rule.joint or gradient) else ())  # type: ignore[union-attr]

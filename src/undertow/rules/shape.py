@@ -19,6 +19,9 @@ view = op("view", lambda xp, self, *, size: xp.reshape(self, size), view=True,
 unsafe_view = op("unsafe_view", lambda xp, self, *, size: xp.reshape(self, size),
                  self=lambda xp, g, self_spec: xp.reshape(g, self_spec.shape))
 
+reshape_alias = op("reshape_alias", lambda xp, self, *, size: xp.reshape(self, size), view=True,
+                   self=lambda xp, g, self_spec: xp.reshape(g, self_spec.shape))
+
 expand = op("expand", lambda xp, self, *, size: xp.broadcast_to(self, size), view=True,
             self=lambda xp, g, self_spec: xp.sum_to_shape(g, self_spec.shape))
 

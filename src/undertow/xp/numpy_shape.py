@@ -125,7 +125,7 @@ def transpose(x: Array, axes: tuple[int, ...] | None = None) -> Array:
 
 
 def swapaxes(x: Array, axis1: int, axis2: int) -> Array:
-    return x.swapaxes(axis1, axis2)
+    return x.swapaxes(axis1, axis2) if x.ndim else x
 
 
 def expand_dims(x: Array, axis: int) -> Array:

@@ -126,6 +126,10 @@ def contiguous(x: Any) -> Any:
     return apply(arrange.contiguous, x)
 
 
+def astype(x: Any, dtype: np.dtype[Any]) -> Any:
+    return x if x._array.dtype == dtype else apply(convert.to_copy, x, dtype=dtype)
+
+
 def cast(x: Any, dtype: np.dtype[Any]) -> Any:
     return apply(convert.to_copy, x, dtype=dtype)
 
