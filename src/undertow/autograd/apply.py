@@ -217,16 +217,18 @@ def call(public: Callable[..., Any], rule: Rule, inputs: tuple[Any, ...], static
         return overrides.dispatch(public, inputs, {**statics, "out": out} if out is not None else statics)
     if len(inputs) == 1:
         check_operands(public.__name__, rule, inputs, "tensors")
-    if out is None:
-        return apply_generally(rule, inputs, statics)
-    return into(out, lambda: apply_generally(rule, inputs, statics), differentiated(rule, inputs), rule.name)
+    return apply_generally(rule, inputs, statics) if out is None else apply_into(out, rule, inputs, statics)
 
 
-def differentiated(rule: Rule, inputs: tuple[Any, ...]) -> tuple[Any, ...]:
-    """The inputs that a gradient might be wanted for: what `out=` can't give."""
-    if rule.joint is None and not any(rule.gradients) or rule.node_name.endswith("NotImplemented"):
-        return ()
-    return inputs
+def apply_into(out: Any, rule: Rule, inputs: tuple[Any, ...], statics: dict[str, Any]) -> Any:
+    """`out=` for a rule. One without gradients may have inputs that want them."""
+    if rule.node_name.endswith("NotImplemented"):  # PyTorch lets these pass, and complains in the backward pass
+        result = apply_generally(rule, inputs, statics)
+        write_out(out, result)
+        out._edge, out._requires_grad = result._edge, result._requires_grad
+        return out
+    wanting = inputs if rule.joint is not None or any(rule.gradients) else ()
+    return into(out, lambda: apply_generally(rule, inputs, statics), wanting, rule.name)
 
 
 def into(out: Any, compute: Callable[[], Any], inputs: Sequence[Any], name: str) -> Any:

@@ -7,7 +7,9 @@ from undertow.ops.activation import (
     elu_ as elu_,
     functional_log_softmax as log_softmax,
     functional_relu as relu,
+    functional_sigmoid as sigmoid,
     functional_softmax as softmax,
+    functional_tanh as tanh,
     gelu as gelu,
     glu as glu,
     hardshrink as hardshrink,
@@ -33,5 +35,3 @@ from undertow.ops.activation import (
     threshold as threshold,
     threshold_ as threshold_,
 )
-from undertow.ops.elementwise import sigmoid as sigmoid
-from undertow.ops.elementwise import tanh as tanh

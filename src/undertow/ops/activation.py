@@ -11,12 +11,13 @@ from typing import Any
 from undertow._core import TensorCore
 from undertow.autograd.apply import apply, unary
 from undertow.autograd.writes import apply_in_place
-from undertow.dtypes import DTYPE_OF, INTEGRAL, as_dtype
-from undertow.ops import arithmetic, elementwise
+from undertow.dtypes import DTYPE_OF, INTEGRAL, as_dtype, finfo
+from undertow.ops import elementwise
 from undertow.ops.arguments import as_int, check_tensor, wrap_dim
 from undertow.ops.numbers import as_number
 from undertow.ops.public import finish, in_place, public
 from undertow.ops.shape import reshape
+from undertow.ops.writing import as_element
 from undertow.rules import activation as rules
 from undertow.rules import convert
 from undertow.rules.rule import Rule
@@ -40,9 +41,6 @@ relu, relu_ = unary(rules.relu, doc="max(x, 0)."), in_place(rules.relu)
 def functional_relu(input: Any, inplace: bool = False) -> Any:
     """max(x, 0)."""
     return relu_(input) if inplace else relu(input)
-
-
-functional_relu.__name__ = functional_relu.__qualname__ = "relu"
 
 
 @public
@@ -87,14 +85,20 @@ def leaky_relu_(input: Any, negative_slope: float = 0.01) -> Any:
 @public
 def threshold(input: Any, threshold: float, value: float, inplace: bool = False) -> Any:
     """x above the threshold, else value."""
-    return _activate("threshold", rules.threshold, rules.threshold_, input, inplace,
-                     threshold=as_number(threshold), value=as_number(value))  # fmt: skip
+    return _threshold("threshold", input, threshold, value, inplace)
 
 
 @public
 def threshold_(input: Any, threshold: float, value: float) -> Any:
     """In-place threshold."""
-    return apply_in_place(rules.threshold_, input, threshold=as_number(threshold), value=as_number(value))
+    return _threshold("threshold_", input, threshold, value, True)
+
+
+def _threshold(name: str, input: Any, threshold: Any, value: Any, inplace: bool) -> Any:
+    check_tensor(input, name)
+    kind = DTYPE_OF[input._array.dtype]
+    limits = {"threshold": as_element(as_number(threshold), kind), "value": as_element(as_number(value), kind)}
+    return _activate(name, rules.threshold, rules.threshold_, input, inplace, **limits)
 
 
 @public
@@ -140,7 +144,10 @@ def softshrink(input: Any, lambd: float = 0.5) -> Any:
     """x moved towards 0 by lambd."""
     check_tensor(input, "softshrink")
     if lambd < 0:
-        raise RuntimeError(f"lambda must be greater or equal to 0, but found to be {lambd:g}.")
+        kind = DTYPE_OF[input._array.dtype]
+        raise RuntimeError(
+            f"lambda must be in range [0, {finfo(kind).max:g}] for input dtype {kind.scalar_name}, but found {lambd:g}"
+        )
     return _activate("softshrink", rules.softshrink, rules.softshrink, input, False, lambd=lambd)
 
 
@@ -216,6 +223,8 @@ logsigmoid = unary(rules.log_sigmoid, "log_sigmoid", "log(sigmoid(x)).")
 @public
 def silu(input: Any, inplace: bool = False) -> Any:
     """x · sigmoid(x)."""
+    if isinstance(input, TensorCore) and input._requires_grad and input._array.dtype.kind == "c":
+        raise RuntimeError("silu does not support automatic differentiation for outputs with complex dtype.")
     return _activate("silu", rules.silu, rules.silu, input, inplace)
 
 
@@ -237,16 +246,25 @@ def gelu(input: Any, *, approximate: str = "none") -> Any:
 @public
 def softsign(input: Any) -> Any:
     """x / (1 + |x|)."""
-    check_tensor(input, "abs")
-    return arithmetic.div(input, arithmetic.add(elementwise.abs(input), 1))
+    return input / (input.abs() + 1)
 
 
 @public
 def tanhshrink(input: Any) -> Any:
     """x − tanh(x)."""
-    if not isinstance(input, TensorCore):
-        raise AttributeError(f"{type(input).__name__!r} object has no attribute 'tanh'")
-    return arithmetic.sub(input, elementwise.tanh(input))
+    return input - input.tanh()
+
+
+@public
+def functional_sigmoid(input: Any) -> Any:
+    """1 / (1 + e⁻ˣ)."""
+    return input.sigmoid()
+
+
+@public
+def functional_tanh(input: Any) -> Any:
+    """The hyperbolic tangent."""
+    return input.tanh()
 
 
 # --- along a dim
@@ -259,7 +277,10 @@ def _along(name: str, rule: Rule, input: Any, dim: Any, dtype: Any, out: Any = N
         wanted = as_dtype(dtype, name, "dtype")
         if wanted is not DTYPE_OF[input._array.dtype]:
             input = apply(convert.to_copy, input, dtype=wanted.numpy)
-    return finish(name, rule, (input,), out, dim=wrap_dim(dim, input._array.ndim))
+    dim = wrap_dim(dim, input._array.ndim)
+    if out is not None:
+        rule = rules.softmax_out if rule is rules.softmax else rules.log_softmax_out
+    return finish(rule, (input,), out, dim=dim)
 
 
 @public
@@ -318,6 +339,10 @@ def glu(input: Any, dim: int = -1) -> Any:
             f"Halving dimension must be even, but dimension {dim} is size {input._array.shape[dim]}"
         )
     return apply(rules.glu, input, dim=dim)
+
+
+for _function in (functional_relu, functional_sigmoid, functional_tanh, functional_softmax, functional_log_softmax):
+    _function.__name__ = _function.__qualname__ = _function.__name__.removeprefix("functional_")
 
 
 class ActivationMethods:

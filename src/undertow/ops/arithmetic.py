@@ -37,7 +37,7 @@ def sum_function(name: str, plain_rule: Rule, scaled_rule: Rule, several: bool =
         check_operands(name, scaled_rule, (input, other), "numbers", several)
         check((input, other))
         check_factor(alpha, (input, other))
-        return finish(name, scaled_rule, (input, other), out, alpha=as_number(alpha))
+        return finish(scaled_rule, (input, other), out, alpha=as_number(alpha))
 
     doc = "input + alpha · other." if scaled_rule.name == "add" else "input − alpha · other."
     return overloaded(name_function(function, name, doc))
@@ -100,7 +100,7 @@ def quotient_function(name: str, several: bool = False) -> Function:
             return plain(input, other, out=out)
         rule = _rounded(rounding_mode)
         check_operands(name, rule, (input, other), "numbers", several)
-        return finish(name, rule, (input, other), out, rounding_mode=rounding_mode)
+        return finish(rule, (input, other), out, rounding_mode=rounding_mode)
 
     return overloaded(name_function(function, name, "The quotient, exact or rounded ('floor', 'trunc')."))
 
@@ -127,7 +127,7 @@ floor_divide = binary(rules.floor_divide, "floor_divide", "The quotient, rounded
 @overloaded
 def remainder(input: Any, other: Any, *, out: Any = None) -> Any:
     """What is left of a division rounded down; it has the sign of the divisor."""
-    return finish("remainder", _remainder_rule(input, other), (input, other), out)
+    return finish(_remainder_rule(input, other), (input, other), out)
 
 
 def _remainder_rule(input: Any, other: Any) -> Rule:
@@ -145,7 +145,7 @@ def _remainder_rule(input: Any, other: Any) -> Rule:
 def fmod(input: Any, other: Any, *, out: Any = None) -> Any:
     """What is left of a division rounded towards zero; it has the sign of the dividend."""
     check_operands("fmod", rules.fmod, (input, other), "number", several=True)
-    return finish("fmod", rules.fmod if isinstance(other, TensorCore) else rules.fmod_number, (input, other), out)
+    return finish(rules.fmod if isinstance(other, TensorCore) else rules.fmod_number, (input, other), out)
 
 
 @overloaded
@@ -169,13 +169,13 @@ def fmod_(self: Any, other: Any) -> Any:
 def power(name: str, input: Any, exponent: Any, out: Any = None) -> Any:
     if isinstance(input, TensorCore):
         if isinstance(exponent, TensorCore):
-            return finish(name, rules.pow, (input, exponent), out)
+            return finish(rules.pow, (input, exponent), out)
         if is_number(exponent):
             exponent = as_number(exponent)
             _refuse_negative(input, exponent)
-            return finish(name, rules.pow_number, (lifted(input, exponent),), out, exponent=exponent)
+            return finish(rules.pow_number, (lifted(input, exponent),), out, exponent=exponent)
     elif is_number(input) and isinstance(exponent, TensorCore):
-        return finish(name, rules.pow_of_number, (lifted(exponent, input),), out, self=as_number(input))
+        return finish(rules.pow_of_number, (lifted(exponent, input),), out, self=as_number(input))
     raise invalid_combination(name, (input, exponent))
 
 
@@ -235,7 +235,7 @@ def float_power_(self: Any, exponent: Any) -> Any:
 def square(input: Any, *, out: Any = None) -> Any:
     """The square."""
     check_tensor(input, "square")
-    return finish("square", rules.square, (lifted(input, 2),), out)
+    return finish(rules.square, (lifted(input, 2),), out)
 
 
 @public

@@ -6,10 +6,11 @@ from typing import Any
 
 from undertow._core import TensorCore
 from undertow.autograd.writes import apply_in_place
-from undertow.dtypes import DTYPE_OF
+from undertow.dtypes import DTYPE_OF, INTEGRAL
 from undertow.ops.arguments import check_tensor, invalid_combination
 from undertow.ops.numbers import as_number, check_factor, check_holds, is_number, lifted
 from undertow.ops.public import finish, overloaded, public
+from undertow.ops.writing import as_element
 from undertow.rules import compare, special
 from undertow.rules import elementwise as rules
 from undertow.rules.rule import Rule
@@ -35,19 +36,22 @@ def _numbers(*bounds: Any) -> tuple[Any, ...]:
 
 def _clamp(name: str, input: Any, min: Any, max: Any, out: Any) -> Any:
     if _bounds(name, input, min, max):
-        return finish(name, rules.clamp, (input, min, max), out)
-    return finish(name, rules.clamp_numbers, (lifted(input, *_numbers(min, max)),), out, **_cast(input, min, max))
+        return finish(rules.clamp, (input, min, max), out)
+    input = lifted(input, *_numbers(min, max))
+    return finish(rules.clamp_numbers, (input,), out, min=_bound_of(input, min), max=_bound_of(input, max))
 
 
-def _cast(input: Any, min: Any, max: Any) -> dict[str, Any]:
-    return {"min": as_number(min), "max": as_number(max)}
+def _bound_of(input: Any, bound: Any) -> Any:
+    """A number as a bound of a tensor's elements; a negative one wraps around among unsigned integers."""
+    bound, kind = as_number(bound), DTYPE_OF[input._array.dtype]
+    return bound if bound is None or kind.category != INTEGRAL else as_element(bound, kind)
 
 
 def _clamp_(name: str, self: Any, min: Any, max: Any) -> Any:
     if _bounds(name, self, min, max):
         return apply_in_place(rules.clamp, self, min, max)
     check_holds(self, *_numbers(min, max))
-    return apply_in_place(rules.clamp_numbers, self, **_cast(self, min, max))
+    return apply_in_place(rules.clamp_numbers, self, min=_bound_of(self, min), max=_bound_of(self, max))
 
 
 @overloaded
@@ -84,8 +88,9 @@ def clamp_min(input: Any, min: Any, *, out: Any = None) -> Any:
     """The input where it is above min, else min."""
     _bound("clamp_min", input, min)
     if isinstance(min, TensorCore):
-        return finish("clamp_min", rules.clamp_min, (input, min), out)
-    return finish("clamp_min", rules.clamp_min_number, (lifted(input, min),), out, min=as_number(min))
+        return finish(rules.clamp_min, (input, min), out)
+    input = lifted(input, min)
+    return finish(rules.clamp_min_number, (input,), out, min=_bound_of(input, min))
 
 
 @overloaded
@@ -93,8 +98,9 @@ def clamp_max(input: Any, max: Any, *, out: Any = None) -> Any:
     """The input where it is below max, else max."""
     _bound("clamp_max", input, max)
     if isinstance(max, TensorCore):
-        return finish("clamp_max", rules.clamp_max, (input, max), out)
-    return finish("clamp_max", rules.clamp_max_number, (lifted(input, max),), out, max=as_number(max))
+        return finish(rules.clamp_max, (input, max), out)
+    input = lifted(input, max)
+    return finish(rules.clamp_max_number, (input,), out, max=_bound_of(input, max))
 
 
 @overloaded
@@ -104,7 +110,7 @@ def clamp_min_(input: Any, min: Any) -> Any:
     if isinstance(min, TensorCore):
         return apply_in_place(rules.clamp_min, input, min)
     check_holds(input, min)
-    return apply_in_place(rules.clamp_min_number, input, min=as_number(min))
+    return apply_in_place(rules.clamp_min_number, input, min=_bound_of(input, min))
 
 
 @overloaded
@@ -114,7 +120,7 @@ def clamp_max_(input: Any, max: Any) -> Any:
     if isinstance(max, TensorCore):
         return apply_in_place(rules.clamp_max, input, max)
     check_holds(input, max)
-    return apply_in_place(rules.clamp_max_number, input, max=as_number(max))
+    return apply_in_place(rules.clamp_max_number, input, max=_bound_of(input, max))
 
 
 @public
@@ -125,7 +131,7 @@ def nan_to_num(
     check_tensor(input, "nan_to_num")
     if input._requires_grad and DTYPE_OF[input._array.dtype].is_complex and out is None:
         raise RuntimeError("nan_to_num does not support automatic differentiation for outputs with complex dtype.")
-    return finish("nan_to_num", compare.nan_to_num, (input,), out, nan=nan, posinf=posinf, neginf=neginf)
+    return finish(compare.nan_to_num, (input,), out, nan=nan, posinf=posinf, neginf=neginf)
 
 
 @public
@@ -170,8 +176,8 @@ def lerp(input: Any, end: Any, weight: Any, *, out: Any = None) -> Any:
     """input + weight · (end − input)."""
     rule = _lerp_rule("lerp", input, end, weight)
     if rule is rules.lerp:
-        return finish("lerp", rule, (input, end, weight), out)
-    return finish("lerp", rule, (input, end), out, weight=as_number(weight))
+        return finish(rule, (input, end, weight), out)
+    return finish(rule, (input, end), out, weight=as_number(weight))
 
 
 @overloaded
@@ -193,7 +199,7 @@ def _check_three(name: str, tensors: tuple[Any, ...], value: Any) -> None:
 def addcmul(input: Any, tensor1: Any, tensor2: Any, *, value: Any = 1, out: Any = None) -> Any:
     """input + value · tensor1 · tensor2."""
     _check_three("addcmul", (input, tensor1, tensor2), value)
-    return finish("addcmul", rules.addcmul, (input, tensor1, tensor2), out, value=as_number(value))
+    return finish(rules.addcmul, (input, tensor1, tensor2), out, value=as_number(value))
 
 
 @overloaded
@@ -207,7 +213,7 @@ def addcmul_(self: Any, tensor1: Any, tensor2: Any, *, value: Any = 1) -> Any:
 def addcdiv(input: Any, tensor1: Any, tensor2: Any, *, value: Any = 1, out: Any = None) -> Any:
     """input + value · tensor1 / tensor2."""
     _check_three("addcdiv", (input, tensor1, tensor2), value)
-    return finish("addcdiv", rules.addcdiv, (input, tensor1, tensor2), out, value=as_number(value))
+    return finish(rules.addcdiv, (input, tensor1, tensor2), out, value=as_number(value))
 
 
 @overloaded
@@ -224,7 +230,7 @@ def addcdiv_(self: Any, tensor1: Any, tensor2: Any, *, value: Any = 1) -> Any:
 def copysign(input: Any, other: Any, *, out: Any = None) -> Any:
     """The size of input with the sign of other."""
     _bound("copysign", input, other)
-    return finish("copysign", _copysign_rule(other), (input, other), out)
+    return finish(_copysign_rule(other), (input, other), out)
 
 
 @overloaded
@@ -241,7 +247,7 @@ def _copysign_rule(other: Any) -> Rule:
 @overloaded
 def xlogy(input: Any, other: Any, *, out: Any = None) -> Any:
     """input · log(other), which is 0 where input is 0."""
-    return finish("xlogy", _xlogy_rule("xlogy", input, other), (input, other), out)
+    return finish(_xlogy_rule("xlogy", input, other), (input, other), out)
 
 
 @overloaded

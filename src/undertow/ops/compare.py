@@ -120,11 +120,6 @@ def equal(input: Any, other: Any) -> bool:
     """Whether two tensors have the same size and elements."""
     check_tensor(input, "equal")
     check_tensor(other, "equal", "other", 2)
-    one, two = DTYPE_OF[input._array.dtype], DTYPE_OF[other._array.dtype]
-    if one is not two:
-        raise RuntimeError(
-            f"Expected object of data type {one.scalar_name} but got data type {two.scalar_name} for argument 'other'"
-        )
     return bool(np.array_equal(input._array, other._array))
 
 
@@ -151,7 +146,7 @@ def where(condition: Any, input: Any = None, other: Any = None, *, out: Any = No
         return tuple([wrap(indices) for indices in np.nonzero(np.atleast_1d(condition._array))])
     if not all(isinstance(value, TensorCore) or is_number(value) for value in (input, other)):
         raise invalid_combination("where", [value for value in (condition, input, other) if value is not None])
-    return finish("where", rules.where, (_mask(condition), input, other), out)
+    return finish(rules.where, (_mask(condition), input, other), out)
 
 
 def _mask(condition: Any) -> Any:

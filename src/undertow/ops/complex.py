@@ -44,7 +44,7 @@ def conj(input: Any) -> Any:
 def conj_physical(input: Any, *, out: Any = None) -> Any:
     """The conjugate, as a new tensor."""
     check_tensor(input, "conj_physical")
-    return finish("conj_physical", rules.conj_physical, (input,), out)
+    return finish(rules.conj_physical, (input,), out)
 
 
 @public
@@ -71,7 +71,7 @@ def resolve_neg(input: Any) -> Any:
 def angle(input: Any, *, out: Any = None) -> Any:
     """The angle in the complex plane, in radians."""
     check_tensor(input, "angle")
-    return finish("angle", rules.angle, (input,), out)
+    return finish(rules.angle, (input,), out)
 
 
 @public
@@ -124,7 +124,7 @@ def complex(real: Any, imag: Any, *, out: Any = None) -> Any:
     check_tensor(real, "complex", "real")
     check_tensor(imag, "complex", "imag", 2)
     _check_parts(real, imag)
-    return finish("complex", rules.complex, (real, imag), out)
+    return finish(rules.complex, (real, imag), out)
 
 
 @public
@@ -133,7 +133,7 @@ def polar(abs: Any, angle: Any, *, out: Any = None) -> Any:
     check_tensor(abs, "polar", "abs")
     check_tensor(angle, "polar", "angle", 2)
     _check_parts(abs, angle)
-    return finish("polar", rules.polar, (abs, angle), out)
+    return finish(rules.polar, (abs, angle), out)
 
 
 class ComplexMethods:

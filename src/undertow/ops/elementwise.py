@@ -11,21 +11,26 @@ from undertow import return_types
 from undertow.autograd.apply import binary, unary
 from undertow.autograd.writes import apply_in_place
 from undertow.ops.arguments import as_int, check_tensor
-from undertow.ops.public import Function, finish, in_place, public
+from undertow.ops.public import Function, finish, in_place, overloaded, public
 from undertow.rules import elementwise as rules
 from undertow.rules import special
 from undertow.rules import trigonometry as angles
 from undertow.rules.rule import Rule
 
 
-def pair(rule: Rule, name: str = "") -> tuple[Function, Function]:
-    """A function of one input and its in-place twin."""
+def pair(rule: Rule, name: str = "", check: Function | None = None) -> tuple[Function, Function]:
+    """A function of one input and its in-place twin, which may have a check of its own."""
     name = name or rule.name
-    return unary(rule, name, f"Elementwise {name}."), in_place(rule, name + "_")
+    return unary(rule, name, f"Elementwise {name}."), in_place(rule, name + "_", check=check)
 
 
-abs, abs_ = pair(rules.abs)
-absolute, absolute_ = pair(rules.abs, "absolute")
+def _refuse_complex(operands: tuple[Any, ...]) -> None:
+    if operands[0]._array.dtype.kind == "c":
+        raise RuntimeError("In-place abs is not supported for complex tensors.")
+
+
+abs, abs_ = pair(rules.abs, check=_refuse_complex)
+absolute, absolute_ = pair(rules.abs, "absolute", _refuse_complex)
 neg, neg_ = pair(rules.neg)
 negative, negative_ = pair(rules.neg, "negative")
 reciprocal, reciprocal_ = pair(rules.reciprocal)
@@ -100,7 +105,7 @@ ldexp = of_two_tensors(rules.ldexp)
 def logit(input: Any, eps: float | None = None, *, out: Any = None) -> Any:
     """log(x / (1 − x)), the inverse of sigmoid; `eps` keeps x off 0 and 1."""
     check_tensor(input, "logit")
-    return finish("logit", special.logit, (input,), out, eps=eps)
+    return finish(special.logit, (input,), out, eps=eps)
 
 
 @public
@@ -118,17 +123,17 @@ def polygamma(n: int, input: Any, *, out: Any = None) -> Any:
     if n < 0:
         raise RuntimeError("polygamma(n, x) does not support negative n.")
     if n == 0:
-        return finish("polygamma", special.digamma, (input,), out)
-    return finish("polygamma", special.polygamma, (input,), out, n=n)
+        return finish(special.digamma, (input,), out)
+    return finish(special.polygamma, (input,), out, n=n)
 
 
-@public
+@overloaded
 def round(input: Any, *, decimals: int = 0, out: Any = None) -> Any:
     """To the nearest integer, or to so many decimals; halves go to the even side."""
     check_tensor(input, "round")
     if not decimals:
-        return finish("round", rules.round, (input,), out)
-    return finish("round", rules.round_decimals, (input,), out, decimals=decimals)
+        return finish(rules.round, (input,), out)
+    return finish(rules.round_decimals, (input,), out, decimals=decimals)
 
 
 @public
@@ -152,7 +157,7 @@ def positive(input: Any) -> Any:
 def frexp(input: Any, *, out: Any = None) -> Any:
     """Mantissas in [½, 1) and exponents with input = mantissa · 2^exponent."""
     check_tensor(input, "frexp")
-    return return_types.frexp(finish("frexp", rules.frexp, (input,), out))
+    return return_types.frexp(finish(rules.frexp, (input,), out))
 
 
 @public
@@ -162,7 +167,7 @@ def heaviside(input: Any, values: Any, *, out: Any = None) -> Any:
         check_tensor(given, "heaviside", ("input", "values")[place], place + 1)
     if input.dtype is not values.dtype:
         raise RuntimeError("heaviside is not yet implemented for tensors with different dtypes.")
-    return finish("heaviside", rules.heaviside, (input, values), out)
+    return finish(rules.heaviside, (input, values), out)
 
 
 class ElementwiseMethods:

@@ -34,6 +34,8 @@ def public(function: F, several: bool = False) -> F:
                 somebody = not (isinstance(value, (tuple, list)) and quiet.issuperset(map(type, value))) or somebody
         if somebody and overrides.wanted_anywhere(args, kwargs):
             return overrides.dispatch(asked, args, kwargs)
+        if kwargs and "out" in kwargs and "." in asked.__qualname__:  # only functions take it, not methods
+            binding_error(function, args, kwargs, several, asked.__qualname__)
         try:
             return function(*args, **kwargs)
         except TypeError as error:
@@ -42,7 +44,7 @@ def public(function: F, several: bool = False) -> F:
                 raise
             if not kwargs.keys().isdisjoint(NUMPY_SPELLINGS):
                 return asked(*args, **{NUMPY_SPELLINGS.get(name, name): value for name, value in kwargs.items()})
-            binding_error(function, args, kwargs, several)
+            binding_error(function, args, kwargs, several, asked.__qualname__)
 
     return asked  # type: ignore[return-value]
 
@@ -52,11 +54,11 @@ def overloaded(function: F) -> F:
     return public(function, several=True)
 
 
-def finish(name: str, rule: Rule, inputs: tuple[Any, ...], out: Any = None, **statics: Any) -> Any:
+def finish(rule: Rule, inputs: tuple[Any, ...], out: Any = None, **statics: Any) -> Any:
     """The last line of a hand-written function that takes `out=`."""
     if out is None:
         return _apply.apply(rule, *inputs, **statics)
-    return _apply.into(out, lambda: _apply.apply(rule, *inputs, **statics), inputs, name)
+    return _apply.apply_into(out, rule, inputs, statics)
 
 
 # --- in-place twins and operators of elementwise rules
@@ -72,6 +74,8 @@ def in_place(
         if overrides.wanted((input,)):
             return overrides.dispatch(one, (input,), {})
         _apply.check_operands(name, rule, (input,), "tensors")
+        if check is not None:
+            check((input,))
         return apply_in_place(rule, input)
 
     def two(self: Any, other: Any = _apply.MISSING) -> Any:

@@ -5,7 +5,10 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from undertow.rules.elementwise import NOT_IMPLEMENTED, not_differentiated
 from undertow.rules.rule import op
+
+SIXTH = 0.1666666716337204  # PyTorch's is a float32 in every dtype
 
 # --- with a straight side
 
@@ -47,7 +50,7 @@ softshrink = op("softshrink", lambda xp, self, *, lambd: self - xp.minimum(xp.ma
 
 hardsigmoid = op("hardsigmoid", lambda xp, self: xp.minimum(xp.maximum(self + 3, 0), 6) / 6, promote="numeric",
                  accepts="f",
-                 self=lambda xp, g, self: xp.where(xp.logical_and(self > -3, self < 3), g / 6, 0))  # fmt: skip
+                 self=lambda xp, g, self: xp.where(xp.logical_and(self > -3, self < 3), g * SIXTH, 0))  # fmt: skip
 
 hardswish = op("hardswish", lambda xp, self: self * xp.minimum(xp.maximum(self + 3, 0), 6) / 6, promote="numeric",
                accepts="f",
@@ -142,6 +145,13 @@ softmax = op("softmax", lambda xp, self, *, dim: xp.softmax(self, dim), promote=
 
 log_softmax = op("log_softmax", lambda xp, self, *, dim: xp.log_softmax(self, dim), promote="same", accepts="f",
                  self=lambda xp, g, result, dim: xp.log_softmax_grad(g, result, dim))  # fmt: skip
+
+# With `out=` PyTorch keeps a history that it can't differentiate.
+softmax_out = op("softmax", lambda xp, self, *, dim: xp.softmax(self, dim), promote="same", accepts="f",
+                 node=NOT_IMPLEMENTED, self=not_differentiated("softmax"))  # fmt: skip
+
+log_softmax_out = op("log_softmax", lambda xp, self, *, dim: xp.log_softmax(self, dim), promote="same", accepts="f",
+                     node=NOT_IMPLEMENTED, self=not_differentiated("log_softmax"))  # fmt: skip
 
 glu = op("glu", lambda xp, self, *, dim: gated(xp, *halves(self, dim)), promote="same", accepts="f",
          self=lambda xp, g, self, dim: gated_slopes(xp, g, *halves(self, dim), dim))  # fmt: skip

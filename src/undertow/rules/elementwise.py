@@ -50,10 +50,10 @@ div = op("div", lambda xp, self, other: self / other, promote="float",
          self=lambda g, other: g / other,
          other=lambda g, self, other: -g * ((self / other) / other))  # fmt: skip
 
-div_floor = op("div_floor", lambda xp, self, other, *, rounding_mode: xp.floor_divide(self, other), promote="numeric",
+div_floor = op("div", lambda xp, self, other, *, rounding_mode: xp.floor_divide(self, other), promote="numeric",
                accepts="if", node="DivBackward2", self=nothing, other=nothing)  # fmt: skip
 
-div_trunc = op("div_trunc", lambda xp, self, other, *, rounding_mode: xp.trunc_divide(self, other), promote="numeric",
+div_trunc = op("div", lambda xp, self, other, *, rounding_mode: xp.trunc_divide(self, other), promote="numeric",
                accepts="if", node="DivBackward2", self=nothing, other=nothing)  # fmt: skip
 
 div_exact = op("div", lambda xp, self, other, *, rounding_mode: self / other, promote="float", node="DivBackward2",
@@ -87,6 +87,8 @@ def power(xp: Any, x: Any, exponent: Any) -> Any:
         return x * x
     if exponent == 1:
         return xp.copy(x)
+    if exponent == 0:
+        return xp.ones_like(x)
     if exponent == 0.5:
         return xp.sqrt(x)
     if exponent == 3:
@@ -102,7 +104,7 @@ def power_slope(xp: Any, g: Any, x: Any, exponent: Any) -> Any:
     return g * (exponent * power(xp, x, exponent - 1)) if exponent != 2 else g * (x * 2)
 
 
-pow_number = op("pow", lambda xp, self, *, exponent: power(xp, self, exponent), promote="numeric", accepts="ifc",
+pow_number = op("pow", lambda xp, self, *, exponent: power(xp, self, exponent), promote="numeric",
                 self=lambda xp, g, self, exponent: power_slope(xp, g, self, exponent))  # fmt: skip
 
 pow = op("pow", lambda xp, self, exponent: xp.power(self, exponent), promote="numeric", accepts="ifc",
@@ -125,7 +127,7 @@ def log_of_base(xp: Any, base: Any, result: Any) -> Any:
     return math.log(base) if base > 0 else math.nan
 
 
-square = op("square", lambda xp, self: self * self, promote="numeric", accepts="ifc", node="PowBackward0",
+square = op("pow", lambda xp, self: self * self, promote="numeric", accepts="ifc", node="PowBackward0",
             shows={"exponent": 2}, self=lambda g, self: g * (self * 2))  # fmt: skip
 
 sqrt = op("sqrt", lambda xp, self: xp.sqrt(self), promote="float", self=lambda g, result: g / (2 * result))

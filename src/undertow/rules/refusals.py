@@ -22,6 +22,8 @@ _WORDS: dict[tuple[str, str], tuple[type[Exception], str]] = {
         "instead.",
     ),
     ("relu", "b"): (RuntimeError, "Boolean inputs not supported for relu"),
+    ("hardtanh", "b"): (RuntimeError, "Bool inputs not supported for hardtanh"),
+    ("hardtanh", "c"): (NotImplementedError, "clamp is not supported for complex types"),
     ("relu", "c"): (NotImplementedError, "clamp is not supported for complex types"),
     ("sign", "c"): (
         NotImplementedError,

@@ -66,6 +66,8 @@ def dtype_of(x: Any) -> np.dtype[Any]:
 
 
 def astype(x: Any, dtype: np.dtype[Any]) -> Any:
+    if x.dtype.kind == "c" and dtype.kind != "c":
+        x = x.real
     return x.astype(dtype, copy=False)
 
 

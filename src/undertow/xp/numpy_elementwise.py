@@ -86,8 +86,10 @@ def round(x: Array, decimals: int) -> Array:
 
 
 def sign(x: Array) -> Array:
-    """-1, 0 or 1; x / |x| for complex numbers."""
-    return np.array(x) if x.dtype.kind == "b" else np.sign(x)
+    """-1, 0 or 1, and 0 for nan; x / |x| for complex numbers."""
+    if x.dtype.kind == "c":
+        return np.sign(x)
+    return np.array(x) if x.dtype.kind == "b" else np.subtract(x > 0, x < 0, dtype=x.dtype)
 
 
 def heaviside(x: Array, y: Array) -> Array:

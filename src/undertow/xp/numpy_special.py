@@ -1,6 +1,6 @@
 """Special functions that NumPy lacks: the logistic family and the error-function family.
 
-Every function takes one float array of any shape and returns a fresh C-contiguous array of the same dtype. Large arrays
+Every function takes one float array of any shape and returns a fresh array of the same dtype and order in memory. Large arrays
 are walked in blocks that stay in the cache, so that a formula of twenty passes costs arithmetic and not memory traffic.
 The rational approximations are minimax fits of our own, made in 50-digit arithmetic; each says its interval and error.
 Overflow to inf and nan from nan are answers here, not accidents, so every function silences NumPy's warnings.
@@ -24,11 +24,11 @@ def fill_blocks(kernel: Callable[[Array, Array], None], x: Array) -> Array:
     """Run `kernel(source, target)` over cache-sized pieces of x; half-precision input is computed in float32."""
     if x.dtype.itemsize < 4:
         return fill_blocks(kernel, x.astype(np.float32)).astype(x.dtype)
-    out = np.empty(x.shape, x.dtype)
+    out = np.empty_like(x, subok=False)
     if x.size <= BLOCK:
         kernel(x, out)
         return out
-    source, target = x.reshape(-1), out.reshape(-1)
+    source, target = x.ravel("K"), out.ravel("K")
     for start in range(0, x.size, BLOCK):
         kernel(source[start : start + BLOCK], target[start : start + BLOCK])
     return out
@@ -207,7 +207,7 @@ def _erf_float64(x: Array) -> Array:
 
 def _erf_into(source: Array, target: Array) -> None:
     if source.size <= _TINY:
-        target.reshape(-1)[:] = list(map(math.erf, source.reshape(-1).tolist()))
+        target.flat = list(map(math.erf, source.reshape(-1).tolist()))
     elif source.dtype == np.float32:
         _erf_float32_into(source, target)
     else:

@@ -9,7 +9,7 @@ from undertow.autograd.apply import apply
 from undertow.ops import clamp, elementwise, reduce
 from undertow.ops.activation import log_softmax, silu, softmax  # noqa: F401
 from undertow.ops.activation import logsigmoid as log_sigmoid  # noqa: F401
-from undertow.ops.arithmetic import add, floor_divide, fmod, remainder, square  # noqa: F401
+from undertow.ops.arithmetic import add, fmod, remainder, square  # noqa: F401
 from undertow.ops.arithmetic import div as divide
 from undertow.ops.arithmetic import mul as multiply  # noqa: F401
 from undertow.ops.arithmetic import pow as power  # noqa: F401
@@ -35,6 +35,10 @@ from undertow.ops.elementwise import neg as negative  # noqa: F401
 from undertow.ops.elementwise import round as rint  # noqa: F401
 from undertow.ops.elementwise import sgn as sign  # noqa: F401
 from undertow.rules import activation, special
+
+
+def floor_divide(x: Any, y: Any) -> Any:
+    return divide(x, y, rounding_mode="floor")
 
 
 def trunc_divide(x: Any, y: Any) -> Any:
