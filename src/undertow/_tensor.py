@@ -7,7 +7,7 @@ from types import CellType, FunctionType
 from typing import Any
 
 from undertow import overrides
-from undertow._core import TensorCore, tensor_class, wrap
+from undertow._core import TensorCore, ndarray, tensor_class, wrap
 from undertow.autograd.apply import bind_tensor_class
 from undertow.autograd.methods import AutogradMethods
 from undertow.creation import CreationMethods
@@ -28,6 +28,7 @@ from undertow.ops.scatter import ScatterMethods
 from undertow.ops.shape import ShapeMethods
 from undertow.ops.stretch import StretchMethods
 from undertow.ops.writing import WritingMethods
+from undertow.ops.public import public
 from undertow.random import RandomMethods
 from undertow.tensor_convert import ConvertMethods
 from undertow.tensor_copy import CopyMethods
@@ -35,7 +36,7 @@ from undertow.tensor_layout import LayoutMethods
 from undertow.tensor_python import PythonMethods
 
 
-class TensorMeta(type):
+class _TensorMeta(type):
     """The class of tensor classes."""
 
 
@@ -62,7 +63,7 @@ class Tensor(
     CreationMethods,
     CopyMethods,
     RandomMethods,
-    metaclass=TensorMeta,
+    metaclass=_TensorMeta,
 ):
     """A multi-dimensional array that can remember how it was computed.
 
@@ -84,6 +85,10 @@ class Tensor(
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         pass
 
+    def __eq__(self, other: Any) -> Any:
+        """Elementwise. NumPy's arrays count as tensors here, as they do in PyTorch."""
+        return _equal(self, wrap(other) if type(other) is ndarray else other)
+
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
         overrides.register_class(cls)
@@ -101,7 +106,10 @@ class Tensor(
 _UNCONVERTED = {Tensor._base.__get__, Tensor.grad.__get__}  # type: ignore[attr-defined]
 
 
-def _of_its_own(function: FunctionType) -> FunctionType:
+_equal = CompareMethods.__eq__
+
+
+def _of_its_own(function: FunctionType, name: str) -> FunctionType:
     """A twin of a function that is its own object, also to itself.
 
     `torch.add` and `Tensor.add` are one piece of code here, but `__torch_function__` must be able to tell them apart.
@@ -110,20 +118,23 @@ def _of_its_own(function: FunctionType) -> FunctionType:
     twin_cell = CellType()
     for cell in function.__closure__ or ():
         cells.append(twin_cell if cell.cell_contents is function else cell)
-    twin = FunctionType(function.__code__, function.__globals__, function.__name__, function.__defaults__, tuple(cells))
+    twin = FunctionType(function.__code__, function.__globals__, name, function.__defaults__, tuple(cells))
     twin.__kwdefaults__, twin.__doc__ = function.__kwdefaults__, function.__doc__
     twin.__dict__.update(function.__dict__)
-    twin.__qualname__ = f"Tensor.{function.__name__}"
+    twin.__qualname__ = f"Tensor.{name}"
     twin_cell.cell_contents = twin
     return twin
 
 
 def _own_methods(cls: Any) -> None:
-    """Gives a class its own twins of the public functions that its bases use as methods."""
+    """Gives a class its own twins of the public functions that its bases use as methods, and lets the rest ask."""
     for base in cls.__mro__:
         for name, value in vars(base).items():
-            if type(value) is FunctionType and "." not in value.__qualname__ and name not in vars(cls):
-                setattr(cls, name, _of_its_own(value))
+            if type(value) is FunctionType and name not in vars(cls):
+                if "." not in value.__qualname__:
+                    setattr(cls, name, _of_its_own(value, name))
+                elif base is AutogradMethods and (name[0] != "_" or name == "_is_view"):
+                    setattr(cls, name, public(value))
 
 
 _own_methods(Tensor)
@@ -135,6 +146,6 @@ def pickled_class(cls: Any) -> Any:
     return (tensor_class, ()) if cls is Tensor else cls.__qualname__
 
 
-copyreg.pickle(TensorMeta, pickled_class)  # type: ignore[arg-type]
+copyreg.pickle(_TensorMeta, pickled_class)  # type: ignore[arg-type]
 
 __all__ = ["Tensor", "TensorCore", "wrap"]

@@ -29,12 +29,12 @@ def link_view(rule: Rule, source: Any, results: tuple[Any, ...], statics: dict[s
     base, steps = (source, ()) if outer is None else (outer.base, outer.steps)
     origin = outer.origin if outer is not None else None
     modes = local.modes
-    if type(storage) is InferenceStorage:
+    if modes.inference or type(storage) is InferenceStorage:
         origin = "inference"
     elif not modes.grad_enabled and origin is None:
         origin = "no_grad"
     elif rule.outputs != 1:
-        origin = "multi_output"
+        origin = "multi_output" if source._requires_grad else "no_grad"
     spec = Spec(source._array.shape, source._array.dtype)
     for place, result in enumerate(results):
         result._storage = storage

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from undertow._core import InferenceStorage, ndarray
+from undertow._core import InferenceStorage, TensorCore, ndarray
 from undertow.autograd.apply import bump, edges_of, keep_inputs, make_node, operands, run_forward
 from undertow.autograd.node import FIT, Edge, Node, edge_of
 from undertow.autograd.saved import Freed, SavedInput, short_name
@@ -31,6 +31,9 @@ def apply_in_place(rule: Rule, target: Any, *others: Any, **statics: Any) -> Any
     inputs = (target, *others)
     edges = edges_of(rule, inputs)
     check_writable(target, edges is not None)
+    for other in others:
+        if isinstance(other, TensorCore) and other._storage is not None and other._storage is target._storage:
+            check_overlap(target._array, other._array)
     arrays, chores, half = quietly(operands, rule, inputs)
     kept = keep_inputs(inputs, arrays) if edges is not None else None
     if kept is not None:
@@ -81,6 +84,30 @@ def write(target: Any, value: Any) -> None:
 def overlaps(array: ndarray[Any, Any]) -> bool:
     """Whether a stretched array shows one memory location in several places."""
     return any(stride == 0 and n > 1 for stride, n in zip(array.strides, array.shape, strict=True))
+
+
+def check_overlap(written: ndarray[Any, Any], read: ndarray[Any, Any]) -> None:
+    """Refuses to read from memory that is half overwritten: two dense arrays that share a part, or all in another order."""
+    if written is read or not (_dense(written) and _dense(read)):
+        return
+    first, second = [array.__array_interface__["data"][0] for array in (written, read)]
+    if first == second and written.nbytes == read.nbytes and written.strides == read.strides:
+        return
+    if first < second + read.nbytes and second < first + written.nbytes:
+        raise RuntimeError(
+            "unsupported operation: some elements of the input tensor and the written-to tensor refer to a single memory "
+            "location. Please clone() the tensor before performing the operation."
+        )
+
+
+def _dense(array: ndarray[Any, Any]) -> bool:
+    """Whether an array's elements fill their memory without gaps, in whatever order."""
+    step = array.itemsize
+    for stride, n in sorted([(stride, n) for stride, n in zip(array.strides, array.shape, strict=True) if n != 1]):
+        if stride != step:
+            return False
+        step *= n
+    return True
 
 
 def check_castable(value: Any, half: Any, target: Any) -> None:

@@ -170,15 +170,36 @@ def broadcast_two(a: tuple[int, ...], b: tuple[int, ...]) -> tuple[int, ...]:
     return tuple([m if n == 1 else n for n, m in zip(a, b, strict=True)])
 
 
-def binding_error(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], several: bool) -> NoReturn:
-    """Raises PyTorch's complaint about a call that does not fit a function's parameters; the caller's error otherwise."""
-    code, name = function.__code__, function.__name__  # type: ignore[attr-defined]
+def binding_error(
+    function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], several: bool, called: str = ""
+) -> NoReturn:
+    """Raises PyTorch's complaint about a call that does not fit a function's parameters; the caller's error otherwise.
+
+    called: the qualified name it was called by; one with a dot is a method's, and its first argument is not counted.
+    """
+    code = function.__code__  # type: ignore[attr-defined]
+    name = called.rpartition(".")[2] or function.__name__
+    method = "." in called
     if several:
-        raise invalid_combination(name, args, kwargs) from None
+        raise invalid_combination(name, args[method:], kwargs) from None
+    parameters = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
+    if code.co_argcount == 1 and not code.co_kwonlyargcount and not kwargs and len(args) > 1:
+        raise TypeError(f"TensorBase.{name}() takes no arguments ({len(args) - 1} given)") from None
     defaults = function.__defaults__ or ()  # type: ignore[attr-defined]
-    required = code.co_varnames[: code.co_argcount - len(defaults)]
+    required = parameters[: code.co_argcount - len(defaults)]
     missing = [given for given in required[len(args) :] if given not in kwargs]
     if missing:
         names = ", ".join(f'"{given}"' for given in missing)
         raise TypeError(f"{name}() missing {len(missing)} required positional arguments: {names}") from None
+    allowed, given = code.co_argcount - method, len(args) - method
+    if given > allowed and not code.co_flags & 0x04:
+        if method and len(parameters) == 1:
+            raise TypeError(f"TensorBase.{name}() takes no arguments ({given} given)") from None
+        raise TypeError(
+            f"{name}() takes {allowed} positional argument{'' if allowed == 1 else 's'} but {given} "
+            f"{'was' if given == 1 else 'were'} given"
+        ) from None
+    strange = [key for key in kwargs if key not in parameters or (method and key == "out")]
+    if strange and not code.co_flags & 0x08:
+        raise TypeError(f"{name}() got an unexpected keyword argument '{strange[0]}'") from None
     raise

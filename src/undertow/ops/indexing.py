@@ -26,7 +26,7 @@ from undertow.ops.writing import as_element, copy_into, fill_, write_in_place
 from undertow.rules import convert, index
 from undertow.rules import shape as rules
 from undertow.xp.numpy_index import numpy_key
-from undertow.xp.numpy_shape import leading
+from undertow.xp.numpy_shape import leading, slice_along
 
 _FLOATS = np.float32, np.float64
 
@@ -56,7 +56,7 @@ def slice_item(x: Any, dim: int, key: slice, keep: bool) -> Any:
     n = array.shape[dim]
     if not keep and start == 0 and step == 1 and end >= n:
         return x
-    value = array[(*leading(dim), slice(start, end, step))]
+    value = slice_along(array, dim, start, end, step)
     return view_of(rules.slice, x, value, {"dim": dim, "start": start, "end": end, "step": step})
 
 
@@ -475,4 +475,8 @@ class IndexingMethods(TensorCore):
     __slots__ = ()
 
     __getitem__, __setitem__ = getitem, setitem
+
+    def __delitem__(self, key: Any) -> None:
+        raise TypeError("Tensor does not support deleting items")
+
     index_put, index_put_ = index_put, index_put_

@@ -48,7 +48,7 @@ def select(input: Any, dim: int, index: int) -> Any:
 
 def slice_dim(input: Any, dim: int, start: int = 0, end: int = END, step: int = 1) -> Any:
     """A range of one dim; the arguments are checked and start is not negative."""
-    value = input._array[(*numpy_shape.leading(dim), slice(start, end, step))]
+    value = numpy_shape.slice_along(input._array, dim, start, end, step)
     return view_of(rules.slice, input, value, {"dim": dim, "start": start, "end": end, "step": step})
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 from undertow._core import TensorCore
@@ -334,8 +335,22 @@ def transpose_(self: Any, dim0: int, dim1: int) -> Any:
     return apply_view_in_place(_transpose_in_place, self, dim0=dim0, dim1=dim1)
 
 
-def _matrix_only(self: Any, name: str, dims: str) -> None:
-    raise RuntimeError(f"tensor.{name} is only supported on {dims}. Got {self._array.ndim}-D tensor.")
+def _of_matrices(self: Any, name: str, advice: str) -> bool:
+    """Whether a tensor has matrices to transpose; 0-dim ones are let through with a warning."""
+    ndim = self._array.ndim
+    if ndim == 1:
+        raise RuntimeError(f"tensor.{name} is only supported on matrices or batches of matrices. Got 1-D tensor.")
+    if not ndim:
+        _warn_zero_dim(name, advice)
+    return ndim > 0
+
+
+def _warn_zero_dim(name: str, advice: str) -> None:
+    warnings.warn(f"Tensor.{name} is deprecated on 0-D tensors. {advice}", stacklevel=4)
+
+
+_IDENTITY = "This function is the identity in these cases."
+_CONJUGATE = "Consider using x.conj()."
 
 
 class ShapeMethods(TensorCore):
@@ -352,29 +367,38 @@ class ShapeMethods(TensorCore):
     @property
     def T(self) -> Any:
         """All dims in reverse order."""
-        return permuted(self, tuple(range(self._array.ndim - 1, -1, -1)))
+        ndim = self._array.ndim
+        if not ndim:
+            _warn_zero_dim("T", _IDENTITY)
+        elif ndim != 2:
+            warnings.warn(
+                "The use of `x.T` on tensors of dimension other than 2 to reverse their shape is deprecated and it will "
+                "throw an error in a future release. Consider `x.mT` to transpose batches of matrices or "
+                "`x.permute(*torch.arange(x.ndim - 1, -1, -1))` to reverse the dimensions of a tensor.",
+                stacklevel=2,
+            )
+        return permuted(self, tuple(range(ndim - 1, -1, -1)))
 
     @property
     def mT(self) -> Any:
         """The last two dims swapped."""
-        if self._array.ndim < 2:
-            _matrix_only(self, "mT", "matrices or batches of matrices")
-        return transpose(self, -2, -1)
+        return transpose(self, -2, -1) if _of_matrices(self, "mT", _IDENTITY) else self
 
     @property
     def H(self) -> Any:
         """A matrix transposed and conjugated."""
-        if self._array.ndim not in (0, 2):
+        ndim = self._array.ndim
+        if ndim not in (0, 2):
             raise RuntimeError(
-                f"tensor.H is only supported on matrices (2-D tensors). Got {self._array.ndim}-D tensor."
-                + (" For batches of matrices, consider using tensor.mH" if self._array.ndim > 2 else "")
+                f"tensor.H is only supported on matrices (2-D tensors). Got {ndim}-D tensor."
+                + (" For batches of matrices, consider using tensor.mH" if ndim > 2 else "")
             )
+        if not ndim:
+            _warn_zero_dim("H", _CONJUGATE)
         return _adjoint(self, "H")
 
     @property
     def mH(self) -> Any:
         """Matrices transposed and conjugated."""
-        if self._array.ndim < 2:
-            _matrix_only(self, "mH", "matrices or batches of matrices")
+        _of_matrices(self, "mH", _CONJUGATE)
         return _adjoint(self, "mH")
-

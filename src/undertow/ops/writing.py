@@ -12,7 +12,7 @@ import numpy as np
 from undertow._core import TensorCore, wrap
 from undertow.autograd.apply import apply, bump, edges_of, keep_inputs, make_node
 from undertow.autograd.node import FIT
-from undertow.autograd.writes import check_writable, guards, overlaps, rebase
+from undertow.autograd.writes import check_overlap, check_writable, guards, overlaps, rebase
 from undertow.dtypes import DTYPE_OF
 from undertow.dtypes import dtype as Dtype
 from undertow.ops.arguments import broadcast_two, check_tensor, invalid_combination, must_be, spread_ints
@@ -150,8 +150,6 @@ def copy_(self: Any, other: Any, non_blocking: bool = False) -> Any:
         if not isinstance(other, _NUMBERS):
             raise must_be("Tensor", other, "copy_", "other", 1)
         other = wrap(np.asarray(other))
-    if other is self:
-        return self
     return copy_into(self, other)
 
 
@@ -165,22 +163,9 @@ def copy_into(target: Any, source: Any) -> Any:
             raise RuntimeError(
                 f"output with shape {list(shape)} doesn't match the broadcast shape {list(wide)}"
             )
-    if np.may_share_memory(target._array, values) and _partly_shared(target._array, values):
-        raise RuntimeError(
-            "unsupported operation: some elements of the input tensor and the written-to tensor refer to a single memory "
-            "location. Please clone() the tensor before performing the operation."
-        )
+    if source._storage is not None and source._storage is target._storage:
+        check_overlap(target._array, values)
     return write_in_place(rules.copy, target, (source,), {}, lambda out: copy_raw(out, values))
-
-
-def _partly_shared(a: Any, b: Any) -> bool:
-    """Whether two dense arrays share some memory but not all of it in the same order."""
-    if not (a.flags.c_contiguous and b.flags.c_contiguous) or not a.size or not b.size:
-        return False
-    first, second = a.__array_interface__["data"][0], b.__array_interface__["data"][0]
-    if first == second and a.nbytes == b.nbytes:
-        return False
-    return first < second + b.nbytes and second < first + a.nbytes
 
 
 # --- masks

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 from numpy import (  # noqa: F401
-    abs, add, arange, arccos, arccosh, arcsin, arcsinh, arctan, arctan2, arctanh, argsort, concatenate, copysign,
+    abs, add, arange, arccos, arccosh, arcsin, arcsinh, arctan, arctan2, arctanh, argsort, copysign,
     cos, cosh, divide, equal, exp, exp2, expm1, flip, fmax, fmin, frexp, full_like, greater, greater_equal, hypot,
     isfinite, isinf, isnan, less, less_equal, log, log10, log1p, log2, logaddexp2, logical_and, logical_not,
     logical_or, logical_xor, matmul, maximum, minimum, moveaxis, multiply, nextafter, not_equal, ones, ones_like,
@@ -49,7 +49,7 @@ from undertow.xp.numpy_sort import (  # noqa: F401
 )  # fmt: skip
 from undertow.xp.numpy_scatter import gather, index_add, scatter, scatter_add, scatter_reduce  # noqa: F401
 from undertow.xp.numpy_shape import (  # noqa: F401
-    as_strided, as_strided_backward, broadcast_to, cast, contiguous, copy, diag_embed, diagonal, diagonal_backward,
+    as_strided, as_strided_backward, broadcast_to, cast, concatenate, contiguous, copy, diag_embed, diagonal, diagonal_backward,
     expand_dims, pad, reshape, select, select_backward, slice_along, slice_backward, squeeze, stack, swapaxes, tile,
     transpose, windows, windows_backward,
 )  # fmt: skip

@@ -32,7 +32,9 @@ def index(x: Array, *indices: Array | None) -> Array:
     if last is not None and last.dtype.kind == "i" and not any(each is not None for each in indices[:-1]):
         return x.take(last, len(indices) - 1)
     picked = x[numpy_key(indices)]
-    return picked if picked.flags.c_contiguous else picked.copy("C")
+    if not picked.flags.c_contiguous:
+        return picked.copy("C")
+    return picked.reshape(-1).reshape(picked.shape) if 1 in picked.shape else picked  # strides of axes of length 1
 
 
 def index_put(x: Array, values: Array, *indices: Array | None, accumulate: bool) -> Array:

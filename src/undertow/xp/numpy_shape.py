@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 Array = NDArray[Any]
 
 _ndarray = np.ndarray
+_concatenate = np.concatenate
 _ALL = slice(None)
 _LEADING: list[tuple[slice, ...]] = [(_ALL,) * axis for axis in range(8)]
 
@@ -149,8 +150,13 @@ def select(x: Array, axis: int, index: int) -> Array:
 
 
 def slice_along(x: Array, axis: int, start: int, stop: int, step: int = 1) -> Array:
-    """A range of one axis."""
-    return x[(*leading(axis), slice(start, stop, step))]
+    """A range of one axis. NumPy begins an empty one at the axis's beginning, PyTorch where it was asked to."""
+    view = x[(*leading(axis), slice(start, stop, step))]
+    if not view.size and x.size:
+        at = min(start, x.shape[axis]) if start >= 0 else max(start + x.shape[axis], 0)
+        strides = (*x.strides[:axis], x.strides[axis] * step, *x.strides[axis + 1 :])
+        return restride(x, view.shape, strides, at * x.strides[axis])
+    return view
 
 
 def diagonal(x: Array, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Array:
@@ -283,6 +289,12 @@ def _copy_stretched(x: Array) -> Array:
 def contiguous(x: Array) -> Array:
     """A copy in C order."""
     return x.copy("C")
+
+
+def concatenate(arrays: Sequence[Array], axis: int = 0) -> Array:
+    """Arrays one after the other along an axis, in C order also where all of them are transposed."""
+    joined = _concatenate(arrays, axis)
+    return joined if joined.flags.c_contiguous else joined.copy("C")
 
 
 def stack(arrays: Sequence[Array], axis: int = 0) -> Array:
