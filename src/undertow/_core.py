@@ -37,6 +37,10 @@ class InferenceStorage(Storage):
 
     __slots__ = ()
 
+    def __init__(self) -> None:
+        super().__init__()
+        self.version = -1  # so that saving one for backward shows
+
 
 class View:
     """How a view was taken: from which base, by which steps, and whether it may be written to."""

@@ -198,7 +198,9 @@ class set_grad_enabled(_SetGrad):
 
     def __init__(self, mode: bool) -> None:
         super().__init__()
-        self.mode = bool(mode)
+        if not isinstance(mode, bool):
+            raise TypeError(f"set_grad_enabled(): argument 'enabled' (position 1) must be bool, not {type(mode).__name__}")
+        self.mode = mode
         self._outer = local.modes.grad_enabled
         local.modes.grad_enabled = self.mode
 

@@ -14,3 +14,4 @@ from undertow.modes import inference_mode as inference_mode
 from undertow.modes import no_grad as no_grad
 from undertow.modes import set_grad_enabled as set_grad_enabled
 from undertow.autograd.variable import Variable as Variable
+from undertow.autograd.graph import unsafe_preserve_version_counter as _unsafe_preserve_version_counter  # noqa: F401

@@ -7,10 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from undertow._core import TensorCore, wrap
+from undertow._core import InferenceStorage, TensorCore, wrap
 from undertow.autograd import firing
 from undertow.autograd.apply import apply
 from undertow.autograd.node import AccumulateGrad
+from undertow.modes import local, special
 from undertow.rules.rule import op
 
 ndarray = np.ndarray
@@ -33,10 +34,11 @@ def accumulate(task: Any, node: AccumulateGrad, g: Any) -> None:
                 meta.grad = _first_recorded(g) if grad is None else grad + g
             elif grad is None:
                 meta.grad = wrap(g if _is_ours(g) else _copy_like(g, leaf._array))
+                if special.active and local.modes.inference:
+                    meta.grad._storage = InferenceStorage()
             elif type(grad._array) is ndarray:
                 np.add(grad._array, g, out=grad._array, casting="unsafe")
-                if grad._storage is not None:
-                    grad._storage.version += 1
+                grad._get_storage().version += 1
             else:
                 grad._array = grad._array + g
     if meta.post_hooks:

@@ -16,7 +16,7 @@ import numpy as np
 from undertow import _core, overrides
 from undertow._core import InferenceStorage, TensorCore, ndarray, wrap
 from undertow.autograd.node import CONJUGATE, FIT, UPCAST, RuleNode, edge_of, node_class
-from undertow.autograd.saved import SavedInput, SavedOutput, SavedTensor
+from undertow.autograd.saved import SavedInput, SavedOutput, SavedValue
 from undertow.autograd.specialise import specialised_apply
 from undertow.autograd.views import link_view, refresh_view
 from undertow.dtypes import DTYPE_OF, SCALAR_DTYPE, combine, dtype, get_default_dtype, promote
@@ -409,7 +409,8 @@ def record(
 
 def edges_of(rule: Rule, inputs: Sequence[Any]) -> tuple[Any, ...] | None:
     """The edges a node for this call would have; None if there is nothing to record."""
-    if not local.modes.grad_enabled:
+    modes = local.modes
+    if not modes.grad_enabled or modes.inference:
         return None
     edges, found = [], False
     joint = rule.joint is not None
@@ -537,7 +538,7 @@ def save_hooks_of(node: Any, saved: tuple[Any, ...]) -> None:
     pack, unpack = active[-1]
     for value in saved:
         for part in value if type(value) is tuple else (value,):
-            if isinstance(part, SavedTensor):
+            if isinstance(part, SavedValue):
                 part.pack(node, pack, unpack)
 
 
@@ -547,6 +548,8 @@ def save_hooks_of(node: Any, saved: tuple[Any, ...]) -> None:
 def bump(tensor: Any) -> None:
     """Counts a write to a tensor's memory."""
     storage = tensor._get_storage()
+    if type(storage) is InferenceStorage:
+        return
     storage.version += 1
     if special.anomaly:
         if storage.writes is None:

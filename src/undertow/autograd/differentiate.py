@@ -10,9 +10,10 @@ import numpy as np
 
 from undertow._core import InferenceStorage, TensorCore, wrap
 from undertow.autograd import engine
-from undertow.autograd.node import AccumulateGrad, Edge, Node, edge_of
+from undertow.autograd.node import Edge, Node, edge_of
 from undertow.autograd.views import refresh_view
 from undertow.dtypes import DTYPE_OF
+from undertow.rules.rule import Spec
 from undertow.sizes import size_of
 from undertow.xp import tensor as tensor_xp
 
@@ -22,7 +23,7 @@ class GradientEdge(NamedTuple):
 
     node: Node
     output_nr: int
-    ownership_token: Any = None
+    ownership_token: Any = None  # the tensor's shape and dtype, where known
 
 
 def get_gradient_edge(tensor: Any) -> GradientEdge:
@@ -30,7 +31,7 @@ def get_gradient_edge(tensor: Any) -> GradientEdge:
     if not tensor.requires_grad:
         raise RuntimeError("It is not possible to get the gradient edge for a Tensor that does not require gradients")
     node, nr = edge_of(tensor)
-    return GradientEdge(node, nr)
+    return GradientEdge(node, nr, Spec(tensor._array.shape, tensor._array.dtype))
 
 
 def backward(
@@ -49,6 +50,7 @@ def backward(
                 "Please only use `grad_tensors`."
             )
         grad_tensors = grad_variables
+        warnings.warn("`grad_variables` is deprecated. Use `grad_tensors` instead.", FutureWarning, stacklevel=2)
     if create_graph:
         warnings.warn(
             "Using backward() with create_graph=True will create a reference cycle between the parameter and its "
@@ -93,6 +95,8 @@ def grad(
         allow_unused = materialize_grads
     outs = (outputs,) if isinstance(outputs, (TensorCore, GradientEdge)) else tuple(outputs)
     wanted = (inputs,) if isinstance(inputs, (TensorCore, GradientEdge)) else tuple(inputs)
+    if not wanted:
+        raise RuntimeError("`inputs` argument to `grad()` cannot be empty.")
     given = _as_tuple(grad_outputs, len(outs))
     keep = create_graph if retain_graph is None else retain_graph
     if is_grads_batched:
@@ -165,9 +169,7 @@ def _check_output(place: int, output: Any) -> None:
 
 def _seed(place: int, output: Any, g: Any) -> Any:
     if g is None:
-        if isinstance(output, GradientEdge):
-            raise RuntimeError("grad can be implicitly created only for scalar outputs")
-        array = output._array
+        array = _shaped_like(output) if isinstance(output, GradientEdge) else output._array
         if array.size != 1:
             raise RuntimeError(
                 "grad can be implicitly created only for scalar outputs. This one has shape "
@@ -198,6 +200,14 @@ def _seed(place: int, output: Any, g: Any) -> Any:
     return g
 
 
+def _shaped_like(edge: GradientEdge) -> Any:
+    """An array of the shape that a gradient edge's tensor had, as far as the edge knows it."""
+    spec = edge.ownership_token
+    if not isinstance(spec, Spec):
+        raise RuntimeError("grad can be implicitly created only for scalar outputs. Pass the gradient of this edge.")
+    return np.empty(spec.shape, spec.dtype)
+
+
 def _input_edge(place: int, target: Any) -> Edge:
     if isinstance(target, GradientEdge):
         return (target.node, target.output_nr)
@@ -212,16 +222,16 @@ def _input_edge(place: int, target: Any) -> Edge:
 
 
 def _unused(place: int, target: Any, count: int) -> str:
-    what = f"input {place} of {count}"
+    what = f"one of {count}, "
     if isinstance(target, TensorCore):
-        what += f", a {'leaf' if target._edge is None else 'result'} of shape {list(target._array.shape)}"
+        what += f"a {'leaf' if target._edge is None else 'result'} of shape {list(target._array.shape)}"
         if target._edge is not None:
             what += f" from {target._edge[0].name()}"
-    elif isinstance(target.node, AccumulateGrad):
-        what += ", a leaf"
+    else:
+        what += f"a place in the graph, {target.node.name()}"
     return (
-        "One of the differentiated Tensors appears to not have been used in the graph: "
-        f"{what}. Set allow_unused=True if this is the desired behavior: its gradient is then None."
+        f"The differentiated Tensor at index {place} appears to not have been used in the graph: {what}. "
+        "Set allow_unused=True if this is the desired behavior: its gradient is then None."
     )
 
 

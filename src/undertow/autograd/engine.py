@@ -21,7 +21,7 @@ from undertow._core import TensorCore, wrap
 from undertow.autograd import anomaly_mode as anomaly
 from undertow.autograd import firing
 from undertow.autograd.accumulate import accumulate
-from undertow.autograd.node import AccumulateGrad, Edge, Node
+from undertow.autograd.node import AccumulateGrad, Edge, Node, bind_node_caller
 from undertow.autograd.saved import Freed
 from undertow.modes import local, special
 from undertow.sites import user_site
@@ -96,6 +96,8 @@ def traverse(task: BackwardPass, roots: Sequence[Edge], grads: Sequence[Any], wa
         g = arrived.pop(node)
         if plain and node.extras is None and g is not None:
             if type(node) is AccumulateGrad:
+                if node.variable._meta.hooks:
+                    g = firing.fire_tensor_hooks(task, node, g)
                 accumulate(task, node, g)
                 continue
             results = node.run(xp, g, None)
@@ -222,6 +224,20 @@ def aim_at(task: BackwardPass, inputs: Sequence[Edge], parents: dict[Node, list[
         task.captured = [None] * len(inputs)
         for place, (node, nr) in enumerate(inputs):
             task.captures.setdefault(node, []).append((nr, place))
+
+
+def call_node(node: Node, grads: tuple[Any, ...]) -> Any:
+    """`grad_fn(grad)`: runs one node by hand, without hooks."""
+    if len(grads) != node.n_outputs:
+        raise TypeError(f"expected {node.n_outputs} arguments, got {len(grads)} instead")
+    task = BackwardPass(keep_graph=True, create_graph=local.modes.grad_enabled)
+    values = [task.value(grad) for grad in grads]
+    results = node.run(task.xp, values[0] if node.n_outputs == 1 else values, None)
+    shown = tuple([task.tensor(value) for value in results])
+    return shown[0] if len(shown) == 1 else shown
+
+
+bind_node_caller(call_node)
 
 
 def queue_callback(callback: Callable[[], None]) -> None:

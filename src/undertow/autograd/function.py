@@ -8,6 +8,7 @@ views made inside.
 from __future__ import annotations
 
 import functools
+import inspect
 import warnings
 from collections.abc import Callable
 from typing import Any
@@ -15,7 +16,7 @@ from typing import Any
 from undertow._core import TensorCore, View, wrap
 from undertow.autograd.apply import save_hooks_of
 from undertow.autograd.node import Edge, Node, edge_of, fit
-from undertow.autograd.saved import Freed, SavedInput, SavedOutput
+from undertow.autograd.saved import Freed, SavedTensor, SavedInput, SavedOutput
 from undertow.autograd.views import refresh_view
 from undertow.autograd.writes import check_writable, rebase, set_edge
 from undertow.dtypes import DTYPE_OF
@@ -89,7 +90,7 @@ class FunctionNode(FunctionCtx, Node):
     def _raw_saved_tensors(self) -> tuple[Any, ...]:
         if type(self._saved) is Freed:
             raise freed_graph(self.name(), self._saved.at)
-        return tuple(self._saved)
+        return tuple([SavedTensor(self, lambda part=part: part) for part in self._saved])
 
     @property
     def saved_variables(self) -> tuple[Any, ...]:
@@ -132,7 +133,7 @@ class FunctionNode(FunctionCtx, Node):
         for place, result in enumerate(results):
             if result is not None and place not in self._tensor_inputs:
                 raise RuntimeError(
-                    f"function {name} returned a gradient different from None at position {place + 1}, but the "
+                    f"function {name} returned a gradient different than None at position {place + 1}, but the "
                     "corresponding forward input was not a Variable"
                 )
         checked = []
@@ -142,7 +143,7 @@ class FunctionNode(FunctionCtx, Node):
                 checked.append(None)
                 continue
             if not isinstance(result, TensorCore):
-                raise TypeError(f"expected Variable or None (got {type(result).__name__})")
+                raise RuntimeError(f"expected Variable or None (got {type(result).__name__})")
             checked.append(self._fitted(xp, nr, result if xp.RECORDED else result._array, spec))
         return tuple(checked)
 
@@ -240,8 +241,11 @@ class Function:
 
 def _apply(cls: type[Function], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     separate = cls.setup_context is not Function.setup_context
-    if separate and kwargs:
-        raise TypeError("apply() takes no keyword arguments when setup_context is defined")
+    if kwargs:
+        signature = inspect.signature(cls.forward)
+        bound = signature.bind(*args, **kwargs) if separate else signature.bind(None, *args, **kwargs)
+        bound.apply_defaults()
+        args = bound.args if separate else bound.args[1:]
     modes = local.modes
     node = cls._backward_cls()
     places = tuple([place for place, arg in enumerate(args) if isinstance(arg, TensorCore)])
@@ -254,18 +258,14 @@ def _apply(cls: type[Function], args: tuple[Any, ...], kwargs: dict[str, Any]) -
     node._input_specs = tuple([Spec(args[place]._array.shape, args[place]._array.dtype) for place in places])
     if records:
         node.edges = tuple([edge_of(args[place]) if args[place]._requires_grad else None for place in places])
-    versions = {id(args[place]): _version(args[place]) for place in places}
     with no_grad():
         if separate:
             output = cls.forward(*args)
             cls.setup_context(node, args, output)
         else:
-            output = cls.forward(node, *args, **kwargs)
+            output = cls.forward(node, *args)
     outputs = output if isinstance(output, tuple) else (output,)
-    if not isinstance(output, tuple) and not isinstance(output, TensorCore):
-        if output is None or not records or not isinstance(output, (list, dict)):
-            raise TypeError(f"{cls.__name__}Backward.forward: expected Tensor or tuple of Tensor (got {type(output).__name__}) for return value 0")
-    wrapped = _wrap_outputs(node, cls, args, places, outputs, records, versions)
+    wrapped = _wrap_outputs(node, args, places, outputs, records)
     if records:
         _save(node, args, wrapped)
         if special.anomaly:
@@ -278,22 +278,21 @@ def _version(tensor: Any) -> int:
 
 
 def _wrap_outputs(
-    node: FunctionNode,
-    cls: type[Function],
-    args: tuple[Any, ...],
-    places: tuple[int, ...],
-    outputs: tuple[Any, ...],
-    records: bool,
-    versions: dict[int, int],
+    node: FunctionNode, args: tuple[Any, ...], places: tuple[int, ...], outputs: tuple[Any, ...], records: bool
 ) -> tuple[Any, ...]:
     """Gives forward's outputs their history."""
     inputs = [args[place] for place in places]
     dirty = [id(tensor) for tensor in node._dirty]
     constant = {id(tensor) for tensor in node._non_differentiable}
-    for tensor in node._dirty:
-        if id(tensor) not in {id(given) for given in inputs}:
+    for tensor in node._non_differentiable:
+        if not isinstance(tensor, TensorCore):
             raise RuntimeError(
-                "mark_dirty only accepts input tensors, but argument is not an input of the function"
+                f"mark_non_differentiable only accepts variable arguments, but got {type(tensor).__name__}"
+            )
+    for nr, tensor in enumerate(node._dirty):
+        if not isinstance(tensor, TensorCore):
+            raise RuntimeError(
+                f"mark_dirty can only accept variables, but argument {nr} is of type {type(tensor).__name__}"
             )
         if id(tensor) not in {id(output) for output in outputs}:
             raise RuntimeError(
@@ -312,7 +311,7 @@ def _wrap_outputs(
         is_input = any(output is given for given in inputs)
         differentiable = records and id(output) not in constant and DTYPE_OF[output._array.dtype].category >= 2
         if id(output) in dirty:
-            results.append(_dirty_output(node, nr, output, records, versions))
+            results.append(_dirty_output(node, nr, output, records))
         elif not differentiable:
             results.append(output.detach() if is_input or output._requires_grad else output)
         else:
@@ -320,10 +319,14 @@ def _wrap_outputs(
     return tuple(results)
 
 
-def _dirty_output(node: FunctionNode, nr: int, tensor: Any, records: bool, versions: dict[int, int]) -> Any:
+def _dirty_output(node: FunctionNode, nr: int, tensor: Any, records: bool) -> Any:
+    if records and tensor._view is None and tensor._edge is None and tensor._requires_grad:
+        raise RuntimeError(
+            "a leaf Variable that requires grad has been used in an in-place operation. Its old value could not be "
+            "differentiated any more: apply the function to a clone()."
+        )
     check_writable(tensor, records)
-    if _version(tensor) == versions[id(tensor)]:
-        tensor._get_storage().version += 1
+    tensor._get_storage().version += 1
     if records:
         if tensor._view is None:
             set_edge(tensor, (node, nr))
@@ -333,7 +336,7 @@ def _dirty_output(node: FunctionNode, nr: int, tensor: Any, records: bool, versi
 
 
 def _fresh_output(node: FunctionNode, nr: int, output: Any, is_input: bool, several: bool) -> Any:
-    if is_input or output._edge is not None or output._requires_grad:
+    if is_input or (output._requires_grad and (output._edge is None or output._edge[0] is not node)):
         source, output = output, output.detach()
         if is_input:
             base = source if source._view is None else source._view.base
@@ -359,7 +362,7 @@ def _save(node: FunctionNode, args: tuple[Any, ...], outputs: tuple[Any, ...]) -
     node._saved = tuple(saved)
     node._to_save = node._dirty = node._non_differentiable = ()
     if special.active:
-        save_hooks_of(node._saved)
+        save_hooks_of(node, node._saved)
 
 
 def once_differentiable(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -371,14 +374,13 @@ def once_differentiable(function: Callable[..., Any]) -> Callable[..., Any]:
             outputs = function(ctx, *grads)
         if not local.modes.grad_enabled:
             return outputs
-        sources = [g for g in grads if isinstance(g, TensorCore) and g._requires_grad]
-        if not sources:
+        if not any(isinstance(g, TensorCore) and g._requires_grad for g in grads):
             return outputs
         several = outputs if isinstance(outputs, tuple) else (outputs,)
         guarded = []
         for output in several:
             if isinstance(output, TensorCore) and DTYPE_OF[output._array.dtype].category >= 2:
-                guard = Error(tuple([edge_of(source) for source in sources]), function)
+                guard = Error(function)
                 output = output.detach()
                 output._edge, output._requires_grad = (guard, 0), True
             guarded.append(output)
@@ -392,8 +394,8 @@ class Error(Node):
 
     __slots__ = ("function",)
 
-    def __init__(self, edges: tuple[Edge, ...], function: Callable[..., Any]) -> None:
-        self.edges = edges
+    def __init__(self, function: Callable[..., Any]) -> None:
+        self.edges = ()
         self.sequence_nr = next(local.modes.sequence)
         self.extras = None
         self.function = function

@@ -13,7 +13,7 @@ from undertow import creation
 from undertow._core import TensorCore
 from undertow.autograd.differentiate import grad
 from undertow.modes import enable_grad
-from undertow.ops import shape as shape_ops
+from undertow.ops.join import stack
 
 Tensors = tuple[Any, ...]
 
@@ -107,7 +107,7 @@ def _rows(output: Any, place: int, given: Tensors, create_graph: bool, strict: b
                 )
             column.append(creation.zeros_like(source) if part is None else part)
     return tuple([
-        shape_ops.stack(column).reshape(tuple(output.shape) + tuple(source.shape))
+        stack(column).reshape(tuple(output.shape) + tuple(source.shape))
         if column
         else creation.zeros(tuple(output.shape) + tuple(source.shape), dtype=source.dtype)
         for column, source in zip(columns, given, strict=True)

@@ -161,13 +161,12 @@ def _will_run(task: Any, node: Node) -> bool:
 class _Kept:
     """A saved tensor under allow_mutation_on_saved_tensors: the tensor, or a copy made just before it was written."""
 
-    __slots__ = ("tensor", "version", "copy", "open", "__weakref__")
+    __slots__ = ("tensor", "copy", "cleared", "__weakref__")
 
-    def __init__(self, tensor: Any, context: _MutationGuard) -> None:
+    def __init__(self, tensor: Any) -> None:
         self.tensor = tensor
-        self.version = tensor._get_storage().version
         self.copy: Any = None
-        self.open = context
+        self.cleared = False
 
 
 class _MutationGuard:
@@ -178,16 +177,21 @@ class _MutationGuard:
         self.active = True
 
     def clear(self) -> None:
-        """Forgets every saved tensor."""
+        """Gives every saved tensor back."""
+        for references in self.kept.values():
+            for reference in references:
+                kept = reference()
+                if kept is not None:
+                    kept.tensor, kept.copy, kept.cleared = None, None, True
         self.kept.clear()
 
     def pack(self, tensor: Any) -> _Kept:
-        kept = _Kept(tensor.detach(), self)
+        kept = _Kept(tensor.detach())
         self.kept.setdefault(id(tensor._get_storage()), []).append(weakref.ref(kept))
         return kept
 
     def unpack(self, kept: _Kept) -> Any:
-        if not self.active:
+        if kept.cleared or not self.active:
             raise AssertionError(
                 "Trying to backward outside of the 'allow_mutation_on_saved_tensors' context in which the graph was "
                 "originally recorded."
@@ -216,6 +220,18 @@ def allow_mutation_on_saved_tensors() -> Iterator[_MutationGuard]:
         writes.guards.remove(guard)
         guard.active = False
         guard.clear()
+
+
+@contextmanager
+def unsafe_preserve_version_counter(tensor: Any) -> Iterator[None]:
+    """Writes inside the block are not counted."""
+    several = (tensor,) if isinstance(tensor, TensorCore) else tuple(tensor)
+    before = [each._get_storage().version for each in several]
+    try:
+        yield
+    finally:
+        for each, version in zip(several, before, strict=True):
+            each._get_storage().version = version
 
 
 def increment_version(tensor: Any) -> None:

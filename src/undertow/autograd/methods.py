@@ -8,14 +8,15 @@ from collections import OrderedDict
 from typing import Any
 
 from undertow import hooks
-from undertow._core import InferenceStorage, TensorCore
+from undertow._core import InferenceStorage, TensorCore, wrap
 from undertow.autograd import differentiate
 from undertow.autograd.node import Node, edge_of, tensor_hooks_of
 from undertow.autograd.views import refresh_view
 from undertow.dtypes import DTYPE_OF
+from undertow.modes import local
 
 
-_C_NAMES = {"float32": "float", "float64": "double", "int64": "long", "int32": "int", "int16": "short",
+_C_NAMES = {"float32": "float", "float64": "double", "int64": "long long", "int32": "int", "int16": "short",
             "int8": "signed char", "uint8": "unsigned char"}  # fmt: skip
 
 
@@ -42,22 +43,22 @@ class AutogradMethods(TensorCore):
             raise RuntimeError("requires_grad must be a bool")
         self._set_requires_grad(value, "floating point and complex")
 
-    def _set_requires_grad(self, value: bool, kinds: str) -> None:
-        if not value and self._edge is not None:
+    def _set_requires_grad(self, value: bool, kinds: str, in_place: bool = False) -> None:
+        if self._edge is not None and (not value or not in_place):
             raise RuntimeError(
                 "you can only change requires_grad flags of leaf variables. If you want to use a computed variable in "
                 "a subgraph that doesn't require differentiation use var_no_grad = var.detach()."
             )
         if value and DTYPE_OF[self._array.dtype].category < 2:
             raise RuntimeError(f"only Tensors of {kinds} dtype can require gradients")
-        if value and type(self._storage) is InferenceStorage:
+        if value and type(self._storage) is InferenceStorage and not local.modes.inference:
             raise RuntimeError("Setting requires_grad=True on inference tensor outside InferenceMode is not allowed.")
         if self._edge is None:
             self._requires_grad = value
 
     def requires_grad_(self, requires_grad: bool = True) -> Any:
         """Sets requires_grad and returns the tensor."""
-        self._set_requires_grad(bool(requires_grad), "floating point")
+        self._set_requires_grad(bool(requires_grad), "floating point", in_place=True)
         return self
 
     @property
@@ -147,11 +148,7 @@ class AutogradMethods(TensorCore):
 
     def detach(self) -> Any:
         """The same memory, outside the graph."""
-        cls = type(self)
-        result = object.__new__(cls)
-        result._array = self._array
-        result._edge = result._view = result._meta = None
-        result._requires_grad = False
+        result = wrap(self._array)
         result._storage = self._get_storage()
         return result
 

@@ -17,9 +17,10 @@ import numpy as np
 
 from undertow import errors, hooks
 from undertow._core import Meta, TensorCore, wrap
-from undertow.autograd.saved import Freed, RawSaved, SavedOutput, SavedTensor
+from undertow.autograd.saved import Freed, SavedTensor, SavedOutput, SavedValue
 from undertow.autograd.specialise import can_specialise, specialised_run
 from undertow.dtypes import DTYPE_OF
+from undertow.sites import format_stack
 from undertow.rules.rule import Rule, Spec
 
 Edge = tuple["Node", int]
@@ -78,8 +79,11 @@ class Node:
 
     @property
     def metadata(self) -> dict[str, Any]:
-        """A dict of the user's own, kept with the node."""
-        return self.get_extras().metadata
+        """A dict of the user's own, kept with the node; in anomaly mode it also tells where the node was made."""
+        extras = self.get_extras()
+        if extras.stack is not None and "traceback_" not in extras.metadata:
+            extras.metadata["traceback_"] = [format_stack(extras.stack)]
+        return extras.metadata
 
     def _sequence_nr(self) -> int:
         return self.sequence_nr
@@ -137,13 +141,15 @@ class RuleNode(Node):
 
     def __init__(
         self,
-        edges: tuple[Edge | None, ...],
-        sequence_nr: int,
-        saved: tuple[Any, ...],
+        edges: tuple[Edge | None, ...] = None,  # type: ignore[assignment]
+        sequence_nr: int = 0,
+        saved: tuple[Any, ...] = (),
         statics: tuple[Any, ...] = (),
         specs: tuple[Any, ...] = (),
         chores: int = 0,
     ) -> None:
+        if edges is None:
+            raise TypeError(f"cannot create '{type(self).__name__}' instances")
         self.edges = edges
         self.sequence_nr = sequence_nr
         self.extras = None
@@ -159,7 +165,7 @@ class RuleNode(Node):
             raise errors.freed_graph(self.name(), saved.at)
         if recorded:
             return [_open(value, self) for value in saved]
-        return [_raw(value, self) if isinstance(value, (SavedTensor, tuple)) else value for value in saved]
+        return [_raw(value, self) if isinstance(value, (SavedValue, tuple)) else value for value in saved]
 
     def run(self, xp: Any, g: Any, needs: tuple[bool, ...] | None) -> tuple[Any, ...]:
         rule = self.rule
@@ -273,8 +279,8 @@ def _shown(node: Any, place: int) -> Any:
     return _open(value, node)
 
 
-def _raw_saved(node: Any, place: int) -> RawSaved:
-    return RawSaved(node, lambda: node.saved if type(node.saved) is Freed else node.saved[place])
+def _raw_saved(node: Any, place: int) -> SavedTensor:
+    return SavedTensor(node, lambda: node.saved if type(node.saved) is Freed else node.saved[place])
 
 
 def _held(node: Any) -> tuple[Any, ...]:
@@ -290,14 +296,20 @@ def _freed(node: Any) -> RuntimeError:
 _call_node: Callable[[Node, tuple[Any, ...]], Any]
 
 
+def bind_node_caller(caller: Callable[[Node, tuple[Any, ...]], Any]) -> None:
+    """Called by the engine, which knows how gradients given by hand travel: makes `grad_fn(grad)` work."""
+    global _call_node
+    _call_node = caller
+
+
 def _raw(value: Any, node: Node) -> Any:
-    if isinstance(value, SavedTensor):
+    if isinstance(value, SavedValue):
         return value.raw(node)
     return tuple([_raw(part, node) for part in value]) if type(value) is tuple else value
 
 
 def _open(value: Any, node: Node) -> Any:
-    if isinstance(value, SavedTensor):
+    if isinstance(value, SavedValue):
         return value.open(node)
     if isinstance(value, np.ndarray):  # a number among the operands
         return wrap(value)

@@ -7,6 +7,7 @@ they return.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from undertow import errors, hooks
@@ -28,7 +29,7 @@ class Freed:
         self.at = at
 
 
-class SavedTensor:
+class SavedValue:
     """A tensor saved for backward."""
 
     __slots__ = ("packed", "version")
@@ -44,18 +45,33 @@ class SavedTensor:
         """The saved tensor, with its place in the graph."""
         raise AssertionError("a saved tensor is an input or an output")
 
-    def register_hooks(self, pack_hook: hooks.Hook, unpack_hook: hooks.Hook) -> None:
+    def pack(self, node: Node, pack_hook: hooks.Hook, unpack_hook: hooks.Hook, detached: bool = False) -> None:
         """Replaces the saved tensor by what pack_hook returns; unpack_hook turns that back when it is needed."""
-        raise AssertionError("a saved tensor is an input or an output")
+        if self.packed is not None:
+            raise RuntimeError(
+                "Calling register_hooks on a saved tensor whose hooks have already been set. Set them once, or leave the "
+                "saved_tensors_hooks block that set them."
+            )
+        shown = self.open(node)
+        self.packed = Packed(shown, shown.detach() if detached else shown, pack_hook, unpack_hook)
+        self.forget(shown)
+
+    def forget(self, shown: Any) -> None:
+        """Drops the tensor, now that it is packed."""
 
 
-class SavedInput(SavedTensor):
-    __slots__ = ("tensor",)
+class SavedInput(SavedValue):
+    __slots__ = ("tensor", "edge")
 
     def __init__(self, tensor: Any) -> None:
         self.tensor = tensor
         storage = tensor._storage
-        self.version = 0 if storage is None else storage.version
+        self.version = version = 0 if storage is None else storage.version
+        if version < 0:
+            raise RuntimeError(
+                "Inference tensors cannot be saved for backward. A tensor made in inference mode can't be part of a "
+                "computation that is recorded: use a clone() of it, or torch.no_grad() in place of inference_mode()."
+            )
         self.packed = None
 
     def raw(self, node: Node) -> Any:
@@ -68,21 +84,17 @@ class SavedInput(SavedTensor):
         return tensor._array
 
     def open(self, node: Node) -> Any:
-        tensor = self.tensor
-        if tensor is None:
-            assert self.packed is not None
-            return self.packed.open()
+        if self.packed is not None:
+            return self.packed.open(self.edge)
         self.raw(node)
-        return tensor
+        return self.tensor
 
-    def register_hooks(self, pack_hook: hooks.Hook, unpack_hook: hooks.Hook) -> None:
-        _check_hooks(self.packed, pack_hook, unpack_hook)
-        tensor = self.tensor
-        self.packed = Packed(tensor, tensor, pack_hook, unpack_hook)
+    def forget(self, shown: Any) -> None:
+        self.edge = shown._edge
         self.tensor = None
 
 
-class SavedOutput(SavedTensor):
+class SavedOutput(SavedValue):
     __slots__ = ("array", "storage", "output_nr")
 
     def __init__(self, tensor: Any, output_nr: int = 0) -> None:
@@ -94,37 +106,36 @@ class SavedOutput(SavedTensor):
 
     def raw(self, node: Node) -> Any:
         if self.packed is not None:
-            return self.packed.open()._array
+            return self.packed.open(None)._array
         if self.storage.version != self.version:
             raise _overwritten(self.array, (node, self.output_nr), self.storage, self.version, node)
         return self.array
 
     def open(self, node: Node) -> Any:
-        array = self.raw(node)
-        tensor = wrap(array)
-        if self.packed is None:
-            tensor._storage = self.storage
-        if array.dtype.kind in "fcV":
-            tensor._edge = (node, self.output_nr)
-            tensor._requires_grad = True
+        place = (node, self.output_nr)
+        if self.packed is not None:
+            return self.packed.open(place)
+        tensor = wrap(self.raw(node))
+        tensor._storage = self.storage
+        if tensor._array.dtype.kind in "fcV":
+            tensor._edge, tensor._requires_grad = place, True
         return tensor
 
-    def register_hooks(self, pack_hook: hooks.Hook, unpack_hook: hooks.Hook) -> None:
-        _check_hooks(self.packed, pack_hook, unpack_hook)
-        self.packed = Packed(None, _alias(self.array, self.storage), pack_hook, unpack_hook)
+    def forget(self, shown: Any) -> None:
         self.array = None
+        shown._edge, shown._requires_grad = None, False  # a hook that returns its argument must not keep the graph
 
 
 class Packed:
     """What a pack hook made of a saved tensor, and where the tensor stood in the graph."""
 
-    __slots__ = ("value", "unpack_hook", "edge", "leaf", "requires_grad")
+    __slots__ = ("value", "unpack_hook", "leaf", "shape")
 
     def __init__(self, tensor: Any, shown: Any, pack_hook: hooks.Hook, unpack_hook: hooks.Hook) -> None:
         self.unpack_hook = unpack_hook
-        self.edge = None if tensor is None else tensor._edge
-        self.leaf = tensor if tensor is not None and tensor._edge is None and tensor._requires_grad else None
-        storage = shown._get_storage()
+        self.shape = tensor._array.shape
+        self.leaf = tensor if tensor._edge is None and tensor._requires_grad else None
+        storage = tensor._get_storage()
         before = storage.version
         with _no_grad():
             self.value = hooks.fire(pack_hook, shown)
@@ -135,18 +146,24 @@ class Packed:
                 "copy instead: the hook's result is what gets saved."
             )
 
-    def open(self) -> Any:
+    def open(self, edge: Any) -> Any:
+        """The unpacked tensor, in the place of the saved one."""
         with _no_grad():
             tensor = hooks.fire(self.unpack_hook, self.value)
         if not isinstance(tensor, TensorCore):
             raise TypeError(
                 f"Output of saved tensor unpack_hook expected to be a Tensor but got result of type {type(tensor)}"
             )
+        if tensor._array.shape != self.shape:
+            raise RuntimeError(
+                f"A saved tensor unpack hook returned a tensor of shape {list(tensor._array.shape)} for one that was saved "
+                f"with shape {list(self.shape)}"
+            )
         if self.leaf is not None and tensor._array is self.leaf._array:
             return self.leaf
         result = wrap(tensor._array)
-        if self.edge is not None:
-            result._edge, result._requires_grad = self.edge, True
+        if edge is not None:
+            result._edge, result._requires_grad = edge, True
         elif self.leaf is not None:
             result._requires_grad = True
             result._get_meta().accumulator = self.leaf._get_meta().accumulator
@@ -165,17 +182,31 @@ class _no_grad:
         local.modes.grad_enabled = self.before
 
 
-def _alias(array: Any, storage: Storage | None) -> Any:
-    tensor = wrap(array)
-    tensor._storage = storage
-    return tensor
+class SavedTensor:
+    """`grad_fn._raw_saved_<name>`: a saved value as a place where hooks can be put."""
 
+    __slots__ = ("node", "get")
 
-def _check_hooks(packed: Packed | None, pack_hook: hooks.Hook, unpack_hook: hooks.Hook) -> None:
-    if not (callable(pack_hook) and callable(unpack_hook)):
-        raise TypeError("register_hooks() expects two callables, the pack hook and the unpack hook")
-    if packed is not None:
-        raise RuntimeError("Calling register_hooks on a saved tensor whose hooks have already been set. Set them once.")
+    def __init__(self, node: Node, get: Callable[[], Any]) -> None:
+        self.node = node
+        self.get = get
+
+    def register_hooks(self, pack_hook: hooks.Hook, unpack_hook: hooks.Hook) -> None:
+        """pack_hook(tensor) is kept in the tensor's place from now on; unpack_hook(packed) gives it back."""
+        if not (callable(pack_hook) and callable(unpack_hook)):
+            raise TypeError("register_hooks(): incompatible function arguments: a pack hook and an unpack hook are expected")
+        saved = self.get()
+        if type(saved) is Freed:
+            raise RuntimeError(
+                "Calling register_hooks on a saved tensor after it has been freed. Saved tensors are freed by backward(): "
+                "register before it, or keep them with retain_graph=True."
+            )
+        if not isinstance(saved, SavedValue):
+            raise RuntimeError("Calling register_hooks on a saved tensor with value None is forbidden")
+        saved.pack(self.node, pack_hook, unpack_hook, detached=True)
+
+    def __repr__(self) -> str:
+        return f"<SavedTensor of {self.node.name()}>"
 
 
 def short_name(node: Node) -> str:

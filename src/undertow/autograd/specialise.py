@@ -12,9 +12,9 @@ The usual backward case: raw arrays, every edge wanted, no chores. For `mul` `sp
         if saved.__class__ is Freed:
             raise freed(node)
         v_self, v_other = saved
-        if isinstance(v_self, SavedTensor):
+        if isinstance(v_self, SavedValue):
             v_self = v_self.raw(node)
-        if isinstance(v_other, SavedTensor):
+        if isinstance(v_other, SavedValue):
             v_other = v_other.raw(node)
         e_self, e_other = node.edges
         return (d_self(g, v_other) if e_self is not None else None,
@@ -53,7 +53,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from undertow.autograd.saved import Freed, SavedTensor
+from undertow.autograd.saved import Freed, SavedValue
 from undertow.rules.rule import Rule
 
 
@@ -64,7 +64,7 @@ def can_specialise(rule: Rule) -> bool:
 
 def specialised_run(rule: Rule, general: Callable[..., Any], freed: Callable[[Any], Exception]) -> Callable[..., Any]:
     """The `run` method for a rule's node class."""
-    scope: dict[str, Any] = {"general": general, "freed": freed, "Freed": Freed, "SavedTensor": SavedTensor}
+    scope: dict[str, Any] = {"general": general, "freed": freed, "Freed": Freed, "SavedValue": SavedValue}
     lines = [
         "def run(node, xp, g, needs):",
         "    if needs is not None or node.chores or xp.RECORDED:",
@@ -78,7 +78,7 @@ def specialised_run(rule: Rule, general: Callable[..., Any], freed: Callable[[An
             f"    {_targets('v_', rule.saves)} = saved",
         ]
         for name in rule.saves:
-            lines += [f"    if isinstance(v_{name}, SavedTensor):", f"        v_{name} = v_{name}.raw(node)"]
+            lines += [f"    if isinstance(v_{name}, SavedValue):", f"        v_{name} = v_{name}.raw(node)"]
     if rule.uses_specs:
         lines += [f"    {_targets('v_', [given + '_spec' for given in rule.inputs])} = node.specs"]
     if rule.statics:
