@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from undertow._core import TensorCore as TensorBase
-from undertow._tensor import TensorMeta as _TensorMeta
+from undertow._tensor import _TensorMeta as _TensorMeta
 from undertow.devices import device as device
 from undertow.dtypes import dtype as dtype
 from undertow.generators import Generator as Generator

@@ -126,10 +126,15 @@ def _of_its_own(function: FunctionType, name: str) -> FunctionType:
     return twin
 
 
-def _own_methods(cls: Any) -> None:
-    """Gives a class its own twins of the public functions that its bases use as methods, and lets the rest ask."""
+def _finish(cls: Any) -> None:
+    """Gives a class its own twins of the public functions that its bases use as methods, and lets the rest ask.
+
+    Properties without a setter learn to refuse in PyTorch's words.
+    """
     for base in cls.__mro__:
         for name, value in vars(base).items():
+            if type(value) is property and value.fset is None:
+                value.__init__(value.fget, _refusal(name), value.fdel, value.__doc__)  # type: ignore[misc]
             if type(value) is FunctionType and name not in vars(cls):
                 if "." not in value.__qualname__:
                     setattr(cls, name, _of_its_own(value, name))
@@ -137,7 +142,14 @@ def _own_methods(cls: Any) -> None:
                     setattr(cls, name, public(value))
 
 
-_own_methods(Tensor)
+def _refusal(name: str) -> Any:
+    def refuse(self: Any, value: Any) -> None:
+        raise AttributeError(f"attribute '{name}' of 'torch._C.TensorBase' objects is not writable")
+
+    return refuse
+
+
+_finish(Tensor)
 bind_tensor_class(Tensor)
 
 

@@ -17,7 +17,7 @@ from undertow.dtypes import DTYPE_OF, as_dtype, dtype, get_default_dtype
 from undertow.layouts import channels_last, channels_last_3d, layout, memory_format, strided
 from undertow.modes import local, special
 from undertow.ops.arguments import as_ints, binding_error, is_int, must_be
-from undertow.storage import Array
+from undertow.storage import Array, with_strides
 from undertow.tensor_convert import check_device
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -101,6 +101,8 @@ def check_options(name: str, where: Any, order: Any = None, pin_memory: Any = Fa
 
 def made(array: Any, name: str, requires_grad: Any = False) -> Any:
     """A new tensor over a new array."""
+    if not array.size and array.base is None:
+        array = with_strides(array)
     tensor = wrap(array)
     if requires_grad:
         if requires_grad is not True:

@@ -97,7 +97,6 @@ def asarray(
     return result
 
 
-@from_data
 def from_numpy(ndarray: Any) -> Any:
     """A tensor over the memory of a NumPy array."""
     if not isinstance(ndarray, np.ndarray):
@@ -106,7 +105,6 @@ def from_numpy(ndarray: Any) -> Any:
     return made(_shared(ndarray), "from_numpy")
 
 
-@from_data
 def frombuffer(
     buffer: Any, *, dtype: Any = None, count: int = -1, offset: int = 0, requires_grad: Any = False
 ) -> Any:
@@ -119,7 +117,6 @@ def frombuffer(
     return made(_buffer(buffer, kind, count, offset), "frombuffer", requires_grad)
 
 
-@from_data
 def from_dlpack(ext_tensor: Any, *, device: Any = None, copy: bool | None = None) -> Any:
     """A tensor over the memory of another library's array, or of a DLPack capsule."""
     check_options("from_dlpack", device)
@@ -142,7 +139,7 @@ def _shared(array: Array) -> Array:
             "writing to this tensor will result in undefined behavior. You may want to copy the array to protect its "
             "data or make it writable before converting it to a tensor. This type of warning will be suppressed for the "
             "rest of this program.",
-            stacklevel=4,
+            stacklevel=3,
         )
     return adopt(array)
 

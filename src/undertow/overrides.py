@@ -79,12 +79,13 @@ def register_class(cls: Any) -> None:
 # --- handing over
 
 # What `x + 1` and its relatives show to `__torch_function__` in place of the operator.
-_METHOD_OF_OPERATOR = {
+_SHOWN_AS = {
     "__add__": "add", "__radd__": "add", "__iadd__": "add_", "__sub__": "sub", "__isub__": "sub_", "__mul__": "mul",
     "__rmul__": "mul", "__imul__": "mul_", "__truediv__": "div", "__itruediv__": "div_", "__rtruediv__": "__rdiv__",
     "__mod__": "remainder", "__imod__": "remainder_", "__pow__": "pow", "__ipow__": "pow_", "__matmul__": "matmul",
-    "__neg__": "neg", "__pos__": "positive", "__abs__": "abs", "__ne__": "ne", "__lt__": "lt", "__le__": "le",
+    "__eq__": "__eq__", "__neg__": "neg", "__pos__": "positive", "__abs__": "abs", "__ne__": "ne", "__lt__": "lt", "__le__": "le",
     "__gt__": "gt", "__ge__": "ge", "__rand__": "bitwise_and", "__ror__": "bitwise_or", "__rxor__": "bitwise_xor",
+    "_getitem": "__getitem__", "_setitem": "__setitem__",
 }  # fmt: skip
 _BINARY_OPERATORS = frozenset(
     [
@@ -100,8 +101,10 @@ def dispatch(public: Public, args: tuple[Any, ...], kwargs: dict[str, Any]) -> A
     """Offers a call to the function modes and to the classes among its arguments, subclasses first."""
     name = getattr(public, "__name__", "")
     shown = public
-    if name in _METHOD_OF_OPERATOR:
-        shown = getattr(tensor_class(), _METHOD_OF_OPERATOR[name], public)
+    if name in _SHOWN_AS:
+        shown = getattr(tensor_class(), _SHOWN_AS[name], public)
+    elif _is_written_in_python(public, name):
+        args, kwargs = _options_by_keyword(public, args, kwargs)
     askers = [] if local.modes.function_off else overriding(tree.leaves((args, kwargs)))
     result = ask(shown, askers, args, kwargs)
     if result is not NotImplemented:
@@ -109,6 +112,36 @@ def dispatch(public: Public, args: tuple[Any, ...], kwargs: dict[str, Any]) -> A
     if name in _BINARY_OPERATORS:
         return NotImplemented  # Python tries the other operand, then says so in its own words
     raise _nobody_answered(shown, askers)
+
+
+# PyTorch's functions that are written in Python hand over their options by keyword, also those not given.
+_IN_PYTHON = frozenset("backward norm split unique unique_consecutive meshgrid tensordot cdist lu stft".split())
+_FUNCTIONAL_IN_C = frozenset(
+    "adaptive_avg_pool1d avg_pool1d avg_pool2d avg_pool3d bilinear channel_shuffle conv1d conv2d conv3d conv_transpose1d "
+    "conv_transpose2d conv_transpose3d cosine_similarity gelu hardshrink linear logsigmoid one_hot pairwise_distance "
+    "pdist pixel_shuffle pixel_unshuffle prelu scaled_dot_product_attention softplus softshrink".split()
+)
+
+
+def _is_written_in_python(public: Public, name: str) -> bool:
+    if name in _IN_PYTHON:
+        return True
+    functional = sys.modules.get("undertow.nn.functional")
+    return functional is not None and vars(functional).get(name) is public and name not in _FUNCTIONAL_IN_C
+
+
+def _options_by_keyword(
+    public: Public, args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    function: Any = getattr(public, "__wrapped__", public)
+    code, defaults = function.__code__, function.__defaults__ or ()
+    required = code.co_argcount - len(defaults)
+    options = dict(zip(code.co_varnames[required : code.co_argcount], defaults, strict=True))
+    options |= function.__kwdefaults__ or {}
+    if not code.co_flags & 0x04:  # no *args
+        options |= dict(zip(code.co_varnames[required : code.co_argcount], args[required:], strict=False))
+        args = args[:required]
+    return args, options | kwargs
 
 
 def overriding(values: Iterable[Any]) -> list[Any]:
@@ -358,7 +391,7 @@ def _members() -> Iterable[tuple[str, Any, Any]]:
         if module is not None:
             spaces.append((f"torch.{part}", module))
     for prefix, space in spaces:
-        for name in dir(space):
+        for name in dir(space) if isinstance(space, type) else list(vars(space)):  # modules may load parts lazily
             value = getattr(space, name, None)
             if type(value) is property:
                 yield f"{prefix}.{name}.__get__", space, value.__get__

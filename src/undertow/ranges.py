@@ -94,7 +94,7 @@ def _arange(first: Any, last: Any, by: Any, kind: dtype) -> Array:
         whole = [int(value) for value in (first, last, by)]
         if not whole[2]:
             raise ValueError("step must be nonzero")
-        if kind.itemsize == 8 and not any(isinstance(value, float) for value in (first, last, by)):
+        if kind.itemsize == 8:
             count = -((whole[0] - whole[1]) // whole[2])
         else:
             count = math.ceil((float(last) - float(first)) / float(by))

@@ -86,6 +86,15 @@ def empty_strided(shape: Any, strides: Any, dtype: np.dtype[Any]) -> Array:
     return np.ndarray(shape, dtype, row, 0, [stride * dtype.itemsize for stride in strides])  # type: ignore[arg-type]
 
 
+def with_strides(array: Array) -> Array:
+    """An empty array with the strides that PyTorch gives it; NumPy's own are all zero."""
+    steps, step = [], array.itemsize
+    for n in reversed(array.shape):
+        steps.append(step)
+        step *= max(n, 1)
+    return np.ndarray(array.shape, array.dtype, np.empty(0, array.dtype), 0, steps[::-1])  # type: ignore[arg-type]
+
+
 class UntypedStorage:
     """A tensor's whole memory, in bytes. Equal for all tensors that share it."""
 

@@ -45,10 +45,10 @@ def converted(tensor: Any, kind: dtype | None, copy: bool = False, order: Memory
 
 
 def _cast_method(kind: dtype, name: str) -> Callable[..., Any]:
-    def method(self: Any, memory_format: MemoryFormat = preserve_format) -> Any:
+    def method(self: Any, *, memory_format: MemoryFormat = preserve_format) -> Any:
         return converted(self, kind, order=memory_format)
 
-    method.__name__ = method.__qualname__ = name
+    method.__name__, method.__qualname__ = name, f"Tensor.{name}"
     method.__doc__ = f"The tensor as {kind}; itself if it is that already."
     return public(method)
 
@@ -153,7 +153,9 @@ def _named_type(given: Any) -> dtype:
     kind = getattr(given, "dtype", None)
     if isinstance(kind, dtype):
         return kind
-    name = given if isinstance(given, str) else getattr(given, "__name__", str(given))
+    if not isinstance(given, (str, type)):
+        raise TypeError("dtype must be a type, str, or dtype object")
+    name = given if isinstance(given, str) else given.__name__
     space, _, short = name.rpartition(".")
     if space == "torch.cuda":
         check_device("cuda")

@@ -174,7 +174,13 @@ class CopyMethods(TensorCore):
     def __reduce_ex__(self, protocol: Any) -> Any:
         cls = type(self)
         _warn_of_lost_hooks(self)
-        plain = (self._array, self._requires_grad)
+        array = self._array
+        root = root_of(array)
+        if array.flags.c_contiguous and array.nbytes == extent_of(root):
+            plain: Any = (array, self._requires_grad)
+        else:  # the whole memory travels, so that strides and offset stay
+            layout = (array.dtype, array.shape, array.strides, offset_of(array))
+            plain = (flat_memory(root), self._requires_grad, layout)
         if cls is tensor_class() and not self.__dict__:
             return rebuild_tensor, plain
         return rebuild_from_type, (None if cls is tensor_class() else cls, plain, self.__dict__)
@@ -197,14 +203,17 @@ def deep_copied_array(array: Array, memo: dict[int, Any]) -> Array:
     return over_memory(entry, array, offset_of(array))
 
 
-def rebuild_tensor(array: Array, requires_grad: bool) -> Any:
-    """A pickled or shallowly copied tensor."""
-    return shell(array, tensor_class(), requires_grad)
+def rebuild_tensor(array: Array, requires_grad: bool, layout: Any = None, cls: Any = None) -> Any:
+    """A pickled or shallowly copied tensor: an array, or the bytes of a memory and how the tensor lies in it."""
+    if layout is not None:
+        dtype, shape, strides, offset = layout
+        array = np.ndarray(shape, dtype, array, offset * dtype.itemsize, strides)
+    return shell(array, cls or tensor_class(), requires_grad)
 
 
-def rebuild_from_type(cls: Any, plain: tuple[Array, bool], attributes: dict[str, Any]) -> Any:
+def rebuild_from_type(cls: Any, plain: tuple[Any, ...], attributes: dict[str, Any]) -> Any:
     """The same for a tensor with attributes, or of a subclass."""
-    result = shell(plain[0], cls or tensor_class(), plain[1])
+    result = rebuild_tensor(*plain, **{} if cls is None else {"cls": cls})
     result.__dict__.update(attributes)
     return result
 

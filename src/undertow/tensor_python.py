@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterator
-from typing import Any, SupportsIndex
+from typing import Any
 
 import numpy as np
 
@@ -24,6 +24,15 @@ def element(tensor: Any, function: str = "") -> Any:
             raise RuntimeError(f"a Tensor with {array.size} elements cannot be converted to Scalar")
         raise ValueError("only one element tensors can be converted to Python scalars")
     return array.item() if array.dtype.kind != "V" else float(array.reshape(())[()])
+
+
+def _real_element(tensor: Any, c_type: str) -> Any:
+    value = element(tensor)
+    if not isinstance(value, complex):
+        return value
+    if value.imag:
+        raise RuntimeError(f"value cannot be converted to type {c_type} without overflow")
+    return value.real
 
 
 def raw_array(tensor: Any) -> Any:
@@ -72,14 +81,13 @@ class PythonMethods(TensorCore):
 
     @public
     def __int__(self) -> int:
-        value = element(self)
-        return int(value.real if isinstance(value, complex) else value)
+        return int(_real_element(self, "int64_t"))
 
     @public
     def __float__(self) -> float:
-        value = element(self)
+        value = _real_element(self, "double")
         _warn_of_lost_gradient(self)
-        return float(value.real if isinstance(value, complex) else value)
+        return float(value)
 
     @public
     def __complex__(self) -> complex:
@@ -93,10 +101,6 @@ class PythonMethods(TensorCore):
         if array.size != 1 or array.dtype.kind not in "iub":
             raise TypeError("only integer tensors of a single element can be converted to an index")
         return int(array.reshape(())[()])
-
-    @public
-    def __round__(self, ndigits: SupportsIndex | None = None) -> Any:
-        return self.round() if ndigits is None else self.round(decimals=ndigits)  # type: ignore[attr-defined]
 
     is_nonzero = is_nonzero
 

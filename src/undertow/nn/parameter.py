@@ -6,11 +6,11 @@ import copyreg
 from typing import Any
 
 from undertow import overrides
-from undertow._tensor import Tensor, TensorMeta
+from undertow._tensor import Tensor, _TensorMeta
 from undertow.creation import empty
 
 
-class _ParameterMeta(TensorMeta):
+class _ParameterMeta(_TensorMeta):
     """Tensors of other classes that were made parameters (`_is_param`) count as instances."""
 
     def __instancecheck__(cls, instance: object) -> bool:
@@ -74,7 +74,9 @@ def _rebuild_parameter(data: Any, requires_grad: bool, backward_hooks: Any, stat
     return param
 
 
-class _BufferMeta(TensorMeta):
+class _BufferMeta(_TensorMeta):
+    """Tensors that were made buffers (`_is_buffer`) count as instances."""
+
     def __instancecheck__(cls, instance: object) -> bool:
         if super().__instancecheck__(instance):
             return True
@@ -84,41 +86,37 @@ class _BufferMeta(TensorMeta):
 class Buffer(Tensor, metaclass=_BufferMeta):
     """A tensor that joins its module's buffers when assigned as an attribute."""
 
+    __slots__ = ()
+    __torch_function__ = overrides.disabled
     persistent: bool
 
     def __new__(cls, data: Any = None, *, persistent: bool = True) -> Any:
-        tensor = (empty(0) if data is None else data).detach().requires_grad_(data is not None and data.requires_grad)
+        if data is None:
+            data = empty(0)
+        tensor = data.detach().requires_grad_(data.requires_grad)
         tensor.persistent = persistent
         tensor._is_buffer = True
         return tensor
 
 
-class UninitializedTensorMixin:
-    """A parameter or buffer whose shape is not known yet; only a few things can be done with it."""
+# --- tensors without a shape yet
 
-    _allowed = frozenset({"materialize", "requires_grad", "dtype", "device", "cls_to_become", "grad", "is_leaf", "data"})
+_ALLOWED = frozenset(
+    "__hash__ size copy_ is_complex is_floating_point half float double char short int long cuda cpu to get_device".split()
+)
+
+
+class UninitializedTensorMixin:
+    """A parameter or buffer whose shape is not known yet: it can be cast, moved and loaded, and no more."""
+
+    __torch_function__ = overrides.disabled  # replaced below
+    cls_to_become: Any
 
     def materialize(self, shape: Any, device: Any = None, dtype: Any = None) -> None:
         """Gives it memory of this shape and turns it into the class it stands for."""
         this: Any = self
-        made = empty(tuple(shape), dtype=this.dtype if dtype is None else dtype)
-        this._array = made._array
+        this.data = empty(tuple(shape), device=device, dtype=this.data.dtype if dtype is None else dtype)
         this.__class__ = this.cls_to_become
-
-
-class UninitializedParameter(UninitializedTensorMixin, Parameter):
-    """A parameter of a lazy module before the first call."""
-
-    cls_to_become = Parameter
-
-    def __new__(cls, requires_grad: bool = True, device: Any = None, dtype: Any = None) -> Any:
-        return Tensor._make_subclass(cls, empty(0, dtype=dtype), requires_grad)
-
-    def __init__(self, requires_grad: bool = True, device: Any = None, dtype: Any = None) -> None:
-        pass
-
-    def __repr__(self) -> str:
-        return "<UninitializedParameter>"
 
     @property
     def shape(self) -> Any:
@@ -128,30 +126,77 @@ class UninitializedParameter(UninitializedTensorMixin, Parameter):
             "initialize the parameters before accessing their attributes."
         )
 
-    def __deepcopy__(self, memo: dict[int, Any]) -> Any:
-        if id(self) not in memo:
-            memo[id(self)] = type(self)(self.requires_grad, dtype=self.dtype)
-        return memo[id(self)]
+    def share_memory_(self) -> Any:
+        raise RuntimeError(
+            "Can't share memory on an uninitialized parameter or buffer. Call `forward` to initialize the parameters "
+            "before calling `module.share_memory()`."
+        )
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__}>"
 
     def __reduce_ex__(self, protocol: Any) -> Any:
-        return UninitializedParameter, (self.requires_grad, None, self.dtype)
+        this: Any = self
+        return type(self), (this.requires_grad, None, this.dtype)
+
+
+class UninitializedParameter(UninitializedTensorMixin, Parameter):
+    """A parameter of a lazy module before the first call."""
+
+    __slots__ = ()
+    __module__ = "undertow.nn.parameter"  # where pickle finds it
+    cls_to_become = Parameter
+
+    def __new__(cls, requires_grad: bool = True, device: Any = None, dtype: Any = None) -> Any:
+        return Tensor._make_subclass(cls, empty(0, device=device, dtype=dtype), requires_grad)
+
+    def __init__(self, requires_grad: bool = True, device: Any = None, dtype: Any = None) -> None:
+        pass
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Any:
+        if id(self) not in memo:
+            memo[id(self)] = type(self)(self.requires_grad, None, self.data.dtype)
+        return memo[id(self)]
 
 
 class UninitializedBuffer(UninitializedTensorMixin, Tensor):
     """A buffer of a lazy module before the first call."""
 
+    __slots__ = ()
+    __module__ = "undertow.nn.parameter"
     cls_to_become = Tensor
 
     def __new__(
         cls, requires_grad: bool = False, device: Any = None, dtype: Any = None, persistent: bool = True
     ) -> Any:
-        tensor = Tensor._make_subclass(cls, empty(0, dtype=dtype), requires_grad)
+        tensor = Tensor._make_subclass(cls, empty(0, device=device, dtype=dtype), requires_grad)
         tensor.persistent = persistent
         tensor._is_buffer = True
         return tensor
 
-    def __repr__(self) -> str:
-        return "<UninitializedBuffer>"
+    def __init__(
+        self, requires_grad: bool = False, device: Any = None, dtype: Any = None, persistent: bool = True
+    ) -> None:
+        pass
+
+
+def _refuse(cls: Any, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+    """The `__torch_function__` of what has no shape."""
+    if getattr(func, "__name__", "") in _ALLOWED or type(func).__name__ == "method-wrapper":
+        with overrides.DisableTorchFunctionSubclass():
+            return func(*args, **(kwargs or {}))
+    raise ValueError(
+        f"Attempted to use an uninitialized parameter in {func}. This error happens when you are using a `LazyModule` or "
+        f"explicitly manipulating `torch.nn.parameter.{cls.__name__}` objects. When using LazyModules Call `forward` "
+        "with a dummy batch to initialize the parameters before calling torch functions"
+    )
+
+
+# Set late: a class that is born with a `__torch_function__` of its own makes every property of every tensor ask.
+UninitializedTensorMixin.__torch_function__ = classmethod(_refuse)  # type: ignore[assignment, method-assign]
+for _late in (UninitializedParameter, UninitializedBuffer):
+    overrides.PLAIN.discard(_late)
+    overrides.QUIET.discard(_late)
 
 
 def is_lazy(param: Any) -> bool:

@@ -35,7 +35,7 @@ def public(function: F, several: bool = False) -> F:
         if somebody and overrides.wanted_anywhere(args, kwargs):
             return overrides.dispatch(asked, args, kwargs)
         if kwargs and "out" in kwargs and "." in asked.__qualname__:  # only functions take it, not methods
-            binding_error(function, args, kwargs, several, asked.__qualname__)
+            binding_error(function, args, kwargs, False, asked.__qualname__)
         try:
             return function(*args, **kwargs)
         except TypeError as error:

@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from undertow.rules.rule import op
 
 # A fresh array of another (or the same) dtype. The parts of a complex number that a real one drops get no gradient.
 to_copy = op("to_copy", lambda xp, self, *, dtype: xp.cast(self, dtype), holomorphic=False,
-             self=lambda xp, g, self_spec: xp.astype(g, self_spec.dtype))  # fmt: skip
+             self=lambda xp, g, self_spec: cast_back(xp, g, self_spec.dtype))  # fmt: skip
 
 # The same memory and values, as a tensor of its own: what `as_subclass` returns.
 alias = op("alias", lambda xp, self: xp.reshape(self, self.shape), view=True, self=lambda g: g)
+
+
+def cast_back(xp: Any, g: Any, dtype: Any) -> Any:
+    """A gradient in the dtype of the input that was cast."""
+    return xp.astype(xp.real(g) if xp.dtype_of(g).kind == "c" and dtype.kind != "c" else g, dtype)
