@@ -12,6 +12,7 @@ from undertow._core import TensorCore
 from undertow.autograd.apply import FAST_DTYPES, MISSING, NUMBERS, PLAIN, apply, binary, check_operands, name_function, unary
 from undertow.autograd.writes import apply_in_place
 from undertow.dtypes import DTYPE_OF, INTEGRAL, complex128, float64
+from undertow.modes import special
 from undertow.ops.arguments import check_tensor, invalid_combination
 from undertow.ops.numbers import as_number, check_factor, check_holds, is_number, lifted, refuse_bools
 from undertow.ops.public import Function, finish, in_place, in_place_operator, operator, overloaded, public
@@ -292,7 +293,7 @@ class ArithmeticMethods:
     __rtruediv__ = __rdiv__ = _rtruediv
 
     def __pow__(self, exponent: Any) -> Any:
-        if type(exponent) in NUMBERS and type(self) in PLAIN and self._array.dtype in FAST_DTYPES:  # type: ignore[attr-defined]
+        if type(exponent) in NUMBERS and type(self) in PLAIN and not special.active and self._array.dtype in FAST_DTYPES:  # type: ignore[attr-defined]
             return apply(rules.pow_number, self, exponent=exponent)
         return _pow_operator(self, exponent)
 
