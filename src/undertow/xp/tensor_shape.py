@@ -9,9 +9,8 @@ import numpy as np
 
 from undertow._core import wrap
 from undertow.autograd.apply import apply
-from undertow.rules import arrange, convert
+from undertow.rules import arrange, convert, reduce
 from undertow.rules import shape as rules
-from undertow.xp.tensor_reduce import sum
 
 Axes = tuple[int, ...]
 
@@ -41,7 +40,7 @@ def sum_to_shape(x: Any, size: Axes) -> Any:
         return x
     lead = len(have) - len(size)
     axes = tuple([axis for axis, n in enumerate(have) if axis < lead or (size[axis - lead] == 1 and n != 1)])
-    return reshape(sum(x, axes) if axes else x, size)
+    return reshape(apply(reduce.sum, x, dim=axes, keepdim=False, dtype=None) if axes else x, size)
 
 
 def transpose(x: Any, axes: Axes | None = None) -> Any:
