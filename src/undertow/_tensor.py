@@ -23,7 +23,15 @@ from undertow.ops.elementwise import ElementwiseMethods
 from undertow.ops.index import IndexMethods
 from undertow.ops.indexing import IndexingMethods
 from undertow.ops.parts import PartMethods
+from undertow.ops.addmm import AddmmMethods
+from undertow.ops.factor import FactorMethods
+from undertow.ops.matmul import MatmulMethods
+from undertow.ops.norms import NormMethods
+from undertow.ops.products import ProductMethods
 from undertow.ops.reduce import ReduceMethods
+from undertow.ops.scan import ScanMethods
+from undertow.ops.sort import SortMethods
+from undertow.ops.statistics import StatisticsMethods
 from undertow.ops.scatter import ScatterMethods
 from undertow.ops.shape import ShapeMethods
 from undertow.ops.stretch import StretchMethods
@@ -51,6 +59,14 @@ class Tensor(
     ComplexMethods,
     ActivationMethods,
     ReduceMethods,
+    ScanMethods,
+    SortMethods,
+    StatisticsMethods,
+    MatmulMethods,
+    AddmmMethods,
+    ProductMethods,
+    NormMethods,
+    FactorMethods,
     ShapeMethods,
     StretchMethods,
     PartMethods,

@@ -7,6 +7,10 @@ from typing import Any
 from undertow.sites import Site
 
 
+class _LinAlgError(RuntimeError):
+    """A matrix that a function of `linalg` has no answer for: singular, or not positive definite."""
+
+
 def freed_graph(node_name: str, freed_at: Site | None) -> RuntimeError:
     where = f" The backward pass that freed it was started at {freed_at}: {freed_at.source}" if freed_at else ""
     return RuntimeError(

@@ -9,7 +9,6 @@ from undertow import return_types
 from undertow._core import TensorCore
 from undertow.autograd.apply import apply
 from undertow.dtypes import DTYPE_OF, FLOATING, as_dtype
-from undertow.ops import elementwise
 from undertow.ops.arguments import (
     as_bool,
     as_int,
@@ -21,6 +20,7 @@ from undertow.ops.arguments import (
     wrap_dim,
     wrap_dims,
 )
+from undertow.ops.elementwise import maximum, minimum
 from undertow.ops.named import run, run_named
 from undertow.ops.public import overloaded, public
 from undertow.rules import reduce as rules
@@ -150,7 +150,7 @@ def _check_nonempty(input: Any, name: str, dims: tuple[int, ...] | None) -> None
             raise IndexError(f"{name}(): Expected reduction dim {dim} to have non-zero size.")
 
 
-def _extreme(name: str, whole: Any, along: Any, pairwise: str, kind: Any) -> Any:
+def _extreme(name: str, whole: Any, along: Any, pairwise: Any, kind: Any) -> Any:
     """max or min in all forms: of everything, along a dim, and of two tensors."""
 
     @overloaded
@@ -160,7 +160,7 @@ def _extreme(name: str, whole: Any, along: Any, pairwise: str, kind: Any) -> Any
         if not isinstance(input, TensorCore):
             raise invalid_combination(name, (input,) if dim is UNSET else (input, dim))
         if isinstance(dim, TensorCore) or other is not UNSET:
-            return getattr(elementwise, pairwise)(input, dim if other is UNSET else other, out=out)
+            return pairwise(input, dim if other is UNSET else other, out=out)
         if dim is UNSET:
             _check_nonempty(input, name, None)
             if _kind(input).is_complex:
@@ -178,9 +178,9 @@ def _extreme(name: str, whole: Any, along: Any, pairwise: str, kind: Any) -> Any
     return function
 
 
-max = _extreme("max", rules.max_all, rules.max, "maximum", return_types.max)
+max = _extreme("max", rules.max_all, rules.max, maximum, return_types.max)
 max.__doc__ = "The largest element; with a dim the largest along it and where it stands; of two tensors elementwise."
-min = _extreme("min", rules.min_all, rules.min, "minimum", return_types.min)
+min = _extreme("min", rules.min_all, rules.min, minimum, return_types.min)
 min.__doc__ = "The smallest element; with a dim the smallest along it and where it stands; of two tensors elementwise."
 
 

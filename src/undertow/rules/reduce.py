@@ -201,3 +201,11 @@ std_mean = op("std_mean", lambda xp, self, *, dim, correction, keepdim:
 logsumexp = op("logsumexp", lambda xp, self, *, dim, keepdim: xp.logsumexp(self, dim, keepdim), promote="float",
                self=lambda xp, g, self, result, dim, keepdim: unfold(xp, g, self.ndim, dim, keepdim) * xp.exp(
                    self - unfold(xp, result, self.ndim, dim, keepdim)))  # fmt: skip
+
+# --- steps of functions that PyTorch builds from others, under the names it gives them
+
+squeeze_in_place = op("squeeze", lambda xp, self, *, size: xp.reshape(self, size), node="SqueezeBackward4",
+                      self=lambda xp, g, self_spec: xp.reshape(g, self_spec.shape))  # fmt: skip
+
+scale = op("mul", lambda xp, self, *, factor: self * factor, promote="float", node="MulBackward1",
+           self=lambda g, factor: g * factor)  # fmt: skip

@@ -9,7 +9,7 @@ from numpy import (  # noqa: F401
     abs, add, arange, arccos, arccosh, arcsin, arcsinh, arctan, arctan2, arctanh, argsort, copysign,
     cos, cosh, divide, equal, exp, exp2, expm1, flip, fmax, fmin, frexp, full_like, greater, greater_equal, hypot,
     isfinite, isinf, isnan, less, less_equal, log, log10, log1p, log2, logaddexp2, logical_and, logical_not,
-    logical_or, logical_xor, matmul, maximum, minimum, moveaxis, multiply, nextafter, not_equal, ones, ones_like,
+    logical_or, logical_xor, maximum, minimum, moveaxis, multiply, nextafter, not_equal, ones, ones_like,
     roll, rot90, sin, sinh, sqrt, square, subtract, take, take_along_axis, tan, tanh, tensordot, tril, triu,
     where, zeros, zeros_like,
 )  # fmt: skip
@@ -28,8 +28,12 @@ from undertow.xp.numpy_index import (  # noqa: F401
     index, index_backward, index_copy, index_fill, index_put, index_select, masked_fill, masked_scatter, masked_select,
     put_flat, scatter_value, take_flat,
 )  # fmt: skip
+from undertow.xp.numpy_linalg import (  # noqa: F401
+    addmm, cholesky, cofactors, cross, det, eig, eigh, eye, inverse, least_squares, lu_factor, lu_parts, matmul,
+    matrix_exp, pinv, qr, slogdet, solve, solve_triangular, svd,
+)  # fmt: skip
 from undertow.xp.numpy_loss import class_weights, ctc_loss, ctc_loss_grad, labels, put_along  # noqa: F401
-from undertow.xp.numpy_nn import log_softmax, log_softmax_grad, softmax, softmax_grad  # noqa: F401
+from undertow.xp.numpy_nn import log_softmax, log_softmax_grad, logsumexp, softmax, softmax_grad  # noqa: F401
 from undertow.xp.numpy_norm import (  # noqa: F401
     batch_norm_grad, channel_affine, channel_moments, layer_norm, layer_norm_grad, rms_norm, rms_norm_grad,
 )  # fmt: skip

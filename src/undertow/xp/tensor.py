@@ -22,9 +22,13 @@ from undertow.xp.tensor_elementwise import (  # noqa: F401
     sign, signbit, silu, sin, sinh, softmax, softmax_grad, softplus, sqrt, square, subtract, tan, tanh, trunc,
     trunc_divide, view_as_complex, view_as_real, where,
 )  # fmt: skip
-from undertow.xp.tensor_reduce import (  # noqa: F401
-    abs_squared, max, max_with_index, mean, min, min_with_index, pair_distances, prod, prod_of_others, sum,
+from undertow.xp.tensor_linalg import (  # noqa: F401
+    addmm, cholesky, cofactors, cross, det, eye, inverse, matmul, matrix_exp, pinv, slogdet, solve, solve_triangular,
 )  # fmt: skip
+from undertow.xp.tensor_reduce import (  # noqa: F401
+    abs_squared, logsumexp, max, max_with_index, mean, min, min_with_index, pair_distances, prod, sgn, sum,
+)  # fmt: skip
+from undertow.xp.tensor_scan import cumprod, cumsum, prod_of_others, recurrence  # noqa: F401
 from undertow.xp.tensor_nn import (  # noqa: F401
     adaptive_avg_pool, adaptive_avg_pool_grad, add_rows, add_to_planes, as_index, avg_pool, avg_pool_grad, bag_max_grad,
     bag_max_take, channel_sums, class_weights, conv, conv_input_grad, conv_weight_grad, ctc_loss, ctc_loss_grad,

@@ -8,6 +8,7 @@ from undertow.autograd.apply import apply
 from undertow.rules import reduce as rules
 from undertow.rules import vector_norm
 from undertow.xp.numpy_reduce import axes_of
+from undertow.xp.tensor_elementwise import real
 
 
 def sum(x: Any, axis: Any = None, keepdims: bool = False, dtype: Any = None) -> Any:
@@ -42,16 +43,21 @@ def prod(x: Any, axis: Any = None, keepdims: bool = False) -> Any:
     return apply(rules.prod_all, x) if axis is None else apply(rules.prod, x, dim=axis, keepdim=keepdims)
 
 
-def prod_of_others(x: Any, axis: int) -> Any:
-    return apply(rules.prod_of_others, x, dim=axis)
+def logsumexp(x: Any, axes: Any, keepdims: bool) -> Any:
+    return apply(rules.logsumexp, x, dim=axes, keepdim=keepdims)
 
 
 def abs_squared(x: Any) -> Any:
     """|x|², real also for complex x."""
-    if x._array.dtype.kind != "c":
-        return x * x
-    return x.real * x.real + x.imag * x.imag
+    return real(x * x.conj()) if x._array.dtype.kind == "c" else x * x
+
+
+def sgn(x: Any) -> Any:
+    """x / |x|, for complex x too."""
+    return x.sgn()
 
 
 def pair_distances(x1: Any, x2: Any, p: float) -> Any:
     return apply(vector_norm.cdist, x1, x2, p=p)
+
+

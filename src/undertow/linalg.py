@@ -1,0 +1,46 @@
+"""`torch.linalg`: linear algebra on matrices and stacks of them."""
+
+from undertow.errors import _LinAlgError as LinAlgError
+from undertow.ops.decompositions import linalg_eig as eig
+from undertow.ops.decompositions import linalg_eigh as eigh
+from undertow.ops.decompositions import linalg_eigvals as eigvals
+from undertow.ops.decompositions import linalg_eigvalsh as eigvalsh
+from undertow.ops.decompositions import linalg_lstsq as lstsq
+from undertow.ops.decompositions import linalg_matrix_exp as matrix_exp
+from undertow.ops.decompositions import linalg_matrix_rank as matrix_rank
+from undertow.ops.decompositions import linalg_pinv as pinv
+from undertow.ops.decompositions import linalg_qr as qr
+from undertow.ops.decompositions import linalg_svd as svd
+from undertow.ops.decompositions import linalg_svdvals as svdvals
+from undertow.ops.factor import linalg_cholesky as cholesky
+from undertow.ops.factor import linalg_cholesky_ex as cholesky_ex
+from undertow.ops.factor import linalg_cond as cond
+from undertow.ops.factor import linalg_det as det
+from undertow.ops.factor import linalg_inv as inv
+from undertow.ops.factor import linalg_inv_ex as inv_ex
+from undertow.ops.factor import linalg_lu as lu
+from undertow.ops.factor import linalg_lu_factor as lu_factor
+from undertow.ops.factor import linalg_lu_factor_ex as lu_factor_ex
+from undertow.ops.factor import linalg_matrix_power as matrix_power
+from undertow.ops.factor import linalg_slogdet as slogdet
+from undertow.ops.factor import linalg_solve as solve
+from undertow.ops.factor import linalg_solve_ex as solve_ex
+from undertow.ops.factor import linalg_solve_triangular as solve_triangular
+from undertow.ops.factor import linalg_tensorinv as tensorinv
+from undertow.ops.factor import linalg_tensorsolve as tensorsolve
+from undertow.ops.matmul import matmul
+from undertow.ops.norms import linalg_matrix_norm as matrix_norm
+from undertow.ops.norms import linalg_norm as norm
+from undertow.ops.norms import linalg_vector_norm as vector_norm
+from undertow.ops.products import linalg_cross as cross
+from undertow.ops.products import linalg_diagonal as diagonal
+from undertow.ops.products import linalg_multi_dot as multi_dot
+from undertow.ops.products import linalg_vander as vander
+from undertow.ops.products import linalg_vecdot as vecdot
+
+__all__ = [
+    "LinAlgError", "cholesky", "cholesky_ex", "cond", "cross", "det", "diagonal", "eig", "eigh", "eigvals", "eigvalsh",
+    "inv", "inv_ex", "lstsq", "lu", "lu_factor", "lu_factor_ex", "matmul", "matrix_exp", "matrix_norm", "matrix_power",
+    "matrix_rank", "multi_dot", "norm", "pinv", "qr", "slogdet", "solve", "solve_ex", "solve_triangular", "svd",
+    "svdvals", "tensorinv", "tensorsolve", "vander", "vecdot", "vector_norm",
+]  # fmt: skip

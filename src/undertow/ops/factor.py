@@ -1,0 +1,515 @@
+"""Public functions of square matrices: determinants, inverses, solutions of systems, triangular factors, powers."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from math import inf
+from typing import Any
+
+import numpy as np
+from numpy.linalg import LinAlgError
+
+from undertow import return_types
+from undertow._core import wrap
+from undertow.autograd.apply import apply, into
+from undertow.dtypes import DTYPE_OF, FLOATING
+from undertow.errors import _LinAlgError
+from undertow.ops.arguments import as_int, broadcast_two, check_tensor, no_kernel
+from undertow.ops.arithmetic import div
+from undertow.ops.compare import where
+from undertow.ops.decompositions import (
+    check_inexact,
+    check_matrices,
+    check_square,
+    in_batch,
+    linalg_svdvals,
+)
+from undertow.ops.matmul import matrix_product, product
+from undertow.ops.named import into_all, run
+from undertow.ops.norms import linalg_matrix_norm
+from undertow.ops.public import public
+from undertow.ops.shape import permuted, reshape_to
+from undertow.ops.stretch import squeeze
+from undertow.rules import factor as rules
+from undertow.xp.numpy_linalg import first_bad_minor, first_zero_pivot
+
+# --- determinants
+
+
+@public
+def linalg_det(A: Any, *, out: Any = None) -> Any:
+    """The determinants of square matrices."""
+    check_tensor(A, "linalg_det", "A")
+    return _det(A, out)
+
+
+@public
+def det(input: Any) -> Any:
+    """The determinants of square matrices."""
+    check_tensor(input, "det")
+    return _det(input, None)
+
+
+def _det(A: Any, out: Any) -> Any:
+    check_square(A, "linalg.det")
+    check_inexact(A, "linalg.det", "lu_cpu")
+    return run("linalg_det", out, rules.linalg_det, A)
+
+
+def _slogdet(A: Any) -> Any:
+    check_square(A, "linalg.slogdet")
+    check_inexact(A, "linalg.slogdet", "")
+    return apply(rules.linalg_slogdet, A)
+
+
+@public
+def linalg_slogdet(A: Any, *, out: Any = None) -> Any:
+    """The sign of determinants and the logarithm of their absolute value."""
+    check_tensor(A, "linalg_slogdet", "A")
+    if out is None:
+        return return_types.linalg_slogdet(_slogdet(A))
+    return into_all(return_types.linalg_slogdet, "linalg_slogdet", out, lambda: _slogdet(A), (A,))
+
+
+@public
+def slogdet(input: Any, *, out: Any = None) -> Any:
+    """The sign of determinants and the logarithm of their absolute value."""
+    check_tensor(input, "slogdet")
+    if out is None:
+        return return_types.slogdet(_slogdet(input))
+    return into_all(return_types.slogdet, "slogdet", out, lambda: _slogdet(input), (input,))
+
+
+@public
+def logdet(input: Any) -> Any:
+    """The logarithm of determinants; nan for a negative one."""
+    check_tensor(input, "logdet")
+    sign, logabs = _slogdet(input)
+    if DTYPE_OF[input._array.dtype].is_complex:
+        return sign.log() + logabs
+    return where(sign.detach() == -1.0, wrap(np.asarray(np.nan, logabs._array.dtype)), logabs)
+
+
+# --- inverses
+
+
+def _inverse(A: Any, name: str, checked: bool) -> Any:
+    check_square(A, name)
+    check_inexact(A, name, "")
+    result = apply(rules.linalg_inv_ex, A)
+    if checked and not np.isfinite(result._array).all():
+        _refuse_singular(A, name)
+    return result
+
+
+def _refuse_singular(A: Any, name: str) -> None:
+    found = first_zero_pivot(A._array)
+    if found is not None:
+        place, pivot = found
+        raise _LinAlgError(
+            f"{name}: {in_batch(place, A._array.shape)}The diagonal element {pivot} is zero, the inversion could not be "
+            "completed because the input matrix is singular."
+        )
+
+
+def _infos(A: Any, find: Any) -> Any:
+    """LAPACK's verdict per matrix: 0, or the pivot (or minor) that failed."""
+    array = A._array
+    info = np.zeros(array.shape[:-2], np.int32)
+    for place in np.ndindex(info.shape):
+        found = find(array[place])
+        info[place] = 0 if found is None else found[1]
+    return wrap(info)
+
+
+@public
+def linalg_inv(A: Any, *, out: Any = None) -> Any:
+    """The inverses of square matrices."""
+    check_tensor(A, "linalg_inv", "A")
+    compute = lambda: _inverse(A, "linalg.inv", True)
+    return compute() if out is None else into(out, compute, (A,), "linalg_inv")
+
+
+@public
+def inverse(input: Any, *, out: Any = None) -> Any:
+    """The inverses of square matrices."""
+    check_tensor(input, "inverse")
+    compute = lambda: _inverse(input, "linalg.inv", True)
+    return compute() if out is None else into(out, compute, (input,), "inverse")
+
+
+@public
+def linalg_inv_ex(A: Any, *, check_errors: bool = False, out: Any = None) -> Any:
+    """The inverses of square matrices, and for each which pivot was zero (0 for none)."""
+    check_tensor(A, "linalg_inv_ex", "A")
+    compute = lambda: (_inverse(A, "linalg.inv_ex", check_errors), _infos(A, first_zero_pivot))
+    if out is None:
+        return return_types.linalg_inv_ex(compute())
+    return into_all(return_types.linalg_inv_ex, "linalg_inv_ex", out, compute, (A,))
+
+
+# --- systems of equations
+
+
+def _is_vector(A: Any, B: Any) -> bool:
+    a, b = A._array.shape, B._array.shape
+    return len(b) == 1 or (len(a) - 1 == len(b) and b == a[:-1])
+
+
+def _check_system(A: Any, B: Any, left: bool, name: str, vector: bool) -> None:
+    if not vector:
+        check_matrices(B, name, "B")
+    a, b = A._array.shape, B._array.shape
+    if vector:
+        fits = a[-1] == b[-1]
+    else:
+        fits = a[-2] == b[-2] if left else a[-1] == b[-1]
+    if not fits:
+        rows, columns = b[-2:] if not vector else (b[-1], 1)
+        raise RuntimeError(
+            f"{name}: Incompatible shapes of A and B for the equation {'AX = B' if left else 'XA = B'} "
+            f"({a[-2]}x{a[-1]} and {rows}x{columns})"
+        )
+    broadcast_two(a[:-2], b[:-1] if vector else b[:-2])
+
+
+def _check_same_dtype(A: Any, B: Any, name: str) -> None:
+    one, two = DTYPE_OF[A._array.dtype], DTYPE_OF[B._array.dtype]
+    if one is not two:
+        raise RuntimeError(
+            f"{name}: Expected A and B to have the same dtype, but found A of type {one.scalar_name} and B of type "
+            f"{two.scalar_name} instead"
+        )
+
+
+def _solve(A: Any, B: Any, left: bool, name: str, checked: bool) -> Any:
+    check_square(A, "linalg.solve")
+    kind = DTYPE_OF[A._array.dtype]
+    if kind.category < FLOATING:
+        check_inexact(A, "linalg.solve", "lu_cpu")
+    _check_same_dtype(A, B, "linalg.solve")
+    if not B._array.ndim:
+        check_matrices(B, "linalg.solve", "B")
+    vector = left and _is_vector(A, B)
+    _check_system(A, B, left, "linalg.solve", vector)
+    check_inexact(A, "linalg.solve", "lu_cpu")
+    result = apply(rules.linalg_solve_ex, A, B, left=left, vector=vector)
+    if checked and not np.isfinite(result._array).all():
+        found = first_zero_pivot(A._array)
+        if found is not None:
+            raise _LinAlgError(
+                f"{name}: {in_batch(found[0], A._array.shape)}The solver failed because the input matrix is singular."
+            )
+    return result
+
+
+@public
+def linalg_solve(A: Any, B: Any, *, left: bool = True, out: Any = None) -> Any:
+    """X with A X = B (X A = B with left=False); B holds matrices or single columns."""
+    check_tensor(A, "linalg_solve", "A")
+    check_tensor(B, "linalg_solve", "B", 2)
+    compute = lambda: _solve(A, B, left, "torch.linalg.solve", True)
+    return compute() if out is None else into(out, compute, (A, B), "linalg_solve")
+
+
+@public
+def linalg_solve_ex(A: Any, B: Any, *, left: bool = True, check_errors: bool = False, out: Any = None) -> Any:
+    """`solve` with, for each matrix, which pivot was zero (0 for none)."""
+    check_tensor(A, "linalg_solve_ex", "A")
+    check_tensor(B, "linalg_solve_ex", "B", 2)
+    compute = lambda: (
+        _solve(A, B, left, "torch.linalg.solve_ex", check_errors), _infos(A, first_zero_pivot)
+    )  # fmt: skip
+    if out is None:
+        return return_types.linalg_solve_ex(compute())
+    return into_all(return_types.linalg_solve_ex, "linalg_solve_ex", out, compute, (A, B))
+
+
+@public
+def linalg_solve_triangular(
+    input: Any, B: Any, *, upper: bool, left: bool = True, unitriangular: bool = False, out: Any = None
+) -> Any:
+    """X with A X = B (X A = B with left=False) for triangular A."""
+    check_tensor(input, "linalg_solve_triangular")
+    check_tensor(B, "linalg_solve_triangular", "B", 2)
+    check_square(input, "linalg.solve_triangular")
+    _check_same_dtype(input, B, "linalg.solve_triangular")
+    _check_system(input, B, left, "linalg.solve_triangular", False)
+    check_inexact(input, "linalg.solve_triangular", "triangular_solve_cpu")
+    return run("linalg_solve_triangular", out, rules.linalg_solve_triangular, input, B, upper=bool(upper),
+               left=bool(left), unitriangular=bool(unitriangular))  # fmt: skip
+
+
+@public
+def triangular_solve(
+    input: Any, A: Any, upper: bool = True, transpose: bool = False, unitriangular: bool = False
+) -> Any:  # fmt: skip
+    """X with A X = input (Aᵀ X with transpose) for triangular A, and a copy of A."""
+    warnings.warn(
+        "torch.triangular_solve is deprecated in favor of torch.linalg.solve_triangular and will be removed in a future "
+        "PyTorch release.\ntorch.linalg.solve_triangular has its arguments reversed and does not return a copy of one of "
+        "the inputs.\nX = torch.triangular_solve(B, A).solution\nshould be replaced with\nX = "
+        "torch.linalg.solve_triangular(A, B).",
+        stacklevel=3,
+    )
+    statics = {"upper": upper, "transpose": transpose, "unitriangular": unitriangular}
+    return return_types.triangular_solve(apply(rules.triangular_solve, input, A, **statics))
+
+
+# --- Cholesky
+
+
+def _cholesky(A: Any, upper: bool, name: str, rule: Any) -> Any:
+    check_square(A, name)
+    try:
+        return apply(rule, A, upper=bool(upper))
+    except LinAlgError:
+        found = first_bad_minor(A._array, upper)
+        place, order = found if found is not None else ((), 1)
+        raise _LinAlgError(
+            f"{name}: {in_batch(place, A._array.shape)}The factorization could not be completed because the input is not "
+            f"positive-definite (the leading minor of order {order} is not positive-definite)."
+        ) from None
+
+
+@public
+def linalg_cholesky(A: Any, *, upper: bool = False, out: Any = None) -> Any:
+    """Lower triangular L with A = L Lᴴ (or upper triangular U with A = Uᴴ U) of positive definite matrices."""
+    check_tensor(A, "linalg_cholesky", "A")
+    check_inexact(A, "linalg.cholesky", "cholesky_cpu")
+    compute = lambda: _cholesky(A, upper, "linalg.cholesky", rules.linalg_cholesky_ex)
+    return compute() if out is None else into(out, compute, (A,), "linalg_cholesky")
+
+
+@public
+def linalg_cholesky_ex(A: Any, *, upper: bool = False, check_errors: bool = False, out: Any = None) -> Any:
+    """`cholesky` with, for each matrix, the order of the minor that is not positive definite (0 for none)."""
+    check_tensor(A, "linalg_cholesky_ex", "A")
+    check_inexact(A, "linalg.cholesky_ex", "cholesky_cpu")
+
+    def compute() -> Any:
+        info = _infos(A, lambda matrix: first_bad_minor(matrix, upper))
+        if info._array.any() and not check_errors:
+            return wrap(np.full(A._array.shape, np.nan, A._array.dtype)), info
+        return _cholesky(A, upper, "linalg.cholesky_ex", rules.linalg_cholesky_ex), info
+
+    if out is None:
+        return return_types.linalg_cholesky_ex(compute())
+    return into_all(return_types.linalg_cholesky_ex, "linalg_cholesky_ex", out, compute, (A,))
+
+
+@public
+def cholesky(input: Any, upper: bool = False, *, out: Any = None) -> Any:
+    """Lower triangular L with input = L Lᴴ (or upper triangular U with input = Uᴴ U)."""
+    check_tensor(input, "cholesky")
+    warnings.warn(
+        "torch.cholesky is deprecated in favor of torch.linalg.cholesky and will be removed in a future PyTorch release.\n"
+        "L = torch.cholesky(A)\nshould be replaced with\nL = torch.linalg.cholesky(A)\nand\nU = torch.cholesky(A, "
+        "upper=True)\nshould be replaced with\nU = torch.linalg.cholesky(A).mH",
+        stacklevel=3,
+    )
+    kind = DTYPE_OF[input._array.dtype]
+    if kind.category < FLOATING or kind.opmath is not kind:
+        raise no_kernel("cholesky_cpu", input)
+    compute = lambda: _cholesky(input, upper, "cholesky", rules.cholesky)
+    return compute() if out is None else into(out, compute, (input,), "cholesky")
+
+
+@public
+def cholesky_solve(B: Any, L: Any, upper: bool = False, *, out: Any = None) -> Any:
+    """X with A X = B, given the Cholesky factor of A."""
+    for name, given in (("b", B), ("u", L)):
+        if given._array.ndim < 2:
+            raise RuntimeError(
+                f"{name} should have at least 2 dimensions, but has {given._array.ndim} dimensions instead"
+            )
+    a, b = L._array.shape, B._array.shape
+    if a[-2] != b[-2]:
+        raise RuntimeError(
+            f"Incompatible matrix sizes for cholesky_solve: each A matrix is {a[-2]} by {a[-1]} but each b matrix is "
+            f"{b[-2]} by {b[-1]}"
+        )
+    return run("cholesky_solve", out, rules.cholesky_solve, B, L, upper=bool(upper))
+
+
+@public
+def cholesky_inverse(L: Any, upper: bool = False, *, out: Any = None) -> Any:
+    """The inverse of A, given its Cholesky factor."""
+    check_square(L, "cholesky_inverse")
+    return run("cholesky_inverse", out, rules.cholesky_inverse, L, upper=bool(upper))
+
+
+# --- LU
+
+
+def _check_pivot(pivot: bool, name: str) -> None:
+    if not pivot:
+        raise RuntimeError(f"{name}: LU without pivoting is not implemented on the CPU")
+
+
+@public
+def linalg_lu_factor(A: Any, *, pivot: bool = True, out: Any = None) -> Any:
+    """L and U of A = P L U in one matrix, and the row exchanges that make P."""
+    check_tensor(A, "linalg_lu_factor", "A")
+    both, pivots, _ = _lu_factor(A, pivot)
+    found = first_zero_pivot(A._array[..., : A._array.shape[-2], : A._array.shape[-1]])
+    if found is not None:
+        where_, k = found
+        raise RuntimeError(
+            f"torch.linalg.lu_factor: {in_batch(where_, A._array.shape)}U[{k},{k}] is zero and using it on lu_solve would "
+            "result in a division by zero. If you still want to perform the factorization, consider calling linalg.lu(A, "
+            "pivot) or linalg.lu_factor_ex(A, pivot)"
+        )
+    return return_types.linalg_lu_factor((both, pivots))
+
+
+def _lu_factor(A: Any, pivot: bool) -> Any:
+    check_matrices(A, "linalg.lu_factor")
+    check_inexact(A, "linalg.lu_factor", "lu_cpu")
+    _check_pivot(pivot, "linalg.lu_factor")
+    return apply(rules.linalg_lu_factor_ex, A)
+
+
+@public
+def linalg_lu_factor_ex(A: Any, *, pivot: bool = True, check_errors: bool = False, out: Any = None) -> Any:
+    """`lu_factor` with, for each matrix, which pivot is zero (0 for none)."""
+    check_tensor(A, "linalg_lu_factor_ex", "A")
+    both, pivots, _ = _lu_factor(A, pivot)
+    return return_types.linalg_lu_factor_ex((both, pivots, _infos(A, first_zero_pivot)))
+
+
+@public
+def linalg_lu(A: Any, *, pivot: bool = True, out: Any = None) -> Any:
+    """A permutation P and triangular L and U whose product is A."""
+    check_tensor(A, "linalg_lu", "A")
+    check_matrices(A, "linalg.lu")
+    check_inexact(A, "linalg.lu", "lu_cpu")
+    _check_pivot(pivot, "linalg.lu_factor")
+
+    def compute() -> Any:
+        P, L, U = apply(rules.linalg_lu, A)
+        return wrap(P._array), L, U
+
+    if out is None:
+        return return_types.linalg_lu(compute())
+    return into_all(return_types.linalg_lu, "linalg_lu", out, compute, (A,))
+
+
+# --- powers and condition
+
+
+def _matrix_power(A: Any, n: int, name: str, first: str) -> Any:
+    power = as_int(n, name, "n", 2)
+    check_square(A, "linalg.matrix_power")
+    if power == 0:
+        shape = A._array.shape
+        return wrap(np.broadcast_to(np.eye(shape[-1], dtype=A._array.dtype), shape).copy())
+    if power < 0:
+        A, power = _inverse(A, "linalg.inv", True), -power
+    if power == 1:
+        return A.clone()
+    multiply = matrix_product if A._array.ndim == 2 else product
+    if power == 2:
+        return multiply(A, A)
+    if power == 3:
+        return multiply(multiply(A, A), A)
+    square, result = None, None
+    while power > 0:
+        square = A if square is None else multiply(square, square)
+        if power & 1:
+            result = square if result is None else multiply(result, square)
+        power >>= 1
+    return result
+
+
+@public
+def linalg_matrix_power(A: Any, n: int, *, out: Any = None) -> Any:
+    """A whole power of square matrices; a negative one is a power of the inverse."""
+    check_tensor(A, "linalg_matrix_power", "A")
+    compute = lambda: _matrix_power(A, n, "linalg_matrix_power", "A")
+    return compute() if out is None else into(out, compute, (A,), "linalg_matrix_power")
+
+
+@public
+def matrix_power(input: Any, n: int, *, out: Any = None) -> Any:
+    """A whole power of square matrices."""
+    check_tensor(input, "matrix_power")
+    compute = lambda: _matrix_power(input, n, "matrix_power", "input")
+    return compute() if out is None else into(out, compute, (input,), "matrix_power")
+
+
+@public
+def linalg_cond(A: Any, p: Any = None, *, out: Any = None) -> Any:
+    """How much a matrix may amplify errors: the product of the norms of it and its inverse."""
+    check_tensor(A, "linalg_cond", "A")
+    if A._array.ndim < 2:
+        raise RuntimeError("linalg.cond: The input tensor must have at least 2 dimensions.")
+    if p not in (None, 2, -2, 1, -1, inf, -inf, "fro", "nuc"):
+        raise RuntimeError(f"linalg.cond got an invalid norm type: {p}")
+
+    def compute() -> Any:
+        if p in (None, 2, -2):
+            values = linalg_svdvals(A)
+            largest, smallest = values[..., :1], values[..., -1:]
+            return squeeze(div(smallest, largest) if p == -2 else div(largest, smallest), -1)
+        check_square(A, f"linalg.cond(ord={p})")
+        inverted = _inverse(A, "linalg.cond", False)
+        failed = wrap(~np.isfinite(inverted._array).all((-2, -1), keepdims=True))
+        inverted = inverted.masked_fill(failed, inf)
+        return (linalg_matrix_norm(A, p) * linalg_matrix_norm(inverted, p)).nan_to_num(inf, inf, inf)
+
+    return compute() if out is None else into(out, compute, (A,), "linalg_cond")
+
+
+# --- tensors as matrices
+
+
+@public
+def linalg_tensorinv(A: Any, ind: int = 2, *, out: Any = None) -> Any:
+    """The inverse of a tensor seen as a matrix, its first `ind` dims as rows and the others as columns."""
+    check_tensor(A, "linalg_tensorinv", "A")
+    if ind <= 0:
+        raise RuntimeError(f"Expected a strictly positive integer for 'ind', but got {ind}")
+    shape = A._array.shape
+    rows, columns = math.prod(shape[:ind]), math.prod(shape[ind:])
+    if rows != columns:
+        raise RuntimeError(
+            "Expected self to satisfy the requirement prod(self.shape[ind:]) == prod(self.shape[:ind]), but got "
+            f"{columns} != {rows}"
+        )
+    compute = lambda: reshape_to(
+        _inverse(reshape_to(A, (rows, columns)), "linalg.inv", True), (*shape[ind:], *shape[:ind])
+    )
+    return compute() if out is None else into(out, compute, (A,), "linalg_tensorinv")
+
+
+@public
+def linalg_tensorsolve(A: Any, B: Any, dims: Any = None, *, out: Any = None) -> Any:
+    """X with tensordot(A, X, X.ndim) = B."""
+    check_tensor(A, "linalg_tensorsolve", "A")
+    check_tensor(B, "linalg_tensorsolve", "B", 2)
+    if dims is not None:
+        moved = [each % A._array.ndim for each in dims]
+        A = permuted(A, (*[each for each in range(A._array.ndim) if each not in moved], *moved))
+    shape = A._array.shape[B._array.ndim :]
+    size = math.prod(shape)
+    if size != math.prod(B._array.shape):
+        raise RuntimeError(
+            "Expected self to satisfy the requirement prod(self.shape[other.ndim:]) == prod(self.shape[:other.ndim]), "
+            f"but got {size} != {math.prod(B._array.shape)}"
+        )
+    compute = lambda: reshape_to(
+        _solve(reshape_to(A, (size, size)), reshape_to(B, (size,)), True, "torch.linalg.solve", True), shape
+    )
+    return compute() if out is None else into(out, compute, (A, B), "linalg_tensorsolve")
+
+
+class FactorMethods:
+    """Functions of matrices as methods of a tensor."""
+
+    __slots__ = ()
+
+    det, slogdet, logdet, inverse, matrix_power = det, slogdet, logdet, inverse, matrix_power
+    cholesky, cholesky_solve, cholesky_inverse, triangular_solve = (
+        cholesky, cholesky_solve, cholesky_inverse, triangular_solve)  # fmt: skip

@@ -1,0 +1,215 @@
+"""Determinants, inverses, solutions of linear systems and decompositions of matrices.
+
+Rules marked as not holomorphic use conjugates and so take complex gradients as they come; the others state the plain
+derivative, with transposes where PyTorch's documentation has adjoints.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from undertow.rules.linalg import transposed
+from undertow.rules.rule import op
+
+
+def adjoint(xp: Any, x: Any) -> Any:
+    """The conjugate transpose."""
+    return xp.conj(xp.swapaxes(x, -2, -1))
+
+
+def column(xp: Any, x: Any) -> Any:
+    return xp.expand_dims(x, x.ndim)
+
+
+def row(xp: Any, x: Any) -> Any:
+    return xp.expand_dims(x, x.ndim - 1)
+
+
+def cell(xp: Any, x: Any) -> Any:
+    """One number per matrix, shaped to multiply the matrices."""
+    return xp.reshape(x, (*x.shape, 1, 1))
+
+
+def identity(xp: Any, n: int, dtype: Any) -> Any:
+    return xp.constant(xp.eye((n, n), dtype))
+
+
+def halved_diagonal(xp: Any, x: Any) -> Any:
+    """The lower triangle with half of the diagonal."""
+    return (xp.tril(x) + xp.tril(x, -1)) * 0.5
+
+
+# --- determinants
+
+linalg_det = op("linalg_det", lambda xp, A: xp.det(A), promote="same",
+                A=lambda xp, g, A, result: cell(xp, g) * xp.cofactors(A, result))  # fmt: skip
+
+
+def slogdet_gradient(xp: Any, g: Any, A: Any, sign: Any) -> Any:
+    weight = g[1]
+    if xp.dtype_of(A).kind == "c":
+        turned = xp.imag(xp.conj(g[0]) * sign)
+        weight = weight - 1j * turned
+    return cell(xp, weight) * adjoint(xp, xp.inverse(A))
+
+
+linalg_slogdet = op("linalg_slogdet", lambda xp, A: xp.slogdet(A), promote="same", outputs=2, holomorphic=False,
+                    names=("sign", "logabsdet"), A=slogdet_gradient)  # fmt: skip
+
+# --- inverses and solutions
+
+linalg_inv_ex = op("linalg_inv_ex", lambda xp, A: xp.inverse(A), promote="same",
+                   A=lambda xp, g, result: -xp.matmul(
+                       transposed(xp, result), xp.matmul(g, transposed(xp, result))))  # fmt: skip
+
+
+def solution(xp: Any, A: Any, B: Any, left: bool, vector: bool) -> Any:
+    """X with A X = B, or X A = B; B is a matrix, or with `vector` a single column."""
+    if vector:
+        return xp.squeeze(xp.solve(A, column(xp, B)), (max(A.ndim, B.ndim + 1) - 1,))
+    return xp.solve(A, B) if left else transposed(xp, xp.solve(transposed(xp, A), transposed(xp, B)))
+
+
+def solution_gradient(
+    xp: Any, g: Any, needs: Any, A: Any, result: Any, left: bool, vector: bool, A_spec: Any, B_spec: Any
+) -> tuple[Any, Any]:
+    of_B = solution(xp, transposed(xp, A), g, left, vector)
+    of_A = None
+    if needs[0]:
+        if vector:
+            of_A = -column(xp, of_B) * row(xp, result)
+        elif left:
+            of_A = -xp.matmul(of_B, transposed(xp, result))
+        else:
+            of_A = -xp.matmul(transposed(xp, result), of_B)
+        of_A = xp.sum_to_shape(of_A, A_spec.shape)
+    return of_A, xp.sum_to_shape(of_B, B_spec.shape)
+
+
+linalg_solve_ex = op("linalg_solve_ex", lambda xp, A, B, *, left, vector: solution(xp, A, B, left, vector),
+                     promote="same", joint=solution_gradient)  # fmt: skip
+
+
+def triangular_solution(xp: Any, A: Any, B: Any, upper: bool, left: bool, unitriangular: bool) -> Any:
+    if left:
+        return xp.solve_triangular(A, B, upper, unitriangular)
+    return transposed(xp, xp.solve_triangular(transposed(xp, A), transposed(xp, B), not upper, unitriangular))
+
+
+def triangle(xp: Any, x: Any, upper: bool, strict: bool) -> Any:
+    return xp.triu(x, int(strict)) if upper else xp.tril(x, -int(strict))
+
+
+def triangular_gradient(
+    xp: Any, g: Any, needs: Any, A: Any, result: Any, upper: bool, left: bool, unitriangular: bool, A_spec: Any,
+    B_spec: Any,
+) -> tuple[Any, Any]:  # fmt: skip
+    of_B = triangular_solution(xp, transposed(xp, A), g, not upper, left, unitriangular)
+    of_A = None
+    if needs[0]:
+        if left:
+            of_A = -xp.matmul(of_B, transposed(xp, result))
+        else:
+            of_A = -xp.matmul(transposed(xp, result), of_B)
+        of_A = xp.sum_to_shape(triangle(xp, of_A, upper, unitriangular), A_spec.shape)
+    return of_A, xp.sum_to_shape(of_B, B_spec.shape)
+
+
+linalg_solve_triangular = op(
+    "linalg_solve_triangular", lambda xp, self, B, *, upper, left, unitriangular:
+        triangular_solution(xp, self, B, upper, left, unitriangular),
+    promote="same",
+    joint=lambda xp, g, needs, self, result, upper, left, unitriangular, self_spec, B_spec: triangular_gradient(
+        xp, g, needs, self, result, upper, left, unitriangular, self_spec, B_spec))  # fmt: skip
+
+
+def old_triangular_gradient(
+    xp: Any, g: Any, needs: Any, A: Any, result: Any, upper: bool, transpose: bool, unitriangular: bool, self_spec: Any,
+    A_spec: Any,
+) -> tuple[Any, Any]:  # fmt: skip
+    X = result[0]
+    of_B = triangular_solution(xp, A if transpose else transposed(xp, A), g[0], upper is transpose, True, unitriangular)
+    of_A = -xp.matmul(X, transposed(xp, of_B)) if transpose else -xp.matmul(of_B, transposed(xp, X))
+    of_A = xp.sum_to_shape(triangle(xp, of_A, upper, unitriangular) + g[1], A_spec.shape)
+    return xp.sum_to_shape(of_B, self_spec.shape), of_A
+
+
+triangular_solve = op(
+    "triangular_solve", lambda xp, self, A, *, upper, transpose, unitriangular: (
+        triangular_solution(xp, transposed(xp, A) if transpose else A, self, upper is not transpose, True, unitriangular),
+        xp.copy(A)),
+    promote="same", outputs=2, joint=old_triangular_gradient)  # fmt: skip
+
+# --- Cholesky
+
+
+def cholesky_gradient(xp: Any, g: Any, result: Any, upper: bool) -> Any:
+    L, g = (adjoint(xp, result), adjoint(xp, g)) if upper else (result, g)
+    Lh = adjoint(xp, L)
+    inner = halved_diagonal(xp, xp.matmul(Lh, g))
+    inner = xp.solve_triangular(Lh, inner, True, False)  # L⁻ᴴ inner L⁻¹
+    inner = adjoint(xp, xp.solve_triangular(Lh, adjoint(xp, inner), True, False))
+    return (inner + adjoint(xp, inner)) * 0.5
+
+
+linalg_cholesky_ex = op("linalg_cholesky_ex", lambda xp, self, *, upper: xp.cholesky(self, upper), promote="same",
+                        holomorphic=False, self=cholesky_gradient)  # fmt: skip
+
+cholesky = op("cholesky", lambda xp, self, *, upper: xp.cholesky(self, upper), promote="same", holomorphic=False,
+              self=cholesky_gradient)  # fmt: skip
+
+
+def cholesky_solution(xp: Any, B: Any, L: Any, upper: bool) -> Any:
+    lower = adjoint(xp, L) if upper else L
+    return xp.solve_triangular(adjoint(xp, lower), xp.solve_triangular(lower, B, False, False), True, False)
+
+
+def cholesky_solve_gradient(xp: Any, g: Any, needs: Any, input2: Any, result: Any, upper: bool, self_spec: Any,
+                            input2_spec: Any) -> tuple[Any, Any]:  # fmt: skip
+    of_B = cholesky_solution(xp, g, input2, upper)
+    common = xp.matmul(of_B, adjoint(xp, result))
+    common = common + adjoint(xp, common)
+    of_L = -xp.matmul(input2, common) if upper else -xp.matmul(common, input2)
+    return xp.sum_to_shape(of_B, self_spec.shape), xp.sum_to_shape(triangle(xp, of_L, upper, False), input2_spec.shape)
+
+
+cholesky_solve = op("cholesky_solve", lambda xp, self, input2, *, upper: cholesky_solution(xp, self, input2, upper),
+                    promote="same", holomorphic=False, joint=cholesky_solve_gradient)  # fmt: skip
+
+
+def cholesky_inverse_gradient(xp: Any, g: Any, self: Any, result: Any, upper: bool) -> Any:
+    common = xp.matmul(xp.matmul(result, g + adjoint(xp, g)), result)
+    return -xp.matmul(self, common) if upper else -xp.matmul(common, self)
+
+
+cholesky_inverse = op("cholesky_inverse", lambda xp, self, *, upper: cholesky_solution(
+                          xp, identity(xp, self.shape[-1], xp.dtype_of(self)), self, upper),
+                      promote="same", holomorphic=False, self=cholesky_inverse_gradient)  # fmt: skip
+
+# --- LU: the pivots carry no gradient
+
+
+def lu_gradient(xp: Any, of_L: Any, of_U: Any, L: Any, U: Any, permutation: Any) -> Any:
+    """Of a square matrix: P L⁻ᴴ [tril(Lᴴ gL, -1) + triu(gU Uᴴ)] U⁻ᴴ."""
+    inner = xp.tril(xp.matmul(adjoint(xp, L), of_L), -1) + xp.triu(xp.matmul(of_U, adjoint(xp, U)))
+    inner = xp.solve_triangular(adjoint(xp, L), inner, True, True)
+    inner = adjoint(xp, xp.solve_triangular(U, adjoint(xp, inner), True, False))
+    return xp.matmul(permutation, inner)
+
+
+def lu_factor_gradient(xp: Any, g: Any, LU: Any, permutation: Any) -> Any:
+    L = xp.tril(LU, -1) + identity(xp, LU.shape[-1], xp.dtype_of(LU))
+    return lu_gradient(xp, xp.tril(g[0], -1), xp.triu(g[0]), L, xp.triu(LU), permutation)
+
+
+linalg_lu_factor_ex = op("linalg_lu_factor_ex", lambda xp, A: xp.lu_factor(A), promote="same", outputs=3,
+                         differentiable=1, names=("LU", "pivots", "permutation"), holomorphic=False,
+                         materialize=False, A=lu_factor_gradient)  # fmt: skip
+
+
+def lu_parts_gradient(xp: Any, g: Any, P: Any, L: Any, U: Any) -> Any:
+    return lu_gradient(xp, g[1], g[2], L, U, P)
+
+
+linalg_lu = op("linalg_lu", lambda xp, A: xp.lu_parts(A), promote="same", outputs=3, names=("P", "L", "U"),
+               holomorphic=False, A=lu_parts_gradient)  # fmt: skip

@@ -1,0 +1,273 @@
+"""Products of matrices and their decompositions on NumPy, batched, over the last two axes."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+from numpy.linalg import LinAlgError
+from numpy.typing import NDArray
+
+Array = NDArray[Any]
+
+# --- products
+
+
+def matmul(x: Array, y: Array) -> Any:
+    """The matrix product. For two matrices `dot` calls the same BLAS with a third of the overhead."""
+    return x.dot(y) if x.ndim == 2 == y.ndim else np.matmul(x, y)
+
+
+def addmm(bias: Array, x: Array, y: Array, beta: Any, alpha: Any) -> Array:
+    """beta bias + alpha x @ y; a bias of weight 0 is not looked at."""
+    out = x.dot(y) if x.ndim == 2 else np.matmul(x, y)
+    if alpha != 1:
+        out *= np.asarray(alpha, out.dtype)
+    if beta == 1:
+        out += bias
+    elif beta != 0:
+        out += np.asarray(beta, out.dtype) * bias
+    return out
+
+
+def cross(x: Array, y: Array, axis: int) -> Array:
+    """The vector product along an axis of length 3."""
+    x, y = np.broadcast_arrays(x, y)
+    (a, b, c), (d, e, f) = np.moveaxis(x, axis, 0), np.moveaxis(y, axis, 0)
+    return np.stack([b * f - c * e, c * d - a * f, a * e - b * d], axis)
+
+
+def eye(shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
+    """Ones on the diagonal of a matrix of this shape."""
+    return np.eye(*shape[-2:], dtype=dtype)
+
+
+# --- square matrices
+
+
+def det(x: Array) -> Any:
+    return np.linalg.det(x)
+
+
+def slogdet(x: Array) -> tuple[Any, Any]:
+    sign, logabs = np.linalg.slogdet(x)
+    return sign, logabs
+
+
+def inverse(x: Array) -> Array:
+    """The inverse; nan for a singular matrix, whose error is the caller's to raise."""
+    try:
+        return np.linalg.inv(x)
+    except LinAlgError:
+        return _each(np.linalg.inv, x)
+
+
+def _each(function: Any, x: Array) -> Array:
+    """A function of square matrices one by one, nan where it fails."""
+    out = np.empty_like(x)
+    for place in np.ndindex(x.shape[:-2]):
+        try:
+            out[place] = function(x[place])
+        except LinAlgError:
+            out[place] = np.nan
+    return out
+
+
+def cofactors(x: Array, det: Array) -> Array:
+    """det(A) A⁻ᵀ, also for a singular A: then through its singular values, each times the product of the others."""
+    if np.all(det != 0):
+        return np.asarray(det)[..., None, None] * np.swapaxes(np.linalg.inv(x), -2, -1)
+    u, s, vh = np.linalg.svd(x)
+    n = x.shape[-1]
+    others = np.where(np.eye(n, dtype=bool), 1, s[..., None, :]).prod(-1)
+    turn = np.linalg.det(u) * np.linalg.det(vh)
+    return turn[..., None, None] * ((u.conj() * others[..., None, :]) @ vh.conj())
+
+
+def solve(a: Array, b: Array) -> Array:
+    """X with a X = b, both stacks of matrices; nan for a singular a."""
+    try:
+        return np.linalg.solve(a, b)
+    except LinAlgError:
+        shape = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
+        a, b = np.broadcast_to(a, shape + a.shape[-2:]), np.broadcast_to(b, shape + b.shape[-2:])
+        out = np.empty(b.shape, np.result_type(a, b))
+        for place in np.ndindex(shape):
+            try:
+                out[place] = np.linalg.solve(a[place], b[place])
+            except LinAlgError:
+                out[place] = np.nan
+        return out
+
+
+def solve_triangular(a: Array, b: Array, upper: bool, unit: bool) -> Array:
+    """X with a X = b for a triangular a; what stands in a's other triangle does not count."""
+    n = a.shape[-1]
+    if n > 32:  # halves: one triangle, then the other with the first's solution taken off
+        half = n // 2
+        first, second = (slice(half, n), slice(half)) if upper else (slice(half), slice(half, n))
+        one = solve_triangular(a[..., first, first], b[..., first, :], upper, unit)
+        rest = b[..., second, :] - a[..., second, first] @ one
+        two = solve_triangular(a[..., second, second], rest, upper, unit)
+        return np.concatenate((two, one) if upper else (one, two), -2)
+    shape = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
+    out = np.array(np.broadcast_to(b, shape + b.shape[-2:]))
+    for row in range(n - 1, -1, -1) if upper else range(n):
+        known = slice(row + 1, n) if upper else slice(row)
+        if row != (n - 1 if upper else 0):
+            out[..., row, :] -= (a[..., row, None, known] @ out[..., known, :])[..., 0, :]
+        if not unit:
+            out[..., row, :] /= a[..., row, row, None]
+    return out
+
+
+def cholesky(x: Array, upper: bool) -> Array:
+    return np.linalg.cholesky(x, upper=upper)
+
+
+def lu(x: Array) -> tuple[Array, Array, Array]:
+    """Both triangles in one matrix, the row exchanges as LAPACK counts them, and a permutation of the rows.
+
+    No error for a zero pivot: its column is left as it is.
+    """
+    out = np.array(x)
+    rows, columns = x.shape[-2:]
+    stack = out.reshape(math.prod(x.shape[:-2]), rows, columns)
+    pivots = np.empty((len(stack), min(rows, columns)), np.int32)
+    order = np.tile(np.arange(rows), (len(stack), 1))
+    each = np.arange(len(stack))
+    for k in range(min(rows, columns)):
+        best = k + np.argmax(np.abs(stack[:, k:, k]), 1)
+        pivots[:, k] = best + 1
+        for target in (stack, order):
+            target[each, k], target[each, best] = target[each, best].copy(), target[each, k].copy()
+        pivot = stack[:, k, k, None]
+        safe = np.where(pivot == 0, 1, pivot)
+        stack[:, k + 1 :, k] /= safe
+        stack[:, k + 1 :, k + 1 :] -= stack[:, k + 1 :, k, None] * stack[:, k, None, k + 1 :]
+    batch = x.shape[:-2]
+    return out, pivots.reshape(*batch, -1), order.reshape(*batch, rows)
+
+
+# --- decompositions
+
+
+def qr(x: Array, mode: str) -> tuple[Array, Array]:
+    if mode == "r":
+        return np.empty(0, x.dtype), np.linalg.qr(x, "r")
+    q, r = np.linalg.qr(x, mode)  # type: ignore[call-overload]
+    return q, r
+
+
+def svd(x: Array, full: bool) -> tuple[Array, Array, Array]:
+    u, s, vh = np.linalg.svd(x, full)
+    return u, s, vh
+
+
+def eigh(x: Array, lower: bool) -> tuple[Array, Array]:
+    values, vectors = np.linalg.eigh(x, "L" if lower else "U")
+    return values, vectors
+
+
+def eig(x: Array) -> tuple[Array, Array]:
+    values, vectors = np.linalg.eig(x)
+    kind = np.result_type(x.dtype, np.complex64)
+    return values.astype(kind), vectors.astype(kind)
+
+
+def pinv(x: Array, cutoff: Any, hermitian: bool) -> Array:
+    """The pseudo-inverse; singular values up to `cutoff` (as the largest of them gives it) count as zero."""
+    if hermitian:
+        values, vectors = np.linalg.eigh(x)
+        limit = cutoff(np.abs(values).max(-1, initial=0))[..., None]
+        factors = np.divide(1, values, where=np.abs(values) > limit, out=np.zeros_like(values))
+        return (vectors * factors[..., None, :]) @ np.swapaxes(vectors, -2, -1).conj()
+    u, s, vh = np.linalg.svd(x, full_matrices=False)
+    limit = cutoff(s.max(-1, initial=0))[..., None]
+    factors = np.divide(1, s, where=s > limit, out=np.zeros_like(s))
+    return (np.swapaxes(vh, -2, -1).conj() * factors[..., None, :]) @ np.swapaxes(u, -2, -1).conj()
+
+
+_PADE = (64764752532480000, 32382376266240000, 7771770303897600, 1187353796428800, 129060195264000, 10559470521600,
+         670442572800, 33522128640, 1323241920, 40840800, 960960, 16380, 182, 1)  # fmt: skip
+
+
+def matrix_exp(x: Array) -> Array:
+    """e^A by Padé approximation of order 13, scaled down and squared up again."""
+    if not x.size:
+        return np.array(x)
+    wide = x.astype(np.result_type(x.dtype, np.float64))
+    size = float(np.abs(wide).sum(-2).max())
+    squarings = max(0, math.ceil(math.log2(size / 5.371920351148152))) if size > 0 and math.isfinite(size) else 0
+    a = wide / 2**squarings
+    one = np.broadcast_to(np.eye(x.shape[-1]), a.shape)
+    a2 = a @ a
+    a4 = a2 @ a2
+    a6 = a2 @ a4
+    b = _PADE
+    odd = a @ (a6 @ (b[13] * a6 + b[11] * a4 + b[9] * a2) + b[7] * a6 + b[5] * a4 + b[3] * a2 + b[1] * one)
+    even = a6 @ (b[12] * a6 + b[10] * a4 + b[8] * a2) + b[6] * a6 + b[4] * a4 + b[2] * a2 + b[0] * one
+    result = np.linalg.solve(even - odd, even + odd)
+    for _ in range(squarings):
+        result = result @ result
+    return result.astype(x.dtype)
+
+
+def least_squares(a: Array, b: Array, cutoff: Any, driver: str) -> tuple[Array, Array, Array, Array]:
+    """The X of least norm among those with the least |a X - b|.
+
+    With it the residuals, the rank and the singular values, as far as LAPACK's driver of that name gives them.
+    """
+    u, s, vh = np.linalg.svd(a, full_matrices=False)
+    limit = cutoff(s.max(-1, initial=0))[..., None]
+    solid = s > limit
+    factors = np.divide(1, s, where=solid, out=np.zeros_like(s))
+    turned = np.swapaxes(u, -2, -1).conj() @ b
+    x = np.swapaxes(vh, -2, -1).conj() @ (factors[..., None] * turned)
+    rank, empty = solid.sum(-1), np.empty(0, s.dtype)
+    rows, columns = a.shape[-2:]
+    full = rows > columns and driver != "gelsy" and bool((rank == columns).all())
+    residuals = (np.abs(a @ x - b) ** 2).sum(-2) if full else empty
+    values = s if driver in ("gelsd", "gelss") else empty
+    return x, residuals, rank if driver != "gels" else np.empty(0, np.int64), values
+
+
+def lu_factor(x: Array) -> tuple[Array, Array, Array]:
+    """Both triangles in one matrix, the row exchanges, and the permutation matrix P of x = P L U."""
+    both, pivots, order = lu(x)
+    return both, pivots, _permutation(order, x.dtype)
+
+
+def _permutation(order: Array, dtype: np.dtype[Any]) -> Array:
+    return np.swapaxes(np.eye(order.shape[-1], dtype=dtype)[order], -2, -1)
+
+
+def lu_parts(x: Array) -> tuple[Array, Array, Array]:
+    """P, L and U with x = P L U."""
+    both, _, order = lu(x)
+    k = min(x.shape[-2:])
+    lower = np.tril(both[..., :k], -1) + np.eye(x.shape[-2], k, dtype=x.dtype)
+    return _permutation(order, x.dtype), lower, np.triu(both[..., :k, :])
+
+
+def first_zero_pivot(x: Array) -> tuple[tuple[int, ...], int] | None:
+    """The first singular matrix of a stack, and which of its pivots (counted from 1) is zero."""
+    both = lu(x)[0]
+    pivots = np.diagonal(both, axis1=-2, axis2=-1)
+    for place in np.ndindex(x.shape[:-2]):
+        zeros = np.flatnonzero(pivots[place] == 0)
+        if zeros.size:
+            return place, int(zeros[0]) + 1
+    return None
+
+
+def first_bad_minor(x: Array, upper: bool) -> tuple[tuple[int, ...], int] | None:
+    """The first matrix of a stack that is not positive definite, and the order of its first minor that is not."""
+    for place in np.ndindex(x.shape[:-2]):
+        for order in range(1, x.shape[-1] + 1):
+            try:
+                np.linalg.cholesky(x[place][:order, :order], upper=upper)
+            except LinAlgError:
+                return place, order
+    return None

@@ -1,0 +1,63 @@
+"""The linear algebra of the vocabulary on undertow's own tensors, for a backward pass that is itself recorded."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from undertow.autograd.apply import apply
+from undertow.rules import decompose, factor, linalg
+from undertow.xp.numpy_linalg import eye as eye
+from undertow.xp.tensor_shape import reshape, swapaxes
+
+
+def matmul(x: Any, y: Any) -> Any:
+    a, b = x._array.ndim, y._array.ndim
+    if a == 2 == b:
+        return apply(linalg.mm, x, y, flipped=(False, False))
+    if b == 1:
+        return apply(linalg.dot if a == 1 else linalg.mv, x, y)
+    return apply(linalg.product, x, y)
+
+
+def addmm(bias: Any, x: Any, y: Any, beta: Any, alpha: Any) -> Any:
+    return matmul(x, y) * alpha + bias * beta
+
+
+def cross(x: Any, y: Any, axis: int) -> Any:
+    return apply(linalg.linalg_cross, x, y, dim=axis)
+
+
+def det(x: Any) -> Any:
+    return apply(factor.linalg_det, x)
+
+
+def slogdet(x: Any) -> Any:
+    return apply(factor.linalg_slogdet, x)
+
+
+def inverse(x: Any) -> Any:
+    return apply(factor.linalg_inv_ex, x)
+
+
+def cofactors(x: Any, det: Any) -> Any:
+    return reshape(det, (*det.shape, 1, 1)) * swapaxes(inverse(x), -2, -1)
+
+
+def solve(a: Any, b: Any) -> Any:
+    return apply(factor.linalg_solve_ex, a, b, left=True, vector=False)
+
+
+def solve_triangular(a: Any, b: Any, upper: bool, unit: bool) -> Any:
+    return apply(factor.linalg_solve_triangular, a, b, upper=upper, left=True, unitriangular=unit)
+
+
+def cholesky(x: Any, upper: bool) -> Any:
+    return apply(factor.linalg_cholesky_ex, x, upper=upper)
+
+
+def pinv(x: Any, cutoff: Any, hermitian: bool) -> Any:
+    return apply(decompose.linalg_pinv, x, cutoff=cutoff, hermitian=hermitian)
+
+
+def matrix_exp(x: Any) -> Any:
+    return apply(decompose.linalg_matrix_exp, x)
