@@ -149,10 +149,10 @@ def not_called_in_no_grad_or_for_plain_tensors(torch, log):
 def only_the_innermost_pair_is_used(torch, log):
     x = leaf(torch)
     with logging_hooks(torch, log, " outer"):
-        a = x.exp()
+        a = x.sin()
         with logging_hooks(torch, log, " inner"):
-            b = a.exp()
-        c = b.exp()
+            b = a.sin()
+        c = b.sin()
     c.sum().backward()
     return x.grad
 

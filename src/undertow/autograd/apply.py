@@ -19,9 +19,9 @@ from undertow.autograd.node import CONJUGATE, FIT, UPCAST, RuleNode, edge_of, no
 from undertow.autograd.saved import SavedInput, SavedOutput, SavedValue
 from undertow.autograd.specialise import specialised_apply
 from undertow.autograd.views import link_view, refresh_view
-from undertow.dtypes import DTYPE_OF, SCALAR_DTYPE, combine, dtype, get_default_dtype, promote
+from undertow.dtypes import DTYPE_OF, SCALAR_DTYPE, combine, complex32, dtype, get_default_dtype, promote
 from undertow.modes import local, special
-from undertow.ops.arguments import broadcast_two, invalid_combination, must_be
+from undertow.ops.arguments import broadcast_two, invalid_combination, must_be, type_name
 from undertow.rules.refusals import refusal
 from undertow.rules.rule import Rule, Spec
 from undertow.sites import user_stack
@@ -233,6 +233,10 @@ def apply_into(out: Any, rule: Rule, inputs: tuple[Any, ...], statics: dict[str,
 
 def into(out: Any, compute: Callable[[], Any], inputs: Sequence[Any], name: str) -> Any:
     """`out=`: computes unrecorded and writes the result into a tensor, giving it the result's shape."""
+    if not isinstance(out, TensorCore):
+        if not isinstance(out, (bool, int, float, complex)):
+            raise TypeError(f"{name}(): argument 'out' must be Tensor, not {type_name(out)}")
+        out = wrap(out)
     modes = local.modes
     if modes.grad_enabled:
         for given in (*inputs, out):
@@ -251,6 +255,7 @@ def into(out: Any, compute: Callable[[], Any], inputs: Sequence[Any], name: str)
 
 
 def write_out(out: Any, result: Any) -> None:
+    refuse_overlap(out._array)
     found, wanted = DTYPE_OF[result._array.dtype], DTYPE_OF[out._array.dtype]
     if found.category > wanted.category:
         raise RuntimeError(
@@ -349,7 +354,7 @@ def operands(rule: Rule, inputs: Sequence[Any]) -> tuple[list[Any], int, dtype |
             kind = SCALAR_DTYPE[type(given)]
             scalar = kind if scalar is None else promote(scalar, kind)
     common = combine(dimensioned, zero_dim, scalar)
-    if "bifc"[common.category] not in rule.accepts:
+    if "bifc"[common.category] not in rule.accepts or common is complex32:
         raise refusal(rule.name, common)
     if rule.promote == "float" and not (common.is_floating_point or common.is_complex):
         common = get_default_dtype()
@@ -402,7 +407,7 @@ def record(
         if DTYPE_OF[result._array.dtype].category >= 2:  # floating or complex
             result._edge = (node, place)
             result._requires_grad = True
-    if node.n_outputs != 1 or rule.outputs != 1:
+    if rule.outputs != 1:
         node.n_outputs = shown
         node.outputs = [Spec(result._array.shape, result._array.dtype) for result in results[:shown]]
 
@@ -543,6 +548,16 @@ def save_hooks_of(node: Any, saved: tuple[Any, ...]) -> None:
 
 
 # --- writing
+
+
+def refuse_overlap(array: Any) -> None:
+    """Memory that shows in several places can't be written to."""
+    if 0 in array.strides and any(step == 0 and n > 1 for step, n in zip(array.strides, array.shape, strict=True)):
+        if array.size > 1:
+            raise RuntimeError(
+                "unsupported operation: more than one element of the written-to tensor refers to a single memory "
+                "location. Please clone() the tensor before performing the operation."
+            )
 
 
 def bump(tensor: Any) -> None:

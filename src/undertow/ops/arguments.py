@@ -9,15 +9,25 @@ from typing import Any, NoReturn
 from undertow._core import TensorCore
 from undertow.dtypes import DTYPE_OF
 from undertow.dtypes import dtype as Dtype
+from undertow.modes import local
 
 # The spellings of NumPy that PyTorch takes for its own.
 NUMPY_SPELLINGS = {"axis": "dim", "keepdims": "keepdim", "x": "input", "a": "input", "x1": "input", "x2": "other"}
+
+# How PyTorch's kernels call the dtypes.
+C_NAMES = {
+    "float64": "double", "float32": "float", "float16": "c10::Half", "bfloat16": "c10::BFloat16", "int64": "long int",
+    "int32": "int", "int16": "short int", "int8": "signed char", "uint8": "unsigned char", "bool": "bool",
+    "complex64": "c10::complex<float>", "complex128": "c10::complex<double>",
+}  # fmt: skip
 
 
 def type_name(value: Any) -> str:
     """How PyTorch names an argument's type."""
     if isinstance(value, Dtype):
         return "torch.dtype"
+    if type(value).__module__ == "numpy":
+        return f"numpy.{type(value).__name__}"
     return type(value).__name__
 
 
@@ -40,6 +50,20 @@ def must_be(wanted: str, value: Any, name: str, argument: str, position: int | N
 def no_kernel(kernel: str, tensor: Any) -> NotImplementedError:
     """The error of a function that does not take a dtype."""
     return NotImplementedError(f"\"{kernel}\" not implemented for '{DTYPE_OF[tensor._array.dtype].scalar_name}'")
+
+
+def not_differentiable(name: str, argument: str) -> RuntimeError:
+    """The error for an input that wants a gradient which an op does not have."""
+    return RuntimeError(
+        f"The function '{name}' is not differentiable with respect to argument '{argument}'. This input cannot have "
+        "requires_grad True."
+    )
+
+
+def check_constant(value: Any, name: str, argument: str) -> None:
+    """Refuses an input that wants a gradient where an op has none for it."""
+    if value is not None and value._requires_grad and local.modes.grad_enabled:
+        raise not_differentiable(name, argument)
 
 
 def check_tensor(value: Any, name: str, argument: str = "input", position: int | None = 1) -> None:
@@ -195,10 +219,10 @@ def binding_error(
     if given > allowed and not code.co_flags & 0x04:
         if method and len(parameters) == 1:
             raise TypeError(f"TensorBase.{name}() takes no arguments ({given} given)") from None
-        raise TypeError(
-            f"{name}() takes {allowed} positional argument{'' if allowed == 1 else 's'} but {given} "
-            f"{'was' if given == 1 else 'were'} given"
-        ) from None
+        takes = f"{allowed} positional argument{'' if allowed == 1 else 's'}"
+        if defaults:
+            takes = f"from {len(required) - method} to {allowed} positional arguments"
+        raise TypeError(f"{name}() takes {takes} but {given} {'was' if given == 1 else 'were'} given") from None
     strange = [key for key in kwargs if key not in parameters or (method and key == "out")]
     if strange and not code.co_flags & 0x08:
         raise TypeError(f"{name}() got an unexpected keyword argument '{strange[0]}'") from None

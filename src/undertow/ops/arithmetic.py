@@ -8,13 +8,24 @@ from __future__ import annotations
 
 from typing import Any
 
+from undertow import overrides
 from undertow._core import TensorCore
 from undertow.autograd.apply import FAST_DTYPES, MISSING, NUMBERS, PLAIN, apply, binary, check_operands, name_function, unary
 from undertow.autograd.writes import apply_in_place
 from undertow.dtypes import DTYPE_OF, INTEGRAL, complex128, float64
 from undertow.modes import special
-from undertow.ops.arguments import check_tensor, invalid_combination
-from undertow.ops.numbers import as_number, check_factor, check_holds, is_number, lifted, refuse_bools
+from undertow.modes import special
+from undertow.ops.arguments import NUMPY_SPELLINGS, check_tensor, invalid_combination, type_name
+from undertow.ops.numbers import (
+    as_number,
+    check_factor,
+    check_fits,
+    check_holds,
+    is_number,
+    lifted,
+    refuse_bools,
+    warn_deprecated,
+)
 from undertow.ops.public import Function, finish, in_place, in_place_operator, operator, overloaded, public
 from undertow.rules import convert
 from undertow.rules import elementwise as rules
@@ -23,46 +34,64 @@ from undertow.rules.rule import Rule
 # --- sums and differences
 
 
-def _nothing_to_check(operands: tuple[Any, ...]) -> None:
-    pass
+def sum_function(name: str, plain: Function, scaled_rule: Rule, several: bool = False) -> Function:
+    """`add`, `sub`, their aliases and in-place forms: `plain`, unless a factor of the second operand is given."""
+    writes = name.endswith("_")
 
-
-def sum_function(name: str, plain_rule: Rule, scaled_rule: Rule, several: bool = False) -> Function:
-    """`add`, `sub` and their aliases, which take a factor of the second operand."""
-    check = refuse_bools if scaled_rule.name == "sub" else _nothing_to_check
-    plain = binary(plain_rule, name, takes="numbers", several=several, check=check)
-
-    def function(input: Any, other: Any, *, alpha: Any = 1, out: Any = None) -> Any:
+    def function(*args: Any, **kwargs: Any) -> Any:
+        quiet = overrides.QUIET
+        if len(args) == 2 and not (kwargs or special.active) and args[0].__class__ in quiet and args[1].__class__ in quiet:
+            return plain(*args)
+        if overrides.wanted_anywhere(args, kwargs):
+            return overrides.dispatch(function, args, kwargs)
+        input, other, alpha, out = _sum_arguments(name, args, kwargs, several, "." in function.__qualname__)
         if alpha == 1 and not isinstance(alpha, bool):
-            return plain(input, other, out=out)
+            return plain(input, other) if out is None else plain(input, other, out=out)
         check_operands(name, scaled_rule, (input, other), "numbers", several)
-        check((input, other))
+        if scaled_rule.name == "sub":
+            refuse_bools((input, other))
         check_factor(alpha, (input, other))
+        if writes:
+            return apply_in_place(scaled_rule, input, other, alpha=as_number(alpha))
         return finish(scaled_rule, (input, other), out, alpha=as_number(alpha))
 
-    doc = "input + alpha · other." if scaled_rule.name == "add" else "input − alpha · other."
-    return overloaded(name_function(function, name, doc))
+    return name_function(function, name, f"input {'+' if scaled_rule.name == 'add' else '−'} alpha · other.")
 
 
-def sum_in_place(name: str, plain_rule: Rule, scaled_rule: Rule, several: bool = False) -> Function:
-    """`add_`, `sub_` and their aliases."""
-    check = refuse_bools if scaled_rule.name == "sub" else _nothing_to_check
-    plain = in_place(plain_rule, name, several=several, check=check)
+def _sum_arguments(
+    name: str, args: tuple[Any, ...], kwargs: dict[str, Any], several: bool, method: bool
+) -> tuple[Any, Any, Any, Any]:
+    """input, other, alpha and out of a call, in the order of today or in that of old: input, alpha, other."""
+    given = {NUMPY_SPELLINGS.get(key, key): value for key, value in kwargs.items()}
+    if len(args) == 3 and is_number(args[1]) and isinstance(args[2], TensorCore):
+        warn_deprecated(name, "(Tensor input, Number alpha, Tensor other, *, Tensor out = None)")
+        args, given = (args[0], args[2]), {"alpha": args[1], **given}
+    named = dict(zip(("input", "other"), args)) | given  # noqa: B905
+    if len(args) > 2 and not several:
+        got = ", ".join(f"!{type_name(value)}!" for value in args[method:])
+        raise TypeError(
+            f"{name}() received an invalid combination of arguments - got ({got}), but expected (Tensor input, Tensor "
+            "other, *, Number alpha = 1, Tensor out = None)"
+        )
+    if len(args) > 2 or "input" not in named or "other" not in named:
+        if several or args or not kwargs:
+            raise invalid_combination(name, args[method:], kwargs)
+        raise TypeError(
+            f"{name}() received an invalid combination of arguments - got unrecognized keyword arguments: "
+            + ", ".join(kwargs)
+        )
+    input, other, alpha, out = named.pop("input"), named.pop("other"), named.pop("alpha", 1), named.pop("out", None)
+    if named:
+        raise TypeError(f"{name}() got an unexpected keyword argument '{next(iter(named))}'")
+    return input, other, alpha, out
 
-    def method(self: Any, other: Any, *, alpha: Any = 1) -> Any:
-        if alpha == 1 and not isinstance(alpha, bool):
-            return plain(self, other)
-        check_operands(name, scaled_rule, (self, other), "number", several, method=True)
-        check((self, other))
-        check_factor(alpha, (self, other))
-        return apply_in_place(scaled_rule, self, other, alpha=as_number(alpha))
 
-    return overloaded(name_function(method, name, f"In-place {name[:-1]}."))
+_sub = binary(rules.sub, takes="numbers", check=refuse_bools)
+_subtract = binary(rules.sub, "subtract", takes="numbers", several=True, check=refuse_bools)
 
-
-add = sum_function("add", rules.add, rules.add_scaled)
-sub = sum_function("sub", rules.sub, rules.sub_scaled)
-subtract = sum_function("subtract", rules.sub, rules.sub_scaled, several=True)
+add = sum_function("add", binary(rules.add, takes="numbers"), rules.add_scaled)
+sub = sum_function("sub", _sub, rules.sub_scaled)
+subtract = sum_function("subtract", _subtract, rules.sub_scaled, several=True)
 
 
 @overloaded
@@ -268,13 +297,14 @@ class ArithmeticMethods:
     div, divide, true_divide, floor_divide = div, divide, true_divide, floor_divide
     remainder, fmod, pow, float_power, square = remainder, fmod, pow, float_power, square
 
-    add_ = sum_in_place("add_", rules.add, rules.add_scaled)
-    sub_ = sum_in_place("sub_", rules.sub, rules.sub_scaled)
-    subtract_ = sum_in_place("subtract_", rules.sub, rules.sub_scaled, several=True)
+    add_ = sum_function("add_", in_place(rules.add), rules.add_scaled)
+    sub_ = sum_function("sub_", in_place(rules.sub, check=refuse_bools), rules.sub_scaled)
+    subtract_ = sum_function("subtract_", in_place(rules.sub, "subtract_", several=True, check=refuse_bools),
+                             rules.sub_scaled, several=True)  # fmt: skip
     mul_, multiply_ = in_place(rules.mul), in_place(rules.mul, "multiply_", several=True)
     div_, divide_ = quotient_in_place("div_"), quotient_in_place("divide_", several=True)
     true_divide_ = quotient_in_place("true_divide_", several=True)
-    floor_divide_ = in_place(rules.floor_divide_, "floor_divide_")
+    floor_divide_ = in_place(rules.floor_divide_, "floor_divide_", check=check_fits)
     remainder_, fmod_, pow_, float_power_, square_ = remainder_, fmod_, pow_, float_power_, square_
 
     __add__ = binary(rules.add, operator="__add__")
@@ -301,6 +331,6 @@ class ArithmeticMethods:
     __isub__ = in_place_operator(rules.sub, "__isub__", refuse_bools)
     __imul__ = in_place_operator(rules.mul, "__imul__")
     __itruediv__ = __idiv__ = in_place_operator(rules.div, "__itruediv__")
-    __ifloordiv__ = in_place_operator(rules.floor_divide_, "__ifloordiv__")
+    __ifloordiv__ = in_place_operator(rules.floor_divide_, "__ifloordiv__", check_fits)
     __imod__ = operator(remainder_, "__imod__")
     __ipow__ = operator(pow_, "__ipow__")

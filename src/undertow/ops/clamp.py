@@ -8,7 +8,7 @@ from undertow._core import TensorCore
 from undertow.autograd.writes import apply_in_place
 from undertow.dtypes import DTYPE_OF, INTEGRAL
 from undertow.ops.arguments import check_tensor, invalid_combination
-from undertow.ops.numbers import as_number, check_factor, check_holds, is_number, lifted
+from undertow.ops.numbers import as_number, check_factor, check_holds, is_number, lifted, warn_deprecated
 from undertow.ops.public import finish, overloaded, public
 from undertow.ops.writing import as_element
 from undertow.rules import compare, special
@@ -189,38 +189,43 @@ def lerp_(self: Any, end: Any, weight: Any) -> Any:
     return apply_in_place(rule, self, end, weight=as_number(weight))
 
 
-def _check_three(name: str, tensors: tuple[Any, ...], value: Any) -> None:
-    if not all(isinstance(tensor, TensorCore) for tensor in tensors):
+def _three(name: str, tensors: tuple[Any, ...], value: Any) -> tuple[tuple[Any, ...], Any]:
+    """Three tensors and a factor, which once came second."""
+    if len(tensors) == 4 and is_number(tensors[1]):
+        warn_deprecated(name, "(Tensor input, Number value, Tensor tensor1, Tensor tensor2, *, Tensor out = None)")
+        tensors, value = (tensors[0], *tensors[2:]), tensors[1]
+    if len(tensors) != 3 or not all(isinstance(tensor, TensorCore) for tensor in tensors):
         raise invalid_combination(name, tensors)
     check_factor(value, tensors, "value")
+    return tensors, as_number(value)
 
 
 @overloaded
-def addcmul(input: Any, tensor1: Any, tensor2: Any, *, value: Any = 1, out: Any = None) -> Any:
+def addcmul(input: Any, tensor1: Any, tensor2: Any, *old: Any, value: Any = 1, out: Any = None) -> Any:
     """input + value · tensor1 · tensor2."""
-    _check_three("addcmul", (input, tensor1, tensor2), value)
-    return finish(rules.addcmul, (input, tensor1, tensor2), out, value=as_number(value))
+    tensors, value = _three("addcmul", (input, tensor1, tensor2, *old), value)
+    return finish(rules.addcmul, tensors, out, value=value)
 
 
 @overloaded
-def addcmul_(self: Any, tensor1: Any, tensor2: Any, *, value: Any = 1) -> Any:
+def addcmul_(self: Any, tensor1: Any, tensor2: Any, *old: Any, value: Any = 1) -> Any:
     """In-place addcmul."""
-    _check_three("addcmul_", (self, tensor1, tensor2), value)
-    return apply_in_place(rules.addcmul, self, tensor1, tensor2, value=as_number(value))
+    tensors, value = _three("addcmul_", (self, tensor1, tensor2, *old), value)
+    return apply_in_place(rules.addcmul, *tensors, value=value)
 
 
 @overloaded
-def addcdiv(input: Any, tensor1: Any, tensor2: Any, *, value: Any = 1, out: Any = None) -> Any:
+def addcdiv(input: Any, tensor1: Any, tensor2: Any, *old: Any, value: Any = 1, out: Any = None) -> Any:
     """input + value · tensor1 / tensor2."""
-    _check_three("addcdiv", (input, tensor1, tensor2), value)
-    return finish(rules.addcdiv, (input, tensor1, tensor2), out, value=as_number(value))
+    tensors, value = _three("addcdiv", (input, tensor1, tensor2, *old), value)
+    return finish(rules.addcdiv, tensors, out, value=value)
 
 
 @overloaded
-def addcdiv_(self: Any, tensor1: Any, tensor2: Any, *, value: Any = 1) -> Any:
+def addcdiv_(self: Any, tensor1: Any, tensor2: Any, *old: Any, value: Any = 1) -> Any:
     """In-place addcdiv."""
-    _check_three("addcdiv_", (self, tensor1, tensor2), value)
-    return apply_in_place(rules.addcdiv, self, tensor1, tensor2, value=as_number(value))
+    tensors, value = _three("addcdiv_", (self, tensor1, tensor2, *old), value)
+    return apply_in_place(rules.addcdiv, *tensors, value=value)
 
 
 # --- with a number for either

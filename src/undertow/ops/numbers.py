@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 import numpy as np
 
 from undertow._core import TensorCore
 from undertow.autograd.apply import apply
-from undertow.dtypes import DTYPE_OF, SCALAR_DTYPE, combine, dtype
+from undertow.dtypes import DTYPE_OF, SCALAR_DTYPE, combine, complex32, dtype, promote
 from undertow.rules import convert
+from undertow.rules.refusals import refusal
 
 _NUMBERS = (int, float, complex, np.number, np.bool_)
 
@@ -37,6 +39,8 @@ def lifted_dtype(input: Any, *numbers: Any) -> dtype:
 def lifted(input: Any, *numbers: Any) -> Any:
     """A tensor in the dtype that it has beside these numbers."""
     wanted = lifted_dtype(input, *numbers)
+    if wanted is complex32:
+        raise refusal("mul", wanted)
     return input if wanted is DTYPE_OF[input._array.dtype] else apply(convert.to_copy, input, dtype=wanted.numpy)
 
 
@@ -47,6 +51,27 @@ def check_holds(input: Any, *numbers: Any) -> None:
         raise RuntimeError(
             f"result type {wanted.scalar_name} can't be cast to the desired output type {own.scalar_name}"
         )
+
+
+def check_fits(operands: tuple[Any, ...]) -> None:
+    """`check_holds` for an op on two operands, before anything else is checked."""
+    self, other = operands
+    if isinstance(other, TensorCore):
+        kind, own = DTYPE_OF[other._array.dtype], DTYPE_OF[self._array.dtype]
+        if kind.category > own.category:
+            wanted = promote(own, kind)
+            raise RuntimeError(
+                f"result type {wanted.scalar_name} can't be cast to the desired output type {own.scalar_name}"
+            )
+    elif is_number(other):
+        check_holds(self, other)
+
+
+def warn_deprecated(name: str, signature: str) -> None:
+    warnings.warn(
+        f"This overload of {name} is deprecated:\n\t{name}{signature}\nGive the factor by its name, after the tensors.",
+        stacklevel=4,
+    )
 
 
 def refuse_bools(operands: tuple[Any, ...]) -> None:
