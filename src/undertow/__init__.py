@@ -183,6 +183,7 @@ from undertow.ops.writing import masked_fill as masked_fill
 from undertow.ops.writing import zero_ as zero_
 from undertow._tensor import Tensor as Tensor
 from undertow import _C as _C
+from undertow import accelerator as accelerator
 from undertow import backends as backends
 from undertow import cuda as cuda
 from undertow import nn as nn

@@ -47,6 +47,8 @@ from undertow.tensor_python import PythonMethods
 class _TensorMeta(type):
     """The class of tensor classes."""
 
+    __module__ = "torch._C"
+
 
 class Tensor(
     PythonMethods,

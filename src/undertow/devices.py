@@ -19,6 +19,7 @@ class device:
     """
 
     __slots__ = ("index", "type")
+    __module__ = "torch"
     type: str
     index: int | None
 
@@ -74,7 +75,7 @@ class device:
         return self.type if self.index is None else f"{self.type}:{self.index}"
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return device, (self.type,) if self.index is None else (self.type, self.index)
+        return _rebuild, (self.type,) if self.index is None else (self.type, self.index)
 
     def __enter__(self) -> Self:
         _defaults.stack.append(self)
@@ -82,6 +83,10 @@ class device:
 
     def __exit__(self, *exception: object) -> None:
         _defaults.stack.pop()
+
+
+def _rebuild(*arguments: Any) -> device:
+    return device(*arguments)
 
 
 _INTERNED: dict[tuple[str, int | None], Any] = {}

@@ -23,6 +23,7 @@ class dtype:
     (float16 and bfloat16 compute in float32), `scalar_name` the name PyTorch's error messages use.
     """
 
+    __module__ = "torch"
     __slots__ = (
         "__weakref__",
         "abbr",
@@ -54,8 +55,8 @@ class dtype:
     def __repr__(self) -> str:
         return "torch." + self.name
 
-    def __reduce__(self) -> str:
-        return self.name  # a module global, so copies and unpickled values are this very object
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _of_name, (self.name,)  # so copies and unpickled values are this very object
 
     def __getattr__(self, name: str) -> Any:
         if name == "numpy":
@@ -71,6 +72,10 @@ class dtype:
         if self not in _COMPLEX_OF:
             raise RuntimeError(f"Unknown Complex ScalarType for {self.scalar_name}")
         return _COMPLEX_OF[self]
+
+
+def _of_name(name: str) -> dtype:
+    return globals()[name]
 
 
 def _make(

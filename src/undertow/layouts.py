@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Self
+from typing import Any, Self
 
 
 class _Named:
@@ -17,8 +17,8 @@ class _Named:
     def __repr__(self) -> str:
         return "torch." + self.name
 
-    def __reduce__(self) -> str:
-        return self.name
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _of_name, (self.name,)
 
     @classmethod
     def _make(cls, name: str) -> Self:
@@ -27,16 +27,22 @@ class _Named:
         return self
 
 
+def _of_name(name: str) -> Any:
+    return globals()[name]
+
+
 class layout(_Named):
     """How a tensor stores its elements. undertow's tensors are all `strided`."""
 
     __slots__ = ()
+    __module__ = "torch"
 
 
 class memory_format(_Named):
     """The order of dimensions in memory that an operation keeps or produces."""
 
     __slots__ = ()
+    __module__ = "torch"
 
 
 strided = layout._make("strided")

@@ -23,6 +23,7 @@ class Size(tuple[int, ...]):
     """A tuple of ints; slices and concatenations of it are sizes too."""
 
     __slots__ = ()
+    __module__ = "torch"
 
     def __new__(cls, sizes: Iterable[int] = (), /) -> Self:
         return tuple.__new__(cls, [_dimension(item, position) for position, item in enumerate(sizes)])
@@ -58,8 +59,12 @@ class Size(tuple[int, ...]):
 
     __rmul__ = __mul__
 
-    def __reduce__(self) -> tuple[type[Size], tuple[tuple[int, ...]]]:
-        return Size, (tuple(self),)
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _rebuild, (tuple(self),)
+
+
+def _rebuild(sizes: tuple[int, ...]) -> Size:
+    return Size(sizes)
 
 
 # A Size from a tuple already known to hold ints, such as an array's shape: no checks, so no Python frame.

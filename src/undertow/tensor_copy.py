@@ -1,4 +1,4 @@
-"""Copies, pickles and other shells around the same memory: deepcopy, `.data`, subclasses, `set_`."""
+"""Copies, pickles and other shells around the same memory: deepcopy, `.data`, subclasses."""
 
 from __future__ import annotations
 
@@ -10,12 +10,10 @@ from typing import Any
 import numpy as np
 
 from undertow._core import TensorCore, tensor_class, wrap
-from undertow.autograd.apply import bump
-from undertow.autograd.writes import check_writable
 from undertow.dtypes import DTYPE_OF
 from undertow.from_data import copied, legacy_tensor, warn_of_copy_construction
 from undertow.factory_arguments import check_options, made, parse_kind
-from undertow.ops.arguments import check_tensor, must_be, spread_ints
+from undertow.ops.arguments import must_be
 from undertow.ops.convert import alias
 from undertow.ops.public import public
 from undertow.overrides import DisableTorchFunctionSubclass
@@ -64,42 +62,6 @@ class CopyMethods(TensorCore):
     @data.deleter
     def data(self) -> None:
         raise RuntimeError("Deleting tensor data is not allowed. Delete tensor instead!")
-
-    @public
-    def set_(self, source: Any = None, storage_offset: int = 0, size: Any = None, stride: Any = None) -> Any:
-        """Makes this tensor show the memory of another (or no memory)."""
-        check_writable(self, self._requires_grad)
-        if source is None:
-            self._array = np.empty(0, self._array.dtype)
-        else:
-            check_tensor(source, "set_", "source")
-            if source._array.dtype != self._array.dtype:
-                raise RuntimeError("Could not set tensor of type another dtype to this one; dtypes must be equal")
-            self._array = source._array
-        bump(self)
-        return self
-
-    @public
-    def resize_(self, *size: Any, memory_format: Any = None) -> Any:
-        """Gives this tensor another shape; elements beyond the old ones are uninitialised."""
-        sizes = spread_ints(size, "resize_", "size")
-        if self._requires_grad:
-            raise RuntimeError("cannot resize variables that require grad")
-        array = self._array
-        if array.shape != sizes:
-            flat = np.zeros(int(np.prod(sizes)), array.dtype)
-            kept = min(flat.size, extent_of(root_of(array)) // array.itemsize - offset_of(array))
-            memory = flat_memory(root_of(array)).view(array.dtype)
-            if kept > 0:
-                flat[:kept] = memory[offset_of(array) : offset_of(array) + kept]
-            self._array = flat.reshape(sizes)
-        bump(self)
-        return self
-
-    @public
-    def resize_as_(self, the_template: Any, *, memory_format: Any = None) -> Any:
-        """Gives this tensor the shape of another."""
-        return self.resize_(tuple(the_template._array.shape))
 
     # --- classes
 

@@ -147,12 +147,13 @@ class PythonMethods(TensorCore):
     @public
     def __repr__(self, *, tensor_contents: str | None = None) -> str:
         cls = type(self)
-        return printing.tensor_repr(
+        text = printing.tensor_repr(
             self._array,
             prefix=vars(cls).get("_repr_prefix", f"{cls.__name__}("),  # a subclass does not inherit it
             notes=_graph_notes(self),
             contents=tensor_contents,
         )
+        return f"Parameter({text})" if "_is_param" in self.__dict__ else text
 
     @public
     def __format__(self, format_spec: str) -> str:

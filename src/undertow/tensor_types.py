@@ -16,6 +16,7 @@ from undertow.layouts import layout, strided
 class tensortype(type):
     """The class of the old tensor types. Calling one makes a tensor of its dtype; tensors of it are its instances."""
 
+    __module__ = "torch"
     dtype: dtype
     layout: layout
     is_cuda: builtins.bool

@@ -283,6 +283,7 @@ def resize_as_(self: Any, the_template: Any, *, memory_format: Any = None) -> An
 @public
 def set_(self: Any, source: Any = None, storage_offset: int = 0, size: Any = None, stride: Any = None) -> Any:
     """Makes a tensor show another's memory."""
+    check_writable(self, self._requires_grad)
     if source is None:
         self._array = np.empty(0, self._array.dtype)
     elif isinstance(source, TensorCore):
