@@ -111,8 +111,12 @@ class SavedOutput(SavedValue):
             raise _overwritten(self.array, (node, self.output_nr), self.storage, self.version, node)
         return self.array
 
+    def place(self, node: Node) -> tuple[Node, int]:
+        """Where in the graph the output is, seen from the node that saved it."""
+        return (node, self.output_nr)
+
     def open(self, node: Node) -> Any:
-        place = (node, self.output_nr)
+        place = self.place(node)
         if self.packed is not None:
             return self.packed.open(place)
         tensor = wrap(self.raw(node))
@@ -154,11 +158,14 @@ class Packed:
             raise TypeError(
                 f"Output of saved tensor unpack_hook expected to be a Tensor but got result of type {type(tensor)}"
             )
-        if tensor._array.shape != self.shape:
-            raise RuntimeError(
-                f"A saved tensor unpack hook returned a tensor of shape {list(tensor._array.shape)} for one that was saved "
-                f"with shape {list(self.shape)}"
-            )
+        found, saved = tensor._array.shape, self.shape
+        if found != saved:  # as long as it can be stretched, the formula may well take it
+            for a, b in zip(reversed(saved), reversed(found)):
+                if a != b and 1 not in (a, b):
+                    raise RuntimeError(
+                        f"The size of tensor a ({a}) must match the size of tensor b ({b}): a saved tensor unpack hook "
+                        f"returned shape {list(found)} for a tensor that was saved with shape {list(saved)}"
+                    )
         if self.leaf is not None and tensor._array is self.leaf._array:
             return self.leaf
         result = wrap(tensor._array)
@@ -191,10 +198,10 @@ class SavedTensor:
         self.node = node
         self.get = get
 
-    def register_hooks(self, pack_hook: hooks.Hook, unpack_hook: hooks.Hook) -> None:
+    def register_hooks(self, pack_hook: hooks.Hook = None, unpack_hook: hooks.Hook = None) -> None:  # type: ignore[assignment]
         """pack_hook(tensor) is kept in the tensor's place from now on; unpack_hook(packed) gives it back."""
         if not (callable(pack_hook) and callable(unpack_hook)):
-            raise TypeError("register_hooks(): incompatible function arguments: a pack hook and an unpack hook are expected")
+            raise TypeError("register_hooks(): incompatible function arguments. A pack hook and an unpack hook are expected")
         saved = self.get()
         if type(saved) is Freed:
             raise RuntimeError(

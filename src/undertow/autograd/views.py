@@ -47,7 +47,6 @@ def refresh_view(tensor: Any) -> None:
     storage = tensor._storage
     base = view.base
     if not base._requires_grad or tensor._array.dtype.kind not in "fcV":
-        view.version = storage.version
         return
     tensor._requires_grad = True  # also when the base began to ask for gradients after the view was taken
     if view.version == storage.version:

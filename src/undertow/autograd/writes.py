@@ -7,15 +7,16 @@ that changed, so the base gets a `CopySlices` node that runs the op's node on th
 
 from __future__ import annotations
 
+import weakref
 from typing import Any
 
 import numpy as np
 
 from undertow._core import InferenceStorage, TensorCore, ndarray
 from undertow.autograd.apply import bump, edges_of, keep_inputs, make_node, operands, run_forward
-from undertow.autograd.node import FIT, Edge, Node, edge_of
-from undertow.autograd.saved import Freed, SavedInput, short_name
-from undertow.autograd.views import Step, move_retained, refresh_view, take_view, view_gradient
+from undertow.autograd.node import FIT, Edge, Node, RuleNode, edge_of
+from undertow.autograd.saved import Freed, SavedInput, SavedOutput, short_name
+from undertow.autograd.views import AsStridedBackward0, Step, move_retained, refresh_view, take_view, view_gradient
 from undertow.dtypes import DTYPE_OF
 from undertow.modes import local, special
 from undertow.rules.rule import Rule
@@ -197,6 +198,24 @@ def set_edge(tensor: Any, edge: Edge) -> None:
         move_retained(tensor, old, edge)
 
 
+class SavedViewOutput(SavedOutput):
+    """The output of a write through a view, saved by the write's node: in the graph it is a view of the rewritten base."""
+
+    __slots__ = ("whole", "steps")
+
+    def __init__(self, saved: SavedOutput, whole: CopySlices) -> None:
+        self.array, self.storage, self.version = saved.array, saved.storage, saved.version
+        self.output_nr, self.packed = saved.output_nr, saved.packed
+        self.whole = weakref.ref(whole)  # which holds the node that holds this
+        self.steps = whole.steps
+
+    def place(self, node: Node) -> tuple[Node, int]:
+        whole = self.whole()
+        if whole is None:
+            return (node, self.output_nr)
+        return (AsStridedBackward0((whole, 0), next(local.modes.sequence), self.steps), 0)
+
+
 class CopySlices(Node):
     """A write through a view, seen from the base: the op's node runs on the written part, the rest passes through."""
 
@@ -208,6 +227,10 @@ class CopySlices(Node):
         self.extras = None
         self.written = written
         self.steps = steps
+        if isinstance(written, RuleNode) and type(written.saved) is tuple:
+            written.saved = tuple([
+                SavedViewOutput(saved, self) if type(saved) is SavedOutput else saved for saved in written.saved
+            ])
 
     def run(self, xp: Any, g: Any, needs: tuple[bool, ...] | None) -> tuple[Any, ...]:
         inner_needs = None if needs is None else (needs[0] and self.written.edges[0] is not None, *needs[1:])

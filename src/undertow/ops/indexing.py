@@ -347,7 +347,13 @@ def put_indexed(target: Any, indices: list[Any], values: Any, accumulate: bool) 
         except ValueError:
             explain_values(target, indices, values)
 
-    return write_in_place(index.index_put, target, (values, *indices), {"accumulate": accumulate}, write)
+    return write_in_place(index.index_put, target, (values, *indices), {"accumulate": accumulate}, write, _STRETCHED)
+
+
+_STRETCHED = (
+    "Use of index_put_ on expanded tensors is deprecated. Please clone() the tensor before performing this operation. "
+    "This also applies to advanced indexing e.g. tensor[indices] = tensor"
+)
 
 
 def explain_values(target: Any, indices: list[Any], values: Any) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from undertow._core import TensorCore
+from undertow._core import TensorCore, View
 from undertow.autograd.apply import apply
 from undertow.ops.arguments import (
     as_int,
@@ -18,6 +18,7 @@ from undertow.ops.arguments import (
 from undertow.ops.public import overloaded, public
 from undertow.ops.views import apply_view_in_place, renamed, view_of
 from undertow.rules import shape as rules
+from undertow.rules.rule import Spec
 from undertow.storage import extent_of, flat_memory, offset_of, over_memory, root_of
 from undertow.xp import numpy_shape
 
@@ -264,8 +265,12 @@ def _strides_wanted(input: Any, size: Any, stride: Any, storage_offset: Any, nam
             f"{array.itemsize} requiring a storage size of {last * array.itemsize} are out of bounds for storage of size "
             f"{held}"
         )
-    layout = (array.shape, tuple([step // array.itemsize for step in array.strides]), here)
-    return {"size": size, "stride": stride, "storage_offset": offset, "layout": layout}
+    return {"size": size, "stride": stride, "storage_offset": offset, "layout": _layout(array)}
+
+
+def _layout(array: Any) -> tuple[tuple[int, ...], tuple[int, ...], int]:
+    """Sizes, strides and offset of an array in its memory, counted in elements."""
+    return array.shape, tuple([step // array.itemsize for step in array.strides]), offset_of(array)
 
 
 def _strided_view(array: Any, statics: dict[str, Any]) -> Any:
@@ -289,7 +294,13 @@ class _Shaped:
 def as_strided(input: Any, size: Any, stride: Any, storage_offset: int | None = None) -> Any:
     """A view of a tensor's memory with any size, strides and offset, counted in elements."""
     statics = _strides_wanted(input, size, stride, storage_offset, "as_strided")
-    return view_of(rules.as_strided, input, _strided_view(input._array, statics), statics)
+    result = view_of(rules.as_strided, input, _strided_view(input._array, statics), statics)
+    view = result._view
+    if view is not None and len(view.steps) > 1:  # it may show what the view before it did not
+        base = view.base._array
+        step = (rules.as_strided, {**statics, "layout": _layout(base)}, Spec(base.shape, base.dtype), 0)
+        result._view = View(view.base, (step,), view.version, view.origin)
+    return result
 
 
 _as_strided_in_place = renamed(rules.as_strided, "AsStridedBackward1")

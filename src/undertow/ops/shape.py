@@ -20,10 +20,10 @@ from undertow.ops.arguments import (
 )
 from undertow.ops.public import overloaded, public
 from undertow.ops.views import apply_view_in_place, renamed, view_of
-from undertow.rules import arrange
+from undertow.rules import arrange, convert
 from undertow.rules import shape as rules
 from undertow.rules.rule import Rule, op
-from undertow.xp.numpy_shape import restride, view_strides
+from undertow.xp.numpy_shape import is_plain, restride, view_strides
 
 # --- new shapes for the same elements
 
@@ -65,9 +65,9 @@ def reshape_to(input: Any, size: tuple[int, ...]) -> Any:
     """`reshape` to a size of which one number may be -1."""
     array = input._array
     size = infer_size(size, array.size)
-    if array.flags.c_contiguous:
+    if is_plain(array):
         return view_of(rules.view, input, array.reshape(size), {"size": size})
-    result = _strided_view(input, size, rules.reshape_alias)
+    result = _strided_view(input, size, rules.view if array.flags.c_contiguous else rules.reshape_alias)
     return result if result is not None else apply(rules.unsafe_view, apply(arrange.contiguous, input), size=size)
 
 
@@ -75,7 +75,7 @@ def view_to(input: Any, size: tuple[int, ...]) -> Any:
     """`view` with a size of which one number may be -1."""
     array = input._array
     size = infer_size(size, array.size)
-    if array.flags.c_contiguous:
+    if is_plain(array):
         return view_of(rules.view, input, array.reshape(size), {"size": size})
     result = _strided_view(input, size, rules.view)
     if result is None:
@@ -187,6 +187,8 @@ def unflatten(input: Any, dim: int, sizes: Any) -> Any:
     shape = input._array.shape
     place = wrap_dim(as_int(dim, "unflatten", "dim", 1), len(shape))
     wanted = as_ints(sizes, "unflatten", "sizes", 2)
+    if not shape:
+        raise RuntimeError("unflatten got an unexpected error:\na tensor without dims has none to unflatten")
     if not wanted:
         raise RuntimeError("unflatten: sizes must be non-empty")
     try:
@@ -301,7 +303,7 @@ def movedim(input: Any, source: Any, destination: Any) -> Any:
         if len(set(dims)) != len(dims):
             raise RuntimeError(f"movedim: repeated dim in `{name}` ({list(given)})")
     if not ndim:
-        return input
+        return apply(convert.alias, input)
     order: list[int] = [-1] * ndim
     for dim, place in zip(moved, places, strict=True):
         order[place] = dim

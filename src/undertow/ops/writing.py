@@ -73,18 +73,23 @@ def _overflow(kind: Dtype) -> RuntimeError:
 
 def write_in_place(
     rule: Rule, target: Any, others: tuple[Any, ...], statics: dict[str, Any], writer: Callable[[Any], None],
-    may_overlap: bool = False,
+    stretched: str = "refuse",
 ) -> Any:  # fmt: skip
-    """An in-place op whose raw write is cheaper than computing the whole result: `writer` writes into the array."""
+    """An in-place op whose raw write is cheaper than computing the whole result: `writer` writes into the array.
+
+    `stretched` says what becomes of a write to an expanded tensor: refuse, allow, or a warning's text.
+    """
     inputs = (target, *others)
     edges = edges_of(rule, inputs)
     check_writable(target, edges is not None)
     array = target._array
-    if not may_overlap and 0 in array.strides and array.size > 1 and overlaps(array):
-        raise RuntimeError(
-            "unsupported operation: more than one element of the written-to tensor refers to a single memory location. "
-            "Please clone() the tensor before performing the operation."
-        )
+    if stretched != "allow" and 0 in array.strides and array.size > 1 and overlaps(array):
+        if stretched == "refuse":
+            raise RuntimeError(
+                "unsupported operation: more than one element of the written-to tensor refers to a single memory "
+                "location. Please clone() the tensor before performing the operation."
+            )
+        warnings.warn(stretched, stacklevel=5)
     kept = None
     if edges is not None:
         kept = keep_inputs(inputs, [given._array if isinstance(given, TensorCore) else given for given in inputs])
@@ -110,11 +115,11 @@ def fill_(self: Any, value: Any) -> Any:
                 f"fill_ only supports 0-dimension value tensor but got tensor with {value._array.ndim} dimensions."
             )
         source = value._array
-        return write_in_place(rules.fill_tensor, self, (value,), {}, lambda out: copy_raw(out, source), True)
+        return write_in_place(rules.fill_tensor, self, (value,), {}, lambda out: copy_raw(out, source), "allow")
     if not isinstance(value, (*_NUMBERS, np.generic)):
         raise invalid_combination("fill_", (value,))
     element = as_element(value, DTYPE_OF[self._array.dtype])
-    return write_in_place(rules.fill, self, (), {"value": value}, lambda out: out.fill(element), True)
+    return write_in_place(rules.fill, self, (), {"value": value}, lambda out: out.fill(element), "allow")
 
 
 @overloaded
@@ -128,7 +133,7 @@ def fill(input: Any, value: Any) -> Any:
 @public
 def zero_(self: Any) -> Any:
     """Writes zeros everywhere."""
-    return write_in_place(rules.zero, self, (), {}, lambda out: out.fill(0), True)
+    return write_in_place(rules.zero, self, (), {}, lambda out: out.fill(0), "allow")
 
 
 def copy_raw(out: Any, source: Any) -> None:
@@ -203,6 +208,12 @@ def masked_fill(input: Any, mask: Any, value: Any) -> Any:
     return apply(rules.masked_fill, input, mask, value=value)
 
 
+_STRETCHED_MASK = (
+    "Use of masked_fill_ on expanded tensors is deprecated. Please clone() the tensor before performing this operation. "
+    "This also applies to advanced indexing e.g. tensor[mask] = scalar"
+)
+
+
 @overloaded
 def masked_fill_(self: Any, mask: Any, value: Any) -> Any:
     """Writes a value where a mask is true."""
@@ -216,11 +227,11 @@ def masked_fill_(self: Any, mask: Any, value: Any) -> Any:
         source = value._array
         return write_in_place(
             rules.masked_fill_tensor, self, (value, mask), {},
-            lambda out: np.copyto(out, source, where=where, casting="unsafe"),
+            lambda out: np.copyto(out, source, where=where, casting="unsafe"), _STRETCHED_MASK,
         )  # fmt: skip
     return write_in_place(
         rules.masked_fill, self, (mask,), {"value": value},
-        lambda out: np.copyto(out, out.dtype.type(value), where=where, casting="unsafe"),
+        lambda out: np.copyto(out, out.dtype.type(value), where=where, casting="unsafe"), _STRETCHED_MASK,
     )  # fmt: skip
 
 

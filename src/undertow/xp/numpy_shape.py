@@ -29,6 +29,11 @@ def leading(axis: int) -> tuple[slice, ...]:
 # --- views
 
 
+def alias(x: Array) -> Array:
+    """The same memory as an array of its own."""
+    return x.view()
+
+
 def restride(x: Array, shape: Sequence[int], strides: Sequence[int], offset: int = 0) -> Array:
     """A view of x's memory with these strides, starting `offset` bytes from x's first element."""
     if x.flags.c_contiguous:
@@ -94,6 +99,11 @@ def view_strides(x: Array, shape: Sequence[int]) -> tuple[int, ...] | None:
     return tuple(strides) if place < 0 else None
 
 
+def is_plain(x: Array) -> bool:
+    """Whether x is dense and in C order, its axes of length 1 included."""
+    return x.flags.c_contiguous and (1 not in x.shape or x.strides == contiguous_strides(x.shape, x.itemsize))
+
+
 def reshape(x: Array, shape: Any) -> Array:
     """A view where memory allows it, else a copy."""
     if x.flags.c_contiguous or type(shape) is int or -1 in shape:
@@ -134,8 +144,10 @@ def expand_dims(x: Array, axis: int) -> Array:
     shape = x.shape
     if axis < 0:
         axis += len(shape) + 1
-    if axis == len(shape) and not x.flags.c_contiguous:
-        return restride(x, (*shape, 1), (*x.strides, x.itemsize))
+    if 1 in shape or (axis == len(shape) and not x.flags.c_contiguous):  # where NumPy's strides would differ
+        strides = x.strides
+        stride = x.itemsize if axis == len(shape) else strides[axis] * shape[axis]
+        return restride(x, shape[:axis] + (1,) + shape[axis:], strides[:axis] + (stride,) + strides[axis:])
     return x.reshape(shape[:axis] + (1,) + shape[axis:])
 
 
@@ -154,8 +166,9 @@ def slice_along(x: Array, axis: int, start: int, stop: int, step: int = 1) -> Ar
     view = x[(*leading(axis), slice(start, stop, step))]
     if not view.size and x.size:
         at = min(start, x.shape[axis]) if start >= 0 else max(start + x.shape[axis], 0)
-        strides = (*x.strides[:axis], x.strides[axis] * step, *x.strides[axis + 1 :])
-        return restride(x, view.shape, strides, at * x.strides[axis])
+        if x.flags.c_contiguous and at * x.strides[axis] <= x.nbytes:
+            strides = (*x.strides[:axis], x.strides[axis] * step, *x.strides[axis + 1 :])
+            return restride(x, view.shape, strides, at * x.strides[axis])
     return view
 
 
