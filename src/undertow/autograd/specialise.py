@@ -135,10 +135,11 @@ def specialised_apply(rule: Rule, general: Callable[..., Any], scope: dict[str, 
         test += "".join(
             f" and (a_{name} is None or a_{name}.dtype is dtype_)" for name in rest if name != rule.mask
         )
+    if not rule.view:
         call = call.replace("forward(", "silently(forward, ")
     single = rule.outputs == 1 and not rule.hidden
     lines += [f"        if {test}:"]
-    if rule.promote is None:
+    if rule.view:
         lines += [f"            computed_ = {call}"]
     else:  # shapes that do not fit, or another thread is computing too: the general path says, or does, it
         lines += [

@@ -127,7 +127,7 @@ def linalg_svdvals(A: Any, *, driver: Any = None, out: Any = None) -> Any:
     check_tensor(A, "linalg_svdvals", "A")
     _check_driver(driver)
     compute = lambda: _svd(A, False)[1]
-    return compute() if out is None else into(out, compute, (A,), "linalg_svdvals")
+    return compute() if out is None else into(out, compute, (A,), "_linalg_svd")
 
 
 @public
@@ -182,7 +182,7 @@ def linalg_eigvalsh(A: Any, UPLO: str = "L", *, out: Any = None) -> Any:
     """The eigenvalues of symmetric (Hermitian) matrices, in order."""
     check_tensor(A, "linalg_eigvalsh", "A")
     compute = lambda: _eigh(A, UPLO)[0]
-    return compute() if out is None else into(out, compute, (A,), "linalg_eigvalsh")
+    return compute() if out is None else into(out, compute, (A,), "_linalg_eigh")
 
 
 def _eig(A: Any) -> Any:

@@ -14,7 +14,7 @@ from undertow.ops.arithmetic import mul
 from undertow.ops.matmul import stack_product
 from undertow.ops.parts import diagonal
 from undertow.ops.public import public
-from undertow.ops.shape import permuted, reshape_to
+from undertow.ops.shape import permuted, reshape_to, view_to
 from undertow.rules import reduce as reduce_rules
 
 LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
@@ -180,7 +180,7 @@ def _contract(terms: list[Term], result: list[str], sizes: dict[str, int]) -> An
         tensor, letters = _pair((tensor, letters), _without_ones(term), kept)
     if sums:
         tensor = permuted(tensor, tuple([letters.index(letter) for letter in result if letter in letters]))
-        return reshape_to(tensor, shape)
+        return view_to(tensor, shape)  # only dims of size one come and go
     return tensor if tensor._array.shape == shape else reshape_to(tensor, shape)
 
 

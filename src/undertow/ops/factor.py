@@ -54,7 +54,7 @@ def det(input: Any) -> Any:
 def _det(A: Any, out: Any) -> Any:
     check_square(A, "linalg.det")
     check_inexact(A, "linalg.det", "lu_cpu")
-    return run("linalg_det", out, rules.linalg_det, A)
+    return run("_linalg_det", out, rules.linalg_det, A)
 
 
 def _slogdet(A: Any) -> Any:
@@ -69,7 +69,7 @@ def linalg_slogdet(A: Any, *, out: Any = None) -> Any:
     check_tensor(A, "linalg_slogdet", "A")
     if out is None:
         return return_types.linalg_slogdet(_slogdet(A))
-    return into_all(return_types.linalg_slogdet, "linalg_slogdet", out, lambda: _slogdet(A), (A,))
+    return into_all(return_types.linalg_slogdet, "_linalg_slogdet", out, lambda: _slogdet(A), (A,))
 
 
 @public
@@ -78,7 +78,7 @@ def slogdet(input: Any, *, out: Any = None) -> Any:
     check_tensor(input, "slogdet")
     if out is None:
         return return_types.slogdet(_slogdet(input))
-    return into_all(return_types.slogdet, "slogdet", out, lambda: _slogdet(input), (input,))
+    return into_all(return_types.slogdet, "_linalg_slogdet", out, lambda: _slogdet(input), (input,))
 
 
 @public
@@ -128,7 +128,7 @@ def linalg_inv(A: Any, *, out: Any = None) -> Any:
     """The inverses of square matrices."""
     check_tensor(A, "linalg_inv", "A")
     compute = lambda: _inverse(A, "linalg.inv", True)
-    return compute() if out is None else into(out, compute, (A,), "linalg_inv")
+    return compute() if out is None else into(out, compute, (A,), "linalg_inv_ex")
 
 
 @public
@@ -136,7 +136,7 @@ def inverse(input: Any, *, out: Any = None) -> Any:
     """The inverses of square matrices."""
     check_tensor(input, "inverse")
     compute = lambda: _inverse(input, "linalg.inv", True)
-    return compute() if out is None else into(out, compute, (input,), "inverse")
+    return compute() if out is None else into(out, compute, (input,), "linalg_inv_ex")
 
 
 @public
@@ -210,7 +210,7 @@ def linalg_solve(A: Any, B: Any, *, left: bool = True, out: Any = None) -> Any:
     check_tensor(A, "linalg_solve", "A")
     check_tensor(B, "linalg_solve", "B", 2)
     compute = lambda: _solve(A, B, left, "torch.linalg.solve", True)
-    return compute() if out is None else into(out, compute, (A, B), "linalg_solve")
+    return compute() if out is None else into(out, compute, (A, B), "_linalg_solve_ex")
 
 
 @public
@@ -279,7 +279,7 @@ def linalg_cholesky(A: Any, *, upper: bool = False, out: Any = None) -> Any:
     check_tensor(A, "linalg_cholesky", "A")
     check_inexact(A, "linalg.cholesky", "cholesky_cpu")
     compute = lambda: _cholesky(A, upper, "linalg.cholesky", rules.linalg_cholesky_ex)
-    return compute() if out is None else into(out, compute, (A,), "linalg_cholesky")
+    return compute() if out is None else into(out, compute, (A,), "linalg_cholesky_ex")
 
 
 @public

@@ -303,7 +303,7 @@ def check_addmm(input: Any, mat1: Any, mat2: Any, beta: Any, alpha: Any) -> dict
     if a.shape[1] != b.shape[0]:
         raise cannot_multiply(a.shape, b.shape)
     if input._array.dtype is not b.dtype or a.dtype is not b.dtype:
-        for name, given in (("mat1", mat1), ("self", input)):
+        for name, given in (("self", input), ("mat1", mat1)):
             if kind_of(given) is not kind_of(mat2):
                 raise RuntimeError(
                     f"{name} and mat2 must have the same dtype, but got {scalar_name(given)} and {scalar_name(mat2)}"

@@ -18,7 +18,14 @@ def run(name: str, out: Any, rule: Rule, *inputs: Any, **statics: Any) -> Any:
         return apply(rule, *inputs, **statics)
     if not isinstance(out, TensorCore):
         raise must_be("Tensor", out, name, "out")
+    if not differentiable(rule):
+        write_out(out, apply(rule, *inputs, **statics))
+        return out
     return into(out, lambda: apply(rule, *inputs, **statics), inputs, name)
+
+
+def differentiable(rule: Rule) -> bool:
+    return rule.joint is not None or any(gradient is not None for gradient in rule.gradients)
 
 
 def run_named(kind: Any, name: str, out: Any, rule: Rule, *inputs: Any, **statics: Any) -> Any:

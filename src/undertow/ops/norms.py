@@ -24,6 +24,7 @@ from undertow.ops.public import overloaded, public
 from undertow.ops.reduce import amax, amin, folded_dims, sum
 from undertow.ops.shape import permuted
 from undertow.ops.stretch import unsqueeze
+from undertow.ops.writing import resize_array
 from undertow.rules import vector_norm as rules
 
 
@@ -150,7 +151,12 @@ def linalg_norm(
 ) -> Any:
     """A norm of vectors or of matrices, as the order and the number of dims say."""
     check_tensor(A, "linalg_norm", "A")
-    return _finished("linalg_norm", out, lambda: _norm(A, ord, dim, keepdim, dtype), (A,))
+    result = _norm(A, ord, dim, keepdim, dtype)
+    if out is None:
+        return result
+    if out._array.shape != result._array.shape:
+        resize_array(out, result._array.shape)
+    return out.copy_(result)
 
 
 @public

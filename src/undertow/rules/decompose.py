@@ -109,7 +109,7 @@ linalg_svd = op("linalg_svd", lambda xp, A, *, full_matrices: xp.svd(A, full_mat
 
 
 def eigh_gradient(xp: Any, g: Any, eigenvalues: Any, eigenvectors: Any) -> Any:
-    """V (gL + (Vᴴ gV) / E) Vᴴ with E = lₖ - lⱼ."""
+    """V (gL + herm((Vᴴ gV) / E)) Vᴴ with E = lₖ - lⱼ: Hermitian, as the matrices that the function is defined on."""
     V, Vh = eigenvectors, adjoint(xp, eigenvectors)
     gL, gV = g
     if gV is None:
@@ -118,6 +118,7 @@ def eigh_gradient(xp: Any, g: Any, eigenvalues: Any, eigenvectors: Any) -> Any:
     gaps = gaps + identity(xp, gaps.shape[-1], xp.dtype_of(eigenvalues))
     inner = xp.matmul(Vh, gV) / gaps
     inner = inner - embed(xp, diagonal_of(xp, inner))
+    inner = (inner + adjoint(xp, inner)) * 0.5
     if gL is not None:
         inner = inner + embed(xp, gL)
     return xp.matmul(V, xp.matmul(inner, Vh))

@@ -42,7 +42,8 @@ def halved_diagonal(xp: Any, x: Any) -> Any:
 # --- determinants
 
 linalg_det = op("linalg_det", lambda xp, A: xp.det(A), promote="same",
-                A=lambda xp, g, A, result: cell(xp, g) * xp.cofactors(A, result))  # fmt: skip
+                A=lambda xp, g, A, result:
+                    cell(xp, g) * xp.cofactors(A, result) if A.shape[-1] else xp.zeros_like(A))  # fmt: skip
 
 
 def slogdet_gradient(xp: Any, g: Any, A: Any, sign: Any) -> Any:

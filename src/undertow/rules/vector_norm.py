@@ -25,10 +25,10 @@ def vector_norm(xp: Any, x: Any, ord: float, dim: Dims, keepdim: bool) -> Any:
 
 
 def vector_norm_gradient(xp: Any, g: Any, self: Any, result: Any, ord: float, dim: Dims, keepdim: bool) -> Any:
+    if ord == 0:
+        return None
     g = unfold(xp, g, self.ndim, dim, keepdim)
     norm = unfold(xp, result, self.ndim, dim, keepdim)
-    if ord == 0:
-        return xp.zeros_like(self)
     if ord == 1:
         return xp.sgn(self) * g
     if ord in (inf, -inf):

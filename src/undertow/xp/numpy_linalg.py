@@ -75,14 +75,12 @@ def _each(function: Any, x: Array) -> Array:
 
 
 def cofactors(x: Array, det: Array) -> Array:
-    """det(A) A⁻ᵀ, also for a singular A: then through its singular values, each times the product of the others."""
-    if np.all(det != 0):
+    """det(A) A⁻ᵀ; of a singular A zeros, as PyTorch has it where the gradient is not differentiated further."""
+    solid = np.asarray(det != 0)
+    if solid.all():
         return np.asarray(det)[..., None, None] * np.swapaxes(np.linalg.inv(x), -2, -1)
-    u, s, vh = np.linalg.svd(x)
-    n = x.shape[-1]
-    others = np.where(np.eye(n, dtype=bool), 1, s[..., None, :]).prod(-1)
-    turn = np.linalg.det(u) * np.linalg.det(vh)
-    return turn[..., None, None] * ((u.conj() * others[..., None, :]) @ vh.conj())
+    safe = np.where(solid[..., None, None], x, np.eye(x.shape[-1], dtype=x.dtype))
+    return np.asarray(det)[..., None, None] * np.swapaxes(np.linalg.inv(safe), -2, -1)
 
 
 def solve(a: Array, b: Array) -> Array:

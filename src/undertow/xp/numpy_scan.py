@@ -29,9 +29,11 @@ def _accumulate(operation: np.ufunc, x: Array, axis: int) -> Array:
     return np.asarray(wide, _result(x.dtype))
 
 
-def cumsum(x: Array, axis: int) -> Array:
+def cumsum(x: Array, axis: int, dtype: np.dtype | None = None) -> Array:
     """y[i] = Σ x[j], j ≤ i; the adjoint is the cumsum of the reversed array, reversed. Integers give int64."""
-    return _accumulate(np.add, x, axis)
+    if dtype is None:
+        return _accumulate(np.add, x, axis)
+    return _accumulate(np.add, x.astype(dtype, copy=False), axis).astype(dtype, copy=False)
 
 
 def cumprod(x: Array, axis: int) -> Array:

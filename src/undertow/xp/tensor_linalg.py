@@ -4,10 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
+from undertow._core import wrap
 from undertow.autograd.apply import apply
 from undertow.rules import decompose, factor, linalg
 from undertow.xp.numpy_linalg import eye as eye
-from undertow.xp.tensor_shape import reshape, swapaxes
+from undertow.xp.tensor_elementwise import conj
+from undertow.xp.tensor_scan import prod_of_others
+from undertow.xp.tensor_shape import expand_dims, reshape, swapaxes
 
 
 def matmul(x: Any, y: Any) -> Any:
@@ -40,7 +45,13 @@ def inverse(x: Any) -> Any:
 
 
 def cofactors(x: Any, det: Any) -> Any:
-    return reshape(det, (*det.shape, 1, 1)) * swapaxes(inverse(x), -2, -1)
+    """det(A) A⁻ᵀ; of a singular A through its singular values, each replaced by the product of the others."""
+    if (det._array != 0).all():
+        return reshape(det, (*det.shape, 1, 1)) * swapaxes(inverse(x), -2, -1)
+    u, s, vh = apply(decompose.linalg_svd, x, full_matrices=False)
+    turn = np.linalg.det(u._array) * np.linalg.det(vh._array)
+    others = prod_of_others(s, s._array.ndim - 1) * wrap(turn[..., None])
+    return matmul(conj(u) * expand_dims(others, others._array.ndim - 1), conj(vh))
 
 
 def solve(a: Any, b: Any) -> Any:
