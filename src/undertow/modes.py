@@ -29,6 +29,7 @@ class ThreadModes:
         "function_modes",
         "function_off",
         "backward_pass",
+        "backward_depth",
         "autocast",
     )
 
@@ -42,6 +43,7 @@ class ThreadModes:
         self.function_off = 0  # inside DisableTorchFunctionSubclass
         self.backward_pass: Any = None  # the engine's run that is under way
         self.autocast: Any = None
+        self.backward_depth = 0  # backward passes inside hooks of backward passes
 
 
 class _Local(threading.local):

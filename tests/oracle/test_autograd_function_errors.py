@@ -94,7 +94,7 @@ def marking_dirty_what_is_not_an_input(torch, log):
     Made = function(torch, lambda ctx, x: ctx.mark_dirty(torch.ones(2)) or x * 2, lambda ctx, g: g)
     attempt(log, "other tensor", lambda: Made.apply(x))
     Made = function(torch, lambda ctx, x: ctx.mark_dirty(3) or x * 2, lambda ctx, g: g)
-    attempt(log, "number", lambda: Made.apply(x))
+    attempt(log, "number", lambda: Made.apply(x), words=7)  # torch's sentence ends in the middle
     Made = function(torch, lambda ctx, x: ctx.mark_dirty(x) or x * 2, lambda ctx, g: g)
     attempt(log, "not returned", lambda: Made.apply(x))
     Made = function(torch, lambda ctx, x: ctx.mark_dirty(x) or x, lambda ctx, g: g * 5)
@@ -116,7 +116,7 @@ def marking_non_differentiable_what_is_not_an_output(torch, log):
     Made = function(torch, lambda ctx, x: ctx.mark_non_differentiable(torch.ones(2)) or x * 2, lambda ctx, g: g)
     attempt(log, "other tensor", lambda: Made.apply(leaf(torch)))
     Made = function(torch, lambda ctx, x: ctx.mark_non_differentiable(3) or x * 2, lambda ctx, g: g)
-    attempt(log, "number", lambda: Made.apply(leaf(torch)))
+    attempt(log, "number", lambda: Made.apply(leaf(torch)), words=7)  # and so does this one
 
 
 @cases

@@ -28,6 +28,8 @@ def accumulate(task: Any, node: AccumulateGrad, g: Any) -> None:
     leaf = node.variable
     meta = leaf._meta
     if g is not None:
+        if type(g) is ndarray and g.dtype is not leaf._array.dtype:
+            g = g.astype(leaf._array.dtype, copy=False)
         with node.lock:
             grad = meta.grad
             if isinstance(g, TensorCore):

@@ -323,7 +323,7 @@ def run_forward(rule: Rule, arrays: Sequence[Any], statics: dict[str, Any]) -> A
         return rule.forward(namespace_of(arrays), *arrays, **statics)
     except ValueError:
         if rule.promote in ("numeric", "float"):
-            operands = sorted(zip(rule.inputs, arrays), key=lambda named: named[0] != rule.mask)  # noqa: B905
+            operands = sorted(zip(rule.inputs, arrays), key=lambda named: named[0] != rule.mask)
             shape: tuple[int, ...] = ()
             for _, array in operands:
                 shape = broadcast_two(shape, () if array is None else array.shape)
@@ -407,9 +407,6 @@ def record(
         if DTYPE_OF[result._array.dtype].category >= 2:  # floating or complex
             result._edge = (node, place)
             result._requires_grad = True
-    if rule.outputs != 1:
-        node.n_outputs = shown
-        node.outputs = [Spec(result._array.shape, result._array.dtype) for result in results[:shown]]
 
 
 def edges_of(rule: Rule, inputs: Sequence[Any]) -> tuple[Any, ...] | None:
@@ -461,6 +458,10 @@ def make_node(
         # A number among the operands, as it was given: what the node shows.
         values = tuple([given for given in inputs if given is not None and not isinstance(given, TensorCore)][:1])
     node = (rule.node_class or node_class(rule))(edges, next(modes.sequence), saved, values, specs, chores)
+    if rule.outputs != 1:
+        shown = results[: len(results) - len(rule.hidden)]
+        node.n_outputs = len(shown)
+        node.outputs = [Spec(result._array.shape, result._array.dtype) for result in shown]
     if special.active:
         _special_chores(node)
     return node

@@ -44,13 +44,13 @@ def backward(
 ) -> None:
     """Adds the gradients of `tensors` to the `.grad` of every leaf they depend on (or of `inputs` only)."""
     if grad_variables is not None:
+        warnings.warn("`grad_variables` is deprecated. Use `grad_tensors` instead.", FutureWarning, stacklevel=2)
         if grad_tensors is not None:
             raise RuntimeError(
                 "`grad_tensors` and `grad_variables` (deprecated) arguments both passed to `backward()`. "
                 "Please only use `grad_tensors`."
             )
         grad_tensors = grad_variables
-        warnings.warn("`grad_variables` is deprecated. Use `grad_tensors` instead.", FutureWarning, stacklevel=2)
     if create_graph:
         warnings.warn(
             "Using backward() with create_graph=True will create a reference cycle between the parameter and its "
@@ -119,6 +119,14 @@ def _batched_grad(
     materialize: bool,
 ) -> tuple[Any, ...]:  # fmt: skip
     """One backward per leading index of grad_outputs, the results stacked."""
+    for place, (output, g) in enumerate(zip(outs, given, strict=True)):
+        if g is not None and isinstance(output, TensorCore) and g._array.shape[1:] != output._array.shape:
+            raise RuntimeError(
+                "If `is_grads_batched=True`, we interpret the first dimension of each grad_output as the batch dimension. "
+                "The others must be those of the corresponding output, but "
+                f"grad_output[{place}] has a shape of {size_of(g._array.shape)} and output[{place}] has a shape of "
+                f"{size_of(output._array.shape)}."
+            )
     batch = next(g.shape[0] for g in given if g is not None)
     rows = []
     for index in range(batch):

@@ -10,6 +10,8 @@ At one node, in this order: tensor hooks; `retain_grad`; what `grad(inputs=...)`
 
 from __future__ import annotations
 
+import threading
+import threading
 from collections.abc import Callable, Sequence
 from heapq import heappop, heappush
 from typing import Any
@@ -68,16 +70,45 @@ def run(
     task.waiting = waiting
     if inputs is not None:
         aim_at(task, inputs, parents, accumulates)
+    if local.modes.backward_depth < MAX_DEPTH:
+        _run(task, roots, grads, create_graph)
+    else:
+        _run_in_a_thread(task, roots, grads, create_graph)
+    return task.captured
+
+
+MAX_DEPTH = 16  # backward passes started inside one another on one thread's stack
+
+
+def _run(task: BackwardPass, roots: Sequence[Edge], grads: Sequence[Any], create_graph: bool) -> None:
     modes = local.modes
     before, outer = modes.grad_enabled, modes.backward_pass
     modes.grad_enabled, modes.backward_pass = create_graph, task
+    modes.backward_depth += 1
     try:
-        quietly(traverse, task, roots, grads, waiting)
+        quietly(traverse, task, roots, grads, task.waiting)
         for callback in task.callbacks:
             hooks.fire(callback)
     finally:
         modes.grad_enabled, modes.backward_pass = before, outer
-    return task.captured
+        modes.backward_depth -= 1
+
+
+def _run_in_a_thread(task: BackwardPass, roots: Sequence[Edge], grads: Sequence[Any], create_graph: bool) -> None:
+    """Deep nesting goes on with a fresh stack, so that no number of nested passes runs into Python's recursion limit."""
+    failed: list[BaseException] = []
+
+    def run_here() -> None:
+        try:
+            _run(task, roots, grads, create_graph)
+        except BaseException as error:
+            failed.append(error)
+
+    thread = threading.Thread(target=run_here, name="undertow backward")
+    thread.start()
+    thread.join()
+    if failed:
+        raise failed[0]
 
 
 def traverse(task: BackwardPass, roots: Sequence[Edge], grads: Sequence[Any], waiting: dict[Node, int]) -> None:

@@ -64,6 +64,10 @@ def jacobian(
             'Expected strategy to be either "forward-mode" or "reverse-mode". Hint: If your function has more outputs '
             'than inputs, "forward-mode" tends to be more performant. Otherwise, prefer to use "reverse-mode".'
         )
+    if strategy == "forward-mode" and not vectorize:
+        raise NotImplementedError(
+            "Computing Jacobian using forward-AD or forward-over-reverse Hessian isonly implemented for `vectorize=True`."
+        )
     if vectorize and strict:
         raise RuntimeError(
             "torch.autograd.functional.jacobian: `strict=True` and `vectorized=True` are not supported together."
@@ -126,6 +130,10 @@ def hessian(
     given, single = _as_tuple(inputs, "inputs", "hessian")
     if outer_jacobian_strategy not in ("reverse-mode", "forward-mode"):
         raise AssertionError('Expected strategy to be either "forward-mode" or "reverse-mode".')
+    if outer_jacobian_strategy == "forward-mode" and not vectorize:
+        raise NotImplementedError(
+            "Computing Jacobian using forward-AD or forward-over-reverse Hessian isonly implemented for `vectorize=True`."
+        )
 
     def scalar(*args: Any) -> Any:
         output = func(*args)
@@ -152,8 +160,7 @@ def vhp(func: Callable[..., Any], inputs: Any, v: Any = None, create_graph: bool
         output = _scalar_call(func, given, "vhp")
         _check_graph((output,), strict, "outputs")
         direction = _vector(v, given, single, "vhp")
-        slopes = _fill(_grads((output,), given, None, True, strict), given, strict, True, "double_back")
-        _check_graph(slopes, strict, "jacobian")
+        slopes = _slopes(_grads((output,), given, None, True, strict), given, strict)
         products = _fill(_grads(slopes, given, direction, create_graph, strict), given, strict, create_graph, "double_back")
     return _unwrap(_release((output,), create_graph), True), _unwrap(_release(products, create_graph), single)
 
@@ -166,8 +173,7 @@ def hvp(func: Callable[..., Any], inputs: Any, v: Any = None, create_graph: bool
         output = _scalar_call(func, given, "hvp")
         _check_graph((output,), strict, "outputs")
         direction = _vector(v, given, single, "hvp")
-        slopes = _fill(_grads((output,), given, None, True, strict), given, strict, True, "back")
-        _check_graph(slopes, strict, "jacobian")
+        slopes = _slopes(_grads((output,), given, None, True, strict), given, strict)
         dummies = tuple([creation.zeros_like(part, requires_grad=True) for part in slopes])
         doubled = _fill(_grads(slopes, given, dummies, True, strict), given, strict, True, "double_back")
         _check_graph(doubled, strict, "hessian")
@@ -185,10 +191,10 @@ def _as_tuple(values: Any, what: str, name: str) -> tuple[Tensors, bool]:
     several = (values,) if single else values
     for place, value in enumerate(several):
         if not isinstance(value, TensorCore):
-            where = "" if single else f" at index {place}"
+            given = f"given {what}" if single else f"value at index {place}"
             raise TypeError(
-                f"The {what} given to {name} must be either a Tensor or a tuple of Tensors but the given {what}{where} "
-                f"has type {type(value)}."
+                f"The {what} given to {name} must be either a Tensor or a tuple of Tensors but the {given} has type "
+                f"{type(value)}."
             )
     return several, single
 
@@ -229,7 +235,7 @@ def _vector(v: Any, like: Tensors, single: bool, name: str) -> Tensors:
         raise RuntimeError(
             f"v is a tuple of invalid length: should be {len(like)} but got {len(vectors)}."
             if not single
-            else f"The given v is invalid: it should contain one Tensor but got {len(vectors)}."
+            else "The given v should contain a single Tensor."
         )
     for place, (vector, part) in enumerate(zip(vectors, like, strict=True)):
         if vector.shape != part.shape:
@@ -252,7 +258,7 @@ _INDEPENDENT = {
     "back_trick": "The gradient with respect to the input is independent of entry {nr} in the grad_outputs when using "
     "the double backward trick to compute forward mode gradients. This is not allowed in strict mode.",
     "double_back": "The jacobian of the user-provided function is independent of input {nr}. This is not allowed in "
-    "strict mode.",
+    "strict mode when create_graph=True.",
     "double_back_trick": "The hessian of the user-provided function is independent of entry {nr} in the grad_jacobian. "
     "This is not allowed in strict mode as it prevents from using the double backward trick to replace forward mode AD.",
 }
@@ -272,6 +278,16 @@ def _fill(found: Tensors, like: Tensors, strict: bool, create_graph: bool, stage
     return tuple(filled)
 
 
+def _slopes(found: Tensors, like: Tensors, strict: bool) -> Tensors:
+    """First derivatives that are to be differentiated again: in strict mode each must depend on the inputs."""
+    for nr, part in enumerate(found):
+        if strict and part is None:
+            raise RuntimeError(_INDEPENDENT["back"].format(nr=nr))
+        if strict and not part.requires_grad:
+            raise _linear(nr)
+    return _fill(found, like, False, False, "back")
+
+
 def _check_graph(values: Any, strict: bool, what: str) -> None:
     if not strict:
         return
@@ -283,10 +299,20 @@ def _check_graph(values: Any, strict: bool, what: str) -> None:
                     f"Output {nr} of the user-provided function does not require gradients. The outputs must be computed "
                     "in a differentiable manner from the input when running in strict mode."
                 )
+            if what == "jacobian":
+                raise _linear(nr)
             raise RuntimeError(
                 f"The {what} of the user-provided function with respect to input {nr} does not require gradients. This "
                 "is not allowed in strict mode."
             )
+
+
+def _linear(nr: int) -> RuntimeError:
+    return RuntimeError(
+        "While computing the hessian, found that the jacobian of the user-provided function with respect to input "
+        f"{nr} is independent of the input. This is not allowed in strict mode: the function must be twice "
+        "differentiable, and a linear one is not."
+    )
 
 
 def _release(values: Tensors, create_graph: bool) -> Tensors:

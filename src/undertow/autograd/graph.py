@@ -101,11 +101,10 @@ def register_multi_grad_hook(tensors: Sequence[Any], fn: Callable[..., None], *,
     """
     if mode not in ("all", "any"):
         raise ValueError(f"Expects mode to be one of ('all', 'any') but got {mode}")
-    nodes = []
     for tensor in tensors:
         if not (isinstance(tensor, TensorCore) and tensor.requires_grad):
             raise AssertionError("Expected gradient function to be set")
-        nodes.append(edge_of(tensor)[0])
+    places = [_weak_place(tensor) for tensor in tensors]
     lock = threading.Lock()
     if mode == "all":
         progress: weakref.WeakKeyDictionary[Any, tuple[int, list[Any]]] = weakref.WeakKeyDictionary()
@@ -114,7 +113,7 @@ def register_multi_grad_hook(tensors: Sequence[Any], fn: Callable[..., None], *,
             task = local.modes.backward_pass
             with lock:
                 if task not in progress:
-                    progress[task] = (sum(_will_run(task, node) for node in nodes), [None] * len(nodes))
+                    progress[task] = (sum(_will_run(task, place()) for place in places), [None] * len(places))
                 left, grads = progress[task]
                 grads[place] = grad
                 progress[task] = (left - 1, grads)
@@ -143,8 +142,23 @@ def register_multi_grad_hook(tensors: Sequence[Any], fn: Callable[..., None], *,
     return _MultiHandle(tuple(registered))
 
 
-def _will_run(task: Any, node: Node) -> bool:
+def _weak_place(tensor: Any) -> Callable[[], Node | None]:
+    """Finds a tensor's node without keeping either alive: the hook that asks hangs on that very node."""
+    if tensor._edge is not None:
+        return weakref.ref(tensor._edge[0])
+    leaf = weakref.ref(tensor)
+
+    def accumulator() -> Node | None:
+        found = leaf()
+        return None if found is None else edge_of(found)[0]
+
+    return accumulator
+
+
+def _will_run(task: Any, node: Node | None) -> bool:
     """Whether a backward pass reaches a node."""
+    if node is None:
+        return False
     if task.executed is None:
         return node in task.waiting
     if isinstance(node, AccumulateGrad) and task.captures:
@@ -173,20 +187,19 @@ class _MutationGuard:
     """Copies saved tensors just before their memory is written."""
 
     def __init__(self) -> None:
-        self.kept: dict[int, list[weakref.ref[_Kept]]] = {}  # by storage
+        self.kept: dict[int, list[weakref.ref[_Kept]]] = {}  # by storage, until its first write
+        self.all: weakref.WeakSet[_Kept] = weakref.WeakSet()
         self.active = True
 
     def clear(self) -> None:
         """Gives every saved tensor back."""
-        for references in self.kept.values():
-            for reference in references:
-                kept = reference()
-                if kept is not None:
-                    kept.tensor, kept.copy, kept.cleared = None, None, True
+        for kept in self.all:
+            kept.tensor, kept.copy, kept.cleared = None, None, True
         self.kept.clear()
 
     def pack(self, tensor: Any) -> _Kept:
         kept = _Kept(tensor.detach())
+        self.all.add(kept)
         self.kept.setdefault(id(tensor._get_storage()), []).append(weakref.ref(kept))
         return kept
 

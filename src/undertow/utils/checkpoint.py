@@ -18,6 +18,7 @@ from undertow._core import TensorCore
 from undertow.autograd.differentiate import backward
 from undertow.autograd.function import Function
 from undertow.autograd.graph import saved_tensors_hooks
+from undertow.creation import empty
 from undertow.modes import enable_grad, local
 
 ContextFactory = Callable[[], tuple[Any, Any]]
@@ -226,7 +227,7 @@ class _Frame:
     def unpack(self, ticket: _Ticket) -> Any:
         task = local.modes.backward_pass
         filled = self.filled_for() if self.filled_for is not None else None
-        if not self.recomputed or (task is not None and filled is not task and ticket.number not in self.recomputed):
+        if not self.recomputed or (task is not None and filled is not task):
             self._run_again(task)
         if ticket.number not in self.recomputed:
             raise CheckpointError(
@@ -293,6 +294,27 @@ def _metadata(tensor: Any) -> dict[str, Any]:
     return {"shape": tensor.shape, "dtype": tensor.dtype, "device": tensor.device}
 
 
+class NoopSaveInputs(Function):
+    """Keeps the inputs as saved tensors, so that hooks around the checkpoint and version checks apply to them."""
+
+    @staticmethod
+    def forward(*tensors: Any) -> Any:
+        return empty((0,))
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
+        ctx.save_for_backward(*inputs[1:])
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Any) -> Any:
+        raise AssertionError("nothing is ever differentiated with respect to the kept inputs")
+
+
+def _keep_inputs(tensors: list[Any]) -> Any:
+    # The empty first input makes sure that a node is made, whether or not the others ask for gradients.
+    return NoopSaveInputs.apply(empty((0,), requires_grad=True), *tensors).grad_fn
+
+
 def _without_reentry(
     function: Callable[..., Any],
     preserve: bool,
@@ -309,10 +331,16 @@ def _without_reentry(
     if not local.modes.grad_enabled:
         return function(*args, **kwargs)
     state = random.get_rng_state() if preserve else None
+    places = [place for place, arg in enumerate(args) if isinstance(arg, TensorCore)]
+    others = [None if isinstance(arg, TensorCore) else arg for arg in args]
+    keeper = _keep_inputs([args[place] for place in places])
 
     def rerun() -> Any:
+        inputs = list(others)
+        for place, tensor in zip(places, keeper.saved_tensors, strict=True):
+            inputs[place] = tensor
         with _rng_state(state), recompute_context:
-            return function(*args, **kwargs)
+            return function(*inputs, **kwargs)
 
     chosen_stop, chosen_debug = _settings["early_stop"], _settings["debug"]
     frame = _Frame(
