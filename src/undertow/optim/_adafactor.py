@@ -1,0 +1,105 @@
+"""Adafactor: an adaptive rate whose mean squares are kept per row and per column only."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from undertow._core import TensorCore
+from undertow.dtypes import finfo
+from undertow.modes import no_grad
+from undertow.optim import _checks as check
+from undertow.optim._per_parameter import Group, PerParameter
+from undertow.optim._state import State, count_from, next_count, zeros_for
+from undertow.optim.optimizer import ParamsT
+
+__all__ = ["Adafactor"]
+
+
+class Adafactor(PerParameter):
+    """Steps relative to the size of the parameter, with factored mean squares for what has two dims or more."""
+
+    _later_options = {"foreach": None}
+
+    def __init__(
+        self,
+        params: ParamsT,
+        lr: Any = 1e-2,
+        beta2_decay: float = -0.8,
+        eps: tuple[float | None, float] = (None, 1e-3),
+        d: float = 1.0,
+        weight_decay: float = 0.0,
+        *,
+        foreach: bool | None = None,
+        maximize: bool = False,
+    ) -> None:
+        check.one_element(lr, "lr")
+        if not lr >= 0.0:
+            raise ValueError(f"Learning rate should be >= 0 but is: {lr}")
+        if not beta2_decay <= 0.0:
+            raise ValueError(f"beta2_decay should be <= 0 but is: {beta2_decay}")
+        if eps[0] is not None and not eps[0] >= 0.0:
+            raise ValueError(f"epsilon1 should be >= 0 but is: {eps[0]}")
+        if not eps[1] >= 0.0:
+            raise ValueError(f"epsilon2 should be >= 0 but is: {eps[1]}")
+        if not d >= 1.0:
+            raise ValueError(f"Clipping threshold d should be >= 1 but is: {d}")
+        if not weight_decay >= 0.0:
+            raise ValueError(f"weight_decay should be >= 0 but is: {weight_decay}")
+        defaults = {
+            "lr": lr, "beta2_decay": beta2_decay, "eps": eps, "d": d, "weight_decay": weight_decay,
+            "foreach": foreach, "maximize": maximize,
+        }  # fmt: skip
+        super().__init__(params, defaults)
+
+    def _begin(self, group: Group, param: Any, state: State) -> None:
+        state["step"] = count_from(0.0)
+        if param.dim() > 1:
+            state["row_var"] = zeros_for(param[..., :1])
+            state["col_var"] = zeros_for(param[..., :1, :])
+        else:
+            state["variance"] = zeros_for(param)
+
+    def _step_group(self, group: Group) -> None:
+        with no_grad():
+            for param in group["params"]:
+                if param.grad is None:
+                    continue
+                if param.is_complex():
+                    raise RuntimeError("Adafactor does not support complex parameters")
+                state = self.state[param]
+                if not state:
+                    self._begin(group, param, state)
+                _update(group, next_count(state), param, param.grad, state)
+
+
+def _update(group: Group, age: Any, param: Any, grad: Any, state: State) -> None:
+    """One step of one parameter. It needs sums over the whole parameter, so it is written on tensors."""
+    if group["maximize"]:
+        grad = -grad
+    lr, decay, (eps1, eps2) = group["lr"], group["weight_decay"], group["eps"]
+    if eps1 is None:
+        eps1 = finfo(param.dtype).eps
+    new = age ** group["beta2_decay"]
+    rate = _root_mean_square(param).clamp(min=eps2) * _smaller(lr, 1 / age**0.5)
+    if decay != 0:
+        param.mul_(1 - lr * decay)
+    square = grad * grad
+    if grad.dim() > 1:
+        rows = state["row_var"].lerp_(square.mean(-1, keepdim=True), new)
+        columns = state["col_var"].lerp_(square.mean(-2, keepdim=True), new)
+        variance = rows @ columns / rows.mean(-2, keepdim=True).clamp(min=eps1)
+    else:
+        variance = state["variance"].lerp_(square, new)
+    update = grad * variance.clamp(min=eps1 * eps1).rsqrt()
+    param.sub_(update * (rate / (_root_mean_square(update) / group["d"]).clamp(min=1)))
+
+
+def _root_mean_square(tensor: Any) -> Any:
+    return (tensor * tensor).mean().sqrt()
+
+
+def _smaller(a: Any, b: Any) -> Any:
+    """The smaller of two numbers, each plain or a tensor."""
+    if isinstance(b, TensorCore):
+        return b.clamp(max=a)  # type: ignore[attr-defined]
+    return a.clamp(max=b) if isinstance(a, TensorCore) else min(a, b)  # type: ignore[attr-defined]

@@ -1,0 +1,254 @@
+"""The arithmetic that optimizers are written in, and the two ways it runs.
+
+An optimizer's rule is a function of one parameter, its gradient and its buffers, made of the elementwise steps below.
+A name that ends in `_` may overwrite its first argument, so a rule goes on with what it returns. A gradient is never
+overwritten. Whatever a rule returns is the new parameter and the new buffers, in order.
+
+    Blocks    raw NumPy arrays, written in place, one cache-sized block after the other
+    Recorded  tensors, each step making a new one: autograd can record it, and a compiler can trace it
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from undertow._core import ndarray
+from undertow.ops.compare import where
+
+Array = Any
+Rule = Callable[..., tuple[Array, ...]]
+
+BLOCK = 65536  # elements; a block of parameter, gradient, two buffers and scratch stays in a core's second-level cache
+
+
+class Blocks:
+    """Steps on flat blocks of NumPy arrays of one dtype, with scratch memory that is kept between calls."""
+
+    def __init__(self, dtype: np.dtype[Any]) -> None:
+        self.dtype = dtype
+        self._buffers: list[ndarray[Any, Any]] = [np.empty(BLOCK, dtype)]
+        self._of_length: dict[int, list[ndarray[Any, Any]]] = {}  # length -> those buffers, cut to it
+        self._cut: list[ndarray[Any, Any]] = []
+        self._used = 1
+
+    # --- numbers
+
+    def scalar(self, value: Any) -> float:
+        """An option of a parameter group, which may be a tensor, as a plain number."""
+        return value if isinstance(value, (float, int)) else float(value)
+
+    def number(self, value: float) -> ndarray[Any, Any]:
+        """A plain number in the form that is quickest to compute with."""
+        return np.array(value, self.dtype)
+
+    # --- running a rule
+
+    def run(self, rule: Rule, arrays: list[ndarray[Any, Any]]) -> None:
+        """Applies a rule to a parameter, its gradient and its buffers, in place."""
+        dtype = self.dtype
+        for array in arrays:
+            if array.dtype != dtype or not array.flags.c_contiguous:
+                self._run_on_copies(rule, arrays)
+                return
+        size = arrays[0].size
+        flat = [array.reshape(-1) for array in arrays]
+        if size <= BLOCK:
+            self._start(size)
+            rule(*flat)
+            return
+        for begin in range(0, size, BLOCK):
+            end = min(begin + BLOCK, size)
+            self._start(end - begin)
+            rule(*[array[begin:end] for array in flat])
+
+    def _run_on_copies(self, rule: Rule, arrays: list[ndarray[Any, Any]]) -> None:
+        """For half precision, complex numbers and memory in another order: compute on a stand-in, then write back."""
+        copies = [self._stand_in(array) for array in arrays]
+        self.run(rule, copies)
+        for place, (array, copy) in enumerate(zip(arrays, copies)):
+            if place != 1 and not np.may_share_memory(array, copy):  # 1 is the gradient, which no rule writes to
+                array[...] = copy.view(array.dtype).reshape(array.shape) if array.dtype.kind == "c" else copy
+
+    def _stand_in(self, array: ndarray[Any, Any]) -> ndarray[Any, Any]:
+        contiguous = np.ascontiguousarray(array)
+        if array.dtype.kind == "c":
+            return contiguous.reshape(-1).view(self.dtype)  # the real and imaginary parts are parameters of their own
+        return contiguous.astype(self.dtype, copy=False).reshape(array.shape)
+
+    def _start(self, length: int) -> None:
+        cut = self._of_length.get(length)
+        if cut is None:
+            cut = self._of_length[length] = [buffer[:length] for buffer in self._buffers]
+        self._cut = cut
+        self._used = 1  # the first is scratch within a step; the others are handed out as new arrays
+
+    def new(self) -> ndarray[Any, Any]:
+        """Memory for a value that lives until the end of the block."""
+        cut, used = self._cut, self._used
+        self._used = used + 1
+        if used >= len(cut):
+            if used >= len(self._buffers):
+                self._buffers.append(np.empty(BLOCK, self.dtype))
+            cut.append(self._buffers[used][: len(cut[0])])
+        return cut[used]
+
+    # --- steps that overwrite their first argument
+
+    def add_(self, a: Array, b: Array, weight: Array = None) -> Array:
+        """a + weight b"""
+        if weight is not None:
+            b = np.multiply(b, weight, self._cut[0])
+        return np.add(a, b, a)
+
+    def mul_(self, a: Array, b: Array) -> Array:
+        return np.multiply(a, b, a)
+
+    def lerp_(self, a: Array, b: Array, weight: Array) -> Array:
+        """a + weight (b - a)"""
+        part = self._cut[0]
+        np.subtract(b, a, part)
+        np.multiply(part, weight, part)
+        return np.add(a, part, a)
+
+    def addcmul_(self, a: Array, b: Array, c: Array, weight: Array) -> Array:
+        """a + weight b c"""
+        part = self._cut[0]
+        np.multiply(b, c, part)
+        np.multiply(part, weight, part)
+        return np.add(a, part, a)
+
+    def addcdiv_(self, a: Array, b: Array, c: Array, weight: Array) -> Array:
+        """a + weight b / c"""
+        part = self._cut[0]
+        np.divide(b, c, part)
+        np.multiply(part, weight, part)
+        return np.add(a, part, a)
+
+    def maximum_(self, a: Array, b: Array) -> Array:
+        return np.maximum(a, b, a)
+
+    def clamp_(self, a: Array, low: Array, high: Array) -> Array:
+        return np.minimum(np.maximum(a, low, a), high, a)
+
+    def sqrt_(self, a: Array) -> Array:
+        return np.sqrt(a, a)
+
+    def copy_(self, a: Array, b: Array) -> Array:
+        a[...] = b
+        return a
+
+    # --- steps that make a new array
+
+    def add(self, a: Array, b: Array, weight: Array = None) -> Array:
+        """a + weight b"""
+        result = self.new()
+        if weight is not None:
+            b = np.multiply(b, weight, result)
+        return np.add(a, b, result)
+
+    def mul(self, a: Array, b: Array) -> Array:
+        return np.multiply(a, b, self.new())
+
+    def div(self, a: Array, b: Array) -> Array:
+        return np.divide(a, b, self.new())
+
+    def neg(self, a: Array) -> Array:
+        return np.negative(a, self.new())
+
+    def sqrt(self, a: Array) -> Array:
+        return np.sqrt(a, self.new())
+
+    def abs(self, a: Array) -> Array:
+        return np.abs(a, self.new())
+
+    def sign(self, a: Array) -> Array:
+        return np.sign(a, self.new())
+
+    def where(self, condition: Array, a: Array, b: Array) -> Array:
+        return np.where(condition, a, b)
+
+
+class Recorded:
+    """The same steps on tensors. Numbers stay as they are, so a learning rate may be a tensor with a gradient."""
+
+    def scalar(self, value: Any) -> Any:
+        return value
+
+    number = scalar
+
+    def run(self, rule: Rule, tensors: list[Any]) -> None:
+        """Applies a rule to a parameter, its gradient and its buffers, and writes the results into them."""
+        param, _, *buffers = tensors
+        for old, new in zip((param, *buffers), rule(*tensors)):
+            old.copy_(new)
+
+    def add(self, a: Any, b: Any, weight: Any = None) -> Any:
+        return a + (b if weight is None else b * weight)
+
+    def mul(self, a: Any, b: Any) -> Any:
+        return a * b
+
+    def div(self, a: Any, b: Any) -> Any:
+        return a / b
+
+    def lerp_(self, a: Any, b: Any, weight: Any) -> Any:
+        return a + (b - a) * weight
+
+    def addcmul_(self, a: Any, b: Any, c: Any, weight: Any) -> Any:
+        return a + b * c * weight
+
+    def addcdiv_(self, a: Any, b: Any, c: Any, weight: Any) -> Any:
+        return a + b / c * weight
+
+    def maximum_(self, a: Any, b: Any) -> Any:
+        return a.maximum(b)
+
+    def clamp_(self, a: Any, low: Any, high: Any) -> Any:
+        return a.clamp(low, high)
+
+    def copy_(self, a: Any, b: Any) -> Any:
+        return b
+
+    def neg(self, a: Any) -> Any:
+        return -a
+
+    def sqrt(self, a: Any) -> Any:
+        return a.sqrt()
+
+    def abs(self, a: Any) -> Any:
+        return a.abs()
+
+    def sign(self, a: Any) -> Any:
+        return a.sign()
+
+    def where(self, condition: Any, a: Any, b: Any) -> Any:
+        return where(condition, a, b)
+
+    add_, mul_, sqrt_ = add, mul, sqrt
+
+
+class _Local(threading.local):
+    def __init__(self) -> None:
+        self.blocks: dict[np.dtype[Any], Blocks] = {}
+
+
+_local = _Local()
+recorded = Recorded()
+
+
+def blocks_for(dtype: np.dtype[Any]) -> Blocks:
+    """This thread's steps for parameters of a dtype: half precision is computed in float32, complex as real pairs."""
+    found = _local.blocks.get(dtype)
+    if found is None:
+        if dtype.kind == "c":
+            found = blocks_for(np.empty(0, dtype).real.dtype)
+        elif dtype == np.float64 or dtype == np.float32:
+            found = Blocks(dtype)
+        else:
+            found = blocks_for(np.dtype(np.float32))
+        _local.blocks[dtype] = found
+    return found

@@ -1,0 +1,103 @@
+"""A line search for the strong Wolfe conditions: far enough down, and flat enough there.
+
+First the step is enlarged until an interval surely holds such a point, then the interval is narrowed. New points are
+the minima of cubics through the ends (Nocedal and Wright, Numerical Optimization, algorithms 3.5 and 3.6).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from math import sqrt
+from typing import Any
+
+_DECREASE, _FLATNESS = 1e-4, 0.9
+_MOST_TRIALS = 25
+_SHORTEST = 1e-9
+
+
+class Point:
+    """A place on the line: the step to it, the loss and gradient there, and the slope along the line."""
+
+    __slots__ = ("t", "loss", "grad", "slope")
+
+    def __init__(self, t: float, loss: float, grad: Any, slope: float = 0.0) -> None:
+        self.t, self.loss, self.grad, self.slope = t, loss, grad, slope
+
+
+def strong_wolfe(look: Callable[[float], Point], start: Point, length: float) -> tuple[Point, int]:
+    """A good point on the line, and how often the loss was computed.
+
+    look    computes the loss at a step
+    start   the loss, gradient and slope at step 0, with the step to try first
+    length  the largest element of the direction
+    """
+    origin = Point(0.0, start.loss, start.grad, start.slope)
+
+    def too_high(point: Point) -> bool:
+        return point.loss > origin.loss + _DECREASE * point.t * origin.slope
+
+    def flat(point: Point) -> bool:
+        return abs(point.slope) <= -_FLATNESS * origin.slope
+
+    before, now, trials = origin, look(start.t), 0
+    while True:
+        if trials >= _MOST_TRIALS:
+            ends = [origin, now]
+            break
+        if too_high(now) or (trials > 1 and now.loss >= before.loss):
+            ends = [before, now]
+            break
+        if flat(now):
+            return now, trials + 1
+        if now.slope >= 0:
+            ends = [before, now]
+            break
+        t = cubic_minimum(before, now, now.t + 0.01 * (now.t - before.t), now.t * 10)
+        before, now = now, look(t)
+        trials += 1
+    evaluations = trials + 1
+
+    low, high = _ordered(ends)
+    stuck = False
+    while trials < _MOST_TRIALS and abs(ends[1].t - ends[0].t) * length >= _SHORTEST:
+        left, right = sorted((ends[0].t, ends[1].t))
+        t = cubic_minimum(ends[0], ends[1], left, right)
+        margin = 0.1 * (right - left)
+        near_an_end = min(right - t, t - left) < margin
+        if near_an_end and (stuck or t >= right or t <= left):
+            t = right - margin if abs(t - right) < abs(t - left) else left + margin
+            stuck = False
+        else:
+            stuck = near_an_end
+        point = look(t)
+        evaluations += 1
+        trials += 1
+        if too_high(point) or point.loss >= ends[low].loss:
+            ends[high] = point
+            low, high = _ordered(ends)
+            continue
+        done = flat(point)
+        if not done and point.slope * (ends[high].t - ends[low].t) >= 0:
+            ends[high] = ends[low]
+        ends[low] = point
+        if done:
+            break
+    return ends[low], evaluations
+
+
+def _ordered(ends: list[Point]) -> tuple[int, int]:
+    """Which end has the lower loss, and which the higher."""
+    return (0, 1) if ends[0].loss <= ends[1].loss else (1, 0)
+
+
+def cubic_minimum(a: Point, b: Point, least: float, most: float) -> float:
+    """Where the cubic with the losses and slopes of two points is lowest, kept between two bounds."""
+    if a.t > b.t:
+        a, b = b, a
+    bend = a.slope + b.slope - 3 * (a.loss - b.loss) / (a.t - b.t)
+    discriminant = bend * bend - a.slope * b.slope
+    if not discriminant >= 0:
+        return (least + most) / 2
+    root = sqrt(discriminant)
+    t = b.t - (b.t - a.t) * ((b.slope + root - bend) / (b.slope - a.slope + 2 * root))
+    return min(max(t, least), most)

@@ -1,0 +1,158 @@
+"""LRScheduler: counts epochs, and writes what a subclass's `get_lr` says into the optimizer's groups."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import wraps
+from typing import Any
+from weakref import ref
+
+from undertow.optim._lr_options import copied, put_value, values_of
+from undertow.optim.optimizer import Optimizer
+
+EPOCH_DEPRECATION_WARNING = (
+    "The epoch parameter in `scheduler.step()` was not necessary and is being deprecated where possible. Please use "
+    "`scheduler.step()` to step the scheduler. During the deprecation, if epoch is different from None, the closed form "
+    "is used instead of the new chainable form, where available. Please open an issue if you are unable to replicate "
+    "your use case: https://github.com/pytorch/pytorch/issues/new/choose."
+)
+_HOW_TO = "See more details at https://pytorch.org/docs/stable/optim.html#how-to-adjust-learning-rate"
+
+
+class LRScheduler:
+    """Base of the schedulers. A subclass writes `get_lr`: the learning rate of each group at `last_epoch`."""
+
+    _get_lr_called_within_step: bool = False
+    _is_initial: bool = False
+    optimizer: Any
+    base_lrs: list[Any]
+    last_epoch: int
+    _last_lr: list[Any]
+
+    def __init__(self, optimizer: Optimizer, last_epoch: int = -1) -> None:
+        check_optimizer(optimizer)
+        self.optimizer = optimizer
+        for number, group in enumerate(optimizer.param_groups):
+            if last_epoch == -1:
+                group.setdefault("initial_lr", copied(group["lr"]))
+            elif "initial_lr" not in group:
+                raise KeyError(
+                    f"param 'initial_lr' is not specified in param_groups[{number}] when resuming scheduler with "
+                    "last_epoch >= 0.\nLoad the optimizer's state before making the scheduler, or leave last_epoch out."
+                )
+        self.base_lrs = values_of(optimizer, "initial_lr")
+        self.last_epoch = last_epoch
+        _note_steps(optimizer)
+        self._initial_step()
+
+    def _initial_step(self) -> None:
+        """Writes the learning rate of the first epoch."""
+        self._step_count = 0
+        self._is_initial = True
+        try:
+            self.step()
+        finally:
+            self._is_initial = False
+
+    def state_dict(self) -> dict[str, Any]:
+        """All that the scheduler remembers, without the optimizer."""
+        return {key: value for key, value in self.__dict__.items() if key != "optimizer"}
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Takes over what state_dict gave."""
+        self.__dict__.update(state_dict)
+
+    def get_last_lr(self) -> list[Any]:
+        """The learning rates that the last step wrote."""
+        return self._last_lr
+
+    def get_lr(self) -> list[Any]:
+        """The learning rate of each group at `last_epoch`; called by `step` only."""
+        raise NotImplementedError
+
+    def step(self, epoch: int | None = None) -> None:
+        """Goes on to the next epoch (or to a given one) and writes its learning rates."""
+        if self._step_count == 1:
+            self._check_order()
+        self._step_count += 1
+        if epoch is not None:
+            warnings.warn(EPOCH_DEPRECATION_WARNING, UserWarning, stacklevel=2)
+        self._update_lr(epoch)
+
+    def _check_order(self) -> None:
+        if not hasattr(self.optimizer.step, "_wrapped_by_lr_sched"):
+            warnings.warn(
+                "Seems like `optimizer.step()` has been overridden after learning rate scheduler initialization. Please, "
+                f"make sure to call `optimizer.step()` before `lr_scheduler.step()`. {_HOW_TO}",
+                UserWarning,
+                stacklevel=3,
+            )
+        elif not getattr(self.optimizer, "_opt_called", False):
+            warnings.warn(
+                "Detected call of `lr_scheduler.step()` before `optimizer.step()`. In PyTorch 1.1.0 and later, you "
+                "should call them in the opposite order: `optimizer.step()` before `lr_scheduler.step()`.  Failure to "
+                f"do this will result in PyTorch skipping the first value of the learning rate schedule. {_HOW_TO}",
+                UserWarning,
+                stacklevel=3,
+            )
+
+    def _update_lr(self, epoch: int | None = None) -> None:
+        with in_step(self):
+            if epoch is None:
+                self.last_epoch += 1
+                values = self.get_lr()
+            else:
+                self.last_epoch = epoch
+                closed_form = getattr(self, "_get_closed_form_lr", None)
+                values = self.get_lr() if closed_form is None else closed_form()
+        self._write(values)
+
+    def _write(self, values: list[Any]) -> None:
+        for group, value in zip(self.optimizer.param_groups, values):
+            put_value(group, "lr", value)
+        self._last_lr = values_of(self.optimizer, "lr")
+
+
+_LRScheduler = LRScheduler  # its name before it was public
+
+
+def check_optimizer(optimizer: Any) -> None:
+    if not isinstance(optimizer, Optimizer):
+        raise TypeError(f"{type(optimizer).__name__} is not an Optimizer")
+
+
+@contextmanager
+def in_step(scheduler: LRScheduler) -> Iterator[None]:
+    """While it is open, get_lr is being called by step and has nothing to warn about."""
+    scheduler._get_lr_called_within_step = True
+    try:
+        yield
+    finally:
+        scheduler._get_lr_called_within_step = False
+
+
+def warn_outside_step(scheduler: LRScheduler) -> None:
+    if not scheduler._get_lr_called_within_step:
+        warnings.warn(
+            "To get the last learning rate computed by the scheduler, please use `get_last_lr()`.",
+            UserWarning,
+            stacklevel=3,
+        )
+
+
+def _note_steps(optimizer: Any) -> None:
+    """Lets an optimizer remember that it has stepped, so that a scheduler can tell who went first."""
+    if hasattr(optimizer.step, "_wrapped_by_lr_sched"):
+        return
+    optimizer_ref, function = ref(optimizer), optimizer.step.__func__
+
+    @wraps(function)
+    def step(*args: Any, **kwargs: Any) -> Any:
+        target: Any = optimizer_ref()
+        target._opt_called = True
+        return function(target, *args, **kwargs)
+
+    step._wrapped_by_lr_sched = True  # type: ignore[attr-defined]
+    optimizer.step = step

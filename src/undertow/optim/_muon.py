@@ -1,0 +1,101 @@
+"""Muon: momentum whose update of a matrix is made orthogonal."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from undertow._core import TensorCore
+from undertow.dtypes import bfloat16
+from undertow.modes import no_grad
+from undertow.optim import _checks as check
+from undertow.optim._per_parameter import Group, PerParameter
+from undertow.optim._state import zeros_for
+from undertow.optim.optimizer import ParamsT
+
+__all__ = ["Muon"]
+
+_WAYS_TO_ADJUST = ("original", "match_rms_adamw")
+
+
+class Muon(PerParameter):
+    """For matrices: the momentum's singular values are pushed towards one by a few Newton-Schulz steps."""
+
+    def __init__(
+        self,
+        params: ParamsT,
+        lr: float = 1e-3,
+        weight_decay: float = 0.1,
+        momentum: float = 0.95,
+        nesterov: bool = True,
+        ns_coefficients: tuple[float, float, float] = (3.4445, -4.775, 2.0315),
+        eps: float = 1e-7,
+        ns_steps: int = 5,
+        adjust_lr_fn: str | None = None,
+    ) -> None:
+        check.one_element(lr, "lr")
+        if not lr >= 0.0:
+            raise ValueError(f"Learning rate should be >= 0 but is: {lr}")
+        if not momentum >= 0.0:
+            raise ValueError(f"momentum should be >= 0 but is: {momentum}")
+        if not weight_decay >= 0.0:
+            raise ValueError(f"weight decay should be >= 0 but is: {weight_decay}")
+        if adjust_lr_fn is not None and adjust_lr_fn not in _WAYS_TO_ADJUST:
+            raise ValueError(f"Adjust learning rate function {adjust_lr_fn} is not supported")
+        defaults = {
+            "lr": lr, "weight_decay": weight_decay, "momentum": momentum, "nesterov": nesterov,
+            "ns_coefficients": ns_coefficients, "eps": eps, "ns_steps": ns_steps, "adjust_lr_fn": adjust_lr_fn,
+        }  # fmt: skip
+        super().__init__(params, defaults)
+        for group in self.param_groups:
+            for param in group["params"]:
+                if param.dim() != 2:
+                    raise ValueError(
+                        f"Muon only supports 2D parameters whereas we found a parameter with size: {param.size()}"
+                    )
+
+    def _step_group(self, group: Group) -> None:
+        with no_grad():
+            for param in group["params"]:
+                if param.grad is None:
+                    continue
+                if param.is_complex():
+                    raise RuntimeError("Muon does not support complex parameters")
+                state = self.state[param]
+                if "momentum_buffer" not in state:
+                    state["momentum_buffer"] = zeros_for(param)
+                _update(group, param, param.grad, state["momentum_buffer"])
+
+
+def _update(group: Group, param: Any, grad: Any, average: Any) -> None:
+    lr, momentum = group["lr"], group["momentum"]
+    if isinstance(lr, TensorCore):
+        lr = lr.item()  # type: ignore[attr-defined]
+    average.lerp_(grad, 1 - momentum)
+    direction = grad.lerp(average, momentum) if group["nesterov"] else average
+    direction = _orthogonal(direction, group["ns_coefficients"], group["ns_steps"], group["eps"])
+    rows, columns = param.shape
+    if group["adjust_lr_fn"] == "match_rms_adamw":
+        rate = lr * 0.2 * math.sqrt(max(rows, columns))
+    else:
+        rate = lr * math.sqrt(max(1, rows / columns))
+    param.mul_(1 - lr * group["weight_decay"])
+    param.sub_(direction.to(param.dtype) * rate)
+
+
+def _orthogonal(matrix: Any, coefficients: tuple[float, float, float], steps: int, eps: float) -> Any:
+    """A matrix with the same singular vectors whose singular values are near one, computed in bfloat16."""
+    if steps >= 100:
+        raise ValueError("Number of steps must be less than 100 for computational efficiency")
+    if len(coefficients) != 3:
+        raise ValueError("Coefficients must be a tuple of exactly 3 values")
+    a, b, c = coefficients
+    x = matrix.to(bfloat16)
+    tall = x.shape[0] > x.shape[1]
+    if tall:
+        x = x.T
+    x = x / x.norm().clamp(min=eps)
+    for _ in range(steps):
+        gram = x @ x.T
+        x = x.addmm(gram.addmm(gram, gram, beta=b, alpha=c), x, beta=a)
+    return x.T if tall else x

@@ -1,0 +1,116 @@
+"""An optimizer that is a rule for one parameter; the loop over parameters, and their state, are here."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from undertow._core import TensorCore, ndarray
+from undertow.autograd.apply import bump
+from undertow.autograd.writes import guards
+from undertow.modes import enable_grad, set_grad_enabled
+from undertow.optim._arithmetic import Blocks, Recorded, Rule, blocks_for, recorded
+from undertow.optim._state import State, count_from, next_count, zeros_for
+from undertow.optim.optimizer import Optimizer
+
+Group = dict[str, Any]
+Steps = Blocks | Recorded
+
+# Devices that PyTorch can capture a step on; errors name them.
+CAPTURABLE = ("cuda", "xpu", "hpu", "privateuseone", "xla")
+CAPTURABLE_FOREACH = CAPTURABLE[:-1]
+
+
+class PerParameter(Optimizer):
+    """Subclasses say which buffers a parameter has and what one step does with them.
+
+    _buffers(group)              names of the state tensors that a rule is given, in order
+    _begin(group, param, state)  fills the state of a parameter that is seen for the first time
+    _advance(group, state)       counts the step; returns its age: what, besides the group, a rule's numbers depend on
+    _rule(x, group, age)         the rule: (param, grad, *buffers) -> the new param and buffers, in steps of x
+    """
+
+    # Options that came after an optimizer's first release, and what a group that lacks them means.
+    _later_options: dict[str, Any] = {}
+    # Which devices can capture a step, in a loop and foreach.
+    _capturable_devices: tuple[tuple[str, ...], tuple[str, ...]] = (CAPTURABLE, CAPTURABLE_FOREACH)
+
+    def _buffers(self, group: Group) -> tuple[str, ...]:
+        raise NotImplementedError
+
+    def _begin(self, group: Group, param: Any, state: State) -> None:
+        state["step"] = count_from(0.0)
+        for name in self._buffers(group):
+            state[name] = zeros_for(param)
+
+    def _advance(self, group: Group, state: State) -> Any:
+        return next_count(state)
+
+    def _prepare(self, group: Group, param: Any) -> tuple[Any, Any]:
+        """The age of this step of a parameter, and the buffers for its rule."""
+        state = self.state[param]
+        if not state:
+            self._begin(group, param, state)
+        return self._advance(group, state), [state[name] for name in self._buffers(group)]
+
+    def _rule(self, x: Steps, group: Group, age: Any) -> Rule:
+        raise NotImplementedError
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        super().__setstate__(state)
+        for group in self.param_groups:
+            for name, value in self._later_options.items():
+                group.setdefault(name, value)
+            for param in group["params"]:
+                self._revive(self.state.get(param) or {})
+
+    def _revive(self, state: State) -> None:
+        """Old checkpoints count steps in plain numbers."""
+        if "step" in state and not isinstance(state["step"], TensorCore):
+            state["step"] = count_from(float(state["step"]))
+
+    def step(self, closure: Callable[[], Any] | None = None) -> Any:
+        """Updates the parameters that have a gradient; `closure`, if given, recomputes the loss first."""
+        loss = None
+        if closure is not None:
+            with enable_grad():
+                loss = closure()
+        with np.errstate(all="ignore"):
+            for group in self.param_groups:
+                self._step_group(group)
+        return loss
+
+    def _step_group(self, group: Group) -> None:
+        params = [param for param in group["params"] if param._meta is not None and param._meta.grad is not None]
+        if not params:
+            return
+        self._check(group, params)
+        differentiable = group.get("differentiable")
+        rules: dict[Any, Rule] = {}
+        for param in params:
+            age, buffers = self._prepare(group, param)
+            array = param._array
+            if differentiable or type(array) is not ndarray:
+                with set_grad_enabled(bool(self.defaults.get("differentiable"))):
+                    recorded.run(self._rule(recorded, group, age), [param, param._meta.grad, *buffers])
+                continue
+            x = blocks_for(array.dtype)
+            rule = rules.get((x, age))
+            if rule is None:
+                rule = rules[x, age] = self._rule(x, group, age)
+            for guard in guards:
+                guard.before_write(param)
+            x.run(rule, [array, param._meta.grad._array, *[buffer._array for buffer in buffers]])
+            bump(param)
+
+    def _check(self, group: Group, params: list[Any]) -> None:
+        if group.get("capturable") and any(param.device.type not in CAPTURABLE for param in params):
+            devices = self._capturable_devices[bool(group.get("foreach"))]
+            raise AssertionError(
+                f"If capturable=True, {self._captured(group)} must be on supported devices: {list(devices)}."
+            )
+
+    def _captured(self, group: Group) -> str:
+        return "params and state_steps"

@@ -1,0 +1,66 @@
+"""The state of a parameter: buffers of its shape, and numbers such as step counts, which are 0-dim tensors."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from undertow._core import TensorCore, ndarray, wrap
+from undertow.optim.optimizer import _get_scalar_dtype
+
+State = dict[str, Any]
+
+
+def count_from(value: float) -> Any:
+    """A step count, or another number of the state: a 0-dim tensor."""
+    return wrap(np.array(value, _get_scalar_dtype().numpy))
+
+
+def next_count(state: State, name: str = "step") -> Any:
+    """Counts one step; the new count as a number, or as a tensor where a compiler is watching."""
+    counter = state[name]
+    array = counter._array
+    if type(array) is ndarray:
+        count = array.item() + 1
+        array[...] = count
+        return count
+    counter.add_(1)
+    return counter
+
+
+def number_in(state: State, name: str) -> Any:
+    """A number of the state: plain, or a tensor where a compiler is watching."""
+    tensor = state[name]
+    return tensor._array.item() if type(tensor._array) is ndarray else tensor
+
+
+def put_number(state: State, name: str, value: Any) -> None:
+    """Writes a number of the state."""
+    tensor = state[name]
+    if type(tensor._array) is ndarray and not isinstance(value, TensorCore):
+        tensor._array[...] = value
+    else:
+        tensor.copy_(value)
+
+
+def multiply_number(state: State, name: str, by: Any) -> None:
+    """Multiplies a number of the state, in its own precision."""
+    tensor = state[name]
+    if type(tensor._array) is ndarray:
+        tensor._array[...] = tensor._array * by
+    else:
+        tensor.mul_(by)
+
+
+def zeros_for(param: Any) -> Any:
+    """A buffer of zeros with a parameter's shape and dtype."""
+    return full_for(param, 0)
+
+
+def full_for(param: Any, value: Any) -> Any:
+    """A buffer filled with a value, with a parameter's shape and dtype."""
+    array = param._array
+    if type(array) is ndarray:
+        return wrap(np.full(array.shape, value, array.dtype) if value else np.zeros(array.shape, array.dtype))
+    return param.detach() * 0 + value

@@ -1,0 +1,78 @@
+"""Adagrad: gradients divided by the root of the sum of their squares."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from undertow.optim import _checks as check
+from undertow.optim._arithmetic import Rule
+from undertow.optim._per_parameter import Group, PerParameter, Steps
+from undertow.optim._state import State, count_from, full_for
+from undertow.optim.optimizer import ParamsT
+
+__all__ = ["Adagrad"]
+
+
+class Adagrad(PerParameter):
+    """Each step divides the gradient by the root of the sum of all squared gradients so far."""
+
+    _later_options = {"foreach": None, "maximize": False, "differentiable": False, "fused": None}
+
+    def __init__(
+        self,
+        params: ParamsT,
+        lr: Any = 1e-2,
+        lr_decay: float = 0,
+        weight_decay: float = 0,
+        initial_accumulator_value: float = 0,
+        eps: float = 1e-10,
+        foreach: bool | None = None,
+        *,
+        maximize: bool = False,
+        differentiable: bool = False,
+        fused: bool | None = None,
+    ) -> None:
+        check.lr(lr)
+        check.at_least_zero("lr_decay value", lr_decay)
+        check.at_least_zero("weight_decay value", weight_decay)
+        check.at_least_zero("initial_accumulator_value value", initial_accumulator_value)
+        check.at_least_zero("epsilon value", eps)
+        defaults = {
+            "lr": lr, "lr_decay": lr_decay, "eps": eps, "weight_decay": weight_decay,
+            "initial_accumulator_value": initial_accumulator_value, "foreach": foreach, "maximize": maximize,
+            "differentiable": differentiable, "fused": fused,
+        }  # fmt: skip
+        super().__init__(params, defaults)
+        check.fused(fused, foreach, differentiable)
+        for group in self.param_groups:
+            for param in group["params"]:
+                self._begin(group, param, self.state[param])
+
+    def _buffers(self, group: Group) -> tuple[str, ...]:
+        return ("sum",)
+
+    def _begin(self, group: Group, param: Any, state: State) -> None:
+        start = group["initial_accumulator_value"]
+        state["step"] = count_from(0.0)
+        state["sum"] = full_for(param, complex(start, start) if param.is_complex() else start)
+
+    def share_memory(self) -> None:
+        """Moves the state into memory that other processes can share."""
+        for group in self.param_groups:
+            for param in group["params"]:
+                self.state[param]["sum"].share_memory_()
+
+    def _rule(self, x: Steps, group: Group, age: Any) -> Rule:
+        maximize, decay = group["maximize"], group["weight_decay"]
+        rate = x.number(-x.scalar(group["lr"]) / (1 + (age - 1) * group["lr_decay"]))
+        one, eps, pull = x.number(1), x.number(group["eps"]), x.number(decay)
+
+        def rule(param: Any, grad: Any, total: Any) -> tuple[Any, ...]:
+            if maximize:
+                grad = x.neg(grad)
+            if decay != 0:
+                grad = x.add(grad, param, pull)
+            total = x.addcmul_(total, grad, grad, one)
+            return x.addcdiv_(param, grad, x.add_(x.sqrt(total), eps), rate), total
+
+        return rule

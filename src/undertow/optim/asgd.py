@@ -1,0 +1,90 @@
+"""ASGD: averaged stochastic gradient descent."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from undertow._core import TensorCore
+from undertow.optim import _checks as check
+from undertow.optim._arithmetic import Rule
+from undertow.optim._per_parameter import Group, PerParameter, Steps
+from undertow.optim._state import State, count_from, next_count, number_in, put_number, zeros_for
+from undertow.optim.optimizer import ParamsT
+
+__all__ = ["ASGD"]
+
+
+class ASGD(PerParameter):
+    """Gradient descent with a falling rate `eta`, beside which an average `ax` of the parameters is kept."""
+
+    _later_options = {"foreach": None, "maximize": False, "differentiable": False, "capturable": False}
+
+    def __init__(
+        self,
+        params: ParamsT,
+        lr: Any = 1e-2,
+        lambd: float = 1e-4,
+        alpha: float = 0.75,
+        t0: float = 1e6,
+        weight_decay: float = 0,
+        foreach: bool | None = None,
+        maximize: bool = False,
+        differentiable: bool = False,
+        capturable: bool = False,
+    ) -> None:
+        check.lr(lr)
+        check.at_least_zero("weight_decay value", weight_decay)
+        defaults = {
+            "lr": lr, "lambd": lambd, "alpha": alpha, "t0": t0, "weight_decay": weight_decay, "foreach": foreach,
+            "maximize": maximize, "differentiable": differentiable, "capturable": capturable,
+        }  # fmt: skip
+        super().__init__(params, defaults)
+
+    def _captured(self, group: Group) -> str:
+        return "params, mus, etas, and state_steps"
+
+    def _buffers(self, group: Group) -> tuple[str, ...]:
+        return ("ax",)
+
+    def _begin(self, group: Group, param: Any, state: State) -> None:
+        state["step"] = count_from(0.0)
+        state["eta"] = count_from(float(group["lr"]))
+        state["mu"] = count_from(1.0)
+        state["ax"] = zeros_for(param)
+
+    def _revive(self, state: State) -> None:
+        super()._revive(state)
+        for name in ("eta", "mu"):
+            if name in state and not isinstance(state[name], TensorCore):
+                state[name] = count_from(float(state[name]))
+
+    def _advance(self, group: Group, state: State) -> tuple[Any, Any]:
+        """This step's rate and weight of the average; the state then holds those of the next step."""
+        age = next_count(state)
+        eta, mu = number_in(state, "eta"), number_in(state, "mu")
+        if isinstance(age, TensorCore):
+            eta, mu = eta.clone(), mu.clone()
+            beyond: Any = (age - group["t0"]).clamp(min=1)
+        else:
+            beyond = max(1, age - group["t0"])
+        lr = group["lr"]
+        put_number(state, "eta", lr / ((1 + group["lambd"] * lr * age) ** group["alpha"]))
+        put_number(state, "mu", 1 / beyond)
+        return eta, mu
+
+    def _rule(self, x: Steps, group: Group, age: Any) -> Rule:
+        eta, mu = age
+        maximize, decay = group["maximize"], group["weight_decay"]
+        shrink, rate, pull = x.number(1 - group["lambd"] * eta), x.number(-eta), x.number(decay)
+        follows = not isinstance(mu, TensorCore) and mu == 1
+        weight = x.number(mu)
+
+        def rule(param: Any, grad: Any, average: Any) -> tuple[Any, ...]:
+            if maximize:
+                grad = x.neg(grad)
+            if decay != 0:
+                grad = x.add(grad, param, pull)
+            param = x.add_(x.mul_(param, shrink), grad, rate)
+            return param, x.copy_(average, param) if follows else x.lerp_(average, param, weight)
+
+        return rule

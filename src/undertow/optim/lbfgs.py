@@ -1,0 +1,200 @@
+"""L-BFGS: steps along a direction built from the last gradients, with a line search on request."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+from undertow.modes import enable_grad, no_grad
+from undertow.ops.join import cat
+from undertow.optim import _checks as check
+from undertow.optim._line_search import Point, strong_wolfe
+from undertow.optim.optimizer import Optimizer, ParamsT
+
+__all__ = ["LBFGS"]
+
+State = dict[str, Any]
+
+
+class LBFGS(Optimizer):
+    """All parameters together are one vector. One `step` makes up to `max_iter` iterations and calls the closure often.
+
+    >>> w = torch.nn.Parameter(torch.tensor([3., -2.]))
+    >>> optimizer = torch.optim.LBFGS([w], line_search_fn="strong_wolfe")
+    >>> def closure():
+    ...     optimizer.zero_grad()
+    ...     loss = ((w - 1) ** 2).sum()
+    ...     loss.backward()
+    ...     return loss
+    >>> loss = optimizer.step(closure)
+    >>> w.detach()
+    tensor([1., 1.])
+    """
+
+    def __init__(
+        self,
+        params: ParamsT,
+        lr: Any = 1,
+        max_iter: int = 20,
+        max_eval: int | None = None,
+        tolerance_grad: float = 1e-7,
+        tolerance_change: float = 1e-9,
+        history_size: int = 100,
+        line_search_fn: str | None = None,
+    ) -> None:
+        check.lr(lr)
+        defaults = {
+            "lr": lr, "max_iter": max_iter, "max_eval": max_iter * 5 // 4 if max_eval is None else max_eval,
+            "tolerance_grad": tolerance_grad, "tolerance_change": tolerance_change, "history_size": history_size,
+            "line_search_fn": line_search_fn,
+        }  # fmt: skip
+        super().__init__(params, defaults)
+        if len(self.param_groups) != 1:
+            raise ValueError("LBFGS doesn't support per-parameter options (parameter groups)")
+        self._params: list[Any] = self.param_groups[0]["params"]
+        self._numel_cache: int | None = None
+
+    @no_grad()
+    def step(self, closure: Callable[[], Any]) -> Any:  # type: ignore[override]
+        """Calls the closure, which clears gradients, computes the loss and calls backward, as often as it needs."""
+        group, state = self.param_groups[0], self.state[self._params[0]]
+        closure = enable_grad()(closure)
+        state.setdefault("func_evals", 0)
+        state.setdefault("n_iter", 0)
+        first_loss = closure()
+        state["func_evals"] += 1
+        now = Point(0.0, float(first_loss), self._gather_flat_grad())
+        if _largest(now.grad) <= group["tolerance_grad"]:
+            return first_loss
+        evaluations = 1
+        for iteration in range(1, group["max_iter"] + 1):
+            state["n_iter"] += 1
+            rate = _choose_direction(state, group, now.grad)
+            before = now.loss
+            slope = float(now.grad.dot(state["d"]))
+            if slope > -group["tolerance_change"]:
+                break
+            now, more = self._move(closure, group, state, Point(rate, now.loss, now.grad, slope), iteration)
+            evaluations += more
+            state["func_evals"] += more
+            if evaluations >= group["max_eval"] or _largest(now.grad) <= group["tolerance_grad"]:
+                break
+            if _largest(state["d"] * state["t"]) <= group["tolerance_change"]:
+                break
+            if abs(now.loss - before) < group["tolerance_change"]:
+                break
+        return first_loss
+
+    def _move(
+        self, closure: Callable[[], Any], group: dict[str, Any], state: State, start: Point, iteration: int
+    ) -> tuple[Point, int]:
+        """Moves the parameters along the direction; the loss and gradient there, and how often the closure ran."""
+        direction = state["d"]
+        if group["line_search_fn"] is None:
+            state["t"] = start.t
+            self._add_grad(start.t, direction)
+            if iteration == group["max_iter"]:
+                return start, 0  # nobody will look at the gradient there
+            loss = float(closure())
+            return Point(start.t, loss, self._gather_flat_grad()), 1
+        if group["line_search_fn"] != "strong_wolfe":
+            raise RuntimeError("only 'strong_wolfe' is supported")
+        origin = self._clone_param()
+
+        def look(t: float) -> Point:
+            self._add_grad(t, direction)
+            loss = float(closure())
+            grad = self._gather_flat_grad()
+            self._set_param(origin)
+            return Point(t, loss, grad, float(grad.dot(direction)))
+
+        found, evaluations = strong_wolfe(look, start, _largest(direction))
+        state["t"] = found.t
+        self._add_grad(found.t, direction)
+        return found, evaluations
+
+    # --- the parameters as one vector
+
+    def _numel(self) -> int:
+        if self._numel_cache is None:
+            self._numel_cache = sum(2 * p.numel() if p.is_complex() else p.numel() for p in self._params)
+        return self._numel_cache
+
+    def _gather_flat_grad(self) -> Any:
+        parts = []
+        for param in self._params:
+            part = param.detach().mul(0) if param.grad is None else param.grad.detach()
+            parts.append(_real(part).reshape(-1))
+        return cat(parts)
+
+    def _add_grad(self, t: float, direction: Any) -> None:
+        offset = 0
+        for param in self._params:
+            real = _real(param)
+            part = direction[offset : offset + real.numel()]
+            real.add_(part.reshape(real.shape), alpha=t)
+            offset += real.numel()
+
+    def _clone_param(self) -> list[Any]:
+        return [param.clone() for param in self._params]
+
+    def _set_param(self, values: list[Any]) -> None:
+        for param, value in zip(self._params, values):
+            param.copy_(value)
+
+
+def _real(tensor: Any) -> Any:
+    return tensor.view_as_real() if tensor.is_complex() else tensor
+
+
+def _largest(tensor: Any) -> float:
+    return float(tensor.abs().max())
+
+
+def _choose_direction(state: State, group: dict[str, Any], grad: Any) -> float:
+    """Puts the new direction into the state and returns how far to go along it at first."""
+    lr = float(group["lr"])
+    if state["n_iter"] == 1:
+        state.update(d=-grad, old_dirs=[], old_stps=[], ro=[], H_diag=1)
+        rate = min(1.0, 1.0 / _sum_of_sizes(grad)) * lr
+    else:
+        _remember(state, grad, group["history_size"])
+        state["d"] = _two_loops(state, grad)
+        rate = lr
+    state["prev_flat_grad"] = grad.clone()
+    state["t"] = rate
+    return rate
+
+
+def _sum_of_sizes(tensor: Any) -> float:
+    total = float(tensor.abs().sum())
+    return total if total else math.inf
+
+
+def _remember(state: State, grad: Any, history_size: int) -> None:
+    """Adds the last step and the change of the gradient along it to the history, if they curve upwards."""
+    change = grad - state["prev_flat_grad"]
+    moved = state["d"] * state["t"]
+    curvature = change.dot(moved)
+    if curvature > 1e-10:
+        histories = (state["old_dirs"], state["old_stps"], state["ro"])
+        for history, item in zip(histories, (change, moved, 1.0 / curvature)):
+            if len(history) == history_size:
+                history.pop(0)
+            history.append(item)
+        state["H_diag"] = curvature / change.dot(change)
+    state.setdefault("al", [None] * history_size)
+
+
+def _two_loops(state: State, grad: Any) -> Any:
+    """The direction: minus the gradient times the inverse Hessian that the history implies."""
+    changes, moves, inverses, weights = state["old_dirs"], state["old_stps"], state["ro"], state["al"]
+    direction = -grad
+    for i in reversed(range(len(changes))):
+        weights[i] = moves[i].dot(direction) * inverses[i]
+        direction = direction - changes[i] * weights[i]
+    direction = direction * state["H_diag"]
+    for i in range(len(changes)):
+        direction = direction + moves[i] * (weights[i] - changes[i].dot(direction) * inverses[i])
+    return direction

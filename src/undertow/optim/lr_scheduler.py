@@ -1,0 +1,26 @@
+"""Schedulers: they change an optimizer's learning rate from epoch to epoch."""
+
+from undertow.optim._lr_base import EPOCH_DEPRECATION_WARNING as EPOCH_DEPRECATION_WARNING
+from undertow.optim._lr_base import LRScheduler as LRScheduler
+from undertow.optim._lr_base import _LRScheduler as _LRScheduler
+from undertow.optim._lr_composed import ChainedScheduler as ChainedScheduler
+from undertow.optim._lr_composed import ReduceLROnPlateau as ReduceLROnPlateau
+from undertow.optim._lr_composed import SequentialLR as SequentialLR
+from undertow.optim._lr_cycles import CosineAnnealingLR as CosineAnnealingLR
+from undertow.optim._lr_cycles import CosineAnnealingWarmRestarts as CosineAnnealingWarmRestarts
+from undertow.optim._lr_cycles import CyclicLR as CyclicLR
+from undertow.optim._lr_cycles import OneCycleLR as OneCycleLR
+from undertow.optim._lr_factors import ConstantLR as ConstantLR
+from undertow.optim._lr_factors import ExponentialLR as ExponentialLR
+from undertow.optim._lr_factors import LambdaLR as LambdaLR
+from undertow.optim._lr_factors import LinearLR as LinearLR
+from undertow.optim._lr_factors import MultiplicativeLR as MultiplicativeLR
+from undertow.optim._lr_factors import MultiStepLR as MultiStepLR
+from undertow.optim._lr_factors import PolynomialLR as PolynomialLR
+from undertow.optim._lr_factors import StepLR as StepLR
+
+__all__ = [
+    "LambdaLR", "MultiplicativeLR", "StepLR", "MultiStepLR", "ConstantLR", "LinearLR", "ExponentialLR", "SequentialLR",
+    "CosineAnnealingLR", "ChainedScheduler", "ReduceLROnPlateau", "CyclicLR", "CosineAnnealingWarmRestarts",
+    "OneCycleLR", "PolynomialLR", "LRScheduler",
+]  # fmt: skip

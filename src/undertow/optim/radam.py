@@ -1,0 +1,99 @@
+"""RAdam: Adam that trusts its mean square only once it has seen enough gradients."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from undertow._core import TensorCore
+from undertow.optim import _checks as check
+from undertow.optim._arithmetic import Rule
+from undertow.optim._per_parameter import Group, PerParameter, Steps
+from undertow.optim.optimizer import ParamsT
+
+__all__ = ["RAdam"]
+
+
+class RAdam(PerParameter):
+    """Adam whose division by the root mean square is rectified, and left out during the first steps."""
+
+    _later_options = {
+        "foreach": None, "maximize": False, "differentiable": False, "decoupled_weight_decay": False,
+        "capturable": False,
+    }  # fmt: skip
+
+    def __init__(
+        self,
+        params: ParamsT,
+        lr: Any = 1e-3,
+        betas: tuple[float, float] = (0.9, 0.999),
+        eps: float = 1e-8,
+        weight_decay: float = 0,
+        decoupled_weight_decay: bool = False,
+        *,
+        foreach: bool | None = None,
+        maximize: bool = False,
+        capturable: bool = False,
+        differentiable: bool = False,
+    ) -> None:
+        check.lr(lr)
+        check.at_least_zero("epsilon value", eps)
+        check.betas(betas)
+        check.at_least_zero("weight_decay value", weight_decay)
+        defaults = {
+            "lr": lr, "betas": betas, "eps": eps, "weight_decay": weight_decay, "maximize": maximize,
+            "foreach": foreach, "capturable": capturable, "decoupled_weight_decay": decoupled_weight_decay,
+            "differentiable": differentiable,
+        }  # fmt: skip
+        super().__init__(params, defaults)
+
+    def _buffers(self, group: Group) -> tuple[str, ...]:
+        return ("exp_avg", "exp_avg_sq")
+
+    def _rule(self, x: Steps, group: Group, age: Any) -> Rule:
+        maximize, decay, decoupled = group["maximize"], group["weight_decay"], group["decoupled_weight_decay"]
+        lr, (beta1, beta2) = x.scalar(group["lr"]), group["betas"]
+        divided, plain = _shares(beta2, age)
+        known = not isinstance(age, TensorCore)  # then one of the two can be left out
+        skip_divided, skip_plain = known and divided == 0, known and plain == 0
+        rate = -lr / (1 - beta1**age)
+        divided, plain = x.number(rate * divided), x.number(rate * plain)
+        new1, keep2, new2, eps = x.number(1 - beta1), x.number(beta2), x.number(1 - beta2), x.number(group["eps"])
+        shrink, pull = x.number(1 - lr * decay), x.number(decay)
+
+        def rule(param: Any, grad: Any, mean: Any, square: Any) -> tuple[Any, ...]:
+            if maximize:
+                grad = x.neg(grad)
+            if decay != 0:
+                if decoupled:
+                    param = x.mul_(param, shrink)
+                else:
+                    grad = x.add(grad, param, pull)
+            mean = x.lerp_(mean, grad, new1)
+            square = x.addcmul_(x.mul_(square, keep2), grad, grad, new2)
+            if not skip_divided:
+                param = x.addcdiv_(param, mean, x.add_(x.sqrt(square), eps), divided)
+            if not skip_plain:
+                param = x.add_(param, mean, plain)
+            return param, mean, square
+
+        return rule
+
+
+def _samples(beta2: float, age: Any) -> Any:
+    """How many gradients the running mean square is as good as."""
+    return 2 / (1 - beta2) - 1 - 2 * age * beta2**age / (1 - beta2**age)
+
+
+def _shares(beta2: float, age: Any) -> tuple[Any, Any]:
+    """(what to multiply the divided step with, and the plain step): one of them is zero."""
+    most, now = 2 / (1 - beta2) - 1, _samples(beta2, age)
+    if most <= 5:
+        return 0.0, 1.0
+    if isinstance(age, TensorCore):
+        enough = (now > 5).to(now.dtype)
+        now = now.clamp(min=5)
+    else:
+        enough = float(now > 5)
+        now = max(now, 5)
+    rectified = ((now - 4) * (now - 2) * most / ((most - 4) * (most - 2) * now)) ** 0.5
+    return rectified * (1 - beta2**age) ** 0.5 * enough, 1 - enough

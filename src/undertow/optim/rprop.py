@@ -1,0 +1,73 @@
+"""Rprop: resilient propagation, which looks at the signs of gradients only."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from undertow.optim import _checks as check
+from undertow.optim._arithmetic import Rule
+from undertow.optim._per_parameter import CAPTURABLE, Group, PerParameter, Steps
+from undertow.optim._state import State, count_from, full_for, zeros_for
+from undertow.optim.optimizer import ParamsT
+
+__all__ = ["Rprop"]
+
+
+class Rprop(PerParameter):
+    """Every element has a step size of its own: it grows while the gradient keeps its sign and shrinks when it turns."""
+
+    _later_options = {"foreach": None, "maximize": False, "differentiable": False, "capturable": False}
+    _capturable_devices = (CAPTURABLE, CAPTURABLE)
+
+    def __init__(
+        self,
+        params: ParamsT,
+        lr: Any = 1e-2,
+        etas: tuple[float, float] = (0.5, 1.2),
+        step_sizes: tuple[float, float] = (1e-6, 50),
+        *,
+        capturable: bool = False,
+        foreach: bool | None = None,
+        maximize: bool = False,
+        differentiable: bool = False,
+    ) -> None:
+        check.lr(lr)
+        if not 0.0 < etas[0] < 1.0 < etas[1]:
+            raise ValueError(f"Invalid eta values: {etas[0]}, {etas[1]}")
+        defaults = {
+            "lr": lr, "etas": etas, "step_sizes": step_sizes, "foreach": foreach, "maximize": maximize,
+            "differentiable": differentiable, "capturable": capturable,
+        }  # fmt: skip
+        super().__init__(params, defaults)
+
+    def _buffers(self, group: Group) -> tuple[str, ...]:
+        return ("prev", "step_size")
+
+    def _begin(self, group: Group, param: Any, state: State) -> None:
+        lr = float(group["lr"])
+        state["step"] = count_from(0.0)
+        state["prev"] = zeros_for(param)
+        state["step_size"] = full_for(param, complex(lr, lr) if param.is_complex() else lr)
+
+    def _advance(self, group: Group, state: State) -> Any:
+        super()._advance(group, state)
+        return None  # the rule is the same at every step
+
+    def _rule(self, x: Steps, group: Group, age: Any) -> Rule:
+        maximize = group["maximize"]
+        shrink, grow = (x.number(eta) for eta in group["etas"])
+        least, most = (x.number(size) for size in group["step_sizes"])
+        zero, one, minus_one = x.number(0), x.number(1), x.number(-1)
+
+        def rule(param: Any, grad: Any, before: Any, size: Any) -> tuple[Any, ...]:
+            if maximize:
+                grad = x.neg(grad)
+            agreement = x.mul(grad, before)
+            turned = agreement < 0
+            factor = x.where(turned, shrink, x.where(agreement > 0, grow, one))
+            size = x.clamp_(x.mul_(size, factor), least, most)
+            grad = x.where(turned, zero, grad)  # after a turn the next step does not count as another one
+            param = x.addcmul_(param, x.sign(grad), size, minus_one)
+            return param, x.copy_(before, grad), size
+
+        return rule

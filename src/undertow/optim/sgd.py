@@ -1,0 +1,76 @@
+"""SGD: stochastic gradient descent, with momentum."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from undertow.optim import _checks as check
+from undertow.optim._arithmetic import Rule
+from undertow.optim._per_parameter import Group, PerParameter, Steps
+from undertow.optim._state import zeros_for
+from undertow.optim.optimizer import ParamsT
+
+__all__ = ["SGD"]
+
+
+class SGD(PerParameter):
+    """Each step subtracts `lr` times the gradient, or times a running sum of gradients that decays by `momentum`."""
+
+    _later_options = {"nesterov": False, "maximize": False, "foreach": None, "differentiable": False, "fused": False}
+
+    def __init__(
+        self,
+        params: ParamsT,
+        lr: Any = 1e-3,
+        momentum: float = 0,
+        dampening: float = 0,
+        weight_decay: Any = 0,
+        nesterov: bool = False,
+        *,
+        maximize: bool = False,
+        foreach: bool | None = None,
+        differentiable: bool = False,
+        fused: bool | None = None,
+    ) -> None:
+        check.lr(lr)
+        check.at_least_zero("momentum value", momentum)
+        check.at_least_zero("weight_decay value", weight_decay)
+        if nesterov and (momentum <= 0 or dampening != 0):
+            raise ValueError("Nesterov momentum requires a momentum and zero dampening")
+        defaults = {
+            "lr": lr, "momentum": momentum, "dampening": dampening, "weight_decay": weight_decay, "nesterov": nesterov,
+            "maximize": maximize, "foreach": foreach, "differentiable": differentiable, "fused": fused,
+        }  # fmt: skip
+        super().__init__(params, defaults)
+        check.fused(fused, foreach, differentiable)
+
+    def _prepare(self, group: Group, param: Any) -> tuple[bool, Any]:
+        """Without momentum there is no state. The first step takes the gradient itself for the running sum."""
+        if group["momentum"] == 0:
+            return False, ()
+        state = self.state[param]
+        average = state.get("momentum_buffer")
+        if average is not None:
+            return False, (average,)
+        state["momentum_buffer"] = zeros_for(param)
+        return True, (state["momentum_buffer"],)
+
+    def _rule(self, x: Steps, group: Group, age: Any) -> Rule:
+        maximize, nesterov = group["maximize"], group["nesterov"]
+        decay, momentum = x.scalar(group["weight_decay"]), group["momentum"]
+        rate = x.number(-x.scalar(group["lr"]))
+        keep, blend = x.number(momentum), x.number(1 if age else 1 - group["dampening"])
+        decayed = not (isinstance(decay, (int, float)) and decay == 0)
+        decay = x.number(decay)
+
+        def rule(param: Any, grad: Any, average: Any = None) -> tuple[Any, ...]:
+            if maximize:
+                grad = x.neg(grad)
+            if decayed:
+                grad = x.add(grad, param, decay)
+            if average is not None:
+                average = x.add_(x.mul_(average, keep), grad, blend)
+                grad = x.add(grad, average, keep) if nesterov else average
+            return x.add_(param, grad, rate), average
+
+        return rule
