@@ -324,19 +324,11 @@ def bernoulli(input: Any, p: Any = None, *, generator: Generator | None = None, 
     source = input._array
     stream = stream_of(generator)
     if p is not None:
-        values = _laid_out(stream.bernoulli(source.size, p, source.dtype), source)
+        values = stream.bernoulli(source.size, p, source.dtype).reshape(source.shape)
     else:
         _check_kernel(source.dtype, "bernoulli_tensor_cpu_p_", "fV")
-        order = memory_order(source)
-        values = stream.bernoulli_each(source.transpose(order)).transpose(np.argsort(order))
+        values = stream.bernoulli_each(np.ascontiguousarray(source)).reshape(source.shape)
     return into_out(out, values, "bernoulli") if out is not None else apply(rules.bernoulli, input, values=values)
-
-
-def _laid_out(values: Any, array: Any) -> Any:
-    """Flat values as an array with another's memory order."""
-    result = np.empty_like(array, order="K")
-    result[...] = in_memory_order(values, array)
-    return result
 
 
 @public
@@ -367,7 +359,7 @@ def multinomial(
         name = DTYPE_OF[weights.dtype].scalar_name
         raise RuntimeError(f"multinomial only supports floating-point dtypes for input, got: {name}")
     count = as_int(num_samples, "multinomial", "num_samples", 2)
-    chosen = stream_of(generator).multinomial(weights, count, replacement)
+    chosen = np.ascontiguousarray(stream_of(generator).multinomial(weights, count, replacement))
     return into_out(out, chosen, "multinomial") if out is not None else made(chosen, "multinomial")
 
 

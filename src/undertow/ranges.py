@@ -258,4 +258,5 @@ def _fused(multiples: Array, step: Any, start: Any, compute: Any) -> Array:
     total = product + start
     carried = total - product
     total_error = (product - (total - carried)) + (start - carried)
-    return total + (total_error + product_error)
+    correction = total_error + product_error
+    return np.where(correction == 0, total, total + correction)  # so that -0.0 stays

@@ -30,10 +30,15 @@ class Foreign:
 
 def adopt(array: Array) -> Array:
     """The same memory as an array of undertow's own, so that nobody else can reshape it."""
-    if array.base is None and array.flags.writeable and type(array) is np.ndarray:
+    if array.base is None and array.flags.writeable and array.size and type(array) is np.ndarray:
         return array.view()
     adopted = np.asarray(Foreign(array))
     return adopted if adopted.dtype == array.dtype else adopted.view(array.dtype)  # bfloat16 is unknown to NumPy
+
+
+def is_foreign(array: Array) -> bool:
+    """Whether the memory came from another library with an object of its own around it."""
+    return type(root_of(array).base) is Foreign
 
 
 def address(array: Array) -> int:

@@ -11,7 +11,7 @@ from undertow.layouts import channels_last, channels_last_3d, layout, memory_for
 from undertow.ops.arguments import as_int, check_tensor, wrap_real_dim
 from undertow.ops.public import public
 from undertow.sizes import Size, size_of
-from undertow.storage import UntypedStorage, address, offset_of, root_of, with_strides
+from undertow.storage import UntypedStorage, address, is_foreign, offset_of, root_of, with_strides
 
 _CHANNELS_LAST = {channels_last: (0, 2, 3, 1), channels_last_3d: (0, 2, 3, 4, 1)}
 
@@ -164,7 +164,7 @@ class LayoutMethods(TensorCore):
     def stride(self, dim: int | None = None) -> Any:
         """How many elements lie between neighbours along each dim, or along one."""
         array = self._array
-        if not array.size and array.base is None:
+        if not array.size and not any(array.strides) and not is_foreign(array):
             array = with_strides(array)
         steps = tuple([step // array.itemsize for step in array.strides])
         if dim is None:

@@ -60,7 +60,7 @@ class Engine:
         if seed is None:
             seed = int.from_bytes(os.urandom(8), "little")
         if not -(2**63) <= seed < 2**64:
-            raise ValueError(f"Overflow when unpacking long long: a seed lies in [-2**63, 2**64), got {seed}")
+            raise ValueError(f"Overflow when unpacking long long. A seed lies in [-2**63, 2**64), got {seed}")
         with self.lock:
             self._initial_seed = seed % 2**64
             if "_bits" in self.__dict__:
