@@ -187,6 +187,7 @@ from undertow import accelerator as accelerator
 from undertow import backends as backends
 from undertow import cuda as cuda
 from undertow import nn as nn
+from undertow import optim as optim
 from undertow import overrides as overrides
 from undertow import random as random
 from undertow import types as types
