@@ -214,7 +214,8 @@ def binding_error(
     missing = [given for given in required[len(args) :] if given not in kwargs]
     if missing:
         names = ", ".join(f'"{given}"' for given in missing)
-        raise TypeError(f"{name}() missing {len(missing)} required positional arguments: {names}") from None
+        plural = "s" if len(missing) == 1 else ""  # PyTorch's own grammar
+        raise TypeError(f"{name}() missing {len(missing)} required positional argument{plural}: {names}") from None
     allowed, given = code.co_argcount - method, len(args) - method
     if given > allowed and not code.co_flags & 0x04:
         if method and len(parameters) == 1:

@@ -10,10 +10,19 @@ from typing import Any
 
 from undertow import overrides
 from undertow._core import TensorCore
-from undertow.autograd.apply import FAST_DTYPES, MISSING, NUMBERS, PLAIN, apply, binary, check_operands, name_function, unary
+from undertow.autograd.apply import (
+    FAST_DTYPES,
+    MISSING,
+    NUMBERS,
+    PLAIN,
+    apply,
+    binary,
+    check_operands,
+    name_function,
+    unary,
+)
 from undertow.autograd.writes import apply_in_place
 from undertow.dtypes import DTYPE_OF, INTEGRAL, complex128, float64
-from undertow.modes import special
 from undertow.modes import special
 from undertow.ops.arguments import NUMPY_SPELLINGS, check_tensor, invalid_combination, type_name
 from undertow.ops.numbers import (
@@ -66,7 +75,7 @@ def _sum_arguments(
     if len(args) == 3 and is_number(args[1]) and isinstance(args[2], TensorCore):
         warn_deprecated(name, "(Tensor input, Number alpha, Tensor other, *, Tensor out = None)")
         args, given = (args[0], args[2]), {"alpha": args[1], **given}
-    named = dict(zip(("input", "other"), args)) | given  # noqa: B905
+    named = dict(zip(("input", "other"), args)) | given
     if len(args) > 2 and not several:
         got = ", ".join(f"!{type_name(value)}!" for value in args[method:])
         raise TypeError(

@@ -131,8 +131,8 @@ def isin(elements: Any, test_elements: Any, *, assume_unique: bool = False, inve
         isinstance(value, TensorCore) or is_number(value) for value in given
     ):
         raise invalid_combination("isin", given)
-    arrays = [value._array if isinstance(value, TensorCore) else as_number(value) for value in given]
-    return wrap(np.asarray(np.isin(*arrays, assume_unique=assume_unique, invert=invert)))
+    one, among = [value._array if isinstance(value, TensorCore) else as_number(value) for value in given]
+    return wrap(np.asarray(np.isin(one, among, assume_unique=assume_unique, invert=invert)))
 
 
 # --- choosing
@@ -214,8 +214,8 @@ class CompareMethods:
     isreal, isclose, allclose, equal = isreal, isclose, allclose, equal
     where = overloaded(name_function(_where_method, "where", "self where the condition holds, else other."))
 
-    __eq__ = binary(rules.eq, operator="__eq__")  # type: ignore[assignment]
-    __ne__ = binary(rules.ne, operator="__ne__")  # type: ignore[assignment]
+    __eq__ = binary(rules.eq, operator="__eq__")
+    __ne__ = binary(rules.ne, operator="__ne__")
     __lt__, __le__ = binary(rules.lt, operator="__lt__"), binary(rules.le, operator="__le__")
     __gt__, __ge__ = binary(rules.gt, operator="__gt__"), binary(rules.ge, operator="__ge__")
     __hash__ = object.__hash__

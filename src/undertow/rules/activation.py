@@ -74,7 +74,8 @@ def bent(xp: Any, x: Any, alpha: float, scale: float, input_scale: float) -> Any
 elu = op("elu", lambda xp, self, *, alpha, scale, input_scale: bent(xp, self, alpha, scale, input_scale),
          promote="numeric", accepts="f",
          self=lambda xp, g, self, alpha, scale, input_scale: xp.where(
-             self > 0, g * scale, g * (input_scale * alpha * scale * xp.exp(xp.minimum(self, 0) * input_scale))))  # fmt: skip
+             self > 0, g * scale,
+             g * (input_scale * alpha * scale * xp.exp(xp.minimum(self, 0) * input_scale))))  # fmt: skip
 
 elu_ = op("elu", lambda xp, self, *, alpha, scale, input_scale: bent(xp, self, alpha, scale, input_scale),
           promote="numeric", accepts="f", node="EluBackward1",

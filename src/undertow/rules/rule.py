@@ -74,6 +74,25 @@ class Rule:
         "run", "slots", "accepts", "mask", "shows",
     )  # fmt: skip
 
+    node_name: str
+    promote: str | None
+    accepts: str
+    mask: str | None
+    shows: dict[str, Any]
+    outputs: int
+    names: tuple[str, ...]
+    differentiable: int
+    hidden: tuple[str, ...]
+    view: bool
+    holomorphic: bool
+    materialize: bool
+    gradients: tuple[Gradient | None, ...]
+    joint: Gradient | None
+    saves: tuple[str, ...]
+    needed: tuple[frozenset[str], ...]
+    uses_specs: bool
+    slots: int | None
+
     def __init__(self, name: str, forward: Formula) -> None:
         code = forward.__code__
         self.name = name

@@ -57,7 +57,7 @@ def negative(x: Array) -> Array:
 
 def power(x: Array, y: Any) -> Array:
     """xʸ. An integer to a negative power is what is left of it among the integers: 0, 1 or -1."""
-    if isinstance(y, (np.ndarray, np.generic)) and y.dtype.kind == "i" and np.asarray(x).dtype.kind in "iu":
+    if np.asarray(x).dtype.kind in "iu" and np.asarray(y).dtype.kind == "i":
         low = y < 0
         if np.any(low):
             inverse = np.where(x == 1, 1, np.where(x == -1, np.where(y % 2 == 0, 1, -1), 0))
@@ -102,7 +102,8 @@ def logaddexp(x: Array, y: Array) -> Array:
     if x.dtype.kind != "c":
         return np.logaddexp(x, y)
     swap = x.real < y.real
-    large, small = np.where(swap, y, x), np.where(swap, x, y)
+    large: Array = np.where(swap, y, x)
+    small: Array = np.where(swap, x, y)
     return large + np.log1p(np.exp(small - large))
 
 
