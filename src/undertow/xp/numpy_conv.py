@@ -30,6 +30,7 @@ from undertow.xp.numpy_windows import (
     window_counts,
     window_view,
 )
+from undertow.xp.quiet import quiet
 
 _COLUMN_BYTES = 1 << 21  # columns lowered at a time: what a core's caches hold
 _COLUMN_COUNT = 4096  # and no more of them than this, since short columns multiply faster in small products
@@ -104,7 +105,7 @@ def _compute_dtype(*arrays: Array) -> np.dtype:
     return np.dtype(np.float32) if dtype.itemsize < 4 else dtype
 
 
-@np.errstate(all="ignore")
+@quiet
 def conv(
     x: Array, w: Array, stride: Sizes, padding: Sizes, dilation: Sizes, groups: int, bias: Array | None = None
 ) -> Array:
@@ -135,7 +136,7 @@ def conv(
     return out
 
 
-@np.errstate(all="ignore")
+@quiet
 def conv_weight_grad(
     g: Array, x: Array, weight_shape: Sizes, stride: Sizes, padding: Sizes, dilation: Sizes, groups: int
 ) -> Array:
@@ -169,7 +170,7 @@ def _weight_grad(g: Array, x: Array, weight_shape: Sizes, stride: Sizes, padding
     return grad
 
 
-@np.errstate(all="ignore")
+@quiet
 def conv_input_grad(
     g: Array, w: Array, input_shape: Sizes, stride: Sizes, padding: Sizes, dilation: Sizes, groups: int
 ) -> Array:

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from undertow.xp.numpy_special import Array, fill_blocks, in_double, pick, polynomial, rational
+from undertow.xp.quiet import quiet
 
 # lgamma(x) / ((x − 1)(x − 2)), 1 ≤ x ≤ 3: 1e-17.
 _LGAMMA_P = (2.418381558743193, 47.20679803515667, 191.22050019134852, 245.68061327590556, 110.36080409010447,
@@ -126,7 +127,7 @@ def _zeta(s: Any, q: Array) -> Array:
     return np.where(s == 1, np.inf, np.where(undefined, np.nan, np.where(pole, np.inf, value)))
 
 
-@np.errstate(all="ignore")
+@quiet
 def zeta(s: Array, q: Array) -> Array:
     """The Hurwitz zeta function Σₖ (q + k)⁻ˢ, k ≥ 0; its derivative by q is −s ζ(s + 1, q)."""
     dtype = np.result_type(s, q)
@@ -149,7 +150,7 @@ def _polygamma_formula(n: int) -> Callable[[Array], Array]:
     return lambda x: scale * _zeta(np.float64(n + 1), x)
 
 
-@np.errstate(all="ignore")
+@quiet
 def polygamma(n: int, x: Array) -> Array:
     """The n-th derivative of digamma, (−1)ⁿ⁺¹ n! ζ(n + 1, x); its derivative is polygamma(n + 1)."""
     if n == 0:

@@ -25,6 +25,7 @@ from undertow.xp.numpy_rows import (
     row_sums,
     sum_along,
 )
+from undertow.xp.quiet import quiet
 
 # eˣ needs no shift while it, and a row's sum of it, stay far inside the float range.
 _UNSHIFTED_LIMIT = {np.float32: 40.0, np.float64: 300.0}
@@ -48,7 +49,7 @@ def _unshifted_sums(source: Array, target: Array) -> Array | None:
     return totals if totals.min() >= _SMALLEST_UNSHIFTED_SUM else None  # None for a row that underflows, or has a nan
 
 
-@np.errstate(all="ignore")
+@quiet
 def softmax(x: Array, axis: int) -> Array:
     """eˣ / Σ eˣ along an axis, shifted by the maximum where sizes demand it."""
     if _is_half(x):
@@ -85,7 +86,7 @@ def _log_sums(source: Array, scratch: Array) -> tuple[Array, Array]:
     return head, np.log(row_sums(scratch))
 
 
-@np.errstate(all="ignore")
+@quiet
 def log_softmax(x: Array, axis: int) -> Array:
     """x − log Σ eˣ along an axis, the logarithm in two parts."""
     if _is_half(x):
@@ -105,7 +106,7 @@ def log_softmax(x: Array, axis: int) -> Array:
     return np.subtract(out, np.log(sum_along(np.exp(out), axis)), out=out)
 
 
-@np.errstate(all="ignore")
+@quiet
 def logsumexp(x: Array, axes: tuple[int, ...], keepdims: bool) -> Array:
     """log Σ eˣ over axes, shifted by the maximum where that is finite; its gradient is g · e^(x − result)."""
     if _is_half(x):
@@ -124,7 +125,7 @@ def logsumexp(x: Array, axes: tuple[int, ...], keepdims: bool) -> Array:
     return out.reshape(last.shape[: x.ndim - len(reduced)])
 
 
-@np.errstate(all="ignore")
+@quiet
 def softmax_grad(g: Array, y: Array, axis: int) -> Array:
     """Through y = softmax(x): y (g − Σ g·y)."""
     if _is_half(g):
@@ -141,7 +142,7 @@ def softmax_grad(g: Array, y: Array, axis: int) -> Array:
     return out
 
 
-@np.errstate(all="ignore")
+@quiet
 def log_softmax_grad(g: Array, y: Array, axis: int) -> Array:
     """Through y = log_softmax(x): g − eʸ Σ g."""
     if _is_half(g):
@@ -155,7 +156,7 @@ def log_softmax_grad(g: Array, y: Array, axis: int) -> Array:
 # --- normalisation over trailing axes: layer norm, group norm, rms norm -------------------------------------------
 
 
-@np.errstate(all="ignore")
+@quiet
 def normalize(x: Array, trailing: int, eps: float) -> tuple[Array, Array, Array]:
     """(x − mean) · rstd over the last `trailing` axes, with mean and rstd = 1/√(var + eps); those axes stay, length 1."""
     if _is_half(x):
@@ -180,7 +181,7 @@ def normalize(x: Array, trailing: int, eps: float) -> tuple[Array, Array, Array]
     return out, mean.reshape(shape), rstd.reshape(shape)
 
 
-@np.errstate(all="ignore")
+@quiet
 def normalize_grad(g: Array, normalized: Array, rstd: Array, trailing: int) -> Array:
     """Through normalize: rstd · (g − mean(g) − normalized · mean(g · normalized)), means over the trailing axes."""
     if _is_half(g):
@@ -198,7 +199,7 @@ def normalize_grad(g: Array, normalized: Array, rstd: Array, trailing: int) -> A
     return out
 
 
-@np.errstate(all="ignore")
+@quiet
 def rms_normalize(x: Array, trailing: int, eps: float) -> tuple[Array, Array]:
     """x · rstd with rstd = 1/√(mean(x²) + eps) over the last `trailing` axes, which stay in rstd with length 1."""
     if _is_half(x):
@@ -210,7 +211,7 @@ def rms_normalize(x: Array, trailing: int, eps: float) -> tuple[Array, Array]:
     return np.multiply(x, rstd, order="C"), rstd
 
 
-@np.errstate(all="ignore")
+@quiet
 def rms_normalize_grad(g: Array, normalized: Array, rstd: Array, trailing: int) -> Array:
     """Through rms_normalize: rstd · (g − normalized · mean(g · normalized))."""
     if _is_half(g):
@@ -230,7 +231,7 @@ def channel_shape(ndim: int) -> tuple[int, ...]:
     return (1, -1) + (1,) * (ndim - 2)
 
 
-@np.errstate(all="ignore")
+@quiet
 def channel_moments(x: Array) -> tuple[Array, Array]:
     """Mean and biased variance over every axis but axis 1; in float32 for half precision."""
     if _is_half(x):
@@ -248,7 +249,7 @@ def channel_moments(x: Array) -> tuple[Array, Array]:
     return mean.astype(x.dtype), (squares / count).astype(x.dtype)
 
 
-@np.errstate(all="ignore")
+@quiet
 def channel_affine(x: Array, scale: Array, shift: Array) -> Array:
     """x · scale + shift with one scale and one shift per channel (axis 1)."""
     shape = channel_shape(x.ndim)
@@ -257,7 +258,7 @@ def channel_affine(x: Array, scale: Array, shift: Array) -> Array:
     return np.add(out, shift.reshape(shape), out=out)
 
 
-@np.errstate(all="ignore")
+@quiet
 def channel_normalize_grad(g: Array, x: Array, mean: Array, rstd: Array) -> Array:
     """Through (x − mean)·rstd with batch moments: rstd · (g − mean(g) − (x − mean) · rstd² · mean(g · (x − mean)))."""
     if _is_half(g):

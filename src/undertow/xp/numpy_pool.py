@@ -17,6 +17,7 @@ import numpy as np
 
 from undertow.xp.numpy_rows import row_sums
 from undertow.xp.numpy_windows import Array, Sizes, chunks, kernel_offsets, last_axes, pad_spatial, window_view
+from undertow.xp.quiet import quiet
 
 _PLANE_BLOCK_BYTES = 1 << 18  # outputs pooled at a time, so that the running maximum stays in the cache
 
@@ -48,7 +49,7 @@ def _every_plane(place: tuple[Any, ...]) -> tuple[Any, ...]:
 # --- max pooling --------------------------------------------------------------------------------------------------
 
 
-@np.errstate(all="ignore")
+@quiet
 def max_pool(
     x: Array, kernel: Sizes, stride: Sizes, padding: Sizes, dilation: Sizes, ceil_mode: bool = False
 ) -> tuple[Array, Array]:
@@ -118,7 +119,7 @@ def _edges(n: int, count: int) -> tuple[list[int], list[int]]:
     return [i * n // count for i in range(count)], [-(-(i + 1) * n // count) for i in range(count)]
 
 
-@np.errstate(all="ignore")
+@quiet
 def adaptive_max_pool(x: Array, counts: Sizes) -> tuple[Array, Array]:
     """Max pooling with windows spread so that there are `counts` of them; values and flat indices."""
     rank = len(counts)
@@ -160,7 +161,7 @@ def take_from_planes(x: Array, indices: Array, rank: int) -> Array:
     return np.take(x.reshape(-1), flat).reshape(indices.shape)
 
 
-@np.errstate(all="ignore")
+@quiet
 def add_to_planes(values: Array, indices: Array, size: Sizes, distinct: bool = False) -> Array:
     """Planes of `size` with out[…, indices[…, o]] += values[…, o]; the adjoint of take_from_planes.
 
@@ -247,7 +248,7 @@ def _in_float32(pooling: Callable[..., Array], x: Array, *args: Any) -> Array:
     return pooling(x.astype(np.float32), *args).astype(x.dtype)
 
 
-@np.errstate(all="ignore")
+@quiet
 def avg_pool(
     x: Array,
     kernel: Sizes,
@@ -269,7 +270,7 @@ def avg_pool(
     return np.divide(x, divisor, out=x, casting="unsafe")  # unsafe: integer sums are divided and truncated
 
 
-@np.errstate(all="ignore")
+@quiet
 def avg_pool_grad(
     g: Array,
     size: Sizes,
@@ -299,7 +300,7 @@ def _adaptive_divisor(size: Sizes, counts: Sizes) -> Array:
     return np.asarray(reduce(np.multiply.outer, lengths))
 
 
-@np.errstate(all="ignore")
+@quiet
 def adaptive_avg_pool(x: Array, counts: Sizes) -> Array:
     """Average pooling with windows spread so that there are `counts` of them."""
     if x.dtype.itemsize < 4:
@@ -323,7 +324,7 @@ def adaptive_avg_pool(x: Array, counts: Sizes) -> Array:
     return x
 
 
-@np.errstate(all="ignore")
+@quiet
 def adaptive_avg_pool_grad(g: Array, size: Sizes) -> Array:
     """The adjoint of adaptive_avg_pool over planes of `size`."""
     if g.dtype.itemsize < 4:

@@ -7,6 +7,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from undertow.xp.quiet import quiet
+
 Array = NDArray[Any]
 
 
@@ -21,7 +23,7 @@ def _result(dtype: np.dtype) -> np.dtype:
     return np.dtype(np.int64) if dtype.kind in "biu" else dtype
 
 
-@np.errstate(all="ignore")
+@quiet
 def _accumulate(operation: np.ufunc, x: Array, axis: int) -> Array:
     wide = np.array(x, _accumulator(x.dtype), order="C")
     if x.ndim:
@@ -41,7 +43,7 @@ def cumprod(x: Array, axis: int) -> Array:
     return _accumulate(np.multiply, x, axis)
 
 
-@np.errstate(all="ignore")
+@quiet
 def logcumsumexp(x: Array, axis: int) -> Array:
     """y[i] = log Σ e^x[j], j ≤ i."""
     if not x.ndim:

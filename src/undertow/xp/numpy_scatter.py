@@ -15,6 +15,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from undertow.xp.quiet import quiet
+
 Array = NDArray[Any]
 
 _CHUNK = 1 << 15  # flat positions made at a time: they are eight bytes each, and should stay in the cache
@@ -65,7 +67,7 @@ def scatter(x: Array, axis: int, index: Array, source: Array) -> Array:
     return out
 
 
-@np.errstate(all="ignore")
+@quiet
 def scatter_add(x: Array, axis: int, index: Array, source: Array) -> Array:
     """A copy of x with out[index[i, j, …], j, …] += source[i, j, …]; the adjoint of gather."""
     out = np.array(x, order="C")
@@ -77,7 +79,7 @@ _REDUCERS = {"sum": (np.add, 0), "mean": (np.add, 0), "prod": (np.multiply, 1), 
              "amin": (np.minimum, np.inf)}  # fmt: skip
 
 
-@np.errstate(all="ignore")
+@quiet
 def scatter_reduce(x: Array, axis: int, index: Array, source: Array, reduce: str, include_self: bool) -> Array:
     """A copy of x whose indexed elements are reduced with source; without include_self their own value does not count.
 
@@ -118,7 +120,7 @@ def _row_chunks(rows: int, width: int) -> Iterator[slice]:
         yield slice(start, min(start + step, rows))
 
 
-@np.errstate(all="ignore")
+@quiet
 def add_rows(rows: Array, index: Array, count: int) -> Array:
     """(count, width) with out[index[i]] += rows[i]: the gradient of an embedding, and a segment sum."""
     out = np.zeros((count, rows.shape[1]), rows.dtype)
@@ -134,7 +136,7 @@ def _add_rows_into(out: Array, index: Array, rows: Array) -> None:
         np.add.at(flat, positions.reshape(-1), np.ascontiguousarray(rows[chunk]).reshape(-1))
 
 
-@np.errstate(all="ignore")
+@quiet
 def index_add(x: Array, axis: int, index: Array, source: Array) -> Array:
     """A copy of x with out[…, index[i], …] += source[…, i, …] along an axis; the adjoint of np.take."""
     out = np.array(x, order="C")
@@ -149,7 +151,7 @@ def index_add(x: Array, axis: int, index: Array, source: Array) -> Array:
     return out
 
 
-@np.errstate(all="ignore")
+@quiet
 def index_put(x: Array, index: tuple[Any, ...], values: Array, accumulate: bool) -> Array:
     """A copy of x with out[index] = values, or += with every repeated index counted."""
     out = np.array(x, order="C")

@@ -1,7 +1,7 @@
 """Special functions that NumPy lacks: the logistic family and the error-function family.
 
-Every function takes one float array of any shape and returns a fresh array of the same dtype and order in memory. Large arrays
-are walked in blocks that stay in the cache, so that a formula of twenty passes costs arithmetic and not memory traffic.
+Every function takes one float array of any shape and returns a fresh array of the same dtype and order in memory. Large
+arrays are walked in blocks that stay in the cache, so that a formula of twenty passes costs arithmetic and not traffic.
 The rational approximations are minimax fits of our own, made in 50-digit arithmetic; each says its interval and error.
 Overflow to inf and nan from nan are answers here, not accidents, so every function silences NumPy's warnings.
 """
@@ -14,6 +14,8 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+
+from undertow.xp.quiet import quiet
 
 Array = NDArray[Any]
 
@@ -40,7 +42,7 @@ def in_double(formula: Callable[[Array], Array]) -> Callable[[Array], Array]:
     def kernel(source: Array, target: Array) -> None:
         target[...] = formula(source.astype(np.float64, copy=False))
 
-    @np.errstate(all="ignore")
+    @quiet
     def function(x: Array) -> Array:
         return fill_blocks(kernel, x)
 
@@ -83,7 +85,7 @@ def _sigmoid_into(source: Array, target: Array) -> None:
     np.reciprocal(target, out=target)
 
 
-@np.errstate(all="ignore")
+@quiet
 def sigmoid(x: Array) -> Array:
     """1 / (1 + e⁻ˣ); e⁻ˣ may overflow to inf, which divides to the right answer, 0."""
     return fill_blocks(_sigmoid_into, x)
@@ -96,7 +98,7 @@ def _silu_into(source: Array, target: Array) -> None:
     np.divide(source, target, out=target)
 
 
-@np.errstate(all="ignore")
+@quiet
 def silu(x: Array) -> Array:
     """x · sigmoid(x), as x / (1 + e⁻ˣ)."""
     return fill_blocks(_silu_into, x)
@@ -109,7 +111,7 @@ def _log1p_exp_minus_abs_into(source: Array, target: Array) -> None:
     np.log1p(target, out=target)
 
 
-@np.errstate(all="ignore")
+@quiet
 def log1p_exp_minus_abs(x: Array) -> Array:
     """log(1 + e⁻|x|), the smooth part that softplus, log_sigmoid and logaddexp share; in (0, log 2]."""
     return fill_blocks(_log1p_exp_minus_abs_into, x)
@@ -120,7 +122,7 @@ def _softplus_into(source: Array, target: Array) -> None:
     target += np.maximum(source, 0)
 
 
-@np.errstate(all="ignore")
+@quiet
 def softplus(x: Array) -> Array:
     """log(1 + eˣ) = max(x, 0) + log(1 + e⁻|x|); its derivative is sigmoid(x)."""
     return fill_blocks(_softplus_into, x)
@@ -131,13 +133,13 @@ def _log_sigmoid_into(source: Array, target: Array) -> None:
     np.subtract(np.minimum(source, 0), target, out=target)
 
 
-@np.errstate(all="ignore")
+@quiet
 def log_sigmoid(x: Array) -> Array:
     """log sigmoid(x) = min(x, 0) − log(1 + e⁻|x|); its derivative is sigmoid(−x)."""
     return fill_blocks(_log_sigmoid_into, x)
 
 
-@np.errstate(all="ignore")
+@quiet
 def logit(x: Array) -> Array:
     """log(x / (1 − x)), the inverse of sigmoid."""
     return fill_blocks(lambda source, target: np.log(source / (1 - source), out=target), x)
@@ -207,14 +209,14 @@ def _erf_float64(x: Array) -> Array:
 
 def _erf_into(source: Array, target: Array) -> None:
     if source.size <= _TINY:
-        target.flat = list(map(math.erf, source.reshape(-1).tolist()))
+        target.flat[:] = list(map(math.erf, source.reshape(-1).tolist()))
     elif source.dtype == np.float32:
         _erf_float32_into(source, target)
     else:
         target[...] = _erf_float64(source)
 
 
-@np.errstate(all="ignore")
+@quiet
 def erf(x: Array) -> Array:
     """2/√π ∫₀ˣ e^(−t²) dt; its derivative is 2/√π e^(−x²)."""
     return fill_blocks(_erf_into, x)
@@ -226,7 +228,7 @@ def _gelu_cdf_into(source: Array, target: Array) -> None:
     np.multiply(target, 0.5, out=target)
 
 
-@np.errstate(all="ignore")
+@quiet
 def gelu_cdf(x: Array) -> Array:
     """½ (1 + erf(x/√2)), Φ(x) to absolute accuracy as GELU takes it; ndtr is the one for far tails."""
     return fill_blocks(_gelu_cdf_into, x)

@@ -14,6 +14,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from undertow.xp.quiet import quiet
+
 Array = NDArray[Any]
 Sizes = tuple[int, ...]
 
@@ -85,7 +87,7 @@ def unfold(x: Array, kernel: Sizes, stride: Sizes, padding: Sizes, dilation: Siz
     return columns.reshape(x.shape[0], x.shape[1] * math.prod(kernel), math.prod(counts))
 
 
-@np.errstate(all="ignore")
+@quiet
 def fold(columns: Array, size: Sizes, kernel: Sizes, stride: Sizes, padding: Sizes, dilation: Sizes) -> Array:
     """Sum columns (batch, channel·kernel, windows) back into images of `size` (col2im); the adjoint of unfold."""
     counts = window_counts(size, kernel, stride, padding, dilation)
