@@ -34,6 +34,9 @@ from undertow.xp.numpy_linalg import (  # noqa: F401
 )  # fmt: skip
 from undertow.xp.numpy_loss import class_weights, ctc_loss, ctc_loss_grad, labels, put_along  # noqa: F401
 from undertow.xp.numpy_nn import log_softmax, log_softmax_grad, logsumexp, softmax, softmax_grad  # noqa: F401
+from undertow.xp.numpy_rnn import (  # noqa: F401
+    gru_scan, gru_scan_grad, lstm_scan, lstm_scan_grad, rnn_scan, rnn_scan_grad,
+)  # fmt: skip
 from undertow.xp.numpy_norm import (  # noqa: F401
     batch_norm_grad, channel_affine, channel_moments, layer_norm, layer_norm_grad, rms_norm, rms_norm_grad,
 )  # fmt: skip

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from undertow._core import wrap
-from undertow.xp import composed
+from undertow.xp import composed, composed_rnn
 from undertow.xp.tensor_elementwise import (  # noqa: F401
     abs, add, angle, arccos, arccosh, arcsin, arcsinh, arctan, arctan2, arctanh, ceil, complex, conj, cos, cosh, digamma,
     divide, erf, erfc, erfcx, erfinv, exp, exp2, expm1, floor, floor_divide, fmax, fmin, fmod, frexp, gelu_cdf, heaviside,
@@ -54,6 +54,13 @@ _here = sys.modules[__name__]
         composed.attention, composed.attention_grad, composed.batch_norm_grad, composed.channel_affine,
         composed.channel_moments, composed.layer_norm, composed.layer_norm_grad, composed.rms_norm,
         composed.rms_norm_grad,
+    )
+]  # fmt: skip
+
+gru_scan, gru_scan_grad, lstm_scan, lstm_scan_grad, rnn_scan, rnn_scan_grad = [
+    partial(kernel, _here) for kernel in (
+        composed_rnn.gru_scan, composed_rnn.gru_scan_grad, composed_rnn.lstm_scan, composed_rnn.lstm_scan_grad,
+        composed_rnn.rnn_scan, composed_rnn.rnn_scan_grad,
     )
 ]  # fmt: skip
 
