@@ -1,7 +1,9 @@
 """Optimizers, and schedulers for their learning rates."""
 
+from importlib import import_module
+from typing import Any
+
 from undertow.optim import lr_scheduler as lr_scheduler
-from undertow.optim import swa_utils as swa_utils
 from undertow.optim._adafactor import Adafactor as Adafactor
 from undertow.optim._muon import Muon as Muon
 from undertow.optim.adadelta import Adadelta as Adadelta
@@ -22,3 +24,10 @@ __all__ = [
     "ASGD", "Adadelta", "Adafactor", "Adagrad", "Adam", "AdamW", "Adamax", "LBFGS", "Muon", "NAdam", "Optimizer",
     "RAdam", "RMSprop", "Rprop", "SGD", "lr_scheduler", "swa_utils",
 ]  # fmt: skip
+
+
+def __getattr__(name: str) -> Any:
+    """swa_utils needs all of nn, so it is loaded when it is first asked for."""
+    if name == "swa_utils":
+        return import_module("undertow.optim.swa_utils")
+    raise AttributeError(f"module 'undertow.optim' has no attribute {name!r}")

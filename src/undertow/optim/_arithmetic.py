@@ -117,7 +117,7 @@ class Blocks:
     def addcmul_(self, a: Array, b: Array, c: Array, weight: Array) -> Array:
         """a + weight b c"""
         part = self._cut[0]
-        np.multiply(b, c, part)
+        np.square(b, part) if b is c else np.multiply(b, c, part)
         np.multiply(part, weight, part)
         return np.add(a, part, a)
 
