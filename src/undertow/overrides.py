@@ -42,7 +42,7 @@ def disabled(func: Public, types: Any, args: Any = (), kwargs: Any = None) -> An
 
 def is_operand(value: Any) -> bool:
     """A tensor, a number, or something that takes over calls itself."""
-    return isinstance(value, (TensorCore, *_NUMBERS)) or hasattr(type(value), "__torch_function__")
+    return isinstance(value, (TensorCore, *_NUMBERS)) or (takes_over(value) and not local.modes.function_off)
 
 
 def takes_over(value: Any) -> bool:

@@ -360,7 +360,7 @@ class MatmulMethods:
     def __matmul__(self, other: Any) -> Any:
         if not isinstance(other, TensorCore) and not overrides.takes_over(other):
             return NotImplemented
-        return matmul(self, other)
+        return self.matmul(other)  # the method, so that overrides are shown Tensor.matmul
 
     def __rmatmul__(self, other: Any) -> Any:
         if not isinstance(other, TensorCore) and not overrides.takes_over(other):
