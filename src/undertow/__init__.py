@@ -359,6 +359,7 @@ from undertow.ops.compare import (
     signbit as signbit,
     where as where,
 )
+from undertow.ops.complex import is_conj as is_conj
 from undertow.ops.complex import (
     angle as angle,
     complex as complex,
@@ -531,7 +532,6 @@ from undertow.storage import UntypedStorage as UntypedStorage
 from undertow.tensor_layout import (
     get_device as get_device,
     is_complex as is_complex,
-    is_conj as is_conj,
     is_floating_point as is_floating_point,
     is_neg as is_neg,
     is_same_size as is_same_size,

@@ -52,12 +52,6 @@ def is_signed(input: Any) -> bool:
     return DTYPE_OF[input._array.dtype].is_signed
 
 
-@public
-def is_conj(input: Any) -> bool:
-    """Whether conjugation is still to be done; undertow does it at once."""
-    return False
-
-
 
 
 @public
@@ -143,7 +137,7 @@ class LayoutMethods(TensorCore):
 
     numel, nelement = numel, numel
     is_floating_point, is_complex, is_signed = is_floating_point, is_complex, is_signed
-    is_conj, is_neg, is_same_size, get_device = is_conj, is_neg, is_same_size, get_device
+    is_neg, is_same_size, get_device = is_neg, is_same_size, get_device
 
     @public
     def size(self, dim: int | None = None) -> Any:

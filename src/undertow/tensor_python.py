@@ -42,6 +42,10 @@ def raw_array(tensor: Any) -> Any:
             "Can't call numpy() on Tensor that requires grad. Use tensor.detach().numpy() instead."
         )
     array = tensor._array
+    if array.dtype.kind == "c" and "_conjugated" in tensor.__dict__:
+        raise RuntimeError(
+            "Can't call numpy() on Tensor that has conjugate bit set. Use tensor.resolve_conj().numpy() instead."
+        )
     if array.dtype.kind == "V":
         raise TypeError(f"Got unsupported ScalarType {DTYPE_OF[array.dtype].scalar_name}")
     return array.view()

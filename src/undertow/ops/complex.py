@@ -9,6 +9,7 @@ from undertow.autograd.apply import apply
 from undertow.autograd.writes import apply_in_place
 from undertow.dtypes import DTYPE_OF
 from undertow.ops.arguments import check_tensor
+from undertow.ops.arrange import clone
 from undertow.ops.public import finish, public
 from undertow.rules import complex as rules
 
@@ -37,7 +38,18 @@ def imag(input: Any) -> Any:
 def conj(input: Any) -> Any:
     """The conjugate; a real tensor is its own."""
     check_tensor(input, "conj")
-    return apply(rules.conj, input) if _is_complex(input) else input
+    if not _is_complex(input):
+        return input
+    result = apply(rules.conj, input)
+    if not is_conj(input):
+        result.__dict__["_conjugated"] = True  # PyTorch has not done it yet; programs can tell
+    return result
+
+
+@public
+def is_conj(input: Any) -> bool:
+    """Whether a tensor is the result of `conj`, which PyTorch puts off; undertow does it at once."""
+    return "_conjugated" in input.__dict__
 
 
 @public
@@ -55,9 +67,9 @@ def conj_physical_(self: Any) -> Any:
 
 @public
 def resolve_conj(input: Any) -> Any:
-    """The input itself: undertow conjugates at once."""
+    """The conjugate that `conj` put off."""
     check_tensor(input, "resolve_conj")
-    return input
+    return clone(input) if is_conj(input) else input
 
 
 @public
@@ -141,7 +153,7 @@ class ComplexMethods:
 
     __slots__ = ()
 
-    conj, conj_physical, conj_physical_, angle = conj, conj_physical, conj_physical_, angle
+    is_conj, conj, conj_physical, conj_physical_, angle = is_conj, conj, conj_physical, conj_physical_, angle
     resolve_conj, resolve_neg = resolve_conj, resolve_neg
 
     @property
