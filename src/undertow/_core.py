@@ -109,7 +109,9 @@ def tensor_class() -> Any:
 def wrap(array: Any, cls: Any = None) -> Any:
     """A new leaf tensor over an array (NumPy scalars become 0-d arrays)."""
     tensor = _new(cls or _tensor_class)
-    tensor._array = np.asarray(array) if isinstance(array, (np.generic, int, float, complex)) else array
+    if type(array) is not ndarray and isinstance(array, (np.generic, int, float, complex)):
+        array = np.asarray(array)
+    tensor._array = array
     tensor._edge = None
     tensor._requires_grad = False
     tensor._storage = None

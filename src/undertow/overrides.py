@@ -15,7 +15,7 @@ import functools
 import sys
 import warnings
 from collections.abc import Callable, Iterable
-from types import FunctionType
+from types import BuiltinFunctionType, FunctionType, MethodType
 from typing import Any
 
 import numpy as np
@@ -30,6 +30,7 @@ Public = Callable[..., Any]
 PLAIN: set[Any] = {TensorCore}  # tensor classes that never take over; their instances take the fast path
 QUIET: set[Any] = {
     TensorCore, bool, int, float, complex, str, type(None), slice, type(Ellipsis), dtype, np.ndarray, np.float64,
+    FunctionType, BuiltinFunctionType, MethodType, functools.partial,
 }  # fmt: skip
 _NUMBERS = (bool, int, float, complex, np.generic)
 

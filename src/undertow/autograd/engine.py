@@ -11,7 +11,6 @@ At one node, in this order: tensor hooks; `retain_grad`; what `grad(inputs=...)`
 from __future__ import annotations
 
 import threading
-import threading
 from collections.abc import Callable, Sequence
 from heapq import heappop, heappush
 from typing import Any
@@ -19,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from undertow import hooks
-from undertow._core import TensorCore, wrap
+from undertow._core import TensorCore, ndarray, wrap
 from undertow.autograd import anomaly_mode as anomaly
 from undertow.autograd import firing
 from undertow.autograd.accumulate import accumulate
@@ -49,6 +48,8 @@ class BackwardPass:
 
     def tensor(self, value: Any) -> Any:
         """A gradient as users see it."""
+        if type(value) is ndarray:
+            return wrap(value)
         return value if value is None or isinstance(value, TensorCore) else wrap(np.asarray(value))
 
     def value(self, tensor: Any) -> Any:
@@ -157,14 +158,18 @@ def traverse(task: BackwardPass, roots: Sequence[Edge], grads: Sequence[Any], wa
 
 def run_with_hooks(task: BackwardPass, node: Node, g: Any) -> tuple[Any, ...] | None:
     """One node with everything that may happen around it; None if the pass ends here."""
-    executed, captures = task.executed, task.captures.get(node, ())
-    last = bool(captures) and not _goes_on(task, node)
-    if not last:
-        _capture(task, node, captures, g)
-    g = firing.fire_tensor_hooks(task, node, g)
-    if last:  # hooks change what is captured only where the pass ends
-        _capture(task, node, captures, g)
-        return None
+    executed = task.executed
+    if executed is None:
+        g = firing.fire_tensor_hooks(task, node, g)
+    else:
+        captures = task.captures.get(node, ())
+        last = bool(captures) and not _goes_on(task, node)
+        if not last:
+            _capture(task, node, captures, g)
+        g = firing.fire_tensor_hooks(task, node, g)
+        if last:  # hooks change what is captured only where the pass ends
+            _capture(task, node, captures, g)
+            return None
     extras = node.extras
     if extras is not None and extras.pre_hooks:
         g = firing.fire_pre_hooks(task, node, g)

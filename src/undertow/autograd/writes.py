@@ -13,7 +13,9 @@ from typing import Any
 import numpy as np
 
 from undertow._core import InferenceStorage, TensorCore, ndarray
-from undertow.autograd.apply import bump, edges_of, keep_inputs, make_node, operands, run_forward
+from undertow.autograd.apply import (
+    FAST_DTYPES, NUMBERS, PLAIN, bump, edges_of, keep_inputs, make_node, operands, run_forward,
+)  # fmt: skip
 from undertow.autograd.node import FIT, Edge, Node, RuleNode, edge_of
 from undertow.autograd.saved import Freed, SavedInput, SavedOutput, short_name
 from undertow.autograd.views import AsStridedBackward0, Step, move_retained, refresh_view, take_view, view_gradient
@@ -21,7 +23,7 @@ from undertow.dtypes import DTYPE_OF
 from undertow.modes import local, special
 from undertow.rules.rule import Rule
 from undertow.xp import numpy as numpy_xp
-from undertow.xp.quiet import quietly
+from undertow.xp.quiet import quietly, silently
 
 
 guards: list[Any] = []  # told before memory is written; see graph.allow_mutation_on_saved_tensors
@@ -48,6 +50,37 @@ def apply_in_place(rule: Rule, target: Any, *others: Any, **statics: Any) -> Any
         chores |= FIT
         rebase(target, make_node(rule, edges, inputs, kept, (target,), statics, chores))
     return target
+
+
+def wrote_directly(ufunc: Any, target: Any, *others: Any) -> bool:
+    """Writes ufunc(target, *others) into plain floats that nothing is recorded of; says whether it did.
+
+    This is how most parameters are updated: no temporary, no copy. Everything else is left to `apply_in_place`.
+    """
+    array = target._array
+    if special.active or guards or type(array) is not ndarray or array.dtype not in FAST_DTYPES or 0 in array.strides:
+        return False
+    recording = local.modes.grad_enabled
+    storage = target._storage
+    if recording and (target._requires_grad or target._view is not None) or type(storage) is InferenceStorage:
+        return False
+    operands = [array]
+    for other in others:
+        if type(other) not in NUMBERS:
+            if type(other) not in PLAIN or recording and (other._requires_grad or other._view is not None):
+                return False
+            other = other._array
+            if other.dtype is not array.dtype or other.shape != array.shape or np.may_share_memory(other, array):
+                return False
+        operands.append(other)
+    try:
+        silently(ufunc, *operands, array)
+    except (RuntimeError, ValueError, OverflowError):  # another thread, memory that can't be written, a huge number
+        return False
+    if storage is None:
+        storage = target._get_storage()
+    storage.version += 1
+    return True
 
 
 def _snapshot(target: Any) -> Any:
