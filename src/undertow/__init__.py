@@ -324,6 +324,55 @@ from undertow.ops.clamp import (
     xlogy as xlogy,
     xlogy_ as xlogy_,
 )
+from undertow.ops.conv import (
+    conv1d as conv1d,
+    conv2d as conv2d,
+    conv3d as conv3d,
+    conv_transpose1d as conv_transpose1d,
+    conv_transpose2d as conv_transpose2d,
+    conv_transpose3d as conv_transpose3d,
+)
+from undertow.ops.distance import bilinear as bilinear
+from undertow.ops.distance import cosine_similarity as cosine_similarity
+from undertow.ops.distance import pairwise_distance as pairwise_distance
+from undertow.ops.distance import pdist as pdist
+from undertow.ops.dropout import (
+    alpha_dropout_ as alpha_dropout_,
+    dropout_ as dropout_,
+    feature_alpha_dropout_ as feature_alpha_dropout_,
+    feature_dropout as feature_dropout,
+    feature_dropout_ as feature_dropout_,
+    native_dropout as native_dropout,
+    rrelu as rrelu,
+    rrelu_ as rrelu_,
+    torch_alpha_dropout as alpha_dropout,
+    torch_dropout as dropout,
+    torch_feature_alpha_dropout as feature_alpha_dropout,
+)
+from undertow.ops.embedding import embedding_renorm_ as embedding_renorm_
+from undertow.ops.embedding import torch_embedding as embedding
+from undertow.ops.loss_class import ctc_loss as ctc_loss
+from undertow.ops.norm import (
+    group_norm as group_norm,
+    layer_norm as layer_norm,
+    native_layer_norm as native_layer_norm,
+    rms_norm as rms_norm,
+    torch_batch_norm as batch_norm,
+    torch_instance_norm as instance_norm,
+)
+from undertow.ops.pool import (
+    max_pool1d as max_pool1d,
+    max_pool1d_with_indices as max_pool1d_with_indices,
+    max_pool2d as max_pool2d,
+    max_pool3d as max_pool3d,
+)
+from undertow.ops.pool_average import adaptive_avg_pool1d as adaptive_avg_pool1d
+from undertow.ops.pool_average import adaptive_max_pool1d_with_indices as adaptive_max_pool1d
+from undertow.ops.pool_average import avg_pool1d as avg_pool1d
+from undertow.ops.resize import channel_shuffle as channel_shuffle
+from undertow.ops.resize import native_channel_shuffle as native_channel_shuffle
+from undertow.ops.resize import pixel_shuffle as pixel_shuffle
+from undertow.ops.resize import pixel_unshuffle as pixel_unshuffle
 from undertow.ops.compare import (
     allclose as allclose,
     bitwise_and as bitwise_and,

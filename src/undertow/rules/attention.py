@@ -1,7 +1,9 @@
-"""Attention in one step, with its gradients in closed form."""
+"""Attention in one step, with its gradients in closed form; and the softmax of attention that is composed of steps."""
 
 # fmt: off
 from __future__ import annotations
+
+from math import inf as INFINITY
 
 from undertow.rules.rule import op
 
@@ -11,3 +13,9 @@ scaled_dot_product_attention = op("_scaled_dot_product_flash_attention_for_cpu",
     node="ScaledDotProductFlashAttentionForCpuBackward0", promote="same", accepts="f", hidden=("rows", "weights"),
     joint=lambda xp, g, needs, query, key, value, attn_mask, result, rows, weights, is_causal, scale: (
         *xp.attention_grad(g, query, key, value, attn_mask, result, rows, weights, is_causal, scale), None))
+
+# Zero, not nan, in rows whose scores are all −∞.
+safe_softmax = op("_safe_softmax", lambda xp, self, *, dim: xp.where(
+                      xp.max(self, axis=dim, keepdims=True) == -INFINITY, xp.zeros_like(self), xp.softmax(self, dim)),
+                  node="SafeSoftmaxBackward0", promote="same", accepts="f",
+                  self=lambda xp, g, result, dim: xp.softmax_grad(g, result, dim))

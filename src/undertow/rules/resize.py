@@ -38,6 +38,7 @@ upsample: dict[tuple[str, int], Rule] = {
     ("bicubic", 2): _upsample("upsample_bicubic2d", "UpsampleBicubic2DBackward0"),
     ("bilinear antialias", 2): _upsample("_upsample_bilinear2d_aa", "UpsampleBilinear2DAaBackward0"),
     ("bicubic antialias", 2): _upsample("_upsample_bicubic2d_aa", "UpsampleBicubic2DAaBackward0"),
+    ("lanczos antialias", 2): _upsample("_upsample_lanczos2d_aa", "UpsampleLanczos2DAaBackward0"),
 }
 
 resize_axis = op("upsample", lambda xp, self, *, taps, axis: xp.resize(self, taps, axis), promote="same",

@@ -105,21 +105,30 @@ def cubic_taps(size: int, count: int, align_corners: bool = False, scale_factor:
     return Taps(indices, weights.astype(real), size)
 
 
+def _lanczos_kernel(distance: Array) -> Array:
+    return np.where(np.abs(distance) < 3, np.sinc(distance) * np.sinc(distance / 3), 0)
+
+
 def antialias_taps(size: int, count: int, cubic: bool, align_corners: bool = False, scale_factor: float | None = None,
-                   dtype: Any = np.float32) -> Taps:  # fmt: skip
-    """Linear or cubic (a = −0.5) interpolation whose kernel widens when the axis shrinks; weights sum to one."""
+                   dtype: Any = np.float32, lanczos: bool = False) -> Taps:  # fmt: skip
+    """Linear, cubic (a = −0.5) or Lanczos (3 lobes) interpolation whose kernel widens when the axis shrinks.
+
+    Weights sum to one.
+    """
     real = _real(dtype)
     if size == count:
         return _identity_taps(size, real)
     scale = float(_scale(size, count, align_corners, scale_factor, real))
     stretch = max(scale, 1.0)
-    support = (2.0 if cubic else 1.0) * stretch
+    support = (3.0 if lanczos else 2.0 if cubic else 1.0) * stretch
     center = scale * (np.arange(count) + 0.5)
     start = np.maximum((center - support + 0.5).astype(np.intp), 0)
     stop = np.minimum((center + support + 0.5).astype(np.intp), size)
     places = start[:, None] + np.arange(max(1, int((stop - start).max(initial=1))))
     distance = (places - center[:, None] + 0.5) / stretch
     weights = _cubic_kernel(distance, -0.5) if cubic else _hat_kernel(distance)
+    if lanczos:
+        weights = _lanczos_kernel(distance)
     weights = np.where(places < stop[:, None], weights, 0)
     weights = weights / weights.sum(axis=1, keepdims=True)
     return Taps(np.minimum(places, size - 1), weights.astype(real), size)

@@ -1,0 +1,258 @@
+"""The dropout family. Masks are PyTorch's for the same seed: drawn in the order in which the input lies in memory."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import numpy as np
+
+from undertow._core import wrap
+from undertow.autograd.apply import apply
+from undertow.autograd.writes import apply_in_place
+from undertow.dtypes import DTYPE_OF
+from undertow.generators import default_generator
+from undertow.ops.activation import leaky_relu, leaky_relu_, softmax
+from undertow.ops.arguments import check_tensor
+from undertow.ops.public import public
+from undertow.rules import dropout as rules
+
+
+def _check_chance(p: float, error: type[Exception]) -> None:
+    if not 0 <= p <= 1:
+        shown = f"{p:g}" if error is RuntimeError else p
+        raise error(f"dropout probability has to be between 0 and 1, but got {shown}")
+
+
+def _laid_out_like(array: Any, flat: Any) -> Any:
+    """Drawn values in an array of this shape, in the order of its strides."""
+    out = np.empty_like(array, dtype=flat.dtype, order="K", subok=False)
+    order = sorted(range(out.ndim), key=lambda axis: -out.strides[axis])
+    out.transpose(order)[...] = flat.reshape([out.shape[axis] for axis in order])
+    return out
+
+
+def _noise(input: Any, p: float, features: bool) -> Any:
+    array = input._array
+    if DTYPE_OF[array.dtype].category < 2:
+        raise RuntimeError(
+            "result type Float can't be cast to the desired output type "
+            f"{DTYPE_OF[array.dtype].scalar_name}"
+        )
+    if not features:
+        flat = default_generator.stream.dropout_noise(array.size, p, array.dtype)
+        if array.flags.c_contiguous:
+            return flat.reshape(array.shape)
+        return _laid_out_like(array, flat)
+    shape = _feature_shape(input)
+    return default_generator.stream.dropout_noise(int(np.prod(shape)), p, array.dtype).reshape(shape)
+
+
+def _feature_shape(input: Any) -> tuple[int, ...]:
+    shape = input._array.shape
+    if len(shape) < 2:
+        raise RuntimeError("Feature dropout requires at least 2 dimensions in the input")
+    return shape[:2] + (1,) * (len(shape) - 2)
+
+
+def _multiplied(input: Any, noise: Any, inplace: bool) -> Any:
+    return input.mul_(wrap(noise)) if inplace else input.mul(wrap(noise))
+
+
+def _drop(input: Any, p: float, training: bool, inplace: bool, features: bool = False) -> Any:
+    if p == 0 or not training or input._array.size == 0:
+        return input
+    if p == 1:
+        return _multiplied(input, np.zeros((), input._array.dtype), inplace)
+    return _multiplied(input, _noise(input, p, features), inplace)
+
+
+def _alpha_drop(input: Any, p: float, training: bool, inplace: bool, features: bool = False) -> Any:
+    if p == 0 or not training or input._array.size == 0:
+        return input
+    array = input._array
+    if p == 1:
+        return _multiplied(input, np.zeros((), array.dtype), inplace)
+    if DTYPE_OF[array.dtype].category < 2:
+        raise RuntimeError(
+            f"result type Float can't be cast to the desired output type {DTYPE_OF[array.dtype].scalar_name}"
+        )
+    shape = _feature_shape(input) if features else array.shape
+    factor, summand = default_generator.stream.alpha_dropout_noise(int(np.prod(shape)), p, array.dtype)
+    if features or array.flags.c_contiguous:
+        factor, summand = factor.reshape(shape), summand.reshape(shape)
+    else:
+        factor, summand = _laid_out_like(array, factor), _laid_out_like(array, summand)
+    return _multiplied(input, factor, True).add_(wrap(summand)) if inplace else input.mul(wrap(factor)).add(wrap(summand))
+
+
+# --- torch's own
+
+
+def _torch_dropout(name: str, drop: Any, features: bool, inplace: bool) -> Any:
+    def function(input: Any, p: float, train: bool) -> Any:
+        check_tensor(input, name)
+        _check_chance(p, RuntimeError)
+        return drop(input, p, train, inplace, features)
+
+    function.__name__ = function.__qualname__ = name
+    function.__doc__ = f"{'In-place ' if inplace else ''}{name.rstrip('_').replace('_', ' ')} while training."
+    return public(function)
+
+
+torch_dropout, dropout_ = (_torch_dropout(f"dropout{end}", _drop, False, bool(end)) for end in ("", "_"))
+feature_dropout, feature_dropout_ = (
+    _torch_dropout(f"feature_dropout{end}", _drop, True, bool(end)) for end in ("", "_")
+)
+torch_alpha_dropout, alpha_dropout_ = (
+    _torch_dropout(f"alpha_dropout{end}", _alpha_drop, False, bool(end)) for end in ("", "_")
+)
+torch_feature_alpha_dropout, feature_alpha_dropout_ = (
+    _torch_dropout(f"feature_alpha_dropout{end}", _alpha_drop, True, bool(end)) for end in ("", "_")
+)
+
+
+@public
+def native_dropout(input: Any, p: float, train: bool | None) -> Any:
+    """Dropout and the mask of what it kept; unlike dropout it draws for every chance."""
+    check_tensor(input, "native_dropout")
+    array = input._array
+    if array.size == 0:
+        return input, wrap(np.empty(array.shape, array.dtype))
+    if train is False:
+        return apply(rules.native_dropout, input, wrap(np.ones(array.shape, bool)), scale=1.0), wrap(
+            np.ones(array.shape, bool)
+        )
+    flat = default_generator.stream.bernoulli(array.size, 1 - p, np.bool_)
+    mask = wrap(flat.reshape(array.shape) if array.flags.c_contiguous else _laid_out_like(array, flat))
+    return apply(rules.native_dropout, input, mask, scale=0.0 if p == 1 else 1 / (1 - p)), mask
+
+
+# --- nn.functional's
+
+
+@public
+def dropout(input: Any, p: float = 0.5, training: bool = True, inplace: bool = False) -> Any:
+    """Zeros with chance p, the rest divided by 1 − p."""
+    _check_chance(p, ValueError)
+    check_tensor(input, "dropout")
+    return _drop(input, p, training, inplace)
+
+
+@public
+def dropout1d(input: Any, p: float = 0.5, training: bool = True, inplace: bool = False) -> Any:
+    """Whole channels of sequences dropped."""
+    _check_chance(p, ValueError)
+    ndim = input._array.ndim
+    if ndim not in (2, 3):
+        raise RuntimeError(
+            f"dropout1d: Expected 2D or 3D input, but received a {ndim}D input. Note that dropout1d exists to provide "
+            "channel-wise dropout on inputs with 1 spatial dimension, a channel dimension, and an optional batch "
+            "dimension (i.e. 2D or 3D inputs)."
+        )
+    return _drop_features(input, p, training, inplace, ndim == 3)
+
+
+def _drop_features(input: Any, p: float, training: bool, inplace: bool, batched: bool) -> Any:
+    if batched:
+        return _drop(input, p, training, inplace, features=True)
+    input = input.unsqueeze_(0) if inplace else input.unsqueeze(0)
+    result = _drop(input, p, training, inplace, features=True)
+    return result.squeeze_(0) if inplace else result.squeeze(0)
+
+
+def _warn_of_dims(name: str, ndim: int, spatial: int) -> None:
+    warnings.warn(
+        f"{name}: Received a {ndim}-D input to {name}, which is deprecated and will result in an error in a future "
+        f"release. To retain the behavior and silence this warning, please use dropout instead. Note that {name} exists "
+        f"to provide channel-wise dropout on inputs with {spatial} spatial dimensions, a channel dimension, and an "
+        f"optional batch dimension (i.e. {spatial + 1}D or {spatial + 2}D inputs).",
+        stacklevel=4,
+    )
+
+
+@public
+def dropout2d(input: Any, p: float = 0.5, training: bool = True, inplace: bool = False) -> Any:
+    """Whole channels of images dropped."""
+    _check_chance(p, ValueError)
+    ndim = input._array.ndim
+    if ndim not in (3, 4):
+        _warn_of_dims("dropout2d", ndim, 2)
+    if ndim == 3:
+        warnings.warn(
+            "dropout2d: Received a 3D input to dropout2d and assuming that channel-wise 1D dropout behavior is desired - "
+            "input is interpreted as shape (N, C, L), where C is the channel dim. Use dropout1d to say so.",
+            stacklevel=3,
+        )
+    return _drop(input, p, training, inplace, features=True)
+
+
+@public
+def dropout3d(input: Any, p: float = 0.5, training: bool = True, inplace: bool = False) -> Any:
+    """Whole channels of volumes dropped."""
+    _check_chance(p, ValueError)
+    ndim = input._array.ndim
+    if ndim not in (4, 5):
+        _warn_of_dims("dropout3d", ndim, 3)
+    return _drop_features(input, p, training, inplace, ndim == 5)
+
+
+@public
+def alpha_dropout(input: Any, p: float = 0.5, training: bool = False, inplace: bool = False) -> Any:
+    """Dropout that keeps the mean and the variance of standardised activations."""
+    _check_chance(p, ValueError)
+    check_tensor(input, "alpha_dropout")
+    return _alpha_drop(input, p, training, inplace)
+
+
+@public
+def feature_alpha_dropout(input: Any, p: float = 0.5, training: bool = False, inplace: bool = False) -> Any:
+    """alpha_dropout of whole channels."""
+    _check_chance(p, ValueError)
+    check_tensor(input, "feature_alpha_dropout")
+    return _alpha_drop(input, p, training, inplace, features=True)
+
+
+# --- other functions that draw
+
+
+def _random_relu(name: str, input: Any, lower: float, upper: float, training: bool, inplace: bool) -> Any:
+    check_tensor(input, name)
+    if not training:
+        return (leaky_relu_ if inplace else leaky_relu)(input, (lower + upper) / 2)
+    array = input._array
+    noise = np.ones(array.shape, array.dtype)
+    below = array <= 0
+    noise[below] = default_generator.stream.uniform53(int(below.sum())) * (upper - lower) + lower
+    rule = rules.rrelu_with_noise
+    return apply_in_place(rule, input, wrap(noise)) if inplace else apply(rule, input, wrap(noise))
+
+
+@public
+def rrelu(
+    input: Any, lower: float = 1.0 / 8, upper: float = 1.0 / 3, training: bool = False, inplace: bool = False
+) -> Any:
+    """leaky_relu whose slope is drawn for each element while training, and the middle of the range otherwise."""
+    return _random_relu("rrelu", input, lower, upper, training, inplace)
+
+
+@public
+def rrelu_(input: Any, lower: float = 1.0 / 8, upper: float = 1.0 / 3, training: bool = False) -> Any:
+    """In-place rrelu."""
+    return _random_relu("rrelu_", input, lower, upper, training, True)
+
+
+@public
+def gumbel_softmax(logits: Any, tau: float = 1, hard: bool = False, eps: float = 1e-10, dim: int = -1) -> Any:
+    """softmax((logits + Gumbel noise) / tau): a soft draw of a class, or a hard one that passes soft gradients."""
+    check_tensor(logits, "empty_like")
+    array = logits._array
+    drawn = default_generator.stream.exponential(array.size, dtype=array.dtype)
+    noise = wrap(drawn.reshape(array.shape) if array.flags.c_contiguous else _laid_out_like(array, drawn))
+    soft = softmax((logits - noise.log()) / tau, dim)
+    if not hard:
+        return soft
+    axis = dim % soft._array.ndim
+    chosen = np.zeros_like(soft._array)
+    np.put_along_axis(chosen, soft._array.argmax(axis=axis, keepdims=True), 1, axis)
+    return wrap(chosen) - soft.detach() + soft

@@ -1,0 +1,202 @@
+"""Looking up rows of a table: embedding and embedding_bag."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import numpy as np
+
+from undertow._core import TensorCore, wrap
+from undertow.autograd.apply import apply
+from undertow.autograd.writes import check_writable, write
+from undertow.dtypes import DTYPE_OF
+from undertow.modes import local
+from undertow.ops.arguments import check_tensor, must_be
+from undertow.ops.public import public
+from undertow.rules import embedding as rules
+from undertow.sizes import size_of
+
+
+def _check_indices(indices: Any, name: str, argument: str = "indices", position: int = 1) -> None:
+    if indices._array.dtype not in (np.int64, np.int32):
+        kind = DTYPE_OF[indices._array.dtype].scalar_name
+        raise RuntimeError(
+            f"Expected tensor for argument #{position} '{argument}' to have one of the following scalar types: Long, Int; "
+            f"but got torch.{kind}Tensor instead (while checking arguments for {name})"
+        )
+
+
+def _check_range(indices: Any, count: int) -> None:
+    if indices.size and (indices.min() < 0 or indices.max() >= count):
+        raise IndexError("index out of range in self")
+
+
+@public
+def torch_embedding(
+    weight: Any, indices: Any, padding_idx: int = -1, scale_grad_by_freq: bool = False, sparse: bool = False
+) -> Any:
+    """The rows of `weight` that the indices name. Gradients are dense, also where sparse ones are asked for."""
+    check_tensor(weight, "embedding", "weight", 1)
+    check_tensor(indices, "embedding", "indices", 2)
+    if weight._array.ndim != 2:
+        raise RuntimeError("'weight' must be 2-D")
+    _check_indices(indices, "embedding")
+    _check_range(indices._array, weight._array.shape[0])
+    return apply(
+        rules.embedding, weight, indices, padding_idx=padding_idx, scale_grad_by_freq=bool(scale_grad_by_freq),
+        sparse=bool(sparse),
+    )  # fmt: skip
+
+
+torch_embedding.__name__ = torch_embedding.__qualname__ = "embedding"
+
+
+@public
+def embedding_renorm_(input: Any, indices: Any, max_norm: float, norm_type: float) -> Any:
+    """Shortens, in place, the named rows that are longer than `max_norm`."""
+    check_tensor(input, "embedding_renorm_", "self", 1)
+    _check_indices(indices, "embedding_renorm_", position=2)
+    check_writable(input, input._requires_grad and local.modes.grad_enabled)
+    table = input._array
+    _check_range(indices._array, table.shape[0])
+    rows = np.unique(indices._array)
+    lengths = np.linalg.norm(table[rows].astype(np.float64), ord=norm_type, axis=1)
+    long = lengths > max_norm
+    if long.any():
+        shortened = table.copy()
+        factors = max_norm / (lengths[long] + 1e-7)
+        shortened[rows[long]] = (table[rows[long]] * factors[:, None]).astype(table.dtype)
+        write(input, shortened)
+    return input
+
+
+def _renormalize(weight: Any, indices: Any, max_norm: float, norm_type: float) -> None:
+    modes = local.modes
+    before, modes.grad_enabled = modes.grad_enabled, False
+    try:
+        embedding_renorm_(weight, indices, max_norm, norm_type)
+    finally:
+        modes.grad_enabled = before
+
+
+@public
+def embedding(
+    input: Any, weight: Any, padding_idx: int | None = None, max_norm: float | None = None, norm_type: float = 2.0,
+    scale_grad_by_freq: bool = False, sparse: bool = False,
+) -> Any:  # fmt: skip
+    """The rows of `weight` that `input` names; the row `padding_idx` gets no gradient."""
+    if padding_idx is None:
+        padding_idx = -1
+    else:
+        padding_idx = _padding_row(padding_idx, weight)
+    if max_norm is not None:
+        _renormalize(weight, input, max_norm, norm_type)
+    return torch_embedding(weight, input, padding_idx, scale_grad_by_freq, sparse)
+
+
+def _padding_row(padding_idx: int, weight: Any) -> int:
+    count = weight._array.shape[0]
+    if not -count <= padding_idx < count:
+        raise AssertionError("Padding_idx must be within num_embeddings")
+    return padding_idx if padding_idx >= 0 else padding_idx + count
+
+
+# --- bags
+
+
+@public
+def embedding_bag(
+    input: Any, weight: Any, offsets: Any = None, max_norm: float | None = None, norm_type: float = 2,
+    scale_grad_by_freq: bool = False, mode: str = "mean", sparse: bool = False, per_sample_weights: Any = None,
+    include_last_offset: bool = False, padding_idx: int | None = None,
+) -> Any:  # fmt: skip
+    """Sums, means or maxima of rows, a bag at a time: rows of a matrix of indices, or from one offset to the next."""
+    if weight._array.dtype == np.int64 and isinstance(input, TensorCore) and input._array.dtype.kind == "f":
+        warnings.warn(
+            "Argument order of nn.functional.embedding_bag was changed. Usage `embedding_bag(weight, input, ...)` is "
+            "deprecated, and should now be `embedding_bag(input, weight, ...)`.",
+            stacklevel=3,
+        )
+        input, weight = weight, input
+    if per_sample_weights is not None and input._array.shape != per_sample_weights._array.shape:
+        raise ValueError(
+            f"embedding_bag: If per_sample_weights ({size_of(per_sample_weights._array.shape)}) is not None, then it must "
+            f"have the same shape as the input ({size_of(input._array.shape)})"
+        )
+    if input._array.ndim not in (1, 2):
+        raise ValueError(f"input has to be 1D or 2D Tensor, but got Tensor of dimension {input._array.ndim}")
+    indices, starts, samples = _flat_bags(input, offsets, per_sample_weights)
+    if mode not in ("sum", "mean", "max"):
+        raise ValueError("mode has to be one of sum, mean or max")
+    if mode == "max" and scale_grad_by_freq:
+        raise ValueError("max mode does not support scaling the gradient by the frequency")
+    if mode == "max" and sparse:
+        raise ValueError("max mode does not support sparse weights")
+    if samples is not None and mode != "sum":
+        raise NotImplementedError(
+            "embedding_bag: per_sample_weights was not None. per_sample_weights is only supported for mode='sum' (got "
+            f"mode='{mode}'). Please open a feature request on GitHub."
+        )
+    padding = -1 if padding_idx is None else _padding_row(padding_idx, weight)
+    if max_norm is not None:
+        _renormalize(weight, indices, max_norm, norm_type)
+    return _bagged(indices, weight, starts, mode, scale_grad_by_freq, samples, include_last_offset, padding)
+
+
+def _flat_bags(input: Any, offsets: Any, per_sample_weights: Any) -> tuple[Any, Any, Any]:
+    """Indices one after another, where each bag starts, and the indices' weights."""
+    if input._array.ndim == 2:
+        if offsets is not None:
+            raise ValueError(
+                "if input is 2D, then offsets has to be None, as input is treated is a mini-batch of fixed length "
+                f"sequences. However, found offsets of type {type(offsets)}"
+            )
+        rows, width = input._array.shape
+        starts = np.arange(0, rows * width, width) if width else np.zeros(rows, np.int64)
+        samples = None if per_sample_weights is None else per_sample_weights.reshape(-1)
+        return input.reshape(-1), starts, samples
+    if offsets is None:
+        raise ValueError("offsets has to be a 1D Tensor but got None")
+    if not isinstance(offsets, TensorCore):
+        raise must_be("Tensor", offsets, "embedding_bag", "offsets")
+    if offsets._array.ndim != 1:
+        raise ValueError("offsets has to be a 1D Tensor")
+    return input, offsets._array, per_sample_weights
+
+
+def _bagged(
+    indices: Any, weight: Any, starts: Any, mode: str, scale_grad_by_freq: bool, samples: Any, include_last: bool,
+    padding: int,
+) -> Any:  # fmt: skip
+    _check_indices(indices, "embedding_bag")
+    places, length = indices._array, indices._array.size
+    if len(starts) and starts[0] != 0:
+        raise RuntimeError(
+            "offsets[0] has to be 0, i.e., the first sequence in the mini-batch has to start from position 0. However, got "
+            f"{starts[0]}"
+        )
+    if len(starts) and starts[-1] > length:
+        raise RuntimeError(
+            f"offsets[-1] can not be greater than input's length {length} but got offsets[-1] of {starts[-1]}"
+        )
+    count = weight._array.shape[0]
+    wrong = np.flatnonzero((places < 0) | (places >= count))
+    if wrong.size:
+        raise RuntimeError(
+            f"Index {wrong[0]} of input takes value {places[wrong[0]]} which is not in the valid range [0, {count})"
+        )
+    starts = starts[:-1] if include_last else starts
+    bags = np.searchsorted(starts, np.arange(length), side="right") - 1
+    scale = np.ones(length, weight._array.dtype)
+    if padding >= 0:
+        scale[places == padding] = 0
+    if mode == "max":
+        return apply(rules.bag_max, weight, indices, wrap(bags), wrap(scale), count=len(starts))
+    if mode == "mean":
+        members = np.bincount(bags, weights=scale.astype(np.float64), minlength=len(starts))
+        scale = (scale / np.maximum(members, 1)[bags]).astype(scale.dtype)
+    return apply(
+        rules.bag_sum, weight, samples, indices, wrap(bags), wrap(scale), count=len(starts),
+        scale_grad_by_freq=bool(scale_grad_by_freq),
+    )  # fmt: skip

@@ -1,0 +1,280 @@
+"""Max pooling: the largest element of every window, where it stands, and the way back. Averages: pool_average.py."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from undertow.autograd.apply import apply
+from undertow.dtypes import DTYPE_OF
+from undertow.ops.arguments import as_int, check_tensor, is_int, must_be, no_kernel
+from undertow.ops.public import public
+from undertow.ops.stretch import squeeze, unsqueeze
+from undertow.rules import pool as rules
+from undertow.xp.numpy_pool import pool_counts
+
+Sizes = tuple[int, ...]
+_COUNT_WORDS = {1: "an int, list of ints or tuple of ints of size 1", 2: "two", 3: "three"}
+
+
+def window_option(value: Any, rank: int, name: str, option: str) -> Sizes:
+    """An option of a pooling: one int for every spatial dim, or one for each."""
+    if is_int(value):
+        return (as_int(value, name, option),) * rank
+    if not isinstance(value, (tuple, list)):
+        raise must_be("tuple of ints", value, name, option)
+    if len(value) not in (1, rank):
+        if rank == 1:
+            raise RuntimeError(
+                f"{name}() {option} must be {_COUNT_WORDS[1]} but got size {len(value)}"
+                if name == "max_pool1d" else f"{name}() argument '{option}' should contain one int (got {len(value)})"
+            )  # fmt: skip
+        omitted = "omitted, a single int" if option == "stride" else "a single int"
+        raise RuntimeError(f"{name}: {option} must either be {omitted}, or a tuple of {_COUNT_WORDS[rank]} ints")
+    values = tuple([as_int(each, name, option) for each in value])
+    return values * rank if len(values) == 1 else values
+
+
+def _sides(prefix: str, values: Sizes) -> str:
+    names = {2: ("H", "W"), 3: ("T", "H", "W")}[len(values)]
+    return " ".join(f"{prefix}{side}: {value}" for side, value in zip(names, values, strict=True))
+
+
+def check_windows(
+    name: str, input: Any, kernel: Sizes, stride: Sizes, padding: Sizes, dilation: Sizes, ceil_mode: bool
+) -> None:
+    """What PyTorch's two- and three-dimensional poolings refuse."""
+    rank, shape = len(kernel), input._array.shape
+    if 0 in stride:
+        raise RuntimeError("stride should not be zero")
+    if min(kernel) <= 0:
+        raise RuntimeError(f"kernel size should be greater than zero, but got {_sides('k', kernel)}")
+    if min(stride) <= 0:
+        raise RuntimeError(f"stride should be greater than zero, but got {_sides('d', stride)}")
+    if min(dilation) <= 0:
+        raise RuntimeError(f"dilation should be greater than zero, but got {_sides('dilation', dilation)}")
+    for k, p, d in zip(kernel, padding, dilation, strict=True):
+        if p < 0:
+            raise RuntimeError(f"pad must be non-negative, but got pad: {p}")
+        if p > ((k - 1) * d + 1) // 2:
+            raise RuntimeError(
+                f"pad should be at most half of effective kernel size, but got pad={p}, kernel_size={k} and dilation={d}"
+            )
+    if len(shape) not in (rank + 1, rank + 2):
+        raise RuntimeError(f"non-empty {rank + 1}D or {rank + 2}D (batch mode) tensor expected for input")
+    if 0 in shape[-rank - 1 :]:
+        raise RuntimeError(
+            f"Expected {rank + 1}D or {rank + 2}D (batch mode) tensor with optional 0 dim batch size for input, but "
+            f"got:{list(shape)}"
+        )
+    counts = pool_counts(shape[-rank:], kernel, stride, padding, dilation, ceil_mode)
+    if min(counts) < 1:
+        before, after = (f"({'x'.join(map(str, (shape[-rank - 1], *size)))})" for size in (shape[-rank:], counts))
+        raise RuntimeError(f"Given input size: {before}. Calculated output size: {after}. Output size is too small")
+
+
+# --- maxima
+
+
+def _max_pool(
+    rank: int, input: Any, kernel_size: Any, stride: Any, padding: Any, dilation: Any, ceil_mode: bool, indices: bool
+) -> Any:
+    name = f"max_pool{rank}d"
+    check_tensor(input, name)
+    kernel = window_option(kernel_size, rank, name, "kernel_size")
+    strides = kernel if is_left_out(stride) else window_option(stride, rank, name, "stride")
+    paddings = window_option(padding, rank, name, "padding")
+    dilations = window_option(dilation, rank, name, "dilation")
+    if DTYPE_OF[input._array.dtype].category == 0:
+        raise no_kernel(name, input)
+    check_windows(name, input, kernel, strides, paddings, dilations, ceil_mode)
+    rule = rules.max_pool_with_indices[rank] if indices else rules.max_pool[rank]
+    return apply(
+        rule, input, kernel_size=kernel, stride=strides, padding=paddings, dilation=dilations, ceil_mode=bool(ceil_mode)
+    )
+
+
+def is_left_out(stride: Any) -> bool:
+    return stride is None or (isinstance(stride, (tuple, list)) and not stride)
+
+
+def _check_max_pool1d(input: Any, kernel: int, stride: int, padding: int, dilation: int, ceil_mode: bool) -> None:
+    for option, value in (("kernel_size", kernel), ("stride", stride)):
+        if value <= 0:
+            raise RuntimeError(f"max_pool1d() {option} must be greater than zero, but got {value}")
+    if padding < 0:
+        raise RuntimeError(f"max_pool1d() padding must be non-negative, but got {padding}")
+    if padding > kernel // 2:
+        raise RuntimeError(
+            f"max_pool1d() padding should be at most half of kernel size, but got padding={padding} and "
+            f"kernel_size={kernel}"
+        )
+    if dilation <= 0:
+        raise RuntimeError(f"max_pool1d() dilation must be greater than zero, but got {dilation}")
+    shape = input._array.shape
+    if len(shape) not in (2, 3):
+        raise RuntimeError(
+            "max_pool1d: Expected 2D or 3D (batch mode) tensor with optional 0 dim batch size for input, but "
+            f"got:{list(shape)}"
+        )
+    (count,) = pool_counts(shape[-1:], (kernel,), (stride,), (padding,), (dilation,), ceil_mode)
+    if count < 1:
+        raise RuntimeError(f"max_pool1d() Invalid computed output size: {count}")
+
+
+def _max_pool1d(
+    input: Any, kernel_size: Any, stride: Any, padding: Any, dilation: Any, ceil_mode: bool, indices: bool
+) -> Any:
+    name = "max_pool1d"
+    check_tensor(input, name)
+    (kernel,) = window_option(kernel_size, 1, name, "kernel_size")
+    step = kernel if is_left_out(stride) else window_option(stride, 1, name, "stride")[0]
+    (pad,), (spread,) = window_option(padding, 1, name, "padding"), window_option(dilation, 1, name, "dilation")
+    _check_max_pool1d(input, kernel, step, pad, spread, ceil_mode)
+    if DTYPE_OF[input._array.dtype].category < 2:
+        raise no_kernel("max_pool1d_impl", input)
+    found = _max_pool(2, unsqueeze(input, -2), (1, kernel), (1, step), (0, pad), (1, spread), ceil_mode, indices)
+    return tuple([squeeze(part, -2) for part in found]) if indices else squeeze(found, -2)
+
+
+@public
+def max_pool1d(
+    input: Any, kernel_size: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1, ceil_mode: bool = False,
+    return_indices: bool = False,
+) -> Any:  # fmt: skip
+    """The largest element of every window of a sequence."""
+    return _max_pool1d(input, kernel_size, stride, padding, dilation, ceil_mode, return_indices)
+
+
+@public
+def max_pool2d(
+    input: Any, kernel_size: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1, ceil_mode: bool = False,
+    return_indices: bool = False,
+) -> Any:  # fmt: skip
+    """The largest element of every window of an image."""
+    return _max_pool(2, input, kernel_size, stride, padding, dilation, ceil_mode, return_indices)
+
+
+@public
+def max_pool3d(
+    input: Any, kernel_size: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1, ceil_mode: bool = False,
+    return_indices: bool = False,
+) -> Any:  # fmt: skip
+    """The largest element of every window of a volume."""
+    return _max_pool(3, input, kernel_size, stride, padding, dilation, ceil_mode, return_indices)
+
+
+@public
+def max_pool1d_with_indices(
+    input: Any, kernel_size: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1, ceil_mode: bool = False,
+    return_indices: bool = False,
+) -> Any:  # fmt: skip
+    """max_pool1d, and where each largest element stands."""
+    return _max_pool1d(input, kernel_size, stride, padding, dilation, ceil_mode, True)
+
+
+@public
+def max_pool2d_with_indices(
+    input: Any, kernel_size: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1, ceil_mode: bool = False,
+    return_indices: bool = False,
+) -> Any:  # fmt: skip
+    """max_pool2d, and where each largest element stands in its plane."""
+    return _max_pool(2, input, kernel_size, stride, padding, dilation, ceil_mode, True)
+
+
+@public
+def max_pool3d_with_indices(
+    input: Any, kernel_size: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1, ceil_mode: bool = False,
+    return_indices: bool = False,
+) -> Any:  # fmt: skip
+    """max_pool3d, and where each largest element stands in its volume."""
+    return _max_pool(3, input, kernel_size, stride, padding, dilation, ceil_mode, True)
+
+
+# --- undone
+
+
+def _unpool_size(shape: Sizes, kernel: Sizes, stride: Sizes, padding: Sizes, output_size: Any) -> Sizes:
+    """The size that a pooling to `shape` may have started from."""
+    rank = len(kernel)
+    usual = tuple([
+        (n - 1) * s + k - 2 * p for n, k, s, p in zip(shape[-rank:], kernel, stride, padding, strict=True)
+    ])
+    if output_size is None:
+        return usual
+    given = tuple(output_size)
+    if len(given) == rank + 2:
+        given = given[2:]
+    if len(given) != rank:
+        raise ValueError(
+            f"output_size should be a sequence containing {rank} or {rank + 2} elements, but it has a length of "
+            f"'{len(given)}'"
+        )
+    for dim, (n, middle, step) in enumerate(zip(given, usual, stride, strict=True)):
+        if not middle - step < n < middle + step:
+            raise ValueError(
+                f'invalid output_size "{tuple(output_size)}" (dim {dim} must be between {middle - step} and '
+                f"{middle + step})"
+            )
+    return given
+
+
+def _max_unpool(
+    rank: int, input: Any, indices: Any, kernel_size: Any, stride: Any, padding: Any, output_size: Any
+) -> Any:
+    name = f"max_unpool{rank}d"
+    check_tensor(input, name)
+    kernel = window_option(kernel_size, rank, name, "kernel_size")
+    strides = kernel if is_left_out(stride) else window_option(stride, rank, name, "stride")
+    size = _unpool_size(
+        input._array.shape, kernel, strides, window_option(padding, rank, name, "padding"), output_size
+    )
+    if rank == 1:
+        result = _unpooled(2, unsqueeze(input, -1), unsqueeze(indices, -1), (*size, 1))
+        return squeeze(result, -1)
+    return _unpooled(rank, input, indices, size)
+
+
+def _unpooled(rank: int, input: Any, indices: Any, size: Sizes) -> Any:
+    if indices._array.dtype != np.int64:
+        raise RuntimeError(
+            f"elements in indices should be type int64 but got: {DTYPE_OF[indices._array.dtype].scalar_name}"
+        )
+    if indices._array.shape != input._array.shape:
+        raise RuntimeError(
+            f"Expected shape of indices to be same as that of the input tensor ({list(input._array.shape)}) but got "
+            f"indices tensor with shape: {list(indices._array.shape)}"
+        )
+    places = indices._array
+    wrong = (places < 0) | (places >= math.prod(size))
+    if wrong.any():
+        raise RuntimeError(
+            f"Found an invalid max index: {places[wrong][0]} (output volumes are of size {'x'.join(map(str, size))})"
+        )
+    return apply(rules.max_unpool[rank], input, indices, output_size=size)
+
+
+@public
+def max_unpool1d(
+    input: Any, indices: Any, kernel_size: Any, stride: Any = None, padding: Any = 0, output_size: Any = None
+) -> Any:
+    """Zeros, with the results of a max_pool1d put back where they came from."""
+    return _max_unpool(1, input, indices, kernel_size, stride, padding, output_size)
+
+
+@public
+def max_unpool2d(
+    input: Any, indices: Any, kernel_size: Any, stride: Any = None, padding: Any = 0, output_size: Any = None
+) -> Any:
+    """Zeros, with the results of a max_pool2d put back where they came from."""
+    return _max_unpool(2, input, indices, kernel_size, stride, padding, output_size)
+
+
+@public
+def max_unpool3d(
+    input: Any, indices: Any, kernel_size: Any, stride: Any = None, padding: Any = 0, output_size: Any = None
+) -> Any:
+    """Zeros, with the results of a max_pool3d put back where they came from."""
+    return _max_unpool(3, input, indices, kernel_size, stride, padding, output_size)

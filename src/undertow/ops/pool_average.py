@@ -1,0 +1,248 @@
+"""Average, adaptive and p-norm pooling."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from undertow.autograd.apply import apply
+from undertow.dtypes import DTYPE_OF
+from undertow.ops.activation import relu
+from undertow.ops.arguments import as_int, check_tensor, is_int, must_be, no_kernel, wrap_dim
+from undertow.ops.elementwise import abs, sign
+from undertow.ops.pool import Sizes, check_windows, is_left_out, window_option
+from undertow.ops.public import public
+from undertow.ops.reduce import mean
+from undertow.ops.stretch import squeeze, unsqueeze
+from undertow.rules import pool as rules
+
+
+def _avg_pool(
+    rank: int, input: Any, kernel_size: Any, stride: Any, padding: Any, ceil_mode: bool, count_include_pad: bool,
+    divisor_override: int | None,
+) -> Any:  # fmt: skip
+    name = f"avg_pool{rank}d"
+    check_tensor(input, name)
+    kernel = window_option(kernel_size, rank, name, "kernel_size")
+    strides = kernel if is_left_out(stride) else window_option(stride, rank, name, "stride")
+    paddings = window_option(padding, rank, name, "padding")
+    if divisor_override == 0:
+        raise RuntimeError("divisor must be not zero")
+    if rank == 2:
+        wrap_dim(-3, input._array.ndim)
+    if DTYPE_OF[input._array.dtype].category == 0:
+        raise no_kernel(name, input)
+    check_windows(name, input, kernel, strides, paddings, (1,) * rank, ceil_mode)
+    return apply(
+        rules.avg_pool[rank], input, kernel_size=kernel, stride=strides, padding=paddings, ceil_mode=bool(ceil_mode),
+        count_include_pad=bool(count_include_pad), divisor_override=divisor_override,
+    )  # fmt: skip
+
+
+def check_rank(name: str, input: Any, low: int, high: int) -> None:
+    if not low <= input._array.ndim <= high:
+        raise RuntimeError(
+            f"Expected {low} to {high} dimensions, but got {input._array.ndim}-dimensional tensor for argument #1 'self' "
+            f"(while checking arguments for {name})"
+        )
+
+
+@public
+def avg_pool1d(
+    input: Any, kernel_size: Any, stride: Any = (), padding: Any = 0, ceil_mode: bool = False,
+    count_include_pad: bool = True,
+) -> Any:  # fmt: skip
+    """The mean of every window of a sequence."""
+    name = "avg_pool1d"
+    check_tensor(input, name)
+    (kernel,) = window_option(kernel_size, 1, name, "kernel_size")
+    (step,) = (kernel,) if is_left_out(stride) else window_option(stride, 1, name, "stride")
+    (pad,) = window_option(padding, 1, name, "padding")
+    check_rank(name, input, 2, 3)
+    found = _avg_pool(2, unsqueeze(input, -2), (1, kernel), (1, step), (0, pad), ceil_mode, count_include_pad, None)
+    return squeeze(found, -2)
+
+
+@public
+def avg_pool2d(
+    input: Any, kernel_size: Any, stride: Any = None, padding: Any = 0, ceil_mode: bool = False,
+    count_include_pad: bool = True, divisor_override: int | None = None,
+) -> Any:  # fmt: skip
+    """The mean of every window of an image."""
+    return _avg_pool(2, input, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override)
+
+
+@public
+def avg_pool3d(
+    input: Any, kernel_size: Any, stride: Any = None, padding: Any = 0, ceil_mode: bool = False,
+    count_include_pad: bool = True, divisor_override: int | None = None,
+) -> Any:  # fmt: skip
+    """The mean of every window of a volume."""
+    return _avg_pool(3, input, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override)
+
+
+# --- as many windows as asked for
+
+
+def _target_size(name: str, input: Any, output_size: Any, rank: int) -> Sizes:
+    """The size asked for; None keeps the input's."""
+    check_tensor(input, name)
+    if is_int(output_size) or output_size is None:
+        output_size = (output_size,) * rank
+    elif not isinstance(output_size, (tuple, list)):
+        raise must_be("tuple of ints", output_size, name, "output_size", 2)
+    elif len(output_size) == 1:
+        output_size = tuple(output_size) * rank
+    if len(output_size) > input._array.ndim:
+        raise ValueError(f"Input dimension should be at least {len(output_size) + 1}")
+    sizes = input._array.shape[-len(output_size) :]
+    return tuple([
+        n if size is None else as_int(size, name, "output_size") for size, n in zip(output_size, sizes, strict=True)
+    ])
+
+
+def _check_adaptive(name: str, input: Any, rank: int, comma: str) -> None:
+    shape = input._array.shape
+    if len(shape) not in (rank + 1, rank + 2):
+        raise RuntimeError(f"{name}(): Expected {rank + 1}D or {rank + 2}D tensor, but got{comma} {list(shape)}")
+    for dim in range(len(shape) - rank, len(shape)):
+        if shape[dim] == 0:
+            raise RuntimeError(
+                f"{name}(): Expected input to have non-zero size for non-batch dimensions, but input has sizes "
+                f"{list(shape)} with dimension {dim} being empty"
+            )
+    if DTYPE_OF[input._array.dtype].category < 2:
+        raise no_kernel(name, input)
+
+
+def _adaptive_avg_pool(rank: int, input: Any, output_size: Any) -> Any:
+    name = f"adaptive_avg_pool{rank}d"
+    if input._array.ndim < rank + 1:
+        _check_adaptive(name, input, rank, "")
+    size = _target_size(name, input, output_size, rank)
+    if len(size) != rank:
+        raise RuntimeError(f"{name}: output_size must be {rank}")
+    if min(size) < 0:
+        raise RuntimeError(
+            f"{name}: elements of output_size must be greater than or equal to 0 but received "
+            f"{{{', '.join(map(str, size))}}}"
+        )
+    _check_adaptive(name, input, rank, "")
+    if all(n == 1 for n in size):
+        return mean(input, tuple(range(-rank, 0)), True)
+    return apply(rules.adaptive_avg_pool[rank], input, output_size=size)
+
+
+@public
+def adaptive_avg_pool1d(input: Any, output_size: Any) -> Any:
+    """The means of `output_size` windows that cover a sequence."""
+    name = "adaptive_avg_pool1d"
+    (size,) = _one_size(name, input, output_size)
+    return squeeze(_adaptive_avg_pool(2, unsqueeze(input, -2), (1, size)), -2)
+
+
+def _one_size(name: str, input: Any, output_size: Any) -> Sizes:
+    check_tensor(input, name)
+    check_rank(name, input, 2, 3)
+    size = _target_size(name, input, output_size, 1)
+    if len(size) != 1:
+        raise RuntimeError(f"{name}() argument 'output_size' should contain one int (got {len(size)})")
+    return size
+
+
+@public
+def adaptive_avg_pool2d(input: Any, output_size: Any) -> Any:
+    """The means of windows that cover an image, as many as `output_size` says."""
+    check_tensor(input, "adaptive_avg_pool2d")
+    return _adaptive_avg_pool(2, input, output_size)
+
+
+@public
+def adaptive_avg_pool3d(input: Any, output_size: Any) -> Any:
+    """The means of windows that cover a volume, as many as `output_size` says."""
+    check_tensor(input, "adaptive_avg_pool3d")
+    return _adaptive_avg_pool(3, input, output_size)
+
+
+def _adaptive_max_pool(rank: int, input: Any, output_size: Any) -> Any:
+    name = f"adaptive_max_pool{rank}d"
+    check_tensor(input, name)
+    _check_adaptive(name, input, rank, ":")
+    size = _target_size(name, input, output_size, rank)
+    if len(size) != rank:
+        raise RuntimeError(f"{name}(): internal error: output_size.size() must be {rank}")
+    return apply(rules.adaptive_max_pool[rank], input, output_size=size)
+
+
+@public
+def adaptive_max_pool1d_with_indices(input: Any, output_size: Any, return_indices: bool = False) -> Any:
+    """adaptive_max_pool1d, and where each largest element stands."""
+    (size,) = _one_size("adaptive_max_pool1d", input, output_size)
+    found = _adaptive_max_pool(2, unsqueeze(input, -2), (1, size))
+    return tuple([squeeze(part, -2) for part in found])
+
+
+@public
+def adaptive_max_pool2d_with_indices(input: Any, output_size: Any, return_indices: bool = False) -> Any:
+    """adaptive_max_pool2d, and where each largest element stands in its plane."""
+    return _adaptive_max_pool(2, input, output_size)
+
+
+@public
+def adaptive_max_pool3d_with_indices(input: Any, output_size: Any, return_indices: bool = False) -> Any:
+    """adaptive_max_pool3d, and where each largest element stands in its volume."""
+    return _adaptive_max_pool(3, input, output_size)
+
+
+@public
+def adaptive_max_pool1d(input: Any, output_size: Any, return_indices: bool = False) -> Any:
+    """The largest elements of `output_size` windows that cover a sequence."""
+    found = adaptive_max_pool1d_with_indices(input, output_size)
+    return found if return_indices else found[0]
+
+
+@public
+def adaptive_max_pool2d(input: Any, output_size: Any, return_indices: bool = False) -> Any:
+    """The largest elements of windows that cover an image."""
+    found = _adaptive_max_pool(2, input, output_size)
+    return found if return_indices else found[0]
+
+
+@public
+def adaptive_max_pool3d(input: Any, output_size: Any, return_indices: bool = False) -> Any:
+    """The largest elements of windows that cover a volume."""
+    found = _adaptive_max_pool(3, input, output_size)
+    return found if return_indices else found[0]
+
+
+# --- p-norms
+
+
+def _lp_pool(rank: int, input: Any, norm_type: float, kernel_size: Any, stride: Any, ceil_mode: bool) -> Any:
+    """(Σ window xᵖ)^(1/p), by way of the mean."""
+    check_tensor(input, f"lp_pool{rank}d")
+    kernel = window_option(kernel_size, rank, f"avg_pool{rank}d", "kernel_size")
+    pooled = (avg_pool1d, avg_pool2d, avg_pool3d)[rank - 1]
+    strides = {} if stride is None else {"stride": stride}
+    out = pooled(input**norm_type, kernel_size, ceil_mode=ceil_mode, **strides)
+    count = 1
+    for k in kernel:
+        count *= k
+    return (sign(out) * relu(abs(out)) * count) ** (1.0 / norm_type)
+
+
+@public
+def lp_pool1d(input: Any, norm_type: float, kernel_size: Any, stride: Any = None, ceil_mode: bool = False) -> Any:
+    """The p-norm of every window of a sequence."""
+    return _lp_pool(1, input, norm_type, kernel_size, stride, ceil_mode)
+
+
+@public
+def lp_pool2d(input: Any, norm_type: float, kernel_size: Any, stride: Any = None, ceil_mode: bool = False) -> Any:
+    """The p-norm of every window of an image."""
+    return _lp_pool(2, input, norm_type, kernel_size, stride, ceil_mode)
+
+
+@public
+def lp_pool3d(input: Any, norm_type: float, kernel_size: Any, stride: Any = None, ceil_mode: bool = False) -> Any:
+    """The p-norm of every window of a volume."""
+    return _lp_pool(3, input, norm_type, kernel_size, stride, ceil_mode)

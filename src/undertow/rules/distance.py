@@ -1,0 +1,51 @@
+"""Distances between all pairs of rows, and products of two inputs with a weight."""
+
+# fmt: off
+from __future__ import annotations
+
+from typing import Any
+
+from undertow.rules.rule import op
+from undertow.rules.vector_norm import vector_norm, vector_norm_gradient
+
+# `first` and `second` name the rows of each pair.
+pdist = op("pdist", lambda xp, self, *, p, first, second: vector_norm(xp, between(xp, self, first, second), p, (1,), False),
+           promote="same", accepts="f",
+           self=lambda xp, g, self, result, p, first, second: pair_gradient(xp, g, self, result, p, first, second))
+
+trilinear = op("_trilinear", lambda xp, i1, i2, i3: xp.squeeze(
+                   xp.matmul(spread(xp, i2, i3), xp.expand_dims(i1, 2)), 2),
+               node="TrilinearBackward0", promote="same", accepts="fc",
+               joint=lambda xp, g, needs, i1, i2, i3: trilinear_gradients(xp, g, needs, i1, i2, i3))
+# fmt: on
+
+
+def between(xp: Any, x: Any, first: Any, second: Any) -> Any:
+    return xp.take_rows(x, xp.constant(first)) - xp.take_rows(x, xp.constant(second))
+
+
+def pair_gradient(xp: Any, g: Any, x: Any, result: Any, p: float, first: Any, second: Any) -> Any:
+    slopes = vector_norm_gradient(xp, g, between(xp, x, first, second), result, p, (1,), False)
+    if slopes is None:
+        return xp.zeros_like(x)
+    count = x.shape[0]
+    return xp.add_rows(slopes, xp.constant(first), count) - xp.add_rows(slopes, xp.constant(second), count)
+
+
+def spread(xp: Any, weight: Any, x: Any) -> Any:
+    """Σⱼ weight[o, i, j] x[n, j] as (n, o, i)."""
+    outputs, left, right = weight.shape
+    flat = xp.matmul(x, xp.swapaxes(xp.reshape(weight, (outputs * left, right)), 0, 1))
+    return xp.reshape(flat, (x.shape[0], outputs, left))
+
+
+def trilinear_gradients(xp: Any, g: Any, needs: Any, i1: Any, i2: Any, i3: Any) -> tuple[Any, Any, Any]:
+    """Gradients of Σᵢⱼ i1[n, i] i2[o, i, j] i3[n, j]."""
+    outputs, left, right = i2.shape
+    left_grad = None
+    if needs[0]:
+        left_grad = xp.squeeze(xp.matmul(xp.expand_dims(g, 1), spread(xp, i2, i3)), 1)
+    pairs = xp.reshape(xp.expand_dims(g, 2) * xp.expand_dims(i1, 1), (g.shape[0], outputs * left))
+    weight_grad = xp.reshape(xp.matmul(xp.swapaxes(pairs, 0, 1), i3), (outputs, left, right)) if needs[1] else None
+    right_grad = xp.matmul(pairs, xp.reshape(i2, (outputs * left, right))) if needs[2] else None
+    return left_grad, weight_grad, right_grad

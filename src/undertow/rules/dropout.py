@@ -1,0 +1,13 @@
+"""Rules that multiply by something drawn. What `nn.functional` calls dropout is a plain multiplication."""
+
+# fmt: off
+from __future__ import annotations
+
+from undertow.rules.rule import op
+
+native_dropout = op("native_dropout", lambda xp, input, mask, *, scale: input * mask * scale, promote="same", mask="mask",
+                    input=lambda g, mask, scale: g * mask * scale)
+
+# `noise` is the slope below zero, drawn for each element, and 1 above.
+rrelu_with_noise = op("rrelu_with_noise", lambda xp, self, noise: self * noise, promote="same", accepts="f",
+                      self=lambda g, noise: g * noise)
