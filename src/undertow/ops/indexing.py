@@ -13,6 +13,9 @@ import numpy as np
 
 from undertow._core import InferenceStorage, TensorCore, wrap
 from undertow.autograd.apply import PLAIN, apply, bump
+from undertow.autograd.node import edge_of, node_class
+from undertow.autograd.saved import SavedInput
+from undertow.autograd.views import refresh_view
 from undertow.autograd.writes import guards
 from undertow.dtypes import DTYPE_OF
 from undertow.modes import local, special
@@ -21,12 +24,13 @@ from undertow.ops.parts import END
 from undertow.ops.public import public
 from undertow.ops.shape import reshape_to
 from undertow.ops.stretch import expand_to, unsqueeze
-from undertow.ops.views import view_of
+from undertow.ops.views import view_of, view_through
 from undertow.ops.writing import as_element, copy_into, fill_, write_in_place
 from undertow.rules import convert, index
 from undertow.rules import shape as rules
+from undertow.rules.rule import Spec
 from undertow.xp.numpy_index import numpy_key
-from undertow.xp.numpy_shape import leading, slice_along
+from undertow.xp.numpy_shape import expand_dims, leading, slice_along
 
 _FLOATS = np.float32, np.float64
 
@@ -153,6 +157,8 @@ def slicing(x: Any, key: Any, keep: bool) -> tuple[Any, list[Any]]:
     lone = not isinstance(key, (tuple, list))
     if consumed > ndim:
         if lone and type(entries[0]) is int and not isinstance(key, (TensorCore, np.ndarray)):
+            if entries[0]:
+                raise IndexError(f"index {entries[0]} is out of bounds for dimension 0 with size 0")
             raise IndexError(
                 "invalid index of a 0-dim tensor. Use `tensor.item()` in Python or `tensor.item<T>()` in C++ to convert a "
                 "0-dim tensor to a number"
@@ -264,38 +270,88 @@ def getitem(self: Any, key: Any) -> Any:
     """A part of the tensor: a view for ints, slices, None and Ellipsis; a copy for tensors, masks and lists."""
     if self.__class__ in PLAIN and not special.active:
         kind = type(key)
-        array = self._array
         if kind is int:
+            array = self._array
             if array.ndim:
                 n = array.shape[0]
                 at = key + n if key < 0 else key
                 if 0 <= at < n:
-                    return view_of(rules.select, self, array[at, ...], {"dim": 0, "index": at})
-        elif kind is tuple and key:
-            view, dim = self, 0
-            for item in key:
-                kind = type(item)
-                if kind is int:
-                    array = view._array
-                    if dim >= array.ndim:
-                        break
-                    n = array.shape[dim]
-                    at = item + n if item < 0 else item
-                    if not 0 <= at < n:
-                        break
-                    view = view_of(rules.select, view, array[(*leading(dim), at, ...)], {"dim": dim, "index": at})
-                elif kind is slice:
-                    if dim >= view._array.ndim:
-                        break
-                    if item.start is not None or item.stop is not None or item.step is not None:
-                        view = slice_item(view, dim, item, False)
-                    dim += 1
-                else:
-                    break
-            else:
-                if view is not self:
-                    return view
+                    step = (rules.select, {"dim": 0, "index": at}, Spec(array.shape, array.dtype), 0)
+                    return view_through(self, (step,), array[at, ...])
+        elif kind in PLAIN:
+            found = _take_rows(self, key)
+            if found is not None:
+                return found
+        elif kind is tuple or kind is slice or key is None:
+            found = _basic_steps(self._array, key if kind is tuple else (key,), kind is slice)
+            if found is not None:
+                return view_through(self, *found)
     return _getitem(self, key)
+
+
+def _take_rows(self: Any, rows: Any) -> Any | None:
+    """x[rows] for a tensor of int64, in its usual case; None for any other."""
+    array, picks = self._array, rows._array
+    if picks.dtype != np.int64 or not picks.ndim or not array.ndim:
+        return None
+    try:
+        result = wrap(array.take(picks, 0))
+    except IndexError:
+        return None
+    if self._view is not None:
+        refresh_view(self)
+    modes = local.modes
+    if self._requires_grad and modes.grad_enabled:
+        make = index.index.node_class or node_class(index.index)
+        specs = (Spec(array.shape, array.dtype), (Spec(picks.shape, picks.dtype),))
+        edge = self._edge or edge_of(self)
+        result._edge = (make((edge,), next(modes.sequence), ((SavedInput(rows),),), (), specs), 0)
+        result._requires_grad = True
+    return result
+
+
+def _basic_steps(array: Any, key: tuple[Any, ...], lone: bool) -> tuple[tuple[Any, ...], Any] | None:
+    """The view steps of a key of plain ints, slices, None and one Ellipsis, and the raw view; None for any other key."""
+    steps: list[Any] = []
+    dim, left = 0, len(key)
+    for item in key:
+        left -= 1
+        kind = type(item)
+        if kind is int:
+            if dim >= array.ndim:
+                return None
+            n = array.shape[dim]
+            at = item + n if item < 0 else item
+            if not 0 <= at < n:
+                return None
+            steps.append((rules.select, {"dim": dim, "index": at}, Spec(array.shape, array.dtype), 0))
+            array = array[(*leading(dim), at, ...)]
+        elif kind is slice:
+            if dim >= array.ndim:
+                return None
+            start, end, step = item.start, item.stop, item.step
+            start, end, step = start or 0, END if end is None else end, 1 if step is None else step
+            if type(start) is not int or type(end) is not int or type(step) is not int or step <= 0:
+                return None
+            if lone or start or step != 1 or end < array.shape[dim]:
+                statics = {"dim": dim, "start": start, "end": end, "step": step}
+                steps.append((rules.slice, statics, Spec(array.shape, array.dtype), 0))
+                array = slice_along(array, dim, start, end, step)
+            dim += 1
+        elif item is None:
+            steps.append((rules.unsqueeze, {"dim": dim}, Spec(array.shape, array.dtype), 0))
+            array = expand_dims(array, dim)
+            dim += 1
+        elif item is Ellipsis:
+            for later in key[len(key) - left :]:
+                if type(later) is not int and type(later) is not slice:
+                    return None
+            if left > array.ndim - dim:
+                return None
+            dim = array.ndim - left
+        else:
+            return None
+    return (tuple(steps), array) if steps else None
 
 
 # --- writing

@@ -11,22 +11,30 @@ import numpy as np
 
 from undertow._core import wrap
 from undertow.autograd.apply import apply, into
+from undertow.autograd.node import edge_of, node_class
+from undertow.autograd.views import refresh_view
 from undertow.dtypes import DTYPE_OF, get_default_dtype, promote
+from undertow.modes import local, special
 from undertow.ops.arguments import as_int, tensor_list, wrap_dim
 from undertow.ops.public import public
 from undertow.ops.shape import reshape_to
 from undertow.ops.stretch import atleast_1d, atleast_2d, atleast_3d, expand_to
 from undertow.rules import arrange as rules
 from undertow.rules.index import index_select
+from undertow.rules.rule import Rule, Spec
+from undertow.xp import numpy as numpy_xp
 
 
 def common_dtype(tensors: tuple[Any, ...]) -> np.dtype[Any] | None:
     """The dtype that tensors are brought to, or None if they share one."""
     first = tensors[0]._array.dtype
-    if all(tensor._array.dtype is first or tensor._array.dtype == first for tensor in tensors):
+    for tensor in tensors:
+        if tensor._array.dtype != first:
+            break
+    else:
         return None
     found = DTYPE_OF[first]
-    for tensor in tensors[1:]:
+    for tensor in tensors:
         found = promote(found, DTYPE_OF[tensor._array.dtype])
     return found.numpy
 
@@ -34,6 +42,20 @@ def common_dtype(tensors: tuple[Any, ...]) -> np.dtype[Any] | None:
 def _cat(tensors: tuple[Any, ...], dim: int) -> Any:
     if not tensors:
         raise ValueError("torch.cat(): expected a non-empty list of Tensors")
+    shape = tensors[0]._array.shape
+    for tensor in tensors:
+        if tensor._array.shape != shape:
+            dim = _check_cat(tensors, dim)
+            break
+    else:
+        if not shape:
+            raise RuntimeError("zero-dimensional tensor (at position 0) cannot be concatenated")
+        dim = wrap_dim(dim, len(shape))
+    return joined(rules.cat, tensors, {"dim": dim, "dtype": common_dtype(tensors)})
+
+
+def _check_cat(tensors: tuple[Any, ...], dim: int) -> int:
+    """Refuses shapes that don't fit side by side along a dim, which it wraps."""
     for place, tensor in enumerate(tensors):
         if not tensor._array.ndim:
             raise RuntimeError(f"zero-dimensional tensor (at position {place}) cannot be concatenated")
@@ -54,7 +76,34 @@ def _cat(tensors: tuple[Any, ...], dim: int) -> Any:
                     f"Sizes of tensors must match except in dimension {dim}. Expected size {n} but got size {m} for "
                     f"tensor number {place} in the list."
                 )
-    return apply(rules.cat, *tensors, dim=dim, dtype=common_dtype(tensors))
+    return dim
+
+
+def joined(rule: Rule, tensors: tuple[Any, ...], statics: dict[str, Any]) -> Any:
+    """`apply` for a rule that joins tensors and saves nothing but their shapes, in its usual case: no rare mode is on."""
+    if special.active:
+        return apply(rule, *tensors, **statics)
+    arrays = [tensor._array for tensor in tensors]
+    result = wrap(rule.forward(numpy_xp, *arrays, **statics))
+    modes = local.modes
+    if not modes.grad_enabled:
+        return result
+    edges: list[Any] = []
+    recorded = False
+    for tensor in tensors:
+        if tensor._view is not None:
+            refresh_view(tensor)
+        if tensor._requires_grad:
+            edges.append(tensor._edge or edge_of(tensor))
+            recorded = True
+        else:
+            edges.append(None)
+    if recorded:
+        specs = tuple([Spec(array.shape, array.dtype) for array in arrays])
+        make = rule.node_class or node_class(rule)
+        result._edge = (make(tuple(edges), next(modes.sequence), (), tuple(statics.values()), (specs,)), 0)
+        result._requires_grad = True
+    return result
 
 
 @public
@@ -94,8 +143,8 @@ def stack(tensors: Any, dim: int = 0, *, out: Any = None) -> Any:
             )
     kind = common_dtype(tensors)
     if out is None:
-        return apply(rules.stack, *tensors, dim=dim, dtype=kind)
-    return into(out, lambda: apply(rules.stack, *tensors, dim=dim, dtype=kind), tensors, "stack")
+        return joined(rules.stack, tensors, {"dim": dim, "dtype": kind})
+    return into(out, lambda: joined(rules.stack, tensors, {"dim": dim, "dtype": kind}), tensors, "stack")
 
 
 def _joined(name: str, doc: str, prepare: Any, dim: Any) -> Any:

@@ -16,7 +16,7 @@ from undertow.ops.arguments import (
     wrap_real_dim,
 )
 from undertow.ops.public import overloaded, public
-from undertow.ops.views import apply_view_in_place, renamed, view_of
+from undertow.ops.views import apply_view_in_place, renamed, view_of, views_of
 from undertow.rules import shape as rules
 from undertow.rules.rule import Spec
 from undertow.storage import extent_of, flat_memory, offset_of, over_memory, root_of
@@ -93,7 +93,12 @@ def _split_evenly(input: Any, split_size: int, dim: int) -> tuple[Any, ...]:
         if n:
             raise RuntimeError(f"split_size can only be 0 if dimension size is 0, but got dimension size of {n}")
         split_size = 1
-    return apply(rules.split, input, split_size=split_size, dim=dim)
+    points = rules.split_points(input._array, split_size, dim)
+    return _parts(rules.split, input, points, {"split_size": split_size, "dim": dim})
+
+
+def _parts(rule: Any, input: Any, points: list[int], statics: dict[str, Any]) -> tuple[Any, ...]:
+    return views_of(rule, input, rules.parts(numpy_shape, input._array, points, statics["dim"]), statics)
 
 
 @public
@@ -122,7 +127,7 @@ def split_with_sizes(input: Any, split_sizes: Any, dim: int = 0) -> tuple[Any, .
             f"split_with_sizes expects split_sizes to sum exactly to {n} (input tensor's size at dimension {dim}), but "
             f"got split_sizes={list(sizes)}"
         )
-    return apply(rules.split_with_sizes, input, split_sizes=sizes, dim=dim)
+    return _parts(rules.split_with_sizes, input, rules.running_sums(sizes), {"split_sizes": sizes, "dim": dim})
 
 
 @public
@@ -138,7 +143,8 @@ def chunk(input: Any, chunks: int, dim: int = 0) -> tuple[Any, ...]:
     n = input._array.shape[dim]
     size = (n + chunks - 1) // chunks
     if size == 0:
-        return apply(rules.split_with_sizes, input, split_sizes=(0,) * chunks, dim=dim)
+        sizes = (0,) * chunks
+        return _parts(rules.split_with_sizes, input, rules.running_sums(sizes), {"split_sizes": sizes, "dim": dim})
     return _split_evenly(input, size, dim)
 
 
@@ -205,7 +211,9 @@ def unbind(input: Any, dim: int = 0) -> tuple[Any, ...]:
     """Every index along a dim, each without that dim."""
     check_tensor(input, "unbind")
     dim = wrap_real_dim(as_int(dim, "unbind", "dim", 1), input._array.ndim)
-    return apply(rules.unbind, input, dim=dim) if input._array.shape[dim] else ()
+    array, lead = input._array, numpy_shape.leading(dim)
+    values = tuple([array[(*lead, nr, ...)] for nr in range(array.shape[dim])])
+    return views_of(rules.unbind, input, values, {"dim": dim})
 
 
 # --- diagonals, windows, strides
@@ -255,6 +263,8 @@ def _strides_wanted(input: Any, size: Any, stride: Any, storage_offset: Any, nam
         raise RuntimeError("mismatch in length of strides and shape")
     if any(step < 0 for step in stride):
         raise RuntimeError(f"as_strided: Negative strides are not supported at the moment, got strides: {list(stride)}")
+    if any(n < 0 for n in size):
+        raise RuntimeError(f"Storage size calculation overflowed with sizes={list(size)} and strides={list(stride)}")
     if offset < 0:
         raise RuntimeError(f"Tensor: invalid storage offset {offset}")
     last = offset + sum([(n - 1) * step for n, step in zip(size, stride, strict=True)]) + 1 if 0 not in size else 0

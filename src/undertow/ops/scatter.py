@@ -17,10 +17,15 @@ from undertow.rules import index as rules
 from undertow.rules.rule import op
 
 
+_UNSIGNED = {8: np.uint64, 4: np.uint32}
+
+
 def check_in_range(
     index: Any, n: int, dim: int, prefix: str = "", error: type[Exception] = RuntimeError, negative: bool = False
 ) -> None:
     """Refuses an index that points outside a dim of n elements."""
+    if not index.size or (not negative and index.view(_UNSIGNED[index.itemsize]).max() < n):  # negative ones look huge
+        return
     outside = (index < (-n if negative else 0)) | (index >= n)
     if outside.any():
         first = index[outside].reshape(-1)[0]

@@ -8,7 +8,7 @@ from undertow._core import InferenceStorage, Storage, View
 from undertow.autograd import apply as _apply
 from undertow.autograd.apply import apply, bump, edges_of, keep_inputs, make_node
 from undertow.autograd.node import edge_of, node_class
-from undertow.autograd.views import refresh_view
+from undertow.autograd.views import Step, refresh_view
 from undertow.autograd.writes import check_writable, set_edge
 from undertow.modes import local, special
 from undertow.rules.rule import Rule, Spec, op
@@ -24,41 +24,88 @@ def view_of(rule: Rule, source: Any, value: Any, statics: dict[str, Any]) -> Any
     """
     if special.active:
         return apply(rule, source, **statics)
+    array = source._array
+    return view_through(source, ((rule, statics, Spec(array.shape, array.dtype), 0),), value)
+
+
+def view_through(source: Any, steps: tuple[Step, ...], value: Any) -> Any:
+    """The view at the end of several steps of rules with one output, given its raw view; no rare mode is on."""
+    storage = source._storage
+    if storage is None:
+        storage = source._storage = Storage()
+    outer = source._view
+    if outer is None:
+        base, path, origin = source, steps, None
+    else:
+        refresh_view(source)
+        base, path, origin = outer.base, outer.steps + steps, outer.origin
+    result = _new(_apply.Tensor)
+    result._array = value
+    result._storage = storage
+    result._meta = None
+    modes = local.modes
+    if not modes.grad_enabled:
+        result._edge = None
+        result._requires_grad = False
+        origin = origin or "no_grad"
+    elif source._requires_grad:
+        edge = source._edge or edge_of(source)
+        for rule, statics, spec, _ in steps:
+            make = rule.node_class or node_class(rule)
+            edge = (make((edge,), next(modes.sequence), (), tuple(statics.values()), (spec,)), 0)
+        result._edge = edge
+        result._requires_grad = True
+    else:
+        result._edge = None
+        result._requires_grad = False
+    if type(storage) is InferenceStorage:
+        origin = "inference"
+    result._view = View(base, path, storage.version, origin)
+    return result
+
+
+def views_of(rule: Rule, source: Any, values: tuple[Any, ...], statics: dict[str, Any]) -> tuple[Any, ...]:
+    """`view_of` for a rule with several outputs, which share a node and may not be written to while it counts."""
+    if special.active or not values:
+        return apply(rule, source, **statics) if values else ()
     storage = source._storage
     if storage is None:
         storage = source._storage = Storage()
     array = source._array
     spec = Spec(array.shape, array.dtype)
-    modes = local.modes
     outer = source._view
     if outer is None:
-        base, steps, origin = source, ((rule, statics, spec, 0),), None
+        base, path, origin = source, (), None
     else:
         refresh_view(source)
-        base, steps, origin = outer.base, (*outer.steps, (rule, statics, spec, 0)), outer.origin
-    result = _new(_apply.Tensor)
-    result._array = value
-    result._storage = storage
-    result._meta = None
-    if modes.grad_enabled:
-        if source._requires_grad:
-            edge = source._edge or edge_of(source)
-            node = (rule.node_class or node_class(rule))(
-                (edge,), next(modes.sequence), (), tuple(statics.values()), (spec,)
-            )
-            result._edge = (node, 0)
-            result._requires_grad = True
-        else:
-            result._edge = None
-            result._requires_grad = False
-    else:
-        result._edge = None
-        result._requires_grad = False
-        origin = origin or "no_grad"
+        base, path, origin = outer.base, outer.steps, outer.origin
+    modes = local.modes
+    requires_grad = source._requires_grad and modes.grad_enabled
     if type(storage) is InferenceStorage:
         origin = "inference"
-    result._view = View(base, steps, storage.version, origin)
-    return result
+    elif requires_grad:
+        origin = "multi_output"
+    elif modes.grad_enabled or origin is None:
+        origin = "no_grad"
+    node, dtype, version, cls = None, array.dtype, storage.version, _apply.Tensor
+    if requires_grad:
+        edge = source._edge or edge_of(source)
+        node = (rule.node_class or node_class(rule))(
+            (edge,), next(modes.sequence), (), tuple(statics.values()), (spec,)
+        )
+        node.n_outputs = len(values)
+        node.outputs = [Spec(value.shape, dtype) for value in values]
+    results = []
+    for place, value in enumerate(values):
+        result = _new(cls)
+        result._array = value
+        result._storage = storage
+        result._meta = None
+        result._edge = None if node is None else (node, place)
+        result._requires_grad = requires_grad
+        result._view = View(base, (*path, (rule, statics, spec, place)), version, origin)
+        results.append(result)
+    return tuple(results)
 
 
 def renamed(rule: Rule, node: str) -> Rule:

@@ -107,9 +107,13 @@ def unified(xp: Any, tensors: tuple[Any, ...], dtype: Any) -> tuple[Any, ...]:
 
 
 def join(xp: Any, tensors: tuple[Any, ...], dim: int, dtype: Any) -> Any:
-    tensors = unified(xp, tensors, dtype)
-    kept = tuple([tensor for tensor in tensors if not is_skipped(tensor.shape)])
-    return xp.concatenate(kept or tensors[:1], dim)
+    if dtype is not None:
+        tensors = unified(xp, tensors, dtype)
+    for tensor in tensors:
+        if tensor.shape == (0,):
+            tensors = tuple([tensor for tensor in tensors if not is_skipped(tensor.shape)]) or tensors[:1]
+            break
+    return xp.concatenate(tensors, dim)
 
 
 def cut(xp: Any, g: Any, needs: tuple[bool, ...], specs: tuple[Spec, ...], dim: int) -> tuple[Any, ...]:

@@ -45,8 +45,8 @@ from undertow.xp.numpy_pool import (  # noqa: F401
     put_in_planes, take_from_planes,
 )  # fmt: skip
 from undertow.xp.numpy_reduce import (  # noqa: F401
-    abs_squared, all, any, argmax, argmin, max, max_with_index, mean, min, min_with_index, pair_distances, prod,
-    prod_of_others, sgn, sum,
+    abs_squared, all, any, argmax, argmin, max, max_with_index, mean, min, min_with_index, pair_distances,
+    pair_distances_grad, prod, prod_of_others, sgn, sum,
 )  # fmt: skip
 from undertow.xp.numpy_resize import resize, resize_adjoint  # noqa: F401
 from undertow.xp.numpy_rows import channel_sums  # noqa: F401

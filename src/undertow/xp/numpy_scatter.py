@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -19,6 +20,7 @@ from undertow.xp.quiet import quiet
 
 Array = NDArray[Any]
 
+_SMALL = 1 << 12  # grids of indices up to this size are kept
 _CHUNK = 1 << 15  # flat positions made at a time: they are eight bytes each, and should stay in the cache
 
 
@@ -36,15 +38,28 @@ def _steps(shape: tuple[int, ...]) -> tuple[int, ...]:
     return tuple(math.prod(shape[axis + 1 :]) for axis in range(len(shape)))
 
 
+@lru_cache(maxsize=64)
+def _small_grid(shape: tuple[int, ...], target: tuple[int, ...], axis: int) -> tuple[int, Array]:
+    """One step along the axis of an array of `target` shape, and the grid of the other axes: a loop asks for the same."""
+    steps = _steps(target)
+    grid = _grid(shape, steps, skip=axis)
+    grid.flags.writeable = False
+    return steps[axis], grid
+
+
 def positions_along(index: Array, axis: int, shape: tuple[int, ...]) -> Array:
     """Flat positions in an array of `shape` that an index along `axis` names; its other axes may be shorter."""
     if not shape:
         return np.zeros(index.size, np.intp)
     axis %= len(shape)
     index = index.reshape(index.shape or (1,))
-    steps = _steps(shape)
-    positions = np.multiply(index, steps[axis], dtype=np.intp)
-    positions += _grid(index.shape, steps, skip=axis)
+    if index.size <= _SMALL:
+        step, grid = _small_grid(index.shape, shape, axis)
+    else:
+        steps = _steps(shape)
+        step, grid = steps[axis], _grid(index.shape, steps, skip=axis)
+    positions = np.multiply(index, step, dtype=np.intp)
+    positions += grid
     return positions.reshape(-1)
 
 
@@ -57,7 +72,7 @@ def _like_index(source: Array, index: Array) -> Array:
 
 def gather(x: Array, axis: int, index: Array) -> Array:
     """out[i, j, …] = x[index[i, j, …], j, …] with the index along `axis`; the adjoint of scatter_add."""
-    return np.take(x.reshape(-1), positions_along(index, axis, x.shape)).reshape(index.shape)
+    return x.reshape(-1).take(positions_along(index, axis, x.shape)).reshape(index.shape)
 
 
 def scatter(x: Array, axis: int, index: Array, source: Array) -> Array:
