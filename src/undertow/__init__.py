@@ -553,15 +553,11 @@ from undertow.process_settings import (
 )
 from undertow.random import (
     Generator as Generator,
-    bernoulli as bernoulli,
-    binomial as binomial,
     default_generator as default_generator,
     get_rng_state as get_rng_state,
     initial_seed as initial_seed,
     manual_seed as manual_seed,
-    multinomial as multinomial,
     normal as normal,
-    poisson as poisson,
     rand as rand,
     rand_like as rand_like,
     randint as randint,
@@ -588,6 +584,10 @@ from undertow.tensor_layout import (
     numel as numel,
 )
 from undertow.tensor_python import is_nonzero as is_nonzero
+from undertow.tensor_random import bernoulli as bernoulli
+from undertow.tensor_random import binomial as binomial
+from undertow.tensor_random import multinomial as multinomial
+from undertow.tensor_random import poisson as poisson
 from undertow.tensor_types import (
     BFloat16Tensor as BFloat16Tensor,
     BoolTensor as BoolTensor,

@@ -14,34 +14,34 @@ from undertow.creation import CreationMethods
 from undertow.dtypes import get_default_dtype
 from undertow.from_data import legacy_tensor
 from undertow.ops.activation import ActivationMethods
+from undertow.ops.addmm import AddmmMethods
 from undertow.ops.arithmetic import ArithmeticMethods
+from undertow.ops.arrange import ArrangeMethods
 from undertow.ops.clamp import ClampMethods
 from undertow.ops.compare import CompareMethods
 from undertow.ops.complex import ComplexMethods
-from undertow.ops.arrange import ArrangeMethods
 from undertow.ops.elementwise import ElementwiseMethods
+from undertow.ops.factor import FactorMethods
 from undertow.ops.index import IndexMethods
 from undertow.ops.indexing import IndexingMethods
-from undertow.ops.parts import PartMethods
-from undertow.ops.addmm import AddmmMethods
-from undertow.ops.factor import FactorMethods
 from undertow.ops.matmul import MatmulMethods
 from undertow.ops.norms import NormMethods
+from undertow.ops.parts import PartMethods
 from undertow.ops.products import ProductMethods
+from undertow.ops.public import public
 from undertow.ops.reduce import ReduceMethods
 from undertow.ops.scan import ScanMethods
-from undertow.ops.sort import SortMethods
-from undertow.ops.statistics import StatisticsMethods
 from undertow.ops.scatter import ScatterMethods
 from undertow.ops.shape import ShapeMethods
+from undertow.ops.sort import SortMethods
+from undertow.ops.statistics import StatisticsMethods
 from undertow.ops.stretch import StretchMethods
 from undertow.ops.writing import WritingMethods
-from undertow.ops.public import public
-from undertow.random import RandomMethods
 from undertow.tensor_convert import ConvertMethods
 from undertow.tensor_copy import CopyMethods
 from undertow.tensor_layout import LayoutMethods
 from undertow.tensor_python import PythonMethods
+from undertow.tensor_random import RandomMethods
 
 
 class _TensorMeta(type):

@@ -5,9 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 from undertow._core import TensorCore, ndarray
-from undertow.devices import cpu, device
-from undertow.dtypes import DTYPE_OF, dtype
-from undertow.layouts import channels_last, channels_last_3d, layout, memory_format, strided
+from undertow.devices import cpu
+from undertow.devices import device as Device
+from undertow.dtypes import DTYPE_OF
+from undertow.dtypes import dtype as Dtype
+from undertow.layouts import channels_last, channels_last_3d, memory_format, strided
+from undertow.layouts import layout as Layout
 from undertow.ops.arguments import as_int, check_tensor, wrap_real_dim
 from undertow.ops.public import public
 from undertow.sizes import Size, size_of
@@ -89,17 +92,17 @@ class LayoutMethods(TensorCore):
         return self._array.ndim
 
     @property
-    def dtype(self) -> dtype:
+    def dtype(self) -> Dtype:
         """The element type."""
         return DTYPE_OF[self._array.dtype]
 
     @property
-    def device(self) -> device:
+    def device(self) -> Device:
         """Where the tensor lives."""
         return cpu
 
     @property
-    def layout(self) -> layout:
+    def layout(self) -> Layout:
         """How elements are stored: always strided."""
         return strided
 
@@ -158,7 +161,7 @@ class LayoutMethods(TensorCore):
     def stride(self, dim: int | None = None) -> Any:
         """How many elements lie between neighbours along each dim, or along one."""
         array = self._array
-        if not array.size and not any(array.strides) and not is_foreign(array):
+        if not array.size and not any(array.strides) and not is_foreign(array) and not root_of(array).size:
             array = with_strides(array)
         steps = tuple([step // array.itemsize for step in array.strides])
         if dim is None:
@@ -235,7 +238,7 @@ class LayoutMethods(TensorCore):
         return 0
 
     @property
-    def grad_dtype(self) -> dtype:
+    def grad_dtype(self) -> Dtype:
         """The dtype that `.grad` has."""
         return DTYPE_OF[self._array.dtype]
 

@@ -201,7 +201,7 @@ def binding_error(
 
     called: the qualified name it was called by; one with a dot is a method's, and its first argument is not counted.
     """
-    code = function.__code__  # type: ignore[attr-defined]
+    code = function.__code__
     name = called.rpartition(".")[2] or function.__name__
     method = "." in called
     if several:
@@ -209,9 +209,11 @@ def binding_error(
     parameters = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
     if code.co_argcount == 1 and not code.co_kwonlyargcount and not kwargs and len(args) > 1:
         raise TypeError(f"TensorBase.{name}() takes no arguments ({len(args) - 1} given)") from None
-    defaults = function.__defaults__ or ()  # type: ignore[attr-defined]
+    defaults = function.__defaults__ or ()
     required = parameters[: code.co_argcount - len(defaults)]
     missing = [given for given in required[len(args) :] if given not in kwargs]
+    named = code.co_varnames[code.co_argcount : code.co_argcount + code.co_kwonlyargcount]
+    missing += [given for given in named if given not in kwargs and given not in (function.__kwdefaults__ or {})]  # type: ignore[attr-defined]
     if missing:
         names = ", ".join(f'"{given}"' for given in missing)
         plural = "s" if len(missing) == 1 else ""  # PyTorch's own grammar

@@ -368,7 +368,9 @@ def one_hot(tensor: Any, num_classes: int = -1) -> Any:
     check_tensor(tensor, "one_hot", "tensor")
     array = tensor._array
     if array.dtype != np.int64:
-        raise RuntimeError(f"one_hot is only applicable to index tensor of type LongTensor, got {scalar_name(tensor)}Tensor")
+        raise RuntimeError(
+            f"one_hot is only applicable to index tensor of type LongTensor, got {scalar_name(tensor)}Tensor"
+        )
     if not array.size:
         if num_classes <= 0:
             raise RuntimeError("Can not infer total number of classes from empty tensor.")

@@ -166,7 +166,8 @@ def slicing(x: Any, key: Any, keep: bool) -> tuple[Any, list[Any]]:
         if lone and type(key) is slice:
             raise IndexError("slice() cannot be applied to a 0-dim tensor.")
         raise IndexError(f"too many indices for tensor of dimension {ndim}")
-    dim, indices = 0, []
+    dim = 0
+    indices: list[Any] = []
     for place, item in enumerate(entries):
         if type(item) is int:
             x = select_item(x, dim, item, place)
@@ -478,9 +479,9 @@ def _writes_plainly(self: Any, key: Any, value: Any) -> bool:
         if array.dtype.type not in _FLOATS or not -1e38 < value < 1e38:
             return False
     elif kind in PLAIN:
-        if value._storage is not None and value._storage is storage or array.dtype != value._array.dtype:
+        if (value._storage is not None and value._storage is storage) or array.dtype != value._array.dtype:
             return False
-        if value._requires_grad or value._view is not None and value._view.base._requires_grad:
+        if value._requires_grad or (value._view is not None and value._view.base._requires_grad):
             if local.modes.grad_enabled:
                 return False
         value = value._array

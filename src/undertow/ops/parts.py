@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any
 
-from undertow._core import TensorCore, View
+from undertow._core import TensorCore, View, ndarray
 from undertow.autograd.apply import apply
 from undertow.ops.arguments import (
     as_int,
@@ -19,7 +20,7 @@ from undertow.ops.public import overloaded, public
 from undertow.ops.views import apply_view_in_place, renamed, view_of, views_of
 from undertow.rules import shape as rules
 from undertow.rules.rule import Spec
-from undertow.storage import extent_of, flat_memory, offset_of, over_memory, root_of
+from undertow.storage import extent_of, flat_memory, offset_of, root_of
 from undertow.xp import numpy_shape
 
 END = 2**63 - 1  # a slice without an end goes up to here
@@ -171,7 +172,7 @@ def tensor_split(input: Any, indices_or_sections: Any, dim: int = 0) -> tuple[An
     else:
         raise invalid_combination("tensor_split", (input, indices_or_sections))
     parts = []
-    for start, end in zip(points, points[1:], strict=False):
+    for start, end in pairwise(points):
         start = min(max(start + n, 0) if start < 0 else start, n)
         end = max(min(max(end + n, 0) if end < 0 else end, n), start) if end != END else END
         parts.append(slice_dim(input, dim, start, end))
@@ -284,20 +285,10 @@ def _layout(array: Any) -> tuple[tuple[int, ...], tuple[int, ...], int]:
 
 
 def _strided_view(array: Any, statics: dict[str, Any]) -> Any:
-    size, n = statics["size"], array.itemsize
-    like = numpy_shape.restride(array.reshape(-1)[:0], size, [step * n for step in statics["stride"]]) if (
-        0 in size
-    ) else _Shaped(size, [step * n for step in statics["stride"]], array.dtype)  # fmt: skip
-    return over_memory(flat_memory(root_of(array)), like, statics["storage_offset"])
-
-
-class _Shaped:
-    """What `over_memory` wants to know of an array that is still to be made."""
-
-    __slots__ = ("shape", "strides", "dtype", "itemsize", "size")
-
-    def __init__(self, shape: Any, strides: Any, dtype: Any) -> None:
-        self.shape, self.strides, self.dtype, self.itemsize, self.size = shape, strides, dtype, dtype.itemsize, 1
+    size, strides = statics["size"], [step * array.itemsize for step in statics["stride"]]
+    if 0 in size:
+        return numpy_shape.restride(array.reshape(-1)[:0], size, strides)
+    return ndarray(size, array.dtype, flat_memory(root_of(array)), statics["storage_offset"] * array.itemsize, strides)
 
 
 @public

@@ -16,7 +16,6 @@ from undertow.ops.writing import as_element
 from undertow.rules import index as rules
 from undertow.rules.rule import op
 
-
 _UNSIGNED = {8: np.uint64, 4: np.uint32}
 
 

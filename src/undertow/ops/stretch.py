@@ -119,7 +119,7 @@ def expand_to(input: Any, size: tuple[int, ...]) -> Any:
             m = have[axis - lead]
             if n == -1:
                 n = m
-            elif n != m and m != 1 or n < 0:
+            elif (n != m and m != 1) or n < 0:
                 raise RuntimeError(
                     f"The expanded size of the tensor ({n}) must match the existing size ({m}) at non-singleton dimension "
                     f"{axis}.  Target sizes: {list(size)}.  Tensor sizes: {list(have)}"

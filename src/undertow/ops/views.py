@@ -112,7 +112,8 @@ def renamed(rule: Rule, node: str) -> Rule:
     """The same view rule under another node's name: PyTorch numbers views taken in place on."""
     gradient = rule.gradients[0]
     assert gradient is not None
-    return op(rule.name, rule.forward, node=node, view=True, **{rule.inputs[0]: gradient.formula})
+    formulas: dict[str, Any] = {rule.inputs[0]: gradient.formula}
+    return op(rule.name, rule.forward, node=node, view=True, **formulas)
 
 
 def apply_view_in_place(rule: Rule, target: Any, **statics: Any) -> Any:

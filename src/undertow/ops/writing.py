@@ -16,6 +16,7 @@ from undertow.autograd.writes import check_overlap, check_writable, guards, over
 from undertow.dtypes import DTYPE_OF
 from undertow.dtypes import dtype as Dtype
 from undertow.ops.arguments import broadcast_two, check_tensor, invalid_combination, must_be, spread_ints
+from undertow.ops.parts import as_strided
 from undertow.ops.public import overloaded, public
 from undertow.rules import arrange as rules
 from undertow.rules.rule import Rule
@@ -245,12 +246,12 @@ def fill_diagonal_(self: Any, fill_value: Any, wrap: bool = False) -> Any:
         raise RuntimeError("all dimensions of input must be of equal length")
     strides = [stride // array.itemsize for stride in array.strides]
     step, count = sum(strides), min(array.shape)
-    fill_(self.as_strided((count,), (step,)), fill_value)
+    fill_(as_strided(self, (count,), (step,)), fill_value)
     columns = array.shape[1]
     if wrap and array.ndim == 2 and array.shape[0] > columns + 1:
         below = -(-array.size // step) - columns
         start = self.storage_offset() + strides[0] * (columns + 1)
-        fill_(self.as_strided((below,), (step,), start), fill_value)
+        fill_(as_strided(self, (below,), (step,), start), fill_value)
     return self
 
 
@@ -300,7 +301,7 @@ def set_(self: Any, source: Any = None, storage_offset: int = 0, size: Any = Non
     elif isinstance(source, TensorCore):
         if source._array.dtype != self._array.dtype:
             raise RuntimeError("Could not set tensor of type another dtype to a tensor: the dtypes must be the same")
-        self._array = source._array if size is None else source.as_strided(size, stride, storage_offset)._array
+        self._array = source._array if size is None else as_strided(source, size, stride, storage_offset)._array
     else:
         raise invalid_combination("set_", (source,))
     bump(self)

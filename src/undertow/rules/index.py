@@ -10,6 +10,8 @@ from typing import Any
 
 from undertow.rules.rule import Spec, op
 
+FOLDS = {"max": "amax", "min": "amin"}  # old names of reductions, which have no derivative
+
 # --- advanced indexing
 
 index = op("index", lambda xp, self, *indices: xp.index(self, *indices),
@@ -121,9 +123,6 @@ diagonal_scatter = op("diagonal_scatter", lambda xp, self, src, *, offset, dim1,
                           lambda part: xp.diagonal_backward(part, self_spec.shape, offset, dim1, dim2)),
                       src=lambda xp, g, offset, dim1, dim2: xp.diagonal(g, offset, dim1, dim2))
 # fmt: on
-
-FOLDS = {"max": "amax", "min": "amin"}  # old names, which have no derivative
-
 
 def scaled(g: Any, alpha: Any) -> Any:
     return g if alpha is None else g * alpha

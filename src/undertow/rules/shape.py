@@ -7,6 +7,7 @@ whose own gradient is the view again.
 # fmt: off
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any
 
 from undertow.rules.rule import op
@@ -127,4 +128,4 @@ def running_sums(sizes: tuple[int, ...]) -> list[int]:
 
 
 def parts(xp: Any, x: Any, points: list[int], dim: int) -> tuple[Any, ...]:
-    return tuple([xp.slice_along(x, dim, start, end, 1) for start, end in zip(points, points[1:], strict=False)])
+    return tuple([xp.slice_along(x, dim, start, end, 1) for start, end in pairwise(points)])

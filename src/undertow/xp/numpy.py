@@ -56,9 +56,9 @@ from undertow.xp.numpy_sort import (  # noqa: F401
 )  # fmt: skip
 from undertow.xp.numpy_scatter import gather, index_add, scatter, scatter_add, scatter_reduce  # noqa: F401
 from undertow.xp.numpy_shape import (  # noqa: F401
-    alias, as_strided, as_strided_backward, broadcast_to, cast, concatenate, contiguous, copy, diag_embed, diagonal, diagonal_backward,
-    expand_dims, pad, reshape, select, select_backward, slice_along, slice_backward, squeeze, stack, swapaxes, tile,
-    transpose, windows, windows_backward,
+    alias, as_strided, as_strided_backward, broadcast_to, cast, concatenate, contiguous, copy, diag_embed, diagonal,
+    diagonal_backward, expand_dims, pad, reshape, select, select_backward, slice_along, slice_backward, squeeze, stack,
+    swapaxes, tile, transpose, windows, windows_backward,
 )  # fmt: skip
 from undertow.xp.numpy_special import (  # noqa: F401
     erf, erfc, erfcx, erfinv, gelu_cdf, log_ndtr, log_sigmoid, logit, ndtri, sigmoid, silu, softplus,

@@ -18,10 +18,10 @@ Array = NDArray[Any]
 _ndarray = np.ndarray
 _concatenate = np.concatenate
 _ALL = slice(None)
-_LEADING: list[tuple[slice, ...]] = [(_ALL,) * axis for axis in range(8)]
+_LEADING: list[tuple[Any, ...]] = [(_ALL,) * axis for axis in range(8)]
 
 
-def leading(axis: int) -> tuple[slice, ...]:
+def leading(axis: int) -> tuple[Any, ...]:
     """The part of an index that keeps every axis before this one whole."""
     return _LEADING[axis] if axis < 8 else (_ALL,) * axis
 
@@ -38,16 +38,16 @@ def restride(x: Array, shape: Sequence[int], strides: Sequence[int], offset: int
     """A view of x's memory with these strides, starting `offset` bytes from x's first element."""
     if x.flags.c_contiguous:
         if x.size and offset >= 0:
-            return _ndarray(shape, x.dtype, x, offset, strides)  # type: ignore[arg-type]
+            return _ndarray(shape, x.dtype, x, offset, strides)
         if not x.size:
-            return _ndarray(shape, x.dtype, x, 0, strides)  # type: ignore[arg-type]
+            return _ndarray(shape, x.dtype, x, 0, strides)
     memory = memory_of(x)
     if memory is None:
         return _slow_as_strided(x, shape, strides) if not offset else _slow_as_strided(
             x.reshape(-1)[offset // x.itemsize :], shape, strides
         )  # fmt: skip
     whole, start = memory
-    return _ndarray(shape, x.dtype, whole, start + offset, strides)  # type: ignore[arg-type]
+    return _ndarray(shape, x.dtype, whole, start + offset, strides)
 
 
 def memory_of(x: Array) -> tuple[Array, int] | None:
@@ -223,7 +223,7 @@ def as_strided_backward(
 
 def _laid_out(memory: Array, layout: Geometry) -> Array:
     n = memory.itemsize
-    return _ndarray(layout[0], memory.dtype, memory, layout[2] * n, [step * n for step in layout[1]])  # type: ignore[arg-type]
+    return _ndarray(layout[0], memory.dtype, memory, layout[2] * n, [step * n for step in layout[1]])
 
 
 def _extent(*layouts: Geometry) -> int:
