@@ -14,7 +14,15 @@ import numpy as np
 
 from undertow._core import InferenceStorage, TensorCore, ndarray
 from undertow.autograd.apply import (
-    FAST_DTYPES, NUMBERS, PLAIN, bump, edges_of, keep_inputs, make_node, operands, run_forward,
+    FAST_DTYPES,
+    NUMBERS,
+    PLAIN,
+    bump,
+    edges_of,
+    keep_inputs,
+    make_node,
+    operands,
+    run_forward,
 )  # fmt: skip
 from undertow.autograd.node import FIT, Edge, Node, RuleNode, edge_of
 from undertow.autograd.saved import Freed, SavedInput, SavedOutput, short_name
@@ -24,7 +32,6 @@ from undertow.modes import local, special
 from undertow.rules.rule import Rule
 from undertow.xp import numpy as numpy_xp
 from undertow.xp.quiet import quietly, silently
-
 
 guards: list[Any] = []  # told before memory is written; see graph.allow_mutation_on_saved_tensors
 
@@ -62,12 +69,12 @@ def wrote_directly(ufunc: Any, target: Any, *others: Any) -> bool:
         return False
     recording = local.modes.grad_enabled
     storage = target._storage
-    if recording and (target._requires_grad or target._view is not None) or type(storage) is InferenceStorage:
+    if (recording and (target._requires_grad or target._view is not None)) or type(storage) is InferenceStorage:
         return False
     operands = [array]
     for other in others:
         if type(other) not in NUMBERS:
-            if type(other) not in PLAIN or recording and (other._requires_grad or other._view is not None):
+            if type(other) not in PLAIN or (recording and (other._requires_grad or other._view is not None)):
                 return False
             other = other._array
             if other.dtype is not array.dtype or other.shape != array.shape or np.may_share_memory(other, array):
@@ -99,7 +106,7 @@ def write(target: Any, value: Any) -> None:
     shape = getattr(value, "shape", ())
     if shape != array.shape:
         if len(shape) > array.ndim or any(
-            n != 1 and n != m for n, m in zip(reversed(shape), reversed(array.shape))  # noqa: B905
+            n != 1 and n != m for n, m in zip(reversed(shape), reversed(array.shape))
         ):
             raise RuntimeError(
                 f"output with shape {list(array.shape)} doesn't match the broadcast shape {list(shape)}"

@@ -17,9 +17,14 @@ from undertow.rules.rule import Rule
 
 # --- bounds
 
+_PLAIN_BOUNDS = frozenset({int, float, type(None)})
+
 
 def _bounds(name: str, input: Any, min: Any, max: Any) -> bool:
     """Whether the bounds are tensors; refuses what can't be bounds."""
+    if type(min) in _PLAIN_BOUNDS and type(max) in _PLAIN_BOUNDS and (min is not None or max is not None):
+        if isinstance(input, TensorCore):
+            return False
     given = [bound for bound in (min, max) if bound is not None]
     if isinstance(input, TensorCore) and not given:
         raise RuntimeError("torch.clamp: At least one of 'min' or 'max' must not be None")

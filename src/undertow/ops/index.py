@@ -309,7 +309,7 @@ def masked_select(input: Any, mask: Any, *, out: Any = None) -> Any:
     check_tensor(mask, "masked_select", "mask", 1)
     if mask._array.dtype.kind != "b":
         raise RuntimeError("masked_select: expected BoolTensor for mask")
-    broadcast_two(input._array.shape, mask._array.shape)
+    broadcast_two(mask._array.shape, input._array.shape)
     if out is None:
         return apply(rules.masked_select, input, mask)
     return into(out, lambda: apply(rules.masked_select, input, mask), (input, mask), "masked_select")

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from undertow._core import TensorCore
-from undertow.autograd.apply import apply
+from undertow.autograd.apply import FAST_DTYPES, NUMBERS, apply
 from undertow.dtypes import DTYPE_OF, SCALAR_DTYPE, combine, complex32, dtype, promote
 from undertow.rules import convert
 from undertow.rules.refusals import refusal
@@ -38,6 +38,8 @@ def lifted_dtype(input: Any, *numbers: Any) -> dtype:
 
 def lifted(input: Any, *numbers: Any) -> Any:
     """A tensor in the dtype that it has beside these numbers."""
+    if input._array.dtype in FAST_DTYPES and NUMBERS.issuperset(map(type, numbers)):
+        return input
     wanted = lifted_dtype(input, *numbers)
     if wanted is complex32:
         raise refusal("mul", wanted)

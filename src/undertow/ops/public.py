@@ -6,10 +6,12 @@ import functools
 from collections.abc import Callable
 from typing import Any, TypeVar
 
+import numpy as np
+
 from undertow import overrides
 from undertow._core import TensorCore
 from undertow.autograd import apply as _apply
-from undertow.autograd.writes import apply_in_place
+from undertow.autograd.writes import apply_in_place, wrote_directly
 from undertow.modes import special
 from undertow.ops.arguments import NUMPY_SPELLINGS, binding_error
 from undertow.rules.rule import Rule
@@ -64,13 +66,23 @@ def finish(rule: Rule, inputs: tuple[Any, ...], out: Any = None, **statics: Any)
 # --- in-place twins and operators of elementwise rules
 
 
+# What NumPy calls the rules that it can compute in the memory of their first operand.
+_UFUNCS = {
+    "add": np.add, "sub": np.subtract, "mul": np.multiply, "div": np.divide, "neg": np.negative, "exp": np.exp,
+    "sqrt": np.sqrt, "tanh": np.tanh, "reciprocal": np.reciprocal,
+}  # fmt: skip
+
+
 def in_place(
     rule: Rule, name: str = "", takes: str = "number", several: bool = False, check: Function | None = None
 ) -> Function:
     """The in-place method of an elementwise rule: `exp_`, `mul_`. `takes`, `several` and `check` as for `binary`."""
     name = name or rule.name + "_"
+    ufunc = _UFUNCS.get(rule.name) if not rule.statics else None
 
     def one(input: Any) -> Any:
+        if type(input) in _apply.PLAIN and ufunc is not None and wrote_directly(ufunc, input):
+            return input
         if overrides.wanted((input,)):
             return overrides.dispatch(one, (input,), {})
         _apply.check_operands(name, rule, (input,), "tensors")
@@ -79,6 +91,8 @@ def in_place(
         return apply_in_place(rule, input)
 
     def two(self: Any, other: Any = _apply.MISSING) -> Any:
+        if type(self) in _apply.PLAIN and ufunc is not None and wrote_directly(ufunc, self, other):
+            return self
         if overrides.wanted((self, other)):
             return overrides.dispatch(two, (self, other), {})
         if not isinstance(other, TensorCore):
@@ -92,8 +106,11 @@ def in_place(
 
 def in_place_operator(rule: Rule, name: str, check: Function | None = None) -> Function:
     """`x *= y` for a rule; NotImplemented for an operand that it can't take."""
+    ufunc = _UFUNCS.get(rule.name) if not rule.statics else None
 
     def method(self: Any, other: Any) -> Any:
+        if type(self) in _apply.PLAIN and ufunc is not None and wrote_directly(ufunc, self, other):
+            return self
         if not overrides.is_operand(other):
             return NotImplemented
         if overrides.wanted((self, other)):

@@ -30,6 +30,7 @@ from undertow.xp.quiet import quiet
 # eˣ needs no shift while it, and a row's sum of it, stay far inside the float range.
 _UNSHIFTED_LIMIT = {np.float32: 40.0, np.float64: 300.0}
 _SMALLEST_UNSHIFTED_SUM = 1e-8
+_PLAIN = 4096  # elements up to which the plain expression beats rows and blocks
 _SMALL = 2048  # elements up to which asking whether a shift is needed costs more than shifting
 
 
@@ -54,6 +55,10 @@ def softmax(x: Array, axis: int) -> Array:
     """eˣ / Σ eˣ along an axis, shifted by the maximum where sizes demand it."""
     if _is_half(x):
         return softmax(x.astype(np.float32), axis).astype(x.dtype)
+    if 0 < x.size <= _PLAIN and x.ndim:
+        out = np.exp(x - np.maximum.reduce(x, axis=axis, keepdims=True))
+        out /= np.add.reduce(out, axis=axis, keepdims=True)
+        return out
     out = np.empty(x.shape, x.dtype)
     if not x.size:
         return out
@@ -91,6 +96,10 @@ def log_softmax(x: Array, axis: int) -> Array:
     """x − log Σ eˣ along an axis, the logarithm in two parts."""
     if _is_half(x):
         return log_softmax(x.astype(np.float32), axis).astype(x.dtype)
+    if 0 < x.size <= _PLAIN and x.ndim:
+        out = x - np.maximum.reduce(x, axis=axis, keepdims=True)
+        out -= np.log(np.add.reduce(np.exp(out), axis=axis, keepdims=True))
+        return out
     out = np.empty(x.shape, x.dtype)
     if not x.size:
         return out
@@ -130,6 +139,10 @@ def softmax_grad(g: Array, y: Array, axis: int) -> Array:
     """Through y = softmax(x): y (g − Σ g·y)."""
     if _is_half(g):
         return softmax_grad(g.astype(np.float32), y.astype(np.float32), axis).astype(g.dtype)
+    if g.size <= _PLAIN and g.ndim:
+        out = g - np.add.reduce(g * y, axis=axis, keepdims=True)
+        out *= y
+        return out
     out = np.empty(g.shape, g.dtype)
     if not is_last(g, axis):
         np.subtract(g, dot_along(g, y, axis), out=out)
