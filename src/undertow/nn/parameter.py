@@ -24,7 +24,7 @@ class Parameter(Tensor, metaclass=_ParameterMeta):
 
     __slots__ = ()
     __module__ = "torch.nn.parameter"
-    __torch_function__ = overrides.disabled
+    __torch_function__ = overrides.disabled  # type: ignore[assignment]
     _repr_prefix = "tensor("
 
     def __new__(cls, data: Any = None, requires_grad: bool = True) -> Any:
@@ -51,7 +51,7 @@ class Parameter(Tensor, metaclass=_ParameterMeta):
         memo[id(self)] = result
         return result
 
-    def __repr__(self) -> str:
+    def __repr__(self) -> str:  # type: ignore[override]
         return "Parameter containing:\n" + super().__repr__()
 
     def __reduce_ex__(self, protocol: Any) -> Any:
@@ -64,7 +64,7 @@ def _parameter_class() -> Any:
 
 
 # Parameter says that it lives in torch.nn.parameter, and must not be looked for there when it is pickled by name.
-copyreg.pickle(_ParameterMeta, lambda cls: (_parameter_class, ()) if cls is Parameter else cls.__qualname__)  # type: ignore[arg-type]
+copyreg.pickle(_ParameterMeta, lambda cls: (_parameter_class, ()) if cls is Parameter else cls.__qualname__)
 
 
 def _rebuild_parameter(data: Any, requires_grad: bool, backward_hooks: Any, state: Any = None) -> Any:
@@ -87,7 +87,7 @@ class Buffer(Tensor, metaclass=_BufferMeta):
     """A tensor that joins its module's buffers when assigned as an attribute."""
 
     __slots__ = ()
-    __torch_function__ = overrides.disabled
+    __torch_function__ = overrides.disabled  # type: ignore[assignment]
     persistent: bool
 
     def __new__(cls, data: Any = None, *, persistent: bool = True) -> Any:
@@ -140,7 +140,7 @@ class UninitializedTensorMixin:
         return type(self), (this.requires_grad, None, this.dtype)
 
 
-class UninitializedParameter(UninitializedTensorMixin, Parameter):
+class UninitializedParameter(UninitializedTensorMixin, Parameter):  # type: ignore[misc]
     """A parameter of a lazy module before the first call."""
 
     __slots__ = ()
@@ -159,7 +159,7 @@ class UninitializedParameter(UninitializedTensorMixin, Parameter):
         return memo[id(self)]
 
 
-class UninitializedBuffer(UninitializedTensorMixin, Tensor):
+class UninitializedBuffer(UninitializedTensorMixin, Tensor):  # type: ignore[misc]
     """A buffer of a lazy module before the first call."""
 
     __slots__ = ()
@@ -193,7 +193,7 @@ def _refuse(cls: Any, func: Any, types: Any, args: Any = (), kwargs: Any = None)
 
 
 # Set late: a class that is born with a `__torch_function__` of its own makes every property of every tensor ask.
-UninitializedTensorMixin.__torch_function__ = classmethod(_refuse)  # type: ignore[assignment, method-assign]
+UninitializedTensorMixin.__torch_function__ = classmethod(_refuse)  # type: ignore[assignment]
 for _late in (UninitializedParameter, UninitializedBuffer):
     overrides.PLAIN.discard(_late)
     overrides.QUIET.discard(_late)

@@ -1,0 +1,143 @@
+"""Instance normalization over one, two and three dimensions, and its lazy twins."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+from undertow.nn import functional as F
+from undertow.nn.modules.batchnorm import _LazyNormBase, _NormBase
+
+__all__ = [
+    "InstanceNorm1d", "InstanceNorm2d", "InstanceNorm3d", "LazyInstanceNorm1d", "LazyInstanceNorm2d",
+    "LazyInstanceNorm3d",
+]  # fmt: skip
+
+
+class _InstanceNorm(_NormBase):
+    """Normalizes each channel of each sample by itself."""
+
+    _dimensions = 0
+
+    def __init__(
+        self,
+        num_features: int,
+        eps: float = 1e-5,
+        momentum: float = 0.1,
+        affine: bool = False,
+        track_running_stats: bool = False,
+        device: Any = None,
+        dtype: Any = None,
+        *,
+        bias: bool = True,
+    ) -> None:
+        super().__init__(num_features, eps, momentum, affine, track_running_stats, device, dtype, bias=bias)
+
+    def _check_input_dim(self, input: Any) -> None:
+        unbatched = self._get_no_batch_dim()
+        if input.dim() not in (unbatched, unbatched + 1):
+            raise ValueError(f"expected {unbatched}D or {unbatched + 1}D input (got {input.dim()}D input)")
+
+    def _get_no_batch_dim(self) -> int:
+        return self._dimensions + 1
+
+    def _handle_no_batch_input(self, input: Any) -> Any:
+        return self._apply_instance_norm(input.unsqueeze(0)).squeeze(0)
+
+    def _apply_instance_norm(self, input: Any) -> Any:
+        return F.instance_norm(
+            input,
+            self.running_mean,
+            self.running_var,
+            self.weight,
+            self.bias,
+            self.training or not self.track_running_stats,
+            0.0 if self.momentum is None else self.momentum,
+            self.eps,
+        )
+
+    def _load_from_state_dict(
+        self,
+        state_dict: Any,
+        prefix: str,
+        local_metadata: Any,
+        strict: bool,
+        missing_keys: list[str],
+        unexpected_keys: list[str],
+        error_msgs: list[str],
+    ) -> None:
+        if local_metadata.get("version", None) is None and not self.track_running_stats:
+            # Before version 0.4 of PyTorch these layers kept running statistics by default.
+            found = [prefix + name for name in ("running_mean", "running_var") if prefix + name in state_dict]
+            if found:
+                names = " and ".join(f'"{key}"' for key in found)
+                error_msgs.append(
+                    f"Unexpected running stats buffer(s) {names} for {type(self).__name__} with "
+                    "track_running_stats=False. If state_dict is a checkpoint saved before 0.4.0, this may be expected "
+                    f"because {type(self).__name__} does not track running stats by default since 0.4.0. Please remove "
+                    "these keys from state_dict. If the running stats are actually needed, instead set "
+                    f"track_running_stats=True in {type(self).__name__} to enable them. See the documentation of "
+                    f"{type(self).__name__} for details."
+                )
+                for key in found:
+                    state_dict.pop(key)
+        super()._load_from_state_dict(
+            state_dict, prefix, local_metadata, strict, missing_keys, unexpected_keys, error_msgs
+        )
+
+    def forward(self, input: Any) -> Any:
+        self._check_input_dim(input)
+        channels = input.dim() - self._get_no_batch_dim()
+        if input.size(channels) != self.num_features:
+            if self.affine:
+                raise ValueError(
+                    f"expected input's size at dim={channels} to match num_features ({self.num_features}), but got: "
+                    f"{input.size(channels)}."
+                )
+            warnings.warn(
+                f"input's size at dim={channels} does not match num_features. You can silence this warning by not passing "
+                "in num_features, which is not used because affine=False",
+                stacklevel=2,
+            )
+        if input.dim() == self._get_no_batch_dim():
+            return self._handle_no_batch_input(input)
+        return self._apply_instance_norm(input)
+
+
+class InstanceNorm1d(_InstanceNorm):
+    """Instance norm of (batch, channels, length)."""
+
+    _dimensions = 1
+
+
+class InstanceNorm2d(_InstanceNorm):
+    """Instance norm of (batch, channels, height, width)."""
+
+    _dimensions = 2
+
+
+class InstanceNorm3d(_InstanceNorm):
+    """Instance norm of (batch, channels, depth, height, width)."""
+
+    _dimensions = 3
+
+
+class LazyInstanceNorm1d(_LazyNormBase, _InstanceNorm):
+    """An InstanceNorm1d that takes its num_features from the first input."""
+
+    cls_to_become = InstanceNorm1d
+    _dimensions = 1
+
+
+class LazyInstanceNorm2d(_LazyNormBase, _InstanceNorm):
+    """An InstanceNorm2d that takes its num_features from the first input."""
+
+    cls_to_become = InstanceNorm2d
+    _dimensions = 2
+
+
+class LazyInstanceNorm3d(_LazyNormBase, _InstanceNorm):
+    """An InstanceNorm3d that takes its num_features from the first input."""
+
+    cls_to_become = InstanceNorm3d
+    _dimensions = 3

@@ -1,0 +1,85 @@
+"""Modules that learn their sizes from the first input they see."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from undertow.nn.parameter import UninitializedParameter, is_lazy
+
+__all__ = ["LazyModuleMixin"]
+
+
+class LazyModuleMixin:
+    """Makes a module out of whose parameters some have no shape yet.
+
+    A subclass holds `UninitializedParameter`s and writes `initialize_parameters(*args, **kwargs)`, which gives them their
+    shapes from the arguments of the first call. After that call the module becomes an instance of `cls_to_become`.
+    """
+
+    cls_to_become: Any = None
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        this: Any = self
+        this._load_hook = this._register_load_state_dict_pre_hook(this._lazy_load_hook)
+        this._initialize_hook = this.register_forward_pre_hook(this._infer_parameters, with_kwargs=True)
+
+    def _save_to_state_dict(self, destination: Any, prefix: str, keep_vars: bool) -> None:
+        """As a module's, but parameters without a shape are kept as they are: they cannot be detached."""
+        this: Any = self
+        for name, param in this._parameters.items():
+            if param is not None:
+                destination[prefix + name] = param if is_lazy(param) or keep_vars else param.detach()
+        for name, buffer in this._buffers.items():
+            if buffer is not None and name not in this._non_persistent_buffers_set:
+                destination[prefix + name] = buffer if is_lazy(buffer) or keep_vars else buffer.detach()
+
+    def _lazy_load_hook(
+        self,
+        state_dict: Any,
+        prefix: str,
+        local_metadata: Any,
+        strict: bool,
+        missing_keys: list[str],
+        unexpected_keys: list[str],
+        error_msgs: list[str],
+    ) -> None:
+        """Before a load: gives parameters the shapes they have in the checkpoint."""
+        this: Any = self
+        for name, param in (*this._parameters.items(), *this._buffers.items()):
+            key = prefix + name
+            if key in state_dict and is_lazy(param) and not is_lazy(state_dict[key]):
+                param.materialize(state_dict[key].shape)
+
+    def initialize_parameters(self, *args: Any, **kwargs: Any) -> None:
+        """Gives the parameters their shapes, from the arguments of the first call."""
+        raise NotImplementedError(f"initialize_parameters is not implemented for {type(self).__name__}")
+
+    def has_uninitialized_params(self) -> bool:
+        """Whether any parameter or buffer still waits for its shape."""
+        this: Any = self
+        return any(is_lazy(held) for held in (*this._parameters.values(), *this._buffers.values()))
+
+    def _infer_parameters(self, module: Any, args: Any, kwargs: Any = None) -> None:
+        """The forward pre-hook of the first call."""
+        module.initialize_parameters(*args, **(kwargs or {}))
+        if module.has_uninitialized_params():
+            raise RuntimeError(f"module {self._get_name()} has not been fully initialized")  # type: ignore[attr-defined]
+        module._initialize_hook.remove()
+        module._load_hook.remove()
+        delattr(module, "_initialize_hook")
+        delattr(module, "_load_hook")
+        if module.cls_to_become is not None:
+            module.__class__ = module.cls_to_become
+
+    def _replicate_for_data_parallel(self) -> Any:
+        raise RuntimeError(
+            "Modules with uninitialized parameters can't be used with `DataParallel`. Run a dummy forward pass to "
+            "correctly initialize the modules"
+        )
+
+
+def lazy_parameter(wanted: bool, options: dict[str, Any]) -> UninitializedParameter | None:
+    """A parameter without a shape, or none."""
+    return UninitializedParameter(**options) if wanted else None
+

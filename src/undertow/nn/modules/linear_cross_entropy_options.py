@@ -1,0 +1,33 @@
+"""Options of LinearCrossEntropyLoss."""
+
+from __future__ import annotations
+
+from typing import Any
+
+__all__ = ["LinearCrossEntropyOptions"]
+
+
+class LinearCrossEntropyOptions:
+    """How PyTorch would split up the work to save memory. undertow computes it in one piece, to the same values."""
+
+    def __init__(
+        self,
+        allow_retain_graph: bool = False,
+        batch_chunk_size: int | None = None,
+        chunking_method: str | None = "auto",
+        acc_policy: str = "auto",
+        acc_dtype: Any = None,
+    ) -> None:
+        self.allow_retain_graph = allow_retain_graph
+        self.batch_chunk_size = batch_chunk_size
+        self.chunking_method = chunking_method
+        self.acc_policy = acc_policy
+        self.acc_dtype = acc_dtype
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({', '.join(f'{name}={value!r}' for name, value in vars(self).items())})"
+
+    def __eq__(self, other: object) -> bool:
+        return type(other) is type(self) and vars(self) == vars(other)
+
+    __hash__ = None  # type: ignore[assignment]

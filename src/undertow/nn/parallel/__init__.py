@@ -1,0 +1,3 @@
+"""Modules over several devices."""
+
+from undertow.nn.parallel.data_parallel import DataParallel as DataParallel, data_parallel as data_parallel
