@@ -1,0 +1,94 @@
+"""Clipping gradients by their common norm or by value."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Iterable
+from typing import Any
+
+from undertow._core import TensorCore
+from undertow.from_data import tensor
+from undertow.modes import no_grad
+from undertow.ops.join import stack
+from undertow.ops.norms import linalg_vector_norm as vector_norm
+
+__all__ = ["clip_grad_norm", "clip_grad_norm_", "clip_grad_value_", "clip_grads_with_norm_", "get_total_norm"]
+
+
+def _listed(tensors: Any) -> list[Any]:
+    return [tensors] if isinstance(tensors, TensorCore) else list(tensors)
+
+
+def _gradients(parameters: Any) -> list[Any]:
+    return [p.grad for p in _listed(parameters) if p.grad is not None]
+
+
+def get_total_norm(
+    tensors: Iterable[Any], norm_type: float = 2.0, error_if_nonfinite: bool = False, foreach: bool | None = None
+) -> Any:
+    """The norm of all tensors together, as if they were one vector."""
+    listed, order = _listed(tensors), float(norm_type)
+    if not listed:
+        return tensor(0.0)
+    with no_grad():
+        total = vector_norm(stack([vector_norm(each, order) for each in listed]), order)
+    if error_if_nonfinite and not math.isfinite(total.item()):
+        raise RuntimeError(
+            f"The total norm of order {order} for gradients from `parameters` is non-finite, so it cannot be clipped. To "
+            "scale by it all the same, set `error_if_nonfinite=False`"
+        )
+    return total
+
+
+def clip_grads_with_norm_(parameters: Any, max_norm: float, total_norm: Any, foreach: bool | None = None) -> None:
+    """Scales gradients in place by max_norm / total_norm if that is below 1."""
+    with no_grad():
+        # Multiplying by 1 as well needs no look at the value, which a compiled step could not take.
+        factor = (float(max_norm) / (total_norm + 1e-6)).clamp(max=1.0)
+        for grad in _gradients(parameters):
+            grad.mul_(factor.to(grad.dtype))
+
+
+def clip_grad_norm_(
+    parameters: Any,
+    max_norm: float,
+    norm_type: float = 2.0,
+    error_if_nonfinite: bool = False,
+    foreach: bool | None = None,
+) -> Any:
+    """Scales the gradients of parameters in place so that their common norm is at most max_norm; returns the norm before.
+
+    >>> w = torch.tensor([3., 4.], requires_grad=True)
+    >>> (w * w).sum().backward()
+    >>> torch.nn.utils.clip_grad_norm_([w], 1.0), w.grad
+    (tensor(10.), tensor([0.6000, 0.8000]))
+    """
+    parameters = _listed(parameters)
+    total = get_total_norm(_gradients(parameters), norm_type, error_if_nonfinite, foreach)
+    clip_grads_with_norm_(parameters, max_norm, total, foreach)
+    return total
+
+
+def clip_grad_norm(
+    parameters: Any,
+    max_norm: float,
+    norm_type: float = 2.0,
+    error_if_nonfinite: bool = False,
+    foreach: bool | None = None,
+) -> Any:
+    """The old name of clip_grad_norm_."""
+    warnings.warn(
+        "`torch.nn.utils.clip_grad_norm` is now deprecated in favor of `torch.nn.utils.clip_grad_norm_`.",
+        FutureWarning,
+        stacklevel=2,
+    )
+    return clip_grad_norm_(parameters, max_norm, norm_type, error_if_nonfinite, foreach)
+
+
+def clip_grad_value_(parameters: Any, clip_value: float, foreach: bool | None = None) -> None:
+    """Clips every gradient in place to [-clip_value, clip_value]."""
+    limit = float(clip_value)
+    with no_grad():
+        for grad in _gradients(parameters):
+            grad.clamp_(min=-limit, max=limit)

@@ -1,0 +1,28 @@
+"""Parameters as one vector, and back."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from undertow._core import TensorCore
+from undertow.ops.join import cat
+
+__all__ = ["parameters_to_vector", "vector_to_parameters"]
+
+
+def parameters_to_vector(parameters: Iterable[Any]) -> Any:
+    """All parameters, flattened, one after the other."""
+    return cat([param.view(-1) for param in parameters])
+
+
+def vector_to_parameters(vec: Any, parameters: Iterable[Any]) -> None:
+    """Makes parameters show the slices of a vector, in order."""
+    if not isinstance(vec, TensorCore):
+        raise TypeError(f"expected torch.Tensor, but got: {type(vec).__name__}")
+    vector: Any = vec
+    start = 0
+    for param in parameters:
+        stop = start + param.numel()
+        param.data = vector[start:stop].view_as(param).data
+        start = stop

@@ -1,0 +1,64 @@
+"""A batch norm in evaluation folded into the linear layer or convolution before it."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+from undertow.creation import ones_like, zeros_like
+from undertow.nn.parameter import Parameter
+
+__all__ = ["fuse_conv_bn_eval", "fuse_conv_bn_weights", "fuse_linear_bn_eval", "fuse_linear_bn_weights"]
+
+
+def fuse_conv_bn_eval(conv: Any, bn: Any, transpose: bool = False) -> Any:
+    """A convolution that does what conv and then bn do in evaluation."""
+    fused = _copy_in_eval(conv, bn)
+    fused.weight, fused.bias = fuse_conv_bn_weights(
+        fused.weight, fused.bias, bn.running_mean, bn.running_var, bn.eps, bn.weight, bn.bias, transpose
+    )
+    return fused
+
+
+def fuse_conv_bn_weights(
+    conv_w: Any, conv_b: Any, bn_rm: Any, bn_rv: Any, bn_eps: float, bn_w: Any, bn_b: Any, transpose: bool = False
+) -> tuple[Parameter, Parameter]:
+    """The weight and bias of a convolution followed by a batch norm."""
+    shape = [1, -1, *[1] * (conv_w.dim() - 2)] if transpose else [-1, *[1] * (conv_w.dim() - 1)]
+    return _folded(conv_w, conv_b, bn_rm, bn_rv, bn_eps, bn_w, bn_b, shape)
+
+
+def fuse_linear_bn_eval(linear: Any, bn: Any) -> Any:
+    """A linear layer that does what linear and then bn do in evaluation."""
+    fused = _copy_in_eval(linear, bn)
+    if linear.out_features != bn.num_features and bn.num_features != 1:
+        raise AssertionError("To fuse, linear.out_features == bn.num_features or bn.num_features == 1")
+    fused.weight, fused.bias = fuse_linear_bn_weights(
+        fused.weight, fused.bias, bn.running_mean, bn.running_var, bn.eps, bn.weight, bn.bias
+    )
+    return fused
+
+
+def fuse_linear_bn_weights(
+    linear_w: Any, linear_b: Any, bn_rm: Any, bn_rv: Any, bn_eps: float, bn_w: Any, bn_b: Any
+) -> tuple[Parameter, Parameter]:
+    """The weight and bias of a linear layer followed by a batch norm."""
+    return _folded(linear_w, linear_b, bn_rm, bn_rv, bn_eps, bn_w, bn_b, [-1, 1])
+
+
+def _copy_in_eval(layer: Any, bn: Any) -> Any:
+    if layer.training or bn.training:
+        raise AssertionError("Fusion only for eval!")
+    return copy.deepcopy(layer)
+
+
+def _folded(
+    weight: Any, bias: Any, mean: Any, variance: Any, eps: float, scale: Any, shift: Any, shape: list[int]
+) -> tuple[Parameter, Parameter]:
+    bias = zeros_like(mean) if bias is None else bias
+    scale = ones_like(mean) if scale is None else scale
+    shift = zeros_like(mean) if shift is None else shift
+    factor = scale * (variance + eps).rsqrt()
+    new_weight = (weight * factor.reshape(shape)).to(weight.dtype)
+    new_bias = ((bias - mean) * factor + shift).to(bias.dtype)
+    return Parameter(new_weight.detach(), weight.requires_grad), Parameter(new_bias.detach(), bias.requires_grad)

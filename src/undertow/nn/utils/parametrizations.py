@@ -1,0 +1,262 @@
+"""Ready-made parametrizations: weight norm, spectral norm, orthogonal matrices."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from undertow._core import TensorCore, wrap
+from undertow.creation import eye, zeros_like
+from undertow.modes import no_grad
+from undertow.nn import functional as F
+from undertow.nn.modules.conv import ConvTranspose1d, ConvTranspose2d, ConvTranspose3d
+from undertow.nn.modules.module import Module
+from undertow.nn.utils import parametrize
+from undertow.ops.decompositions import linalg_matrix_exp as matrix_exp
+from undertow.ops.factor import linalg_solve as solve
+from undertow.ops.join import cat
+from undertow.random import randn
+
+__all__ = ["orthogonal", "spectral_norm", "weight_norm"]
+
+
+# --- weight norm
+
+
+def norm_except_dim(v: Any, dim: int) -> Any:
+    """The norm of each slice of a tensor along a dimension, in a shape that multiplies with it; -1: of all."""
+    if dim == -1:
+        return v.norm()
+    others = tuple([axis for axis in range(v.dim()) if axis != dim])
+    return v.norm(dim=others, keepdim=True) if others else v.abs()
+
+
+def weight_from(g: Any, v: Any, dim: int) -> Any:
+    """The tensor of direction v whose slices have norm g."""
+    return v * (g / norm_except_dim(v, dim))
+
+
+class _WeightNorm(Module):
+    """Length and direction apart (Salimans and Kingma, 2016)."""
+
+    def __init__(self, dim: int | None = 0) -> None:
+        super().__init__()
+        self.dim = -1 if dim is None else dim
+
+    def forward(self, weight_g: Any, weight_v: Any) -> Any:
+        return weight_from(weight_g, weight_v, self.dim)
+
+    def right_inverse(self, weight: Any) -> Any:
+        return norm_except_dim(weight, self.dim), weight
+
+
+def weight_norm(module: Any, name: str = "weight", dim: int | None = 0) -> Any:
+    """Splits a tensor into the norms of its slices along a dimension (original0) and its direction (original1)."""
+    parametrize.register_parametrization(module, name, _WeightNorm(dim), unsafe=True)
+
+    def take_old_names(state_dict: Any, prefix: str, *rest: Any) -> None:
+        """Checkpoints of the old weight_norm call them weight_g and weight_v."""
+        old = [f"{prefix}{name}_g", f"{prefix}{name}_v"]
+        if all(key in state_dict for key in old):
+            for place, key in enumerate(old):
+                state_dict[f"{prefix}parametrizations.{name}.original{place}"] = state_dict.pop(key)
+
+    module._register_load_state_dict_pre_hook(take_old_names)
+    return module
+
+
+# --- spectral norm
+
+
+class _SpectralNorm(Module):
+    """Divides a matrix by its largest singular value, found by power iteration (Miyato et al., 2018)."""
+
+    _u: Any
+    _v: Any
+
+    def __init__(self, weight: Any, n_power_iterations: int = 1, dim: int = 0, eps: float = 1e-12) -> None:
+        super().__init__()
+        if not -weight.ndim <= dim < weight.ndim:
+            raise IndexError(
+                f"Dimension out of range (expected to be in range of [-{weight.ndim}, {weight.ndim - 1}] but got {dim})"
+            )
+        if n_power_iterations <= 0:
+            raise ValueError(
+                f"Expected n_power_iterations to be positive, but got n_power_iterations={n_power_iterations}"
+            )
+        self.dim = dim % weight.ndim
+        self.eps = eps
+        if weight.ndim > 1:  # the norm of a vector needs no iteration
+            self.n_power_iterations = n_power_iterations
+            matrix = self._reshape_weight_to_matrix(weight)
+            height, width = matrix.size()
+            for name, length in (("_u", height), ("_v", width)):
+                drawn = matrix.new_empty(length).normal_(0, 1)
+                self.register_buffer(name, F.normalize(drawn, dim=0, eps=eps).detach())
+            self._power_method(matrix, 15)
+
+    def _reshape_weight_to_matrix(self, weight: Any) -> Any:
+        return weight.movedim(self.dim, 0).flatten(1)
+
+    def _power_method(self, matrix: Any, n_power_iterations: int) -> None:
+        with no_grad():
+            for _ in range(n_power_iterations):
+                self._u.copy_(F.normalize(matrix.mv(self._v), dim=0, eps=self.eps))
+                self._v.copy_(F.normalize(matrix.mH.mv(self._u), dim=0, eps=self.eps))
+
+    def forward(self, weight: Any) -> Any:
+        if weight.ndim == 1:
+            return F.normalize(weight, dim=0, eps=self.eps)
+        matrix = self._reshape_weight_to_matrix(weight)
+        if self.training:
+            self._power_method(matrix, self.n_power_iterations)
+        # Copies, because the next call writes to the buffers while this one's graph may still need them.
+        u, v = self._u.clone(), self._v.clone()
+        return weight / u.vdot(matrix.mv(v))
+
+    def right_inverse(self, value: Any) -> Any:
+        return value  # a matrix of any norm will be scaled; one of norm 1 stays as it is
+
+
+def spectral_norm(
+    module: Any, name: str = "weight", n_power_iterations: int = 1, eps: float = 1e-12, dim: int | None = None
+) -> Any:
+    """Keeps the largest singular value of a tensor, seen as a matrix, at 1."""
+    weight = getattr(module, name, None)
+    if not isinstance(weight, TensorCore):
+        raise ValueError(f"Module '{module}' has no parameter or buffer with name '{name}'")
+    if dim is None:
+        dim = 1 if isinstance(module, (ConvTranspose1d, ConvTranspose2d, ConvTranspose3d)) else 0
+    parametrize.register_parametrization(module, name, _SpectralNorm(weight, n_power_iterations, dim, eps))
+    return module
+
+
+# --- orthogonal matrices
+
+
+def _qr_factors(matrix: Any) -> tuple[Any, Any]:
+    """LAPACK's compact form of a QR decomposition: reflectors below the diagonal, R above, and their scales."""
+    parts = matrix.detach()._array
+    flat = parts.reshape(-1, *parts.shape[-2:])
+    raw = [np.linalg.qr(each, mode="raw") for each in flat]
+    factors = np.stack([h.T for h, _ in raw]).reshape(parts.shape)
+    scales = np.stack([tau for _, tau in raw]).reshape(*parts.shape[:-2], -1)
+    return wrap(np.ascontiguousarray(factors)), wrap(scales)
+
+
+def _product_of_reflections(factors: Any, scales: Any) -> Any:
+    """The first columns of H₁ H₂ …, where Hᵢ = 1 - scaleᵢ vᵢ vᵢᴴ and vᵢ is column i of factors with a 1 on top."""
+    n, k = factors.shape[-2:]
+    columns = factors.tril(-1) + eye(n, k, dtype=factors.dtype)
+    result = eye(n, k, dtype=factors.dtype).expand(*factors.shape)
+    for place in reversed(range(k)):
+        v = columns[..., place : place + 1]
+        scale = scales[..., place : place + 1].unsqueeze(-1)
+        result = result - scale * (v @ (v.mH @ result))
+    return result
+
+
+def _make_orthogonal(matrix: Any) -> Any:
+    """The orthogonal factor of a matrix, with signs chosen as if R had a positive diagonal."""
+    factors, scales = _qr_factors(matrix)
+    return _product_of_reflections(factors, scales) * factors.diagonal(dim1=-2, dim2=-1).sgn().unsqueeze(-2)
+
+
+def _is_orthogonal(matrix: Any, eps: float | None = None) -> bool:
+    n, k = matrix.size(-2), matrix.size(-1)
+    product = (matrix.mH @ matrix)._array
+    tolerance = 10 * n * np.finfo(product.dtype).eps if eps is None else eps
+    return bool(np.allclose(product, np.eye(k, dtype=product.dtype), atol=tolerance))
+
+
+class _Orthogonal(Module):
+    """A matrix with orthonormal columns (or rows), from a matrix without constraints."""
+
+    base: Any
+
+    def __init__(self, weight: Any, orthogonal_map: str, *, use_trivialization: bool = True) -> None:
+        super().__init__()
+        if weight.is_complex() and orthogonal_map == "householder":
+            raise ValueError("The householder parametrization does not support complex tensors.")
+        self.shape = weight.shape
+        self.orthogonal_map = orthogonal_map
+        if use_trivialization:
+            self.register_buffer("base", None)
+
+    def forward(self, X: Any) -> Any:
+        transposed = X.size(-2) < X.size(-1)
+        if transposed:
+            X = X.mT
+        n, k = X.size(-2), X.size(-1)
+        if self.orthogonal_map == "householder":
+            A = X.tril(diagonal=-1)
+            scales = 2.0 / (1.0 + (A * A).sum(dim=-2))
+            Q = _product_of_reflections(A, scales) * X.diagonal(dim1=-2, dim2=-1).int().unsqueeze(-2)
+        else:
+            X = X.tril()
+            if n != k:
+                X = cat([X, X.new_zeros(n, n - k).expand(*X.shape[:-2], -1, -1)], dim=-1)
+            A = X - X.mH  # skew, so that its exponential is orthogonal
+            if self.orthogonal_map == "matrix_exp":
+                Q = matrix_exp(A)
+            else:
+                one = eye(n, dtype=A.dtype)
+                Q = solve(one - A * 0.5, one + A * 0.5)
+            if n != k:
+                Q = Q[..., :k]
+        if hasattr(self, "base"):
+            Q = self.base @ Q
+        return Q.mT if transposed else Q
+
+    def right_inverse(self, Q: Any) -> Any:
+        with no_grad():
+            if Q.shape != self.shape:
+                raise ValueError(
+                    f"Expected a matrix or batch of matrices of shape {self.shape}. Got a tensor of shape {Q.shape}."
+                )
+            given = Q
+            transposed = Q.size(-2) < Q.size(-1)
+            if transposed:
+                Q = Q.mT
+            n, k = Q.size(-2), Q.size(-1)
+            if hasattr(self, "base"):
+                if n == k:
+                    self.base = Q.clone() if _is_orthogonal(Q) else _make_orthogonal(Q)
+                else:
+                    extra = randn((*Q.size()[:-2], n, n - k), dtype=Q.dtype)
+                    self.base = _make_orthogonal(cat([Q, extra], dim=-1))
+                # forward of minus the identity gives the base itself
+                start = zeros_like(given)
+                start.diagonal(dim1=-2, dim2=-1).fill_(-1.0)
+                return start
+            if self.orthogonal_map != "householder":
+                raise NotImplementedError(
+                    "It is not possible to assign to the matrix exponential or the Cayley parametrizations when "
+                    "use_trivialization=False."
+                )
+            A, scales = _qr_factors(Q)
+            A.diagonal(dim1=-2, dim2=-1).sign_()
+            # LAPACK leaves a last column that needs no reflection with scale 0; ours would be 2, so its sign turns.
+            A.diagonal(dim1=-2, dim2=-1)[scales == 0.0] *= -1
+            return A.mT if transposed else A
+
+
+def orthogonal(
+    module: Any, name: str = "weight", orthogonal_map: str | None = None, *, use_trivialization: bool = True
+) -> Any:
+    """Keeps a matrix orthogonal, by the matrix exponential, Cayley's map or Householder reflections."""
+    weight = getattr(module, name, None)
+    if not isinstance(weight, TensorCore):
+        raise ValueError(f"Module '{module}' has no parameter or buffer with name '{name}'")
+    given: Any = weight
+    if given.ndim < 2:
+        raise ValueError(f"Expected a matrix or batch of matrices. Got a tensor of {given.ndim} dimensions.")
+    if orthogonal_map is None:
+        square = given.size(-2) == given.size(-1)
+        orthogonal_map = "matrix_exp" if square or given.is_complex() else "householder"
+    if orthogonal_map not in ("matrix_exp", "cayley", "householder"):
+        raise ValueError(f'orthogonal_map has to be one of "matrix_exp", "cayley", "householder". Got: {orthogonal_map}')
+    orth = _Orthogonal(given, orthogonal_map, use_trivialization=use_trivialization)
+    parametrize.register_parametrization(module, name, orth, unsafe=True)
+    return module

@@ -1,0 +1,175 @@
+"""The older spectral norm, by a forward pre-hook and hooks around the state dict."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from undertow.modes import no_grad
+from undertow.nn import functional as F
+from undertow.nn.modules.conv import ConvTranspose1d, ConvTranspose2d, ConvTranspose3d
+from undertow.nn.modules.module import Module
+from undertow.nn.parameter import Parameter, UninitializedParameter
+
+__all__ = [
+    "SpectralNorm", "SpectralNormLoadStateDictPreHook", "SpectralNormStateDictHook", "remove_spectral_norm",
+    "spectral_norm",
+]  # fmt: skip
+
+
+class SpectralNorm:
+    """The pre-hook: before each call it divides the weight by its largest singular value."""
+
+    _version = 1
+    name: str
+    dim: int
+    n_power_iterations: int
+    eps: float
+
+    def __init__(self, name: str = "weight", n_power_iterations: int = 1, dim: int = 0, eps: float = 1e-12) -> None:
+        self.name = name
+        self.dim = dim
+        if n_power_iterations <= 0:
+            raise ValueError(
+                f"Expected n_power_iterations to be positive, but got n_power_iterations={n_power_iterations}"
+            )
+        self.n_power_iterations = n_power_iterations
+        self.eps = eps
+
+    def reshape_weight_to_matrix(self, weight: Any) -> Any:
+        """The weight as a matrix, with the output dimension first."""
+        if self.dim != 0:
+            weight = weight.movedim(self.dim, 0)
+        return weight.reshape(weight.size(0), -1)
+
+    def compute_weight(self, module: Any, do_power_iteration: bool) -> Any:
+        """The weight divided by its largest singular value; in training the estimate of it is improved first."""
+        weight = getattr(module, self.name + "_orig")
+        u = getattr(module, self.name + "_u")
+        v = getattr(module, self.name + "_v")
+        matrix = self.reshape_weight_to_matrix(weight)
+        if do_power_iteration:
+            with no_grad():
+                for _ in range(self.n_power_iterations):
+                    v.copy_(F.normalize(matrix.t().mv(u), dim=0, eps=self.eps))
+                    u.copy_(F.normalize(matrix.mv(v), dim=0, eps=self.eps))
+                # Copies, because the next call writes to the buffers while this one's graph may still need them.
+                u, v = u.clone(), v.clone()
+        return weight / u.dot(matrix.mv(v))
+
+    def remove(self, module: Any) -> None:
+        """Makes the weight a parameter again."""
+        with no_grad():
+            weight = self.compute_weight(module, do_power_iteration=False)
+        delattr(module, self.name)
+        delattr(module, self.name + "_u")
+        delattr(module, self.name + "_v")
+        delattr(module, self.name + "_orig")
+        module.register_parameter(self.name, Parameter(weight.detach()))
+
+    def __call__(self, module: Any, inputs: Any) -> None:
+        setattr(module, self.name, self.compute_weight(module, do_power_iteration=module.training))
+
+    def _solve_v_and_rescale(self, matrix: Any, u: Any, target_sigma: Any) -> Any:
+        """The v for which u and v give this singular value, for checkpoints that lack v."""
+        v = (matrix.t() @ matrix).pinverse().matmul(matrix.t() @ u.unsqueeze(1)).squeeze(1)
+        return v.mul_(target_sigma / u.dot(matrix @ v))
+
+    @staticmethod
+    def apply(module: Any, name: str, n_power_iterations: int, dim: int, eps: float) -> SpectralNorm:
+        """Replaces the weight by weight_orig and registers the hooks."""
+        if any(isinstance(hook, SpectralNorm) and hook.name == name for hook in module._forward_pre_hooks.values()):
+            raise RuntimeError(f"Cannot register two spectral_norm hooks on the same parameter {name}")
+        made = SpectralNorm(name, n_power_iterations, dim, eps)
+        weight = module._parameters[name]
+        if weight is None:
+            raise ValueError(f"`SpectralNorm` cannot be applied as parameter `{name}` is None")
+        if isinstance(weight, UninitializedParameter):
+            raise ValueError(
+                "The module passed to `SpectralNorm` can't have uninitialized parameters. Make sure to run the dummy "
+                "forward before applying spectral normalization"
+            )
+        with no_grad():
+            height, width = made.reshape_weight_to_matrix(weight).size()
+            u = F.normalize(weight.new_empty(height).normal_(0, 1), dim=0, eps=eps)
+            v = F.normalize(weight.new_empty(width).normal_(0, 1), dim=0, eps=eps)
+        delattr(module, name)
+        module.register_parameter(name + "_orig", weight)
+        setattr(module, name, weight.data)  # still there for code that reads it before the first call
+        module.register_buffer(name + "_u", u)
+        module.register_buffer(name + "_v", v)
+        module.register_forward_pre_hook(made)
+        module._register_state_dict_hook(SpectralNormStateDictHook(made))
+        module._register_load_state_dict_pre_hook(SpectralNormLoadStateDictPreHook(made))
+        return made
+
+
+class SpectralNormLoadStateDictPreHook:
+    """Finds v for checkpoints from before it was saved."""
+
+    def __init__(self, fn: SpectralNorm) -> None:
+        self.fn = fn
+
+    def __call__(
+        self,
+        state_dict: Any,
+        prefix: str,
+        local_metadata: Any,
+        strict: bool,
+        missing_keys: list[str],
+        unexpected_keys: list[str],
+        error_msgs: list[str],
+    ) -> None:
+        fn = self.fn
+        version = local_metadata.get("spectral_norm", {}).get(fn.name + ".version", None)
+        if version is not None and version >= 1:
+            return
+        key = prefix + fn.name
+        names = [key + ending for ending in ("_orig", "", "_u")]
+        if version is None and all(name in state_dict for name in names) and key + "_v" not in state_dict:
+            with no_grad():
+                original = state_dict[key + "_orig"]
+                sigma = (original / state_dict.pop(key)).mean()
+                matrix = fn.reshape_weight_to_matrix(original)
+                state_dict[key + "_v"] = fn._solve_v_and_rescale(matrix, state_dict[key + "_u"], sigma)
+
+
+class SpectralNormStateDictHook:
+    """Notes in the metadata that v is saved too."""
+
+    def __init__(self, fn: SpectralNorm) -> None:
+        self.fn = fn
+
+    def __call__(self, module: Any, state_dict: Any, prefix: str, local_metadata: Any) -> None:
+        noted = local_metadata.setdefault("spectral_norm", {})
+        key = self.fn.name + ".version"
+        if key in noted:
+            raise RuntimeError(f"Unexpected key in metadata['spectral_norm']: {key}")
+        noted[key] = self.fn._version
+
+
+def spectral_norm(
+    module: Any, name: str = "weight", n_power_iterations: int = 1, eps: float = 1e-12, dim: int | None = None
+) -> Any:
+    """Keeps the largest singular value of a weight at 1. `parametrizations.spectral_norm` is the newer one."""
+    if dim is None:
+        dim = 1 if isinstance(module, (ConvTranspose1d, ConvTranspose2d, ConvTranspose3d)) else 0
+    SpectralNorm.apply(module, name, n_power_iterations, dim, eps)
+    return module
+
+
+def remove_spectral_norm(module: Module, name: str = "weight") -> Any:
+    """Takes spectral norm off again."""
+    for identity, hook in list(module._forward_pre_hooks.items()):
+        if isinstance(hook, SpectralNorm) and hook.name == name:
+            hook.remove(module)
+            del module._forward_pre_hooks[identity]
+            break
+    else:
+        raise ValueError(f"spectral_norm of '{name}' not found in {module}")
+    for hooks in (module._state_dict_hooks, module._load_state_dict_pre_hooks):
+        for identity, hook in list(hooks.items()):
+            inner = getattr(hook, "hook", hook)
+            if isinstance(inner, (SpectralNormStateDictHook, SpectralNormLoadStateDictPreHook)) and inner.fn.name == name:
+                del hooks[identity]
+                break
+    return module
