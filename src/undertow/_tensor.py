@@ -105,7 +105,7 @@ class Tensor(
 
     def __eq__(self, other: Any) -> Any:
         """Elementwise. NumPy's arrays count as tensors here, as they do in PyTorch."""
-        return _equal(self, wrap(other) if type(other) is ndarray else other)
+        return _equal(self, wrap(other) if type(other) is ndarray else other)  # type: ignore[call-arg]
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
@@ -121,7 +121,7 @@ class Tensor(
             return result if func in _UNCONVERTED else overrides.convert(result, cls)
 
 
-_UNCONVERTED = {Tensor._base.__get__, Tensor.grad.__get__}  # type: ignore[attr-defined]
+_UNCONVERTED = {Tensor._base.__get__, Tensor.grad.__get__}
 
 
 _equal = CompareMethods.__eq__
@@ -176,6 +176,6 @@ def pickled_class(cls: Any) -> Any:
     return (tensor_class, ()) if cls is Tensor else cls.__qualname__
 
 
-copyreg.pickle(_TensorMeta, pickled_class)  # type: ignore[arg-type]
+copyreg.pickle(_TensorMeta, pickled_class)
 
 __all__ = ["Tensor", "TensorCore", "wrap"]

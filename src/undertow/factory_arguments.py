@@ -139,11 +139,11 @@ _CHANNELS = {channels_last: (4, (0, 3, 1, 2)), channels_last_3d: (5, (0, 4, 1, 2
 
 def empty_array(sizes: tuple[int, ...], kind: np.dtype[Any], order: memory_format | None = None) -> Array:
     """An uninitialised array in a memory format."""
-    if order not in _CHANNELS:
+    if order is None or order not in _CHANNELS:
         return np.empty(sizes, kind)
-    rank, axes = _CHANNELS[order]  # type: ignore[index]
+    rank, axes = _CHANNELS[order]
     if len(sizes) != rank:
-        raise RuntimeError(f"required rank {rank} tensor to use {order.name} format")  # type: ignore[union-attr]
+        raise RuntimeError(f"required rank {rank} tensor to use {order.name} format")
     return np.empty((sizes[0], *sizes[2:], sizes[1]), kind).transpose(axes)
 
 
@@ -189,7 +189,7 @@ def number(value: Any, name: str, argument: str, position: int | None = None) ->
     raise must_be("Number", value, name, argument, position)
 
 
-def scalar_array(value: complex, kind: dtype) -> Array:
+def scalar_array(value: Any, kind: dtype) -> Array:
     """A 0-dim array of a dtype holding a number, wrapped around where PyTorch wraps."""
     if isinstance(value, complex) and not kind.is_complex:
         value = value.real

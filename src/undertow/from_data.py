@@ -64,6 +64,7 @@ def asarray(
     check_options("asarray", device)
     if isinstance(obj, np.generic):
         obj = np.asarray(obj)
+    result: Any
     if isinstance(obj, TensorCore):
         result = obj
         if requires_grad is None and obj._requires_grad:
@@ -232,7 +233,7 @@ def _holds_plain_numbers(data: Any) -> bool:
     kinds = set(map(type, data))
     if kinds <= _NUMBERS:
         return True
-    return kinds <= _LISTS and all([_holds_plain_numbers(item) for item in data])
+    return kinds <= _LISTS and all(map(_holds_plain_numbers, data))
 
 
 def _cast(array: Array, kind: dtype) -> Array:
@@ -245,7 +246,8 @@ def _cast(array: Array, kind: dtype) -> Array:
         limits = np.iinfo(kind.numpy)
         low = limits.min if kind.is_signed else -limits.max
         whole = np.trunc(array) if array.dtype.kind == "f" else array
-        if not (np.all(whole >= low) and np.all(whole < float(limits.max) + 1 if kind.itemsize == 8 else whole <= limits.max)):
+        high = whole < float(limits.max) + 1 if kind.itemsize == 8 else whole <= limits.max
+        if not (np.all(whole >= low) and np.all(high)):
             raise RuntimeError(f"value cannot be converted to type {kind.name} without overflow")
         return (whole if array.dtype.kind == "i" else whole.astype(np.int64)).astype(kind.numpy)
     with np.errstate(over="ignore"):

@@ -60,7 +60,7 @@ def wanted(args: Iterable[Any]) -> bool:
     modes = local.modes
     if modes.function_modes:
         return True
-    return not modes.function_off and any([takes_over(value) for value in args])
+    return not modes.function_off and any(map(takes_over, args))
 
 
 def wanted_anywhere(args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
@@ -84,9 +84,9 @@ _SHOWN_AS = {
     "__add__": "add", "__radd__": "add", "__iadd__": "add_", "__sub__": "sub", "__isub__": "sub_", "__mul__": "mul",
     "__rmul__": "mul", "__imul__": "mul_", "__truediv__": "div", "__itruediv__": "div_", "__rtruediv__": "__rdiv__",
     "__mod__": "remainder", "__imod__": "remainder_", "__pow__": "pow", "__ipow__": "pow_", "__matmul__": "matmul",
-    "__eq__": "__eq__", "__neg__": "neg", "__pos__": "positive", "__abs__": "abs", "__ne__": "ne", "__lt__": "lt", "__le__": "le",
-    "__gt__": "gt", "__ge__": "ge", "__rand__": "bitwise_and", "__ror__": "bitwise_or", "__rxor__": "bitwise_xor",
-    "_getitem": "__getitem__", "_setitem": "__setitem__",
+    "__neg__": "neg", "__pos__": "positive", "__abs__": "abs", "__eq__": "__eq__", "__ne__": "ne", "__lt__": "lt",
+    "__le__": "le", "__gt__": "gt", "__ge__": "ge", "__rand__": "bitwise_and", "__ror__": "bitwise_or",
+    "__rxor__": "bitwise_xor", "_getitem": "__getitem__", "_setitem": "__setitem__",
 }  # fmt: skip
 _BINARY_OPERATORS = frozenset(
     [
@@ -377,7 +377,7 @@ def get_ignored_functions() -> set[Public]:
 
 def resolve_name(f: Any) -> str | None:
     """The public name of a function, such as `torch.Tensor.add`; None if it has none."""
-    names = {}
+    names: dict[Any, str] = {}
     for name, _, value in _members():
         names.setdefault(value, name)
     return names.get(f)

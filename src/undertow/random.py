@@ -10,7 +10,6 @@ import numpy as np
 
 from undertow._core import TensorCore
 from undertow.autograd.apply import apply
-from undertow.autograd.writes import apply_in_place
 from undertow.creation import like
 from undertow.dtypes import DTYPE_OF, SCALAR_DTYPE
 from undertow.factory_arguments import check_options, check_size, into_out, made, number, parse_kind, parse_size
@@ -20,7 +19,7 @@ from undertow.generators import stream_of
 from undertow.ops.arguments import as_int, as_ints, broadcast_two, check_tensor, invalid_combination, is_int
 from undertow.ops.public import overloaded, public
 from undertow.random_stream import Stream
-from undertow.random_stream.memory_order import in_memory_order, memory_order
+from undertow.random_stream.memory_order import in_memory_order
 from undertow.rules import random as rules
 
 Draw = Callable[[Stream, int, np.dtype[Any]], Any]  # from a stream, that many values of a dtype
@@ -76,19 +75,19 @@ def thread_safe_generator() -> Generator | None:
 # --- filling arrays
 
 
-def _uniform(low: float = 0.0, high: float = 1.0) -> Draw:
+def uniform_draw(low: float = 0.0, high: float = 1.0) -> Draw:
     def draw(stream: Stream, n: int, kind: np.dtype[Any]) -> Any:
-        _check_kernel(kind, "check_uniform_bounds", "fcV")
+        check_kernel(kind, "check_uniform_bounds", "fcV")
         return stream.uniform(n, low, high, kind)
 
     return draw
 
 
-def _integers(low: int | None, high: int | None) -> Draw:
+def integer_draw(low: int | None, high: int | None) -> Draw:
     return lambda stream, n, kind: stream.integers(n, low, high, kind)
 
 
-def _check_kernel(kind: np.dtype[Any], kernel: str, kinds: str) -> None:
+def check_kernel(kind: np.dtype[Any], kernel: str, kinds: str) -> None:
     if kind.kind not in kinds:
         raise NotImplementedError(f"\"{kernel}\" not implemented for '{DTYPE_OF[kind].scalar_name}'")
 
@@ -103,7 +102,7 @@ def _fill(array: Any, generator: Generator | None, draw: Draw) -> Any:
 def _fill_normal(array: Any, generator: Generator | None, mean: float = 0.0, std: float = 1.0) -> Any:
     if not std >= 0:
         raise RuntimeError(f"normal expects std >= 0.0, but found std {std:g}")
-    _check_kernel(array.dtype, "normal_kernel_cpu", "fcV")
+    check_kernel(array.dtype, "normal_kernel_cpu", "fcV")
     dense = array.flags.c_contiguous
     return _fill(array, generator, lambda stream, n, kind: stream.normal(n, mean, std, kind, contiguous=dense))
 
@@ -125,7 +124,7 @@ def _random_factory(name: str, fill: Callable[[Any, Generator | None], Any], doc
         pin_memory: Any = False,
         requires_grad: Any = False,
     ) -> Any:
-        if not args and size is None or not isinstance(generator, (Generator, type(None))):
+        if (not args and size is None) or not isinstance(generator, (Generator, type(None))):
             raise invalid_combination(name, args, {} if generator is None else {"generator": generator})
         sizes = _random_size(parse_size, args, size, name)
         check_options(name, device, layout, pin_memory)
@@ -160,7 +159,7 @@ def _into(out: Any, sizes: tuple[int, ...], fill: Callable[[Any], Any], name: st
 
 
 def _fill_uniform(array: Any, generator: Generator | None) -> Any:
-    return _fill(array, generator, _uniform())
+    return _fill(array, generator, uniform_draw())
 
 
 rand = _random_factory("rand", _fill_uniform, "Numbers drawn evenly from [0, 1).")
@@ -193,9 +192,9 @@ def randint(
     sizes = check_size(as_ints(given["size"], "randint", "size"), "randint")
     check_options("randint", device, layout, pin_memory)
     if out is not None:
-        return _into(out, sizes, lambda array: _fill(array, generator, _integers(*bounds)), "randint", dtype)
+        return _into(out, sizes, lambda array: _fill(array, generator, integer_draw(*bounds)), "randint", dtype)
     kind = parse_kind(dtype, "randint", SCALAR_DTYPE[int])
-    return made(_fill(np.empty(sizes, kind.numpy), generator, _integers(*bounds)), "randint", requires_grad)
+    return made(_fill(np.empty(sizes, kind.numpy), generator, integer_draw(*bounds)), "randint", requires_grad)
 
 
 @public
@@ -268,7 +267,7 @@ def randint_like(
         raise invalid_combination("randint_like", (input, *args), named)
     bounds = [as_int(given.get(key, 0), "randint_like", key) for key in ("low", "high")]
     array, _ = like(input, "randint_like", dtype, layout, device, pin_memory, memory_format)
-    return made(_fill(array, generator, _integers(*bounds)), "randint_like", requires_grad)
+    return made(_fill(array, generator, integer_draw(*bounds)), "randint_like", requires_grad)
 
 
 @overloaded
@@ -305,8 +304,8 @@ def normal(
     if all(tensors):
         broadcast_two(arrays[0].shape, arrays[1].shape)
     kind_of = arrays[0 if tensors[0] else 1].dtype
-    _check_kernel(kind_of, "normal_kernel_cpu", "fcV")
-    values = stream_of(generator).normal_each(*arrays, kind_of)
+    check_kernel(kind_of, "normal_kernel_cpu", "fcV")
+    values = stream_of(generator).normal_each(arrays[0], arrays[1], kind_of)
     if out is not None:
         return into_out(out, values, "normal")
     if all(tensors):
@@ -314,156 +313,8 @@ def normal(
     return apply(rules.normal_mean if tensors[0] else rules.normal_std, mean if tensors[0] else std, values=values)
 
 
-# --- draws that depend on a tensor
-
-
-@public
-def bernoulli(input: Any, p: Any = None, *, generator: Generator | None = None, out: Any = None) -> Any:
-    """1 with the probability that stands at each place of a tensor (or with probability p everywhere), else 0."""
-    check_tensor(input, "bernoulli")
-    source = input._array
-    stream = stream_of(generator)
-    if p is not None:
-        values = stream.bernoulli(source.size, p, source.dtype).reshape(source.shape)
-    else:
-        _check_kernel(source.dtype, "bernoulli_tensor_cpu_p_", "fV")
-        values = stream.bernoulli_each(np.ascontiguousarray(source)).reshape(source.shape)
-    return into_out(out, values, "bernoulli") if out is not None else apply(rules.bernoulli, input, values=values)
-
-
-@public
-def poisson(input: Any, generator: Generator | None = None) -> Any:
-    """A Poisson draw for the rate at each place of a tensor."""
-    check_tensor(input, "poisson")
-    _check_kernel(input._array.dtype, "poisson_cpu", "fV")
-    return apply(rules.poisson, input, values=stream_of(generator).poisson(input._array))
-
-
-@public
-def binomial(count: Any, prob: Any, generator: Generator | None = None) -> Any:
-    """A binomial draw for the count and probability at each place of two tensors."""
-    check_tensor(count, "binomial", "count")
-    check_tensor(prob, "binomial", "prob", 2)
-    arrays = np.broadcast_arrays(count._array, prob._array)
-    return apply(rules.binomial, count, prob, values=stream_of(generator).binomial(*arrays))
-
-
-@public
-def multinomial(
-    input: Any, num_samples: int, replacement: bool = False, *, generator: Generator | None = None, out: Any = None
-) -> Any:
-    """Places of a row (or of each row), drawn with the weights that stand there."""
-    check_tensor(input, "multinomial")
-    weights = input._array
-    if weights.ndim in (1, 2) and weights.dtype.kind not in "fV":
-        name = DTYPE_OF[weights.dtype].scalar_name
-        raise RuntimeError(f"multinomial only supports floating-point dtypes for input, got: {name}")
-    count = as_int(num_samples, "multinomial", "num_samples", 2)
-    chosen = np.ascontiguousarray(stream_of(generator).multinomial(weights, count, replacement))
-    return into_out(out, chosen, "multinomial") if out is not None else made(chosen, "multinomial")
-
-
-# --- methods
-
-
-def _redrawn(self: Any, rule: Any, generator: Generator | None, draw: Draw) -> Any:
-    """Writes draws into a tensor, in memory order."""
-    array = self._array
-    values = draw(stream_of(generator), array.size, array.dtype)
-    return apply_in_place(rule, self, values=in_memory_order(values, array))
-
-
-def _check_continuous(tensor: Any, name: str) -> None:
-    kind = DTYPE_OF[tensor._array.dtype]
-    if not kind.is_floating_point:
-        raise RuntimeError(
-            f"{name} distribution is a continuous probability distribution. dtype must be a floating point but you "
-            f"specified {kind.scalar_name if name == 'Exponential' else kind.name}"
-        )
-
-
-class RandomMethods(TensorCore):
-    """Random draws as methods of a tensor."""
-
-    __slots__ = ()
-
-    bernoulli, multinomial = bernoulli, multinomial
-
-    @public
-    def uniform_(self, from_: float = 0, to: float = 1, *, generator: Generator | None = None, **names: Any) -> Any:
-        """Redraws every element evenly from [from, to)."""
-        return _redrawn(self, rules.uniform, generator, _uniform(float(names.get("from", from_)), float(to)))
-
-    @public
-    def normal_(self, mean: float = 0, std: float = 1, *, generator: Generator | None = None) -> Any:
-        """Redraws every element from a normal distribution."""
-        if not std >= 0:
-            raise RuntimeError(f"normal expects std >= 0.0, but found std {std:g}")
-        _check_kernel(self._array.dtype, "normal_kernel_cpu", "fcV")
-        dense = self._array.flags.c_contiguous
-        return _redrawn(
-            self, rules.normal, generator,
-            lambda stream, n, kind: stream.normal(n, float(mean), float(std), kind, contiguous=dense),
-        )  # fmt: skip
-
-    @overloaded
-    def random_(self, *args: Any, generator: Generator | None = None, **names: Any) -> Any:
-        """Redraws every element evenly from the whole numbers below `to`, or from `from` to `to`, or from all."""
-        given = dict(zip(("to",) if len(args) == 1 else ("from", "to"), args, strict=False)) | names
-        if len(args) > 2 or not all(is_int(value) or value is None for value in given.values()):
-            raise invalid_combination("random_", args, names)
-        low, high = given.get("from"), given.get("to")
-        if low is None and high is None:
-            rule = rules.random_any
-        else:
-            rule = rules.random_below if low is None else rules.random_between
-            low = 0 if low is None else low
-        return _redrawn(self, rule, generator, _integers(low, high))
-
-    @public
-    def bernoulli_(self, p: Any = 0.5, *, generator: Generator | None = None) -> Any:
-        """Redraws every element: 1 with probability p (a number or a tensor of them), else 0."""
-        array = self._array
-        if not isinstance(p, TensorCore):
-            draw: Draw = lambda stream, n, kind: stream.bernoulli(n, float(p), kind)
-            return _redrawn(self, rules.bernoulli_one, generator, draw)
-        chances = p.expand_as(self)._array  # type: ignore[attr-defined]
-        order = memory_order(array)
-        drawn = stream_of(generator).bernoulli_each(chances.transpose(order), array.dtype)
-        return apply_in_place(rules.bernoulli_each, self, values=drawn.transpose(np.argsort(order)))
-
-    @public
-    def exponential_(self, lambd: float = 1, *, generator: Generator | None = None) -> Any:
-        """Redraws every element from an exponential distribution."""
-        _check_continuous(self, "Exponential")
-        return _redrawn(
-            self, rules.exponential, generator, lambda stream, n, kind: stream.exponential(n, float(lambd), kind)
-        )
-
-    @public
-    def geometric_(self, p: float, *, generator: Generator | None = None) -> Any:
-        """Redraws every element: the number of trials until the first success."""
-        return _redrawn(self, rules.geometric, generator, lambda stream, n, kind: stream.geometric(n, float(p), kind))
-
-    @public
-    def cauchy_(self, median: float = 0, sigma: float = 1, *, generator: Generator | None = None) -> Any:
-        """Redraws every element from a Cauchy distribution."""
-        _check_continuous(self, "Cauchy")
-        return _redrawn(
-            self, rules.cauchy, generator, lambda stream, n, kind: stream.cauchy(n, float(median), float(sigma), kind)
-        )
-
-    @public
-    def log_normal_(self, mean: float = 1, std: float = 2, *, generator: Generator | None = None) -> Any:
-        """Redraws every element: the exponential of a normal number."""
-        return _redrawn(
-            self, rules.log_normal, generator,
-            lambda stream, n, kind: stream.log_normal(n, float(mean), float(std), kind),
-        )  # fmt: skip
-
-
 __all__ = [
-    "Generator", "bernoulli", "binomial", "default_generator", "fork_rng", "get_rng_state",
-    "initial_seed", "manual_seed", "multinomial", "normal", "poisson", "rand", "rand_like", "randint", "randint_like",
-    "randn", "randn_like", "randperm", "seed", "set_rng_state", "thread_safe_generator",
+    "Generator", "default_generator", "fork_rng", "get_rng_state", "initial_seed", "manual_seed", "normal", "rand",
+    "rand_like", "randint", "randint_like", "randn", "randn_like", "randperm", "seed", "set_rng_state",
+    "thread_safe_generator",
 ]  # fmt: skip

@@ -81,14 +81,14 @@ def over_memory(memory: Array, like: Array, offset: int) -> Array:
     """An array with the shape, strides and dtype of `like`, that many elements into a row of bytes."""
     if not like.size:
         return empty_strided(like.shape, [stride // like.itemsize for stride in like.strides], like.dtype)
-    return np.ndarray(like.shape, like.dtype, memory, offset * like.itemsize, like.strides)  # type: ignore[arg-type]
+    return np.ndarray(like.shape, like.dtype, memory, offset * like.itemsize, like.strides)
 
 
 def empty_strided(shape: Any, strides: Any, dtype: np.dtype[Any]) -> Array:
     """An uninitialised array whose strides are counted in elements."""
     last = -1 if 0 in shape else sum([(n - 1) * stride for n, stride in zip(shape, strides, strict=True)])
     row = np.empty(last + 1, dtype)
-    return np.ndarray(shape, dtype, row, 0, [stride * dtype.itemsize for stride in strides])  # type: ignore[arg-type]
+    return np.ndarray(shape, dtype, row, 0, [stride * dtype.itemsize for stride in strides])
 
 
 def with_strides(array: Array) -> Array:
@@ -97,7 +97,7 @@ def with_strides(array: Array) -> Array:
     for n in reversed(array.shape):
         steps.append(step)
         step *= max(n, 1)
-    return np.ndarray(array.shape, array.dtype, np.empty(0, array.dtype), 0, steps[::-1])  # type: ignore[arg-type]
+    return np.ndarray(array.shape, array.dtype, np.empty(0, array.dtype), 0, steps[::-1])
 
 
 class UntypedStorage:

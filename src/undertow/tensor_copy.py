@@ -11,8 +11,8 @@ import numpy as np
 
 from undertow._core import TensorCore, tensor_class, wrap
 from undertow.dtypes import DTYPE_OF
-from undertow.from_data import copied, legacy_tensor, warn_of_copy_construction
 from undertow.factory_arguments import check_options, made, parse_kind
+from undertow.from_data import copied, legacy_tensor, warn_of_copy_construction
 from undertow.ops.arguments import must_be
 from undertow.ops.convert import alias
 from undertow.ops.public import public

@@ -127,7 +127,7 @@ class PythonMethods(TensorCore):
             raise RuntimeError(
                 f"Tensor.__contains__ only supports Tensor or scalar, but you passed in a {type(element)}."
             )
-        return bool((element == self).any().item())  # type: ignore[attr-defined,union-attr]
+        return bool((element == self).any().item())  # type: ignore[union-attr]
 
     @public
     def __reversed__(self) -> Any:

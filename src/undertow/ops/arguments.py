@@ -213,7 +213,7 @@ def binding_error(
     required = parameters[: code.co_argcount - len(defaults)]
     missing = [given for given in required[len(args) :] if given not in kwargs]
     named = code.co_varnames[code.co_argcount : code.co_argcount + code.co_kwonlyargcount]
-    missing += [given for given in named if given not in kwargs and given not in (function.__kwdefaults__ or {})]  # type: ignore[attr-defined]
+    missing += [given for given in named if given not in kwargs and given not in (function.__kwdefaults__ or {})]
     if missing:
         names = ", ".join(f'"{given}"' for given in missing)
         plural = "s" if len(missing) == 1 else ""  # PyTorch's own grammar
