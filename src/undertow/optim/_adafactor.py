@@ -7,6 +7,7 @@ from typing import Any
 from undertow._core import TensorCore
 from undertow.dtypes import finfo
 from undertow.modes import no_grad
+from undertow.ops.compare import where
 from undertow.optim import _checks as check
 from undertow.optim._per_parameter import Group, PerParameter
 from undertow.optim._state import State, count_from, next_count, zeros_for
@@ -80,7 +81,7 @@ def _update(group: Group, age: Any, param: Any, grad: Any, state: State) -> None
     if eps1 is None:
         eps1 = finfo(param.dtype).eps
     new = age ** group["beta2_decay"]
-    rate = _root_mean_square(param).clamp(min=eps2) * _smaller(lr, 1 / age**0.5)
+    rate = _at_least(eps2, _root_mean_square(param)) * _smaller(lr, 1 / age**0.5)
     if decay != 0:
         param.mul_(1 - lr * decay)
     square = grad * grad
@@ -91,11 +92,16 @@ def _update(group: Group, age: Any, param: Any, grad: Any, state: State) -> None
     else:
         variance = state["variance"].lerp_(square, new)
     update = grad * variance.clamp(min=eps1 * eps1).rsqrt()
-    param.sub_(update * (rate / (_root_mean_square(update) / group["d"]).clamp(min=1)))
+    param.sub_(update * (rate / _at_least(1.0, _root_mean_square(update) / group["d"])))
 
 
 def _root_mean_square(tensor: Any) -> Any:
     return (tensor * tensor).mean().sqrt()
+
+
+def _at_least(least: float, value: Any) -> Any:
+    """The larger of two; the first if the second is nan."""
+    return where(value > least, value, least)
 
 
 def _smaller(a: Any, b: Any) -> Any:

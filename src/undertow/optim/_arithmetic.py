@@ -5,7 +5,8 @@ A name that ends in `_` may overwrite its first argument, so a rule goes on with
 overwritten. Whatever a rule returns is the new parameter and the new buffers, in order.
 
     Blocks    raw NumPy arrays, written in place, one cache-sized block after the other
-    Recorded  tensors, each step making a new one: autograd can record it, and a compiler can trace it
+    Recorded  tensors, each step making a new one: autograd can record it, a compiler can trace it, and in half
+              precision every step is rounded, as it is in PyTorch
 """
 
 from __future__ import annotations
@@ -16,8 +17,9 @@ from typing import Any
 
 import numpy as np
 
-from undertow._core import ndarray
+from undertow._core import TensorCore, ndarray
 from undertow.ops.compare import where
+from undertow.ops.complex import view_as_real
 
 Array = Any
 Rule = Callable[..., tuple[Array, ...]]
@@ -66,7 +68,7 @@ class Blocks:
             rule(*[array[begin:end] for array in flat])
 
     def _run_on_copies(self, rule: Rule, arrays: list[ndarray[Any, Any]]) -> None:
-        """For half precision, complex numbers and memory in another order: compute on a stand-in, then write back."""
+        """For complex numbers and memory in another order: compute on stand-ins, then write back."""
         copies = [self._stand_in(array) for array in arrays]
         self.run(rule, copies)
         for place, (array, copy) in enumerate(zip(arrays, copies)):
@@ -74,10 +76,9 @@ class Blocks:
                 array[...] = copy.view(array.dtype).reshape(array.shape) if array.dtype.kind == "c" else copy
 
     def _stand_in(self, array: ndarray[Any, Any]) -> ndarray[Any, Any]:
-        contiguous = np.ascontiguousarray(array)
-        if array.dtype.kind == "c":
-            return contiguous.reshape(-1).view(self.dtype)  # the real and imaginary parts are parameters of their own
-        return contiguous.astype(self.dtype, copy=False).reshape(array.shape)
+        if array.dtype.kind == "c":  # the real and imaginary parts are parameters of their own
+            return np.ascontiguousarray(array).reshape(-1).view(self.dtype)
+        return np.array(array, self.dtype, order="C", copy=None)
 
     def _start(self, length: int) -> None:
         cut = self._of_length.get(length)
@@ -129,10 +130,10 @@ class Blocks:
         return np.add(a, part, a)
 
     def maximum_(self, a: Array, b: Array) -> Array:
-        return np.maximum(a, b, a)
+        return np.maximum(a, b, out=a)
 
     def clamp_(self, a: Array, low: Array, high: Array) -> Array:
-        return np.minimum(np.maximum(a, low, a), high, a)
+        return np.minimum(np.maximum(a, low, out=a), high, out=a)
 
     def sqrt_(self, a: Array) -> Array:
         return np.sqrt(a, a)
@@ -166,7 +167,8 @@ class Blocks:
         return np.abs(a, self.new())
 
     def sign(self, a: Array) -> Array:
-        return np.sign(a, self.new())
+        """1, 0 or -1; 0 for nan too, as in PyTorch."""
+        return np.subtract(a > 0, a < 0, self.new(), dtype=self.dtype)
 
     def where(self, condition: Array, a: Array, b: Array) -> Array:
         return np.where(condition, a, b)
@@ -182,6 +184,8 @@ class Recorded:
 
     def run(self, rule: Rule, tensors: list[Any]) -> None:
         """Applies a rule to a parameter, its gradient and its buffers, and writes the results into them."""
+        if tensors[0].is_complex():
+            tensors = [view_as_real(tensor) for tensor in tensors]
         param, _, *buffers = tensors
         for old, new in zip((param, *buffers), rule(*tensors)):
             old.copy_(new)
@@ -196,13 +200,13 @@ class Recorded:
         return a / b
 
     def lerp_(self, a: Any, b: Any, weight: Any) -> Any:
-        return a + (b - a) * weight
+        return a.lerp(b, weight)
 
     def addcmul_(self, a: Any, b: Any, c: Any, weight: Any) -> Any:
-        return a + b * c * weight
+        return a + b * c * weight if isinstance(weight, TensorCore) else a.addcmul(b, c, value=weight)
 
     def addcdiv_(self, a: Any, b: Any, c: Any, weight: Any) -> Any:
-        return a + b / c * weight
+        return a + b / c * weight if isinstance(weight, TensorCore) else a.addcdiv(b, c, value=weight)
 
     def maximum_(self, a: Any, b: Any) -> Any:
         return a.maximum(b)
@@ -240,15 +244,18 @@ _local = _Local()
 recorded = Recorded()
 
 
-def blocks_for(dtype: np.dtype[Any]) -> Blocks:
-    """This thread's steps for parameters of a dtype: half precision is computed in float32, complex as real pairs."""
+def blocks_for(array: Any) -> Blocks | None:
+    """This thread's blocks for a parameter's array; None if it is to be computed on tensors. Complex is real pairs."""
+    if type(array) is not ndarray or array.dtype not in _COMPUTED_IN:
+        return None
+    dtype = _COMPUTED_IN[array.dtype]
     found = _local.blocks.get(dtype)
     if found is None:
-        if dtype.kind == "c":
-            found = blocks_for(np.empty(0, dtype).real.dtype)
-        elif dtype == np.float64 or dtype == np.float32:
-            found = Blocks(dtype)
-        else:
-            found = blocks_for(np.dtype(np.float32))
-        _local.blocks[dtype] = found
+        found = _local.blocks[dtype] = Blocks(dtype)
     return found
+
+
+_COMPUTED_IN = {
+    np.dtype(of): np.dtype(computed)
+    for of, computed in (("f4", "f4"), ("f8", "f8"), ("c8", "f4"), ("c16", "f8"))
+}

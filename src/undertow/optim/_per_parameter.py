@@ -92,11 +92,11 @@ class PerParameter(Optimizer):
         for param in params:
             age, buffers = self._prepare(group, param)
             array = param._array
-            if differentiable or type(array) is not ndarray:
+            x = None if differentiable else blocks_for(array)
+            if x is None:
                 with set_grad_enabled(bool(self.defaults.get("differentiable"))):
                     recorded.run(self._rule(recorded, group, age), [param, param._meta.grad, *buffers])
                 continue
-            x = blocks_for(array.dtype)
             rule = rules.get((x, age))
             if rule is None:
                 rule = rules[x, age] = self._rule(x, group, age)

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from undertow.modes import enable_grad, no_grad
+from undertow.ops.complex import view_as_real
 from undertow.ops.join import cat
 from undertow.optim import _checks as check
 from undertow.optim._line_search import Point, strong_wolfe
@@ -145,7 +146,7 @@ class LBFGS(Optimizer):
 
 
 def _real(tensor: Any) -> Any:
-    return tensor.view_as_real() if tensor.is_complex() else tensor
+    return view_as_real(tensor) if tensor.is_complex() else tensor
 
 
 def _largest(tensor: Any) -> float:

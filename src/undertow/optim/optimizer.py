@@ -15,6 +15,7 @@ from undertow.dtypes import dtype as Dtype
 from undertow.dtypes import float32, float64, get_default_dtype
 from undertow.hooks import RemovableHandle
 from undertow.modes import set_grad_enabled
+from undertow.ops.complex import view_as_real
 
 ParamsT: TypeAlias = Iterable[Any]  # tensors, or (name, tensor) pairs, or dicts of a group's options
 StateDict: TypeAlias = dict[str, Any]
@@ -377,7 +378,7 @@ def _view_as_real(params: list[Any], *state_and_grads: list[Any]) -> None:
     for place, param in enumerate(params):
         if param.is_complex():
             for listed in (params, *state_and_grads):
-                listed[place] = listed[place].view_as_real()
+                listed[place] = view_as_real(listed[place])
 
 
 def _default_to_fused_or_foreach(
