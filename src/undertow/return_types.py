@@ -12,6 +12,7 @@ class NamedResults(tuple[Any, ...]):
 
     __slots__ = ()
 
+    __match_args__: tuple[str, ...] = ()
     n_fields = n_sequence_fields = n_unnamed_fields = 0
 
     def __new__(cls, sequence: Iterable[Any], dict: dict[str, Any] | None = None, /) -> Self:

@@ -17,7 +17,6 @@ from undertow.ops.arguments import check_tensor, no_kernel
 from undertow.ops.named import into_all, run
 from undertow.ops.public import public
 from undertow.ops.shape import transpose
-from undertow.ops.stretch import squeeze, unsqueeze
 from undertow.rules import decompose as rules
 
 
@@ -286,13 +285,10 @@ def linalg_lstsq(A: Any, B: Any, rcond: Any = None, *, driver: Any = None) -> An
     if driver is not None and driver not in _DRIVERS:
         raise RuntimeError("torch.linalg.lstsq: parameter `driver` should be one of (gels, gelsy, gelsd, gelss)")
     vector = B._array.ndim == A._array.ndim - 1 and B._array.shape == A._array.shape[:-1]
-    columns = unsqueeze(B, -1) if vector else B
-    if A._array.shape[-2] != columns._array.shape[-2]:
-        which = "-1" if vector else "-2"
-        raise RuntimeError(f"torch.linalg.lstsq: input.size(-2) should match other.size({which})")
+    if not vector and A._array.shape[-2] != B._array.shape[-2]:
+        raise RuntimeError("torch.linalg.lstsq: input.size(-2) should match other.size(-2)")
     statics = {"cutoff": cutoff_of(A, None, rcond), "driver": driver or "gelsy"}
-    solution, *others = apply(rules.linalg_lstsq, A, columns, **statics)
-    return return_types.linalg_lstsq((squeeze(solution, -1) if vector else solution, *others))
+    return return_types.linalg_lstsq(apply(rules.linalg_lstsq, A, B, **statics))
 
 
 # --- exponential

@@ -10,6 +10,7 @@ import math
 from typing import Any
 
 from undertow.autograd.apply import apply
+from undertow.ops.arguments import tensor_list
 from undertow.ops.arithmetic import mul
 from undertow.ops.matmul import stack_product
 from undertow.ops.parts import diagonal
@@ -32,6 +33,7 @@ def einsum(*args: Any) -> Any:
     equation, operands = (args[0], args[1:]) if isinstance(args[0], str) else _from_lists(args)
     if len(operands) == 1 and isinstance(operands[0], (tuple, list)):
         operands = tuple(operands[0])
+    operands = tensor_list(operands, "einsum", "operands", 2)
     return _contract(*_parse(equation, operands))
 
 

@@ -263,14 +263,18 @@ def triangular_solve(
 def _cholesky(A: Any, upper: bool, name: str, rule: Any) -> Any:
     check_square(A, name)
     try:
-        return apply(rule, A, upper=bool(upper))
+        result = apply(rule, A, upper=bool(upper))
+        failed = bool(np.isnan(result._array).any())
     except LinAlgError:
+        failed = True
+    if failed:
         found = first_bad_minor(A._array, upper)
         place, order = found if found is not None else ((), 1)
         raise _LinAlgError(
             f"{name}: {in_batch(place, A._array.shape)}The factorization could not be completed because the input is not "
             f"positive-definite (the leading minor of order {order} is not positive-definite)."
-        ) from None
+        )
+    return result
 
 
 @public
@@ -324,6 +328,12 @@ def cholesky_solve(B: Any, L: Any, upper: bool = False, *, out: Any = None) -> A
             raise RuntimeError(
                 f"{name} should have at least 2 dimensions, but has {given._array.ndim} dimensions instead"
             )
+    one, two = DTYPE_OF[B._array.dtype], DTYPE_OF[L._array.dtype]
+    if one is not two:
+        raise RuntimeError(
+            f"Expected b and A to have the same dtype, but found b of type {one.scalar_name} and A of type "
+            f"{two.scalar_name} instead"
+        )
     a, b = L._array.shape, B._array.shape
     if a[-2] != b[-2]:
         raise RuntimeError(
@@ -404,7 +414,7 @@ def _matrix_power(A: Any, n: int, name: str, first: str) -> Any:
     check_square(A, "linalg.matrix_power")
     if power == 0:
         shape = A._array.shape
-        return wrap(np.broadcast_to(np.eye(shape[-1], dtype=A._array.dtype), shape).copy())
+        return A.clone().copy_(wrap(np.broadcast_to(np.eye(shape[-1], dtype=A._array.dtype), shape)))
     if power < 0:
         A, power = _inverse(A, "linalg.inv", True), -power
     if power == 1:
@@ -457,7 +467,8 @@ def linalg_cond(A: Any, p: Any = None, *, out: Any = None) -> Any:
         inverted = _inverse(A, "linalg.cond", False)
         failed = wrap(~np.isfinite(inverted._array).all((-2, -1), keepdims=True))
         inverted = inverted.masked_fill(failed, inf)
-        return (linalg_matrix_norm(A, p) * linalg_matrix_norm(inverted, p)).nan_to_num(inf, inf, inf)
+        result = linalg_matrix_norm(A, p) * linalg_matrix_norm(inverted, p)
+        return result if p == "nuc" else result.nan_to_num(inf, inf, inf)
 
     return compute() if out is None else into(out, compute, (A,), "linalg_cond")
 

@@ -101,8 +101,8 @@ def _matrix_norm(A: Any, ord: Any, dim: Any, keepdim: bool, dtype: Any) -> Any:
         values = linalg_svdvals(permuted(A, order))
         result = sum(values, -1) if ord == "nuc" else (amax if ord > 0 else amin)(values, -1)
         if keepdim:
-            for each in sorted((rows, columns)):
-                result = unsqueeze(result, each)
+            result = unsqueeze(unsqueeze(result, -1), -1)
+            result = permuted(result, tuple(sorted(range(len(order)), key=order.__getitem__)))
         return result
     if ord in (1, -1, inf, -inf):
         along, across = (rows, columns) if abs(ord) == 1 else (columns, rows)

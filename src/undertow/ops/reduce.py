@@ -9,6 +9,7 @@ from undertow import return_types
 from undertow._core import TensorCore
 from undertow.autograd.apply import apply
 from undertow.dtypes import DTYPE_OF, FLOATING, as_dtype
+from undertow.modes import local
 from undertow.ops.arguments import (
     as_bool,
     as_int,
@@ -54,8 +55,14 @@ def _flag(keepdim: Any, name: str) -> bool:
     return keepdim if keepdim is False or keepdim is True else as_bool(keepdim, name, "keepdim", 3)
 
 
-def _storage_of(dtype: Any, name: str) -> Any:
-    return None if dtype is None else as_dtype(dtype, name, "dtype").numpy
+def storage_of(dtype: Any, input: Any, name: str) -> Any:
+    """The NumPy dtype of the result asked for, which has to be one that gradients can flow through."""
+    if dtype is None:
+        return None
+    wanted = as_dtype(dtype, name, "dtype")
+    if wanted.category < FLOATING and input._requires_grad and local.modes.grad_enabled:
+        raise RuntimeError(f"Autograd not support dtype: {wanted.scalar_name}")
+    return wanted.numpy
 
 
 def _kind(input: Any) -> Any:
@@ -69,7 +76,7 @@ def _kind(input: Any) -> Any:
 def sum(input: Any, dim: Any = UNSET, keepdim: bool = False, *, dtype: Any = None, out: Any = None) -> Any:
     """The sum of all elements, or over the given dims."""
     check_tensor(input, "sum")
-    kind = None if dtype is None else _storage_of(dtype, "sum")
+    kind = None if dtype is None else storage_of(dtype, input, "sum")
     if dim is UNSET:
         return run("sum", out, rules.sum_all, input, dtype=kind)
     dims = folded_dims(dim, input, "sum")
@@ -80,14 +87,14 @@ def sum(input: Any, dim: Any = UNSET, keepdim: bool = False, *, dtype: Any = Non
 def mean(input: Any, dim: Any = UNSET, keepdim: bool = False, *, dtype: Any = None, out: Any = None) -> Any:
     """The mean of all elements, or over the given dims."""
     check_tensor(input, "mean")
-    kind = None if dtype is None else _storage_of(dtype, "mean")
-    given = _kind(input) if dtype is None else dtype
+    given = _kind(input) if dtype is None else as_dtype(dtype, "mean", "dtype")
     if given.category < FLOATING:
         which = "Input" if dtype is None else "Optional"
         raise RuntimeError(
             f"mean(): could not infer output dtype. {which} dtype must be either a floating point or complex dtype. "
             f"Got: {given.scalar_name}"
         )
+    kind = None if dtype is None else given.numpy
     if dim is UNSET:
         return run("mean", out, rules.mean_all, input, dtype=kind)
     dims = folded_dims(dim, input, "mean")
@@ -103,7 +110,7 @@ def nansum(input: Any, dim: Any = None, keepdim: bool = False, *, dtype: Any = N
     if _kind(input).category < FLOATING:
         return sum(input, dim, keepdim, dtype=dtype, out=out)
     dims = folded_dims(dim, input, "nansum")
-    return run("nansum", out, rules.nansum, input, dim=dims, keepdim=keepdim, dtype=_storage_of(dtype, "nansum"))
+    return run("nansum", out, rules.nansum, input, dim=dims, keepdim=keepdim, dtype=storage_of(dtype, input, "nansum"))
 
 
 @public

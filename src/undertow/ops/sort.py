@@ -43,7 +43,8 @@ def sort(
     place = wrap_dim(as_int(dim, "sort", "dim"), input._array.ndim)
     if _kind(input).is_complex:
         raise RuntimeError("Sort does not support complex dtypes on CPU")
-    return run_named(return_types.sort, "sort", out, rules.sort, input, dim=place, descending=descending)
+    rule = rules.sort if stable is None else rules.sort_stable
+    return run_named(return_types.sort, "sort", out, rule, input, dim=place, descending=descending)
 
 
 @overloaded
@@ -78,8 +79,8 @@ def topk(
     kind = _kind(input)
     if kind.is_complex or kind.name == "bool":
         raise RuntimeError(f"topk does not support {'complex' if kind.is_complex else 'bool'} dtypes on CPU")
-    return run_named(return_types.topk, "topk", out, rules.topk, input, k=count, dim=place,
-                     largest=as_bool(largest, "topk", "largest", 4), sorted=as_bool(sorted, "topk", "sorted", 5))  # fmt: skip
+    best, in_order = as_bool(largest, "topk", "largest", 4), as_bool(sorted, "topk", "sorted", 5)
+    return run_named(return_types.topk, "topk", out, rules.topk, input, k=count, dim=place, largest=best, sorted=in_order)
 
 
 # --- picking by rank

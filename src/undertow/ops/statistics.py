@@ -12,6 +12,7 @@ from undertow.autograd.apply import apply
 from undertow.dtypes import DTYPE_OF, FLOATING
 from undertow.ops import join
 from undertow.ops.arguments import as_int, check_tensor, invalid_combination, wrap_dim, wrap_real_dim
+from undertow.ops.complex import complex
 from undertow.ops.named import into_all, run
 from undertow.ops.public import overloaded, public
 from undertow.ops.reduce import UNSET, folded_dims
@@ -226,7 +227,9 @@ def corrcoef(input: Any) -> Any:
         return spread / spread
     scale = spread.diag().real.sqrt() if _kind(spread).is_complex else spread.diagonal().sqrt()
     result = spread / scale.view(-1, 1) / scale.view(1, -1)
-    return result if _kind(spread).is_complex else result.clamp(-1, 1)
+    if _kind(spread).is_complex:
+        return complex(result.real.clamp(-1, 1), result.imag.clamp(-1, 1))
+    return result.clamp(-1, 1)
 
 
 # --- differences and integrals
@@ -297,7 +300,7 @@ def trapezoid(y: Any, x: Any = None, *, dx: Any = None, dim: int = -1) -> Any:
         return y.sum(place) * 0.5
     if x is not None:
         later, earlier = _halves(y, place)
-        return apply(rules.scale, ((later + earlier) * _trapezoid_steps("trapezoid", y, x, place)).sum(place), factor=0.5)
+        return apply(rules.halve, ((later + earlier) * _trapezoid_steps("trapezoid", y, x, place)).sum(place))
     ends = y.select(place, 0) + y.select(place, y._array.shape[place] - 1)
     return apply(rules.scale, y.sum(place) - apply(rules.scale, ends, factor=0.5), factor=1 if dx is None else dx)
 
@@ -308,7 +311,8 @@ def cumulative_trapezoid(y: Any, x: Any = None, *, dx: Any = None, dim: int = -1
     place = _check_samples("cumulative_trapezoid", y, x, dim)
     later, earlier = _halves(y, place)
     if x is not None:
-        return ((later + earlier) * _trapezoid_steps("cumulative_trapezoid", y, x, place)).cumsum(place) / 2.0
+        areas = (later + earlier) * _trapezoid_steps("cumulative_trapezoid", y, x, place)
+        return apply(rules.halve, areas.cumsum(place))
     return apply(rules.scale, later + earlier, factor=(1 if dx is None else dx) / 2).cumsum(place)
 
 

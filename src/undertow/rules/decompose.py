@@ -170,10 +170,13 @@ linalg_pinv = op("linalg_pinv", lambda xp, self, *, cutoff, hermitian: xp.pinv(s
 
 def least_squares_gradient(xp: Any, g: Any, needs: Any, A: Any, B: Any, cutoff: Any) -> tuple[Any, Any]:
     P = xp.pinv(A, cutoff, False)
+    vector = B.ndim == A.ndim - 1
+    gX, columns = (column(xp, g[0]), column(xp, B)) if vector else (g[0], B)
     of_A = None
     if needs[0]:
-        of_A = xp.sum_to_shape(pinv_gradient(xp, xp.matmul(g[0], adjoint(xp, B)), A, P), A.shape)
-    return of_A, xp.sum_to_shape(xp.matmul(adjoint(xp, P), g[0]), B.shape)
+        of_A = xp.sum_to_shape(pinv_gradient(xp, xp.matmul(gX, adjoint(xp, columns)), A, P), A.shape)
+    of_B = xp.matmul(adjoint(xp, P), gX)
+    return of_A, xp.reshape(of_B, B.shape) if vector else xp.sum_to_shape(of_B, B.shape)
 
 
 linalg_lstsq = op("linalg_lstsq", lambda xp, A, B, *, cutoff, driver: xp.least_squares(A, B, cutoff, driver),

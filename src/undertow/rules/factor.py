@@ -34,11 +34,6 @@ def identity(xp: Any, n: int, dtype: Any) -> Any:
     return xp.constant(xp.eye((n, n), dtype))
 
 
-def halved_diagonal(xp: Any, x: Any) -> Any:
-    """The lower triangle with half of the diagonal."""
-    return (xp.tril(x) + xp.tril(x, -1)) * 0.5
-
-
 # --- determinants
 
 linalg_det = op("linalg_det", lambda xp, A: xp.det(A), promote="same",
@@ -147,10 +142,10 @@ triangular_solve = op(
 def cholesky_gradient(xp: Any, g: Any, result: Any, upper: bool) -> Any:
     L, g = (adjoint(xp, result), adjoint(xp, g)) if upper else (result, g)
     Lh = adjoint(xp, L)
-    inner = halved_diagonal(xp, xp.matmul(Lh, g))
+    inner = xp.matmul(Lh, g)
+    inner = (xp.tril(inner) + adjoint(xp, xp.tril(inner, -1))) * 0.5
     inner = xp.solve_triangular(Lh, inner, True, False)  # L⁻ᴴ inner L⁻¹
-    inner = adjoint(xp, xp.solve_triangular(Lh, adjoint(xp, inner), True, False))
-    return (inner + adjoint(xp, inner)) * 0.5
+    return adjoint(xp, xp.solve_triangular(Lh, adjoint(xp, inner), True, False))
 
 
 linalg_cholesky_ex = op("linalg_cholesky_ex", lambda xp, self, *, upper: xp.cholesky(self, upper), promote="same",
@@ -160,21 +155,16 @@ cholesky = op("cholesky", lambda xp, self, *, upper: xp.cholesky(self, upper), p
               self=cholesky_gradient)  # fmt: skip
 
 
-def cholesky_solution(xp: Any, B: Any, L: Any, upper: bool) -> Any:
-    lower = adjoint(xp, L) if upper else L
-    return xp.solve_triangular(adjoint(xp, lower), xp.solve_triangular(lower, B, False, False), True, False)
-
-
 def cholesky_solve_gradient(xp: Any, g: Any, needs: Any, input2: Any, result: Any, upper: bool, self_spec: Any,
                             input2_spec: Any) -> tuple[Any, Any]:  # fmt: skip
-    of_B = cholesky_solution(xp, g, input2, upper)
+    of_B = xp.cholesky_solve(g, input2, upper)
     common = xp.matmul(of_B, adjoint(xp, result))
     common = common + adjoint(xp, common)
     of_L = -xp.matmul(input2, common) if upper else -xp.matmul(common, input2)
-    return xp.sum_to_shape(of_B, self_spec.shape), xp.sum_to_shape(triangle(xp, of_L, upper, False), input2_spec.shape)
+    return xp.sum_to_shape(of_B, self_spec.shape), xp.sum_to_shape(of_L, input2_spec.shape)
 
 
-cholesky_solve = op("cholesky_solve", lambda xp, self, input2, *, upper: cholesky_solution(xp, self, input2, upper),
+cholesky_solve = op("cholesky_solve", lambda xp, self, input2, *, upper: xp.cholesky_solve(self, input2, upper),
                     promote="same", holomorphic=False, joint=cholesky_solve_gradient)  # fmt: skip
 
 
@@ -183,8 +173,8 @@ def cholesky_inverse_gradient(xp: Any, g: Any, self: Any, result: Any, upper: bo
     return -xp.matmul(self, common) if upper else -xp.matmul(common, self)
 
 
-cholesky_inverse = op("cholesky_inverse", lambda xp, self, *, upper: cholesky_solution(
-                          xp, identity(xp, self.shape[-1], xp.dtype_of(self)), self, upper),
+cholesky_inverse = op("cholesky_inverse", lambda xp, self, *, upper: xp.cholesky_solve(
+                          identity(xp, self.shape[-1], xp.dtype_of(self)), self, upper),
                       promote="same", holomorphic=False, self=cholesky_inverse_gradient)  # fmt: skip
 
 # --- LU: the pivots carry no gradient

@@ -58,9 +58,8 @@ mean = op("mean", lambda xp, self, *, dim, keepdim, dtype: xp.mean(self, axis=di
 
 nansum = op("nansum", lambda xp, self, *, dim, keepdim, dtype:
             xp.sum(xp.where(xp.isnan(self), xp.zeros_like(self), self), axis=dim, keepdims=keepdim, dtype=dtype),
-            self=lambda xp, g, self, dim, keepdim: xp.where(
-                xp.isnan(self), xp.zeros_like(self),
-                xp.astype(spread(xp, g, self, dim, keepdim), xp.dtype_of(self))))  # fmt: skip
+            self=lambda xp, g, self, dim, keepdim:
+                xp.astype(spread(xp, g, self, dim, keepdim), xp.dtype_of(self)) * (self == self))  # fmt: skip
 
 prod_all = op("prod", lambda xp, self: xp.prod(self), promote="same",
               self=lambda xp, g, self: g * xp.reshape(
@@ -100,7 +99,7 @@ max_all = op("max", lambda xp, self: xp.max(self), promote="same", node="MaxBack
 min_all = op("min", lambda xp, self: xp.min(self), promote="same", node="MinBackward1",
              self=lambda xp, g, self, result: share(xp, g, same(xp, self, result), None))  # fmt: skip
 
-PICKED = {"outputs": 2, "names": ("values", "indices"), "differentiable": 1, "materialize": False}
+PICKED: dict[str, Any] = {"outputs": 2, "names": ("values", "indices"), "differentiable": 1, "materialize": False}
 
 max = op("max", lambda xp, self, *, dim, keepdim: xp.max_with_index(self, dim, keepdim), **PICKED,
          self=lambda xp, g, indices, self_spec, dim, keepdim:
@@ -206,6 +205,8 @@ logsumexp = op("logsumexp", lambda xp, self, *, dim, keepdim: xp.logsumexp(self,
 
 squeeze_in_place = op("squeeze", lambda xp, self, *, size: xp.reshape(self, size), node="SqueezeBackward4",
                       self=lambda xp, g, self_spec: xp.reshape(g, self_spec.shape))  # fmt: skip
+
+halve = op("div", lambda xp, self: self / 2, promote="float", node="DivBackward1", self=lambda g: g / 2)
 
 scale = op("mul", lambda xp, self, *, factor: self * factor, promote="float", node="MulBackward1",
            self=lambda g, factor: g * factor)  # fmt: skip

@@ -43,7 +43,7 @@ def recurrence_gradient(xp: Any, g: Any, factor: Any, result: Any, dim: int) -> 
 
 
 def cumprod_gradient(xp: Any, g: Any, self: Any, dim: int) -> Any:
-    """The product of all elements before i, times Σ over j ≥ i of g[j] times the elements between i and j: exact at zeros."""
+    """The product of all before i, times Σ over j ≥ i of g[j] times all between i and j. Exact at zeros."""
     if not self.ndim:
         return g
     before = xp.cumprod(shift(xp, self, dim, 1), dim)
@@ -59,7 +59,7 @@ def picked_gradient(xp: Any, g: Any, indices: Any, self_spec: Any, dim: int) -> 
     return xp.scatter_add(xp.zeros(self_spec.shape, xp.dtype_of(g[0])), dim, indices, g[0])
 
 
-PICKED = {"outputs": 2, "names": ("values", "indices"), "differentiable": 1, "materialize": False}
+PICKED: dict[str, Any] = {"outputs": 2, "names": ("values", "indices"), "differentiable": 1, "materialize": False}
 
 cummax = op("cummax", lambda xp, self, *, dim: xp.cummax(self, dim), **PICKED, self=picked_gradient)
 cummin = op("cummin", lambda xp, self, *, dim: xp.cummin(self, dim), **PICKED, self=picked_gradient)
@@ -69,6 +69,8 @@ def logcumsumexp_gradient(xp: Any, g: Any, self: Any, result: Any, dim: int) -> 
     """Σ over j ≥ i of g[j] e^(x[i] - y[j]), by steps e^(y[i-1] - y[i]) that are never above 1."""
     if not self.ndim:
         return g
+    if xp.dtype_of(self).kind == "c":
+        return xp.exp(self - result) * backward_recurrence(xp, g, xp.exp(shift(xp, result, dim, 0) - result), dim)
     nothing = xp.isinf(result) & (result < 0)
     solid = xp.where(nothing, xp.zeros_like(result), result)
     steps = xp.exp(shift(xp, solid, dim, 0) - solid)

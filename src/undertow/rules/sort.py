@@ -22,6 +22,9 @@ def picked(xp: Any, g: Any, indices: Any, self_spec: Any, dim: int, keepdim: boo
 
 sort = op("sort", lambda xp, self, *, dim, descending: xp.sort(self, dim, descending), **PICKED, self=placed)
 
+sort_stable = op("sort", lambda xp, self, *, dim, descending: xp.sort(self, dim, descending), **PICKED,
+                 node="SortBackward1", self=placed)  # fmt: skip
+
 argsort = op("argsort", lambda xp, self, *, dim, descending: xp.sort(self, dim, descending)[1])
 
 topk = op("topk", lambda xp, self, *, k, dim, largest, sorted: xp.topk(self, k, dim, largest), **PICKED, self=placed)
@@ -55,7 +58,7 @@ def refuse(name: str) -> Callable[..., Any]:
     return gradient
 
 
-DISTINCT = {"outputs": 3, "differentiable": 1, "materialize": False}
+DISTINCT: dict[str, Any] = {"outputs": 3, "differentiable": 1, "materialize": False}
 
 unique = op("unique2", lambda xp, self: xp.unique(self), **DISTINCT, self=refuse("_unique2"))
 

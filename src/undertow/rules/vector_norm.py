@@ -7,6 +7,7 @@ from typing import Any
 
 from undertow.rules.reduce import Dims, share, unfold
 from undertow.rules.rule import op
+from undertow.rules.sort import refuse
 
 
 def vector_norm(xp: Any, x: Any, ord: float, dim: Dims, keepdim: bool) -> Any:
@@ -66,22 +67,24 @@ def dist_gradient(xp: Any, g: Any, self: Any, other: Any, result: Any, p: float)
 dist = op("dist", lambda xp, self, other, *, p: vector_norm(xp, self - other, p, None, False), promote="numeric",  # type: ignore[arg-type]
           holomorphic=False,
           self=dist_gradient,
-          other=lambda xp, g, self, other, result, p: -dist_gradient(xp, g, self, other, result, p))  # fmt: skip
-
-
-def pair_distances(xp: Any, x1: Any, x2: Any, p: float) -> Any:
-    return vector_norm(xp, xp.expand_dims(x1, -2) - xp.expand_dims(x2, -3), p, (-1,), False)  # type: ignore[arg-type]
-
+          other=lambda xp, g, self, other, result, p: dist_gradient(xp, g, other, self, result, p))  # fmt: skip
 
 cdist = op("cdist", lambda xp, x1, x2, *, p: xp.pair_distances(x1, x2, p), promote="same",
-           joint=lambda xp, g, needs, x1, x2, result, p: cdist_gradient(xp, g, x1, x2, result, p))  # fmt: skip
+           joint=lambda xp, g, needs, x1, x2, result, p: xp.pair_distances_grad(g, x1, x2, result, p))  # fmt: skip
+
+# The gradient of cdist, which PyTorch does not differentiate any further.
+cdist_backward = op("cdist_backward", lambda xp, grad, x1, x2, cdist, *, p: cdist_gradient(xp, grad, x1, x2, cdist, p),
+                    promote="same", outputs=2, joint=refuse("_cdist_backward"))  # fmt: skip
 
 
 def cdist_gradient(xp: Any, g: Any, x1: Any, x2: Any, result: Any, p: float) -> tuple[Any, Any]:
-    apart = xp.expand_dims(x1, -2) - xp.expand_dims(x2, -3)
+    """Of every pair's distance, summed over the other side's rows."""
+    if p == 0:
+        return xp.zeros_like(x1), xp.zeros_like(x2)
+    apart = xp.expand_dims(x1, x1.ndim - 1) - xp.expand_dims(x2, x2.ndim - 2)
     by_pair = vector_norm_gradient(xp, g, apart, result, p, (apart.ndim - 1,), False)
-    return (xp.sum_to_shape(xp.sum(by_pair, axis=(by_pair.ndim - 2,)), x1.shape),
-            -xp.sum_to_shape(xp.sum(by_pair, axis=(by_pair.ndim - 3,)), x2.shape))  # fmt: skip
+    return (xp.sum_to_shape(xp.sum(by_pair, axis=by_pair.ndim - 2), x1.shape),
+            -xp.sum_to_shape(xp.sum(by_pair, axis=by_pair.ndim - 3), x2.shape))  # fmt: skip
 
 
 def renormed(xp: Any, self: Any, p: float, dim: int, maxnorm: float) -> Any:

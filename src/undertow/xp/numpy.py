@@ -29,7 +29,7 @@ from undertow.xp.numpy_index import (  # noqa: F401
     put_flat, scatter_value, take_flat,
 )  # fmt: skip
 from undertow.xp.numpy_linalg import (  # noqa: F401
-    addmm, cholesky, cofactors, cross, det, eig, eigh, eye, inverse, least_squares, lu_factor, lu_parts, matmul,
+    addmm, cholesky, cholesky_solve, cofactors, cross, det, eig, eigh, eye, inverse, least_squares, lu_factor, lu_parts, matmul,
     matrix_exp, pinv, qr, slogdet, solve, solve_triangular, svd,
 )  # fmt: skip
 from undertow.xp.numpy_loss import class_weights, ctc_loss, ctc_loss_grad, labels, put_along  # noqa: F401

@@ -124,6 +124,13 @@ def cholesky(x: Array, upper: bool) -> Array:
     return np.linalg.cholesky(x, upper=upper)
 
 
+def cholesky_solve(b: Array, factor: Array, upper: bool) -> Array:
+    """X with A X = b, given A's triangular factor."""
+    adjoint = np.swapaxes(factor, -2, -1).conj()
+    lower, higher = (adjoint, factor) if upper else (factor, adjoint)
+    return solve_triangular(higher, solve_triangular(lower, b, False, False), True, False)
+
+
 def lu(x: Array) -> tuple[Array, Array, Array]:
     """Both triangles in one matrix, the row exchanges as LAPACK counts them, and a permutation of the rows.
 
@@ -221,13 +228,15 @@ def least_squares(a: Array, b: Array, cutoff: Any, driver: str) -> tuple[Array, 
     limit = cutoff(s.max(-1, initial=0))[..., None]
     solid = s > limit
     factors = np.divide(1, s, where=solid, out=np.zeros_like(s))
-    turned = np.swapaxes(u, -2, -1).conj() @ b
+    columns = b[..., None] if b.ndim == a.ndim - 1 else b
+    turned = np.swapaxes(u, -2, -1).conj() @ columns
     x = np.swapaxes(vh, -2, -1).conj() @ (factors[..., None] * turned)
     rank, empty = solid.sum(-1), np.empty(0, s.dtype)
-    rows, columns = a.shape[-2:]
-    full = rows > columns and driver != "gelsy" and bool((rank == columns).all())
-    residuals = (np.abs(a @ x - b) ** 2).sum(-2) if full else empty
+    rows, width = a.shape[-2:]
+    full = rows > width and driver != "gelsy" and bool((rank == width).all())
+    residuals = (np.abs(a @ x - columns) ** 2).sum(-2) if full else empty
     values = s if driver in ("gelsd", "gelss") else empty
+    x = x if columns is b else x[..., 0]
     return x, residuals, rank if driver != "gels" else np.empty(0, np.int64), values
 
 
@@ -265,7 +274,9 @@ def first_bad_minor(x: Array, upper: bool) -> tuple[tuple[int, ...], int] | None
     for place in np.ndindex(x.shape[:-2]):
         for order in range(1, x.shape[-1] + 1):
             try:
-                np.linalg.cholesky(x[place][:order, :order], upper=upper)
+                if np.isfinite(np.linalg.cholesky(x[place][:order, :order], upper=upper)).all():
+                    continue
             except LinAlgError:
-                return place, order
+                pass
+            return place, order
     return None

@@ -48,6 +48,10 @@ def logcumsumexp(x: Array, axis: int) -> Array:
     """y[i] = log Σ e^x[j], j ≤ i."""
     if not x.ndim:
         return np.array(x)
+    if x.dtype.kind == "c":
+        top = x.real.max(axis, keepdims=True, initial=-np.inf)
+        top = np.where(np.isfinite(top), top, 0)
+        return (np.log(np.cumsum(np.exp(x - top), axis)) + top).astype(x.dtype)
     return np.logaddexp.accumulate(x.astype(np.float64), axis).astype(x.dtype, order="C")
 
 

@@ -23,7 +23,7 @@ from undertow.xp.tensor_elementwise import (  # noqa: F401
     trunc_divide, view_as_complex, view_as_real, where,
 )  # fmt: skip
 from undertow.xp.tensor_linalg import (  # noqa: F401
-    addmm, cholesky, cofactors, cross, det, eye, inverse, matmul, matrix_exp, pinv, slogdet, solve, solve_triangular,
+    addmm, cholesky, cholesky_solve, cofactors, cross, det, eye, inverse, matmul, matrix_exp, pinv, slogdet, solve, solve_triangular,
 )  # fmt: skip
 from undertow.xp.tensor_reduce import (  # noqa: F401
     abs_squared, logsumexp, max, max_with_index, mean, min, min_with_index, pair_distances,

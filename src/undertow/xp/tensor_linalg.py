@@ -66,6 +66,10 @@ def cholesky(x: Any, upper: bool) -> Any:
     return apply(factor.linalg_cholesky_ex, x, upper=upper)
 
 
+def cholesky_solve(b: Any, triangle: Any, upper: bool) -> Any:
+    return apply(factor.cholesky_solve, b, triangle, upper=upper)
+
+
 def pinv(x: Any, cutoff: Any, hermitian: bool) -> Any:
     return apply(decompose.linalg_pinv, x, cutoff=cutoff, hermitian=hermitian)
 
