@@ -1,165 +1,27 @@
 """Neural network building blocks."""
 
-from undertow.nn import functional as functional
-from undertow.nn import init as init
-from undertow.nn import modules as modules
-from undertow.nn import parallel as parallel
-from undertow.nn import parameter as parameter
-from undertow.nn import utils as utils
-from undertow.nn.factory import factory_kwargs as factory_kwargs
-from undertow.nn.modules import (
-    CELU as CELU,
-    ELU as ELU,
-    GELU as GELU,
-    GLU as GLU,
-    SELU as SELU,
-    Hardshrink as Hardshrink,
-    Hardsigmoid as Hardsigmoid,
-    Hardswish as Hardswish,
-    Hardtanh as Hardtanh,
-    LeakyReLU as LeakyReLU,
-    LogSigmoid as LogSigmoid,
-    LogSoftmax as LogSoftmax,
-    Mish as Mish,
-    PReLU as PReLU,
-    ReLU as ReLU,
-    ReLU6 as ReLU6,
-    RReLU as RReLU,
-    Sigmoid as Sigmoid,
-    SiLU as SiLU,
-    Softmax as Softmax,
-    Softmax2d as Softmax2d,
-    Softmin as Softmin,
-    Softplus as Softplus,
-    Softshrink as Softshrink,
-    Softsign as Softsign,
-    Tanh as Tanh,
-    Tanhshrink as Tanhshrink,
-    Threshold as Threshold,
-    AdaptiveLogSoftmaxWithLoss as AdaptiveLogSoftmaxWithLoss,
-    BatchNorm1d as BatchNorm1d,
-    BatchNorm2d as BatchNorm2d,
-    BatchNorm3d as BatchNorm3d,
-    LazyBatchNorm1d as LazyBatchNorm1d,
-    LazyBatchNorm2d as LazyBatchNorm2d,
-    LazyBatchNorm3d as LazyBatchNorm3d,
-    SyncBatchNorm as SyncBatchNorm,
-    ChannelShuffle as ChannelShuffle,
-    Container as Container,
-    ModuleDict as ModuleDict,
-    ModuleList as ModuleList,
-    ParameterDict as ParameterDict,
-    ParameterList as ParameterList,
-    Sequential as Sequential,
-    Conv1d as Conv1d,
-    Conv2d as Conv2d,
-    Conv3d as Conv3d,
-    ConvTranspose1d as ConvTranspose1d,
-    ConvTranspose2d as ConvTranspose2d,
-    ConvTranspose3d as ConvTranspose3d,
-    LazyConv1d as LazyConv1d,
-    LazyConv2d as LazyConv2d,
-    LazyConv3d as LazyConv3d,
-    LazyConvTranspose1d as LazyConvTranspose1d,
-    LazyConvTranspose2d as LazyConvTranspose2d,
-    LazyConvTranspose3d as LazyConvTranspose3d,
-    CosineSimilarity as CosineSimilarity,
-    PairwiseDistance as PairwiseDistance,
-    AlphaDropout as AlphaDropout,
-    Dropout as Dropout,
-    Dropout1d as Dropout1d,
-    Dropout2d as Dropout2d,
-    Dropout3d as Dropout3d,
-    FeatureAlphaDropout as FeatureAlphaDropout,
-    Flatten as Flatten,
-    Unflatten as Unflatten,
-    Fold as Fold,
-    Unfold as Unfold,
-    InstanceNorm1d as InstanceNorm1d,
-    InstanceNorm2d as InstanceNorm2d,
-    InstanceNorm3d as InstanceNorm3d,
-    LazyInstanceNorm1d as LazyInstanceNorm1d,
-    LazyInstanceNorm2d as LazyInstanceNorm2d,
-    LazyInstanceNorm3d as LazyInstanceNorm3d,
-    Bilinear as Bilinear,
-    Identity as Identity,
-    LazyLinear as LazyLinear,
-    Linear as Linear,
-    LinearCrossEntropyLoss as LinearCrossEntropyLoss,
-    LinearCrossEntropyOptions as LinearCrossEntropyOptions,
-    BCELoss as BCELoss,
-    BCEWithLogitsLoss as BCEWithLogitsLoss,
-    CosineEmbeddingLoss as CosineEmbeddingLoss,
-    CrossEntropyLoss as CrossEntropyLoss,
-    CTCLoss as CTCLoss,
-    GaussianNLLLoss as GaussianNLLLoss,
-    HingeEmbeddingLoss as HingeEmbeddingLoss,
-    HuberLoss as HuberLoss,
-    KLDivLoss as KLDivLoss,
-    L1Loss as L1Loss,
-    MarginRankingLoss as MarginRankingLoss,
-    MSELoss as MSELoss,
-    MultiLabelMarginLoss as MultiLabelMarginLoss,
-    MultiLabelSoftMarginLoss as MultiLabelSoftMarginLoss,
-    MultiMarginLoss as MultiMarginLoss,
-    NLLLoss as NLLLoss,
-    NLLLoss2d as NLLLoss2d,
-    PoissonNLLLoss as PoissonNLLLoss,
-    SmoothL1Loss as SmoothL1Loss,
-    SoftMarginLoss as SoftMarginLoss,
-    TripletMarginLoss as TripletMarginLoss,
-    TripletMarginWithDistanceLoss as TripletMarginWithDistanceLoss,
-    Module as Module,
-    CrossMapLRN2d as CrossMapLRN2d,
-    GroupNorm as GroupNorm,
-    LayerNorm as LayerNorm,
-    LocalResponseNorm as LocalResponseNorm,
-    RMSNorm as RMSNorm,
-    CircularPad1d as CircularPad1d,
-    CircularPad2d as CircularPad2d,
-    CircularPad3d as CircularPad3d,
-    ConstantPad1d as ConstantPad1d,
-    ConstantPad2d as ConstantPad2d,
-    ConstantPad3d as ConstantPad3d,
-    ReflectionPad1d as ReflectionPad1d,
-    ReflectionPad2d as ReflectionPad2d,
-    ReflectionPad3d as ReflectionPad3d,
-    ReplicationPad1d as ReplicationPad1d,
-    ReplicationPad2d as ReplicationPad2d,
-    ReplicationPad3d as ReplicationPad3d,
-    ZeroPad1d as ZeroPad1d,
-    ZeroPad2d as ZeroPad2d,
-    ZeroPad3d as ZeroPad3d,
-    PixelShuffle as PixelShuffle,
-    PixelUnshuffle as PixelUnshuffle,
-    AdaptiveAvgPool1d as AdaptiveAvgPool1d,
-    AdaptiveAvgPool2d as AdaptiveAvgPool2d,
-    AdaptiveAvgPool3d as AdaptiveAvgPool3d,
-    AdaptiveMaxPool1d as AdaptiveMaxPool1d,
-    AdaptiveMaxPool2d as AdaptiveMaxPool2d,
-    AdaptiveMaxPool3d as AdaptiveMaxPool3d,
-    AvgPool1d as AvgPool1d,
-    AvgPool2d as AvgPool2d,
-    AvgPool3d as AvgPool3d,
-    FractionalMaxPool2d as FractionalMaxPool2d,
-    FractionalMaxPool3d as FractionalMaxPool3d,
-    LPPool1d as LPPool1d,
-    LPPool2d as LPPool2d,
-    LPPool3d as LPPool3d,
-    MaxPool1d as MaxPool1d,
-    MaxPool2d as MaxPool2d,
-    MaxPool3d as MaxPool3d,
-    MaxUnpool1d as MaxUnpool1d,
-    MaxUnpool2d as MaxUnpool2d,
-    MaxUnpool3d as MaxUnpool3d,
-    Embedding as Embedding,
-    EmbeddingBag as EmbeddingBag,
-    Upsample as Upsample,
-    UpsamplingBilinear2d as UpsamplingBilinear2d,
-    UpsamplingNearest2d as UpsamplingNearest2d,
-)
-from undertow.nn.parallel import DataParallel as DataParallel
+from typing import TYPE_CHECKING
+
+from undertow.lazy import lazy_names
+from undertow.nn.modules._homes import CLASSES
 from undertow.nn.parameter import Buffer as Buffer
 from undertow.nn.parameter import Parameter as Parameter
 from undertow.nn.parameter import UninitializedBuffer as UninitializedBuffer
 from undertow.nn.parameter import UninitializedParameter as UninitializedParameter
+
+_PARTS = ("common_types", "functional", "init", "modules", "parallel", "utils")
+_HOMES = CLASSES | {part: f"undertow.nn.{part}" for part in _PARTS}
+_HOMES |= {"DataParallel": "undertow.nn.parallel", "factory_kwargs": "undertow.nn.factory"}
+__all__ = [*_HOMES, "Buffer", "Parameter", "UninitializedBuffer", "UninitializedParameter", "parameter"]
+__getattr__, __dir__ = lazy_names(__name__, _HOMES)
+
+if TYPE_CHECKING:  # what the names above are; at run time a file is imported when one of its names is first used
+    from undertow.nn import functional as functional
+    from undertow.nn import init as init
+    from undertow.nn import modules as modules
+    from undertow.nn import parallel as parallel
+    from undertow.nn import parameter as parameter
+    from undertow.nn import utils as utils
+    from undertow.nn.factory import factory_kwargs as factory_kwargs
+    from undertow.nn.modules import *  # noqa: F403
+    from undertow.nn.parallel import DataParallel as DataParallel
