@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 
 from undertow._core import TensorCore, ndarray
+from undertow.modes import is_grad_enabled
 from undertow.ops.compare import where
 from undertow.ops.complex import view_as_real
 
@@ -186,8 +187,10 @@ class Recorded:
         """Applies a rule to a parameter, its gradient and its buffers, and writes the results into them."""
         if tensors[0].is_complex():
             tensors = [view_as_real(tensor) for tensor in tensors]
-        param, _, *buffers = tensors
-        for old, new in zip((param, *buffers), rule(*tensors)):
+        param, grad, *buffers = tensors
+        written = [param, *buffers]
+        read = [tensor.clone() for tensor in written] if is_grad_enabled() else written  # the graph may keep what it reads
+        for old, new in zip(written, rule(read[0], grad, *read[1:])):
             old.copy_(new)
 
     def add(self, a: Any, b: Any, weight: Any = None) -> Any:

@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable
 from typing import Any
 
+from undertow._core import TensorCore
 from undertow.modes import enable_grad, no_grad
 from undertow.ops.complex import view_as_real
 from undertow.ops.join import cat
@@ -65,14 +66,14 @@ class LBFGS(Optimizer):
         state.setdefault("n_iter", 0)
         first_loss = closure()
         state["func_evals"] += 1
-        now = Point(0.0, float(first_loss), self._gather_flat_grad())
+        now = Point(0.0, _number(first_loss), self._gather_flat_grad())
         if _largest(now.grad) <= group["tolerance_grad"]:
             return first_loss
         evaluations = 1
         for iteration in range(1, group["max_iter"] + 1):
             state["n_iter"] += 1
             rate = _choose_direction(state, group, now.grad)
-            before = now.loss
+            state["prev_loss"] = now.loss
             slope = float(now.grad.dot(state["d"]))
             if slope > -group["tolerance_change"]:
                 break
@@ -83,7 +84,7 @@ class LBFGS(Optimizer):
                 break
             if _largest(state["d"] * state["t"]) <= group["tolerance_change"]:
                 break
-            if abs(now.loss - before) < group["tolerance_change"]:
+            if abs(now.loss - state["prev_loss"]) < group["tolerance_change"]:
                 break
         return first_loss
 
@@ -97,7 +98,7 @@ class LBFGS(Optimizer):
             self._add_grad(start.t, direction)
             if iteration == group["max_iter"]:
                 return start, 0  # nobody will look at the gradient there
-            loss = float(closure())
+            loss = _number(closure())
             return Point(start.t, loss, self._gather_flat_grad()), 1
         if group["line_search_fn"] != "strong_wolfe":
             raise RuntimeError("only 'strong_wolfe' is supported")
@@ -105,7 +106,7 @@ class LBFGS(Optimizer):
 
         def look(t: float) -> Point:
             self._add_grad(t, direction)
-            loss = float(closure())
+            loss = _number(closure())
             grad = self._gather_flat_grad()
             self._set_param(origin)
             return Point(t, loss, grad, float(grad.dot(direction)))
@@ -147,6 +148,10 @@ class LBFGS(Optimizer):
 
 def _real(tensor: Any) -> Any:
     return view_as_real(tensor) if tensor.is_complex() else tensor
+
+
+def _number(loss: Any) -> float:
+    return float(loss.detach() if isinstance(loss, TensorCore) else loss)  # type: ignore[attr-defined]
 
 
 def _largest(tensor: Any) -> float:
