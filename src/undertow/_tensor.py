@@ -35,6 +35,7 @@ from undertow.ops.scatter import ScatterMethods
 from undertow.ops.shape import ShapeMethods
 from undertow.ops.sort import SortMethods
 from undertow.ops.statistics import StatisticsMethods
+from undertow.ops.triangular import TriangularMethods
 from undertow.ops.stretch import StretchMethods
 from undertow.ops.writing import WritingMethods
 from undertow.tensor_convert import ConvertMethods
@@ -69,6 +70,7 @@ class Tensor(
     ProductMethods,
     NormMethods,
     FactorMethods,
+    TriangularMethods,
     ShapeMethods,
     StretchMethods,
     PartMethods,

@@ -12,20 +12,14 @@ from undertow.ops.decompositions import linalg_pinv as pinv
 from undertow.ops.decompositions import linalg_qr as qr
 from undertow.ops.decompositions import linalg_svd as svd
 from undertow.ops.decompositions import linalg_svdvals as svdvals
-from undertow.ops.factor import linalg_cholesky as cholesky
-from undertow.ops.factor import linalg_cholesky_ex as cholesky_ex
 from undertow.ops.factor import linalg_cond as cond
 from undertow.ops.factor import linalg_det as det
 from undertow.ops.factor import linalg_inv as inv
 from undertow.ops.factor import linalg_inv_ex as inv_ex
-from undertow.ops.factor import linalg_lu as lu
-from undertow.ops.factor import linalg_lu_factor as lu_factor
-from undertow.ops.factor import linalg_lu_factor_ex as lu_factor_ex
 from undertow.ops.factor import linalg_matrix_power as matrix_power
 from undertow.ops.factor import linalg_slogdet as slogdet
 from undertow.ops.factor import linalg_solve as solve
 from undertow.ops.factor import linalg_solve_ex as solve_ex
-from undertow.ops.factor import linalg_solve_triangular as solve_triangular
 from undertow.ops.factor import linalg_tensorinv as tensorinv
 from undertow.ops.factor import linalg_tensorsolve as tensorsolve
 from undertow.ops.matmul import matmul
@@ -37,6 +31,12 @@ from undertow.ops.products import linalg_diagonal as diagonal
 from undertow.ops.products import linalg_multi_dot as multi_dot
 from undertow.ops.products import linalg_vander as vander
 from undertow.ops.products import linalg_vecdot as vecdot
+from undertow.ops.triangular import linalg_cholesky as cholesky
+from undertow.ops.triangular import linalg_cholesky_ex as cholesky_ex
+from undertow.ops.triangular import linalg_lu as lu
+from undertow.ops.triangular import linalg_lu_factor as lu_factor
+from undertow.ops.triangular import linalg_lu_factor_ex as lu_factor_ex
+from undertow.ops.triangular import linalg_solve_triangular as solve_triangular
 
 __all__ = [
     "LinAlgError", "cholesky", "cholesky_ex", "cond", "cross", "det", "diagonal", "eig", "eigh", "eigvals", "eigvalsh",

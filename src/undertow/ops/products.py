@@ -26,15 +26,15 @@ from undertow.rules import shape as shape_rules
 @public
 def tensordot(a: Any, b: Any, dims: Any = 2, out: Any = None) -> Any:
     """The sum of products over pairs of dims: the last of a with the first of b, or those that two lists name."""
-    left, right = _paired_dims(a, b, dims)
-    for x, y in zip(left, right, strict=True):
+    given = _paired_dims(a, b, dims)
+    for x, y in zip(*given, strict=True):
         n, m = a._array.shape[x], b._array.shape[y]
         if n != m and n != 1 and m != 1:
             raise RuntimeError(
                 f"contracted dimensions need to match, but first has size {n} in dim {x} and second "
                 f"has size {m} in dim {y}"
             )
-    left, right = wrap_dims(left, a._array.ndim), wrap_dims(right, b._array.ndim)
+    left, right = wrap_dims(given[0], a._array.ndim), wrap_dims(given[1], b._array.ndim)
     if kind_of(a) is not kind_of(b):
         raise RuntimeError("both inputs should have same dtype")
     for x, y in zip(left, right, strict=True):  # a dim of size one is summed with each element of the other's
@@ -49,7 +49,7 @@ def tensordot(a: Any, b: Any, dims: Any = 2, out: Any = None) -> Any:
 
 def _paired_dims(a: Any, b: Any, dims: Any) -> tuple[list[int], list[int]]:
     if isinstance(dims, TensorCore):
-        dims = dims.tolist()
+        dims = dims._array.tolist()
     if isinstance(dims, (tuple, list)) and len(dims) == 2:
         left, right = ([each] if isinstance(each, int) else list(each) for each in dims)
         if len(left) != len(right):

@@ -201,7 +201,7 @@ def cov(input: Any, *, correction: int = 1, fweights: Any = None, aweights: Any 
         if aweights is not None and correction:
             spread = weights * aweights
             free = total - correction * spread.sum() / total
-        free = free.item() if isinstance(free, TensorCore) else free
+        free = free._array.item() if isinstance(free, TensorCore) else free
     if free <= 0:
         warnings.warn(
             "cov(): degrees of freedom is <= 0. Correction should be strictly less than the number of observations.",

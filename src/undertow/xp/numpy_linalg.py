@@ -160,7 +160,7 @@ def lu(x: Array) -> tuple[Array, Array, Array]:
 
 def qr(x: Array, mode: str) -> tuple[Array, Array]:
     if mode == "r":
-        return np.empty(0, x.dtype), np.linalg.qr(x, "r")
+        return np.empty(0, x.dtype), np.asarray(np.linalg.qr(x, "r"))
     q, r = np.linalg.qr(x, mode)  # type: ignore[call-overload]
     return q, r
 

@@ -18,8 +18,13 @@ from undertow.xp import numpy_rows
 Array = NDArray[Any]
 Axes = tuple[int, ...] | int | None
 
-_add = np.add.reduce
-_multiply = np.multiply.reduce
+# Positional arguments save half a microsecond; NumPy's stubs know them by name only.
+_add: Any = np.add.reduce
+_multiply: Any = np.multiply.reduce
+_maximum: Any = np.maximum.reduce
+_minimum: Any = np.minimum.reduce
+_or: Any = np.logical_or.reduce
+_and: Any = np.logical_and.reduce
 _FAST = frozenset({np.dtype("f4"), np.dtype("f8")})
 _ONES = {dtype: np.ones(4096, dtype) for dtype in _FAST}
 _SMALL = 2048  # elements up to which NumPy's own loop is as fast
@@ -56,7 +61,7 @@ def sum(x: Array, axis: Axes = None, keepdims: bool = False, dtype: Any = None) 
         x = x.real
     exact = np.dtype(np.int64) if dtype.kind in "iu" else accumulator(dtype)
     if dtype.kind == "b":
-        return np.logical_or.reduce(x, axis if x.ndim else None, keepdims=keepdims)
+        return _or(x, axis if x.ndim else None, keepdims=keepdims)
     if given.kind not in "biu" and dtype.kind in "iu":
         x = x.astype(dtype)
     return np.asarray(_add(x, axis if x.ndim else None, exact, None, keepdims)).astype(dtype, copy=False)
@@ -138,19 +143,19 @@ def max(x: Array, axis: Axes = None, keepdims: bool = False) -> Any:
     if axis is not None and x.ndim > 1 and x.size > _SMALL and axes_of(axis, x.ndim) == (x.ndim - 1,):
         result = numpy_rows.max_along(x, -1)
         return result if keepdims else result.reshape(x.shape[:-1])
-    return np.maximum.reduce(x, axis if x.ndim else None, None, None, keepdims)
+    return _maximum(x, axis if x.ndim else None, None, None, keepdims)
 
 
 def min(x: Array, axis: Axes = None, keepdims: bool = False) -> Any:
-    return np.minimum.reduce(x, axis if x.ndim else None, None, None, keepdims)
+    return _minimum(x, axis if x.ndim else None, None, None, keepdims)
 
 
 def any(x: Array, axis: Axes = None, keepdims: bool = False) -> Any:
-    return _truth(np.logical_or.reduce(x, axis if x.ndim else None, keepdims=keepdims), x)
+    return _truth(_or(x, axis if x.ndim else None, keepdims=keepdims), x)
 
 
 def all(x: Array, axis: Axes = None, keepdims: bool = False) -> Any:
-    return _truth(np.logical_and.reduce(x, axis if x.ndim else None, keepdims=keepdims), x)
+    return _truth(_and(x, axis if x.ndim else None, keepdims=keepdims), x)
 
 
 def _truth(result: Any, x: Array) -> Any:

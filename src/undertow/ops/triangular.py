@@ -1,0 +1,213 @@
+"""Public triangular factors, and solutions of systems that have them: Cholesky, LU, solve_triangular."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import numpy as np
+from numpy.linalg import LinAlgError
+
+from undertow import return_types
+from undertow._core import wrap
+from undertow.autograd.apply import apply, into
+from undertow.dtypes import DTYPE_OF, FLOATING
+from undertow.errors import _LinAlgError
+from undertow.ops.arguments import check_tensor, no_kernel
+from undertow.ops.decompositions import check_inexact, check_matrices, check_square, in_batch
+from undertow.ops.factor import check_same_dtype, check_system, infos
+from undertow.ops.named import into_all, run
+from undertow.ops.public import public
+from undertow.rules import factor as rules
+from undertow.xp.numpy_linalg import first_bad_minor, first_zero_pivot
+
+# --- triangular systems
+
+
+@public
+def linalg_solve_triangular(
+    input: Any, B: Any, *, upper: bool, left: bool = True, unitriangular: bool = False, out: Any = None
+) -> Any:
+    """X with A X = B (X A = B with left=False) for triangular A."""
+    check_tensor(input, "linalg_solve_triangular")
+    check_tensor(B, "linalg_solve_triangular", "B", 2)
+    check_square(input, "linalg.solve_triangular")
+    check_same_dtype(input, B, "linalg.solve_triangular")
+    check_system(input, B, left, "linalg.solve_triangular", False)
+    check_inexact(input, "linalg.solve_triangular", "triangular_solve_cpu")
+    return run("linalg_solve_triangular", out, rules.linalg_solve_triangular, input, B, upper=bool(upper),
+               left=bool(left), unitriangular=bool(unitriangular))  # fmt: skip
+
+
+@public
+def triangular_solve(
+    input: Any, A: Any, upper: bool = True, transpose: bool = False, unitriangular: bool = False
+) -> Any:  # fmt: skip
+    """X with A X = input (Aᵀ X with transpose) for triangular A, and a copy of A."""
+    warnings.warn(
+        "torch.triangular_solve is deprecated in favor of torch.linalg.solve_triangular and will be removed in a future "
+        "PyTorch release.\ntorch.linalg.solve_triangular has its arguments reversed and does not return a copy of one of "
+        "the inputs.\nX = torch.triangular_solve(B, A).solution\nshould be replaced with\nX = "
+        "torch.linalg.solve_triangular(A, B).",
+        stacklevel=3,
+    )
+    statics = {"upper": upper, "transpose": transpose, "unitriangular": unitriangular}
+    return return_types.triangular_solve(apply(rules.triangular_solve, input, A, **statics))
+
+
+# --- Cholesky
+
+
+def _cholesky(A: Any, upper: bool, name: str, rule: Any) -> Any:
+    check_square(A, name)
+    try:
+        result = apply(rule, A, upper=bool(upper))
+        failed = bool(np.isnan(result._array).any())
+    except LinAlgError:
+        failed = True
+    if failed:
+        found = first_bad_minor(A._array, upper)
+        place, order = found if found is not None else ((), 1)
+        raise _LinAlgError(
+            f"{name}: {in_batch(place, A._array.shape)}The factorization could not be completed because the input is not "
+            f"positive-definite (the leading minor of order {order} is not positive-definite)."
+        )
+    return result
+
+
+@public
+def linalg_cholesky(A: Any, *, upper: bool = False, out: Any = None) -> Any:
+    """Lower triangular L with A = L Lᴴ (or upper triangular U with A = Uᴴ U) of positive definite matrices."""
+    check_tensor(A, "linalg_cholesky", "A")
+    check_inexact(A, "linalg.cholesky", "cholesky_cpu")
+    compute = lambda: _cholesky(A, upper, "linalg.cholesky", rules.linalg_cholesky_ex)
+    return compute() if out is None else into(out, compute, (A,), "linalg_cholesky_ex")
+
+
+@public
+def linalg_cholesky_ex(A: Any, *, upper: bool = False, check_errors: bool = False, out: Any = None) -> Any:
+    """`cholesky` with, for each matrix, the order of the minor that is not positive definite (0 for none)."""
+    check_tensor(A, "linalg_cholesky_ex", "A")
+    check_inexact(A, "linalg.cholesky_ex", "cholesky_cpu")
+
+    def compute() -> Any:
+        info = infos(A, lambda matrix: first_bad_minor(matrix, upper))
+        if info._array.any() and not check_errors:
+            return wrap(np.full(A._array.shape, np.nan, A._array.dtype)), info
+        return _cholesky(A, upper, "linalg.cholesky_ex", rules.linalg_cholesky_ex), info
+
+    if out is None:
+        return return_types.linalg_cholesky_ex(compute())
+    return into_all(return_types.linalg_cholesky_ex, "linalg_cholesky_ex", out, compute, (A,))
+
+
+@public
+def cholesky(input: Any, upper: bool = False, *, out: Any = None) -> Any:
+    """Lower triangular L with input = L Lᴴ (or upper triangular U with input = Uᴴ U)."""
+    check_tensor(input, "cholesky")
+    warnings.warn(
+        "torch.cholesky is deprecated in favor of torch.linalg.cholesky and will be removed in a future PyTorch release.\n"
+        "L = torch.cholesky(A)\nshould be replaced with\nL = torch.linalg.cholesky(A)\nand\nU = torch.cholesky(A, "
+        "upper=True)\nshould be replaced with\nU = torch.linalg.cholesky(A).mH",
+        stacklevel=3,
+    )
+    kind = DTYPE_OF[input._array.dtype]
+    if kind.category < FLOATING or kind.opmath is not kind:
+        raise no_kernel("cholesky_cpu", input)
+    compute = lambda: _cholesky(input, upper, "cholesky", rules.cholesky)
+    return compute() if out is None else into(out, compute, (input,), "cholesky")
+
+
+@public
+def cholesky_solve(B: Any, L: Any, upper: bool = False, *, out: Any = None) -> Any:
+    """X with A X = B, given the Cholesky factor of A."""
+    for name, given in (("b", B), ("u", L)):
+        if given._array.ndim < 2:
+            raise RuntimeError(
+                f"{name} should have at least 2 dimensions, but has {given._array.ndim} dimensions instead"
+            )
+    one, two = DTYPE_OF[B._array.dtype], DTYPE_OF[L._array.dtype]
+    if one is not two:
+        raise RuntimeError(
+            f"Expected b and A to have the same dtype, but found b of type {one.scalar_name} and A of type "
+            f"{two.scalar_name} instead"
+        )
+    a, b = L._array.shape, B._array.shape
+    if a[-2] != b[-2]:
+        raise RuntimeError(
+            f"Incompatible matrix sizes for cholesky_solve: each A matrix is {a[-2]} by {a[-1]} but each b matrix is "
+            f"{b[-2]} by {b[-1]}"
+        )
+    return run("cholesky_solve", out, rules.cholesky_solve, B, L, upper=bool(upper))
+
+
+@public
+def cholesky_inverse(L: Any, upper: bool = False, *, out: Any = None) -> Any:
+    """The inverse of A, given its Cholesky factor."""
+    check_square(L, "cholesky_inverse")
+    return run("cholesky_inverse", out, rules.cholesky_inverse, L, upper=bool(upper))
+
+
+# --- LU
+
+
+def _check_pivot(pivot: bool, name: str) -> None:
+    if not pivot:
+        raise RuntimeError(f"{name}: LU without pivoting is not implemented on the CPU")
+
+
+@public
+def linalg_lu_factor(A: Any, *, pivot: bool = True, out: Any = None) -> Any:
+    """L and U of A = P L U in one matrix, and the row exchanges that make P."""
+    check_tensor(A, "linalg_lu_factor", "A")
+    both, pivots, _ = _lu_factor(A, pivot)
+    found = first_zero_pivot(A._array[..., : A._array.shape[-2], : A._array.shape[-1]])
+    if found is not None:
+        where_, k = found
+        raise RuntimeError(
+            f"torch.linalg.lu_factor: {in_batch(where_, A._array.shape)}U[{k},{k}] is zero and using it on lu_solve would "
+            "result in a division by zero. If you still want to perform the factorization, consider calling linalg.lu(A, "
+            "pivot) or linalg.lu_factor_ex(A, pivot)"
+        )
+    return return_types.linalg_lu_factor((both, pivots))
+
+
+def _lu_factor(A: Any, pivot: bool) -> Any:
+    check_matrices(A, "linalg.lu_factor")
+    check_inexact(A, "linalg.lu_factor", "lu_cpu")
+    _check_pivot(pivot, "linalg.lu_factor")
+    return apply(rules.linalg_lu_factor_ex, A)
+
+
+@public
+def linalg_lu_factor_ex(A: Any, *, pivot: bool = True, check_errors: bool = False, out: Any = None) -> Any:
+    """`lu_factor` with, for each matrix, which pivot is zero (0 for none)."""
+    check_tensor(A, "linalg_lu_factor_ex", "A")
+    both, pivots, _ = _lu_factor(A, pivot)
+    return return_types.linalg_lu_factor_ex((both, pivots, infos(A, first_zero_pivot)))
+
+
+@public
+def linalg_lu(A: Any, *, pivot: bool = True, out: Any = None) -> Any:
+    """A permutation P and triangular L and U whose product is A."""
+    check_tensor(A, "linalg_lu", "A")
+    check_matrices(A, "linalg.lu")
+    check_inexact(A, "linalg.lu", "lu_cpu")
+    _check_pivot(pivot, "linalg.lu_factor")
+
+    def compute() -> Any:
+        P, L, U = apply(rules.linalg_lu, A)
+        return wrap(P._array), L, U
+
+    if out is None:
+        return return_types.linalg_lu(compute())
+    return into_all(return_types.linalg_lu, "linalg_lu", out, compute, (A,))
+
+
+class TriangularMethods:
+    """Triangular factors as methods of a tensor."""
+
+    __slots__ = ()
+
+    cholesky, cholesky_solve, cholesky_inverse, triangular_solve = (
+        cholesky, cholesky_solve, cholesky_inverse, triangular_solve)  # fmt: skip
