@@ -48,7 +48,7 @@ def _check_shapes(query: Any, key: Any, value: Any, padding: Any, mask: Any, hea
     return batched
 
 
-def _added(mask: Any, name: str, like: Any, other: Any = None, check_other: bool = True) -> Any:
+def additive_mask(mask: Any, name: str, like: Any, other: Any = None, check_other: bool = True) -> Any:
     """A mask as what is added to the scores; True in a boolean one means: do not look here."""
     if mask is None:
         return None
@@ -98,13 +98,13 @@ def multi_head_attention_forward(
         key_padding_mask = None if key_padding_mask is None else key_padding_mask.unsqueeze(0)
     length, batch, width = query.size()
     source = key.size(0)
-    key_padding_mask = _added(key_padding_mask, "key_padding_mask", query)
+    key_padding_mask = additive_mask(key_padding_mask, "key_padding_mask", query)
     if is_causal and attn_mask is None:
         raise RuntimeError("Need attn_mask if specifying the is_causal hint.")
     if is_causal and key_padding_mask is None and not need_weights:
         attn_mask = None  # the hint says it all
     else:
-        attn_mask = _added(attn_mask, "attn_mask", query)
+        attn_mask = additive_mask(attn_mask, "attn_mask", query)
         is_causal = is_causal and key_padding_mask is None
     if width != embed_dim_to_check:
         raise AssertionError(f"was expecting embedding dimension of {embed_dim_to_check}, but got {width}")
