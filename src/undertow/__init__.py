@@ -582,6 +582,7 @@ from undertow.tensor_layout import (
     is_same_size as is_same_size,
     is_signed as is_signed,
     numel as numel,
+    result_type as result_type,
 )
 from undertow.tensor_python import is_nonzero as is_nonzero
 from undertow.tensor_random import bernoulli as bernoulli

@@ -101,12 +101,13 @@ _BINARY_OPERATORS = frozenset(
 def dispatch(public: Public, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Offers a call to the function modes and to the classes among its arguments, subclasses first."""
     name = getattr(public, "__name__", "")
-    shown = public
+    shown, in_python = public, False
     if name in _SHOWN_AS:
         shown = getattr(tensor_class(), _SHOWN_AS[name], public)
     elif _is_written_in_python(public, name):
         args, kwargs = _options_by_keyword(public, args, kwargs)
-    askers = [] if local.modes.function_off else overriding(tree.leaves((args, kwargs)))
+        in_python = True
+    askers = [] if local.modes.function_off else overriding(tree.leaves((args, kwargs)), in_python)
     result = ask(shown, askers, args, kwargs)
     if result is not NotImplemented:
         return result
@@ -145,12 +146,12 @@ def _options_by_keyword(
     return args, options | kwargs
 
 
-def overriding(values: Iterable[Any]) -> list[Any]:
-    """One value of each class that takes over, in the order in which they are asked."""
+def overriding(values: Iterable[Any], plain: bool = False) -> list[Any]:
+    """One value of each class that takes over, in the order in which they are asked; plain tensors only if told so."""
     askers: list[Any] = []
     for value in values:
         cls = type(value)
-        if takes_over(value) and all(type(other) is not cls for other in askers):
+        if (takes_over(value) or (plain and cls is tensor_class())) and all(type(other) is not cls for other in askers):
             place = next((nr for nr, other in enumerate(askers) if issubclass(cls, type(other))), len(askers))
             askers.insert(place, value)
     return askers

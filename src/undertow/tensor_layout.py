@@ -7,11 +7,12 @@ from typing import Any
 from undertow._core import TensorCore, ndarray
 from undertow.devices import cpu
 from undertow.devices import device as Device
-from undertow.dtypes import DTYPE_OF
+from undertow.dtypes import DTYPE_OF, SCALAR_DTYPE
 from undertow.dtypes import dtype as Dtype
+from undertow.dtypes import result_type as common_dtype
 from undertow.layouts import channels_last, channels_last_3d, memory_format, strided
 from undertow.layouts import layout as Layout
-from undertow.ops.arguments import as_int, check_tensor, wrap_real_dim
+from undertow.ops.arguments import as_int, check_tensor, must_be, wrap_real_dim
 from undertow.ops.public import public
 from undertow.sizes import Size, size_of
 from undertow.storage import UntypedStorage, address, is_foreign, offset_of, root_of, with_strides
@@ -61,6 +62,20 @@ def is_signed(input: Any) -> bool:
 def is_neg(input: Any) -> bool:
     """Whether negation is still to be done; undertow does it at once."""
     return False
+
+
+@public
+def result_type(tensor1: Any, tensor2: Any) -> Dtype:
+    """The dtype that arithmetic on two tensors or numbers has."""
+    ranks: tuple[list[Dtype], list[Dtype], list[Dtype]] = ([], [], [])
+    for place, value in enumerate((tensor1, tensor2)):
+        if isinstance(value, TensorCore):
+            ranks[0 if value._array.ndim else 1].append(DTYPE_OF[value._array.dtype])
+        elif isinstance(value, (bool, int, float, complex)):
+            ranks[2].append(SCALAR_DTYPE[type(value)])
+        else:
+            raise must_be("Number", value, "result_type", f"tensor{place + 1}", place + 1)
+    return common_dtype(*ranks)
 
 
 @public

@@ -151,14 +151,14 @@ def spread_ints(given: tuple[Any, ...], name: str, argument: str) -> tuple[int, 
         if type(only) is int:
             return given
         if isinstance(only, (tuple, list)):
-            return as_ints(only, name, argument)
+            return as_ints(only, name, argument, 2)
         if not is_int(only):
-            raise must_be("tuple of ints", only, name, argument, 1)
+            raise must_be("tuple of ints", only, name, argument, 2)
     elif not given:
         raise TypeError(f'{name}() missing 1 required positional arguments: "{argument}"')
     elif not is_int(given[0]):
         raise TypeError(f"{name}() takes 1 positional argument but {len(given)} were given")
-    return as_ints(given, name, argument)
+    return as_ints(given, name, argument, 2)
 
 
 def only_named(named: dict[str, Any], name: str, argument: str) -> tuple[Any, ...]:
@@ -194,6 +194,18 @@ def broadcast_two(a: tuple[int, ...], b: tuple[int, ...]) -> tuple[int, ...]:
     return tuple([m if n == 1 else n for n, m in zip(a, b, strict=True)])
 
 
+def as_method_error(error: TypeError, function: Callable[..., Any], called: str) -> TypeError:
+    """The error of a function of the module that was called as a method: positions are counted without the tensor."""
+    owner, _, name = called.rpartition(".")
+    words, found, rest = str(error).partition(" (position ")
+    if not owner or not found or not words.startswith(f"{name}(): argument '"):
+        return error
+    if function.__code__.co_varnames[:1] == ("self",):  # written as a method
+        return error
+    position, _, rest = rest.partition(")")
+    return TypeError(f"{words} (position {int(position) - 1}){rest}")
+
+
 def binding_error(
     function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], several: bool, called: str = ""
 ) -> NoReturn:
@@ -204,9 +216,12 @@ def binding_error(
     code = function.__code__
     name = called.rpartition(".")[2] or function.__name__
     method = "." in called
+    parameters = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
+    twice = [given for given in parameters[: min(len(args), code.co_argcount)] if given in kwargs]
+    if twice:
+        raise TypeError(f"{name}() got multiple values for argument '{twice[0]}'") from None
     if several:
         raise invalid_combination(name, args[method:], kwargs) from None
-    parameters = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
     if code.co_argcount == 1 and not code.co_kwonlyargcount and not kwargs and len(args) > 1:
         raise TypeError(f"TensorBase.{name}() takes no arguments ({len(args) - 1} given)") from None
     defaults = function.__defaults__ or ()

@@ -13,7 +13,7 @@ from undertow._core import TensorCore
 from undertow.autograd import apply as _apply
 from undertow.autograd.writes import apply_in_place, wrote_directly
 from undertow.modes import special
-from undertow.ops.arguments import NUMPY_SPELLINGS, binding_error
+from undertow.ops.arguments import NUMPY_SPELLINGS, as_method_error, binding_error
 from undertow.rules.rule import Rule
 
 Function = Callable[..., Any]
@@ -43,7 +43,7 @@ def public(function: F, several: bool = False) -> F:
         except TypeError as error:
             assert error.__traceback__ is not None
             if error.__traceback__.tb_next is not None:  # raised inside the function, not by the call
-                raise
+                raise as_method_error(error, function, asked.__qualname__) from error.__cause__
             if not kwargs.keys().isdisjoint(NUMPY_SPELLINGS):
                 return asked(*args, **{NUMPY_SPELLINGS.get(name, name): value for name, value in kwargs.items()})
             binding_error(function, args, kwargs, several, asked.__qualname__)
