@@ -6,7 +6,11 @@ from math import inf, nan
 
 from tests.oracle.sampling import EVERY, REAL, Table, distinct, index, mask, positive, signed, values
 
-table = Table("index", beyond="take argwhere msort kthvalue unique_consecutive index_fill")
+table = Table(
+    "index",
+    beyond="take argwhere msort kthvalue unique_consecutive index_fill index_reduce put select_scatter slice_scatter "
+    "diagonal_scatter",
+)
 op, bad, expression = table.op, table.bad, table.expression
 
 CALLS = "function method"
@@ -173,6 +177,12 @@ op("index_fill", "tensor", "a, 1, i, b", THREE, a=signed(3, 4), i=ROWS, b=signed
 bad("index_fill", "value_shape", "a.index_fill(0, i, a)", words=12, a=signed(3, 4), i=ROWS)
 bad("index_fill", "range", "a.index_fill(0, i + 3, 1.0)", words=10, a=signed(3, 4), i=ROWS)
 
+for reduce in ["prod", "mean", "amax", "amin"]:
+    inputs = {"a": distinct(3, 4), "i": REPEATED, "b": positive(3, 4)}
+    op("index_reduce", reduce, f"a, 0, i, b, '{reduce}'", THREE, dtypes="float32 int64", second=False, **inputs)
+    op("index_reduce", f"{reduce}_fresh", f"a, 0, i, b, '{reduce}', include_self=False", THREE, second=False, **inputs)
+bad("index_reduce", "name", "a.index_reduce(0, i, a, 'sum')", words=10, a=signed(3, 4), i=REPEATED)
+
 op("index_put", "rows", "a, (i,), b", THREE, dtypes=EVERY, a=signed(3, 4), i=ROWS, b=signed(2, 4))
 op("index_put", "elements", "a, (i, i), b", THREE, a=signed(3, 4), i=ROWS, b=signed(2))
 op("index_put", "broadcast", "a, (i,), b", THREE, a=signed(3, 4), i=ROWS, b=signed())
@@ -211,6 +221,14 @@ op("take_along_dim", "argsort", "a, a.argsort(1), 1", a=distinct(3, 4))
 bad("take_along_dim", "dims", "torch.take_along_dim(a, i, 0)", words=12, a=signed(3, 4), i=index(3, 4))
 bad("take_along_dim", "dtype", "torch.take_along_dim(a, a, 0)", words=10, a=signed(3, 4))
 op("take", "plain", "a, i", CALLS_OUT, dtypes=EVERY, a=signed(3, 4), i=index(12, 2, 3))
+op("put", "plain", "a, i, b", THREE, a=signed(3, 4), i=values([0, 7, -1], "int64"), b=signed(3))
+op("put", "accumulate", "a, i, b, True", THREE, a=signed(3, 4), i=values([[0, 7], [7, -1]], "int64"), b=signed(2, 2))
+bad("put", "range", "a.put_(i + 12, b)", words=10, a=signed(3, 4, grad=False), i=ROWS, b=signed(2, grad=False))
+op("select_scatter", "plain", "a, b, 1, -1", CALLS, a=signed(3, 4), b=signed(3))
+op("slice_scatter", "plain", "a, b, 1, 1, None, 2", CALLS, a=signed(3, 4), b=signed(3, 2))
+op("slice_scatter", "whole", "a, b", a=signed(2, 2), b=signed(2, 2))
+op("diagonal_scatter", "plain", "a, b, 1", CALLS, a=signed(3, 3), b=signed(2))
+bad("select_scatter", "shape", "torch.select_scatter(a, b, 0, 0)", words=10, a=signed(3, 4), b=signed(3))
 bad("take", "range", "a.take(i + 12)", words=10, a=signed(3, 4), i=ROWS)
 
 # --- where things are ------------------------------------------------------------------------------------------------

@@ -7,7 +7,8 @@ from tests.oracle.sampling import EVERY, Table, mask, signed, values
 table = Table(
     "shape",
     beyond="broadcast_shapes tensor_split split_with_sizes dstack column_stack row_stack atleast_1d atleast_2d atleast_3d "
-    "rot90 unfold as_strided diag_embed tril_indices view_as_real view_as_complex cartesian_prod",
+    "rot90 unfold as_strided diag_embed tril_indices view_as_real view_as_complex cartesian_prod diagflat block_diag "
+    "combinations constant_pad_nd adjoint hsplit vsplit dsplit",
 )
 
 SHAPES = {"a": signed(2, 3, 4)}
@@ -117,6 +118,9 @@ view(
     "torch.movedim(a, 0, 2) | a.movedim(0, 2) | a.moveaxis(0, 2) | torch.moveaxis(a, 0, 2)",
     **SHAPES,
 )
+view("adjoint", "plain", "torch.adjoint(a) | a.adjoint() | a.mH", **SHAPES)
+expression("adjoint", "complex", "(a.mH, a.H, a.adjoint())", a=signed(2, 3, dtype="complex128"))
+bad("adjoint", "one_dim", "a.adjoint()", a=signed(3))
 view("movedim", "several", "a.movedim((0, 1), (2, 0)) | a.movedim([0, 1], [-1, -2]) | a.movedim(-1, 0)", **SHAPES)
 view("movedim", "keywords", "torch.movedim(a, source=0, destination=1)", **SHAPES)
 bad("movedim", "counts", "a.movedim((0, 1), (0,))", **SHAPES)
@@ -224,6 +228,11 @@ view(
     "torch.tensor_split(a, 3) | a.tensor_split(4, 1) | a.tensor_split((1, 3)) | a.tensor_split([2], dim=1)",
     **LONG,
 )
+view("hsplit", "plain", "torch.hsplit(a, 2) | a.hsplit((1, 3)) | a[0].hsplit(3)", **LONG)
+view("vsplit", "plain", "torch.vsplit(a, 5) | a.vsplit([2])", **LONG)
+view("dsplit", "plain", "torch.dsplit(a, 2) | a.dsplit([1, 3])", **SHAPES)
+bad("hsplit", "uneven", "a.hsplit(4)", words=14, **LONG)
+bad("dsplit", "two_dims", "a.dsplit(2)", words=14, **LONG)
 view("unbind", "plain", "torch.unbind(a) | a.unbind() | a.unbind(1) | a.unbind(dim=-1)", **SHAPES)
 view("unbind", "empty", "a.unbind()", a=signed(0, 3))
 bad("unbind", "zero_dim", "a.unbind()", a=signed())
@@ -333,6 +342,8 @@ bad("diag", "three_dims", "torch.diag(a)", words=10, **SHAPES)
 bad("diag", "zero_dim", "torch.diag(a)", words=10, a=signed())
 op("diag_embed", "plain", "a", "function method", a=signed(2, 3))
 op("diag_embed", "dims", "a, 1, 0, 2", "function method", a=signed(2, 3))
+op("diagflat", "matrix", "a", "function method", a=signed(2, 2))
+op("diagflat", "offset", "a, -1", a=signed(3))
 for name in ["tril", "triu"]:
     op(name, "plain", "a", "function method inplace out", dtypes=EVERY, a=signed(3, 4))
     op(name, "offset", "a, 1", "function method inplace", a=signed(3, 4))
@@ -355,6 +366,20 @@ bad("meshgrid", "two_dims", "torch.meshgrid(a, a, indexing='ij')", words=10, a=s
 bad("meshgrid", "indexing", "torch.meshgrid(a, indexing='ji')", words=10, a=signed(3))
 bad("meshgrid", "dtypes", "torch.meshgrid(a, b, indexing='ij')", a=signed(3), b=signed(3, dtype="float32"))
 op("cartesian_prod", "plain", "a, b", a=signed(3), b=signed(2))
+op("combinations", "plain", "a", a=signed(4))
+op("combinations", "three", "a, r=3, with_replacement=True", a=signed(3))
+bad("combinations", "two_dims", "torch.combinations(a)", a=signed(2, 2))
+op("block_diag", "plain", "a, b, c", a=signed(2, 3), b=signed(2), c=signed())
+op("block_diag", "promotes", "a, b", second=False, tolerance=(1e-6, 1e-6), a=signed(1, 2, dtype="float32"), b=signed(2, 1))
+bad("block_diag", "three_dims", "torch.block_diag(a)", words=10, **SHAPES)
+
+# --- frames ----------------------------------------------------------------------------------------------------------
+
+op("constant_pad_nd", "plain", "a, (1, 2)", dtypes="float32 int64", a=signed(2, 3))
+op("constant_pad_nd", "value", "a, (1, 0, 0, 2), 1.5", a=signed(2, 3))
+op("constant_pad_nd", "crops", "a, (-1, 1, 1, -1)", a=signed(3, 4))
+bad("constant_pad_nd", "odd", "torch.constant_pad_nd(a, (1,))", a=signed(2, 3))
+bad("constant_pad_nd", "negative", "torch.constant_pad_nd(a, (-2, -2))", a=signed(2, 3))
 
 # --- copies ----------------------------------------------------------------------------------------------------------
 
@@ -377,3 +402,29 @@ expression(
     **SHAPES,
 )
 bad("size", "dim", "a.size(3)", words=14, **SHAPES)
+
+# --- writing over ----------------------------------------------------------------------------------------------------
+
+WRITTEN = {"a": signed(2, 3)}
+expression("fill_", "number", "(x := a.clone()).fill_(1.5)", dtypes=EVERY, **WRITTEN)
+expression("fill_", "tensor", "(x := a.clone()).fill_(b)", a=signed(2, 3), b=signed())
+expression("fill_", "truncates", "(x := a.clone()).fill_(2.7)", a=signed(2, dtype="int64"))
+expression("fill_", "other_dtype", "(x := a.clone()).fill_(b)", second=False, a=signed(2), b=signed(dtype="float32"))
+bad("fill_", "complex", "a.clone().fill_(1j)", **WRITTEN)
+bad("fill_", "dims", "a.clone().fill_(a)", words=10, **WRITTEN)
+bad("fill_", "too_large", "a.clone().fill_(300)", words=9, a=signed(2, dtype="uint8"))
+expression("zero_", "plain", "(x := a.clone()).zero_()", dtypes=EVERY, **WRITTEN)
+expression("copy_", "plain", "(x := a.clone()).copy_(b)", dtypes=EVERY, a=signed(2, 3), b=signed(2, 3))
+expression("copy_", "stretched", "(x := a.clone()).copy_(b)", a=signed(2, 3), b=signed(3))
+expression("copy_", "narrower", "(x := a.clone()).copy_(b)", second=False, a=signed(2), b=signed(2, dtype="float32"))
+expression("copy_", "to_whole", "(x := a.clone()).copy_(b)", first=False, a=signed(3, dtype="int64"), b=signed(3))
+expression("copy_", "to_complex", "(x := a.clone()).copy_(b)", a=signed(3, dtype="complex128"), b=signed(3))
+bad("copy_", "shape", "a.clone().copy_(b)", words=12, a=signed(2, 3), b=signed(2))
+bad("copy_", "more_dims", "a.clone().copy_(b)", words=12, a=signed(3), b=signed(2, 3))
+bad("copy_", "list", "a.clone().copy_([1.0])", a=signed(1))
+expression("fill_diagonal_", "plain", "(x := a.clone()).fill_diagonal_(0)", first=False, a=signed(3, 4))
+expression("fill_diagonal_", "wrap", "(x := a.clone()).fill_diagonal_(0, wrap=True)", first=False, a=signed(7, 3))
+bad("fill_diagonal_", "vector", "a.clone().fill_diagonal_(0)", a=signed(3))
+expression("resize_", "smaller", "(x := a.detach().clone()).resize_(2, 2)", first=False, **WRITTEN)
+expression("resize_", "larger", "(x := a.detach().clone()).resize_(7)[:6]", first=False, graph=False, **WRITTEN)
+bad("resize_", "grad", "a.clone().resize_(3)", **WRITTEN)

@@ -151,14 +151,14 @@ def spread_ints(given: tuple[Any, ...], name: str, argument: str) -> tuple[int, 
         if type(only) is int:
             return given
         if isinstance(only, (tuple, list)):
-            return as_ints(only, name, argument, 2)
+            return as_ints(only, name, argument)
         if not is_int(only):
-            raise must_be("tuple of ints", only, name, argument, 2)
+            raise must_be("tuple of ints", only, name, argument, 1)
     elif not given:
         raise TypeError(f'{name}() missing 1 required positional arguments: "{argument}"')
     elif not is_int(given[0]):
         raise TypeError(f"{name}() takes 1 positional argument but {len(given)} were given")
-    return as_ints(given, name, argument, 2)
+    return as_ints(given, name, argument)
 
 
 def only_named(named: dict[str, Any], name: str, argument: str) -> tuple[Any, ...]:

@@ -138,7 +138,7 @@ def repeat_interleave(input: Any, repeats: Any = None, dim: int | None = None, *
         raise invalid_combination("repeat_interleave", (repeats,))
     if dim is None:
         input, dim = reshape_to(input, (-1,)), 0
-    dim = wrap_dim(as_int(dim, "repeat_interleave", "dim", 2), input._array.ndim)
+    dim = wrap_dim(as_int(dim, "repeat_interleave", "dim", 3), input._array.ndim)
     if not input._array.ndim:
         input = reshape_to(input, (1,))
     n = input._array.shape[dim]
@@ -201,8 +201,8 @@ def flipud(input: Any) -> Any:
 def roll(input: Any, shifts: Any, dims: Any = ()) -> Any:
     """A copy moved along dims, what falls off coming back in at the other end; without dims, moved as one row."""
     check_tensor(input, "roll")
-    shifts = (shifts,) if is_int(shifts) else as_ints(shifts, "roll", "shifts", 1)
-    dims = (dims,) if is_int(dims) else as_ints(dims, "roll", "dims", 2)
+    shifts = (shifts,) if is_int(shifts) else as_ints(shifts, "roll", "shifts", 2)
+    dims = (dims,) if is_int(dims) else as_ints(dims, "roll", "dims", 3)
     if len(shifts) != len(dims) and (dims or len(shifts) != 1):
         raise RuntimeError(f"shifts and dimensions must align. shifts: {len(shifts)}, dims:{len(dims)}")
     dims = tuple([wrap_dim(dim, input._array.ndim) for dim in dims])
@@ -213,7 +213,7 @@ def roll(input: Any, shifts: Any, dims: Any = ()) -> Any:
 def rot90(input: Any, k: int = 1, dims: Any = (0, 1)) -> Any:
     """A copy turned k times by 90 degrees from the first dim towards the second."""
     check_tensor(input, "rot90")
-    dims = as_ints(dims, "rot90", "dims", 2)
+    dims = as_ints(dims, "rot90", "dims", 3)
     ndim = input._array.ndim
     if len(dims) != 2:
         raise RuntimeError(f"expected total rotation dims == 2, but got dims = {len(dims)}")
@@ -222,7 +222,7 @@ def rot90(input: Any, k: int = 1, dims: Any = (0, 1)) -> Any:
     if dims[0] == dims[1] or abs(dims[0] - dims[1]) == ndim:
         raise RuntimeError(f"expected rotation dims to be different, but got dim0 = {dims[0]} and dim1 = {dims[1]}")
     dims = tuple([wrap_dim(dim, ndim) for dim in dims])
-    return apply(rules.rot90, input, k=as_int(k, "rot90", "k", 1), dims=dims)
+    return apply(rules.rot90, input, k=as_int(k, "rot90", "k", 2), dims=dims)
 
 
 # --- triangles and diagonals
@@ -338,10 +338,10 @@ def constant_pad_nd(input: Any, pad: Any, value: Any = 0) -> Any:
     pairs = [(pad[place], pad[place + 1]) for place in range(0, len(pad), 2)]
     widths = tuple([(0, 0)] * (len(shape) - len(pairs)) + pairs[::-1])
     for axis, (n, (before, after)) in enumerate(zip(shape, widths, strict=True)):
-        if n + before + after < 0:
+        if n + min(before, 0) + min(after, 0) < 0:
             raise RuntimeError(
-                f"The input size {n}, plus negative padding {before} and {after}, resulted in a negative output size, "
-                f"which is invalid. Check dimension {axis} of your input."
+                f"narrow(): length must be non-negative. Padding by {before} and {after} leaves nothing of the {n} "
+                f"elements of dim {axis}."
             )
     return apply(rules.constant_pad_nd, input, pad=pad, value=value, widths=widths)
 

@@ -306,7 +306,7 @@ def take_along_dim(input: Any, indices: Any, dim: int | None = None, *, out: Any
 def masked_select(input: Any, mask: Any, *, out: Any = None) -> Any:
     """The elements where a mask is true, as a vector."""
     check_tensor(input, "masked_select")
-    check_tensor(mask, "masked_select", "mask", 1)
+    check_tensor(mask, "masked_select", "mask", 2)
     if mask._array.dtype.kind != "b":
         raise RuntimeError("masked_select: expected BoolTensor for mask")
     broadcast_two(mask._array.shape, input._array.shape)
@@ -317,8 +317,8 @@ def masked_select(input: Any, mask: Any, *, out: Any = None) -> Any:
 
 def _check_masked_scatter(input: Any, mask: Any, source: Any) -> None:
     check_tensor(input, "masked_scatter")
-    check_tensor(mask, "masked_scatter", "mask", 1)
-    check_tensor(source, "masked_scatter", "source", 2)
+    check_tensor(mask, "masked_scatter", "mask", 2)
+    check_tensor(source, "masked_scatter", "source", 3)
     check_mask(mask, "masked_scatter_", short=False)
     if source._array.dtype != input._array.dtype:
         raise RuntimeError(

@@ -500,13 +500,13 @@ def _writes_plainly(self: Any, key: Any, value: Any) -> bool:
 
 def _index_list(indices: Any, name: str) -> list[Any]:
     if not isinstance(indices, (tuple, list)):
-        raise TypeError(f"{name}(): argument 'indices' (position 1) must be tuple of Tensors, not {type(indices).__name__}")
+        raise TypeError(f"{name}(): argument 'indices' (position 2) must be tuple of Tensors, not {type(indices).__name__}")
     return [each if each is None or isinstance(each, TensorCore) else _listed(each) for each in indices]
 
 
 def _check_put(input: Any, indices: Any, values: Any, name: str) -> list[Any]:
     check_tensor(input, name)
-    check_tensor(values, name, "values", 2)
+    check_tensor(values, name, "values", 3)
     given = _index_list(indices, name)
     check_indices(input, given)
     check_values(input, values)

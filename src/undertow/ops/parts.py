@@ -36,8 +36,8 @@ def select(input: Any, dim: int, index: int) -> Any:
     array = input._array
     if not array.ndim:
         raise IndexError("select() cannot be applied to a 0-dim tensor.")
-    dim = wrap_dim(as_int(dim, "select", "dim", 1), array.ndim)
-    index = as_int(index, "select", "index", 2)
+    dim = wrap_dim(as_int(dim, "select", "dim", 2), array.ndim)
+    index = as_int(index, "select", "index", 3)
     n = array.shape[dim]
     if not -n <= index < n:
         raise IndexError(
@@ -83,7 +83,7 @@ def narrow(input: Any, dim: int, start: Any, length: int) -> Any:
 def _split_dim(input: Any, dim: Any, name: str) -> int:
     if not input._array.ndim:
         raise RuntimeError(f"{name} expects at least a 1-dimensional tensor")
-    return wrap_dim(as_int(dim, name, "dim", 2), input._array.ndim)
+    return wrap_dim(as_int(dim, name, "dim", 3), input._array.ndim)
 
 
 def _split_evenly(input: Any, split_size: int, dim: int) -> tuple[Any, ...]:
@@ -135,7 +135,7 @@ def split_with_sizes(input: Any, split_sizes: Any, dim: int = 0) -> tuple[Any, .
 def chunk(input: Any, chunks: int, dim: int = 0) -> tuple[Any, ...]:
     """At most so many parts along a dim, of one size but for the last."""
     check_tensor(input, "chunk")
-    chunks = as_int(chunks, "chunk", "chunks", 1)
+    chunks = as_int(chunks, "chunk", "chunks", 2)
     if not input._array.ndim:
         raise RuntimeError("chunk expects at least a 1-dimensional tensor")
     if chunks <= 0:
@@ -159,7 +159,7 @@ def tensor_split(input: Any, indices_or_sections: Any, dim: int = 0) -> tuple[An
     shape = input._array.shape
     if not shape:
         raise RuntimeError("tensor_split expected at least a 1-dimensional tensor, but got a tensor with 0 dims")
-    dim = wrap_dim(as_int(dim, "tensor_split", "dim", 2), len(shape))
+    dim = wrap_dim(as_int(dim, "tensor_split", "dim", 3), len(shape))
     n = shape[dim]
     if is_int(indices_or_sections):
         sections = as_int(indices_or_sections, "tensor_split", "sections")
@@ -211,7 +211,7 @@ hsplit, vsplit, dsplit = _split_along("hsplit", 1, 1), _split_along("vsplit", 2,
 def unbind(input: Any, dim: int = 0) -> tuple[Any, ...]:
     """Every index along a dim, each without that dim."""
     check_tensor(input, "unbind")
-    dim = wrap_real_dim(as_int(dim, "unbind", "dim", 1), input._array.ndim)
+    dim = wrap_real_dim(as_int(dim, "unbind", "dim", 2), input._array.ndim)
     array, lead = input._array, numpy_shape.leading(dim)
     values = tuple([array[(*lead, nr, ...)] for nr in range(array.shape[dim])])
     return views_of(rules.unbind, input, values, {"dim": dim})
@@ -221,8 +221,8 @@ def unbind(input: Any, dim: int = 0) -> tuple[Any, ...]:
 
 
 def diagonal_dims(ndim: int, offset: Any, dim1: Any, dim2: Any, name: str) -> tuple[int, int, int]:
-    offset = as_int(offset, name, "offset", 1)
-    given = as_int(dim1, name, "dim1", 2), as_int(dim2, name, "dim2", 3)
+    offset = as_int(offset, name, "offset", 2)
+    given = as_int(dim1, name, "dim1", 3), as_int(dim2, name, "dim2", 4)
     dims = wrap_dim(given[0], ndim), wrap_dim(given[1], ndim)
     if dims[0] == dims[1]:
         raise RuntimeError(f"diagonal dimensions cannot be identical {given[0]}, {given[1]}")
@@ -256,10 +256,10 @@ def unfold(self: Any, dimension: int, size: int, step: int) -> Any:
 def _strides_wanted(input: Any, size: Any, stride: Any, storage_offset: Any, name: str) -> dict[str, Any]:
     """The checked statics of an `as_strided` call."""
     check_tensor(input, name)
-    size, stride = as_ints(size, name, "size"), as_ints(stride, name, "stride", 2)
+    size, stride = as_ints(size, name, "size", 2), as_ints(stride, name, "stride", 3)
     array = input._array
     here = offset_of(array)
-    offset = here if storage_offset is None else as_int(storage_offset, name, "storage_offset", 3)
+    offset = here if storage_offset is None else as_int(storage_offset, name, "storage_offset", 4)
     if len(size) != len(stride):
         raise RuntimeError("mismatch in length of strides and shape")
     if any(step < 0 for step in stride):

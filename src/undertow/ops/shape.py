@@ -159,8 +159,8 @@ def flatten(input: Any, start_dim: int = 0, end_dim: int = -1) -> Any:
     check_tensor(input, "flatten")
     shape = input._array.shape
     ndim = len(shape)
-    start = wrap_dim(as_int(start_dim, "flatten", "start_dim", 1), ndim)
-    end = wrap_dim(as_int(end_dim, "flatten", "end_dim", 2), ndim)
+    start = wrap_dim(as_int(start_dim, "flatten", "start_dim", 2), ndim)
+    end = wrap_dim(as_int(end_dim, "flatten", "end_dim", 3), ndim)
     if start > end:
         raise RuntimeError("flatten() has invalid args: start_dim cannot come after end_dim")
     if not ndim:
@@ -185,8 +185,8 @@ def unflatten(input: Any, dim: int, sizes: Any) -> Any:
     """One dim as several."""
     check_tensor(input, "unflatten")
     shape = input._array.shape
-    place = wrap_dim(as_int(dim, "unflatten", "dim", 1), len(shape))
-    wanted = as_ints(sizes, "unflatten", "sizes", 2)
+    place = wrap_dim(as_int(dim, "unflatten", "dim", 2), len(shape))
+    wanted = as_ints(sizes, "unflatten", "sizes", 3)
     if not shape:
         raise RuntimeError("unflatten got an unexpected error:\na tensor without dims has none to unflatten")
     if not wanted:
@@ -240,8 +240,8 @@ def transpose(input: Any, dim0: int, dim1: int) -> Any:
     check_tensor(input, "transpose")
     array = input._array
     ndim = array.ndim
-    dim0 = wrap_dim(as_int(dim0, "transpose", "dim0", 1), ndim)
-    dim1 = wrap_dim(as_int(dim1, "transpose", "dim1", 2), ndim)
+    dim0 = wrap_dim(as_int(dim0, "transpose", "dim0", 2), ndim)
+    dim1 = wrap_dim(as_int(dim1, "transpose", "dim1", 3), ndim)
     value = array.swapaxes(dim0, dim1) if ndim else array.view()
     return view_of(rules.transpose, input, value, {"dim0": dim0, "dim1": dim1})
 
@@ -292,7 +292,7 @@ def movedim(input: Any, source: Any, destination: Any) -> Any:
         source, destination = (source,), (destination,)
     elif not (isinstance(source, (tuple, list)) and isinstance(destination, (tuple, list))):
         raise invalid_combination("movedim", (source, destination))
-    sources, targets = as_ints(source, "movedim", "source"), as_ints(destination, "movedim", "destination", 2)
+    sources, targets = as_ints(source, "movedim", "source", 2), as_ints(destination, "movedim", "destination", 3)
     if len(sources) != len(targets):
         raise RuntimeError(
             f"movedim: Invalid source or destination dims: source ({list(sources)} dims) should contain the same number "

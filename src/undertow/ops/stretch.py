@@ -34,11 +34,11 @@ def _squeezed_axes(input: Any, dim: Any) -> tuple[Any, tuple[int, ...]]:
     """The dims that `squeeze` was asked for, and those of them that have size one."""
     shape = input._array.shape
     if isinstance(dim, (tuple, list)):
-        dim = wrap_dims(as_ints(dim, "squeeze", "dim"), len(shape))
+        dim = wrap_dims(as_ints(dim, "squeeze", "dim", 2), len(shape))
         return dim, tuple([each for each in dim if shape and shape[each] == 1])
     if not is_int(dim):
         raise invalid_combination("squeeze", (dim,))
-    dim = wrap_dim(as_int(dim, "squeeze", "dim", 1), len(shape))
+    dim = wrap_dim(as_int(dim, "squeeze", "dim", 2), len(shape))
     return dim, (dim,) if shape and shape[dim] == 1 else ()
 
 
@@ -67,7 +67,7 @@ def unsqueeze(input: Any, dim: int) -> Any:
     """A view with a new dim of size one."""
     check_tensor(input, "unsqueeze")
     array = input._array
-    dim = wrap_dim(as_int(dim, "unsqueeze", "dim", 1), array.ndim + 1)
+    dim = wrap_dim(as_int(dim, "unsqueeze", "dim", 2), array.ndim + 1)
     return view_of(rules.unsqueeze, input, expand_dims(array, dim), {"dim": dim})
 
 
