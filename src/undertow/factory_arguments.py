@@ -19,6 +19,7 @@ from undertow.modes import local, special
 from undertow.ops.arguments import as_ints, binding_error, is_int, must_be
 from undertow.storage import Array, with_strides
 from undertow.tensor_convert import check_device
+from undertow.xp.quiet import quietly
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -197,5 +198,4 @@ def scalar_array(value: Any, kind: dtype) -> Array:
         value = int(value)
     if kind.category == 1 and isinstance(value, int):
         return np.array(value % 2**64, np.uint64).astype(kind.numpy)
-    with np.errstate(over="ignore"):
-        return np.array(value).astype(kind.numpy)
+    return quietly(np.array(value).astype, kind.numpy)

@@ -17,6 +17,7 @@ from undertow.modes import no_grad
 from undertow.storage import Array, adopt
 from undertow.tensor_convert import converted
 from undertow.tensor_python import element
+from undertow.xp.quiet import quietly
 
 _NUMBERS = frozenset({int, float, bool, complex})
 _LISTS = frozenset({list, tuple, range})
@@ -211,9 +212,9 @@ def copied(data: Any, kind: dtype | None) -> Array:
         _check_strides(data)
         if kind is None or kind is own:
             return data.copy("K")
-        with np.errstate(invalid="ignore", over="ignore"):
-            return (data.real if own.is_complex and not kind.is_complex else data).astype(kind.numpy)
-    if type(data) in _NUMBERS or (type(data) in _LISTS and _holds_plain_numbers(data)):
+        return quietly((data.real if own.is_complex and not kind.is_complex else data).astype, kind.numpy)
+    cls = type(data)
+    if cls in _NUMBERS or (cls in _LISTS and _holds_plain_numbers(data)):
         try:
             array = np.array(data)
         except ValueError:  # ragged: the slow way says where
@@ -221,7 +222,7 @@ def copied(data: Any, kind: dtype | None) -> Array:
         if array.dtype.kind in "bifc":
             if kind is None:
                 kind = SCALAR_DTYPE[float] if not array.size else SCALAR_DTYPE[_PYTHON_TYPE[array.dtype.kind]]
-            return _cast(array, kind)
+            return array if array.dtype == kind.numpy else _cast(array, kind)
     return _converted_slowly(data, kind)
 
 
@@ -238,8 +239,6 @@ def _holds_plain_numbers(data: Any) -> bool:
 
 def _cast(array: Array, kind: dtype) -> Array:
     """Python numbers in a dtype; whole numbers that it cannot hold are refused, too large floats are infinite."""
-    if array.dtype == kind.numpy:
-        return array
     if array.dtype.kind == "c" and not kind.is_complex and kind is not bool_dtype:
         raise TypeError("must be real number, not complex")
     if kind.category == 1 and array.size and array.dtype.kind in "if":
@@ -250,8 +249,7 @@ def _cast(array: Array, kind: dtype) -> Array:
         if not (np.all(whole >= low) and np.all(high)):
             raise RuntimeError(f"value cannot be converted to type {kind.name} without overflow")
         return (whole if array.dtype.kind == "i" else whole.astype(np.int64)).astype(kind.numpy)
-    with np.errstate(over="ignore"):
-        return array.astype(kind.numpy)
+    return quietly(array.astype, kind.numpy)
 
 
 def _converted_slowly(data: Any, kind: dtype | None) -> Array:
@@ -277,7 +275,8 @@ def _converted_slowly(data: Any, kind: dtype | None) -> Array:
         if any(isinstance(value, int) and not -(2**63) <= value < 2**63 for value in flat) and kind.category < 2:
             raise ValueError("Overflow when unpacking long long")
         holder = {0: np.bool_, 1: None, 2: np.float64, 3: np.complex128}[kind.category]
-        array = _cast(np.array(flat, holder), kind)
+        array = np.array(flat, holder)
+        array = array if array.dtype == kind.numpy else _cast(array, kind)
     return array.reshape(sizes)
 
 

@@ -93,8 +93,10 @@ def check_kernel(kind: np.dtype[Any], kernel: str, kinds: str) -> None:
 
 
 def _fill(array: Any, generator: Generator | None, draw: Draw) -> Any:
-    """Fills an array in the order in which its elements lie in memory, as PyTorch does."""
+    """Draws in the shape of a new array, filled in the order in which its elements lie in memory, as PyTorch does."""
     values = draw(stream_of(generator), array.size, array.dtype)
+    if array.flags.c_contiguous:
+        return values.reshape(array.shape)
     array[...] = in_memory_order(values, array)
     return array
 

@@ -36,8 +36,11 @@ def arange(
     requires_grad: Any = False,
 ) -> Any:
     """Numbers from start (0) up to but without end, in steps (1)."""
-    given = {key: value for key, value in (("start", start), ("end", end), ("step", step)) if value is not None}
-    first, last, by = _parse_range("arange", args, given)
+    if start is end is step is None and len(args) == 1 and type(args[0]) is int:
+        first, last, by = 0, args[0], 1
+    else:
+        named = (("start", start), ("end", end), ("step", step))
+        first, last, by = _parse_range("arange", args, {key: value for key, value in named if value is not None})
     if dtype is None and out is not None:
         kind = DTYPE_OF[out._array.dtype]
     else:
@@ -91,14 +94,13 @@ def _arange(first: Any, last: Any, by: Any, kind: dtype) -> Array:
     if kind.category == 1:
         for value in (first, last, by):
             check_fits(value, SCALAR_DTYPE[int])
-        whole = [int(value) for value in (first, last, by)]
-        if not whole[2]:
+        start, end, step = int(first), int(last), int(by)
+        if not step:
             raise ValueError("step must be nonzero")
         if kind.itemsize == 8:
-            count = -((whole[0] - whole[1]) // whole[2])
-        else:
-            count = math.ceil((float(last) - float(first)) / float(by))
-        return (whole[0] + whole[2] * np.arange(max(count, 0))).astype(kind.numpy)
+            return np.arange(start, end, step, dtype=np.int64)
+        count = math.ceil((float(last) - float(first)) / float(by))
+        return (start + step * np.arange(max(count, 0))).astype(kind.numpy)
     count = math.ceil((float(last) - float(first)) / float(by))
     return _progression(first, by, count, kind, np.float32 if kind.itemsize == 2 else np.float64)
 
@@ -247,7 +249,7 @@ def _progression(start: Any, step: Any, count: int, kind: dtype, compute: Any) -
 def _fused(multiples: Array, step: Any, start: Any, compute: Any) -> Array:
     """multiples * step + start, rounded once to the dtype computed in."""
     if compute is np.float32:
-        return (multiples * float(step) + np.asarray(start, np.float64)).astype(np.float32)
+        return (multiples * float(np.float32(step)) + np.asarray(start, np.float32).astype(np.float64)).astype(np.float32)
     step, start = float(step), np.asarray(start, np.float64)
     product = multiples * step
     high = multiples * _SPLITTER - (multiples * _SPLITTER - multiples)
