@@ -38,7 +38,8 @@ for name in ["conv1d", "F.conv1d"]:
     op(name, "empty_batch", "a, w", second=False, a=signed(0, 4, 7), w=KERNEL)
 op("F.conv1d", "keywords", "input=a, weight=w, bias=b, stride=1, padding=(1,)", a=SIGNAL, w=KERNEL, b=BIAS)
 for name in ["conv2d", "F.conv2d"]:
-    op(name, "plain", "a, w", dtypes=FLOATS, a=IMAGE, w=FILTER)
+    op(name, "plain", "a, w", a=IMAGE, w=FILTER)
+    op(name, "rounded", "a, w", dtypes=FLOATS, tolerance=ROUNDED, a=IMAGE, w=FILTER)
     op(name, "bias", "a, w, b", dtypes="float32", a=IMAGE, w=FILTER, b=BIAS)
     op(name, "stride", "a, w, stride=(2, 1)", a=IMAGE, w=FILTER)
     op(name, "padding", "a, w, b, 1, (0, 2)", a=IMAGE, w=FILTER, b=BIAS)

@@ -9,7 +9,7 @@ import numpy as np
 
 from undertow._core import wrap
 from undertow.autograd.apply import apply
-from undertow.dtypes import DTYPE_OF
+from undertow.dtypes import DTYPE_OF, float32
 from undertow.ops.arguments import C_NAMES, check_tensor
 from undertow.ops.dropout import torch_dropout
 from undertow.ops.matmul import matmul
@@ -116,6 +116,10 @@ def _composed(
     query: Any, key: Any, value: Any, mask: Any, dropout_p: float, factor: float, enable_gqa: bool
 ) -> Any:
     """Attention step by step; the scale's root is taken into both factors of the scores, which keeps them small."""
+    kind = query.dtype
+    if kind.itemsize == 2:
+        query, key, value, mask = (given if given is None else given.to(float32) for given in (query, key, value, mask))
+        return _composed(query, key, value, mask, dropout_p, factor, enable_gqa).to(kind)
     root = math.sqrt(factor) if factor >= 0 else factor
     if enable_gqa and query._array.ndim > 2:
         key, value = (

@@ -16,16 +16,16 @@ from undertow.rules import conv as rules
 Sizes = tuple[int, ...]
 
 
-def expanded(value: Any, rank: int, name: str, function: str) -> Sizes:
+def expanded(value: Any, rank: int, name: str, function: str, given: tuple[Any, ...] = ()) -> Sizes:
     """An option of a convolution: one int for every spatial dim, or one for each."""
     if type(value) is int:
         return (value,) * rank
     if is_int(value):
         return (as_int(value, function, name),) * rank
     if not isinstance(value, (tuple, list)) or not all(is_int(each) for each in value):
-        raise invalid_combination(function, (), {name: value}) if not function.startswith("conv_t") else must_be(
-            "tuple of ints", value, function, name
-        )
+        if function.startswith("conv_t"):
+            raise must_be("tuple of ints", value, function, name)
+        raise invalid_combination(function, given, {name: value})
     if len(value) not in (1, rank):
         raise RuntimeError(
             f"expected {name} to be a single integer value or a list of {rank} values to match the convolution "
@@ -49,7 +49,10 @@ def _check_input(input: Any, weight: Any, bias: Any, rank: int, name: str) -> bo
     return ndim == rank + 2
 
 
-def _check_options(stride: Sizes, padding: Sizes, dilation: Sizes, output_padding: Sizes, groups: int) -> None:
+def _check_options(
+    stride: Sizes, padding: Sizes, dilation: Sizes, output_padding: Sizes, groups: int, fast: bool
+) -> None:
+    """What PyTorch refuses; its kernel for float32 has words of its own."""
     if min(padding) < 0:
         raise RuntimeError("negative padding is not supported")
     if min(output_padding) < 0:
@@ -57,7 +60,10 @@ def _check_options(stride: Sizes, padding: Sizes, dilation: Sizes, output_paddin
     if min(stride) <= 0:
         raise RuntimeError("non-positive stride is not supported")
     if min(dilation) <= 0:
-        raise RuntimeError("non-positive dilation is not supported")
+        raise RuntimeError(
+            "non-positive dilation is not supported" if fast
+            else f"dilation should be greater than zero, but got {list(dilation)}"
+        )  # fmt: skip
     if groups <= 0:
         raise RuntimeError("non-positive groups is not supported")
 
@@ -107,7 +113,7 @@ def _convolve(
 ) -> Any:  # fmt: skip
     rank = len(stride)
     output_padding = output_padding or (0,) * rank
-    _check_options(stride, padding, dilation, output_padding, groups)
+    _check_options(stride, padding, dilation, output_padding, groups, input._array.dtype == "f4")
     if not batched:
         input = unsqueeze(input, 0)
     _check_weight(input, weight, bias, groups, transposed)
@@ -116,11 +122,24 @@ def _convolve(
     else:
         _check_output_padding(output_padding, stride, dilation)
     _check_dtypes(input, weight, bias)
-    result = apply(
-        rules.convolution, input, weight, bias, stride=stride, padding=padding, dilation=dilation,
-        transposed=transposed, output_padding=output_padding, groups=groups,
-    )  # fmt: skip
+    options = {
+        "stride": stride, "padding": padding, "dilation": dilation, "transposed": transposed,
+        "output_padding": output_padding, "groups": groups,
+    }  # fmt: skip
+    if input._array.dtype.kind == "c":
+        result = _complex_product(input, weight, bias, options)
+    else:
+        result = apply(rules.convolution, input, weight, bias, **options)
     return result if batched else squeeze(result, 0)
+
+
+def _complex_product(input: Any, weight: Any, bias: Any, options: dict[str, Any]) -> Any:
+    """A convolution of complex numbers as three real ones."""
+    real = apply(rules.convolution, input.real, weight.real, None if bias is None else bias.real, **options)
+    imaginary = apply(rules.convolution, input.imag, weight.imag, None, **options)
+    both = None if bias is None else bias.real + bias.imag
+    mixed = apply(rules.convolution, input.real + input.imag, weight.real + weight.imag, both, **options)
+    return real - imaginary + 1j * (mixed - real - imaginary)
 
 
 def _check_kernel_fits(size: Sizes, kernel: Sizes, padding: Sizes, dilation: Sizes) -> None:
@@ -151,11 +170,12 @@ def _conv(
 ) -> Any:
     name = f"conv{rank}d"
     batched = _check_input(input, weight, bias, rank, name)
-    strides, dilations = expanded(stride, rank, "stride", name), expanded(dilation, rank, "dilation", name)
+    given = (input, weight)
+    strides, dilations = expanded(stride, rank, "stride", name, given), expanded(dilation, rank, "dilation", name, given)
     if isinstance(padding, str):
         input, paddings = _named_padding(input, weight, padding, strides, dilations)
     else:
-        paddings = expanded(padding, rank, "padding", name)
+        paddings = expanded(padding, rank, "padding", name, given)
     return _convolve(input, weight, bias, batched, strides, paddings, dilations, as_int(groups, name, "groups"))
 
 

@@ -12,8 +12,8 @@ from undertow.autograd.apply import apply
 from undertow.autograd.writes import apply_in_place
 from undertow.dtypes import DTYPE_OF
 from undertow.generators import default_generator
-from undertow.ops.activation import leaky_relu, leaky_relu_, softmax
-from undertow.ops.arguments import check_tensor
+from undertow.ops.activation import softmax
+from undertow.ops.arguments import check_tensor, no_kernel
 from undertow.ops.public import public
 from undertow.rules import dropout as rules
 
@@ -218,14 +218,18 @@ def feature_alpha_dropout(input: Any, p: float = 0.5, training: bool = False, in
 
 def _random_relu(name: str, input: Any, lower: float, upper: float, training: bool, inplace: bool) -> Any:
     check_tensor(input, name)
-    if not training:
-        return (leaky_relu_ if inplace else leaky_relu)(input, (lower + upper) / 2)
     array = input._array
+    if DTYPE_OF[array.dtype].category != 2:
+        raise no_kernel("rrelu_with_noise_out_cpu", input)
     noise = np.ones(array.shape, array.dtype)
     below = array <= 0
-    noise[below] = default_generator.stream.uniform53(int(below.sum())) * (upper - lower) + lower
-    rule = rules.rrelu_with_noise
-    return apply_in_place(rule, input, wrap(noise)) if inplace else apply(rule, input, wrap(noise))
+    slopes = (lower + upper) / 2
+    if training:
+        slopes = default_generator.stream.uniform53(int(below.sum())) * (upper - lower) + lower
+    noise[below] = slopes
+    if inplace:
+        return apply_in_place(rules.rrelu_with_noise_, input, wrap(noise))
+    return apply(rules.rrelu_with_noise, input, wrap(noise))
 
 
 @public

@@ -185,7 +185,9 @@ def _bagged(
     if wrong.size:
         raise RuntimeError(
             f"Index {wrong[0]} of input takes value {places[wrong[0]]} which is not in the valid range [0, {count})"
-        )
+            if weight._array.dtype != np.float64 else
+            f"embedding_bag: Expected idx >= 0 && idx < num_embeddings but found idx to be {places[wrong[0]]}"
+        )  # fmt: skip
     starts = starts[:-1] if include_last else starts
     bags = np.searchsorted(starts, np.arange(length), side="right") - 1
     scale = np.ones(length, weight._array.dtype)

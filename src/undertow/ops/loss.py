@@ -140,6 +140,8 @@ def huber_loss(
     if delta <= 0:
         raise RuntimeError("huber_loss does not support non-positive values for delta.")
     _check_kernel(*stretched, "huber_cpu")
+    if weight is None and [x._array.dtype for x in stretched] == [np.float32, np.float64]:
+        return apply(rules.mixed_huber_loss, *stretched, reduction=how, delta=delta)
     if weight is None:
         return apply(rules.huber_loss, *stretched, reduction=how, delta=delta)
     _check_weights(input, weight)
@@ -187,10 +189,8 @@ def binary_cross_entropy_with_logits(
     check_constant(weight, "binary_cross_entropy_with_logits", "weight")
     check_constant(pos_weight, "binary_cross_entropy_with_logits", "pos_weight")
     if DTYPE_OF[target._array.dtype].category < 2:
-        raise RuntimeError(
-            "result type Float can't be cast to the desired output type "
-            f"{DTYPE_OF[target._array.dtype].scalar_name}"
-        )
+        wide, narrow = (DTYPE_OF[given._array.dtype].scalar_name for given in (input, target))
+        raise RuntimeError(f"result type {wide} can't be cast to the desired output type {narrow}")
     return apply(
         rules.binary_cross_entropy_with_logits, input, target, weight, pos_weight, reduction=how
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -135,7 +136,8 @@ def _probability_loss(input: Any, target: Any, weight: Any, how: int, smoothing:
         return -loss.sum(axis)
     if how == SUM:
         return -loss.sum()
-    return -loss.sum() / max(1, input._array.size // classes if classes else 1) if loss._array.size else -loss.sum() / 0
+    count = input._array.size // classes if classes else 0
+    return apply(rules.divided, -loss.sum(), other=count or math.nan)
 
 
 def _smoothed_loss(scores: Any, target: Any, weight: Any, how: int, ignore_index: int, smoothing: float) -> Any:
@@ -214,10 +216,10 @@ def multilabel_margin_loss(
         )
     if labels.shape != shape:
         raise RuntimeError(f"inconsistent target size: {list(labels.shape)} for input of size: {list(shape)}")
-    if labels.dtype != np.int64:
-        raise RuntimeError(f"expected scalar type Long but found {DTYPE_OF[labels.dtype].scalar_name}")
     if labels.size and (labels.min() < -1 or labels.max() >= shape[-1]):
         raise RuntimeError("argument #2 'target' is out of range")
+    if labels.dtype != np.int64:
+        raise RuntimeError(f"expected scalar type Long but found {DTYPE_OF[labels.dtype].scalar_name}")
     return apply(rules.multilabel_margin_loss, input, target, reduction=how)
 
 

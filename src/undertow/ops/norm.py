@@ -9,6 +9,7 @@ import numpy as np
 
 from undertow._core import TensorCore, wrap
 from undertow.autograd.apply import apply, into, namespace_of
+from undertow.autograd.writes import write
 from undertow.dtypes import DTYPE_OF, float32
 from undertow.ops.arguments import as_ints, check_constant, check_tensor, must_be, no_kernel, wrap_dim
 from undertow.ops.arrange import constant_pad_nd
@@ -57,6 +58,8 @@ def _wider_parameters(input: Any, *parameters: Any) -> bool:
         return False
     if kind.itemsize == 2 and all(other == np.float32 for other in others):
         return True
+    if all(other == np.float32 for other in others):
+        raise RuntimeError("mixed dtype (CPU): all inputs must share same datatype.")
     raise RuntimeError("mixed dtype (CPU): expect parameter to have scalar type of Float")
 
 
@@ -70,8 +73,8 @@ def layer_norm(
     if DTYPE_OF[input._array.dtype].category != 2:
         raise no_kernel("LayerNormKernelImpl", input)
     if _wider_parameters(input, weight, bias):
-        wide = apply(rules.layer_norm, input.to(float32), weight, bias, normalized_shape=wanted, eps=eps)
-        return wide.to(input.dtype)
+        wide = float32.numpy
+        return apply(rules.mixed_layer_norm, input, weight, bias, normalized_shape=wanted, eps=eps, wide=wide)
     return apply(rules.layer_norm, input, weight, bias, normalized_shape=wanted, eps=eps)
 
 
@@ -93,6 +96,9 @@ def rms_norm(input: Any, normalized_shape: Any, weight: Any = None, eps: float |
         raise no_kernel("rms_norm", input)
     if eps is None:
         eps = float(np.finfo(kind.opmath.numpy).eps)
+    if kind.itemsize == 2:
+        wide = None if weight is None else weight.to(float32)
+        return apply(rules.rms_norm, input.to(float32), wide, normalized_shape=wanted, eps=eps).to(input.dtype)
     return apply(rules.rms_norm, input, weight, normalized_shape=wanted, eps=eps)
 
 
@@ -235,8 +241,8 @@ def instance_norm(
     images = input.contiguous().view(1, batch * channels, *shape[2:])
     out = _batch_norm(images, weights, biases, means, variances, use_input_stats, momentum, eps)
     for running, repeated in ((running_mean, means), (running_var, variances)):
-        if running is not None:
-            np.copyto(running._array, repeated._array.reshape(batch, channels).mean(0), casting="unsafe")
+        if running is not None and use_input_stats:
+            write(running, repeated._array.reshape(batch, channels).mean(0))
     return out.view(shape)
 
 

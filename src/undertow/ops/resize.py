@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from undertow._core import TensorCore
+from undertow._core import TensorCore, wrap
 from undertow.autograd.apply import apply
-from undertow.dtypes import DTYPE_OF, float32, uint8
+from undertow.dtypes import DTYPE_OF, uint8
 from undertow.ops.arguments import as_int, check_tensor, invalid_combination, is_int, no_kernel
 from undertow.ops.numbers import is_number
 from undertow.ops.pool_average import adaptive_avg_pool1d, adaptive_avg_pool2d, adaptive_avg_pool3d
@@ -137,9 +137,24 @@ def interpolate(
     ])
     rule = rules.upsample[mode + (" antialias" if antialias else ""), len(output)]
     statics = {"output_size": output, "align_corners": align, "scale_factors": scales, "taps": taps}
-    if kind is uint8:
-        return apply(rule, input.to(float32), **statics).round().clamp(0, 255).to(uint8)
-    return apply(rule, input, **statics)
+    if kind is not uint8:
+        return apply(rule, input, **statics)
+    return _resized_bytes(input, taps) if mode in _RANK_OF else apply(rule, input, **statics)
+
+
+def _resized_bytes(input: Any, taps: tuple[Any, ...]) -> Any:
+    """Whole numbers in and out: weights have a fixed point, and each axis is rounded before the next one is read."""
+    array = input._array.astype(np.float64)
+    for place in reversed(range(len(taps))):
+        weights = taps[place].weights.astype(np.float64)
+        bits = 0
+        while bits < 22 and int(0.5 + weights.max() * 2 ** (bits + 1)) < 2**15:
+            bits += 1
+        fixed = np.trunc(weights * 2**bits + np.where(weights < 0, -0.5, 0.5)) / 2**bits
+        axis = array.ndim - len(taps) + place
+        array = kernels.resize(array, kernels.Taps(taps[place].indices, fixed, taps[place].size), axis)
+        array = np.clip(np.floor(array + 0.5), 0, 255)
+    return wrap(array.astype(np.uint8))
 
 
 def _deprecated(name: str) -> None:

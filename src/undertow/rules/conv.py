@@ -14,7 +14,7 @@ from undertow.rules.rule import op
 convolution = op("convolution",
     lambda xp, input, weight, bias, *, stride, padding, dilation, transposed, output_padding, groups: convolve(
         xp, input, weight, bias, (stride, padding, dilation, groups), output_padding if transposed else None),
-    promote="same", accepts="fc",
+    promote="same", accepts="ifc",
     input=lambda xp, g, weight, input_spec, stride, padding, dilation, transposed, groups:
         xp.conv(g, weight, stride, padding, dilation, groups) if transposed else
         xp.conv_input_grad(g, weight, input_spec.shape, stride, padding, dilation, groups),
@@ -50,17 +50,24 @@ channel_sums = op("sum", lambda xp, self: xp.channel_sums(self), promote="same",
 # --- windows as columns
 
 im2col = op("im2col",
-    lambda xp, self, *, kernel_size, dilation, padding, stride: xp.unfold(self, kernel_size, stride, padding, dilation),
+    lambda xp, self, *, kernel_size, dilation, padding, stride: in_batch(
+        xp, xp.unfold, self, 4, kernel_size, stride, padding, dilation),
     node="Im2ColBackward0", promote="same",
-    self=lambda xp, g, self_spec, kernel_size, dilation, padding, stride: xp.fold(
-        g, self_spec.shape[2:], kernel_size, stride, padding, dilation))
+    self=lambda xp, g, self_spec, kernel_size, dilation, padding, stride: in_batch(
+        xp, xp.fold, g, 3, self_spec.shape[-2:], kernel_size, stride, padding, dilation))
 
 col2im = op("col2im",
-    lambda xp, self, *, output_size, kernel_size, dilation, padding, stride: xp.fold(
-        self, output_size, kernel_size, stride, padding, dilation),
+    lambda xp, self, *, output_size, kernel_size, dilation, padding, stride: in_batch(
+        xp, xp.fold, self, 3, output_size, kernel_size, stride, padding, dilation),
     node="Col2ImBackward0", promote="same",
-    self=lambda xp, g, kernel_size, dilation, padding, stride: xp.unfold(g, kernel_size, stride, padding, dilation))
+    self=lambda xp, g, kernel_size, dilation, padding, stride: in_batch(
+        xp, xp.unfold, g, 4, kernel_size, stride, padding, dilation))
 # fmt: on
+
+
+def in_batch(xp: Any, function: Any, x: Any, ndim: int, *options: Any) -> Any:
+    """A function of batches, on one image if x is no batch."""
+    return function(x, *options) if x.ndim == ndim else xp.squeeze(function(xp.expand_dims(x, 0), *options), 0)
 
 
 def convolve(xp: Any, input: Any, weight: Any, bias: Any, options: Any, output_padding: Any) -> Any:

@@ -7,6 +7,8 @@ from typing import Any
 
 from undertow.rules.rule import op
 
+EPSILON = 9.999999960041972e-13  # 1e-12 in float32, whatever the data
+
 # --- distances: of `self` to `target`, symmetric but for the sign
 
 mse_loss = op("mse_loss", lambda xp, self, target, *, reduction: reduced(xp, xp.square(self - target), reduction),
@@ -26,6 +28,16 @@ huber_loss = op("huber_loss",
     self=lambda xp, g, self, target, reduction, delta: huber_slope(xp, self - target, delta) * share(g, self, reduction),
     target=lambda xp, g, self, target, reduction, delta: huber_slope(xp, target - self, delta) * share(g, self, reduction))
 
+# A float64 target of float32 data: PyTorch rounds the loss and then can't go back.
+mixed_huber_loss = op("huber_loss",
+    lambda xp, self, target, *, reduction, delta: xp.astype(
+        reduced(xp, huber(xp, xp.abs(self - target), delta), reduction), xp.dtype_of(self)),
+    self=lambda xp, g, target_spec: not_in_one_dtype(target_spec),
+    target=lambda xp, g, target_spec: not_in_one_dtype(target_spec))
+
+divided = op("div", lambda xp, self, *, other: self / other, node="DivBackward1", promote="same",
+             self=lambda g, other: g / other)
+
 # --- yes and no
 
 binary_cross_entropy = op("binary_cross_entropy",
@@ -33,7 +45,7 @@ binary_cross_entropy = op("binary_cross_entropy",
         (target - 1) * log_from_100(xp, xp.log1p(-self)) - target * log_from_100(xp, xp.log(self)), weight), reduction),
     promote="same", accepts="f",
     self=lambda xp, g, self, target, weight, reduction: weighted(
-        (self - target) / xp.maximum(self * (1 - self), xp.full_like(self, 1e-12)), weight) * share(g, self, reduction),
+        (self - target) / xp.maximum(self * (1 - self), xp.full_like(self, EPSILON)), weight) * share(g, self, reduction),
     target=lambda xp, g, self, weight, reduction: weighted(
         log_from_100(xp, xp.log1p(-self)) - log_from_100(xp, xp.log(self)), weight) * share(g, self, reduction))
 
@@ -92,6 +104,10 @@ ctc_loss_grad = op("_ctc_loss_backward",
 def no_second_gradient(name: str) -> Any:
     """PyTorch's refusal to differentiate a backward pass."""
     raise RuntimeError(f"derivative for aten::{name} is not implemented")
+
+
+def not_in_one_dtype(spec: Any) -> Any:
+    raise RuntimeError("Found dtype Double but expected Float")
 
 
 def reduced(xp: Any, loss: Any, reduction: int) -> Any:
@@ -169,7 +185,7 @@ def class_loss(xp: Any, self: Any, weights: tuple[Any, Any], reduction: int) -> 
 def class_loss_gradient(xp: Any, g: Any, spec: Any, weights: tuple[Any, Any], reduction: int) -> Any:
     index, weight = weights
     axis = 1 if spec.ndim > 1 else 0
-    slope = -weight * (g / xp.sum(weight) if reduction == 1 else g)
+    slope = xp.where(weight == 0, xp.zeros_like(weight), -weight * (g / xp.sum(weight) if reduction == 1 else g))
     return xp.put_along(xp.expand_dims(slope, axis), axis, index, spec.shape)
 
 

@@ -14,6 +14,15 @@ layer_norm = op("native_layer_norm",
                 joint=lambda xp, g, needs, input, weight, bias, result1, result2, normalized_shape:
                     xp.layer_norm_grad(g, input, result1, result2, weight, len(normalized_shape), needs))
 
+# Half-precision data with float32 parameters: computed in float32, rounded at the end.
+mixed_layer_norm = op("native_layer_norm",
+                      lambda xp, input, weight, bias, *, normalized_shape, eps, wide: rounded(xp, xp.layer_norm(
+                          xp.astype(input, wide), len(normalized_shape), weight, bias, eps), input),
+                      hidden=("result1", "result2"),
+                      joint=lambda xp, g, needs, input, weight, bias, result1, result2, normalized_shape, wide: rounded(
+                          xp, xp.layer_norm_grad(xp.astype(g, wide), xp.astype(input, wide), result1, result2, weight,
+                                                 len(normalized_shape), needs), input))
+
 # PyTorch composes this one; its last step is the multiplication by the weight.
 rms_norm = op("rms_norm",
               lambda xp, input, weight, *, normalized_shape, eps: xp.rms_norm(input, len(normalized_shape), weight, eps),
@@ -37,6 +46,11 @@ batch_norm = op("native_batch_norm",
                 joint=lambda xp, g, needs, input, weight, running_mean, running_var, result1, result2, training, eps:
                     (*xp.batch_norm_grad(g, input, result1, result2, weight, training, needs, eps), None, None, None, None))
 # fmt: on
+
+
+def rounded(xp: Any, values: tuple[Any, ...], like: Any) -> tuple[Any, ...]:
+    """The first value in the dtype of the data, the others as they are."""
+    return (None if values[0] is None else xp.astype(values[0], xp.dtype_of(like)), *values[1:])
 
 
 def normalize_channels(xp: Any, input: Any, weight: Any, bias: Any, mean: Any, rstd: Any) -> Any:

@@ -179,7 +179,7 @@ def channel_moments(x: Array) -> tuple[Array, Array]:
 def channel_affine(x: Array, scale: Array, shift: Array) -> Array:
     """x · scale + shift with one scale and one shift per channel."""
     out = np.empty(x.shape, x.dtype)
-    source, target, spread = _as_images(x), _as_images(out), x.size // max(1, x.shape[0] * x.shape[1])
+    source, target, spread = _as_images(x), _as_images(out), math.prod(x.shape[2:])
     scales, shifts = np.repeat(scale, spread), np.repeat(shift, spread)
     for block in row_blocks(source):
         np.multiply(source[block], scales, out=target[block])
@@ -201,7 +201,7 @@ def batch_norm_grad(
     factor = rstd if weight is None else rstd * weight
     out = np.empty(x.shape, g.dtype)
     rows, data, target = _as_images(g), _as_images(x), _as_images(out)
-    spread = x.size // max(1, x.shape[0] * x.shape[1])
+    spread = math.prod(x.shape[2:])
     factors = np.repeat(factor, spread)
     if not training or lean is None or total is None:
         np.multiply(rows, factors, out=target)
