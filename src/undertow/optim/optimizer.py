@@ -132,7 +132,7 @@ class Optimizer:
                     for hook in tuple(listed.values()):
                         result = hooks.fire(hook, self, args, kwargs)
                         if result is not None:
-                            args, kwargs = _new_arguments(func, result)
+                            args, kwargs = _new_arguments(self, func, result)
                 answer = func(*args, **kwargs)
                 for listed in (self._optimizer_step_post_hooks, _global_optimizer_post_hooks):
                     for hook in tuple(listed.values()):
@@ -254,8 +254,8 @@ class Optimizer:
         number_of: dict[int, int] = {}
         groups, count = [], 0
         for group in self.param_groups:
-            for place, param in enumerate(group["params"]):
-                number_of.setdefault(id(param), count + place)
+            listed = enumerate(group["params"], count)
+            number_of |= {id(param): number for number, param in listed if id(param) not in number_of}
             count += len(group["params"])
             packed = {key: value for key, value in group.items() if key != "params"}
             packed["params"] = [number_of[id(param)] for param in group["params"]]
@@ -329,10 +329,14 @@ class Optimizer:
         return value.to(device=param.device)
 
 
-def _new_arguments(func: Callable[..., Any], result: Any) -> tuple[Any, Any]:
+def _new_arguments(optimizer: Optimizer, func: Callable[..., Any], result: Any) -> tuple[Any, Any]:
     if isinstance(result, tuple) and len(result) == 2:
         return result
-    raise RuntimeError(f"{func} must return None or a tuple of (new_args, new_kwargs), but got {result}.")
+    name = f"<function {type(optimizer).__qualname__}.step at {id(func):#x}>"
+    raise RuntimeError(
+        f"{name} must return None or a tuple of (new_args, new_kwargs), but got {result}. "
+        "That is what one of its step pre-hooks returned."
+    )
 
 
 def _typename(value: Any) -> str:
