@@ -191,12 +191,14 @@ def _recording(rule: Rule, single: bool) -> list[str]:
         for name in inputs[: rule.slots]
     ]
     arrays = [f"a_{name}" for name in inputs]
+    fits = rule.promote in ("numeric", "float") and len(inputs) > 1
+    asked = set().union(*[gradient.names for gradient in (rule.joint, *rule.gradients) if gradient is not None])
     specs = ", ".join(
+        "None" if not fits and f"{name}_spec" not in asked else
         f"None if {array} is None else Spec({array}.shape, {array}.dtype)" if place else
-        f"Spec({array}.shape, {array}.dtype)" for place, array in enumerate(arrays)
+        f"Spec({array}.shape, {array}.dtype)" for place, (name, array) in enumerate(zip(inputs, arrays))
     )  # fmt: skip
     lines += [f"if {' or '.join([f'r_{name}' for name in recorded])}:"]
-    fits = rule.promote in ("numeric", "float") and len(inputs) > 1
     if fits:
         stretched = " or ".join(f"{array} is not None and {array}.shape != {arrays[0]}.shape" for array in arrays[1:])
         lines += [f"    chores_ = FIT if {stretched} else 0"]

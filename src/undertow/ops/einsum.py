@@ -7,6 +7,7 @@ one operand alone are summed beforehand; dims of size 1 broadcast, so they are l
 from __future__ import annotations
 
 import math
+from functools import lru_cache
 from typing import Any
 
 from undertow.autograd.apply import apply
@@ -87,19 +88,20 @@ def _read_subscripts(text: str, operand: int, start: int) -> list[str]:
     return found
 
 
-def _parse(equation: str, operands: tuple[Any, ...]) -> tuple[list[Term], list[str], dict[str, int]]:
-    """Each operand with its letters, the result's letters, and the size of each. Hidden dims get numbers as letters."""
+@lru_cache(maxsize=256)
+def _spell(equation: str, ndims: tuple[int, ...]) -> tuple[list[list[str]], list[str]]:
+    """The letter of every dim of each operand, and the result's letters. Dims behind "..." get numbers as letters."""
     left, arrow, right = equation.partition("->")
     texts = left.split(",")
-    if len(texts) > len(operands):
+    if len(texts) > len(ndims):
         raise RuntimeError("einsum(): fewer operands were provided than specified in the equation")
-    if len(texts) < len(operands):
+    if len(texts) < len(ndims):
         raise RuntimeError("einsum(): more operands were provided than specified in the equation")
     starts = [sum(len(text) + 1 for text in texts[:nr]) for nr in range(len(texts))]
     spelled = [_read_subscripts(text, nr, start) for nr, (text, start) in enumerate(zip(texts, starts, strict=True))]
     hidden = 0
-    for nr, (letters, operand) in enumerate(zip(spelled, operands, strict=True)):
-        ndim, named = operand._array.ndim, len(letters) - ("..." in letters)
+    for nr, (letters, ndim) in enumerate(zip(spelled, ndims, strict=True)):
+        named = len(letters) - ("..." in letters)
         if "..." in letters:
             if named > ndim:
                 raise RuntimeError(
@@ -113,12 +115,20 @@ def _parse(equation: str, operands: tuple[Any, ...]) -> tuple[list[Term], list[s
                 f"({ndim}) for operand {nr} and no ellipsis was given"
             )
     rest = [str(nr) for nr in range(hidden)]
+    full = []
+    for letters, ndim in zip(spelled, ndims, strict=True):
+        shown = ndim - (len(letters) - 1)
+        full.append([each for letter in letters for each in (rest[hidden - shown :] if letter == "..." else (letter,))])
+    return full, _result_letters(right if arrow else None, spelled, rest, len(ndims), len(left) + 2)
+
+
+def _parse(equation: str, operands: tuple[Any, ...]) -> tuple[list[Term], list[str], dict[str, int]]:
+    """Each operand with its letters, the result's letters, and the size of each."""
+    spelled, result = _spell(equation, tuple([operand._array.ndim for operand in operands]))
     sizes: dict[str, int] = {}
     terms = []
     for nr, (letters, operand) in enumerate(zip(spelled, operands, strict=True)):
-        shown = operand._array.ndim - (len(letters) - 1)
-        full = [each for letter in letters for each in (rest[hidden - shown :] if letter == "..." else (letter,))]
-        terms.append(_take_diagonals(operand, full, nr))
+        terms.append(_take_diagonals(operand, letters, nr))
         for letter, n in zip(terms[-1][1], terms[-1][0]._array.shape, strict=True):
             known = sizes.setdefault(letter, n)
             if known != n and known != 1 and n != 1:
@@ -127,7 +137,7 @@ def _parse(equation: str, operands: tuple[Any, ...]) -> tuple[list[Term], list[s
                     f"previously seen size {known}"
                 )
             sizes[letter] = n if known == 1 else known
-    return terms, _result_letters(right if arrow else None, spelled, rest, len(operands), len(left) + 2), sizes
+    return terms, result, sizes
 
 
 def _result_letters(

@@ -15,6 +15,7 @@ from undertow.ops.named import run
 from undertow.ops.public import overloaded, public
 from undertow.ops.shape import reshape_to, t, transpose
 from undertow.ops.stretch import expand_to, squeeze, unsqueeze
+from undertow.ops.views import view_of
 from undertow.rules import arrange
 from undertow.rules import linalg as rules
 from undertow.rules import reduce as reduce_rules
@@ -64,7 +65,9 @@ def matrix_product(input: Any, mat2: Any, out: Any = None) -> Any:
         _check_same(input, mat2)
     if a.dtype.kind == "b":
         raise no_kernel("addmm_impl_cpu_", input)
-    return run("mm", out, rules.mm, input, mat2, flipped=(flipped(a), flipped(b)))
+    sides = (flipped(a), flipped(b))
+    return apply(rules.mm, input, mat2, flipped=sides) if out is None else run(
+        "mm", out, rules.mm, input, mat2, flipped=sides)  # fmt: skip
 
 
 def cannot_multiply(a: tuple[int, ...], b: tuple[int, ...]) -> RuntimeError:
@@ -257,9 +260,17 @@ def _batched(input: Any, other: Any) -> Any:
         return _without(_batched(input, unsqueeze(other, 1)), -1)
     batch = broadcast_two(a[:-2], b[:-2])
     count = math.prod(batch)
-    left = reshape_to(expand_to(input, (*batch, *a[-2:])), (count, *a[-2:]))
-    right = reshape_to(expand_to(other, (*batch, *b[-2:])), (count, *b[-2:]))
+    left = reshape_to(_stretched(input, batch), (count, *a[-2:]))
+    right = reshape_to(_stretched(other, batch), (count, *b[-2:]))
     return apply(shape_rules.unsafe_view, stack_product(left, right), size=(*batch, a[-2], b[-1]))
+
+
+def _stretched(input: Any, batch: tuple[int, ...]) -> Any:
+    array = input._array
+    shape = (*batch, *array.shape[-2:])
+    if array.shape == shape:
+        return view_of(shape_rules.expand, input, array.view(), {"size": shape})
+    return expand_to(input, shape)
 
 
 def _without(result: Any, dim: int) -> Any:
@@ -320,7 +331,10 @@ def check_addmm(input: Any, mat1: Any, mat2: Any, beta: Any, alpha: Any) -> dict
 
 def added_product(input: Any, mat1: Any, mat2: Any, beta: Any = 1, alpha: Any = 1, out: Any = None) -> Any:
     """addmm."""
-    return run("addmm", out, rules.addmm, input, mat1, mat2, **check_addmm(input, mat1, mat2, beta, alpha))
+    statics = check_addmm(input, mat1, mat2, beta, alpha)
+    if out is None:
+        return apply(rules.addmm, input, mat1, mat2, **statics)
+    return run("addmm", out, rules.addmm, input, mat1, mat2, **statics)
 
 
 # --- linear layers
@@ -338,7 +352,8 @@ def linear(input: Any, weight: Any, bias: Any = None) -> Any:
         raise RuntimeError(
             f"both arguments to linear need to be at least 1D, but they are {a.ndim}D and {weight._array.ndim}D"
         )
-    turned = t(weight)
+    w = weight._array
+    turned = view_of(shape_rules.t, weight, w.T, {}) if w.ndim == 2 else t(weight)
     if bias is None:
         return product(input, turned)
     if a.ndim == 2:

@@ -78,7 +78,8 @@ def sum(input: Any, dim: Any = UNSET, keepdim: bool = False, *, dtype: Any = Non
     check_tensor(input, "sum")
     kind = None if dtype is None else storage_of(dtype, input, "sum")
     if dim is UNSET:
-        return run("sum", out, rules.sum_all, input, dtype=kind)
+        return apply(rules.sum_all, input, dtype=kind) if out is None else run(
+            "sum", out, rules.sum_all, input, dtype=kind)  # fmt: skip
     dims = folded_dims(dim, input, "sum")
     return run("sum", out, rules.sum, input, dim=dims, keepdim=_flag(keepdim, "sum"), dtype=kind)
 

@@ -147,8 +147,7 @@ count_nonzero = op("count_nonzero", lambda xp, self, *, dim: xp.sum(self != 0, a
 
 def variance(xp: Any, x: Any, dim: Dims, correction: float, keepdim: bool) -> Any:
     centred = x - xp.mean(x, axis=dim, keepdims=True)
-    squares = xp.abs_squared(centred)
-    return xp.sum(squares, axis=dim, keepdims=keepdim) / builtins.max(folded_count(x.shape, dim) - correction, 0)
+    return xp.sum_of_squares(centred, axis=dim, keepdims=keepdim) / builtins.max(folded_count(x.shape, dim) - correction, 0)
 
 
 def variance_gradient(xp: Any, g: Any, self: Any, dim: Dims, correction: float, keepdim: bool) -> Any:

@@ -12,7 +12,7 @@ from undertow.rules.sort import refuse
 
 def vector_norm(xp: Any, x: Any, ord: float, dim: Dims, keepdim: bool) -> Any:
     if ord == 2:
-        return xp.sqrt(xp.sum(xp.abs_squared(x), axis=dim, keepdims=keepdim))
+        return xp.sqrt(xp.sum_of_squares(x, axis=dim, keepdims=keepdim))
     size = xp.abs(x)
     if ord == inf:
         return xp.max(size, axis=dim, keepdims=keepdim)

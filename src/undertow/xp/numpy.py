@@ -46,7 +46,7 @@ from undertow.xp.numpy_pool import (  # noqa: F401
 )  # fmt: skip
 from undertow.xp.numpy_reduce import (  # noqa: F401
     abs_squared, all, any, argmax, argmin, max, max_with_index, mean, min, min_with_index, pair_distances,
-    pair_distances_grad, prod, prod_of_others, sgn, sum,
+    pair_distances_grad, prod, prod_of_others, sgn, sum, sum_of_squares,
 )  # fmt: skip
 from undertow.xp.numpy_resize import resize, resize_adjoint  # noqa: F401
 from undertow.xp.numpy_rows import channel_sums  # noqa: F401

@@ -172,19 +172,20 @@ def argmin(x: Array, axis: int | None = None, keepdims: bool = False) -> Any:
 
 def max_with_index(x: Array, axis: int, keepdims: bool) -> tuple[Any, Any]:
     """The maximum along an axis and where it stands; nan counts as largest."""
-    return _with_index(x, np.argmax, axis, keepdims)
+    return _with_index(x, np.argmax, _maximum, axis, keepdims)
 
 
 def min_with_index(x: Array, axis: int, keepdims: bool) -> tuple[Any, Any]:
     """The minimum along an axis and where it stands; nan counts as smallest."""
-    return _with_index(x, np.argmin, axis, keepdims)
+    return _with_index(x, np.argmin, _minimum, axis, keepdims)
 
 
-def _with_index(x: Array, choose: Any, axis: int, keepdims: bool) -> tuple[Any, Any]:
+def _with_index(x: Array, choose: Any, extreme: Any, axis: int, keepdims: bool) -> tuple[Any, Any]:
     if not x.ndim:
         return np.array(x), np.zeros((), np.int64)
-    indices = choose(x, axis, keepdims=True)
-    return take_along(x, indices, axis, keepdims)
+    if x.size <= _SMALL:  # a second pass over the elements costs less than fetching them by index
+        return extreme(x, axis, None, None, keepdims), choose(x, axis, None, keepdims=keepdims)
+    return take_along(x, choose(x, axis, None, keepdims=True), axis, keepdims)
 
 
 def take_along(x: Array, indices: Array, axis: int, keepdims: bool) -> tuple[Any, Any]:
@@ -198,6 +199,23 @@ def take_along(x: Array, indices: Array, axis: int, keepdims: bool) -> tuple[Any
 def abs_squared(x: Array) -> Array:
     """|x|², real also for complex x."""
     return x.real**2 + x.imag**2 if x.dtype.kind == "c" else x * x
+
+
+def sum_of_squares(x: Array, axis: Axes = None, keepdims: bool = False) -> Any:
+    """Σ |x|²: dot products of rows where memory allows it."""
+    if x.dtype not in _FAST or x.size <= _SMALL or not x.flags.c_contiguous:
+        return sum(abs_squared(x), axis, keepdims)
+    axes, ndim = axes_of(axis, x.ndim), x.ndim
+    if len(axes) == ndim:
+        whole = x.size // _SMALL * _SMALL
+        flat = x.reshape(-1)
+        rows, rest = flat[:whole].reshape(-1, _SMALL), flat[whole:]
+        total = _add(np.vecdot(rows, rows)) + rest.dot(rest)
+        return np.full((1,) * ndim, total) if keepdims else total
+    if axes == (ndim - 1,):
+        result = np.vecdot(x, x)
+        return result[..., None] if keepdims else result
+    return sum(x * x, axis, keepdims)
 
 
 sgn = np.sign  # x / |x|, for complex x too

@@ -43,7 +43,7 @@ def topk(x: Array, k: int, axis: int, largest: bool) -> tuple[Any, Any]:
     if not x.ndim:
         return np.array(x), np.zeros((), np.int64)
     n = x.shape[axis]
-    if n < 1024 or k > n // 8 or k == 0:
+    if n < 64 or k > n // 4 or k == 0:
         order = _order(x, axis, largest)[(slice(None),) * axis + (slice(k),)]
         return np.take_along_axis(x, order, axis), np.ascontiguousarray(order)
     split = np.argpartition(_keys(x), n - k if largest else k - 1, axis)

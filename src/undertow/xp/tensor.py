@@ -27,7 +27,7 @@ from undertow.xp.tensor_linalg import (  # noqa: F401
 )  # fmt: skip
 from undertow.xp.tensor_reduce import (  # noqa: F401
     abs_squared, logsumexp, max, max_with_index, mean, min, min_with_index, pair_distances,
-    pair_distances_grad, prod, sgn, sum,
+    pair_distances_grad, prod, sgn, sum, sum_of_squares,
 )  # fmt: skip
 from undertow.xp.tensor_scan import cumprod, cumsum, prod_of_others, recurrence  # noqa: F401
 from undertow.xp.tensor_nn import (  # noqa: F401

@@ -52,6 +52,10 @@ def abs_squared(x: Any) -> Any:
     return real(x * x.conj()) if x._array.dtype.kind == "c" else x * x
 
 
+def sum_of_squares(x: Any, axis: Any = None, keepdims: bool = False) -> Any:
+    return sum(abs_squared(x), axis, keepdims)
+
+
 def sgn(x: Any) -> Any:
     """x / |x|, for complex x too."""
     return x.sgn()
