@@ -17,6 +17,12 @@ from tests.oracle.sampling import (
 table = Table("layers")
 op, bad, expression = table.op, table.bad, table.expression
 
+
+
+def lines(text: str) -> list[str]:
+    return [line.strip() for line in text.strip().splitlines()]
+
+
 IMAGE, SEQUENCE, VOLUME = signed(2, 4, 5, 6), signed(2, 4, 6), signed(1, 2, 4, 3, 4)
 WEIGHT, BIAS = positive(4), signed(4)
 MEAN, VAR = signed(4, grad=False), positive(4, grad=False)
@@ -91,24 +97,55 @@ op("F.max_pool2d", "integers", "a, 2", a=distinct(1, 2, 4, 4, dtype="int64"))
 op("F.max_pool2d", "empty_batch", "a, 2", a=signed(0, 2, 4, 4))
 op("F.max_pool2d", "half", "a, 2", dtypes="float16 bfloat16", a=distinct(1, 2, 4, 4))
 op("F.adaptive_avg_pool2d", "nothing", "a, 0", first=False, a=IMAGE)
-for program in [
-    *["F.conv2d(a, w, stride=(1, 1, 1))", "F.conv2d(a, w, dilation=0)", "F.conv2d(a, w, groups=0)"],
-    *["F.conv2d(a, w, groups=3)", "F.conv2d('x', w)", "F.conv2d(a, w, stride='x')", "F.conv2d(a, w[0])"],
-    *["F.conv2d(a, w, a)", "F.conv2d(a, w.bool())", "F.conv_transpose2d(a, w.transpose(0, 1), output_padding=1)"],
-    *["F.conv_transpose2d(a, w.transpose(0, 1), padding='same')", "F.conv_transpose2d(a, w.transpose(0, 1), w[:3, 0, 0, 0])"],
-    *["F.conv2d(a, w, padding=(1, 1, 1))", "F.conv2d(a[:, :, :0], w)", "F.conv2d(a, w, w[:, 0, 0, 0].float())"],
-    *["F.unfold(a, 20)", "F.unfold(a, (2, 2, 2))", "F.unfold(a, 0)", "F.unfold(a[0, 0, 0], 2)"],
-    *["F.fold(a[0], (4, 4), 2)", "F.fold(a[0, 0, 0], (4, 4), 2)", "F.fold(a[0, :, :, :5], (9, 9), (2, 2))"],
-    *["F.max_pool2d(a, (2, 2, 2))", "F.max_pool2d(a, 2, dilation=0)", "F.max_pool2d(a, 2, padding=-1)"],
-    *["F.max_pool2d(a > 0, 2)", "F.max_pool2d(a[:, :0], 2)", "F.max_pool1d(a[0], 2, stride=0)"],
-    *["F.max_pool1d(a[0], (2, 2))", "F.max_pool1d(a[0], 2, dilation=0)", "F.max_pool1d(a[0].long(), 2)"],
-    *["F.avg_pool2d(a, 2, divisor_override=0)", "F.avg_pool2d(a[0, 0, 0], 2)", "F.avg_pool1d(a[0], (2, 2))"],
-    *["F.avg_pool1d(a[0], 20)", "F.adaptive_avg_pool2d(a, -1)", "F.adaptive_avg_pool1d(a[0], (2, 2))"],
-    *["F.adaptive_avg_pool1d(a[0], 'x')", "F.adaptive_max_pool2d(a, (2, 2, 2))", "F.adaptive_max_pool1d(a[0], (2, 2))"],
-    *["F.adaptive_avg_pool2d(a.long(), 2)", "F.adaptive_max_pool2d(a[:, :, :0], 2)"],
-    *["F.max_unpool2d(a, a, 2)", "F.max_unpool2d(a, a.long()[..., 1:], 2)", "F.max_unpool2d(a, a.long() * 0 + 999, 2)"],
-    *["F.max_unpool2d(a, a.long(), 2, output_size=(1, 1))", "F.max_unpool2d(a, a.long(), 2, output_size=(1, 1, 1))"],
-]:
+for program in lines("""
+    F.conv2d(a, w, stride=(1, 1, 1))
+    F.conv2d(a, w, dilation=0)
+    F.conv2d(a, w, groups=0)
+    F.conv2d(a, w, groups=3)
+    F.conv2d('x', w)
+    F.conv2d(a, w, stride='x')
+    F.conv2d(a, w[0])
+    F.conv2d(a, w, a)
+    F.conv2d(a, w.bool())
+    F.conv_transpose2d(a, w.transpose(0, 1), output_padding=1)
+    F.conv_transpose2d(a, w.transpose(0, 1), padding='same')
+    F.conv_transpose2d(a, w.transpose(0, 1), w[:3, 0, 0, 0])
+    F.conv2d(a, w, padding=(1, 1, 1))
+    F.conv2d(a[:, :, :0], w)
+    F.conv2d(a, w, w[:, 0, 0, 0].float())
+    F.unfold(a, 20)
+    F.unfold(a, (2, 2, 2))
+    F.unfold(a, 0)
+    F.unfold(a[0, 0, 0], 2)
+    F.fold(a[0], (4, 4), 2)
+    F.fold(a[0, 0, 0], (4, 4), 2)
+    F.fold(a[0, :, :, :5], (9, 9), (2, 2))
+    F.max_pool2d(a, (2, 2, 2))
+    F.max_pool2d(a, 2, dilation=0)
+    F.max_pool2d(a, 2, padding=-1)
+    F.max_pool2d(a > 0, 2)
+    F.max_pool2d(a[:, :0], 2)
+    F.max_pool1d(a[0], 2, stride=0)
+    F.max_pool1d(a[0], (2, 2))
+    F.max_pool1d(a[0], 2, dilation=0)
+    F.max_pool1d(a[0].long(), 2)
+    F.avg_pool2d(a, 2, divisor_override=0)
+    F.avg_pool2d(a[0, 0, 0], 2)
+    F.avg_pool1d(a[0], (2, 2))
+    F.avg_pool1d(a[0], 20)
+    F.adaptive_avg_pool2d(a, -1)
+    F.adaptive_avg_pool1d(a[0], (2, 2))
+    F.adaptive_avg_pool1d(a[0], 'x')
+    F.adaptive_max_pool2d(a, (2, 2, 2))
+    F.adaptive_max_pool1d(a[0], (2, 2))
+    F.adaptive_avg_pool2d(a.long(), 2)
+    F.adaptive_max_pool2d(a[:, :, :0], 2)
+    F.max_unpool2d(a, a, 2)
+    F.max_unpool2d(a, a.long()[..., 1:], 2)
+    F.max_unpool2d(a, a.long() * 0 + 999, 2)
+    F.max_unpool2d(a, a.long(), 2, output_size=(1, 1))
+    F.max_unpool2d(a, a.long(), 2, output_size=(1, 1, 1))
+"""):
     name = program.split("(")[0]
     bad(name, program.replace("[", "_"), program, words=10, a=IMAGE, w=signed(4, 4, 3, 3))
 
@@ -123,19 +160,28 @@ for mode in ["sum", "mean", "max"]:
        i=ROWS, w=TABLE, o=values([0, 2, 6], "int64"))  # fmt: skip
 op("F.embedding_bag", "sample_weights", "i, w, o, mode='sum', per_sample_weights=p", second=False, i=ROWS, w=TABLE,
    o=values([0, 4], "int64"), p=positive(6))  # fmt: skip
-op("F.embedding_bag", "by_frequency", "i, w, scale_grad_by_freq=True", second=False, i=values([[1, 1], [3, 3]], "int64"), w=TABLE)
+op("F.embedding_bag", "by_frequency", "i, w, scale_grad_by_freq=True", second=False, w=TABLE,
+   i=values([[1, 1], [3, 3]], "int64"))  # fmt: skip
 expression("F.embedding", "max_norm_in_place", "(F.embedding(i, w, max_norm=0.7, norm_type=1.0), w)", first=False,
            i=ROWS, w=signed(5, 3, grad=False))  # fmt: skip
 expression("embedding_renorm_", "plain", "torch.embedding_renorm_(w, i, 1.0, 2.0)", first=False, i=ROWS,
            w=signed(5, 3, grad=False))  # fmt: skip
-for program in [
-    *["F.embedding_bag(i, w)", "F.embedding_bag(i, w, i + 1)", "F.embedding_bag(i, w, i * 0, mode='min')"],
-    *["F.embedding_bag(i[None], w, i)", "F.embedding_bag(i[None, None], w)", "F.embedding_bag(i, w, i[None])"],
-    *["F.embedding_bag(i + 9, w, i * 0)", "F.embedding_bag(i.double(), w, i * 0)", "F.embedding_bag(i, w, i * 0 + i.cumsum(0) * 9)"],
-    *["F.embedding_bag(i, w, i * 0, mode='max', per_sample_weights=i.double())"],
-    *["F.embedding_bag(i, w, i * 0, mode='sum', per_sample_weights=w[:, 0])", "F.embedding([0], w)"],
-    *["F.embedding_bag(i, w, i * 0, mode='max', scale_grad_by_freq=True)", "F.embedding(i.byte(), w)"],
-]:
+for program in lines("""
+    F.embedding_bag(i, w)
+    F.embedding_bag(i, w, i + 1)
+    F.embedding_bag(i, w, i * 0, mode='min')
+    F.embedding_bag(i[None], w, i)
+    F.embedding_bag(i[None, None], w)
+    F.embedding_bag(i, w, i[None])
+    F.embedding_bag(i + 9, w, i * 0)
+    F.embedding_bag(i.double(), w, i * 0)
+    F.embedding_bag(i, w, i * 0 + i.cumsum(0) * 9)
+    F.embedding_bag(i, w, i * 0, mode='max', per_sample_weights=i.double())
+    F.embedding_bag(i, w, i * 0, mode='sum', per_sample_weights=w[:, 0])
+    F.embedding([0], w)
+    F.embedding_bag(i, w, i * 0, mode='max', scale_grad_by_freq=True)
+    F.embedding(i.byte(), w)
+"""):
     bad(program.split("(")[0], program.replace("[", "_"), program, words=10, i=values([0, 1, 2], "int64"), w=TABLE)
 
 # --- what is drawn ---------------------------------------------------------------------------------------------------
@@ -177,9 +223,11 @@ op("F.grid_sample", "volume_nearest", "a, g, 'nearest', 'border', True", second=
    g=unit(2, 2, 2, 3, 3))  # fmt: skip
 op("F.affine_grid", "images", "t, (2, 3, 4, 5), align_corners=True", t=signed(2, 2, 3))
 op("F.affine_grid", "volumes", "t, (2, 3, 4, 5, 2), align_corners=False", t=signed(2, 3, 4))
-op("F.interpolate", "lanczos", "a, size=(3, 4), mode='lanczos', antialias=True", tolerance=(1e-6, 1e-6), a=signed(1, 2, 9, 8))
+op("F.interpolate", "lanczos", "a, size=(3, 4), mode='lanczos', antialias=True", tolerance=(1e-6, 1e-6),
+   a=signed(1, 2, 9, 8))  # fmt: skip
 op("F.interpolate", "bicubic_antialias", "a, scale_factor=0.5, mode='bicubic', antialias=True", a=signed(1, 2, 9, 8))
-op("F.interpolate", "antialias_up", "a, size=(12, 11), mode='bilinear', antialias=True, align_corners=True", a=signed(1, 2, 6, 7))
+op("F.interpolate", "antialias_up", "a, size=(12, 11), mode='bilinear', antialias=True, align_corners=True",
+   a=signed(1, 2, 6, 7))  # fmt: skip
 op("F.interpolate", "bytes", "a, size=(3, 9), mode='bilinear'", a=index(256, 1, 2, 5, 6, dtype="uint8"))
 op("F.interpolate", "bytes_nearest", "a, scale_factor=2", a=index(256, 1, 2, 5, 6, dtype="uint8"))
 op("F.interpolate", "half", "a, scale_factor=2, mode='bilinear'", dtypes="float16 bfloat16", a=signed(1, 2, 3, 4))
@@ -190,20 +238,42 @@ for mode in ["reflect", "replicate", "circular"]:
     op("F.pad", f"{mode}_crops", f"a, (-1, 2), '{mode}'", a=signed(2, 3, 5))
     op("F.pad", f"{mode}_2d_crops", f"a, (1, -2, 0, 3), '{mode}'", a=signed(1, 2, 5, 6))
 op("F.pad", "reflect_integers", "a, (1, 1), 'reflect'", a=signed(2, 3, dtype="int64"))
-for program in [
-    *["F.interpolate(a, size=4, mode='lanczos')", "F.interpolate(a, size=4, mode='bilinear', recompute_scale_factor=True)"],
-    *["F.interpolate(a[0], size=4, antialias=True)", "F.interpolate(a, scale_factor=(1, 2, 3))", "F.interpolate(a[0, 0], size=4)"],
-    *["F.interpolate(a, size=4, mode='linear')", "F.interpolate(a, size=4, mode='trilinear')", "F.interpolate(a, size='x')"],
-    *["F.interpolate(a.long(), size=4)", "F.interpolate(a[0], size=0)", "F.interpolate(a[:, :0], size=3)"],
-    *["F.pixel_shuffle(a[0, 0], 2)", "F.pixel_shuffle(a, 3)", "F.pixel_shuffle(a, 0)", "F.pixel_unshuffle(a, 5)"],
-    *["F.channel_shuffle(a[0, 0], 2)", "F.channel_shuffle(a, 3)", "F.channel_shuffle(a, 0)"],
-    *["F.grid_sample(a, a, mode='x')", "F.grid_sample(a, a, padding_mode='x')", "F.grid_sample(a, a, align_corners=False)"],
-    *["F.grid_sample(a, a[..., :2].float(), align_corners=False)", "F.grid_sample(a, a[:1, ..., :2], align_corners=False)"],
-    *["F.affine_grid(a[0], (4, 1, 2, 2), align_corners=True)", "F.affine_grid(a[0], (1, 2), align_corners=True)"],
-    *["F.affine_grid(a.long(), (1, 1, 2, 2), align_corners=True)", "F.pad(a, 1)", "F.pad(a, (1.5, 1))"],
-    *["F.pad(a, (1, 1), 'constant', 'x')", "F.pad(a, (1, 1, 1, 1), 'reflect', 1.0)", "F.pad(a, (1, 1), 'circular')"],
-    *["F.pad(a, (-5, -5, 0, 0), 'replicate')", "F.pad(a > 0, (1, 1, 1, 1), 'reflect')", "F.pad(a[:, :0], (1, 1, 1, 1), 'reflect')"],
-]:
+for program in lines("""
+    F.interpolate(a, size=4, mode='lanczos')
+    F.interpolate(a, size=4, mode='bilinear', recompute_scale_factor=True)
+    F.interpolate(a[0], size=4, antialias=True)
+    F.interpolate(a, scale_factor=(1, 2, 3))
+    F.interpolate(a[0, 0], size=4)
+    F.interpolate(a, size=4, mode='linear')
+    F.interpolate(a, size=4, mode='trilinear')
+    F.interpolate(a, size='x')
+    F.interpolate(a.long(), size=4)
+    F.interpolate(a[0], size=0)
+    F.interpolate(a[:, :0], size=3)
+    F.pixel_shuffle(a[0, 0], 2)
+    F.pixel_shuffle(a, 3)
+    F.pixel_shuffle(a, 0)
+    F.pixel_unshuffle(a, 5)
+    F.channel_shuffle(a[0, 0], 2)
+    F.channel_shuffle(a, 3)
+    F.channel_shuffle(a, 0)
+    F.grid_sample(a, a, mode='x')
+    F.grid_sample(a, a, padding_mode='x')
+    F.grid_sample(a, a, align_corners=False)
+    F.grid_sample(a, a[..., :2].float(), align_corners=False)
+    F.grid_sample(a, a[:1, ..., :2], align_corners=False)
+    F.affine_grid(a[0], (4, 1, 2, 2), align_corners=True)
+    F.affine_grid(a[0], (1, 2), align_corners=True)
+    F.affine_grid(a.long(), (1, 1, 2, 2), align_corners=True)
+    F.pad(a, 1)
+    F.pad(a, (1.5, 1))
+    F.pad(a, (1, 1), 'constant', 'x')
+    F.pad(a, (1, 1, 1, 1), 'reflect', 1.0)
+    F.pad(a, (1, 1), 'circular')
+    F.pad(a, (-5, -5, 0, 0), 'replicate')
+    F.pad(a > 0, (1, 1, 1, 1), 'reflect')
+    F.pad(a[:, :0], (1, 1, 1, 1), 'reflect')
+"""):
     bad(program.split("(")[0], program.replace("[", "_"), program, words=10, a=IMAGE)
 
 # --- attention -------------------------------------------------------------------------------------------------------
@@ -255,17 +325,23 @@ bad("F.multi_head_attention_forward", "mask", MHA.format(kv="k, k", rest="attn_m
 # --- distances -------------------------------------------------------------------------------------------------------
 
 op("F.cosine_similarity", "zeros", "a, b", second=False, a=values([[0.0, 0.0], [3.0, 4.0]]), b=signed(2, 2))
-op("F.cosine_similarity", "mixed", "a, b", second=False, tolerance=(1e-5, 1e-6), a=signed(3, 4, dtype="float32"), b=signed(3, 4))
+op("F.cosine_similarity", "mixed", "a, b", second=False, tolerance=(1e-5, 1e-6), a=signed(3, 4, dtype="float32"),
+   b=signed(3, 4))  # fmt: skip
 op("F.pairwise_distance", "orders", "a, b, p=3.0, keepdim=True", a=signed(3, 4), b=signed(4))
 op("F.pairwise_distance", "one", "a, b, 1.0", a=signed(3, 4), b=signed(3, 4))
 op("F.pairwise_distance", "vector", "a, b", a=signed(4), b=signed(4))
 for p in ["0", "1", "2", "3", "float('inf')"]:
     op("F.pdist", f"order_{p[:5]}", f"a, {p}", second=False, a=distinct(5, 3))
 op("F.bilinear", "batch", "a, b, w", a=signed(2, 3, 2), b=signed(2, 3, 4), w=signed(5, 2, 4))
-for program in [
-    *["F.cosine_similarity(a, a[:2])", "F.cosine_similarity(a.long(), a.long())", "F.cosine_similarity(a[0], a[0])"],
-    *["F.pdist(a[0])", "F.pdist(a, -1)", "F.bilinear(a, a, a[None, :, :3])", "F.bilinear(a, a[0], a[None])"],
-]:
+for program in lines("""
+    F.cosine_similarity(a, a[:2])
+    F.cosine_similarity(a.long(), a.long())
+    F.cosine_similarity(a[0], a[0])
+    F.pdist(a[0])
+    F.pdist(a, -1)
+    F.bilinear(a, a, a[None, :, :3])
+    F.bilinear(a, a[0], a[None])
+"""):
     bad(program.split("(")[0], program.replace("[", "_"), program, words=10, a=signed(3, 4))
 
 # --- losses ----------------------------------------------------------------------------------------------------------
@@ -307,7 +383,8 @@ op("F.cross_entropy", "bytes", "a, i.byte()", a=LOGITS, i=LABELS)
 op("F.cross_entropy", "float_target", "a, p", second=False, tolerance=(1e-5, 1e-6), a=signed(3, 4, dtype="float32"),
    p=probability(3, 4))  # fmt: skip
 op("F.cross_entropy", "weight_gradient", "a, p, w", a=signed(3, 4), p=probability(3, 4), w=positive(4))
-op("F.cross_entropy", "sequence_smoothing", "a, i, label_smoothing=0.1, ignore_index=2", a=signed(2, 5, 3), i=index(5, 2, 3))
+op("F.cross_entropy", "sequence_smoothing", "a, i, label_smoothing=0.1, ignore_index=2", a=signed(2, 5, 3),
+   i=index(5, 2, 3))  # fmt: skip
 op("F.ctc_loss", "flat_targets", "a.log_softmax(2), t, i, n", second=False, a=signed(7, 2, 4),
    t=values([1, 2, 2, 3], "int64"), i=values([7, 5], "int64"), n=values([3, 1], "int64"))  # fmt: skip
 op("F.ctc_loss", "unbatched", "a.log_softmax(1), t, i, n", second=False, a=signed(7, 4), t=values([1, 2], "int64"),
@@ -320,23 +397,53 @@ op("F.ctc_loss", "empty_target", "a.log_softmax(2), t, i, n, reduction='sum'", s
    t=values([[1, 2], [1, 2]], "int64"), i=values([4, 4], "int64"), n=values([0, 2], "int64"))  # fmt: skip
 op("F.ctc_loss", "blank_last", "a.log_softmax(2), t, (5, 4), (2, 1), blank=3", second=False, dtypes="float32",
    a=signed(5, 2, 4), t=values([[1, 2], [0, 0]], "int64"))  # fmt: skip
-for program in [
-    *["F.multi_margin_loss(a, i[:2])", "F.multi_margin_loss(a, i + 9)", "F.multi_margin_loss(a, i, p=3)"],
-    *["F.multi_margin_loss(a, i, weight=a[0, :3].detach())", "F.multi_margin_loss(a, i.int())", "F.multi_margin_loss(a[None], i)"],
-    *["F.multilabel_margin_loss(a, i)", "F.multilabel_margin_loss(a, a.long() + 9)", "F.multilabel_margin_loss(a, a)"],
-    *["F.nll_loss(a, i, a[0])", "F.nll_loss(a[:, :, None], i[:, None, None])", "F.nll_loss(a[..., None, None], i[:, None, None] + a.new_zeros(4, 1, 2).long())"],
-    *["F.cross_entropy(a, i, a[0].float().detach())", "F.cross_entropy(a.long(), i)", "F.cross_entropy(a, a[0])"],
-    *["F.cross_entropy(a, a, a[0, :3])", "F.cross_entropy('x', i)", "F.soft_margin_loss(a, a)", "F.mse_loss('x', a)"],
-    *["F.binary_cross_entropy(a.sigmoid(), a.sigmoid(), a)", "F.binary_cross_entropy(a.sigmoid(), a.float())"],
-    *["F.binary_cross_entropy_with_logits(a, a, a)", "F.binary_cross_entropy_with_logits(a, a.long())"],
-    *["F.mse_loss(a, a, weight=a[0])", "F.mse_loss(a.long(), a.long())", "F.smooth_l1_loss(a.long(), a.long())"],
-    *["F.huber_loss(a.long(), a.long())", "F.smooth_l1_loss(a, a, beta='x')", "F.l1_loss(a, [1])", "F.l1_loss(a.long(), a.long())"],
-    *["F.gaussian_nll_loss(a, a, a - 9)", "F.gaussian_nll_loss(a, a, a.abs()[0])", "F.gaussian_nll_loss(a, a, 1.0, reduction='x')"],
-    *["F.gaussian_nll_loss(a, a, -1.0)", "F.triplet_margin_loss(a, a, a, margin=-1)", "F.cosine_embedding_loss(a[0], a, i[0])"],
-    *["F.triplet_margin_with_distance_loss(a, a[0], a)", "F.poisson_nll_loss(a, a, reduction='x')"],
-    *["F.hinge_embedding_loss(a, a[:, :3])", "F.margin_ranking_loss(a[0], a[0], i)"],
-    *["F.ctc_loss(a[:, None], i[None], (9,), (2,))", "F.ctc_loss(a[:, None], i[None], (4,), (9,))", "F.ctc_loss(a[:, None], i, (4,), (2,))"],
-    *["F.ctc_loss(a[:, None], i[None], (4, 4), (2,))", "F.ctc_loss(a[:, None], i[None], (4,), (2,), blank=7)"],
-    *["F.ctc_loss(a[:, None], i[None], i.double(), i)", "F.ctc_loss(a[:, None].half(), i[None], (4,), (2,))"],
-]:
+for program in lines("""
+    F.multi_margin_loss(a, i[:2])
+    F.multi_margin_loss(a, i + 9)
+    F.multi_margin_loss(a, i, p=3)
+    F.multi_margin_loss(a, i, weight=a[0, :3].detach())
+    F.multi_margin_loss(a, i.int())
+    F.multi_margin_loss(a[None], i)
+    F.multilabel_margin_loss(a, i)
+    F.multilabel_margin_loss(a, a.long() + 9)
+    F.multilabel_margin_loss(a, a)
+    F.nll_loss(a, i, a[0])
+    F.nll_loss(a[:, :, None], i[:, None, None])
+    F.nll_loss(a[..., None, None], i[:, None, None] + a.new_zeros(4, 1, 2).long())
+    F.cross_entropy(a, i, a[0].float().detach())
+    F.cross_entropy(a.long(), i)
+    F.cross_entropy(a, a[0])
+    F.cross_entropy(a, a, a[0, :3])
+    F.cross_entropy('x', i)
+    F.soft_margin_loss(a, a)
+    F.mse_loss('x', a)
+    F.binary_cross_entropy(a.sigmoid(), a.sigmoid(), a)
+    F.binary_cross_entropy(a.sigmoid(), a.float())
+    F.binary_cross_entropy_with_logits(a, a, a)
+    F.binary_cross_entropy_with_logits(a, a.long())
+    F.mse_loss(a, a, weight=a[0])
+    F.mse_loss(a.long(), a.long())
+    F.smooth_l1_loss(a.long(), a.long())
+    F.huber_loss(a.long(), a.long())
+    F.smooth_l1_loss(a, a, beta='x')
+    F.l1_loss(a, [1])
+    F.l1_loss(a.long(), a.long())
+    F.gaussian_nll_loss(a, a, a - 9)
+    F.gaussian_nll_loss(a, a, a.abs()[0])
+    F.gaussian_nll_loss(a, a, 1.0, reduction='x')
+    F.gaussian_nll_loss(a, a, -1.0)
+    F.triplet_margin_loss(a, a, a, margin=-1)
+    F.cosine_embedding_loss(a[0], a, i[0])
+    F.triplet_margin_with_distance_loss(a, a[0], a)
+    F.poisson_nll_loss(a, a, reduction='x')
+    F.hinge_embedding_loss(a, a[:, :3])
+    F.margin_ranking_loss(a[0], a[0], i)
+    F.ctc_loss(a[:, None], i[None], (9,), (2,))
+    F.ctc_loss(a[:, None], i[None], (4,), (9,))
+    F.ctc_loss(a[:, None], i, (4,), (2,))
+    F.ctc_loss(a[:, None], i[None], (4, 4), (2,))
+    F.ctc_loss(a[:, None], i[None], (4,), (2,), blank=7)
+    F.ctc_loss(a[:, None], i[None], i.double(), i)
+    F.ctc_loss(a[:, None].half(), i[None], (4,), (2,))
+"""):
     bad(program.split("(")[0], program.replace("[", "_"), program, words=8, a=LOGITS, i=LABELS)

@@ -21,9 +21,11 @@ from tests.oracle import (
     samples_layers,
     samples_linalg,
     samples_loss,
+    samples_matrices,
     samples_nn,
     samples_reduce,
     samples_shape,
+    samples_statistics,
 )
 from tests.oracle.facts import dtype_name, to_tensor
 from tests.oracle.harness import Log, agree
@@ -37,9 +39,11 @@ TABLES = [
     samples_layers.table,
     samples_linalg.table,
     samples_loss.table,
+    samples_matrices.table,
     samples_nn.table,
     samples_reduce.table,
     samples_shape.table,
+    samples_statistics.table,
 ]
 SAMPLES = [sample for table in TABLES for sample in table.samples_for(undertow)]
 

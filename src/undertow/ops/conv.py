@@ -322,8 +322,8 @@ def fold(
     input: Any, output_size: Any, kernel_size: Any, dilation: Any = 1, padding: Any = 0, stride: Any = 1
 ) -> Any:
     """Columns added back into an image of `output_size`: the adjoint of unfold."""
-    size, kernel, dilations = _pair(output_size, "output_size"), _pair(kernel_size, "kernel_size"), _pair(dilation, "dilation")
-    paddings, strides = _pair(padding, "padding"), _pair(stride, "stride")
+    size, kernel = _pair(output_size, "output_size"), _pair(kernel_size, "kernel_size")
+    dilations, paddings, strides = _pair(dilation, "dilation"), _pair(padding, "padding"), _pair(stride, "stride")
     _check_positive("kernel size", kernel, "kernel")
     _check_positive("dilation", dilations, "dilation")
     _check_positive("stride", strides, "stride")

@@ -223,10 +223,9 @@ def _random_relu(name: str, input: Any, lower: float, upper: float, training: bo
         raise no_kernel("rrelu_with_noise_out_cpu", input)
     noise = np.ones(array.shape, array.dtype)
     below = array <= 0
-    slopes = (lower + upper) / 2
+    noise[below] = (lower + upper) / 2
     if training:
-        slopes = default_generator.stream.uniform53(int(below.sum())) * (upper - lower) + lower
-    noise[below] = slopes
+        noise[below] = default_generator.stream.uniform53(int(below.sum())) * (upper - lower) + lower
     if inplace:
         return apply_in_place(rules.rrelu_with_noise_, input, wrap(noise))
     return apply(rules.rrelu_with_noise, input, wrap(noise))

@@ -241,7 +241,7 @@ def instance_norm(
     images = input.contiguous().view(1, batch * channels, *shape[2:])
     out = _batch_norm(images, weights, biases, means, variances, use_input_stats, momentum, eps)
     for running, repeated in ((running_mean, means), (running_var, variances)):
-        if running is not None and use_input_stats:
+        if running is not None and repeated is not None and use_input_stats:
             write(running, repeated._array.reshape(batch, channels).mean(0))
     return out.view(shape)
 

@@ -37,7 +37,8 @@ bag_sum = op("embedding_bag",
     per_sample_weights=lambda xp, g, weight, indices, bags, scale: scale * xp.sum(
         xp.take_rows(g, bags) * xp.take_rows(weight, indices), axis=(1,)))
 
-bag_max = op("embedding_bag", lambda xp, weight, indices, bags, scale, *, count: xp.bag_max(weight, indices, bags, scale, count),
+bag_max = op("embedding_bag",
+    lambda xp, weight, indices, bags, scale, *, count: xp.bag_max(weight, indices, bags, scale, count),
     hidden=("result3",),
     weight=lambda xp, g, weight_spec, result3: xp.bag_max_grad(g, result3, weight_spec.shape))
 

@@ -56,7 +56,8 @@ binary_cross_entropy_with_logits = op("binary_cross_entropy_with_logits",
     self=lambda xp, g, self, target, weight, pos_weight, reduction: weighted(
         logit_slope(xp, self, target, pos_weight), weight) * share(g, self, reduction),
     target=lambda xp, g, self, weight, pos_weight, reduction: weighted(
-        -self if pos_weight is None else (1 - pos_weight) * xp.log_sigmoid(self) - self, weight) * share(g, self, reduction))
+        -self if pos_weight is None else (1 - pos_weight) * xp.log_sigmoid(self) - self, weight)
+        * share(g, self, reduction))
 
 soft_margin_loss = op("soft_margin_loss",
     lambda xp, self, target, *, reduction: reduced(xp, -xp.log_sigmoid(self * target), reduction),

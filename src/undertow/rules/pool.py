@@ -21,7 +21,7 @@ def _max_pool(rank: int, indices: bool) -> Rule:
 
 
 def _max_gradient(xp: Any, g: Any, self_spec: Any, result1: Any, kernel_size: Any, stride: Any) -> Any:
-    apart = all(s >= k for s, k in zip(stride, kernel_size))  # noqa: B905
+    apart = all(s >= k for s, k in zip(stride, kernel_size, strict=True))
     return xp.add_to_planes(g, result1, self_spec.shape[self_spec.ndim - len(kernel_size) :], apart)
 
 

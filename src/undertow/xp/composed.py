@@ -1,7 +1,8 @@
 """Kernels written as expressions over the rest of the vocabulary, for namespaces that have no faster one of their own.
 
 Each takes the namespace first. On undertow's tensors they are differentiable because their parts are, so a recorded
-backward pass runs these. The statistics of a batch, which come in as constants, are computed again here, to be part of the graph.
+backward pass runs these. The statistics of a batch come in as constants and are computed again here, to be part of the
+graph.
 """
 
 from __future__ import annotations

@@ -45,7 +45,10 @@ def attention_grad(
     g: Array, q: Array, k: Array, v: Array, mask: Array | None, out: Array, rows: Array, weights: Array, causal: bool,
     scale: float,
 ) -> tuple[Array, Array, Array]:  # fmt: skip
-    """Gradients of q, k and v: with weights p, ∂v = pᵀ g, ∂scores = p · (g vᵀ − Σ g · out), ∂q = ∂scores k, ∂k = ∂scoresᵀ q."""
+    """Gradients of q, k and v: with weights p,
+
+    ∂v = pᵀ g,  ∂scores = p · (g vᵀ − Σ g · out),  ∂q = ∂scores k,  ∂k = ∂scoresᵀ q.
+    """
     key_shape, value_shape = k.shape, v.shape
     k, v = _repeated(k, q), _repeated(v, q)
     (batch, heads, length, _), source = q.shape, k.shape[2]

@@ -23,7 +23,7 @@ def class_weights(target: Array, weight: Array | None, ignore_index: int, dtype:
 
 
 def put_along(values: Array, axis: int, index: Array, shape: tuple[int, ...]) -> Array:
-    """Zeros of `shape`, but out[index[i, j, …], j, …] = values[i, j, …] along an axis: gather's adjoint, if no index repeats."""
+    """Zeros, but out[index[i, j, …], j, …] = values[i, j, …] along an axis: the adjoint of gather if no index repeats."""
     out = np.zeros(shape, values.dtype)
     out.reshape(-1)[positions_along(index, axis, shape)] = values.reshape(-1)
     return out
@@ -34,7 +34,8 @@ def labels(target: Array, dtype: np.dtype) -> tuple[Array, Array, Array]:
     listed = np.logical_and.accumulate(target >= 0, axis=-1)
     index = np.where(listed, target, 0).astype(np.int64)
     labelled = np.zeros(target.shape, dtype)
-    np.maximum.at(labelled.reshape(-1), positions_along(index, target.ndim - 1, target.shape), listed.reshape(-1).astype(dtype))
+    places = positions_along(index, target.ndim - 1, target.shape)
+    np.maximum.at(labelled.reshape(-1), places, listed.reshape(-1).astype(dtype))
     return index, listed.astype(dtype), labelled
 
 
@@ -73,7 +74,7 @@ def _advance(before: Array, skips: Array) -> Array:
 def ctc_loss(
     log_probs: Array, targets: Array, input_lengths: Lengths, target_lengths: Lengths, blank: int
 ) -> tuple[Array, Array]:
-    """−log of the probability of each target under log_probs (time, batch, symbol); and the forward table it is read from."""
+    """−log of the probability of each target under log_probs (time, batch, symbol), and the table it is read from."""
     symbols, skips = _states(targets, target_lengths, blank)
     time, batch = log_probs.shape[:2]
     alpha = np.full((max(time, 1), batch, symbols.shape[1]), -np.inf, log_probs.dtype)
