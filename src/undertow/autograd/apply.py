@@ -113,6 +113,7 @@ def binary(
     simple = rule.promote is not None and not rule.uses_specs and not rule.statics and set(saves) <= set(rule.inputs)
     simple = simple and "f" in rule.accepts
     numbers = NUMBERS if takes != "tensors" else frozenset()
+    two_slots = rule.slots != 1
     keeps = {  # (left wants a gradient, right wants one) -> which inputs are saved
         (left, right): tuple([
             (left and name in rule.needed[0]) or (right and name in rule.needed[1]) for name in rule.inputs
@@ -123,6 +124,7 @@ def binary(
     places = tuple([rule.inputs.index(name) for name in saves]) if simple else ()
 
     def function(input: Any, other: Any = MISSING, *, out: Any = None) -> Any:
+        tensor: Any
         if type(input) in PLAIN and not special.active and out is None and simple:
             a = input._array
             if type(a) is ndarray and a.dtype in FAST_DTYPES:
@@ -159,10 +161,8 @@ def binary(
                             ])  # fmt: skip
                         else:
                             saved = ()
-                        edges = (
-                            (input._edge or edge_of(input)) if left else None,
-                            (tensor._edge or edge_of(tensor)) if right else None,
-                        )
+                        edge = (input._edge or edge_of(input)) if left else None
+                        edges = (edge, (tensor._edge or edge_of(tensor)) if right else None) if two_slots else (edge,)
                         make = rule.node_class or node_class(rule)
                         if tensor is None or a.shape == b.shape:
                             node = make(edges, next(modes.sequence), saved, () if tensor is not None else (other,))

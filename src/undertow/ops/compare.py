@@ -146,7 +146,7 @@ def where(condition: Any, input: Any = None, other: Any = None, *, out: Any = No
         return tuple([wrap(indices) for indices in np.nonzero(np.atleast_1d(condition._array))])
     if not all(isinstance(value, TensorCore) or is_number(value) for value in (input, other)):
         raise invalid_combination("where", [value for value in (condition, input, other) if value is not None])
-    return finish(rules.where, (_mask(condition), input, other), out)
+    return finish(rules.where, (input, other, _mask(condition)), out)
 
 
 def _mask(condition: Any) -> Any:
@@ -170,7 +170,7 @@ def _where_method(self: Any, condition: Any, other: Any) -> Any:
     """self where the condition holds, else other."""
     if not isinstance(condition, TensorCore) or not (isinstance(other, TensorCore) or is_number(other)):
         raise invalid_combination("where", (condition, other))
-    return apply(rules.where, _mask(condition), self, other)
+    return apply(rules.where, self, other, _mask(condition))
 
 
 # --- operators

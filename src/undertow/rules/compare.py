@@ -59,7 +59,7 @@ nan_to_num = op("nan_to_num", lambda xp, self, *, nan, posinf, neginf: xp.nan_to
 
 # --- choosing
 
-where = op("where", lambda xp, condition, self, other: xp.where(condition, self, other), promote="numeric",
+where = op("where", lambda xp, self, other, condition: xp.where(condition, self, other), promote="numeric",
            mask="condition",
            self=lambda xp, g, condition: xp.where(condition, g, 0),
            other=lambda xp, g, condition: xp.where(condition, 0, g))  # fmt: skip

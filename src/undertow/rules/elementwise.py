@@ -81,30 +81,13 @@ reciprocal = op("reciprocal", lambda xp, self: 1 / self, promote="float", self=l
 # --- powers
 
 
-def power(xp: Any, x: Any, exponent: Any) -> Any:
-    """x to a constant power; the common ones without a logarithm."""
-    if exponent == 2:
-        return x * x
-    if exponent == 1:
-        return xp.copy(x)
-    if exponent == 0:
-        return xp.ones_like(x)
-    if exponent == 0.5:
-        return xp.sqrt(x)
-    if exponent == 3:
-        return x * x * x
-    if exponent == -1:
-        return 1 / x
-    return xp.power(x, exponent)
-
-
 def power_slope(xp: Any, g: Any, x: Any, exponent: Any) -> Any:
     if exponent == 0:
         return xp.zeros_like(g)
-    return g * (exponent * power(xp, x, exponent - 1)) if exponent != 2 else g * (x * 2)
+    return g * (x * 2) if exponent == 2 else g * (exponent * xp.power(x, exponent - 1))
 
 
-pow_number = op("pow", lambda xp, self, *, exponent: power(xp, self, exponent), promote="numeric",
+pow_number = op("pow", lambda xp, self, *, exponent: xp.power(self, exponent), promote="numeric",
                 self=lambda xp, g, self, exponent: power_slope(xp, g, self, exponent))  # fmt: skip
 
 pow = op("pow", lambda xp, self, exponent: xp.power(self, exponent), promote="numeric", accepts="ifc",

@@ -56,7 +56,25 @@ def negative(x: Array) -> Array:
 
 
 def power(x: Array, y: Any) -> Array:
-    """xʸ. An integer to a negative power is what is left of it among the integers: 0, 1 or -1."""
+    """xʸ, without a logarithm for a common number y.
+
+    An integer to a negative power is what is left of it among the integers: 0, 1 or -1.
+    """
+    if type(y) in (int, float):
+        if y == 2:
+            return x * x
+        if y == 1:
+            return np.array(x)
+        if y == 0.5:
+            return np.sqrt(x)
+        if y == 3:
+            return x * x * x
+        if y == -1 and x.dtype.kind in "fc":
+            return 1 / x
+    elif y is True:
+        return np.array(x)
+    elif y is False:
+        return np.ones_like(x)
     if np.asarray(x).dtype.kind in "iu" and np.asarray(y).dtype.kind == "i":
         low = y < 0
         if np.any(low):
