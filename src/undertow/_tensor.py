@@ -35,8 +35,8 @@ from undertow.ops.scatter import ScatterMethods
 from undertow.ops.shape import ShapeMethods
 from undertow.ops.sort import SortMethods
 from undertow.ops.statistics import StatisticsMethods
-from undertow.ops.triangular import TriangularMethods
 from undertow.ops.stretch import StretchMethods
+from undertow.ops.triangular import TriangularMethods
 from undertow.ops.writing import WritingMethods
 from undertow.tensor_convert import ConvertMethods
 from undertow.tensor_copy import CopyMethods

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from undertow.dtypes import DTYPE_OF, SCALAR_DTYPE, dtype, get_default_dtype
+from undertow.dtypes import DTYPE_OF, SCALAR_DTYPE, bfloat16, dtype, get_default_dtype
 from undertow.factory_arguments import check_fits, check_options, into_out, made, number, parse_kind
 from undertow.ops.arguments import as_int, invalid_combination
 from undertow.ops.public import overloaded, public
@@ -241,7 +241,10 @@ def _progression(start: Any, step: Any, count: int, kind: dtype, compute: Any) -
     blocks = count // (2 * width)
     if blocks:
         firsts = values[: blocks * 2 * width : width, None].astype(compute)
-        lanes = _fused(np.arange(width, dtype=np.float64), step, firsts, compute)
+        if kind is bfloat16:  # only here the two steps are not fused
+            lanes = firsts + np.arange(width, dtype=np.float32) * np.float32(step)
+        else:
+            lanes = _fused(np.arange(width, dtype=np.float64), step, firsts, compute)
         values[: blocks * 2 * width] = lanes.reshape(-1).astype(kind.numpy)
     return values
 
