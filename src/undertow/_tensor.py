@@ -21,6 +21,7 @@ from undertow.ops.clamp import ClampMethods
 from undertow.ops.compare import CompareMethods
 from undertow.ops.complex import ComplexMethods
 from undertow.ops.elementwise import ElementwiseMethods
+from undertow.ops.decompositions import DecompositionMethods
 from undertow.ops.factor import FactorMethods
 from undertow.ops.index import IndexMethods
 from undertow.ops.indexing import IndexingMethods
@@ -70,6 +71,7 @@ class Tensor(
     ProductMethods,
     NormMethods,
     FactorMethods,
+    DecompositionMethods,
     TriangularMethods,
     ShapeMethods,
     StretchMethods,

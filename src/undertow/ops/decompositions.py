@@ -301,3 +301,11 @@ def linalg_matrix_exp(A: Any) -> Any:
     check_inexact(A, "linalg.matrix_exp", "linalg_matrix_exp")
     check_square(A, "linalg.matrix_exp")
     return apply(rules.linalg_matrix_exp, A)
+
+
+class DecompositionMethods:
+    """Decompositions as methods of a tensor."""
+
+    __slots__ = ()
+
+    qr, svd, pinverse, matrix_exp = qr, svd, pinverse, linalg_matrix_exp

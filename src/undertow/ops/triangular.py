@@ -45,7 +45,7 @@ def triangular_solve(
 ) -> Any:  # fmt: skip
     """X with A X = input (Aᵀ X with transpose) for triangular A, and a copy of A."""
     warnings.warn(
-        "torch.triangular_solve is deprecated in favor of torch.linalg.solve_triangular and will be removed in a future "
+        "torch.triangular_solve is deprecated in favor of torch.linalg.solve_triangularand will be removed in a future "
         "PyTorch release.\ntorch.linalg.solve_triangular has its arguments reversed and does not return a copy of one of "
         "the inputs.\nX = torch.triangular_solve(B, A).solution\nshould be replaced with\nX = "
         "torch.linalg.solve_triangular(A, B).",

@@ -82,7 +82,11 @@ def cdist_gradient(xp: Any, g: Any, x1: Any, x2: Any, result: Any, p: float) -> 
     if p == 0:
         return xp.zeros_like(x1), xp.zeros_like(x2)
     apart = xp.expand_dims(x1, x1.ndim - 1) - xp.expand_dims(x2, x2.ndim - 2)
-    by_pair = vector_norm_gradient(xp, g, apart, result, p, (apart.ndim - 1,), False)
+    if p == inf:  # no sharing among equals here
+        norm, pull = xp.expand_dims(result, result.ndim), xp.expand_dims(g, g.ndim)
+        by_pair = xp.sgn(apart) * (xp.abs(apart) == norm) * pull
+    else:
+        by_pair = vector_norm_gradient(xp, g, apart, result, p, (apart.ndim - 1,), False)
     return (xp.sum_to_shape(xp.sum(by_pair, axis=by_pair.ndim - 2), x1.shape),
             -xp.sum_to_shape(xp.sum(by_pair, axis=by_pair.ndim - 3), x2.shape))  # fmt: skip
 
