@@ -261,6 +261,9 @@ def node_class(rule: Rule) -> Any:
             body["_raw_saved_" + name] = property(lambda node, place=place: _raw_saved(node, place))
         for place, name in enumerate(rule.statics):
             body["_saved_" + name] = property(lambda node, place=place: node.statics[place])
+        for place, name in enumerate(rule.inputs[:-1] if rule.variadic else rule.inputs):
+            if any(gradient is not None and name + "_spec" in gradient.names for gradient in (rule.joint, *rule.gradients)):
+                body[f"_saved_{name}_sym_sizes"] = property(lambda node, place=place: node.specs[place].shape)
         for name, constant in rule.shows.items():
             body["_saved_" + name] = property(lambda node, constant=constant: constant)
         prefix, _, short = rule.node_name.rpartition("::")
