@@ -115,7 +115,8 @@ class LRScheduler:
         self._last_lr = values_of(self.optimizer, "lr")
 
 
-_LRScheduler = LRScheduler  # its name before it was public
+class _LRScheduler(LRScheduler):
+    """The base's name before it was public; old subclasses still derive from it."""
 
 
 def check_optimizer(optimizer: Any) -> None:
