@@ -9,7 +9,7 @@ from undertow._tensor import Tensor as Tensor
 
 from undertow import (
     _C as _C, accelerator as accelerator, backends as backends, cuda as cuda, linalg as linalg, nn as nn,
-    optim as optim, overrides as overrides, random as random, return_types as return_types, types as types,
+    overrides as overrides, random as random, return_types as return_types, types as types,
     utils as utils, version as version,
 )  # fmt: skip
 from undertow.creation import (
@@ -238,6 +238,7 @@ from undertow.tensor_types import (
 # Imported when first used: each of these brings in much that most programs do without.
 _LAZY = {
     "load": "undertow.serialization",
+    "optim": "undertow.optim",
     "pretend": "undertow.pretend",
     "pretend_torch": "undertow.pretend",
     "save": "undertow.serialization",
@@ -245,6 +246,7 @@ _LAZY = {
 }
 __getattr__, __dir__ = lazy_names(__name__, _LAZY)
 if TYPE_CHECKING:
+    from undertow import optim as optim
     from undertow import serialization as serialization
     from undertow.pretend import pretend_torch as pretend_torch
     from undertow.serialization import load as load
