@@ -1,0 +1,238 @@
+"""What a worker process does: it receives indices, makes batches and sends them, until it is told to stop.
+
+Each worker has two pipes of its own and no lock is shared, so that a worker that dies can stop nobody else. A batch is
+pickled where it is made, so that a sample that cannot be pickled is an error like any other; a thread sends it while
+the next one is made.
+"""
+
+from __future__ import annotations
+
+import os
+import pickle
+import queue
+import random as python_random
+import signal
+import threading
+import traceback
+from multiprocessing.connection import Connection
+from typing import Any
+
+import numpy as np
+
+from undertow import random
+from undertow.utils.data._utils.fetch import create_fetcher
+
+MP_STATUS_CHECK_INTERVAL = 5.0  # seconds between looks at whether the other side is still alive
+_worker_info: WorkerInfo | None = None
+
+
+class WorkerInfo:
+    """Who a worker process is: `id`, `num_workers`, `seed`, and its copy of the `dataset`."""
+
+    id: int
+    num_workers: int
+    seed: int
+    dataset: Any
+
+    def __init__(self, **fields: Any) -> None:
+        self.__dict__.update(fields)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        raise RuntimeError(f"Cannot assign attributes to {type(self).__name__} objects")
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({', '.join(f'{name}={value}' for name, value in self.__dict__.items())})"
+
+
+def get_worker_info() -> WorkerInfo | None:
+    """Who this worker process is; None in the main process."""
+    return _worker_info
+
+
+# --- messages
+
+
+class Task:
+    """Make batch `number` of iteration `epoch` from these indices. An epoch never seen before starts a new iteration."""
+
+    __slots__ = ("epoch", "index", "number")
+
+    def __init__(self, epoch: int, number: int, index: Any) -> None:
+        self.epoch = epoch
+        self.number = number
+        self.index = index
+
+
+class End:
+    """The answer of a worker whose stream has ended."""
+
+
+class Failure:
+    """The answer of a worker in which something raised: the exception's class and its traceback as text."""
+
+    def __init__(self, error: BaseException, where: str) -> None:
+        self.kind = type(error)
+        self.name = self.kind.__name__
+        self.where = where
+        self.text = "".join(traceback.format_exception(error))
+
+    def reraise(self) -> None:
+        """Raises the same class with the worker's traceback as its message."""
+        message = f"Caught {self.name} {self.where}.\nOriginal {self.text}"
+        if issubclass(self.kind, KeyError):
+            raise self.kind(_PlainText(message))  # a KeyError shows the repr of its message
+        try:
+            error = self.kind(message)
+        except Exception:  # its class wants other arguments
+            raise RuntimeError(message) from None
+        raise error
+
+
+class _PlainText(str):
+    """Text whose repr is itself."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return str(self)
+
+
+def packed(value: Any) -> list[Any]:
+    """A pickle and the large buffers it refers to, which need no copy."""
+    buffers: list[pickle.PickleBuffer] = []
+    content = pickle.dumps(value, protocol=5, buffer_callback=buffers.append)
+    return [content, *[buffer.raw() for buffer in buffers]]
+
+
+def send(connection: Connection, parts: list[Any]) -> None:
+    """Sends what `packed` made."""
+    connection.send_bytes(pickle.dumps([memoryview(part).nbytes for part in parts]))
+    for part in parts:
+        if memoryview(part).nbytes:
+            connection.send_bytes(part)
+
+
+def receive(connection: Connection) -> list[Any]:
+    """Receives what `packed` made, into memory that may be written to."""
+    parts = []
+    for size in pickle.loads(connection.recv_bytes()):
+        part = bytearray(size)
+        if size:
+            connection.recv_bytes_into(part)
+        parts.append(part)
+    return parts
+
+
+def unpacked(parts: list[Any]) -> Any:
+    """The value that `packed` was given."""
+    return pickle.loads(parts[0], buffers=parts[1:])
+
+
+# --- the process
+
+
+class Plan:
+    """All that a worker must know to make batches."""
+
+    def __init__(self, **fields: Any) -> None:
+        self.is_iterable: bool = fields["is_iterable"]
+        self.dataset: Any = fields["dataset"]
+        self.auto_collation: bool = fields["auto_collation"]
+        self.collate_fn: Any = fields["collate_fn"]
+        self.drop_last: bool = fields["drop_last"]
+        self.init_fn: Any = fields["init_fn"]
+        self.base_seed: int = fields["base_seed"]
+        self.num_workers: int = fields["num_workers"]
+
+    def fetcher(self) -> Any:
+        """A new iteration over the dataset."""
+        return create_fetcher(self.is_iterable, self.dataset, self.auto_collation, self.collate_fn, self.drop_last)
+
+
+def run_worker(plan: Plan, number: int, tasks: Connection, results: Connection, inherited: list[Connection]) -> None:
+    """The main function of a worker process. `inherited` are ends of other workers' pipes that a fork copied."""
+    global _worker_info
+    for connection in inherited:
+        connection.close()
+    parent = os.getppid()
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the main process, which then stops us
+    outbox: queue.SimpleQueue[list[Any] | None] = queue.SimpleQueue()
+    sender = threading.Thread(target=_send_all, args=(outbox, results), daemon=True)
+    sender.start()
+    where = f"in DataLoader worker process {number}"
+    failed: Failure | None = None
+    try:
+        seed = plan.base_seed + number
+        _seed_all(plan.base_seed, number)
+        _worker_info = WorkerInfo(
+            id=number, num_workers=plan.num_workers, seed=seed, dataset=plan.dataset, rng=None,
+            worker_method="multiprocessing",
+        )  # fmt: skip
+        if plan.init_fn is not None:
+            plan.init_fn(number)
+    except Exception as error:
+        failed = Failure(error, where)
+    fetcher, epoch, ended = None, -1, False
+    while (task := _next_task(tasks, parent)) is not None:
+        if task.epoch != epoch:
+            fetcher, epoch, ended = None, task.epoch, False
+        if ended:
+            continue  # the main process learns from the first End that nothing follows
+        answer: Any
+        try:
+            if failed is not None:
+                answer, failed = failed, None
+            else:
+                if fetcher is None:
+                    fetcher = plan.fetcher()
+                answer = fetcher.fetch(task.index)
+        except Exception as error:
+            ended = plan.is_iterable and isinstance(error, StopIteration)
+            answer = End() if ended else Failure(error, where)
+        outbox.put(_packed_answer(task, answer, where))
+        del answer  # not kept alive while we wait for the next task
+    outbox.put(None)
+    if os.getppid() == parent:
+        sender.join(MP_STATUS_CHECK_INTERVAL)
+
+
+def _seed_all(base_seed: int, number: int) -> None:
+    """Every worker draws other numbers, the same as PyTorch's workers draw."""
+    seed = base_seed + number
+    python_random.seed(seed)
+    random.manual_seed(seed)
+    words = [number, base_seed & 0xFFFFFFFF, base_seed >> 32, 0]
+    np.random.seed(np.random.SeedSequence(words).generate_state(4))
+
+
+def _next_task(tasks: Connection, parent: int) -> Task | None:
+    """The next task; None when there is nothing more to do or nobody left to do it for."""
+    try:
+        while not tasks.poll(MP_STATUS_CHECK_INTERVAL):
+            if os.getppid() != parent:
+                return None
+        return tasks.recv()
+    except (EOFError, OSError):
+        return None
+
+
+def _packed_answer(task: Task, answer: Any, where: str) -> list[Any]:
+    try:
+        return packed((task.epoch, task.number, answer))
+    except Exception as error:
+        if isinstance(answer, Failure):  # of a class that the main process could not find
+            answer.kind = RuntimeError
+            return packed((task.epoch, task.number, answer))
+        return packed((task.epoch, task.number, Failure(error, where)))
+
+
+def _send_all(outbox: queue.SimpleQueue[list[Any] | None], results: Connection) -> None:
+    try:
+        while (parts := outbox.get()) is not None:
+            send(results, parts)
+    except OSError:
+        pass  # the main process has gone on without us
+    finally:
+        results.close()
+
+

@@ -1,0 +1,203 @@
+"""The main process's side of worker processes: who gets which task, which batch is next, who has died."""
+
+from __future__ import annotations
+
+import contextlib
+import multiprocessing
+import os
+import select
+import time
+from collections.abc import Iterator
+from multiprocessing.connection import Connection, wait
+from typing import Any
+
+from undertow.utils.data._utils.worker import (
+    MP_STATUS_CHECK_INTERVAL,
+    End,
+    Failure,
+    Plan,
+    Task,
+    receive,
+    run_worker,
+    unpacked,
+)
+
+
+class Workers:
+    """The worker processes of one iterator.
+
+    Batches are numbered; number n goes to the next worker in turn. In an iteration `pending` says which worker has
+    which number, and `arrived` holds batches that came before their turn.
+    """
+
+    def __init__(self, loader: Any, base_seed: int) -> None:
+        self.owner = os.getpid()
+        self.timeout = loader.timeout
+        self.in_order = loader.in_order
+        self.keep_alive = loader.persistent_workers
+        self.ahead = loader.prefetch_factor * loader.num_workers
+        self.processes: list[Any] = []
+        self.tasks: list[Connection] = []
+        self.results: list[Connection] = []
+        self.epoch = -1
+        plan = Plan(
+            is_iterable=loader._dataset_kind == 1,
+            dataset=loader.dataset,
+            auto_collation=loader._auto_collation,
+            collate_fn=loader.collate_fn,
+            drop_last=loader.drop_last,
+            init_fn=loader.worker_init_fn,
+            base_seed=base_seed,
+            num_workers=loader.num_workers,
+        )
+        context = loader.multiprocessing_context or multiprocessing.get_context()
+        try:
+            for number in range(loader.num_workers):
+                self._start(context, plan, number)
+        except BaseException:
+            self.stop()
+            raise
+
+    def _start(self, context: Any, plan: Plan, number: int) -> None:
+        task_reader, task_writer = context.Pipe(duplex=False)
+        result_reader, result_writer = context.Pipe(duplex=False)
+        # A forked process has copies of all that is open here; with them alive nobody would notice a closed pipe.
+        forked = context.get_start_method() == "fork"
+        inherited = [*self.tasks, *self.results, task_writer, result_reader] if forked else []
+        process = context.Process(
+            target=run_worker, args=(plan, number, task_reader, result_writer, inherited), daemon=True
+        )
+        process.start()
+        task_reader.close()
+        result_writer.close()
+        self.processes.append(process)
+        self.tasks.append(task_writer)
+        self.results.append(result_reader)
+
+    # --- an iteration
+
+    def begin(self, indices: Iterator[Any]) -> None:
+        """Starts an iteration: every worker gets its first tasks."""
+        self.epoch += 1
+        self.indices = indices
+        self.sent = 0
+        self.next = 0
+        self.turn = 0
+        self.pending: dict[int, int] = {}
+        self.arrived: dict[int, Any] = {}
+        self.working = [True] * len(self.processes)
+        for _ in range(self.ahead):
+            self._give_task()
+
+    def next_batch(self) -> Any:
+        """The next batch; StopIteration when all have been handed out."""
+        while True:
+            while self.next < self.sent and self.next not in self.pending:
+                self.next += 1  # handed out before its turn, or of a worker that had nothing left
+            number = self._deliverable()
+            if number is not None:
+                answer = self.arrived.pop(number)
+                self.pending.pop(number)
+                self._give_task()
+                if isinstance(answer, Failure):
+                    answer.reraise()
+                return answer
+            if self.next == self.sent:
+                if not self.keep_alive:
+                    self.stop()
+                raise StopIteration
+            self._take_answer()
+
+    def _deliverable(self) -> int | None:
+        if self.next in self.arrived:
+            return self.next
+        return None if self.in_order else next(iter(self.arrived), None)
+
+    def _give_task(self) -> None:
+        """Gives the next indices to the next worker that still works."""
+        if not any(self.working):
+            return
+        try:
+            index = next(self.indices)
+        except StopIteration:
+            return
+        while not self.working[self.turn]:
+            self.turn = (self.turn + 1) % len(self.working)
+        worker = self.turn
+        self.turn = (self.turn + 1) % len(self.working)
+        self.pending[self.sent] = worker
+        with contextlib.suppress(OSError):  # a worker that died is noticed when its batch is waited for
+            self.tasks[worker].send(Task(self.epoch, self.sent, index))
+        self.sent += 1
+
+    def _take_answer(self) -> None:
+        """Waits for any worker's answer and puts it where it belongs."""
+        worker = self._wait()
+        try:
+            epoch, number, answer = unpacked(receive(self.results[worker]))
+        except (EOFError, OSError):
+            self._mourn([worker])
+        if epoch != self.epoch:
+            return  # of an iteration that was left early
+        if isinstance(answer, End):
+            self.working[worker] = False
+            self.pending = {n: owner for n, owner in self.pending.items() if owner != worker or n in self.arrived}
+            self._give_task()
+        else:
+            self.arrived[number] = answer
+
+    def _wait(self) -> int:
+        """The number of a worker that has answered."""
+        deadline = time.monotonic() + self.timeout if self.timeout else None
+        while True:
+            patience = MP_STATUS_CHECK_INTERVAL
+            if deadline is not None:
+                patience = min(patience, max(0.0, deadline - time.monotonic()))
+            ready = wait(self.results, patience)
+            if ready:
+                return self.results.index(ready[0])  # type: ignore[arg-type]
+            dead = [number for number, process in enumerate(self.processes) if not process.is_alive()]
+            if dead:
+                self._mourn(dead)
+            if deadline is not None and time.monotonic() >= deadline:
+                self.stop()
+                raise RuntimeError(f"DataLoader timed out after {self.timeout} seconds")
+
+    def _mourn(self, dead: list[int]) -> None:
+        for number in dead:
+            self.processes[number].join(1.0)
+        numbers = ", ".join(str(self.processes[number].pid) for number in dead)
+        codes = ", ".join(str(self.processes[number].exitcode) for number in dead)
+        self.stop()
+        raise RuntimeError(
+            f"DataLoader worker (pid(s) {numbers}) exited unexpectedly. Its exit code was {codes} (negative: killed by "
+            "that signal, -9 often for want of memory). With num_workers=0 the error shows where it happens."
+        )
+
+    # --- the end
+
+    def stop(self) -> None:
+        """Ends the processes: they are asked first, and killed if they do not answer in time."""
+        if os.getpid() != self.owner:  # a fork's copy of the iterator
+            return
+        for connection in self.tasks:
+            with contextlib.suppress(OSError):
+                if _has_room(connection):
+                    connection.send(None)
+        for connection in (*self.tasks, *self.results):
+            connection.close()
+        deadline = time.monotonic() + MP_STATUS_CHECK_INTERVAL
+        for process in self.processes:
+            process.join(max(0.0, deadline - time.monotonic()))
+            if process.is_alive():
+                process.kill()
+                process.join()
+        self.tasks.clear()
+        self.results.clear()
+
+
+def _has_room(connection: Connection) -> bool:
+    """Whether a few bytes can be sent at once; not where a busy worker has not yet read its last tasks."""
+    if os.name != "posix":
+        return True
+    return bool(select.select([], [connection], [], 0)[1])

@@ -1,0 +1,63 @@
+"""The sampler that gives every process of a distributed run its own part of a dataset."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import Any
+
+from undertow.generators import Generator
+from undertow.utils.data.sampler import Sampler
+
+
+class DistributedSampler(Sampler[int]):
+    """Every `num_replicas`-th index, beginning with the `rank`-th, of the same shuffle in every process.
+
+    Call `set_epoch` before each epoch, or all epochs have the same order.
+    """
+
+    def __init__(
+        self,
+        dataset: Any,
+        num_replicas: int | None = None,
+        rank: int | None = None,
+        shuffle: bool = True,
+        seed: int = 0,
+        drop_last: bool = False,
+    ) -> None:
+        if num_replicas is None or rank is None:
+            raise ValueError(
+                "Default process group has not been initialized, please make sure to call init_process_group. Or say "
+                "num_replicas and rank."
+            )
+        if rank >= num_replicas or rank < 0:
+            raise ValueError(f"Invalid rank {rank}, rank should be in the interval [0, {num_replicas - 1}]")
+        self.dataset = dataset
+        self.num_replicas = num_replicas
+        self.rank = rank
+        self.epoch = 0
+        self.drop_last = drop_last
+        self.shuffle = shuffle
+        self.seed = seed
+        length = len(dataset)
+        self.num_samples = length // num_replicas if drop_last else math.ceil(length / num_replicas)
+        self.total_size = self.num_samples * num_replicas
+
+    def __iter__(self) -> Iterator[int]:
+        length = len(self.dataset)
+        if self.shuffle:
+            indices = Generator().manual_seed(self.seed + self.epoch).stream.permutation(length).tolist()
+        else:
+            indices = list(range(length))
+        # Some come twice where the processes cannot divide them evenly, or the last ones are left out.
+        missing = self.total_size - length
+        if missing > 0:
+            indices += (indices * math.ceil(missing / max(length, 1)))[:missing]
+        return iter(indices[self.rank : self.total_size : self.num_replicas])
+
+    def __len__(self) -> int:
+        return self.num_samples
+
+    def set_epoch(self, epoch: int) -> None:
+        """Makes the next iteration use another order, the same in all processes."""
+        self.epoch = epoch
