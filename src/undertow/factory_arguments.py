@@ -62,7 +62,9 @@ def parse_size(given: tuple[Any, ...], size: Any, name: str) -> tuple[int, ...]:
 def check_size(sizes: tuple[int, ...], name: str) -> tuple[int, ...]:
     for n in sizes:
         if n < 0:
-            raise RuntimeError(f"{name}: Dimension size must be non-negative.")
+            if name == "zeros":
+                raise RuntimeError("zeros: Dimension size must be non-negative.")
+            raise RuntimeError(f"Trying to create tensor with negative dimension {n}: {list(sizes)}")
     count = math.prod(sizes)
     if count >= 2**60:
         raise RuntimeError(f"Storage size calculation overflowed with sizes={list(sizes)}")

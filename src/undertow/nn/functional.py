@@ -329,6 +329,8 @@ from undertow.ops.pool_average import (
 )
 from undertow.ops.pool_fractional import (
     fractional_max_pool2d as fractional_max_pool2d,
+)
+from undertow.ops.pool_fractional import (
     fractional_max_pool3d as fractional_max_pool3d,
 )
 from undertow.ops.resize import (

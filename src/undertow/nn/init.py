@@ -11,8 +11,8 @@ from collections.abc import Callable
 from typing import Any
 
 from undertow.creation import eye as _eye
-from undertow.ops.decompositions import linalg_qr as qr
 from undertow.modes import no_grad
+from undertow.ops.decompositions import linalg_qr as qr
 from undertow.random import randperm
 
 __all__ = [

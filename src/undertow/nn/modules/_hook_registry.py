@@ -28,10 +28,8 @@ _global_forward_hooks: Hooks = OrderedDict()
 _global_forward_hooks_always_called: Flags = OrderedDict()
 _global_forward_hooks_with_kwargs: Flags = OrderedDict()
 
-_MIXED_KINDS = "Cannot use both regular backward hooks and full backward hooks on a single Module. Please use only one of them."
-_MIXED_KINDS_GLOBAL = (
-    "Cannot use both regular backward hooks and full backward hooks as a global Module hook. Please use only one of them."
-)
+_MIXED_KINDS = "Cannot use both regular backward hooks and full backward hooks {}. Please use only one of them."
+_ON_ONE, _ON_ALL = "on a single Module", "as a global Module hook"
 
 
 class ModuleHooks:
@@ -73,14 +71,14 @@ class ModuleHooks:
     def register_full_backward_hook(self, hook: hooks.Hook, prepend: bool = False) -> hooks.RemovableHandle:
         """hook(module, grad_input, grad_output) -> None or new grad_input (a tuple), after the module's backward."""
         if self._is_full_backward_hook is False:
-            raise RuntimeError(_MIXED_KINDS)
+            raise RuntimeError(_MIXED_KINDS.format(_ON_ONE))
         self._is_full_backward_hook = True
         return _add(self._backward_hooks, hook, prepend)
 
     def register_backward_hook(self, hook: hooks.Hook) -> hooks.RemovableHandle:
         """hook(module, grad_input, grad_output) on the last node that made the output: the old, partial kind."""
         if self._is_full_backward_hook is True:
-            raise RuntimeError(_MIXED_KINDS)
+            raise RuntimeError(_MIXED_KINDS.format(_ON_ONE))
         self._is_full_backward_hook = False
         return _add(self._backward_hooks, hook, False)
 
@@ -290,7 +288,7 @@ def register_module_backward_hook(hook: hooks.Hook) -> hooks.RemovableHandle:
 def _register_global_backward(hook: hooks.Hook, full: bool) -> hooks.RemovableHandle:
     global _global_is_full_backward_hook
     if _global_is_full_backward_hook is (not full):
-        raise RuntimeError(_MIXED_KINDS_GLOBAL)
+        raise RuntimeError(_MIXED_KINDS.format(_ON_ALL))
     _global_is_full_backward_hook = full
     return _add(_global_backward_hooks, hook, False)
 

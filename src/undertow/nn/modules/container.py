@@ -272,7 +272,9 @@ class ModuleDict(Module):
 
 def _pairs(given: Any, kind: str) -> list[tuple[str, Any]]:
     if not isinstance(given, Iterable):
-        raise TypeError(f"{kind}.update should be called with an iterable of key/value pairs, but got {type(given).__name__}")
+        raise TypeError(
+            f"{kind}.update should be called with an iterable of key/value pairs, but got {type(given).__name__}"
+        )
     if isinstance(given, (Mapping, ModuleDict, ParameterDict)):
         return list(given.items())
     pairs = []

@@ -12,28 +12,62 @@ from undertow.nn.modules import _hook_registry as _registry
 from undertow.nn.modules._backward_hook import BackwardHook as BackwardHook
 from undertow.nn.modules._hook_registry import (
     ModuleHooks,
+)
+from undertow.nn.modules._hook_registry import (
     _global_backward_hooks as _global_backward_hooks,
+)
+from undertow.nn.modules._hook_registry import (
     _global_backward_pre_hooks as _global_backward_pre_hooks,
+)
+from undertow.nn.modules._hook_registry import (
     _global_forward_hooks as _global_forward_hooks,
+)
+from undertow.nn.modules._hook_registry import (
     _global_forward_hooks_always_called as _global_forward_hooks_always_called,
+)
+from undertow.nn.modules._hook_registry import (
     _global_forward_hooks_with_kwargs as _global_forward_hooks_with_kwargs,
+)
+from undertow.nn.modules._hook_registry import (
     _global_forward_pre_hooks as _global_forward_pre_hooks,
+)
+from undertow.nn.modules._hook_registry import (
     register_module_backward_hook as register_module_backward_hook,
+)
+from undertow.nn.modules._hook_registry import (
     register_module_forward_hook as register_module_forward_hook,
+)
+from undertow.nn.modules._hook_registry import (
     register_module_forward_pre_hook as register_module_forward_pre_hook,
+)
+from undertow.nn.modules._hook_registry import (
     register_module_full_backward_hook as register_module_full_backward_hook,
+)
+from undertow.nn.modules._hook_registry import (
     register_module_full_backward_pre_hook as register_module_full_backward_pre_hook,
 )
 from undertow.nn.modules._module_tree import (
     ModuleTree,
-    _global_buffer_registration_hooks as _global_buffer_registration_hooks,
-    _global_module_registration_hooks as _global_module_registration_hooks,
-    _global_parameter_registration_hooks as _global_parameter_registration_hooks,
-    register_module_buffer_registration_hook as register_module_buffer_registration_hook,
-    register_module_module_registration_hook as register_module_module_registration_hook,
-    register_module_parameter_registration_hook as register_module_parameter_registration_hook,
     registered,
     type_name,
+)
+from undertow.nn.modules._module_tree import (
+    _global_buffer_registration_hooks as _global_buffer_registration_hooks,
+)
+from undertow.nn.modules._module_tree import (
+    _global_module_registration_hooks as _global_module_registration_hooks,
+)
+from undertow.nn.modules._module_tree import (
+    _global_parameter_registration_hooks as _global_parameter_registration_hooks,
+)
+from undertow.nn.modules._module_tree import (
+    register_module_buffer_registration_hook as register_module_buffer_registration_hook,
+)
+from undertow.nn.modules._module_tree import (
+    register_module_module_registration_hook as register_module_module_registration_hook,
+)
+from undertow.nn.modules._module_tree import (
+    register_module_parameter_registration_hook as register_module_parameter_registration_hook,
 )
 from undertow.nn.modules._state_dict import EXTRA_STATE_KEY_SUFFIX as _EXTRA_STATE_KEY_SUFFIX  # noqa: F401
 from undertow.nn.modules._state_dict import StateDict
@@ -66,7 +100,16 @@ class Module(ModuleHooks, StateDict, ModuleTree):
     call_super_init: bool = False
     _compiled_call_impl: Callable[..., Any] | None = None
 
-    def __init__(self) -> None:
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        if not self.call_super_init:
+            if kwargs:
+                raise TypeError(
+                    f"{type(self).__name__}.__init__() got an unexpected keyword argument '{next(iter(kwargs))}'"
+                )
+            if args:
+                raise TypeError(
+                    f"{type(self).__name__}.__init__() takes 1 positional argument but {len(args) + 1} were given"
+                )
         put = super().__setattr__  # past our own __setattr__, which needs these
         put("training", True)
         put("_parameters", {})
@@ -76,6 +119,8 @@ class Module(ModuleHooks, StateDict, ModuleTree):
         for name in _HOOK_MAPS:
             put(name, OrderedDict())
         put("_modules", {})
+        if self.call_super_init:
+            super().__init__(*args, **kwargs)
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
         """What the module computes; every subclass writes its own."""
@@ -91,7 +136,7 @@ class Module(ModuleHooks, StateDict, ModuleTree):
         if isinstance(value, Parameter):
             if params is None:
                 raise AttributeError("cannot assign parameters before Module.__init__() call")
-            self._forget(name)
+            self._forget(name, keep="_parameters")
             self.register_parameter(name, value)
             return
         if params is not None and name in params:
@@ -105,7 +150,7 @@ class Module(ModuleHooks, StateDict, ModuleTree):
         if isinstance(value, Module):
             if modules is None:
                 raise AttributeError("cannot assign module before Module.__init__() call")
-            self._forget(name)
+            self._forget(name, keep="_modules")
             modules[name] = registered(_global_module_registration_hooks, self, name, value)
             return
         if modules is not None and name in modules:
@@ -127,15 +172,17 @@ class Module(ModuleHooks, StateDict, ModuleTree):
                 f"cannot assign '{type_name(value)}' as buffer '{name}' (torch.nn.Buffer, torch.Tensor or None expected)"
             )
         if isinstance(value, Buffer):
-            self._forget(name)
-            self.register_buffer(name, value, value.persistent)
+            persistent = value.persistent
         else:
-            buffers[name] = registered(_global_buffer_registration_hooks, self, name, value)
+            persistent = name not in self._non_persistent_buffers_set
+        self.register_buffer(name, value, persistent)
 
-    def _forget(self, name: str) -> None:
-        """Drops whatever the name held, so that it can hold another kind of thing."""
-        for held in (self.__dict__, self._parameters, self._buffers, self._modules):
-            held.pop(name, None)
+    def _forget(self, name: str, keep: str) -> None:
+        """Drops what the name held of another kind; where it held the same kind, its place in the order stays."""
+        self.__dict__.pop(name, None)
+        for kind in ("_parameters", "_buffers", "_modules"):
+            if kind != keep:
+                getattr(self, kind).pop(name, None)
         self._non_persistent_buffers_set.discard(name)
 
     def __getattr__(self, name: str) -> Any:

@@ -9,6 +9,7 @@ from undertow.nn import functional as F
 from undertow.nn import init
 from undertow.nn.modules.module import Module
 from undertow.nn.parameter import Parameter
+from undertow.ops.join import stack
 
 __all__ = ["CrossMapLRN2d", "GroupNorm", "LayerNorm", "LocalResponseNorm", "RMSNorm"]
 
@@ -172,7 +173,11 @@ class LocalResponseNorm(Module):
 
 
 class CrossMapLRN2d(Module):
-    """LocalResponseNorm of images with a window that is centred also for an even size."""
+    """LocalResponseNorm of images, with a window that is centred also for an even size.
+
+    As in PyTorch, the window never lets go of the first channel. Its gradient is that of what it computes, which
+    PyTorch's is not.
+    """
 
     size: int
     alpha: float
@@ -190,12 +195,12 @@ class CrossMapLRN2d(Module):
         if input.dim() != 4:
             raise ValueError(f"CrossMapLRN2d: Expected input to be 4D, got {input.dim()}D instead.")
         reach = int((self.size - 1) / 2)
-        channels = input.size(1)
-        padded = F.pad(input * input, (0, 0, 0, 0, reach, reach))
-        neighbours = padded[:, :channels]
-        for shift in range(1, 2 * reach + 1):
-            neighbours = neighbours + padded[:, shift : shift + channels]
-        return input * (neighbours * (self.alpha / self.size) + self.k) ** -self.beta
+        squares = input * input
+        sums = []
+        for channel in range(input.size(1)):
+            window = squares[:, max(channel - reach, 0) : channel + reach + 1].sum(1)
+            sums.append(window + squares[:, 0] if channel > reach else window)
+        return input * (stack(sums, 1) * (self.alpha / self.size) + self.k) ** -self.beta
 
     def extra_repr(self) -> str:
         return f"{self.size}, alpha={self.alpha}, beta={self.beta}, k={self.k}"

@@ -186,7 +186,7 @@ class RNNBase(Module):
             )
 
     def _check_input(self, data: Any) -> None:
-        weight = getattr(self, "weight_ih_l0")
+        weight = self.weight_ih_l0
         if data.dtype != weight.dtype:
             raise ValueError(
                 f"RNN input dtype ({data.dtype}) does not match weight dtype ({weight.dtype}). Convert input: "

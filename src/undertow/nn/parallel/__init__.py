@@ -1,3 +1,4 @@
 """Modules over several devices."""
 
-from undertow.nn.parallel.data_parallel import DataParallel as DataParallel, data_parallel as data_parallel
+from undertow.nn.parallel.data_parallel import DataParallel as DataParallel
+from undertow.nn.parallel.data_parallel import data_parallel as data_parallel
