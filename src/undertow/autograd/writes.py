@@ -81,7 +81,7 @@ def wrote_directly(ufunc: Any, target: Any, *others: Any) -> bool:
                 return False
         operands.append(other)
     try:
-        silently(ufunc, *operands, array)
+        silently(ufunc, *operands, array)  # type: ignore[call-arg]
     except (RuntimeError, ValueError, OverflowError):  # another thread, memory that can't be written, a huge number
         return False
     if storage is None:
@@ -296,6 +296,8 @@ def put_view(xp: Any, x: Any, steps: tuple[Step, ...], value: Any) -> Any:
             return copy
     part_shape = value.shape
     spec = steps[0][2]
+    if spec.dtype.kind == "c":  # a view may show half of an element
+        return x + view_gradient(xp, value - take_view(xp, x, steps), steps)
     mask = view_gradient(numpy_xp, np.ones(part_shape, spec.dtype), steps) != 0
     return xp.where(xp.constant(mask), view_gradient(xp, value, steps), x)
 

@@ -111,7 +111,8 @@ def rsub(input: Any, other: Any, *, alpha: Any = 1) -> Any:
     check_factor(alpha, (input, other))
     if is_number(other) and alpha == 1:
         return apply(rules.rsub_number, input, other)
-    return apply(rules.rsub, input, other, alpha=as_number(alpha))
+    rule = rules.rsub_number_scaled if is_number(other) else rules.rsub
+    return apply(rule, input, other, alpha=as_number(alpha))
 
 
 # --- products and quotients

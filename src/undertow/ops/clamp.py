@@ -6,9 +6,9 @@ from typing import Any
 
 from undertow._core import TensorCore
 from undertow.autograd.writes import apply_in_place
-from undertow.dtypes import DTYPE_OF, INTEGRAL
+from undertow.dtypes import DTYPE_OF, INTEGRAL, result_type
 from undertow.ops.arguments import check_tensor, invalid_combination
-from undertow.ops.numbers import as_number, check_factor, check_holds, is_number, lifted, warn_deprecated
+from undertow.ops.numbers import as_number, check_holds, is_number, lifted, warn_deprecated
 from undertow.ops.public import finish, overloaded, public
 from undertow.ops.writing import as_element
 from undertow.rules import compare, special
@@ -201,8 +201,8 @@ def _three(name: str, tensors: tuple[Any, ...], value: Any) -> tuple[tuple[Any, 
         tensors, value = (tensors[0], *tensors[2:]), tensors[1]
     if len(tensors) != 3 or not all(isinstance(tensor, TensorCore) for tensor in tensors):
         raise invalid_combination(name, tensors)
-    check_factor(value, tensors, "value")
-    return tensors, as_number(value)
+    common = result_type([DTYPE_OF[tensor._array.dtype] for tensor in tensors])
+    return tensors, as_element(as_number(value), common)
 
 
 @overloaded

@@ -62,7 +62,7 @@ def conj_physical(input: Any, *, out: Any = None) -> Any:
 @public
 def conj_physical_(self: Any) -> Any:
     """In-place conjugate."""
-    return apply_in_place(rules.conj_physical, self)
+    return apply_in_place(rules.conj_physical_, self)
 
 
 @public

@@ -122,8 +122,6 @@ def polygamma(n: int, input: Any, *, out: Any = None) -> Any:
     n = as_int(n, "polygamma", "n", 1)
     if n < 0:
         raise RuntimeError("polygamma(n, x) does not support negative n.")
-    if n == 0:
-        return finish(special.digamma, (input,), out)
     return finish(special.polygamma, (input,), out, n=n)
 
 
@@ -195,7 +193,7 @@ class ElementwiseMethods:
 
     atan2_, arctan2_ = in_place(angles.atan2, takes="tensors"), in_place(angles.atan2, "arctan2_", takes="tensors")
     hypot_, nextafter_ = in_place(angles.hypot, takes="tensors"), in_place(rules.nextafter, takes="tensors")
-    ldexp_, heaviside_ = in_place(rules.ldexp, takes="tensors"), in_place(rules.heaviside, takes="tensors")
+    ldexp_, heaviside_ = in_place(rules.ldexp, takes="tensors"), in_place(rules.heaviside_, takes="tensors")
     __abs__, __neg__, __pos__ = unary(rules.abs, "__abs__"), unary(rules.neg, "__neg__"), positive
 
     def polygamma(self, n: int) -> Any:
@@ -204,4 +202,4 @@ class ElementwiseMethods:
 
     def polygamma_(self, n: int) -> Any:
         """In-place polygamma."""
-        return apply_in_place(special.polygamma, self, n=n)
+        return apply_in_place(special.polygamma_, self, n=n)

@@ -89,14 +89,14 @@ def refuse_bools(operands: tuple[Any, ...]) -> None:
         )
 
 
-def check_factor(factor: Any, operands: tuple[Any, ...], name: str = "alpha") -> None:
-    """The kind of a factor (alpha, value) may not be higher than that of the numbers it multiplies."""
+def check_factor(factor: Any, operands: tuple[Any, ...]) -> None:
+    """The kind of alpha may not be higher than that of the numbers it multiplies."""
     kinds = [DTYPE_OF[value._array.dtype] for value in operands if isinstance(value, TensorCore)]
     highest = max([SCALAR_DTYPE[type(v)].category for v in operands if is_number(v)] + [k.category for k in kinds])
     if isinstance(factor, bool):
         if highest:
-            raise RuntimeError(f"Boolean {name} only supported for Boolean results.")
+            raise RuntimeError("Boolean alpha only supported for Boolean results.")
     elif isinstance(factor, float) and highest < 2:
-        raise RuntimeError(f"For integral input tensors, argument {name} must not be a floating point number.")
+        raise RuntimeError("For integral input tensors, argument alpha must not be a floating point number.")
     elif isinstance(factor, complex) and highest < 3:
-        raise RuntimeError(f"For non-complex input tensors, argument {name} must not be a complex number.")
+        raise RuntimeError("For non-complex input tensors, argument alpha must not be a complex number.")

@@ -22,6 +22,9 @@ conj = op("conj", lambda xp, self: xp.conj(self), self=lambda xp, g: xp.conj(g))
 
 conj_physical = op("conj_physical", lambda xp, self: xp.conj(self), self=lambda xp, g: xp.conj(g))
 
+conj_physical_ = op("conj_physical", lambda xp, self: xp.conj(self), node="ConjPhysicalBackward1",
+                    self=lambda xp, g: xp.conj(g))  # fmt: skip
+
 complex = op("complex", lambda xp, real, imag: xp.complex(real, imag), promote="numeric", holomorphic=False,
              real=lambda xp, g: xp.real(g), imag=lambda xp, g: xp.imag(g))  # fmt: skip
 

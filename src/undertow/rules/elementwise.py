@@ -39,6 +39,9 @@ sub_scaled = op("sub", lambda xp, self, other, *, alpha: self - alpha * other, p
 rsub = op("rsub", lambda xp, self, other, *, alpha: other - alpha * self, promote="numeric", accepts="ifc",
           self=lambda g, alpha: -g * alpha, other=lambda g: g)  # fmt: skip
 
+rsub_number_scaled = op("rsub", lambda xp, self, other, *, alpha: other - alpha * self, promote="numeric",
+                        accepts="ifc", node="RsubBackward1", self=lambda g, alpha: -g * alpha)  # fmt: skip
+
 rsub_number = op("rsub", lambda xp, self, other: other - self, promote="numeric", accepts="ifc", node="RsubBackward1",
                  shows={"alpha": 1}, self=lambda g: -g)  # fmt: skip
 
@@ -82,7 +85,7 @@ reciprocal = op("reciprocal", lambda xp, self: 1 / self, promote="float", self=l
 
 
 def power_slope(xp: Any, g: Any, x: Any, exponent: Any) -> Any:
-    if exponent == 0:
+    if exponent == 0 and exponent is not False:
         return xp.zeros_like(g)
     return g * (x * 2) if exponent == 2 else g * (exponent * xp.power(x, exponent - 1))
 
@@ -190,7 +193,7 @@ nextafter = op("nextafter", lambda xp, self, other: xp.nextafter(self, other), p
                self=lambda g: g, other=nothing)  # fmt: skip
 
 ldexp = op("ldexp", lambda xp, self, other: self * xp.exp2(other), promote="float",
-           self=lambda xp, g, other: g * xp.exp2(other),
+           self=lambda xp, g, other: g * xp.power(2, other),  # 0 for a negative integer, as in PyTorch
            other=lambda g, result: g * (result * LOG_2))  # fmt: skip
 
 frexp = op("frexp", lambda xp, self: xp.frexp(self), promote="numeric", accepts="f", outputs=2, differentiable=1,
@@ -309,3 +312,7 @@ remainder_of_number = op("remainder", lambda xp, self, other: xp.remainder(self,
 heaviside = op("heaviside", lambda xp, self, values: xp.heaviside(self, values), promote="numeric", accepts="bif",
                node=NOT_IMPLEMENTED, self=not_differentiated("heaviside"),
                values=not_differentiated("heaviside"))  # fmt: skip
+
+heaviside_ = op("heaviside", lambda xp, self, values: xp.heaviside(self, values), promote="numeric", accepts="bif",
+                node=NOT_IMPLEMENTED, self=not_differentiated("heaviside_"),
+                values=not_differentiated("heaviside_"))  # fmt: skip

@@ -37,6 +37,7 @@ _WORDS: dict[tuple[str, str], tuple[type[Exception], str]] = {
     **{("frexp", kind): (RuntimeError, "torch.frexp() only supports floating-point dtypes") for kind in "bic"},
     **{(name, "c"): (NotImplementedError, f"{name} is not supported for complex inputs")
        for name in ("floor", "ceil", "trunc")},
+    **{(name, "c"): (RuntimeError, f"{name} is not supported for complex tensors.") for name in ("deg2rad", "rad2deg")},
     **{(name, "c"): (RuntimeError, f"{name} not implemented for complex tensors.")
        for name in ("maximum", "minimum", "fmax", "fmin")},
     **{("addcdiv", kind): (

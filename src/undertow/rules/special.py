@@ -51,8 +51,12 @@ lgamma = op("lgamma", lambda xp, self: xp.lgamma(self), promote="float", accepts
 digamma = op("digamma", lambda xp, self: xp.digamma(self), promote="float", accepts="bif",
              self=lambda xp, g, self: g * xp.polygamma(1, self))  # fmt: skip
 
-polygamma = op("polygamma", lambda xp, self, *, n: xp.polygamma(n, self), promote="float", accepts="bif",
-               self=lambda xp, g, self, n: g * xp.polygamma(n + 1, self))  # fmt: skip
+polygamma = op("polygamma", lambda xp, self, *, n: xp.polygamma(n, self) if n else xp.digamma(self), promote="float",
+               accepts="bif", self=lambda xp, g, self, n: g * xp.polygamma(n + 1, self))  # fmt: skip
+
+polygamma_ = op("polygamma", lambda xp, self, *, n: xp.polygamma(n, self) if n else xp.digamma(self), promote="float",
+                accepts="bif", node="PolygammaBackward1",
+                self=lambda xp, g, self, n: g * xp.polygamma(n + 1, self))  # fmt: skip
 
 i0 = op("i0", lambda xp, self: xp.i0(self), promote="float", accepts="bif",
         self=lambda xp, g, self: g * xp.i1(self))  # fmt: skip
