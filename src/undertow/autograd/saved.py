@@ -217,8 +217,9 @@ class SavedTensor:
 
 
 def short_name(node: Node) -> str:
-    """A node's name as errors about views and versions give it: Mul for MulBackward0."""
-    return node.name().rstrip("0123456789").removesuffix("Backward")
+    """A node's name as errors about views and versions give it: Mul for MulBackward0, Squeeze1 for SqueezeBackward1."""
+    head, found, number = node.name().rpartition("Backward")
+    return head + number.removeprefix("0") if found else number
 
 
 def describe(array: Any) -> str:

@@ -116,7 +116,7 @@ def fill_(self: Any, value: Any) -> Any:
                 f"fill_ only supports 0-dimension value tensor but got tensor with {value._array.ndim} dimensions."
             )
         source = value._array
-        return write_in_place(rules.fill_tensor, self, (value,), {}, lambda out: copy_raw(out, source), "allow")
+        return write_in_place(rules.fill_tensor, self, (value,), {}, lambda out: copy_raw(out, source))
     if not isinstance(value, (*_NUMBERS, np.generic)):
         raise invalid_combination("fill_", (value,))
     element = as_element(value, DTYPE_OF[self._array.dtype])
