@@ -66,4 +66,53 @@ INDEX = {
     "masked_fill": "(x, mask, value) x with a value where a mask is true",
 }
 
-VOCABULARY = {**SHAPE, **INDEX}
+REDUCE = {
+    "sum": "(x, axis, keepdims, dtype) NumPy's; integers add up in int64, half precision in float32",
+    "mean": "(x, axis, keepdims, dtype) NumPy's; nan of nothing",
+    "prod": "(x, axis, keepdims) NumPy's, in the dtypes of sum",
+    "max": "(x, axis, keepdims) NumPy's; min too",
+    "any": "(x, axis, keepdims) NumPy's, uint8 for uint8; all too",
+    "argmax": "(x, axis, keepdims) NumPy's; argmin too",
+    "max_with_index": "(x, axis, keepdims) the maximum along an axis and where it stands; min_with_index too",
+    "sum_of_squares": "(x, axis, keepdims) the sum of |x|²",
+    "abs_squared": "|x|², real also for complex x",
+    "sgn": "x / |x|, 0 for 0",
+    "prod_of_others": "(x, axis) for each element the product of all others along the axis",
+    "logsumexp": "(x, axes, keepdims) log of the sum of exponentials, without overflow",
+    "pair_distances": "(x1, x2, p) the p-norm of every row of one minus every row of the other",
+    "pair_distances_grad": "(g, x1, x2, result, p) its gradients",
+    "cumsum": "(x, axis, dtype) running sums; cumprod, logcumsumexp without dtype",
+    "cummax": "(x, axis) running maxima and where they stand; cummin too",
+    "recurrence": "(x, factor, axis) y[i] = x[i] + factor[i] y[i-1]",
+    "sort": "(x, axis, descending) in order, ties as they stood, nan last; and the indices",
+    "topk": "(x, k, axis, largest) the k first of those",
+    "kthvalue": "(x, k, axis, keepdims) the k-th smallest and where it stands; median, nanmedian, mode without k",
+    "unique": "(x, axis) distinct elements in order, where each went, how many there were; unique_consecutive of runs",
+    "bincount": "(x, weights, minlength) NumPy's",
+    "histc": "(x, bins, low, high) counts in equal bins",
+    "histogram": "(x, edges, weight, density) counts between edges",
+    "searchsorted": "(edges, x, sorter, right, dtype) where elements belong among (rows of) sorted edges",
+}
+
+LINALG = {
+    "matmul": "NumPy's, the last two axes",
+    "addmm": "(bias, x, y, beta, alpha) beta bias + alpha x @ y",
+    "cross": "(x, y, axis) the vector product along an axis of length 3",
+    "eye": "(shape, dtype) ones on the diagonal, as a NumPy array",
+    "det": "determinants; slogdet as sign and logarithm",
+    "cofactors": "(x, det) det(A) A⁻ᵀ",
+    "inverse": "inverses, nan for a singular matrix",
+    "solve": "(a, b) X with a X = b",
+    "solve_triangular": "(a, b, upper, unit) the same for a triangular a",
+    "cholesky": "(x, upper) the triangular factor",
+    "cholesky_solve": "(b, factor, upper) X with A X = b for the A of that factor",
+    "lu_factor": "L and U in one matrix, row exchanges, permutation matrix; lu_parts: P, L and U",
+    "qr": "(x, mode) Q and R",
+    "svd": "(x, full) U, S, Vh",
+    "eigh": "(x, lower) eigenvalues and vectors of Hermitian matrices; eig of any, complex",
+    "pinv": "(x, cutoff, hermitian) the pseudo-inverse",
+    "least_squares": "(a, b, cutoff, driver) the solution, residuals, rank and singular values",
+    "matrix_exp": "e to the power of a matrix",
+}
+
+VOCABULARY = {**SHAPE, **INDEX, **REDUCE, **LINALG}
