@@ -41,8 +41,10 @@ from undertow.layouts import (
 )  # fmt: skip
 from undertow.lazy import lazy_names
 from undertow.modes import (
-    enable_grad as enable_grad, inference_mode as inference_mode, is_grad_enabled as is_grad_enabled,
-    is_inference_mode_enabled as is_inference_mode_enabled, no_grad as no_grad, set_grad_enabled as set_grad_enabled,
+    enable_grad as enable_grad, inference_mode as inference_mode,
+    is_anomaly_check_nan_enabled as is_anomaly_check_nan_enabled, is_anomaly_enabled as is_anomaly_enabled,
+    is_grad_enabled as is_grad_enabled, is_inference_mode_enabled as is_inference_mode_enabled, no_grad as no_grad,
+    set_grad_enabled as set_grad_enabled,
 )  # fmt: skip
 from undertow.ops.activation import (
     celu as celu, celu_ as celu_, hardshrink as hardshrink, log_softmax as log_softmax, prelu as prelu, relu as relu,

@@ -29,8 +29,7 @@ index_put = op("index_put", lambda xp, self, values, *indices, accumulate: xp.in
 # --- slices of an axis
 
 index_select = op("index_select", lambda xp, self, index, *, dim: xp.index_select(self, dim, index),
-                  self=lambda xp, g, index, self_spec, dim: xp.index_add(
-                      xp.zeros(self_spec.shape, self_spec.dtype), dim, index, g))
+                  self=lambda xp, g, index, self_spec, dim: xp.index_select_backward(g, self_spec.shape, dim, index))
 
 index_add = op("index_add", lambda xp, self, source, index, *, dim, alpha: xp.index_add(
                    self, dim, index, source if alpha is None else source * alpha),
@@ -54,8 +53,7 @@ index_fill_tensor = op("index_fill", lambda xp, self, value, index, *, dim: xp.i
 # --- one index per element
 
 gather = op("gather", lambda xp, self, index, *, dim, sparse_grad: xp.gather(self, dim, index),
-            self=lambda xp, g, index, self_spec, dim: xp.scatter_add(
-                xp.zeros(self_spec.shape, self_spec.dtype), dim, index, g))
+            self=lambda xp, g, index, self_spec, dim: xp.gather_backward(g, self_spec.shape, dim, index))
 
 scatter = op("scatter", lambda xp, self, src, index, *, dim: xp.scatter(self, dim, index, src),
              self=lambda xp, g, index, dim: xp.scatter_value(g, dim, index, 0),

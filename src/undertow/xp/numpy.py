@@ -25,7 +25,8 @@ from undertow.xp.numpy_embedding import (  # noqa: F401
 )  # fmt: skip
 from undertow.xp.numpy_gamma import digamma, i0, i0e, i1, i1e, lgamma, polygamma, zeta  # noqa: F401
 from undertow.xp.numpy_index import (  # noqa: F401
-    index, index_backward, index_copy, index_fill, index_put, index_select, masked_fill, masked_scatter, masked_select,
+    gather_backward, index, index_backward, index_copy, index_fill, index_put, index_select,
+    index_select_backward, masked_fill, masked_scatter, masked_select,
     put_flat, scatter_value, take_flat,
 )  # fmt: skip
 from undertow.xp.numpy_linalg import (  # noqa: F401

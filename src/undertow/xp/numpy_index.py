@@ -6,6 +6,7 @@ that is kept whole. Indices are in range when they come here; the public functio
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -49,8 +50,16 @@ def index_put(x: Array, values: Array, *indices: Array | None, accumulate: bool)
 
 def index_backward(g: Array, shape: tuple[int, ...], *indices: Array | None) -> Array:
     """The adjoint of `index`: g added up where it was taken from."""
-    out = np.zeros(shape, g.dtype)
-    return index_put(out, g, *indices, accumulate=True)
+    first = indices[0]
+    if len(indices) == 1 and first is not None and shape:
+        if first.dtype.kind == "i":
+            rows = np.where(first < 0, first + shape[0], first).reshape(-1)
+            width = math.prod(shape[1:])
+            return numpy_scatter.add_rows(g.reshape(rows.size, width), rows, shape[0]).reshape(shape)
+        out = np.zeros(shape, g.dtype)
+        out[numpy_key(indices)] = g
+        return out
+    return index_put(np.zeros(shape, g.dtype), g, *indices, accumulate=True)
 
 
 # --- slices of an axis by index
@@ -61,6 +70,24 @@ def index_select(x: Array, axis: int, index: Array) -> Array:
     if not x.ndim:
         return x.reshape(1).take(index).reshape(())
     return x.take(index.reshape(-1), axis)
+
+
+def index_select_backward(g: Array, shape: tuple[int, ...], axis: int, index: Array) -> Array:
+    """The adjoint of `index_select`: slices added up where they were taken from."""
+    if not shape:
+        return np.asarray(g.sum(), g.dtype)
+    outer, inner = math.prod(shape[:axis]), math.prod(shape[axis + 1 :])
+    rows = index.reshape(-1)
+    if outer != 1:
+        rows = (np.arange(outer)[:, None] * shape[axis] + rows).reshape(-1)
+    return numpy_scatter.add_rows(g.reshape(rows.size, inner), rows, outer * shape[axis]).reshape(shape)
+
+
+def gather_backward(g: Array, shape: tuple[int, ...], axis: int, index: Array) -> Array:
+    """The adjoint of `gather`: elements added up where they were taken from."""
+    out = np.zeros(shape, g.dtype)
+    np.add.at(out.reshape(-1), numpy_scatter.positions_along(index, axis, shape), g.reshape(-1))
+    return out
 
 
 def index_copy(x: Array, axis: int, index: Array, source: Array) -> Array:

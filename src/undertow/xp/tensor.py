@@ -23,20 +23,25 @@ from undertow.xp.tensor_elementwise import (  # noqa: F401
     trunc_divide, view_as_complex, view_as_real, where,
 )  # fmt: skip
 from undertow.xp.tensor_linalg import (  # noqa: F401
-    addmm, cholesky, cholesky_solve, cofactors, cross, det, eye, inverse, matmul, matrix_exp, pinv, slogdet, solve, solve_triangular,
+    addmm, cholesky, cholesky_solve, cofactors, cross, det, eig, eigh, eye, inverse, least_squares, lu_factor, lu_parts,
+    matmul, matrix_exp, pinv, qr, slogdet, solve, solve_triangular, svd,
 )  # fmt: skip
 from undertow.xp.tensor_reduce import (  # noqa: F401
-    abs_squared, logsumexp, max, max_with_index, mean, min, min_with_index, pair_distances,
+    abs_squared, all, any, argmax, argmin, logsumexp, max, max_with_index, mean, min, min_with_index, pair_distances,
     pair_distances_grad, prod, sgn, sum, sum_of_squares,
 )  # fmt: skip
-from undertow.xp.tensor_scan import cumprod, cumsum, prod_of_others, recurrence  # noqa: F401
+from undertow.xp.tensor_scan import (  # noqa: F401
+    bincount, cummax, cummin, cumprod, cumsum, histc, histogram, kthvalue, logcumsumexp, median, mode, nanmedian,
+    prod_of_others, recurrence, searchsorted, sort, topk, unique, unique_consecutive,
+)  # fmt: skip
 from undertow.xp.tensor_nn import (  # noqa: F401
     adaptive_avg_pool, adaptive_avg_pool_grad, add_rows, add_to_planes, as_index, avg_pool, avg_pool_grad, bag_max_grad,
     bag_max_take, channel_sums, class_weights, conv, conv_input_grad, conv_weight_grad, ctc_loss, ctc_loss_grad,
     embedding_grad, fold, labels, put_along, resize, resize_adjoint, take_from_planes, take_rows, unfold,
 )  # fmt: skip
 from undertow.xp.tensor_index import (  # noqa: F401
-    gather, index, index_add, index_backward, index_copy, index_fill, index_put, index_select, masked_fill,
+    gather, gather_backward, index, index_add, index_backward, index_copy, index_fill, index_put, index_select,
+    index_select_backward, masked_fill,
     masked_scatter, masked_select, put_flat, scatter, scatter_add, scatter_reduce, scatter_value, take_flat,
 )  # fmt: skip
 from undertow.xp.tensor_shape import (  # noqa: F401

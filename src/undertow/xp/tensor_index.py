@@ -7,6 +7,7 @@ from typing import Any
 from undertow.autograd.apply import apply
 from undertow.rules import arrange
 from undertow.rules import index as rules
+from undertow.xp.tensor_shape import zeros
 
 
 def index(x: Any, *indices: Any) -> Any:
@@ -23,6 +24,14 @@ def index_put(x: Any, values: Any, *indices: Any, accumulate: bool) -> Any:
 
 def index_select(x: Any, axis: int, index: Any) -> Any:
     return apply(rules.index_select, x, index, dim=axis)
+
+
+def index_select_backward(g: Any, shape: tuple[int, ...], axis: int, index: Any) -> Any:
+    return index_add(zeros(shape, g._array.dtype), axis, index, g)
+
+
+def gather_backward(g: Any, shape: tuple[int, ...], axis: int, index: Any) -> Any:
+    return scatter_add(zeros(shape, g._array.dtype), axis, index, g)
 
 
 def index_add(x: Any, axis: int, index: Any, source: Any) -> Any:
