@@ -79,6 +79,10 @@ class TensorCore:
     _view: View | None
     _meta: Meta | None
 
+    if TYPE_CHECKING:  # the public class adds these, and code below it uses them
+
+        def __getattr__(self, name: str) -> Any: ...
+
     def _get_storage(self) -> Storage:
         storage = self._storage
         if storage is None:

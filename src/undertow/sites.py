@@ -47,7 +47,8 @@ def user_site() -> Site | None:
 
 def user_stack(limit: int = 32) -> list[Site]:
     """The user's frames that led here, outermost first."""
-    frame, stack = _outside(sys._getframe(1)), []
+    stack: list[Site] = []
+    frame = _outside(sys._getframe(1))
     while frame is not None and len(stack) < limit:
         if not frame.f_code.co_filename.startswith(_PACKAGE):
             stack.append(Site(frame.f_code.co_filename, frame.f_lineno, frame.f_code.co_name))

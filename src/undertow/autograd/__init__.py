@@ -9,9 +9,9 @@ from undertow.autograd.differentiate import grad as grad
 from undertow.autograd.function import Function as Function
 from undertow.autograd.gradcheck import gradcheck as gradcheck
 from undertow.autograd.gradcheck import gradgradcheck as gradgradcheck
+from undertow.autograd.graph import unsafe_preserve_version_counter as _unsafe_preserve_version_counter  # noqa: F401
+from undertow.autograd.variable import Variable as Variable
 from undertow.modes import enable_grad as enable_grad
 from undertow.modes import inference_mode as inference_mode
 from undertow.modes import no_grad as no_grad
 from undertow.modes import set_grad_enabled as set_grad_enabled
-from undertow.autograd.variable import Variable as Variable
-from undertow.autograd.graph import unsafe_preserve_version_counter as _unsafe_preserve_version_counter  # noqa: F401

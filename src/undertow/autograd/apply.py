@@ -499,7 +499,7 @@ def _save(rule: Rule, edges: tuple[Any, ...], kept: keep_inputs, results: Sequen
     if rule.variadic or rule.joint is not None:
         needed = frozenset(rule.saves)
     else:
-        needed = frozenset().union(*[names for edge, names in zip(edges, rule.needed) if edge is not None])  # noqa: B905
+        needed = frozenset().union(*[names for edge, names in zip(edges, rule.needed) if edge is not None])
     return tuple([_save_one(rule, name, kept, results) if name in needed else None for name in rule.saves])
 
 

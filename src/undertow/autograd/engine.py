@@ -134,9 +134,10 @@ def traverse(task: BackwardPass, roots: Sequence[Edge], grads: Sequence[Any], wa
                 continue
             results = node.run(xp, g, None)
         else:
-            results = run_with_hooks(task, node, g)
-            if results is None:
+            around = run_with_hooks(task, node, g)
+            if around is None:
                 continue
+            results, around = around, None
         if freed is not None:
             node.release(freed)
         for edge, g in zip(node.edges, results):
@@ -153,7 +154,7 @@ def traverse(task: BackwardPass, roots: Sequence[Edge], grads: Sequence[Any], wa
             left = waiting[target] = waiting[target] - 1
             if not left:
                 heappush(ready, (-target.sequence_nr, target))
-        results = None  # so that a gradient held here does not look shared to its accumulator
+        results = ()  # so that a gradient held here does not look shared to its accumulator
 
 
 def run_with_hooks(task: BackwardPass, node: Node, g: Any) -> tuple[Any, ...] | None:

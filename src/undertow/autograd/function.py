@@ -16,7 +16,7 @@ from typing import Any
 from undertow._core import TensorCore, View, wrap
 from undertow.autograd.apply import save_hooks_of
 from undertow.autograd.node import Edge, Node, edge_of, fit
-from undertow.autograd.saved import Freed, SavedTensor, SavedInput, SavedOutput
+from undertow.autograd.saved import Freed, SavedInput, SavedOutput, SavedTensor
 from undertow.autograd.views import refresh_view
 from undertow.autograd.writes import check_writable, rebase, set_edge
 from undertow.dtypes import DTYPE_OF
@@ -90,7 +90,7 @@ class FunctionNode(FunctionCtx, Node):
     def _raw_saved_tensors(self) -> tuple[Any, ...]:
         if type(self._saved) is Freed:
             raise freed_graph(self.name(), self._saved.at)
-        return tuple([SavedTensor(self, lambda part=part: part) for part in self._saved])
+        return tuple([_place(self, part) for part in self._saved])
 
     @property
     def saved_variables(self) -> tuple[Any, ...]:
@@ -136,7 +136,7 @@ class FunctionNode(FunctionCtx, Node):
                     f"function {name} returned a gradient different than None at position {place + 1}, but the "
                     "corresponding forward input was not a Variable"
                 )
-        checked = []
+        checked: list[Any] = []
         for nr, (place, spec) in enumerate(zip(self._tensor_inputs, self._input_specs, strict=True)):
             result = results[place]
             if result is None or self.edges[nr] is None:
@@ -165,6 +165,10 @@ def _expands_to(small: tuple[int, ...], large: tuple[int, ...]) -> bool:
     return len(small) <= len(large) and all(
         n in (1, m) for n, m in zip(reversed(small), reversed(large), strict=False)
     )
+
+
+def _place(node: FunctionNode, part: Any) -> SavedTensor:
+    return SavedTensor(node, lambda: part)
 
 
 class Function:
@@ -356,7 +360,9 @@ def _save(node: FunctionNode, args: tuple[Any, ...], outputs: tuple[Any, ...]) -
             saved.append(None)
             continue
         if not isinstance(tensor, TensorCore):
-            raise TypeError(f"save_for_backward can only save variables, but argument {len(saved)} is of type {type(tensor).__name__}")
+            raise TypeError(
+                f"save_for_backward can only save variables, but argument {len(saved)} is of type {type(tensor).__name__}"
+            )
         nr = next((nr for nr, output in enumerate(outputs) if output is tensor), None)
         saved.append(SavedInput(tensor) if nr is None else SavedOutput(tensor, nr))
     node._saved = tuple(saved)

@@ -46,8 +46,10 @@ def jvp(func: Callable[..., Any], inputs: Any, v: Any = None, create_graph: bool
         dummies = tuple([creation.zeros_like(part, requires_grad=True) for part in output])
         backward = _fill(_grads(output, given, dummies, True, strict), given, strict, True, "back")
         _check_graph(backward, strict, "grad_input")
-        products = _fill(_grads(backward, dummies, direction, create_graph, strict), dummies, strict, create_graph, "back_trick")
-    return _unwrap(_release(output, create_graph), single_output), _unwrap(_release(products, create_graph), single_output)
+        found = _grads(backward, dummies, direction, create_graph, strict)
+        products = _fill(found, dummies, strict, create_graph, "back_trick")
+    output, products = _release(output, create_graph), _release(products, create_graph)
+    return _unwrap(output, single_output), _unwrap(products, single_output)
 
 
 def jacobian(
@@ -226,7 +228,7 @@ def _vector(v: Any, like: Tensors, single: bool, name: str) -> Tensors:
                 "The vector v can only be None if the user-provided function returns a single Tensor with a single "
                 "element."
                 if name == "vjp"
-                else f"The vector v can only be None if the input to the user-provided function is a single Tensor with "
+                else "The vector v can only be None if the input to the user-provided function is a single Tensor with "
                 "a single element."
             )
         return (creation.ones_like(like[0]),)

@@ -15,7 +15,6 @@ from undertow.autograd.views import refresh_view
 from undertow.dtypes import DTYPE_OF
 from undertow.modes import local
 
-
 _C_NAMES = {"float32": "float", "float64": "double", "int64": "long long", "int32": "int", "int16": "short",
             "int8": "signed char", "uint8": "unsigned char"}  # fmt: skip
 

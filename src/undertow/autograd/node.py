@@ -11,17 +11,17 @@ import threading
 import weakref
 from collections import OrderedDict
 from collections.abc import Callable
-from typing import Any, ClassVar
+from typing import Any, ClassVar, cast
 
 import numpy as np
 
 from undertow import errors, hooks
 from undertow._core import Meta, TensorCore, wrap
-from undertow.autograd.saved import Freed, SavedTensor, SavedOutput, SavedValue
+from undertow.autograd.saved import Freed, SavedOutput, SavedTensor, SavedValue
 from undertow.autograd.specialise import can_specialise, specialised_run
 from undertow.dtypes import DTYPE_OF
+from undertow.rules.rule import Gradient, Rule, Spec
 from undertow.sites import format_stack
-from undertow.rules.rule import Rule, Spec
 
 Edge = tuple["Node", int]
 
@@ -141,7 +141,7 @@ class RuleNode(Node):
 
     def __init__(
         self,
-        edges: tuple[Edge | None, ...] = None,  # type: ignore[assignment]
+        edges: tuple[Edge | None, ...] | None = None,
         sequence_nr: int = 0,
         saved: tuple[Any, ...] = (),
         statics: tuple[Any, ...] = (),
@@ -181,7 +181,7 @@ class RuleNode(Node):
         edges = self.edges
         values = (xp, g, needs, *saved, *self.specs, *self.statics) if rule.uses_specs else (
             xp, g, needs, *saved, *self.statics)  # fmt: skip
-        joint = rule.joint
+        joint, gradients = rule.joint, cast("tuple[Gradient, ...]", rule.gradients)  # where there is an edge
         if joint is not None:
             wanted = tuple([
                 edge is not None and (needs is None or needs[place]) for place, edge in enumerate(edges)
@@ -190,12 +190,12 @@ class RuleNode(Node):
         elif needs is None:
             results = tuple([
                 gradient.formula(*gradient.pick(values)) if edge is not None else None
-                for edge, gradient in zip(edges, rule.gradients)  # noqa: B905
+                for edge, gradient in zip(edges, gradients)
             ])
         else:
             results = tuple([
                 gradient.formula(*gradient.pick(values)) if edge is not None and need else None
-                for edge, gradient, need in zip(edges, rule.gradients, needs)  # noqa: B905
+                for edge, gradient, need in zip(edges, gradients, needs)
             ])
         if chores:
             if chores & CONJUGATE:
@@ -203,7 +203,7 @@ class RuleNode(Node):
             if chores & FIT:
                 results = tuple([
                     None if r is None or spec is None else fit(xp, r, spec)
-                    for r, spec in zip(results, self.specs)  # noqa: B905
+                    for r, spec in zip(results, self.specs)
                 ])
         return results
 
@@ -257,15 +257,15 @@ def node_class(rule: Rule) -> Any:
         base = RuleNode if rule.outputs == 1 else MultiOutputNode
         body = {"rule": rule, "__slots__": (), "__module__": "torch"}
         for place, name in enumerate(rule.saves):
-            body["_saved_" + name] = property(lambda node, place=place: _shown(node, place))
-            body["_raw_saved_" + name] = property(lambda node, place=place: _raw_saved(node, place))
+            body["_saved_" + name] = _attribute(_shown, place)
+            body["_raw_saved_" + name] = _attribute(_raw_saved, place)
         for place, name in enumerate(rule.statics):
-            body["_saved_" + name] = property(lambda node, place=place: node.statics[place])
+            body["_saved_" + name] = _attribute(lambda node, place: node.statics[place], place)
         for place, name in enumerate(rule.inputs[:-1] if rule.variadic else rule.inputs):
             if any(gradient is not None and name + "_spec" in gradient.names for gradient in (rule.joint, *rule.gradients)):
-                body[f"_saved_{name}_sym_sizes"] = property(lambda node, place=place: node.specs[place].shape)
+                body[f"_saved_{name}_sym_sizes"] = _attribute(lambda node, place: node.specs[place].shape, place)
         for name, constant in rule.shows.items():
-            body["_saved_" + name] = property(lambda node, constant=constant: constant)
+            body["_saved_" + name] = _attribute(lambda node, constant: constant, constant)
         prefix, _, short = rule.node_name.rpartition("::")
         if prefix:
             body["name"] = lambda node: rule.node_name
@@ -273,6 +273,10 @@ def node_class(rule: Rule) -> Any:
             body["run"] = specialised_run(rule, RuleNode.run, _freed)
         made = rule.node_class = type(short, (base,), body)
     return made
+
+
+def _attribute(get: Callable[[Any, Any], Any], which: Any) -> property:
+    return property(lambda node: get(node, which))
 
 
 def _shown(node: Any, place: int) -> Any:

@@ -198,10 +198,10 @@ class SavedTensor:
         self.node = node
         self.get = get
 
-    def register_hooks(self, pack_hook: hooks.Hook = None, unpack_hook: hooks.Hook = None) -> None:  # type: ignore[assignment]
+    def register_hooks(self, pack_hook: hooks.Hook | None = None, unpack_hook: hooks.Hook | None = None) -> None:
         """pack_hook(tensor) is kept in the tensor's place from now on; unpack_hook(packed) gives it back."""
-        if not (callable(pack_hook) and callable(unpack_hook)):
-            raise TypeError("register_hooks(): incompatible function arguments. A pack hook and an unpack hook are expected")
+        if pack_hook is None or unpack_hook is None or not (callable(pack_hook) and callable(unpack_hook)):
+            raise TypeError("register_hooks(): incompatible function arguments. Two hooks are expected: pack and unpack")
         saved = self.get()
         if type(saved) is Freed:
             raise RuntimeError(

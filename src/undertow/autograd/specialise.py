@@ -96,7 +96,7 @@ def specialised_run(rule: Rule, general: Callable[..., Any], freed: Callable[[An
         lines += [f"    return ({results[0].removesuffix(f' if e_{rule.inputs[0]} is not None else None')},)"]
     else:
         lines += [f"    {_targets('e_', differentiated)} = node.edges", f"    return ({', '.join(results)},)"]
-    exec("\n".join(lines), scope)  # noqa: S102
+    exec("\n".join(lines), scope)
     return scope["run"]
 
 
@@ -164,7 +164,7 @@ def specialised_apply(rule: Rule, general: Callable[..., Any], scope: dict[str, 
         lines += [f"            link_view(rule, {first}, {'(result_,)' if single else 'tuple(shown_)'}, {statics})"]
     lines += [f"            return {'result_' if rule.outputs == 1 else 'tuple(shown_)'}"]
     lines += [f"    {generally}"]
-    exec("\n".join(lines), scope)  # noqa: S102
+    exec("\n".join(lines), scope)
     return scope["run"]
 
 

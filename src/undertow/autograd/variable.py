@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from undertow import creation
+from undertow import from_data
 from undertow._tensor import Tensor
 from undertow.autograd.engine import queue_callback
 
@@ -26,6 +26,6 @@ class Variable(metaclass=_VariableMeta):
     _execution_engine = _Engine()
 
     def __new__(cls, data: Any = None, requires_grad: bool = False, volatile: bool | None = None) -> Any:
-        tensor = data.detach() if isinstance(data, Tensor) else creation.tensor([] if data is None else data)
+        tensor = data.detach() if isinstance(data, Tensor) else from_data.tensor([] if data is None else data)
         tensor.requires_grad_(requires_grad)
         return tensor

@@ -24,7 +24,7 @@ from undertow.modes import enable_grad, local
 ContextFactory = Callable[[], tuple[Any, Any]]
 
 DEFAULT_DETERMINISM_MODE = "default"
-_settings = {"early_stop": None, "debug": None}
+_settings: dict[str, bool | None] = {"early_stop": None, "debug": None}
 
 
 class CheckpointError(RuntimeError):

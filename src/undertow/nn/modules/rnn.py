@@ -55,7 +55,7 @@ class RNNBase(Module):
         for layer in range(num_layers):
             given = input_size if layer == 0 else output * directions
             for suffix in self._suffixes(layer):
-                shapes = {"weight_ih": (wide, given), "weight_hh": (wide, output)}
+                shapes: dict[str, tuple[int, ...]] = {"weight_ih": (wide, given), "weight_hh": (wide, output)}
                 if bias:
                     shapes |= {"bias_ih": (wide,), "bias_hh": (wide,)}
                 if proj_size:

@@ -29,7 +29,7 @@ def _generate_square_subsequent_mask(size: int, device: Any = None, dtype: Any =
 
 
 def _get_activation_fn(activation: str) -> Callable[[Any], Any]:
-    found = {"relu": F.relu, "gelu": F.gelu}.get(activation)
+    found: Any = {"relu": F.relu, "gelu": F.gelu}.get(activation)
     if found is None:
         raise RuntimeError(f"activation should be relu/gelu, not {activation}")
     return found

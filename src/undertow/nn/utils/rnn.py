@@ -152,7 +152,7 @@ def pad_sequence(
         raise RuntimeError(f"pad_sequence: Expected iterable for input sequences, but got arg of type: {type(sequences)}")
     if padding_side not in ("left", "right"):
         raise RuntimeError(f"padding_side must be either left or right, got: {padding_side}")
-    parts = list(sequences.unbind(0)) if isinstance(sequences, TensorCore) else list(sequences)  # type: ignore[attr-defined]
+    parts = list(sequences.unbind(0)) if isinstance(sequences, TensorCore) else list(sequences)
     if not parts:
         raise RuntimeError("received an empty list of sequences")
     longest = max(part.shape[0] for part in parts)
