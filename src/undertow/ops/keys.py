@@ -1,0 +1,228 @@
+"""Keys in square brackets: what each entry means, the view that ints, slices, None and Ellipsis take, and what tensors
+are left to index it with; and what is wrong with a key that can't be used.
+"""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import numpy as np
+
+from undertow._core import TensorCore, wrap
+from undertow.ops.parts import END
+from undertow.ops.stretch import unsqueeze
+from undertow.ops.views import view_of
+from undertow.rules import shape as rules
+from undertow.xp.numpy_shape import leading, slice_along
+
+# --- views
+
+
+def select_item(x: Any, dim: int, index: int, place: int = 0) -> Any:
+    """x[index] along a dim; `place` is where in the key the index stands, which errors name."""
+    array = x._array
+    n = array.shape[dim]
+    at = index + n if index < 0 else index
+    if not 0 <= at < n:
+        raise IndexError(f"index {index} is out of bounds for dimension {place} with size {n}")
+    return view_of(rules.select, x, array[(*leading(dim), at, ...)], {"dim": dim, "index": at})
+
+
+def slice_item(x: Any, dim: int, key: slice, keep: bool) -> Any:
+    """x[key] along a dim; a slice that takes everything gives x itself unless it is to be kept."""
+    start, end, step = key.start, key.stop, key.step
+    start = 0 if start is None else _slice_int(start)
+    end = END if end is None else _slice_int(end)
+    step = 1 if step is None else _slice_int(step)
+    if step <= 0:
+        raise ValueError("slice step cannot be zero" if step == 0 else "step must be greater than zero")
+    array = x._array
+    n = array.shape[dim]
+    if not keep and start == 0 and step == 1 and end >= n:
+        return x
+    value = slice_along(array, dim, start, end, step)
+    return view_of(rules.slice, x, value, {"dim": dim, "start": start, "end": end, "step": step})
+
+
+def _slice_int(value: Any) -> int:
+    if type(value) is int:
+        return value
+    if isinstance(value, TensorCore):
+        return int(value._array)
+    if not hasattr(value, "__index__"):
+        raise TypeError("slice indices must be integers or None or have an __index__ method")
+    return value.__index__()
+
+
+# --- keys
+
+
+def _is_mask(tensor: Any) -> bool:
+    return tensor._array.dtype.kind == "b" or tensor._array.dtype == np.uint8
+
+
+def _as_tuple(key: Any) -> tuple[Any, ...]:
+    """A key as the tuple it stands for: a short list that holds anything but numbers counts as one."""
+    if isinstance(key, tuple):
+        return key
+    if isinstance(key, (list, range)) and len(key) < 32:
+        for item in key:
+            if item is None or item is Ellipsis or isinstance(item, (slice, TensorCore, np.ndarray, list, tuple, range)):
+                return tuple(key)
+    return (key,)
+
+
+def listed(key: Any) -> Any:
+    """A list of numbers (or of lists of them) as an index tensor."""
+    if isinstance(key, (str, bytes)):
+        raise TypeError(f"new(): invalid data type '{type(key).__name__}'")
+    array = np.asarray(_plain(key)) if not isinstance(key, np.ndarray) else key
+    if array.dtype.kind not in "bi":
+        if array.dtype.kind in "US":
+            raise TypeError(f"new(): invalid data type '{'str' if array.dtype.kind == 'U' else 'bytes'}'")
+        if array.dtype != np.uint8:
+            array = array.astype(np.int64)
+    return wrap(array)
+
+
+def _plain(key: Any) -> Any:
+    if isinstance(key, TensorCore):
+        return key._array.tolist()
+    if isinstance(key, (list, tuple, range)):
+        return [_plain(item) for item in key]
+    return key
+
+
+def _normal(item: Any) -> Any:
+    """One entry of a key as an int, slice, None, Ellipsis, bool or tensor."""
+    kind = type(item)
+    if kind is int or kind is slice or item is None or item is Ellipsis or kind is bool:
+        return item
+    if isinstance(item, TensorCore):
+        return _normal_tensor(item)
+    if isinstance(item, np.ndarray):
+        return _normal_tensor(listed(item))
+    if not isinstance(item, np.bool_) and hasattr(item, "__index__"):
+        return item.__index__()
+    if isinstance(item, (list, tuple, range, str, bytes)):
+        return listed(item)
+    name = f"numpy.{kind.__name__}" if kind.__module__ == "numpy" else kind.__name__
+    raise IndexError(
+        "only integers, slices (`:`), ellipsis (`...`), None and long or byte Variables are valid indices (got "
+        f"{'numpy.bool' if isinstance(item, np.bool_) else name})"
+    )
+
+
+def _normal_tensor(tensor: Any) -> Any:
+    """A tensor without dims is an int or a bool."""
+    array = tensor._array
+    if array.ndim or array.dtype.kind not in "biu":
+        return tensor
+    return bool(array) if _is_mask(tensor) else int(array)
+
+
+def slicing(x: Any, key: Any, keep: bool) -> tuple[Any, list[Any]]:
+    """The view that a key's ints, slices, None and Ellipsis take, and the tensors that are left to index it with.
+
+    `keep`: a lone slice is a view even if it takes everything.
+    """
+    entries = [_normal(item) for item in _as_tuple(key)]
+    consumed = 0
+    for item in entries:
+        if isinstance(item, TensorCore):
+            consumed += item._array.ndim if _is_mask(item) else 1
+        elif item is not None and item is not Ellipsis and item is not True and item is not False:
+            consumed += 1
+    ndim = x._array.ndim
+    lone = not isinstance(key, (tuple, list))
+    if consumed > ndim:
+        if lone and type(entries[0]) is int and not isinstance(key, (TensorCore, np.ndarray)):
+            if entries[0]:
+                raise IndexError(f"index {entries[0]} is out of bounds for dimension 0 with size 0")
+            raise IndexError(
+                "invalid index of a 0-dim tensor. Use `tensor.item()` in Python or `tensor.item<T>()` in C++ to convert a "
+                "0-dim tensor to a number"
+            )
+        if lone and type(key) is slice:
+            raise IndexError("slice() cannot be applied to a 0-dim tensor.")
+        raise IndexError(f"too many indices for tensor of dimension {ndim}")
+    dim = 0
+    indices: list[Any] = []
+    for place, item in enumerate(entries):
+        if type(item) is int:
+            x = select_item(x, dim, item, place)
+        elif type(item) is slice:
+            x = slice_item(x, dim, item, keep and lone)
+            dim += 1
+        elif item is Ellipsis:
+            dim += ndim - consumed
+            consumed = ndim  # a second one stands for nothing
+        elif item is None:
+            x = unsqueeze(x, dim)
+            dim += 1
+        else:
+            if type(item) is bool:
+                x = unsqueeze(x, dim)
+                item = wrap(np.zeros(1 if item else 0, np.int64))
+            indices += [None] * (dim - _axes_of(indices)) + [item]
+            dim += item._array.ndim if _is_mask(item) else 1
+    return x, indices
+
+
+def _axes_of(indices: list[Any]) -> int:
+    return sum([each._array.ndim if each is not None and _is_mask(each) else 1 for each in indices])
+
+
+# --- tensors as indices
+
+
+def check_indices(x: Any, indices: list[Any]) -> None:
+    """Refuses index tensors of the wrong dtype and masks of the wrong shape."""
+    shape, axis = x._array.shape, 0
+    for each in indices:
+        if each is None:
+            axis += 1
+            continue
+        array = each._array
+        if not _is_mask(each):
+            if array.dtype not in (np.int64, np.int32):
+                raise IndexError("tensors used as indices must be long, int, byte or bool tensors")
+            axis += 1
+            continue
+        if array.dtype == np.uint8:
+            warnings.warn(
+                "indexing with dtype torch.uint8 is now deprecated, please use a dtype torch.bool instead.", stacklevel=4
+            )
+        for place, n in enumerate(array.shape):
+            if axis + place >= len(shape) or shape[axis + place] != n:
+                raise IndexError(
+                    f"The shape of the mask {list(array.shape)} at index {place} does not match the shape of the indexed "
+                    f"tensor {list(shape)} at index {axis + place}"
+                )
+        axis += array.ndim
+    if axis > len(shape):
+        raise IndexError(f"too many indices for tensor of dimension {len(shape)} (got {axis})")
+
+
+def explain_index(x: Any, indices: list[Any]) -> None:
+    """Raises what is wrong with indices that NumPy refused."""
+    shape, axis, number, found = x._array.shape, 0, 0, []
+    for each in indices:
+        if each is None:
+            axis += 1
+            continue
+        array = each._array
+        if _is_mask(each):
+            axis, number = axis + array.ndim, number + array.ndim
+            found += [[int(np.count_nonzero(array))]] * array.ndim
+            continue
+        n = shape[axis]
+        outside = (array < -n) | (array >= n)
+        if outside.any():
+            first = array[outside].reshape(-1)[0]
+            raise IndexError(f"index {first} is out of bounds for dimension {number} with size {n}")
+        found.append(list(array.shape))
+        axis, number = axis + 1, number + 1
+    shapes = ", ".join(map(str, found))
+    raise IndexError(f"shape mismatch: indexing tensors could not be broadcast together with shapes {shapes}") from None
