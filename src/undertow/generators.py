@@ -76,6 +76,10 @@ class Generator:
     def __reduce__(self) -> tuple[Any, ...]:
         return _rebuild, (self.stream.get_state().tobytes(),)
 
+    def __setstate__(self, state: tuple[int, Any, Any]) -> None:
+        """PyTorch's own pickles say (seed, offset, state)."""
+        self.set_state(state[2])
+
 
 def _rebuild(state: bytes) -> Generator:
     generator = Generator()

@@ -127,7 +127,7 @@ class ArchiveReader:
         else:
             content = self._read_compressed(entry)
         if entry.CRC and zlib.crc32(content) != entry.CRC:  # 0 where the writer left checksums out
-            raise self._broken(entry, "its checksum does not fit its bytes")
+            raise self._broken(entry, "its checksum does not fit its bytes (mmap=True does not look at it)")
         return content
 
     def map(self, name: str) -> Bytes:

@@ -54,7 +54,7 @@ def load(
         start = file.tell()
         opening = file.read(len(_ZIP))
         if not isinstance(opening, bytes):
-            raise AssertionError(f"Expected bytes, got {type(opening).__name__}: open the file in binary mode")
+            raise AssertionError(f"Expected bytes, got {type(opening).__name__}. Open the file in binary mode.")
         if not opening:
             raise EOFError(f"{source.label} is empty: nothing was saved to it")
         file.seek(start)

@@ -32,6 +32,9 @@ _ANSWERS: dict[str, Any] = {
 # PyTorch's modules of compiled functions, and where undertow's functions of those names are.
 _COMPILED = {"torch._C._nn": "undertow.nn.functional", "torch._C._special": "undertow.special"}
 
+# Where functions are public that live somewhere else in undertow than in PyTorch.
+_PUBLIC = ("undertow", "undertow.nn.functional", "undertow.special", "undertow.linalg", "undertow.fft")
+
 
 class UnknownName(AttributeError):
     """A file names something of PyTorch's that undertow does not have."""
@@ -45,16 +48,15 @@ def torch_name(obj: Any, name: str | None = None) -> tuple[str, str] | None:
     if isinstance(obj, (StorageType, TorchFunction)):
         return obj.module, obj.name
     module = getattr(obj, "__module__", None)
-    if not isinstance(module, str):
+    root, _, path = module.partition(".") if isinstance(module, str) else ("", "", "")
+    if root not in ("undertow", "torch"):  # some classes say that they live in torch
         return None
     name = name or getattr(obj, "__qualname__", None) or obj.__name__
-    if module == "torch" and obj is Tensor:
-        return "torch", "Tensor"
-    if module != "undertow" and not module.startswith("undertow."):
-        return None
-    if vars(sys.modules["undertow"]).get(name) is obj:
-        return "torch", name
-    return "torch" + module.removeprefix("undertow"), name
+    own = f"undertow.{path}" if path else "undertow"
+    for home in (*_PUBLIC, own):
+        if home in sys.modules and vars(sys.modules[home]).get(name) is obj:
+            return "torch" + home.removeprefix("undertow"), name
+    return ("torch" + own.removeprefix("undertow"), name) if root == "undertow" else None
 
 
 def undertow_object(module: str, name: str) -> Any:
@@ -62,6 +64,8 @@ def undertow_object(module: str, name: str) -> Any:
     found = _ANSWERS.get(f"{module}.{name}")
     if found is not None:
         return found
+    if name == "_VariableFunctionsClass":  # by whose attributes PyTorch pickles torch.relu and its like
+        return sys.modules["undertow"]
     home = _COMPILED.get(module, "undertow" + module.removeprefix("torch"))
     try:
         found = importlib.import_module(home)

@@ -124,6 +124,7 @@ MAKERS: dict[Any, Callable[..., Any]] = {
     Counter: _counter,
     set: _set,
     bytearray: _bytearray,
+    bytes: lambda: b"",  # that is how empty bytes are written
     _codecs.encode: _encode,
     Parameter: _parameter,
 }
@@ -136,6 +137,7 @@ ALLOWED: dict[str, Any] = {
     "set": set,
     "complex": complex,
     "bytearray": bytearray,
+    "bytes": bytes,
     "_codecs.encode": _codecs.encode,
     "torch.Size": Size,
     "torch.device": device,

@@ -16,7 +16,6 @@ from types import FunctionType
 from typing import IO, Any
 
 from undertow._core import TensorCore
-from undertow._tensor import TensorMeta
 from undertow.devices import device
 from undertow.generators import Generator
 from undertow.layouts import layout
@@ -129,10 +128,10 @@ def _pickler_class(pickle_module: Any) -> Any:
         def reducer_override(self, obj: Any) -> Any:
             if isinstance(obj, TensorCore):
                 return NotImplemented if has_own_reduction(obj) else reduced(obj)
-            if isinstance(obj, (TensorMeta, StorageType, TorchFunction)):
-                return torch_name(obj)[1] if torch_name(obj) else NotImplemented  # type: ignore[index]
-            if isinstance(obj, FunctionType) and torch_name(obj) is not None:
-                return obj.__qualname__
+            if isinstance(obj, (type, FunctionType, StorageType, TorchFunction)):
+                known = torch_name(obj)
+                if known is not None:
+                    return known[1]
             if isinstance(obj, layout):
                 return _GET_LAYOUT, (repr(obj),)
             if isinstance(obj, Generator):
@@ -144,7 +143,7 @@ def _pickler_class(pickle_module: Any) -> Any:
             def save_global(self, obj: Any, name: str | None = None) -> None:
                 known = torch_name(obj, name)
                 if known is None or "." in known[1]:
-                    super().save_global(obj, name)
+                    _in_words_of_c(super().save_global, obj, name)
                     return
                 if self.proto >= 4:
                     self.save(known[0])
@@ -154,7 +153,19 @@ def _pickler_class(pickle_module: Any) -> Any:
                     self.write(pickle.GLOBAL + "{}\n{}\n".format(*known).encode())
                 self.memoize(obj)
 
+            if pickle_module is pickle:
+                dispatch = {**base.dispatch, FunctionType: save_global}
+
     return TorchPickler
+
+
+def _in_words_of_c(save_global: Any, obj: Any, name: str | None) -> None:
+    """Saves a name, and where that fails lets the pickler in C say why: its errors are the ones people know."""
+    try:
+        save_global(obj, name)
+    except pickle.PicklingError:
+        pickle.dumps(obj)
+        raise
 
 
 # --- the file

@@ -256,12 +256,15 @@ class _BaseDataLoaderIter:
     """One iteration over a loader's batches."""
 
     def __init__(self, loader: DataLoader[Any]) -> None:
-        self._loader = loader
+        # Not the loader itself, which may hold this iterator: its workers must end when the last reference goes.
         self._dataset = loader.dataset
-        self._sampler_iter = iter(loader._index_sampler)
+        self._dataset_kind = loader._dataset_kind
+        self._IterableDataset_len_called = loader._IterableDataset_len_called
+        self._num_workers = loader.num_workers
+        self._index_sampler = loader._index_sampler
+        self._sampler_iter = iter(self._index_sampler)
         self._base_seed = random_seed(loader.generator)
         self._num_yielded = 0
-        self._finished = False
         if loader.pin_memory:
             warnings.warn(
                 "'pin_memory' argument is set as true but no accelerator is found, then device pinned memory won't be "
@@ -273,8 +276,9 @@ class _BaseDataLoaderIter:
         return self
 
     def _reset(self, loader: DataLoader[Any]) -> None:
-        self._sampler_iter = iter(loader._index_sampler)
+        self._sampler_iter = iter(self._index_sampler)
         self._num_yielded = 0
+        self._IterableDataset_len_called = loader._IterableDataset_len_called
 
     def _next_index(self) -> Any:
         return next(self._sampler_iter)
@@ -285,10 +289,10 @@ class _BaseDataLoaderIter:
     def __next__(self) -> Any:
         data = self._next_data()
         self._num_yielded += 1
-        told = self._loader._IterableDataset_len_called
-        if self._loader._dataset_kind == _DatasetKind.Iterable and told is not None and self._num_yielded > told:
+        told = self._IterableDataset_len_called
+        if self._dataset_kind == _DatasetKind.Iterable and told is not None and self._num_yielded > told:
             hint = ""
-            if self._loader.num_workers:
+            if self._num_workers:
                 hint = "Every worker iterates over the whole dataset unless it looks at get_worker_info(). "
             warnings.warn(
                 f"Length of IterableDataset {self._dataset} was reported to be {told}(when accessing len(dataloader)), "
@@ -298,7 +302,7 @@ class _BaseDataLoaderIter:
         return data
 
     def __len__(self) -> int:
-        return len(self._loader._index_sampler)
+        return len(self._index_sampler)
 
     def __getstate__(self) -> Any:
         raise NotImplementedError("{} cannot be pickled", type(self).__name__)

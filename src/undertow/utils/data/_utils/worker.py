@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 
 from undertow import random
+from undertow.process_settings import set_num_threads
 from undertow.utils.data._utils.fetch import create_fetcher
 
 MP_STATUS_CHECK_INTERVAL = 5.0  # seconds between looks at whether the other side is still alive
@@ -164,6 +165,7 @@ def run_worker(plan: Plan, number: int, tasks: Connection, results: Connection, 
     try:
         seed = plan.base_seed + number
         _seed_all(plan.base_seed, number)
+        set_num_threads(1)  # the workers are the parallelism
         _worker_info = WorkerInfo(
             id=number, num_workers=plan.num_workers, seed=seed, dataset=plan.dataset, rng=None,
             worker_method="multiprocessing",

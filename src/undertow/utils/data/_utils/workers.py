@@ -200,4 +200,6 @@ def _has_room(connection: Connection) -> bool:
     """Whether a few bytes can be sent at once; not where a busy worker has not yet read its last tasks."""
     if os.name != "posix":
         return True
-    return bool(select.select([], [connection], [], 0)[1])
+    poll = select.poll()
+    poll.register(connection.fileno(), select.POLLOUT)
+    return bool(poll.poll(0))
