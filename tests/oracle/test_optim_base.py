@@ -25,7 +25,7 @@ def attributes(torch, log):
     for name, options in ONE_OF_EACH:
         optimizer = getattr(torch.optim, name)([leaf(torch)], **options)
         log(name, optimizer.defaults, sorted(vars(optimizer)), list(optimizer.param_groups[0]))
-        log(type(optimizer.state).__name__, [base.__name__ for base in type(optimizer).__mro__ if base.__name__ == "Optimizer"])
+        log(type(optimizer.state).__name__, isinstance(optimizer, torch.optim.Optimizer))
         log(repr(optimizer))
 
 
@@ -191,7 +191,8 @@ WRONG_OPTIONS: dict[str, list[dict[str, Any]]] = {
             {"nesterov": True, "momentum": 0.5, "dampening": 0.1}, {"fused": True, "foreach": True},
             {"fused": True, "differentiable": True}, {"unknown": 1}],
     "Adam": [{"lr": -1}, {"eps": -1}, {"betas": (1.0, 0.9)}, {"betas": (0.9, -0.1)}, {"weight_decay": -1},
-             {"betas": (0, 0.9)}, {"betas": (0.9, 0)}, {"fused": True, "foreach": True}, {"fused": True, "differentiable": True}],
+             {"betas": (0, 0.9)}, {"betas": (0.9, 0)}, {"fused": True, "foreach": True},
+             {"fused": True, "differentiable": True}],
     "AdamW": [{"lr": -1}, {"eps": -1}, {"betas": (1.0, 0.9)}, {"weight_decay": -1}],
     "RMSprop": [{"lr": -1}, {"eps": -1}, {"momentum": -1}, {"weight_decay": -1}, {"alpha": -1}],
     "Adagrad": [{"lr": -1}, {"lr_decay": -1}, {"weight_decay": -1}, {"initial_accumulator_value": -1}, {"eps": -1},

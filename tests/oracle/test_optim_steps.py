@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
@@ -189,6 +190,38 @@ def test_steps_count_as_writes():
                 log(error)
 
     agree(program)
+
+
+def test_a_step_under_allowed_mutation():
+    """Inside the context a graph made before a step is differentiated with the values from before it."""
+
+    def program(torch, log):
+        for name, arguments in ONE_OF_EACH:
+            w = torch.ones(2, requires_grad=True)
+            w.grad = torch.ones(2)
+            optimizer = getattr(torch.optim, name)([w], **arguments)
+            with torch.autograd.graph.allow_mutation_on_saved_tensors():
+                loss = (w * w).sum()
+                optimizer.step()
+                log(name, torch.autograd.grad(loss, w))
+
+    agree(program)
+
+
+def test_optimizers_in_several_threads():
+    """Scratch memory belongs to a thread."""
+
+    def program(torch):
+        def work(seed):
+            training = Training(torch, shapes=[(200, 300)], seed=seed)
+            optimizer = torch.optim.Adam(training.params)
+            training.run(optimizer, 10)
+            return training.params[0].detach()
+
+        with ThreadPoolExecutor(4) as pool:
+            return list(pool.map(work, range(4)))
+
+    agree(program, rtol=1e-4, atol=1e-5)
 
 
 def test_zero_grad():

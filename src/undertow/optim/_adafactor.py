@@ -107,5 +107,5 @@ def _at_least(least: float, value: Any) -> Any:
 def _smaller(a: Any, b: Any) -> Any:
     """The smaller of two numbers, each plain or a tensor."""
     if isinstance(b, TensorCore):
-        return b.clamp(max=a)  # type: ignore[attr-defined]
-    return a.clamp(max=b) if isinstance(a, TensorCore) else min(a, b)  # type: ignore[attr-defined]
+        return b.clamp(max=a)
+    return a.clamp(max=b) if isinstance(a, TensorCore) else min(a, b)

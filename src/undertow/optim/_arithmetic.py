@@ -34,7 +34,7 @@ class Blocks:
     def __init__(self, dtype: np.dtype[Any]) -> None:
         self.dtype = dtype
         self._buffers: list[ndarray[Any, Any]] = [np.empty(BLOCK, dtype)]
-        self._of_length: dict[int, list[ndarray[Any, Any]]] = {}  # length -> those buffers, cut to it
+        self._of_shape: dict[tuple[int, ...], list[ndarray[Any, Any]]] = {}  # shape -> those buffers, cut to it
         self._cut: list[ndarray[Any, Any]] = []
         self._used = 1
 
@@ -54,19 +54,19 @@ class Blocks:
         """Applies a rule to a parameter, its gradient and its buffers, in place."""
         dtype = self.dtype
         for array in arrays:
-            if array.dtype != dtype or not array.flags.c_contiguous:
+            if (array.dtype is not dtype and array.dtype != dtype) or not array.flags.c_contiguous:
                 self._run_on_copies(rule, arrays)
                 return
         size = arrays[0].size
-        flat = [array.reshape(-1) for array in arrays]
         if size <= BLOCK:
-            self._start(size)
-            rule(*flat)
+            self._start(arrays[0].shape, size)
+            rule(*arrays)
             return
+        flat = [array.reshape(-1) for array in arrays]
         for begin in range(0, size, BLOCK):
-            end = min(begin + BLOCK, size)
-            self._start(end - begin)
-            rule(*[array[begin:end] for array in flat])
+            length = min(BLOCK, size - begin)
+            self._start((length,), length)
+            rule(*[array[begin : begin + length] for array in flat])
 
     def _run_on_copies(self, rule: Rule, arrays: list[ndarray[Any, Any]]) -> None:
         """For complex numbers and memory in another order: compute on stand-ins, then write back."""
@@ -81,10 +81,10 @@ class Blocks:
             return np.ascontiguousarray(array).reshape(-1).view(self.dtype)
         return np.array(array, self.dtype, order="C", copy=None)
 
-    def _start(self, length: int) -> None:
-        cut = self._of_length.get(length)
+    def _start(self, shape: tuple[int, ...], size: int) -> None:
+        cut = self._of_shape.get(shape)
         if cut is None:
-            cut = self._of_length[length] = [buffer[:length] for buffer in self._buffers]
+            cut = self._of_shape[shape] = [buffer[:size].reshape(shape) for buffer in self._buffers]
         self._cut = cut
         self._used = 1  # the first is scratch within a step; the others are handed out as new arrays
 
@@ -95,7 +95,7 @@ class Blocks:
         if used >= len(cut):
             if used >= len(self._buffers):
                 self._buffers.append(np.empty(BLOCK, self.dtype))
-            cut.append(self._buffers[used][: len(cut[0])])
+            cut.append(self._buffers[used][: cut[0].size].reshape(cut[0].shape))
         return cut[used]
 
     # --- steps that overwrite their first argument

@@ -9,7 +9,7 @@ from undertow._core import TensorCore
 
 
 def copied(value: Any) -> Any:
-    return value.clone() if isinstance(value, TensorCore) else value  # type: ignore[attr-defined]
+    return value.clone() if isinstance(value, TensorCore) else value
 
 
 def values_of(optimizer: Any, key: str) -> list[Any]:
@@ -21,7 +21,7 @@ def put_value(group: dict[str, Any], key: str, value: Any) -> None:
     """Sets an option of a group; a tensor keeps its identity, because others may hold it."""
     held = group[key]
     if isinstance(held, TensorCore):
-        held.fill_(value.reshape(()) if isinstance(value, TensorCore) else value)  # type: ignore[attr-defined]
+        held.fill_(value.reshape(()) if isinstance(value, TensorCore) else value)
     else:
         group[key] = value
 

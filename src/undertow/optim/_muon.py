@@ -70,7 +70,7 @@ class Muon(PerParameter):
 def _update(group: Group, param: Any, grad: Any, average: Any) -> None:
     lr, momentum = group["lr"], group["momentum"]
     if isinstance(lr, TensorCore):
-        lr = lr.item()  # type: ignore[attr-defined]
+        lr = lr.item()
     average.lerp_(grad, 1 - momentum)
     direction = grad.lerp(average, momentum) if group["nesterov"] else average
     direction = _orthogonal(direction, group["ns_coefficients"], group["ns_steps"], group["eps"])

@@ -5,15 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-import numpy as np
-
-from undertow._core import TensorCore, ndarray
+from undertow._core import TensorCore
 from undertow.autograd.apply import bump
 from undertow.autograd.writes import guards
 from undertow.modes import enable_grad, set_grad_enabled
 from undertow.optim._arithmetic import Blocks, Recorded, Rule, blocks_for, recorded
 from undertow.optim._state import State, count_from, next_count, zeros_for
 from undertow.optim.optimizer import Optimizer
+from undertow.xp.quiet import quietly
 
 Group = dict[str, Any]
 Steps = Blocks | Recorded
@@ -77,36 +76,45 @@ class PerParameter(Optimizer):
         if closure is not None:
             with enable_grad():
                 loss = closure()
-        with np.errstate(all="ignore"):
-            for group in self.param_groups:
-                self._step_group(group)
+        quietly(self._step_groups)
         return loss
 
+    def _step_groups(self) -> None:
+        for group in self.param_groups:
+            self._step_group(group)
+
     def _step_group(self, group: Group) -> None:
-        params = [param for param in group["params"] if param._meta is not None and param._meta.grad is not None]
-        if not params:
-            return
-        self._check(group, params)
-        differentiable = group.get("differentiable")
-        rules: dict[Any, Rule] = {}
-        for param in params:
-            age, buffers = self._prepare(group, param)
-            array = param._array
-            x = None if differentiable else blocks_for(array)
-            if x is None:
-                with set_grad_enabled(bool(self.defaults.get("differentiable"))):
-                    recorded.run(self._rule(recorded, group, age), [param, param._meta.grad, *buffers])
+        capturable, differentiable = group.get("capturable"), group.get("differentiable")
+        dtype: Any = None  # these four are of the parameter before, and mostly the next one's too
+        x: Blocks | None = None
+        rule: Rule | None = None
+        age: Any = None
+        for param in group["params"]:
+            meta = param._meta
+            if meta is None or meta.grad is None:
                 continue
-            rule = rules.get((x, age))
-            if rule is None:
-                rule = rules[x, age] = self._rule(x, group, age)
+            if capturable:
+                self._check_device(group, param)
+            array, before = param._array, age
+            age, buffers = self._prepare(group, param)
+            if array.dtype is not dtype:
+                dtype, x, rule = array.dtype, blocks_for(array), None
+            if x is None or differentiable:
+                self._step_recorded(group, age, [param, meta.grad, *buffers])
+                continue
+            if rule is None or age != before:
+                rule = self._rule(x, group, age)
             for guard in guards:
                 guard.before_write(param)
-            x.run(rule, [array, param._meta.grad._array, *[buffer._array for buffer in buffers]])
+            x.run(rule, [array, meta.grad._array, *[buffer._array for buffer in buffers]])
             bump(param)
 
-    def _check(self, group: Group, params: list[Any]) -> None:
-        if group.get("capturable") and any(param.device.type not in CAPTURABLE for param in params):
+    def _step_recorded(self, group: Group, age: Any, tensors: list[Any]) -> None:
+        with set_grad_enabled(bool(self.defaults.get("differentiable"))):
+            recorded.run(self._rule(recorded, group, age), tensors)
+
+    def _check_device(self, group: Group, param: Any) -> None:
+        if param.device.type not in CAPTURABLE:
             devices = self._capturable_devices[bool(group.get("foreach"))]
             raise AssertionError(
                 f"If capturable=True, {self._captured(group)} must be on supported devices: {list(devices)}."

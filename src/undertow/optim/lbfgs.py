@@ -30,8 +30,8 @@ class LBFGS(Optimizer):
     ...     loss.backward()
     ...     return loss
     >>> loss = optimizer.step(closure)
-    >>> w.detach()
-    tensor([1., 1.])
+    >>> [round(value, 3) for value in w.tolist()]
+    [1.0, 1.0]
     """
 
     def __init__(
@@ -151,7 +151,7 @@ def _real(tensor: Any) -> Any:
 
 
 def _number(loss: Any) -> float:
-    return float(loss.detach() if isinstance(loss, TensorCore) else loss)  # type: ignore[attr-defined]
+    return float(loss.detach() if isinstance(loss, TensorCore) else loss)
 
 
 def _largest(tensor: Any) -> float:

@@ -129,13 +129,13 @@ class Optimizer:
             held["_stepping"] = step
             try:
                 for listed in (_global_optimizer_pre_hooks, self._optimizer_step_pre_hooks):
-                    for hook in tuple(listed.values()):
+                    for hook in tuple(listed.values()) if listed else ():
                         result = hooks.fire(hook, self, args, kwargs)
                         if result is not None:
                             args, kwargs = _new_arguments(self, func, result)
                 answer = func(*args, **kwargs)
                 for listed in (self._optimizer_step_post_hooks, _global_optimizer_post_hooks):
-                    for hook in tuple(listed.values()):
+                    for hook in tuple(listed.values()) if listed else ():
                         hooks.fire(hook, self, args, kwargs)
                 return answer
             finally:
@@ -342,7 +342,7 @@ def _new_arguments(optimizer: Optimizer, func: Callable[..., Any], result: Any) 
 def _typename(value: Any) -> str:
     """How PyTorch names the type of a value: `torch.FloatTensor`, `str`, `package.module.Class`."""
     if isinstance(value, TensorCore):
-        return value.type()  # type: ignore[attr-defined]
+        return value.type()
     cls = type(value)
     prefix = "" if cls.__module__ in ("builtins", "__builtin__", None) else cls.__module__ + "."
     return prefix + cls.__qualname__
@@ -364,12 +364,12 @@ def _use_grad_for_differentiable(func: Callable[..., Any]) -> Callable[..., Any]
 
 def _get_value(x: Any) -> Any:
     """A tensor's number; anything else as it is."""
-    return x.item() if isinstance(x, TensorCore) else x  # type: ignore[attr-defined]
+    return x.item() if isinstance(x, TensorCore) else x
 
 
 def _to_scalar(x: Any) -> Any:
     """A tensor of one element without its dims; anything else as it is."""
-    return x.squeeze() if isinstance(x, TensorCore) and x.dim() != 0 else x  # type: ignore[attr-defined]
+    return x.squeeze() if isinstance(x, TensorCore) and x.dim() != 0 else x
 
 
 def _get_scalar_dtype(is_fused: bool | None = None) -> Dtype:
