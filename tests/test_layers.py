@@ -29,7 +29,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
         "autograd.apply", "autograd.writes", "ops", "xp.tensor", "xp.tensor_elementwise", "xp.tensor_index",
         "xp.tensor_linalg", "xp.tensor_nn", "xp.tensor_reduce", "xp.tensor_scan", "xp.tensor_shape",
     ),
-    ("printing", "linalg", "dlpack", "tensor_layout", "tensor_convert", "tensor_python"),
+    ("printing", "linalg", "special", "dlpack", "tensor_layout", "tensor_convert", "tensor_python"),
     ("factory_arguments", "from_data", "creation", "ranges", "random", "tensor_copy", "tensor_random", "tensor_types"),
     (
         "autograd.accumulate", "autograd.anomaly_mode", "autograd.differentiate", "autograd.engine", "autograd.firing",

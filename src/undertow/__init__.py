@@ -102,23 +102,23 @@ from undertow.ops.dropout import (
 from undertow.ops.einsum import einsum as einsum
 from undertow.ops.elementwise import (
     abs as abs, abs_ as abs_, absolute as absolute, acos as acos, acos_ as acos_, acosh as acosh, acosh_ as acosh_,
-    arccos as arccos, arccos_ as arccos_, arccosh as arccosh, arccosh_ as arccosh_, arcsin as arcsin,
-    arcsin_ as arcsin_, arcsinh as arcsinh, arcsinh_ as arcsinh_, arctan as arctan, arctan2 as arctan2,
-    arctan_ as arctan_, arctanh as arctanh, arctanh_ as arctanh_, asin as asin, asin_ as asin_, asinh as asinh,
-    asinh_ as asinh_, atan as atan, atan2 as atan2, atan_ as atan_, atanh as atanh, atanh_ as atanh_, ceil as ceil,
-    ceil_ as ceil_, cos as cos, cos_ as cos_, cosh as cosh, cosh_ as cosh_, deg2rad as deg2rad, deg2rad_ as deg2rad_,
-    digamma as digamma, erf as erf, erf_ as erf_, erfc as erfc, erfc_ as erfc_, erfinv as erfinv, exp as exp,
-    exp2 as exp2, exp2_ as exp2_, exp_ as exp_, expm1 as expm1, expm1_ as expm1_, fix as fix, fix_ as fix_,
-    floor as floor, floor_ as floor_, fmax as fmax, fmin as fmin, frac as frac, frac_ as frac_, frexp as frexp,
-    heaviside as heaviside, hypot as hypot, i0 as i0, i0_ as i0_, ldexp as ldexp, lgamma as lgamma, log as log,
-    log10 as log10, log10_ as log10_, log1p as log1p, log1p_ as log1p_, log2 as log2, log2_ as log2_, log_ as log_,
-    logaddexp as logaddexp, logaddexp2 as logaddexp2, logit as logit, logit_ as logit_, maximum as maximum,
-    minimum as minimum, neg as neg, neg_ as neg_, negative as negative, negative_ as negative_,
-    nextafter as nextafter, polygamma as polygamma, positive as positive, rad2deg as rad2deg, rad2deg_ as rad2deg_,
-    reciprocal as reciprocal, reciprocal_ as reciprocal_, round as round, round_ as round_, rsqrt as rsqrt,
-    rsqrt_ as rsqrt_, sgn as sgn, sigmoid as sigmoid, sigmoid_ as sigmoid_, sign as sign, sin as sin, sin_ as sin_,
-    sinc as sinc, sinc_ as sinc_, sinh as sinh, sinh_ as sinh_, sqrt as sqrt, sqrt_ as sqrt_, tan as tan,
-    tan_ as tan_, tanh as tanh, tanh_ as tanh_, trunc as trunc, trunc_ as trunc_,
+    arccos as arccos, arccos_ as arccos_, arccosh as arccosh, arccosh_ as arccosh_, arcsin as arcsin, arcsin_ as
+    arcsin_, arcsinh as arcsinh, arcsinh_ as arcsinh_, arctan as arctan, arctan2 as arctan2, arctan_ as arctan_,
+    arctanh as arctanh, arctanh_ as arctanh_, asin as asin, asin_ as asin_, asinh as asinh, asinh_ as asinh_, atan as
+    atan, atan2 as atan2, atan_ as atan_, atanh as atanh, atanh_ as atanh_, ceil as ceil, ceil_ as ceil_, cos as cos,
+    cos_ as cos_, cosh as cosh, cosh_ as cosh_, deg2rad as deg2rad, deg2rad_ as deg2rad_, digamma as digamma, erf as
+    erf, erf_ as erf_, erfc as erfc, erfc_ as erfc_, erfinv as erfinv, exp as exp, exp2 as exp2, exp2_ as exp2_, exp_
+    as exp_, expm1 as expm1, expm1_ as expm1_, fix as fix, fix_ as fix_, floor as floor, floor_ as floor_, fmax as
+    fmax, fmin as fmin, frac as frac, frac_ as frac_, frexp as frexp, gcd as gcd, gcd_ as gcd_, heaviside as
+    heaviside, hypot as hypot, i0 as i0, i0_ as i0_, lcm as lcm, lcm_ as lcm_, ldexp as ldexp, ldexp_ as ldexp_,
+    lgamma as lgamma, log as log, log10 as log10, log10_ as log10_, log1p as log1p, log1p_ as log1p_, log2 as log2,
+    log2_ as log2_, log_ as log_, logaddexp as logaddexp, logaddexp2 as logaddexp2, logit as logit, logit_ as logit_,
+    maximum as maximum, minimum as minimum, mvlgamma as mvlgamma, neg as neg, neg_ as neg_, negative as negative,
+    negative_ as negative_, nextafter as nextafter, polygamma as polygamma, positive as positive, rad2deg as rad2deg,
+    rad2deg_ as rad2deg_, reciprocal as reciprocal, reciprocal_ as reciprocal_, round as round, round_ as round_,
+    rsqrt as rsqrt, rsqrt_ as rsqrt_, sgn as sgn, sigmoid as sigmoid, sigmoid_ as sigmoid_, sign as sign, sin as sin,
+    sin_ as sin_, sinc as sinc, sinc_ as sinc_, sinh as sinh, sinh_ as sinh_, sqrt as sqrt, sqrt_ as sqrt_, tan as
+    tan, tan_ as tan_, tanh as tanh, tanh_ as tanh_, trunc as trunc, trunc_ as trunc_,
 )  # fmt: skip
 from undertow.ops.embedding import torch_embedding as embedding, embedding_renorm_ as embedding_renorm_
 from undertow.ops.factor import (
@@ -245,11 +245,13 @@ _LAZY = {
     "pretend_torch": "undertow.pretend",
     "save": "undertow.serialization",
     "serialization": "undertow.serialization",
+    "special": "undertow.special",
 }
 __getattr__, __dir__ = lazy_names(__name__, _LAZY)
 if TYPE_CHECKING:
     from undertow import optim as optim
     from undertow import serialization as serialization
+    from undertow import special as special
     from undertow.pretend import pretend_torch as pretend_torch
     from undertow.serialization import load as load
     from undertow.serialization import save as save

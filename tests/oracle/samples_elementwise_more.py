@@ -42,8 +42,8 @@ for name, numbers in {"asinh": signed, "acosh": above_one, "atanh": unit}.items(
     op(name, "complex_gradient", "a", a=signed(3, 4, dtype="complex128"))
     op(f"arc{name[1:]}", "alias", "a", "function method", a=numbers(3))
     op(name, "special", "a", first=False, a=SPECIAL)
-COMPLEX = "exp log log2 log10 log1p expm1 sqrt rsqrt reciprocal square sin cos tan asin acos atan sinh cosh tanh sigmoid neg"
-for name in [*COMPLEX.split(), "sgn", "abs", "angle"]:
+HOLOMORPHIC = "exp log log2 log10 log1p expm1 sqrt rsqrt reciprocal square sin cos tan asin acos atan sinh cosh tanh neg"
+for name in [*HOLOMORPHIC.split(), "sigmoid", "sgn", "abs", "angle"]:
     op(name, "complex_gradient", "a", a=signed(2, 3, dtype="complex128"))
 for name in ["exp", "log", "sqrt", "tanh", "sin", "abs", "reciprocal", "sigmoid", "erf", "neg", "floor"]:
     expression(name, "torch_inplace", f"torch.{name}_(x := a * 1)", a=positive(3))
@@ -134,13 +134,14 @@ op("pow", "complex_base_number", "2 + 1j, a", a=signed(3, dtype="complex128"))
 
 for low, high in [("b", "None"), ("None", "b"), ("b", "b + 1"), ("b + 1", "b")]:
     op("clamp", f"tensor_{low}_{high}", f"a, {low}, {high}", a=signed(3, 4), b=signed(4))
-op("clamp", "tensor_ties", "a, b, c", second=False, a=values([1.0, 2.0, 3.0]), b=values([1.0, 2.0, 0.0]), c=values([1.0, 4.0, 3.0]))
+TIES = {"a": values([1.0, 2.0, 3.0]), "b": values([1.0, 2.0, 0.0]), "c": values([1.0, 4.0, 3.0])}
+op("clamp", "tensor_ties", "a, b, c", second=False, **TIES)
 op("clamp", "promotes", "a, b", second=False, a=signed(3, dtype="float32"), b=signed(3))
 op("clamp_min", "ties", "a, b", second=False, a=values([1.0, 2.0]), b=values([1.0, 3.0]))
 op("clamp_max", "ties", "a, b", second=False, a=values([1.0, 2.0]), b=values([1.0, 3.0]))
 bad("clamp", "mixed_bounds", "torch.clamp(a, a, 1.0)", a=signed(3))
 for name in ["lerp", "addcmul", "addcdiv"]:
-    op(name, "complex", "a, b, c", a=signed(3, dtype="complex128"), b=signed(3, dtype="complex128"), c=signed(3, dtype="complex128"))
+    op(name, "complex", "a, b, c", **dict.fromkeys("abc", signed(3, dtype="complex128")))
 op("lerp", "outside", "a, b, c", a=signed(3), b=signed(3), c=values([-1.5, 0.5, 2.0]))
 op("lerp", "number_outside", "a, b, 1.5", METHODS, a=signed(3), b=signed(3))
 op("nan_to_num", "whole", "a", a=signed(3, dtype="int64"))
@@ -184,9 +185,38 @@ bad("eq", "number_first", "torch.eq(1, a)", a=signed(3))
 bad("maximum", "number", "torch.maximum(a, 1)", a=signed(3))
 bad("maximum", "number_method", "a.maximum(1)", a=signed(3))
 bad("atan2", "number", "torch.atan2(a, 1)", a=signed(3))
-for text in ["a + 'x'", "'x' - a", "a * None", "a / []", "a ** 'x'", "a // None", "a % 'x'", "a & 'x'", "a < 'x'", "divmod(a, 2)"]:
+for text in ["a + 'x'", "'x' - a", "a * None", "a / []", "a ** 'x'", "a // None", "a % 'x'", "a & 'x'", "a < 'x'"]:
     bad("add", f"operator {text}", text, words=12, a=signed(3))
 for text in ["a & 1", "a | a", "a ^ True", "a << 1", "~a"]:
     bad("bitwise_and", f"floats {text}", text, a=signed(3))
 expression("bitwise_and", "reflected", "(5 & a, 5 | a, 5 ^ a, 1 << a, 64 >> a)", a=positive(4, dtype="int64"))
 expression("bitwise_left_shift", "far", "(a << 70, a >> 70, a << -1, a >> -1)", a=values([1, -5], "int64"))
+
+# --- torch.special ---------------------------------------------------------------------------------------------------
+
+SPECIALS = {
+    **dict.fromkeys("erfcx ndtr log_ndtr i0e i1 i1e expit exp2 expm1 sinc erf erfc".split(), signed),
+    **dict.fromkeys("entr gammaln psi digamma log1p i0".split(), positive),
+    **dict.fromkeys(["ndtri", "logit"], probability),
+    "erfinv": unit,
+}
+for name, numbers in SPECIALS.items():
+    expression(f"special.{name}", "plain", f"torch.special.{name}(a)", dtypes="float32 int64", a=numbers(3, 4))
+    expression(f"special.{name}", "special", f"torch.special.{name}(a)", first=False, a=SPECIAL)
+expression("special.i1", "at_zero", "torch.special.i1(a)", second=False, a=values([0.0, 1.0]))
+expression("special.entr", "at_zero", "torch.special.entr(a)", second=False, a=values([0.0, 1.0, -1.0]))
+expression("special.xlogy", "plain", "torch.special.xlogy(a, b)", a=signed(3), b=positive(3))
+expression("special.xlog1py", "plain", "torch.special.xlog1py(a, b)", a=signed(3), b=positive(3))
+expression("special.xlog1py", "number", "torch.special.xlog1py(a, 2.5)", a=signed(3))
+expression("special.xlog1py", "of_number", "torch.special.xlog1py(2.5, a)", a=positive(3))
+expression("special.zeta", "plain", "torch.special.zeta(a, b)", a=above_one(3, grad=False), b=positive(3))
+expression("special.zeta", "of_number", "torch.special.zeta(2.5, a)", a=positive(3))
+expression("special.polygamma", "second", "torch.special.polygamma(2, a)", a=positive(3))
+expression("special.multigammaln", "plain", "torch.special.multigammaln(a + 1, 2)", a=positive(3))
+expression("special.softmax", "plain", "(torch.special.softmax(a, 1), torch.special.log_softmax(a, 0))", a=signed(3, 4))
+expression("special.logsumexp", "plain", "torch.special.logsumexp(a, 1)", a=signed(3, 4))
+op("mvlgamma", "plain", "a, 3", FORMS, a=values([1.5, 2.5, 4.0]))
+bad("mvlgamma", "dimension", "torch.mvlgamma(a, 0)", a=positive(3))
+for name in ["gcd", "lcm"]:
+    op(name, "plain", "a, b", FORMS, a=values([12, -18, 0, 7], "int64"), b=values([8, 27, 5, 0], "int64"))
+    bad(name, "floats", f"torch.{name}(a, a)", a=signed(3))

@@ -97,6 +97,9 @@ atan2, arctan2 = of_two_tensors(angles.atan2), of_two_tensors(angles.atan2, "arc
 hypot, nextafter = of_two_tensors(angles.hypot), of_two_tensors(rules.nextafter)
 logaddexp, logaddexp2 = of_two_tensors(rules.logaddexp), of_two_tensors(rules.logaddexp2)
 ldexp = of_two_tensors(rules.ldexp)
+gcd, lcm = of_two_tensors(special.gcd), of_two_tensors(special.lcm)
+ldexp_, gcd_ = in_place(rules.ldexp, takes="tensors"), in_place(special.gcd, takes="tensors")
+lcm_ = in_place(special.lcm, takes="tensors")
 
 # --- with more to say
 
@@ -123,6 +126,26 @@ def polygamma(n: int, input: Any, *, out: Any = None) -> Any:
     if n < 0:
         raise RuntimeError("polygamma(n, x) does not support negative n.")
     return finish(special.polygamma, (input,), out, n=n)
+
+
+@public
+def mvlgamma(input: Any, p: int, *, out: Any = None) -> Any:
+    """The logarithm of the multivariate gamma function of dimension p."""
+    check_tensor(input, "mvlgamma")
+    return finish(special.mvlgamma, (input,), out, p=_dimension(p))
+
+
+@public
+def mvlgamma_(self: Any, p: int) -> Any:
+    """In-place mvlgamma."""
+    return apply_in_place(special.mvlgamma, self, p=_dimension(p))
+
+
+def _dimension(p: Any) -> int:
+    p = as_int(p, "mvlgamma", "p", 2)
+    if p < 1:
+        raise RuntimeError("p has to be greater than or equal to 1")
+    return p
 
 
 @overloaded
@@ -193,7 +216,8 @@ class ElementwiseMethods:
 
     atan2_, arctan2_ = in_place(angles.atan2, takes="tensors"), in_place(angles.atan2, "arctan2_", takes="tensors")
     hypot_, nextafter_ = in_place(angles.hypot, takes="tensors"), in_place(rules.nextafter, takes="tensors")
-    ldexp_, heaviside_ = in_place(rules.ldexp, takes="tensors"), in_place(rules.heaviside_, takes="tensors")
+    heaviside_ = in_place(rules.heaviside_, takes="tensors")
+    gcd, lcm, ldexp_, gcd_, lcm_, mvlgamma, mvlgamma_ = gcd, lcm, ldexp_, gcd_, lcm_, mvlgamma, mvlgamma_
     __abs__, __neg__, __pos__ = unary(rules.abs, "__abs__"), unary(rules.neg, "__neg__"), positive
 
     def polygamma(self, n: int) -> Any:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from undertow.rules.elementwise import not_differentiated
 from undertow.rules.rule import op
 
 TWO_OVER_ROOT_PI = 2 / math.sqrt(math.pi)
@@ -45,6 +46,9 @@ ndtri = op("special_ndtri", lambda xp, self: xp.ndtri(self), promote="float", ac
 log_ndtr = op("special_log_ndtr", lambda xp, self: xp.log_ndtr(self), promote="float", accepts="bif",
               self=lambda xp, g, self: g * (math.sqrt(2 / math.pi) / xp.erfcx(self * -math.sqrt(0.5))))  # fmt: skip
 
+ndtr = op("special_ndtr", lambda xp, self: xp.ndtr(self), promote="float", accepts="bif", node="MulBackward1",
+          self=lambda xp, g, self: g * (xp.exp(-0.5 * (self * self)) / math.sqrt(2 * math.pi)))  # fmt: skip
+
 lgamma = op("lgamma", lambda xp, self: xp.lgamma(self), promote="float", accepts="bif",
             self=lambda xp, g, self: g * xp.digamma(self))  # fmt: skip
 
@@ -61,13 +65,13 @@ polygamma_ = op("polygamma", lambda xp, self, *, n: xp.polygamma(n, self) if n e
 i0 = op("i0", lambda xp, self: xp.i0(self), promote="float", accepts="bif",
         self=lambda xp, g, self: g * xp.i1(self))  # fmt: skip
 
-i0e = op("special_i0e", lambda xp, self: xp.i0e(self), promote="float", accepts="bif",
+i0e = op("special_i0e", lambda xp, self: xp.i0e(self), promote="float", accepts="bif", node="SpecialI0EBackward0",
          self=lambda xp, g, self, result: g * (xp.i1e(self) - xp.sign(self) * result))  # fmt: skip
 
 i1 = op("special_i1", lambda xp, self: xp.i1(self), promote="float", accepts="bif",
         self=lambda xp, g, self, result: g * i1_slope(xp, xp.i0(self), self, result))  # fmt: skip
 
-i1e = op("special_i1e", lambda xp, self: xp.i1e(self), promote="float", accepts="bif",
+i1e = op("special_i1e", lambda xp, self: xp.i1e(self), promote="float", accepts="bif", node="SpecialI1EBackward0",
          self=lambda xp, g, self, result: g * (
              i1_slope(xp, xp.i0e(self), self, result) - xp.sign(self) * result))  # fmt: skip
 
@@ -78,7 +82,7 @@ def i1_slope(xp: Any, zeroth: Any, x: Any, first: Any) -> Any:
 
 
 entr = op("special_entr", lambda xp, self: xp.where(
-              xp.logical_or(xp.isnan(self), self > 0), -self * xp.log(self), xp.where(self == 0, 0, -math.inf)),
+              xp.logical_or(xp.isnan(self), self > 0), -self * xp.log(self), xp.where(self == 0, xp.zeros_like(self), -math.inf)),
           promote="float", accepts="bif",
           self=lambda xp, g, self: g * (-1 - xp.log(self)))  # fmt: skip
 
@@ -100,3 +104,44 @@ xlogy_number = op("xlogy", lambda xp, self, other: times_log(xp, self, other), p
                   node="XlogyBackward2",
                   self=lambda xp, g, self, other: xp.where(
                       xp.logical_and(self == 0, other <= 0), 0, times_log(xp, g, other)))  # fmt: skip
+
+
+def times_log1p(xp: Any, x: Any, y: Any) -> Any:
+    """x log(1 + y), which is 0 for x = 0 unless y is nan."""
+    return xp.where(xp.logical_and(x == 0, xp.logical_not(xp.isnan(y))), 0, x * xp.log1p(y))
+
+
+xlog1py = op("special_xlog1py", lambda xp, self, other: times_log1p(xp, self, other), promote="float", accepts="bif",
+             node="SpecialXlog1PyBackward0",
+             self=lambda xp, g, self, other: xp.where(
+                 xp.logical_and(self == 0, other <= -1), 0, times_log1p(xp, g, other)),
+             other=lambda g, self, other: g * self / (other + 1))  # fmt: skip
+
+xlog1py_of_number = op("special_xlog1py", lambda xp, self, other: times_log1p(xp, self, other), promote="float",
+                       accepts="bif", node="SpecialXlog1PyBackward1",
+                       other=lambda g, self, other: g * self / (other + 1))  # fmt: skip
+
+xlog1py_number = op("special_xlog1py", lambda xp, self, other: times_log1p(xp, self, other), promote="float",
+                    accepts="bif", node="SpecialXlog1PyBackward2",
+                    self=lambda xp, g, self, other: xp.where(
+                        xp.logical_and(self == 0, other <= -1), 0, times_log1p(xp, g, other)))  # fmt: skip
+
+zeta = op("special_zeta", lambda xp, self, other: xp.zeta(self, other), promote="float", accepts="bif",
+          self=not_differentiated("zeta"),
+          other=lambda xp, g, self, other: g * -self * xp.zeta(self + 1, other))  # fmt: skip
+
+zeta_of_number = op("special_zeta", lambda xp, self, other: xp.zeta(self, other), promote="float", accepts="bif",
+                    node="SpecialZetaBackward1",
+                    other=lambda xp, g, self, other: g * -self * xp.zeta(self + 1, other))  # fmt: skip
+
+zeta_number = op("special_zeta", lambda xp, self, other: xp.zeta(self, other), promote="float", accepts="bif",
+                 node="SpecialZetaBackward2", self=not_differentiated("zeta"))  # fmt: skip
+
+mvlgamma = op("mvlgamma", lambda xp, self, *, p: p * (p - 1) / 4 * math.log(math.pi) + sum(
+                  xp.lgamma(self - j / 2) for j in range(p)), promote="float", accepts="bif",
+              self=lambda xp, g, self, p: g * sum(xp.digamma(self - j / 2) for j in range(p)))  # fmt: skip
+
+# --- whole numbers
+
+gcd = op("gcd", lambda xp, self, other: xp.gcd(self, other), promote="numeric", accepts="i")
+lcm = op("lcm", lambda xp, self, other: xp.lcm(self, other), promote="numeric", accepts="i")

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 from numpy import (  # noqa: F401
     abs, add, arange, arccos, arccosh, arcsin, arcsinh, arctan, arctan2, arctanh, argsort, copysign,
-    cos, cosh, divide, equal, exp, exp2, expm1, flip, fmax, fmin, frexp, full_like, greater, greater_equal, hypot,
-    isfinite, isinf, isnan, less, less_equal, log, log10, log1p, log2, logaddexp2, logical_and, logical_not,
+    cos, cosh, divide, equal, exp, exp2, expm1, flip, fmax, fmin, frexp, full_like, gcd, greater, greater_equal, hypot,
+    isfinite, isinf, isnan, lcm, less, less_equal, log, log10, log1p, log2, logaddexp2, logical_and, logical_not,
     logical_or, logical_xor, maximum, minimum, moveaxis, multiply, nextafter, not_equal, ones, ones_like,
     roll, rot90, sin, sinh, sqrt, square, subtract, take, take_along_axis, tan, tanh, tensordot, tril, triu,
     where, zeros, zeros_like,
@@ -62,7 +62,7 @@ from undertow.xp.numpy_shape import (  # noqa: F401
     swapaxes, tile, transpose, windows, windows_backward,
 )  # fmt: skip
 from undertow.xp.numpy_special import (  # noqa: F401
-    erf, erfc, erfcx, erfinv, gelu_cdf, log_ndtr, log_sigmoid, logit, ndtri, sigmoid, silu, softplus,
+    erf, erfc, erfcx, erfinv, gelu_cdf, log_ndtr, log_sigmoid, logit, ndtr, ndtri, sigmoid, silu, softplus,
 )  # fmt: skip
 from undertow.xp.numpy_windows import fold, unfold  # noqa: F401
 

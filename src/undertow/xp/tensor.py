@@ -20,7 +20,7 @@ from undertow.xp.tensor_elementwise import (  # noqa: F401
     log_sigmoid, log_softmax, log_softmax_grad, logaddexp, logaddexp2, logical_and, logical_not, logical_or, logical_xor,
     logit, maximum, minimum, multiply, nan_to_num, negative, nextafter, polygamma, power, real, remainder, rint, sigmoid,
     sign, signbit, silu, sin, sinh, softmax, softmax_grad, softplus, sqrt, square, subtract, tan, tanh, trunc,
-    trunc_divide, view_as_complex, view_as_real, where,
+    trunc_divide, view_as_complex, view_as_real, where, zeta,
 )  # fmt: skip
 from undertow.xp.tensor_linalg import (  # noqa: F401
     addmm, cholesky, cholesky_solve, cofactors, cross, det, eig, eigh, eye, inverse, least_squares, lu_factor, lu_parts,

@@ -74,6 +74,10 @@ def erfcx(x: Any) -> Any:
     return apply(special.erfcx, x)
 
 
+def zeta(x: Any, y: Any) -> Any:
+    return apply(special.zeta, x, y)
+
+
 def i0e(x: Any) -> Any:
     return apply(special.i0e, x)
 

@@ -1,0 +1,98 @@
+"""`torch.special`: special functions, those that `torch` has too under the names of mathematics."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from undertow._core import TensorCore
+from undertow.autograd.apply import unary
+from undertow.ops.activation import functional_log_softmax as _log_softmax
+from undertow.ops.activation import softmax as softmax
+from undertow.ops.arguments import invalid_combination
+from undertow.ops.clamp import xlogy as xlogy
+from undertow.ops.elementwise import (
+    digamma as digamma,
+)
+from undertow.ops.elementwise import (
+    erf as erf,
+)
+from undertow.ops.elementwise import (
+    erfc as erfc,
+)
+from undertow.ops.elementwise import (
+    erfinv as erfinv,
+)
+from undertow.ops.elementwise import (
+    exp2 as exp2,
+)
+from undertow.ops.elementwise import (
+    expm1 as expm1,
+)
+from undertow.ops.elementwise import (
+    i0 as i0,
+)
+from undertow.ops.elementwise import (
+    log1p as log1p,
+)
+from undertow.ops.elementwise import (
+    logit as logit,
+)
+from undertow.ops.elementwise import (
+    mvlgamma as mvlgamma,
+)
+from undertow.ops.elementwise import (
+    polygamma as polygamma,
+)
+from undertow.ops.elementwise import (
+    round as round,
+)
+from undertow.ops.elementwise import (
+    sinc as sinc,
+)
+from undertow.ops.numbers import is_number
+from undertow.ops.public import finish, overloaded
+from undertow.ops.reduce import logsumexp as logsumexp
+from undertow.rules import special as rules
+from undertow.rules.rule import Rule
+
+multigammaln = mvlgamma
+expit = unary(rules.sigmoid, "expit", "1 / (1 + e⁻ˣ).")
+gammaln = unary(rules.lgamma, "gammaln", "The logarithm of the gamma function's size.")
+psi = unary(rules.digamma, "psi", "The derivative of gammaln.")
+erfcx = unary(rules.erfcx, "erfcx", "e^(x²) erfc(x).")
+ndtr = unary(rules.ndtr, "ndtr", "The normal distribution function.")
+ndtri = unary(rules.ndtri, "ndtri", "The inverse of ndtr.")
+log_ndtr = unary(rules.log_ndtr, "log_ndtr", "log(ndtr(x)).")
+i0e = unary(rules.i0e, "i0e", "e^(−|x|) i0(x).")
+i1 = unary(rules.i1, "i1", "The first modified Bessel function.")
+i1e = unary(rules.i1e, "i1e", "e^(−|x|) i1(x).")
+entr = unary(rules.entr, "entr", "−x log x.")
+
+
+def log_softmax(input: Any, dim: int, *, dtype: Any = None) -> Any:
+    """log(softmax(x)) along a dim."""
+    return _log_softmax(input, dim, dtype=dtype)
+
+
+def _rule_for(name: str, input: Any, other: Any, both: Rule, of_number: Rule, number: Rule) -> Rule:
+    if isinstance(input, TensorCore) and isinstance(other, TensorCore):
+        return both
+    if isinstance(other, TensorCore) and is_number(input):
+        return of_number
+    if isinstance(input, TensorCore) and is_number(other):
+        return number
+    raise invalid_combination(name, (input, other))
+
+
+@overloaded
+def xlog1py(input: Any, other: Any, *, out: Any = None) -> Any:
+    """input · log(1 + other), which is 0 where input is 0."""
+    rule = _rule_for("xlog1py", input, other, rules.xlog1py, rules.xlog1py_of_number, rules.xlog1py_number)
+    return finish(rule, (input, other), out)
+
+
+@overloaded
+def zeta(input: Any, other: Any, *, out: Any = None) -> Any:
+    """The Hurwitz zeta function Σ (other + k)^(−input)."""
+    rule = _rule_for("zeta", input, other, rules.zeta, rules.zeta_of_number, rules.zeta_number)
+    return finish(rule, (input, other), out)
