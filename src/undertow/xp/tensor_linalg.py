@@ -76,3 +76,31 @@ def pinv(x: Any, cutoff: Any, hermitian: bool) -> Any:
 
 def matrix_exp(x: Any) -> Any:
     return apply(decompose.linalg_matrix_exp, x)
+
+
+def qr(x: Any, mode: str) -> Any:
+    return apply(decompose.linalg_qr, x, mode=mode)
+
+
+def svd(x: Any, full: bool) -> Any:
+    return apply(decompose.linalg_svd, x, full_matrices=full)
+
+
+def eigh(x: Any, lower: bool) -> Any:
+    return apply(decompose.linalg_eigh, x, lower=lower)
+
+
+def eig(x: Any) -> Any:
+    return apply(decompose.linalg_eig, x)
+
+
+def least_squares(a: Any, b: Any, cutoff: Any, driver: str) -> Any:
+    return apply(decompose.linalg_lstsq, a, b, cutoff=cutoff, driver=driver)
+
+
+def lu_factor(x: Any) -> Any:
+    return apply(factor.linalg_lu_factor_ex, x)
+
+
+def lu_parts(x: Any) -> Any:
+    return apply(factor.linalg_lu, x)

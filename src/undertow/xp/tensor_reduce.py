@@ -31,6 +31,22 @@ def min(x: Any, axis: Any = None, keepdims: bool = False) -> Any:
     return apply(rules.amin, x, dim=axes_of(axis, x._array.ndim), keepdim=keepdims)
 
 
+def any(x: Any, axis: Any = None, keepdims: bool = False) -> Any:
+    return apply(rules.any, x, dim=axes_of(axis, x._array.ndim), keepdim=keepdims)
+
+
+def all(x: Any, axis: Any = None, keepdims: bool = False) -> Any:
+    return apply(rules.all, x, dim=axes_of(axis, x._array.ndim), keepdim=keepdims)
+
+
+def argmax(x: Any, axis: int | None = None, keepdims: bool = False) -> Any:
+    return apply(rules.argmax, x, dim=axis, keepdim=keepdims)
+
+
+def argmin(x: Any, axis: int | None = None, keepdims: bool = False) -> Any:
+    return apply(rules.argmin, x, dim=axis, keepdim=keepdims)
+
+
 def max_with_index(x: Any, axis: int, keepdims: bool) -> Any:
     return apply(rules.max, x, dim=axis, keepdim=keepdims)
 
