@@ -24,8 +24,7 @@ from undertow.ops.shape import reshape_to
 from undertow.ops.views import apply_view_in_place, renamed, view_of
 from undertow.rules import shape as rules
 from undertow.sizes import Size, size_of
-from undertow.xp.numpy_shape import broadcast_to as broadcast_array
-from undertow.xp.numpy_shape import expand_dims
+from undertow.xp.numpy_shape import expand_dims, restride
 
 # --- dims of size one
 
@@ -107,26 +106,30 @@ def expand_to(input: Any, size: tuple[int, ...]) -> Any:
             f"expand(torch.{DTYPE_OF[array.dtype].scalar_name}Tensor{{{list(have)}}}, size={list(size)}): the number of "
             f"sizes provided ({len(size)}) must be greater or equal to the number of dimensions in the tensor ({len(have)})"
         )
-    wanted = list(size)
+    shape, strides = list(size), [0] * len(size)
+    own, after = array.strides, array.itemsize
     for axis in range(len(size) - 1, -1, -1):
         n = size[axis]
-        if axis < lead:
-            if n < 0:
-                raise RuntimeError(
-                    f"The expanded size of the tensor ({n}) isn't allowed in a leading, non-existing dimension {axis}"
-                )
-        else:
-            m = have[axis - lead]
-            if n == -1:
-                n = m
-            elif (n != m and m != 1) or n < 0:
+        if axis >= lead:
+            m, stride = have[axis - lead], own[axis - lead]
+            if n == m:
+                strides[axis] = stride
+            elif n == -1:
+                shape[axis], strides[axis] = m, stride
+            elif m != 1 or n < 0:
                 raise RuntimeError(
                     f"The expanded size of the tensor ({n}) must match the existing size ({m}) at non-singleton dimension "
                     f"{axis}.  Target sizes: {list(size)}.  Tensor sizes: {list(have)}"
                 )
-        wanted[axis] = n
-    shape = tuple(wanted)
-    return view_of(rules.expand, input, broadcast_array(array, shape), {"size": shape})
+        elif n < 0:
+            raise RuntimeError(
+                f"The expanded size of the tensor ({n}) isn't allowed in a leading, non-existing dimension {axis}"
+            )
+        elif n == 1:
+            strides[axis] = after
+        after = shape[axis] * strides[axis]
+    wanted = tuple(shape)
+    return view_of(rules.expand, input, restride(array, wanted, strides), {"size": wanted})
 
 
 @public
