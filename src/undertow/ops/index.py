@@ -369,7 +369,7 @@ def one_hot(tensor: Any, num_classes: int = -1) -> Any:
     array = tensor._array
     if array.dtype != np.int64:
         raise RuntimeError(
-            f"one_hot is only applicable to index tensor of type LongTensor, got {scalar_name(tensor)}Tensor"
+            f"one_hot is only applicable to index tensor of type LongTensor. This one is a {scalar_name(tensor)}Tensor."
         )
     if not array.size:
         if num_classes <= 0:
