@@ -37,7 +37,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ),
     ("_tensor", "autograd"),
     ("_C", "types", "version", "cuda", "accelerator", "backends", "process_settings"),
-    ("nn", "optim", "serialization", "data", "utils"),
+    ("nn", "optim", "serialization", "data", "testing", "utils"),
     ("compile", "distributed"),
     ("why", "cli", "pretend"),
     ("",),

@@ -35,6 +35,7 @@ from undertow.from_data import (
 )  # fmt: skip
 from undertow.layouts import (
     channels_last as channels_last, channels_last_3d as channels_last_3d, contiguous_format as contiguous_format,
+    legacy_contiguous_format as legacy_contiguous_format,
     jagged as jagged, layout as layout, memory_format as memory_format, preserve_format as preserve_format,
     sparse_bsc as sparse_bsc, sparse_bsr as sparse_bsr, sparse_coo as sparse_coo, sparse_csc as sparse_csc,
     sparse_csr as sparse_csr, strided as strided,
@@ -221,8 +222,10 @@ from undertow.random import (
 )  # fmt: skip
 from undertow.ranges import arange as arange, linspace as linspace, logspace as logspace, range as range
 from undertow.sizes import Size as Size
-from undertow.storage import UntypedStorage as UntypedStorage
+from undertow.storage import UntypedStorage as UntypedStorage, is_storage as is_storage
+from undertow.tensor_copy import detach as detach
 from undertow.tensor_layout import (
+    is_distributed as is_distributed, is_inference as is_inference,
     get_device as get_device, is_complex as is_complex, is_floating_point as is_floating_point, is_neg as is_neg,
     is_same_size as is_same_size, is_signed as is_signed, numel as numel, result_type as result_type,
 )  # fmt: skip
@@ -246,12 +249,14 @@ _LAZY = {
     "save": "undertow.serialization",
     "serialization": "undertow.serialization",
     "special": "undertow.special",
+    "testing": "undertow.testing",
 }
 __getattr__, __dir__ = lazy_names(__name__, _LAZY)
 if TYPE_CHECKING:
     from undertow import optim as optim
     from undertow import serialization as serialization
     from undertow import special as special
+    from undertow import testing as testing
     from undertow.pretend import pretend_torch as pretend_torch
     from undertow.serialization import load as load
     from undertow.serialization import save as save

@@ -20,8 +20,8 @@ from undertow.ops.arrange import ArrangeMethods
 from undertow.ops.clamp import ClampMethods
 from undertow.ops.compare import CompareMethods
 from undertow.ops.complex import ComplexMethods
-from undertow.ops.elementwise import ElementwiseMethods
 from undertow.ops.decompositions import DecompositionMethods
+from undertow.ops.elementwise import ElementwiseMethods
 from undertow.ops.factor import FactorMethods
 from undertow.ops.index import IndexMethods
 from undertow.ops.indexing import IndexingMethods

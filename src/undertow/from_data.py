@@ -335,7 +335,7 @@ def _collect(data: Any, sizes: list[int], dim: int, kind: dtype, flat: list[Any]
 
 def _as_number(value: Any, kind: dtype) -> Any:
     if isinstance(value, TensorCore):
-        return float(value) if kind.is_floating_point and value._requires_grad else element(value)  # type: ignore[arg-type]
+        return float(value) if kind.is_floating_point and value._requires_grad else element(value)
     if isinstance(value, np.generic):
         value = value.item()
     if isinstance(value, (bool, int, float, complex)):

@@ -207,7 +207,7 @@ def convert(result: Any, cls: Any) -> Any:
     if cls is tensor_class():
         return result
     if isinstance(result, TensorCore) and not isinstance(result, cls):
-        return result.as_subclass(cls)  # type: ignore[attr-defined]
+        return result.as_subclass(cls)
     if isinstance(result, (tuple, list)):
         parts = [convert(part, cls) for part in result]
         return tuple.__new__(type(result), parts) if isinstance(result, tuple) else type(result)(parts)

@@ -152,3 +152,8 @@ class UntypedStorage:
     def __repr__(self) -> str:
         lines = "".join(f" {value}\n" for value in self.tolist())
         return f"{lines}[torch.storage.UntypedStorage(device=cpu) of size {self.nbytes()}]"
+
+
+def is_storage(obj: Any, /) -> bool:
+    """Whether an object is what `untyped_storage()` returns."""
+    return isinstance(obj, UntypedStorage)

@@ -17,7 +17,7 @@ from undertow.ops.arguments import must_be
 from undertow.ops.convert import alias
 from undertow.ops.public import public
 from undertow.overrides import DisableTorchFunctionSubclass
-from undertow.storage import Array, empty_strided, extent_of, flat_memory, offset_of, over_memory, root_of
+from undertow.storage import Array, extent_of, flat_memory, offset_of, over_memory, root_of
 
 _NOT_A_TENSOR_CLASS = (
     "Creating a Tensor subclass from a class that does not inherit from Tensor is not possible. Make sure your class "
@@ -32,11 +32,10 @@ def shell(array: Any, cls: Any, requires_grad: bool = False) -> Any:
     return result
 
 
-def copy_with_strides(array: Array) -> Array:
-    """A copy with the very strides of an array, also where it does not fill its memory."""
-    result = empty_strided(array.shape, [step // array.itemsize for step in array.strides], array.dtype)
-    result[...] = array
-    return result
+@public
+def detach(input: Any) -> Any:
+    """The same memory, outside the graph."""
+    return input.detach()
 
 
 class CopyMethods(TensorCore):
@@ -118,7 +117,7 @@ class CopyMethods(TensorCore):
         if id(self) in memo:
             return memo[id(self)]
         with DisableTorchFunctionSubclass():
-            if type(self) is not tensor_class() and type(self.new_empty([])) is not type(self):  # type: ignore[attr-defined]
+            if type(self) is not tensor_class() and type(self.new_empty([])) is not type(self):
                 raise RuntimeError(
                     "The default implementation of __deepcopy__() for non-wrapper subclasses only works for subclass "
                     "types that implement new_empty() and for which that function returns another instance of the same "

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from undertow._core import TensorCore, ndarray
+from undertow._core import InferenceStorage, TensorCore, ndarray
 from undertow.devices import cpu
 from undertow.devices import device as Device
 from undertow.dtypes import DTYPE_OF, SCALAR_DTYPE
@@ -86,6 +86,18 @@ def is_same_size(input: Any, other: Any) -> bool:
 
 
 @public
+def is_inference(input: Any) -> bool:
+    """Whether a tensor was made in inference mode."""
+    return type(input._storage) is InferenceStorage
+
+
+@public
+def is_distributed(input: Any) -> bool:
+    """Whether a tensor lives on several devices."""
+    return False
+
+
+@public
 def get_device(input: Any) -> int:
     """The index of the device: -1, the CPU has none."""
     return -1
@@ -155,7 +167,7 @@ class LayoutMethods(TensorCore):
 
     numel, nelement = numel, numel
     is_floating_point, is_complex, is_signed = is_floating_point, is_complex, is_signed
-    is_neg, is_same_size, get_device = is_neg, is_same_size, get_device
+    is_neg, is_same_size, get_device, is_distributed = is_neg, is_same_size, get_device, is_distributed
 
     @public
     def size(self, dim: int | None = None) -> Any:
@@ -239,10 +251,6 @@ class LayoutMethods(TensorCore):
     @public
     def pin_memory(self, device: Any = None) -> Any:
         raise RuntimeError("Cannot access accelerator device when none is available.")
-
-    @public
-    def is_distributed(self) -> bool:
-        return False
 
     @public
     def dense_dim(self) -> int:

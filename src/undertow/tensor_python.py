@@ -119,7 +119,7 @@ class PythonMethods(TensorCore):
     def __iter__(self) -> Iterator[Any]:
         if not self._array.ndim:
             raise TypeError("iteration over a 0-d tensor")
-        return iter(self.unbind(0))  # type: ignore[attr-defined]
+        return iter(self.unbind(0))
 
     @public
     def __contains__(self, element: Any) -> bool:
@@ -131,7 +131,7 @@ class PythonMethods(TensorCore):
 
     @public
     def __reversed__(self) -> Any:
-        return self.flip(0) if self._array.ndim else self  # type: ignore[attr-defined]
+        return self.flip(0) if self._array.ndim else self
 
     @public
     def apply_(self, callable: Callable[[Any], Any]) -> Any:
@@ -178,7 +178,7 @@ class PythonMethods(TensorCore):
     @public
     def numpy(self, *, force: bool = False) -> Any:
         """The same memory as a NumPy array; `force` detaches first."""
-        return raw_array(self.detach() if force else self)  # type: ignore[attr-defined]
+        return raw_array(self.detach() if force else self)
 
     @public
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
@@ -196,7 +196,7 @@ class PythonMethods(TensorCore):
     def __dlpack__(
         self, *, stream: Any = -1, max_version: Any = None, dl_device: Any = None, copy: bool | None = None
     ) -> Any:
-        if self.requires_grad:  # type: ignore[attr-defined]
+        if self.requires_grad:
             raise BufferError("Can't export tensors that require gradient, use tensor.detach()")
         return dlpack.export(self._array, max_version, copy)
 

@@ -129,7 +129,7 @@ class RandomMethods(TensorCore):
         if not isinstance(p, TensorCore):
             draw: Draw = lambda stream, n, kind: stream.bernoulli(n, float(p), kind)
             return _redrawn(self, rules.bernoulli_one, generator, draw)
-        chances = p.expand_as(self)._array  # type: ignore[attr-defined]
+        chances = p.expand_as(self)._array
         order = memory_order(array)
         drawn = stream_of(generator).bernoulli_each(chances.transpose(order), array.dtype)
         return apply_in_place(rules.bernoulli_each, self, values=drawn.transpose(np.argsort(order)))

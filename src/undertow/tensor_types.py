@@ -71,7 +71,7 @@ def is_tensor(obj: Any) -> builtins.bool:
 def typename(obj: Any) -> str:
     """The name of an object's type, `torch.FloatTensor` for tensors."""
     if isinstance(obj, TensorCore):
-        return obj.type()  # type: ignore[attr-defined]
+        return obj.type()
     cls = obj if isinstance(obj, type) else type(obj)
     module = getattr(obj, "__module__", None) or cls.__module__
     name = getattr(obj, "__qualname__", cls.__qualname__)
