@@ -241,6 +241,8 @@ def _saving(rule: Rule, name: str, recorded: list[str]) -> str:
             value = "SavedOutput(result_)"
         else:
             value = "tuple([SavedOutput(each, nr) for nr, each in enumerate(shown_)])"
+    elif name in rule.names and rule.outputs == 1:
+        value = "SavedOutput(result_)"
     elif name in rule.names:
         value = f"SavedOutput(results_[{rule.names.index(name)}], {rule.names.index(name)})"
     elif name in rule.hidden:

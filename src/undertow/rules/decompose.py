@@ -168,7 +168,8 @@ linalg_pinv = op("linalg_pinv", lambda xp, self, *, cutoff, hermitian: xp.pinv(s
                  promote="same", holomorphic=False, self=pinv_gradient)  # fmt: skip
 
 
-def least_squares_gradient(xp: Any, g: Any, needs: Any, A: Any, B: Any, cutoff: Any) -> tuple[Any, Any]:
+def least_squares_gradient(xp: Any, g: Any, needs: Any, self: Any, b: Any, cutoff: Any) -> tuple[Any, Any]:
+    A, B = self, b
     P = xp.pinv(A, cutoff, False)
     vector = B.ndim == A.ndim - 1
     gX, columns = (column(xp, g[0]), column(xp, B)) if vector else (g[0], B)
@@ -179,7 +180,7 @@ def least_squares_gradient(xp: Any, g: Any, needs: Any, A: Any, B: Any, cutoff: 
     return of_A, xp.reshape(of_B, B.shape) if vector else xp.sum_to_shape(of_B, B.shape)
 
 
-linalg_lstsq = op("linalg_lstsq", lambda xp, A, B, *, cutoff, driver: xp.least_squares(A, B, cutoff, driver),
+linalg_lstsq = op("linalg_lstsq", lambda xp, self, b, *, cutoff, driver: xp.least_squares(self, b, cutoff, driver),
                   promote="same",
                   outputs=4, differentiable=2, holomorphic=False,
                   joint=least_squares_gradient)  # fmt: skip
@@ -187,16 +188,16 @@ linalg_lstsq = op("linalg_lstsq", lambda xp, A, B, *, cutoff, driver: xp.least_s
 # --- exponential
 
 
-def exponential_gradient(xp: Any, g: Any, A: Any) -> Any:
+def exponential_gradient(xp: Any, g: Any, self: Any) -> Any:
     """The upper right block of exp [[Aᵀ, g], [0, Aᵀ]]."""
-    n = A.shape[-1]
-    At = transposed(xp, A)
-    axis = A.ndim - 1
+    n = self.shape[-1]
+    At = transposed(xp, self)
+    axis = self.ndim - 1
     top = xp.concatenate((At, g), axis)
     bottom = xp.concatenate((xp.zeros_like(At), At), axis)
     whole = xp.matrix_exp(xp.concatenate((top, bottom), axis - 1))
     return xp.slice_along(xp.slice_along(whole, axis, n, 2 * n), axis - 1, 0, n)
 
 
-linalg_matrix_exp = op("linalg_matrix_exp", lambda xp, A: xp.matrix_exp(A), promote="same",
-                       A=exponential_gradient)  # fmt: skip
+linalg_matrix_exp = op("linalg_matrix_exp", lambda xp, self: xp.matrix_exp(self), promote="same",
+                       self=exponential_gradient)  # fmt: skip

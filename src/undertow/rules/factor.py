@@ -54,9 +54,9 @@ linalg_slogdet = op("linalg_slogdet", lambda xp, A: xp.slogdet(A), promote="same
 
 # --- inverses and solutions
 
-linalg_inv_ex = op("linalg_inv_ex", lambda xp, A: xp.inverse(A), promote="same",
-                   A=lambda xp, g, result: -xp.matmul(
-                       transposed(xp, result), xp.matmul(g, transposed(xp, result))))  # fmt: skip
+linalg_inv_ex = op("linalg_inv_ex", lambda xp, A: xp.inverse(A), promote="same", names=("inverse",),
+                   A=lambda xp, g, inverse: -xp.matmul(
+                       transposed(xp, inverse), xp.matmul(g, transposed(xp, inverse))))  # fmt: skip
 
 
 def solution(xp: Any, A: Any, B: Any, left: bool, vector: bool) -> Any:
@@ -149,7 +149,8 @@ def cholesky_gradient(xp: Any, g: Any, result: Any, upper: bool) -> Any:
 
 
 linalg_cholesky_ex = op("linalg_cholesky_ex", lambda xp, self, *, upper: xp.cholesky(self, upper), promote="same",
-                        holomorphic=False, self=cholesky_gradient)  # fmt: skip
+                        holomorphic=False, names=("L",),
+                        self=lambda xp, g, L, upper: cholesky_gradient(xp, g, L, upper))  # fmt: skip
 
 cholesky = op("cholesky", lambda xp, self, *, upper: xp.cholesky(self, upper), promote="same", holomorphic=False,
               self=cholesky_gradient)  # fmt: skip

@@ -62,13 +62,13 @@ nansum = op("nansum", lambda xp, self, *, dim, keepdim, dtype:
                 xp.astype(spread(xp, g, self, dim, keepdim), xp.dtype_of(self)) * (self == self))  # fmt: skip
 
 prod_all = op("prod", lambda xp, self: xp.prod(self), promote="same",
-              self=lambda xp, g, self: g * xp.reshape(
-                  xp.prod_of_others(xp.reshape(self, (-1,)), 0), self.shape))  # fmt: skip
+              self=lambda xp, g, self, result: g * xp.reshape(
+                  xp.prod_of_others(xp.reshape(self, (-1,)), 0, xp.reshape(result, (1,))), self.shape))  # fmt: skip
 
 prod = op("prod", lambda xp, self, *, dim, keepdim: xp.prod(self, axis=dim, keepdims=keepdim), promote="same",
           node="ProdBackward1",
-          self=lambda xp, g, self, dim, keepdim:
-              unfold(xp, g, self.ndim, (dim,), keepdim) * xp.prod_of_others(self, dim))  # fmt: skip
+          self=lambda xp, g, self, result, dim, keepdim: unfold(xp, g, self.ndim, (dim,), keepdim) * xp.prod_of_others(
+              self, dim, unfold(xp, result, self.ndim, (dim,), keepdim)))  # fmt: skip
 
 
 # --- extremes

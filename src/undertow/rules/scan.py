@@ -42,12 +42,11 @@ def recurrence_gradient(xp: Any, g: Any, factor: Any, result: Any, dim: int) -> 
     return adjoint, adjoint * shift(xp, result, dim, 0)
 
 
-def cumprod_gradient(xp: Any, g: Any, self: Any, dim: int) -> Any:
+def cumprod_gradient(xp: Any, g: Any, self: Any, result: Any, dim: int) -> Any:
     """The product of all before i, times Σ over j ≥ i of g[j] times all between i and j. Exact at zeros."""
     if not self.ndim:
         return g
-    before = xp.cumprod(shift(xp, self, dim, 1), dim)
-    return before * backward_recurrence(xp, g, self, dim)
+    return shift(xp, result, dim, 1) * backward_recurrence(xp, g, self, dim)
 
 
 cumprod = op("cumprod", lambda xp, self, *, dim: xp.cumprod(self, dim), promote="same", self=cumprod_gradient)

@@ -126,12 +126,12 @@ def prod(x: Array, axis: Any = None, keepdims: bool = False, dtype: Any = None) 
     return np.asarray(_multiply(x, axis if x.ndim else None, exact, None, keepdims)).astype(dtype, copy=False)
 
 
-def prod_of_others(x: Array, axis: int) -> Array:
+def prod_of_others(x: Array, axis: int, product: Array) -> Array:
     """For each element the product of all others along the axis; exact also where there are zeros."""
     if not x.ndim:
         return np.ones_like(x)
     if x.all():
-        return _multiply(x, axis, None, None, True) / x
+        return product / x
     before, after = np.ones_like(x), np.ones_like(x)
     moved = np.moveaxis(x, axis, 0)
     np.multiply.accumulate(moved[:-1], 0, out=np.moveaxis(before, axis, 0)[1:])

@@ -21,7 +21,7 @@ def recurrence(x: Any, factor: Any, axis: int) -> Any:
     return apply(scan.recurrence, x, factor, dim=axis)
 
 
-def prod_of_others(x: Any, axis: int) -> Any:
+def prod_of_others(x: Any, axis: int, product: Any = None) -> Any:
     """The product of all elements before each, times that of all after it."""
     if not x._array.ndim:
         return x * 0 + 1

@@ -79,7 +79,7 @@ REDUCE = {
     "sum_of_squares": "(x, axis, keepdims) the sum of |x|²",
     "abs_squared": "|x|², real also for complex x",
     "sgn": "x / |x|, 0 for 0",
-    "prod_of_others": "(x, axis) for each element the product of all others along the axis",
+    "prod_of_others": "(x, axis, product) for each element the product of all others along the axis, given that of all",
     "logsumexp": "(x, axes, keepdims) log of the sum of exponentials, without overflow",
     "pair_distances": "(x1, x2, p) the p-norm of every row of one minus every row of the other",
     "pair_distances_grad": "(g, x1, x2, result, p) its gradients",
