@@ -120,7 +120,8 @@ def traverse(task: BackwardPass, roots: Sequence[Edge], grads: Sequence[Any], wa
     for (node, nr), g in zip(roots, grads, strict=True):
         deliver(arrived, node, nr, g)
     for node in list(arrived):
-        if not waiting[node] and (executed is None or node in executed):
+        # A lone root is always looked at, and its tensor's hooks fire, even if no wanted input lies behind it.
+        if not waiting[node] and (executed is None or node in executed or len(roots) == 1):
             heappush(ready, (-node.sequence_nr, node))
     plain = executed is None and not special.active
     while ready:
@@ -170,6 +171,8 @@ def run_with_hooks(task: BackwardPass, node: Node, g: Any) -> tuple[Any, ...] | 
         g = firing.fire_tensor_hooks(task, node, g)
         if last:  # hooks change what is captured only where the pass ends
             _capture(task, node, captures, g)
+            return None
+        if node not in executed:
             return None
     extras = node.extras
     if extras is not None and extras.pre_hooks:
