@@ -58,8 +58,8 @@ def test_a_process_killed_in_the_middle_leaves_the_old_file(old: Path, moment: s
 
 
 def test_a_whole_save_in_another_process_arrives(old: Path) -> None:
-    program = f"import sys; sys.path.insert(0, {str(SOURCE)!r}); import undertow; undertow.save({{'epoch': 2}}, {str(old)!r})"
-    subprocess.run([sys.executable, "-c", program], check=True)
+    program = "import sys; sys.path.insert(0, sys.argv[1]); import undertow; undertow.save({'epoch': 2}, sys.argv[2])"
+    subprocess.run([sys.executable, "-c", program, str(SOURCE), str(old)], check=True)
     assert torch.load(old) == {"epoch": 2}
 
 
@@ -113,7 +113,7 @@ def test_a_file_that_only_writes() -> None:
             self.content += bytes(data)
             return len(data)
 
-    pipe = Pipe()
+    pipe: Any = Pipe()
     torch.save({"a": torch.arange(3.0)}, pipe)
     assert torch.load(io.BytesIO(pipe.content))["a"].tolist() == [0.0, 1.0, 2.0]
 

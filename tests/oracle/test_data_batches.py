@@ -138,7 +138,7 @@ def test_datasets(name: str) -> None:
 
 def test_chains() -> None:
     def program(torch: Any, log: Log) -> Any:
-        class Two(torch.utils.data.IterableDataset):  # type: ignore[misc]
+        class Two(torch.utils.data.IterableDataset):
             def __iter__(self) -> Any:
                 return iter([1, 2])
 

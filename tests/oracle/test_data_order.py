@@ -126,7 +126,7 @@ def test_workers_draw_the_same_numbers(workers: int) -> None:
 
 
 def _stream(torch: Any) -> Any:
-    class Stream(torch.utils.data.IterableDataset):  # type: ignore[misc]
+    class Stream(torch.utils.data.IterableDataset):
         def __iter__(self) -> Any:
             info = torch.utils.data.get_worker_info()
             number = 0 if info is None else info.id
@@ -215,7 +215,7 @@ REFUSED: dict[str, Run] = {
 
 
 def _endless(torch: Any) -> Any:
-    class Endless(torch.utils.data.IterableDataset):  # type: ignore[misc]
+    class Endless(torch.utils.data.IterableDataset):
         def __iter__(self) -> Any:
             return iter(range(10**9))
 

@@ -235,7 +235,7 @@ class Tagged(real_torch.Tensor):
     pass
 
 
-class UndertowTagged(undertow.Tensor):  # type: ignore[misc]
+class UndertowTagged(undertow.Tensor):
     pass
 
 

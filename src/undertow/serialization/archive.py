@@ -126,7 +126,7 @@ class ArchiveReader:
             content = self._read_stored(entry, begin)
         else:
             content = self._read_compressed(entry)
-        if entry.CRC and zlib.crc32(content) != entry.CRC:  # 0 where the writer left checksums out
+        if entry.CRC and zlib.crc32(content.data) != entry.CRC:  # 0 where the writer left checksums out
             raise self._broken(entry, "its checksum does not fit its bytes (mmap=True does not look at it)")
         return content
 
@@ -145,8 +145,10 @@ class ArchiveReader:
 
     def _begin(self, entry: zipfile.ZipInfo) -> int:
         """Where a record's bytes begin."""
-        self.file.seek(entry.header_offset)
-        header = self.file.read(_LOCAL.size)
+        header = b""
+        if 0 <= entry.header_offset < self._length():
+            self.file.seek(entry.header_offset)
+            header = self.file.read(_LOCAL.size)
         if len(header) < _LOCAL.size or header[:4] != b"PK\3\4":
             raise self._broken(entry, "it has no header")
         *_, name_length, extra_length = _LOCAL.unpack(header)
@@ -163,7 +165,7 @@ class ArchiveReader:
         content = np.empty(entry.file_size, np.uint8)
         self.file.seek(begin)
         if hasattr(self.file, "readinto"):
-            rest = memoryview(content)
+            rest = content.data
             while rest:
                 count = self.file.readinto(rest)
                 if not count:

@@ -13,7 +13,6 @@ import numpy as np
 
 from undertow.serialization.storages import StorageType, StoredMemory, TypedStorage, check_pid
 from undertow.serialization.unpickling import TRIPS, Source
-from undertow.serialization.weights_only import Reader
 from undertow.storage import UntypedStorage, flat_memory
 
 MAGIC_NUMBER = 0x1950A86A20F9469CFC6C
@@ -33,7 +32,7 @@ def write(out: Any, pickled: bytes, memories: dict[str, StoredMemory], protocol:
     out.write(pickle.dumps(sorted(memories), protocol))
     for key in sorted(memories):
         out.write(struct.pack("<q", memories[key].size))
-        out.write(memoryview(flat_memory(memories[key].root)))
+        out.write(flat_memory(memories[key].root).data)
 
 
 def load(source: Source, file: IO[bytes], restore: Callable[[Any, str], Any]) -> Any:
@@ -59,17 +58,18 @@ class _LegacyFile:
         start = self.file.tell()
         try:
             magic = self.read_plain()
-        except (pickle.UnpicklingError, *TRIPS):
+        except pickle.UnpicklingError:
             raise pickle.UnpicklingError(f"{label} is not a checkpoint. {self.guess(start)}") from None
         if magic != MAGIC_NUMBER:
             raise RuntimeError(f"Invalid magic number; corrupt file? {label} is not a checkpoint.")
+        version, system = self.read_plain(), self.read_plain()
+        if version != PROTOCOL_VERSION:
+            raise RuntimeError(f"Invalid protocol version: {version} in {label}")
+        result = self.source.unpickle(self.file, self.length, self.persistent_load)
+        keys = self.read_plain()
         try:
-            version, system = self.read_plain(), self.read_plain()
-            if version != PROTOCOL_VERSION:
-                raise RuntimeError(f"Invalid protocol version: {version} in {label}")
-            result = self.source.unpickle(self.file, self.length, self.persistent_load)
-            self.fill(self.read_plain(), "little" if system["little_endian"] else "big")
-        except (EOFError, struct.error, *TRIPS) as error:
+            self.fill(keys, "little" if system["little_endian"] else "big")
+        except (struct.error, *TRIPS) as error:
             raise RuntimeError(
                 f"unexpected EOF, expected more bytes. The file might be corrupted: {label} ({type(error).__name__}: "
                 f"{error})."
@@ -78,7 +78,7 @@ class _LegacyFile:
 
     def read_plain(self) -> Any:
         """The next pickle, which holds numbers, text and containers only."""
-        return Reader(self.file, self.length, self.persistent_load).load()
+        return self.source.read_safely(self.file, self.length, self.persistent_load)
 
     def guess(self, start: int) -> str:
         """What the file may be instead."""

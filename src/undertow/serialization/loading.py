@@ -43,13 +43,12 @@ def load(
         weights_only = _default_weights_only(pickle_module)
     elif weights_only and pickle_module is not None:
         raise RuntimeError("Can not safely load weights when explicit pickle_module is specified")
-    is_path = isinstance(f, (str, os.PathLike))
     mapped = settings.mmap if mmap is None else mmap
-    if mapped and not is_path:
+    if mapped and not isinstance(f, (str, os.PathLike)):
         raise ValueError("f must be a file path in order to use the mmap argument")
     pickle_load_args.setdefault("encoding", "utf-8")
     source = Source(f, weights_only, pickle_module or pickle, pickle_load_args)
-    with open(f, "rb") if is_path else contextlib.nullcontext(f) as file:  # type: ignore[arg-type]
+    with _opened(f) as file:
         _check_seekable(file)
         start = file.tell()
         opening = file.read(len(_ZIP))
@@ -66,6 +65,11 @@ def load(
                 "please save your checkpoint again in that format in order to use mmap."
             )
         return legacy.load(source, file, restorer(map_location))
+
+
+def _opened(f: FileLike) -> contextlib.AbstractContextManager[Any]:
+    """A path opened for the length of a block; an open file as it is."""
+    return open(f, "rb") if isinstance(f, (str, os.PathLike)) else contextlib.nullcontext(f)
 
 
 def _default_weights_only(pickle_module: Any) -> bool:
@@ -138,9 +142,8 @@ def _aligned(content: Any, kind: StorageType) -> Any:
 
 def get_unsafe_globals_in_checkpoint(f: FileLike) -> list[str]:
     """The names in a file that weights_only=True refuses, found without running anything."""
-    is_path = isinstance(f, (str, os.PathLike))
     label = Source(f, True, pickle, {}).label
-    with open(f, "rb") if is_path else contextlib.nullcontext(f) as file:  # type: ignore[arg-type]
+    with _opened(f) as file:
         opening = file.read(len(_ZIP))
         file.seek(0)
         if opening != _ZIP:
@@ -155,7 +158,7 @@ def _globals_in(pickled: bytes) -> list[str]:
     texts: list[Any] = []
     for code, argument, _ in pickletools.genops(pickled):
         if code.name in ("GLOBAL", "INST"):
-            module, _, name = argument.partition(" ")
+            module, _, name = str(argument).partition(" ")
         elif code.name == "STACK_GLOBAL":
             module, name = texts[-2:]
         else:

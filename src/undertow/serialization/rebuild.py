@@ -50,7 +50,7 @@ def reduced(tensor: Any) -> Call:
     """The call that makes the tensor again: of a plain tensor, a parameter, or a subclass with its attributes."""
     state = dict(tensor.__dict__)
     if type(tensor).__reduce_ex__ is Parameter.__reduce_ex__:
-        content = (wrap(tensor._array), tensor.requires_grad, OrderedDict())
+        content: tuple[Any, ...] = (wrap(tensor._array), tensor.requires_grad, OrderedDict())
         return (_PARAMETER_WITH_STATE, (*content, state)) if state else (_PARAMETER, content)
     _warn_of_lost_hooks(tensor)
     function, args = _plain(tensor)
@@ -68,7 +68,7 @@ def has_own_reduction(tensor: Any) -> bool:
 def _plain(tensor: Any) -> Call:
     array = tensor._array
     memory, offset, strides = stored(array, str(tensor.device))
-    args = (memory, offset, tuple(array.shape), strides, bool(tensor.requires_grad), OrderedDict())
+    args: tuple[Any, ...] = (memory, offset, tuple(array.shape), strides, bool(tensor.requires_grad), OrderedDict())
     if memory.kind is UNTYPED:  # a dtype that came to PyTorch after its storage classes were frozen
         return _TENSOR_OF_DTYPE, (*args, tensor.dtype)
     return _TENSOR, args
@@ -174,7 +174,7 @@ def _over(memory: UntypedStorage, kind: dtypes.dtype, offset: Any, size: Any, st
     begin = 0 if last < 0 else offset * itemsize
     root = memory.root
     row = root if root.ndim == 1 and root.itemsize == 1 and root.flags.c_contiguous else flat_memory(root)
-    array = np.ndarray(size, kind.numpy, row, begin, strides)  # type: ignore[arg-type]
+    array = np.ndarray(size, kind.numpy, row, begin, strides)
     tensor = wrap(array)
     tensor._storage = counted = Storage()
     counted.version = 1  # PyTorch counts the setting of the storage as a write

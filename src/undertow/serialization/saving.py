@@ -121,7 +121,7 @@ def _pickler_class(pickle_module: Any) -> Any:
 
     Names can only be changed in a pickler written in Python; those of another module in C keep undertow's.
     """
-    base = pickle._Pickler if pickle_module is pickle else pickle_module.Pickler  # type: ignore[attr-defined]
+    base: Any = pickle._Pickler if pickle_module is pickle else pickle_module.Pickler
     theirs = getattr(base, "reducer_override", None)
 
     class TorchPickler(base):
@@ -138,7 +138,7 @@ def _pickler_class(pickle_module: Any) -> Any:
                 return _GENERATOR, (device("cpu"),), (obj.initial_seed(), None, obj.get_state())
             return NotImplemented if theirs is None else theirs(self, obj)
 
-        if issubclass(base, pickle._Pickler):  # type: ignore[attr-defined]
+        if issubclass(base, pickle._Pickler):
 
             def save_global(self, obj: Any, name: str | None = None) -> None:
                 known = torch_name(obj, name)

@@ -28,14 +28,9 @@ class Source:
         self.load_args = load_args
 
     def unpickle(self, file: IO[bytes], length: int, persistent_load: Callable[[Any], Any]) -> Any:
-        """The next pickle of the file."""
+        """The next pickle of the file, which has `length` bytes in all."""
         if self.weights_only:
-            try:
-                return Reader(file, length, persistent_load).load()
-            except pickle.UnpicklingError as error:
-                raise pickle.UnpicklingError(self._refusal(str(error))) from None
-            except TRIPS as error:
-                raise pickle.UnpicklingError(self._refusal(f"{type(error).__name__}: {error}")) from error
+            return self.read_safely(file, length, persistent_load)
         try:
             unpickler = _unpickler_class(self.pickle_module)(file, **self.load_args)
             unpickler.persistent_load = persistent_load
@@ -43,6 +38,19 @@ class Source:
         except Exception as error:
             error.add_note(f"while loading {self.label} with weights_only=False")
             raise
+
+    def read_safely(self, file: IO[bytes], length: int, persistent_load: Callable[[Any], Any]) -> Any:
+        """The next pickle, as data only."""
+        try:
+            return Reader(file, length, persistent_load).load()
+        except pickle.UnpicklingError as error:
+            raise pickle.UnpicklingError(self._refusal(str(error))) from None
+        except TRIPS as error:
+            raise pickle.UnpicklingError(self._refusal(f"{type(error).__name__}: {error}")) from error
+        except RuntimeError as error:
+            if self.label in str(error):
+                raise
+            raise RuntimeError(f"{error} In {self.label}.") from error
 
     def _refusal(self, reason: str) -> str:
         return (

@@ -6,7 +6,7 @@ import multiprocessing
 import os
 import warnings
 from collections.abc import Iterable, Iterator
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
 from undertow.generators import Generator
 from undertow.utils.data._utils.collate import default_collate, default_convert
@@ -32,6 +32,12 @@ class _InfiniteConstantSampler(Sampler[None]):
     def __iter__(self) -> Iterator[None]:
         while True:
             yield None
+
+
+class _Indexed(Protocol[T_co]):
+    """Anything with an index can be loaded from, such as a list."""
+
+    def __getitem__(self, index: Any, /) -> T_co: ...
 
 
 class DataLoader(Generic[T_co]):
@@ -69,7 +75,7 @@ class DataLoader(Generic[T_co]):
 
     def __init__(
         self,
-        dataset: Any,
+        dataset: Dataset[T_co] | _Indexed[T_co],
         batch_size: int | None = 1,
         shuffle: bool | None = None,
         sampler: Iterable[Any] | None = None,
@@ -109,7 +115,9 @@ class DataLoader(Generic[T_co]):
             if is_iterable:
                 sampler = _InfiniteConstantSampler()
             else:
-                sampler = RandomSampler(dataset, generator=generator) if shuffle else SequentialSampler(dataset)
+                sampler = (
+                    RandomSampler(self.dataset, generator=generator) if shuffle else SequentialSampler(self.dataset)
+                )
         if batch_size is not None and batch_sampler is None:
             batch_sampler = BatchSampler(sampler, batch_size, drop_last)
         self.batch_size = batch_size

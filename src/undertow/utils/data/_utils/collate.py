@@ -58,8 +58,8 @@ def collate(batch: Any, *, collate_fn_map: dict[Any, Collate] | None = None) -> 
     if isinstance(sample, Sequence):
         if any(len(item) != len(sample) for item in batch):
             raise RuntimeError("each element in list of batch should be of equal size")
-        columns = [collate(items, collate_fn_map=collate_fn_map) for items in zip(*batch, strict=True)]  # type: ignore[assignment]
-        return columns if isinstance(sample, tuple) else _like_sequence(sample, columns)
+        parts = [collate(items, collate_fn_map=collate_fn_map) for items in zip(*batch, strict=True)]
+        return parts if isinstance(sample, tuple) else _like_sequence(sample, parts)
     raise TypeError(_REFUSED.format(type(sample)))
 
 
@@ -120,7 +120,7 @@ def _like_mapping(model: Any, content: dict[Any, Any]) -> Any:
             clone = copy.copy(model)
             clone.update(content)
             return clone
-        return type(model)(content)  # type: ignore[call-arg]
+        return type(model)(content)
     except TypeError:
         return content
 
