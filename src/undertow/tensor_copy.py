@@ -157,9 +157,10 @@ class CopyMethods(TensorCore):
 def deep_copied_array(array: Array, memo: dict[int, Any]) -> Array:
     """A copy of an array and of all the memory it is a part of: tensors that share memory share its copy."""
     root = root_of(array)
-    entry = memo.get(id(root))
+    key: Any = ("memory of", id(root))  # the root itself may be a user's array, to be copied as such
+    entry = memo.get(key)
     if entry is None:
-        entry = memo[id(root)] = flat_memory(root).copy()
+        entry = memo[key] = flat_memory(root).copy()
         memo.setdefault(id(memo), []).append(root)  # ids stay unique only while what they name lives
     return over_memory(entry, array, offset_of(array))
 
