@@ -14,13 +14,14 @@ import numpy as np
 from undertow._core import wrap
 from undertow.xp import composed, composed_rnn
 from undertow.xp.tensor_elementwise import (  # noqa: F401
-    abs, add, angle, arccos, arccosh, arcsin, arcsinh, arctan, arctan2, arctanh, ceil, complex, conj, cos, cosh, digamma,
-    divide, erf, erfc, erfcx, erfinv, exp, exp2, expm1, floor, floor_divide, fmax, fmin, fmod, frexp, gelu_cdf, heaviside,
-    hypot, i0, i0e, i1, i1e, imag, isfinite, isinf, isnan, isneginf, isposinf, lgamma, log, log1p, log2, log10,
-    log_sigmoid, log_softmax, log_softmax_grad, logaddexp, logaddexp2, logical_and, logical_not, logical_or, logical_xor,
-    logit, maximum, minimum, multiply, nan_to_num, negative, nextafter, polygamma, power, real, remainder, rint, sigmoid,
-    sign, signbit, silu, sin, sinh, softmax, softmax_grad, softplus, sqrt, square, subtract, tan, tanh, trunc,
-    trunc_divide, view_as_complex, view_as_real, where, zeta,
+    abs, add, angle, arccos, arccosh, arcsin, arcsinh, arctan, arctan2, arctanh, ceil, complex, conj, copysign, cos,
+    cosh, digamma, divide, erf, erfc, erfcx, erfinv, exp, exp2, expm1, floor, floor_divide, fmax, fmin, fmod, frexp,
+    gcd, gelu_cdf, heaviside, hypot, i0, i0e, i1, i1e, imag, isfinite, isinf, isnan, isneginf, isposinf, lcm,
+    left_shift, lgamma, log, log10, log1p, log2, log_ndtr, log_sigmoid, log_softmax, log_softmax_grad, logaddexp,
+    logaddexp2, logical_and, logical_not, logical_or, logical_xor, logit, maximum, minimum, multiply, nan_to_num,
+    ndtr, ndtri, negative, nextafter, polygamma, power, real, remainder, right_shift, rint, round, sigmoid, sign,
+    signbit, silu, sin, sinh, softmax, softmax_grad, softplus, sqrt, square, subtract, tan, tanh, trunc, trunc_divide,
+    view_as_complex, view_as_real, where, zeta,
 )  # fmt: skip
 from undertow.xp.tensor_linalg import (  # noqa: F401
     addmm, cholesky, cholesky_solve, cofactors, cross, det, eig, eigh, eye, inverse, least_squares, lu_factor, lu_parts,
@@ -36,7 +37,7 @@ from undertow.xp.tensor_scan import (  # noqa: F401
 )  # fmt: skip
 from undertow.xp.tensor_nn import (  # noqa: F401
     adaptive_avg_pool, adaptive_avg_pool_grad, add_rows, add_to_planes, as_index, avg_pool, avg_pool_grad, bag_max_grad,
-    bag_max_take, channel_sums, class_weights, conv, conv_input_grad, conv_weight_grad, ctc_loss, ctc_loss_grad,
+    bag_max_take, channel_sums, class_loss_grad, class_weights, conv, conv_input_grad, conv_weight_grad, ctc_loss, ctc_loss_grad,
     embedding_grad, fold, labels, put_along, resize, resize_adjoint, take_from_planes, take_rows, unfold,
 )  # fmt: skip
 from undertow.xp.tensor_index import (  # noqa: F401

@@ -14,15 +14,17 @@ from undertow.ops.arithmetic import div as divide
 from undertow.ops.arithmetic import mul as multiply  # noqa: F401
 from undertow.ops.arithmetic import pow as power  # noqa: F401
 from undertow.ops.arithmetic import sub as subtract  # noqa: F401
-from undertow.ops.clamp import nan_to_num  # noqa: F401
+from undertow.ops.clamp import copysign, nan_to_num  # noqa: F401
+from undertow.ops.compare import bitwise_left_shift as left_shift  # noqa: F401
+from undertow.ops.compare import bitwise_right_shift as right_shift  # noqa: F401
 from undertow.ops.compare import (  # noqa: F401
     isfinite, isinf, isnan, isneginf, isposinf, logical_and, logical_not, logical_or, logical_xor, signbit, where,
 )  # fmt: skip
 from undertow.ops.complex import angle, complex, conj, imag, real, view_as_complex, view_as_real  # noqa: F401
 from undertow.ops.elementwise import (  # noqa: F401
-    abs, ceil, cos, cosh, digamma, erf, erfc, erfinv, exp, exp2, expm1, floor, fmax, fmin, frexp, heaviside, hypot, i0,
-    lgamma, log, log1p, log2, log10, logaddexp, logaddexp2, logit, nextafter, polygamma, sigmoid, sin, sinh, sqrt, tan,
-    tanh, trunc,
+    abs, ceil, cos, cosh, digamma, erf, erfc, erfinv, exp, exp2, expm1, floor, fmax, fmin, frexp, gcd, heaviside,
+    hypot, i0, lcm, lgamma, log, log1p, log2, log10, logaddexp, logaddexp2, logit, nextafter, polygamma, sigmoid, sin,
+    sinh, sqrt, tan, tanh, trunc,
 )  # fmt: skip
 from undertow.ops.elementwise import acos as arccos  # noqa: F401
 from undertow.ops.elementwise import acosh as arccosh  # noqa: F401
@@ -68,6 +70,22 @@ def softmax_grad(g: Any, y: Any, axis: int) -> Any:
 
 def log_softmax_grad(g: Any, y: Any, axis: int) -> Any:
     return g - exp(y) * reduce.sum(g, axis, keepdim=True)
+
+
+def round(x: Any, decimals: int) -> Any:
+    return elementwise.round(x, decimals=decimals)
+
+
+def ndtr(x: Any) -> Any:
+    return apply(special.ndtr, x)
+
+
+def ndtri(x: Any) -> Any:
+    return apply(special.ndtri, x)
+
+
+def log_ndtr(x: Any) -> Any:
+    return apply(special.log_ndtr, x)
 
 
 def erfcx(x: Any) -> Any:

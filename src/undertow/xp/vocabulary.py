@@ -5,6 +5,40 @@ NumPy's own names mean what they mean there, with the same arguments; the rest i
 
 from __future__ import annotations
 
+# Of these NumPy's: abs add arccos arccosh arcsin arcsinh arctan arctan2 arctanh ceil copysign cos cosh divide exp exp2
+# expm1 floor fmax fmin frexp gcd hypot isfinite isinf isnan isneginf isposinf lcm log log1p log2 log10 logaddexp
+# logaddexp2 logical_and logical_not logical_or logical_xor maximum minimum multiply nextafter signbit sin sinh sqrt
+# square subtract tan tanh trunc where. Integers stay integers where NumPy 1 made floats of them.
+ELEMENTWISE = {
+    "power": "x to the power of y; an integer to a negative power is an integer",
+    "negative": "-x, refused for bools",
+    "floor_divide": "the quotient rounded down; an integer divided by 0 raises, here and in the next three",
+    "trunc_divide": "the quotient rounded towards 0",
+    "remainder": "what floor_divide leaves",
+    "fmod": "what trunc_divide leaves",
+    "rint": "to the nearest integer, halves to even",
+    "round": "(x, decimals) the same to so many decimals",
+    "sign": "-1, 0 or 1, and 0 for nan; x / |x| for complex numbers",
+    "heaviside": "(x, y) 0 below 0, 1 above, y at 0",
+    "left_shift": "bits moved, 0 where all are; right_shift too",
+    "nan_to_num": "(x, nan, posinf, neginf) with numbers in place of nan and the infinities",
+    "conj": "the conjugate",
+    "real": "the real part; imag the other one",
+    "complex": "(real, imag) put together without arithmetic",
+    "view_as_real": "complex numbers as pairs along a new last axis; view_as_complex back again",
+    "angle": "the angle in the complex plane",
+    "sigmoid": "1 / (1 + e⁻ˣ); logit its inverse, silu x times it, log_sigmoid its logarithm",
+    "softplus": "log(1 + eˣ)",
+    "erf": "the error function; erfc 1 − erf, erfcx e^(x²) erfc, erfinv the inverse",
+    "gelu_cdf": "½ (1 + erf(x/√2)) to absolute accuracy",
+    "ndtr": "the same to relative accuracy; ndtri its inverse, log_ndtr its logarithm",
+    "lgamma": "log |Γ(x)|; digamma its derivative, polygamma(n, x) the n-th of that",
+    "zeta": "(s, q) Σ (q + k)⁻ˢ",
+    "i0": "the modified Bessel functions: i0, i1, and e^(−|x|) times them: i0e, i1e",
+    "softmax": "(x, axis) eˣ / Σ eˣ; log_softmax its logarithm",
+    "softmax_grad": "(g, y, axis) through y = softmax(x); log_softmax_grad too",
+}
+
 SHAPE = {
     "alias": "the same array as a value of its own",
     "reshape": "another shape for the same elements; a view where memory allows it",
@@ -117,4 +151,4 @@ LINALG = {
     "matrix_exp": "e to the power of a matrix",
 }
 
-VOCABULARY = {**SHAPE, **INDEX, **REDUCE, **LINALG}
+VOCABULARY = {**ELEMENTWISE, **SHAPE, **INDEX, **REDUCE, **LINALG}
