@@ -45,6 +45,14 @@ def user_site() -> Site | None:
     return Site(frame.f_code.co_filename, frame.f_lineno, frame.f_code.co_name)
 
 
+def user_stacklevel() -> int:
+    """The stacklevel with which the caller's warning points at the user's line."""
+    level, frame = 2, sys._getframe(1).f_back
+    while frame is not None and frame.f_code.co_filename.startswith(_PACKAGE):
+        level, frame = level + 1, frame.f_back
+    return level
+
+
 def user_stack(limit: int = 32) -> list[Site]:
     """The user's frames that led here, outermost first."""
     stack: list[Site] = []

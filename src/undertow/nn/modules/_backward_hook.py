@@ -1,131 +1,260 @@
 """How a module's full backward hooks see the gradients of its inputs and outputs.
 
-Identity nodes are put around the module: one over the tensor inputs, one over the tensor outputs. The output node fires
-first and holds grad_output (pre-hooks may replace it); the input node holds grad_input, and then the hooks run. If no
-input asks for gradients, they run right after the output node, with None for each input.
+A call of a hooked module is put between two nodes that pass gradients on as they are: one over the tensors among its
+inputs, one over those among its outputs. In the backward pass the output node comes first. It holds grad_output, which
+pre-hooks may replace. The input node holds grad_input, and there the hooks run; if no input asks for gradients there is
+no such node, and they run at the output node, with None for each input.
+
+Only tensors that are arguments or outputs themselves are seen, as in PyTorch. `_nested_backward_hook` also looks inside
+dicts, lists and dataclasses and at keyword arguments.
 """
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from undertow import hooks
-from undertow._core import TensorCore
-from undertow.autograd.function import Function
-from undertow.modes import local
+from undertow import hooks, overrides
+from undertow._core import TensorCore, View, tensor_class, wrap
+from undertow.autograd import firing
+from undertow.autograd.node import Node, edge_of
+from undertow.modes import local, special
+from undertow.sites import user_stack
+from undertow.sites import user_stacklevel
+
+_new = object.__new__
+
+# Called at a node with the gradients that came in and those that would go on; returns what does go on.
+Observer = Callable[[Any, Sequence[Any], tuple[Any, ...]], tuple[Any, ...]]
 
 
-class BackwardHookFunction(Function):
-    """The identity, as a place in the graph."""
+class BackwardHookFunctionBackward(Node):
+    """The identity, as a place in the graph. What `observe` returns goes on to the inputs."""
 
-    @staticmethod
-    def forward(ctx: Any, *args: Any) -> Any:
-        ctx.mark_non_differentiable(*[arg for arg in args if not arg.requires_grad])
-        return args
+    __slots__ = ("n_outputs", "shapes", "observe")
+    __module__ = "torch.autograd.function"
 
-    @staticmethod
-    def backward(ctx: Any, *grads: Any) -> Any:
-        return grads
+    n_outputs: int
+
+    def __init__(self, edges: tuple[Any, ...], shapes: list[Any], observe: Observer) -> None:
+        self.edges = edges
+        self.sequence_nr = next(local.modes.sequence)
+        self.extras = None
+        self.n_outputs = len(edges)
+        self.shapes = shapes  # shape and dtype of each tensor
+        self.observe = observe
+
+    def takes(self, g: Any) -> bool:
+        return True
+
+    def run(self, xp: Any, g: Any, needs: Any) -> tuple[Any, ...]:
+        arrived = (g,) if self.n_outputs == 1 else g
+        passed = []
+        for edge, part, shape in zip(self.edges, arrived, self.shapes):
+            passed.append(None if edge is None else xp.zeros(*shape) if part is None else part)
+        return self.observe(xp, arrived, tuple(passed))
+
+
+def through_identity(values: Sequence[Any], observe: Observer) -> tuple[list[Any], list[int]] | None:
+    """The values with their tensors behind a node, and the tensors' places; None if no gradient will come there."""
+    places, asks = [], False
+    for place, value in enumerate(values):
+        if isinstance(value, TensorCore):
+            places.append(place)
+            asks = asks or value.requires_grad  # type: ignore[attr-defined]
+    if not (asks and local.modes.grad_enabled):
+        return None
+    tensors: list[Any] = [values[place] for place in places]
+    edges = tuple([(tensor._edge or edge_of(tensor)) if tensor.requires_grad else None for tensor in tensors])
+    node = BackwardHookFunctionBackward(edges, [(t._array.shape, t._array.dtype) for t in tensors], observe)
+    if special.anomaly:
+        node.get_extras().stack = user_stack()
+    result = list(values)
+    for nr, (place, tensor) in enumerate(zip(places, tensors)):
+        result[place] = _behind(node, nr, tensor) if edges[nr] is not None else tensor.detach()
+    return result, places
+
+
+def _behind(node: Node, nr: int, tensor: Any) -> Any:
+    """The same tensor as output `nr` of a node: an alias that may not be written to."""
+    if type(tensor) in overrides.PLAIN:
+        result: Any = _new(tensor_class())
+        result._array = tensor._array
+        result._meta = None
+        storage = result._storage = tensor._get_storage()
+    else:
+        result = tensor.detach()
+        storage = result._get_storage()
+    outer = tensor._view
+    result._view = View(tensor if outer is None else outer.base, (), storage.version, "function")
+    result._edge = (node, nr)
+    result._requires_grad = True
+    return result
 
 
 class BackwardHook:
-    """One call of a hooked module."""
+    """One call of a module with full backward hooks."""
+
+    __slots__ = ("module", "user_hooks", "user_pre_hooks", "grad_outputs", "n_inputs", "n_outputs", "input_places",
+                 "output_places")  # fmt: skip
 
     def __init__(self, module: Any, user_hooks: Sequence[hooks.Hook], user_pre_hooks: Sequence[hooks.Hook]) -> None:
         self.module = module
         self.user_hooks = user_hooks
         self.user_pre_hooks = user_pre_hooks
-        self.grad_outputs: Any = None
-        self.n_inputs = 0
-        self.n_outputs = 0
-        self.input_places: Sequence[int] | None = None
-        self.output_places: Sequence[int] = ()
+        self.grad_outputs: tuple[Any, ...] | None = None
+        self.n_inputs = self.n_outputs = 0
+        self.input_places: list[int] | None = None
+        self.output_places: list[int] = []
+
+    # --- at forward
+
+    def enter(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, Any]:
+        """The arguments with which the module is called."""
+        return self.setup_input_hook(args), kwargs
+
+    def leave(self, output: Any) -> Any:
+        """The output that the caller gets."""
+        if isinstance(output, (TensorCore, tuple)):
+            return self.setup_output_hook(output)
+        self._warn_that_hooks_cannot_fire(f"{type(output)}")
+        return output
 
     def setup_input_hook(self, args: tuple[Any, ...]) -> tuple[Any, ...]:
-        args, self.input_places = self._through_identity(args, self._watch_inputs)
+        """Puts the tensors among the arguments behind the input node."""
         self.n_inputs = len(args)
-        return args
+        passed = through_identity(args, self._at_inputs)
+        if passed is None:
+            return args
+        values, self.input_places = passed
+        return tuple(values)
 
     def setup_output_hook(self, output: Any) -> Any:
-        single = not isinstance(output, tuple)
-        outputs, places = self._through_identity((output,) if single else tuple(output), self._watch_outputs)
+        """Puts the tensors among the outputs behind the output node."""
+        single = isinstance(output, TensorCore)
+        outputs = (output,) if single else output
         self.n_outputs = len(outputs)
-        self.output_places = places or ()
+        passed = through_identity(outputs, self._at_outputs)
+        if passed is None:
+            if not single and any(_asks_inside(part) for part in outputs):
+                self._warn_that_hooks_cannot_fire("a tuple with its tensors inside other containers")
+            return output
+        values, self.output_places = passed
         if single:
-            return outputs[0]
-        return type(output)(*outputs) if hasattr(output, "_fields") else outputs
+            return values[0]
+        return tuple(values) if type(output) is tuple else type(output)(*values)
 
-    def _through_identity(
-        self, values: tuple[Any, ...], watch: Callable[[Any], None]
-    ) -> tuple[tuple[Any, ...], list[int] | None]:
-        places = [place for place, value in enumerate(values) if isinstance(value, TensorCore)]
-        asks = local.modes.grad_enabled and any(values[place].requires_grad for place in places)
-        if not asks:
-            return values, None
-        passed = BackwardHookFunction.apply(*[values[place] for place in places])
-        result = list(values)
-        for place, tensor in zip(places, passed, strict=True):
-            result[place] = tensor
-        watch(next(tensor.grad_fn for tensor in passed if tensor.grad_fn is not None))
-        return tuple(result), places
+    def _warn_that_hooks_cannot_fire(self, received: str) -> None:
+        warnings.warn(
+            "For backward hooks to be called, module output should be a Tensor or a tuple of Tensors but received "
+            f"{received}. The backward hooks of {type(self.module).__name__} will not fire for this call; register them "
+            "with nested=True to see the gradients inside dicts, lists and dataclasses.",
+            stacklevel=user_stacklevel(),
+        )
 
-    def _watch_outputs(self, node: Any) -> None:
-        def before(grads: tuple[Any, ...]) -> tuple[Any, ...] | None:
-            full = self._spread(grads, self.output_places, self.n_outputs)
-            replaced = full
-            for hook in self.user_pre_hooks:
-                answer = hooks.fire(hook, self.module, replaced)
-                if answer is not None:
-                    replaced = self._same_count(answer, full, "Backward pre hook", "grad_output", len(full))
-            self.grad_outputs = replaced
-            answered = None
-            if replaced is not full:
-                answered = tuple([replaced[place] for place in self.output_places])
-            if self.input_places is None:  # no gradient will come to the inputs
-                nothing = (None,) * self.n_inputs
-                for hook in self.user_hooks:
-                    answer = hooks.fire(hook, self.module, nothing, self.grad_outputs)
-                    if answer is not None and not (isinstance(answer, tuple) and all(part is None for part in answer)):
-                        raise RuntimeError(
-                            "Backward hook for Modules where no input requires gradient should always return None or "
-                            "None for all gradients."
-                        )
-                self.grad_outputs = None
-            return answered
+    # --- in the backward pass
 
-        node.register_prehook(before)
+    def _at_outputs(self, xp: Any, arrived: Sequence[Any], passed: tuple[Any, ...]) -> tuple[Any, ...]:
+        shown = [_shown(part) for part in arrived]
+        spread = _spread(shown, self.output_places, self.n_outputs)
+        replaced = spread
+        for hook in self.user_pre_hooks:
+            answer = hooks.fire(hook, self.module, replaced)
+            if answer is not None:
+                _check_count(answer, spread, "Backward pre hook", "grad_output")
+                replaced = answer
+        self.grad_outputs = replaced
+        if self.input_places is None:
+            self._fire_without_inputs()
+        if replaced is spread:
+            return tuple(arrived)  # what did not come stays away
+        return _checked(xp, shown, [replaced[place] for place in self.output_places])
 
-    def _watch_inputs(self, node: Any) -> None:
-        def after(grad_inputs: tuple[Any, ...], _: tuple[Any, ...]) -> tuple[Any, ...] | None:
-            if self.grad_outputs is None:
-                # The output was never differentiated, so the hooks have nothing to be told.
-                return None
-            assert self.input_places is not None
-            full = self._spread(grad_inputs, self.input_places, self.n_inputs)
-            replaced = full
-            for hook in self.user_hooks:
-                answer = hooks.fire(hook, self.module, replaced, self.grad_outputs)
-                if answer is not None:
-                    replaced = self._same_count(answer, full, "Backward hook", "grad_input", len(full))
+    def _fire_without_inputs(self) -> None:
+        warn_of_missing_inputs("")
+        nothing = (None,) * self.n_inputs
+        for hook in self.user_hooks:
+            answer = hooks.fire(hook, self.module, nothing, self.grad_outputs)
+            if answer is not None and not (isinstance(answer, tuple) and all(part is None for part in answer)):
+                raise RuntimeError(
+                    "Backward hook for Modules where no input requires gradient should always return None or None for "
+                    "all gradients."
+                )
+        self.grad_outputs = None
+
+    def _at_inputs(self, xp: Any, arrived: Sequence[Any], passed: tuple[Any, ...]) -> tuple[Any, ...]:
+        if self.grad_outputs is None or not self.user_hooks:
+            # The gradient did not come through the module's output (double backward), or nobody wants to know.
             self.grad_outputs = None
-            return None if replaced is full else tuple([replaced[place] for place in self.input_places])
+            return passed
+        assert self.input_places is not None
+        shown = [_shown(part) for part in passed]
+        spread = _spread(shown, self.input_places, self.n_inputs)
+        replaced = spread
+        for hook in self.user_hooks:
+            answer = hooks.fire(hook, self.module, replaced, self.grad_outputs)
+            if answer is not None:
+                _check_count(answer, spread, "Backward hook", "grad_input")
+                replaced = answer
+        self.grad_outputs = None
+        if replaced is spread:
+            return passed
+        return _checked(xp, shown, [replaced[place] for place in self.input_places])
 
-        node.register_hook(after)
 
-    @staticmethod
-    def _spread(grads: Sequence[Any], places: Sequence[int], count: int) -> tuple[Any, ...]:
-        """Gradients at the places of their tensors among all values, None elsewhere."""
-        full: list[Any] = [None] * count
-        for place, grad in zip(places, grads, strict=True):
-            full[place] = grad
-        return tuple(full)
+def warn_of_missing_inputs(but: str) -> None:
+    warnings.warn(
+        "Full backward hook is firing when gradients are computed with respect to module outputs since no inputs require "
+        f"gradients{but}.",
+        stacklevel=user_stacklevel(),
+    )
 
-    @staticmethod
-    def _same_count(answer: Any, full: tuple[Any, ...], kind: str, what: str, count: int) -> tuple[Any, ...]:
-        if len(answer) != count:
-            raise RuntimeError(
-                f"{kind} returned an invalid number of {what}, got {len(answer)}, but expected {count}. "
-                f"Return a tuple with one gradient (or None) per {what.removeprefix('grad_')}."
-            )
-        return tuple(answer)
+
+def _asks_inside(value: Any) -> bool:
+    """Whether a list or dict holds a tensor that wants gradients."""
+    if isinstance(value, dict):
+        value = list(value.values())
+    if not isinstance(value, (list, tuple)):
+        return False
+    return any(part.requires_grad if isinstance(part, TensorCore) else _asks_inside(part) for part in value)  # type: ignore[attr-defined]
+
+
+def _shown(value: Any) -> Any:
+    """A gradient as hooks see it."""
+    return value if value is None or isinstance(value, TensorCore) else wrap(value)
+
+
+def _spread(shown: list[Any], places: list[int], count: int) -> tuple[Any, ...]:
+    """Gradients at the places of their tensors among all values, None elsewhere."""
+    if len(shown) == count:
+        return tuple(shown)
+    full: list[Any] = [None] * count
+    for place, grad in zip(places, shown):
+        full[place] = grad
+    return tuple(full)
+
+
+def _check_count(answer: Any, spread: tuple[Any, ...], kind: str, what: str) -> None:
+    if len(answer) != len(spread):
+        raise RuntimeError(
+            f"{kind} returned an invalid number of {what}, got {len(answer)}, but expected {len(spread)}. Return a tuple "
+            f"with one gradient, or None, for each {what.removeprefix('grad_')}."
+        )
+
+
+def _checked(xp: Any, shown: list[Any], answered: list[Any]) -> tuple[Any, ...]:
+    """Gradients that a hook replaced, as they travel on: of the same dtype and shape, or None."""
+    result = []
+    for before, after in zip(shown, answered):
+        if after is not None and after is not before:
+            firing.check_gradient(_hook, before, after)
+        result.append(after if after is None or xp.RECORDED else after._array)
+    return tuple(result)
+
+
+def _hook() -> None:
+    """Stands for a module's hooks in errors about what they returned."""
+
+
+_hook.__name__ = "hook"

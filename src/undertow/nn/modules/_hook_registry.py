@@ -10,11 +10,14 @@ from __future__ import annotations
 import functools
 import warnings
 from collections import OrderedDict
+from collections.abc import Sequence
 from typing import Any
 
 from undertow import hooks
 from undertow._core import TensorCore
-from undertow.nn.modules._backward_hook import BackwardHook
+from undertow.nn.modules._nested_backward_hook import NestedHook
+from undertow.nn.modules._nested_backward_hook import around as backward_hook_around
+from undertow.sites import user_stacklevel
 
 Hooks = OrderedDict[int, hooks.Hook]
 Flags = OrderedDict[int, bool]
@@ -64,16 +67,32 @@ class ModuleHooks:
             (self._forward_hooks_with_kwargs, with_kwargs), (self._forward_hooks_always_called, always_call),
         )  # fmt: skip
 
-    def register_full_backward_pre_hook(self, hook: hooks.Hook, prepend: bool = False) -> hooks.RemovableHandle:
-        """hook(module, grad_output) -> None or new grad_output (a tuple), before the module's backward."""
-        return _add(self._backward_pre_hooks, hook, prepend)
+    def register_full_backward_pre_hook(
+        self, hook: hooks.Hook, prepend: bool = False, *, nested: bool = False
+    ) -> hooks.RemovableHandle:
+        """hook(module, grad_output) -> None or new grad_output (a tuple), before the module's backward.
 
-    def register_full_backward_hook(self, hook: hooks.Hook, prepend: bool = False) -> hooks.RemovableHandle:
-        """hook(module, grad_input, grad_output) -> None or new grad_input (a tuple), after the module's backward."""
+        With nested (not in PyTorch) grad_output has the nesting of the output: dicts, lists, dataclasses.
+        """
+        return _add(self._backward_pre_hooks, NestedHook(hook) if nested else hook, prepend)
+
+    def register_full_backward_hook(
+        self, hook: hooks.Hook, prepend: bool = False, *, nested: bool = False
+    ) -> hooks.RemovableHandle:
+        """hook(module, grad_input, grad_output) -> None or new grad_input (a tuple), after the module's backward.
+
+        With nested (not in PyTorch): hook(module, grad_args, grad_kwargs, grad_output) -> None or (grad_args,
+        grad_kwargs), each in the nesting of the values it belongs to, keyword arguments included.
+
+        >>> layer = torch.nn.Linear(2, 1, bias=False)
+        >>> handle = layer.register_full_backward_hook(lambda module, grad_input, grad_output: print(grad_output))
+        >>> layer(torch.ones(1, 2, requires_grad=True)).sum().backward()
+        (tensor([[1.]]),)
+        """
         if self._is_full_backward_hook is False:
             raise RuntimeError(_MIXED_KINDS.format(_ON_ONE))
         self._is_full_backward_hook = True
-        return _add(self._backward_hooks, hook, prepend)
+        return _add(self._backward_hooks, NestedHook(hook) if nested else hook, prepend)
 
     def register_backward_hook(self, hook: hooks.Hook) -> hooks.RemovableHandle:
         """hook(module, grad_input, grad_output) on the last node that made the output: the old, partial kind."""
@@ -107,85 +126,64 @@ class ModuleHooks:
         return self._call_impl(*args, **kwargs)
 
     def _call_impl(self, *args: Any, **kwargs: Any) -> Any:
-        forward = self.forward  # type: ignore[attr-defined]
         if not (
             self._forward_hooks or self._forward_pre_hooks or self._backward_hooks or self._backward_pre_hooks
             or _global_forward_hooks or _global_forward_pre_hooks or _global_backward_hooks or _global_backward_pre_hooks
         ):  # fmt: skip
-            return forward(*args, **kwargs)
+            return self.forward(*args, **kwargs)  # type: ignore[attr-defined]
+        result: Any = None
         called: set[int] = set()  # always_call hooks that have had their turn
         try:
-            return self._hooked_call(forward, args, kwargs, called)
+            full: Sequence[hooks.Hook] = ()
+            old: Sequence[hooks.Hook] = ()
+            pre: Sequence[hooks.Hook] = ()
+            if self._backward_hooks or _global_backward_hooks:
+                full, old = self._get_backward_hooks()
+            if self._backward_pre_hooks or _global_backward_pre_hooks:
+                pre = self._get_backward_pre_hooks()
+            if self._forward_pre_hooks or _global_forward_pre_hooks:
+                for hook, with_kwargs in _forward_pre_list(self):
+                    args, kwargs = _fire_forward_pre_hook(hook, with_kwargs, self, args, kwargs)
+            around = None
+            if full or pre:
+                around = backward_hook_around(self, full, pre)
+                args, kwargs = around.enter(args, kwargs)
+            result = self.forward(*args, **kwargs)  # type: ignore[attr-defined]
+            if self._forward_hooks or _global_forward_hooks:
+                for identity, hook, with_kwargs, always in _forward_list(self):
+                    if always:
+                        called.add(identity)
+                    answer = _fire_forward_hook(hook, with_kwargs, self, args, kwargs, result)
+                    if answer is not None:
+                        result = answer
+            if around is not None:
+                result = around.leave(result)
+            if old:
+                self._wire_old_hooks(old, args, result)
+            return result
         except Exception:
-            self._call_despite_error(args, kwargs, called)
+            self._call_despite_error(args, kwargs, result, called)
             raise
 
-    def _hooked_call(self, forward: Any, args: Any, kwargs: Any, called: set[int]) -> Any:
-        full, old = self._get_backward_hooks()
-        pre = self._get_backward_pre_hooks()
-        args, kwargs = self._fire_forward_pre_hooks(args, kwargs)
-        around = None
-        if full or pre:
-            around = BackwardHook(self, full, pre)
-            args = around.setup_input_hook(args)
-        result = forward(*args, **kwargs)
-        for identity, hook, with_kwargs, always in _forward_list(self):
-            if always:
-                called.add(identity)
-            answer = hooks.fire(hook, self, args, kwargs, result) if with_kwargs else hooks.fire(hook, self, args, result)
-            if answer is not None:
-                result = answer
-        if around is not None:
-            if not isinstance(result, (TensorCore, tuple)):
-                warnings.warn(
-                    "For backward hooks to be called, module output should be a Tensor or a tuple of Tensors but "
-                    f"received {type(result)}. The backward hooks of {type(self).__name__} will not fire for this call.",
-                    stacklevel=5,
-                )
-            else:
-                result = around.setup_output_hook(result)
-        if old:
-            self._wire_old_hooks(old, args, result)
-        return result
-
-    def _fire_forward_pre_hooks(self, args: Any, kwargs: Any) -> tuple[Any, Any]:
-        own = self._forward_pre_hooks
-        listed = [(hook, False) for hook in _global_forward_pre_hooks.values()]
-        listed += [(hook, identity in self._forward_pre_hooks_with_kwargs) for identity, hook in own.items()]
-        for hook, with_kwargs in listed:
-            if with_kwargs:
-                answer = hooks.fire(hook, self, args, kwargs)
-                if answer is not None:
-                    if not (isinstance(answer, tuple) and len(answer) == 2):
-                        raise RuntimeError(
-                            "forward pre-hook must return None or a tuple of (new_args, new_kwargs), "
-                            f"but got {answer}."
-                        )
-                    args, kwargs = answer
-            else:
-                answer = hooks.fire(hook, self, args)
-                if answer is not None:
-                    args = answer if isinstance(answer, tuple) else (answer,)
-        return args, kwargs
-
-    def _call_despite_error(self, args: Any, kwargs: Any, called: set[int]) -> None:
+    def _call_despite_error(self, args: Any, kwargs: Any, result: Any, called: set[int]) -> None:
         """After an error: the always_call hooks that have not run yet, each on its own; the error itself goes on."""
         for identity, hook, with_kwargs, always in _forward_list(self):
             if not always or identity in called:
                 continue
             try:
-                if with_kwargs:
-                    hooks.fire(hook, self, args, kwargs, None)
-                else:
-                    hooks.fire(hook, self, args, None)
+                answer = _fire_forward_hook(hook, with_kwargs, self, args, kwargs, result)
             except Exception as error:
+                kind = "module" if identity in self._forward_hooks else "global module"
                 warnings.warn(
-                    "forward hook with ``always_call=True`` raised an exception that was silenced as another error was "
-                    f"raised in forward: {error}",
-                    stacklevel=4,
+                    f"{kind} forward hook with ``always_call=True`` raised an exception that was silenced as another "
+                    f"error was raised in forward: {error}",
+                    stacklevel=user_stacklevel(),
                 )
+                continue
+            if answer is not None:
+                result = answer
 
-    def _wire_old_hooks(self, old: list[hooks.Hook], args: Any, result: Any) -> None:
+    def _wire_old_hooks(self, old: Sequence[hooks.Hook], args: Any, result: Any) -> None:
         shown = result
         while not isinstance(shown, TensorCore):
             if isinstance(shown, dict):
@@ -224,8 +222,36 @@ def _warn_old(why: str) -> None:
         "This hook will be missing some grad_input. Please use register_full_backward_hook to get the documented "
         "behavior.",
         FutureWarning,
-        stacklevel=6,
+        stacklevel=user_stacklevel(),
     )
+
+
+def _forward_pre_list(module: Any) -> list[tuple[hooks.Hook, bool]]:
+    """Forward pre-hooks, global ones first, each with whether it wants keyword arguments."""
+    flags = module._forward_pre_hooks_with_kwargs
+    listed = [(hook, False) for hook in _global_forward_pre_hooks.values()]
+    return listed + [(hook, identity in flags) for identity, hook in module._forward_pre_hooks.items()]
+
+
+def _fire_forward_pre_hook(hook: hooks.Hook, with_kwargs: bool, module: Any, args: Any, kwargs: Any) -> tuple[Any, Any]:
+    """Runs one forward pre-hook; returns the arguments to go on with."""
+    if not with_kwargs:
+        answer = hooks.fire(hook, module, args)
+        if answer is not None:
+            args = answer if isinstance(answer, tuple) else (answer,)
+        return args, kwargs
+    answer = hooks.fire(hook, module, args, kwargs)
+    if answer is None:
+        return args, kwargs
+    if not (isinstance(answer, tuple) and len(answer) == 2):
+        raise RuntimeError(f"forward pre-hook must return None or a tuple of (new_args, new_kwargs), but got {answer}.")
+    return answer
+
+
+def _fire_forward_hook(hook: hooks.Hook, with_kwargs: bool, module: Any, args: Any, kwargs: Any, result: Any) -> Any:
+    if with_kwargs:
+        return hooks.fire(hook, module, args, kwargs, result)
+    return hooks.fire(hook, module, args, result)
 
 
 def _forward_list(module: Any) -> list[tuple[int, hooks.Hook, bool, bool]]:
@@ -270,14 +296,14 @@ def register_module_forward_hook(
     )  # fmt: skip
 
 
-def register_module_full_backward_pre_hook(hook: hooks.Hook) -> hooks.RemovableHandle:
+def register_module_full_backward_pre_hook(hook: hooks.Hook, *, nested: bool = False) -> hooks.RemovableHandle:
     """hook(module, grad_output) -> None or new grad_output, before every module's backward."""
-    return _add(_global_backward_pre_hooks, hook, False)
+    return _add(_global_backward_pre_hooks, NestedHook(hook) if nested else hook, False)
 
 
-def register_module_full_backward_hook(hook: hooks.Hook) -> hooks.RemovableHandle:
+def register_module_full_backward_hook(hook: hooks.Hook, *, nested: bool = False) -> hooks.RemovableHandle:
     """hook(module, grad_input, grad_output) -> None or new grad_input, after every module's backward."""
-    return _register_global_backward(hook, True)
+    return _register_global_backward(NestedHook(hook) if nested else hook, True)
 
 
 def register_module_backward_hook(hook: hooks.Hook) -> hooks.RemovableHandle:

@@ -10,6 +10,7 @@ from undertow import hooks
 from undertow._core import TensorCore
 from undertow.modes import no_grad
 from undertow.nn.parameter import Parameter
+from undertow.tensor_types import typename
 
 _global_module_registration_hooks: OrderedDict[int, hooks.Hook] = OrderedDict()
 _global_parameter_registration_hooks: OrderedDict[int, hooks.Hook] = OrderedDict()
@@ -86,7 +87,7 @@ class ModuleTree:
             return
         if not isinstance(param, Parameter):
             raise TypeError(
-                f"cannot assign '{type_name(param)}' object to parameter '{name}' (torch.nn.Parameter or None required)"
+                f"cannot assign '{typename(param)}' object to parameter '{name}' (torch.nn.Parameter or None required)"
             )
         if param.grad_fn is not None:
             raise ValueError(
@@ -98,7 +99,7 @@ class ModuleTree:
     def add_module(self, name: str, module: Any) -> None:
         """Adds a submodule."""
         if module is not None and not isinstance(module, ModuleTree):
-            raise TypeError(f"{type_name(module)} is not a Module subclass")
+            raise TypeError(f"{typename(module)} is not a Module subclass")
         self._check_name("module", name, self._modules)
         self._modules[name] = registered(_global_module_registration_hooks, self, name, module)
 
@@ -286,8 +287,3 @@ class ModuleTree:
                 else:
                     param.grad.requires_grad_(False)
                 param.grad.zero_()
-
-
-def type_name(value: Any) -> str:
-    """A value's type as errors name it: torch.FloatTensor, int."""
-    return value.type() if isinstance(value, TensorCore) and not isinstance(value, Parameter) else type(value).__name__  # type: ignore[attr-defined]

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeVar
 
-from undertow import devices, dtypes
 from undertow._core import TensorCore
 from undertow.nn.modules import _hook_registry as _registry
 from undertow.nn.modules._backward_hook import BackwardHook as BackwardHook
@@ -49,7 +48,6 @@ from undertow.nn.modules._hook_registry import (
 from undertow.nn.modules._module_tree import (
     ModuleTree,
     registered,
-    type_name,
 )
 from undertow.nn.modules._module_tree import (
     _global_buffer_registration_hooks as _global_buffer_registration_hooks,
@@ -73,6 +71,8 @@ from undertow.nn.modules._state_dict import EXTRA_STATE_KEY_SUFFIX as _EXTRA_STA
 from undertow.nn.modules._state_dict import StateDict
 from undertow.nn.modules._state_dict import _IncompatibleKeys as _IncompatibleKeys
 from undertow.nn.parameter import Buffer, Parameter
+from undertow.tensor_convert import _parse_to as parse_to
+from undertow.tensor_types import typename
 
 _has_any_global_hook = _registry.has_any_global_hook
 
@@ -96,6 +96,7 @@ class Module(ModuleHooks, StateDict, ModuleTree):
     tensor([2., 2.], grad_fn=<MulBackward0>)
     """
 
+    T_destination = TypeVar("T_destination", bound=dict[str, Any])
     dump_patches: bool = False
     call_super_init: bool = False
     _compiled_call_impl: Callable[..., Any] | None = None
@@ -128,6 +129,9 @@ class Module(ModuleHooks, StateDict, ModuleTree):
 
     __call__: Callable[..., Any] = ModuleHooks._call_impl
 
+    def compile(self, *args: Any, **kwargs: Any) -> None:
+        """Does nothing: undertow compiles whole training steps (`undertow.compile`), not single modules."""
+
     # --- attributes
 
     def __setattr__(self, name: str, value: Any) -> None:
@@ -142,7 +146,7 @@ class Module(ModuleHooks, StateDict, ModuleTree):
         if params is not None and name in params:
             if value is not None:
                 raise TypeError(
-                    f"cannot assign '{type_name(value)}' as parameter '{name}' (torch.nn.Parameter or None expected)"
+                    f"cannot assign '{typename(value)}' as parameter '{name}' (torch.nn.Parameter or None expected)"
                 )
             self.register_parameter(name, value)
             return
@@ -156,20 +160,20 @@ class Module(ModuleHooks, StateDict, ModuleTree):
         if modules is not None and name in modules:
             if value is not None:
                 raise TypeError(
-                    f"cannot assign '{type_name(value)}' as child module '{name}' (torch.nn.Module or None expected)"
+                    f"cannot assign '{typename(value)}' as child module '{name}' (torch.nn.Module or None expected)"
                 )
             modules[name] = registered(_global_module_registration_hooks, self, name, value)
             return
         buffers = held.get("_buffers")
-        if buffers is not None and (name in buffers or isinstance(value, Buffer)):
-            self._set_buffer(buffers, name, value)
+        if isinstance(value, Buffer) or (buffers is not None and name in buffers):
+            self._set_buffer(name, value)
             return
         super().__setattr__(name, value)
 
-    def _set_buffer(self, buffers: dict[str, Any], name: str, value: Any) -> None:
+    def _set_buffer(self, name: str, value: Any) -> None:
         if value is not None and not isinstance(value, TensorCore):
             raise TypeError(
-                f"cannot assign '{type_name(value)}' as buffer '{name}' (torch.nn.Buffer, torch.Tensor or None expected)"
+                f"cannot assign '{typename(value)}' as buffer '{name}' (torch.nn.Buffer, torch.Tensor or None expected)"
             )
         if isinstance(value, Buffer):
             persistent = value.persistent
@@ -221,16 +225,17 @@ class Module(ModuleHooks, StateDict, ModuleTree):
 
     def to(self, *args: Any, **kwargs: Any) -> Any:
         """Moves or casts all parameters and buffers, in place: a device, a floating dtype, or like a tensor."""
-        wanted = _dtype_argument(args, kwargs)
+        given = parse_to(args, kwargs)
+        wanted, order = given.get("dtype"), given.get("memory_format")
         if wanted is not None and not (wanted.is_floating_point or wanted.is_complex):
             raise TypeError(
-                f"nn.Module.to only accepts floating point or complex dtypes, but got desired dtype={wanted!r}"
+                f"nn.Module.to only accepts floating point or complex dtypes, but got desired dtype={wanted}"
             )
 
         def convert(tensor: Any) -> Any:
-            if wanted is not None and not (tensor.is_floating_point() or tensor.is_complex()):
-                return tensor.to(*[a for a in args if _is_device(a)], **{k: v for k, v in kwargs.items() if k == "device"})
-            return tensor.to(*args, **kwargs)
+            kind = wanted if tensor.is_floating_point() or tensor.is_complex() else None
+            options = {"memory_format": order} if order is not None and tensor.dim() in (4, 5) else {}
+            return tensor.to(given.get("device"), kind, **options)
 
         return self._apply(convert)
 
@@ -262,6 +267,18 @@ class Module(ModuleHooks, StateDict, ModuleTree):
         """Moves everything to the GPU."""
         return self._apply(lambda t: t.cuda(device))
 
+    def xpu(self, device: Any = None) -> Any:
+        """Moves everything to an XPU."""
+        return self._apply(lambda t: t.xpu(device))
+
+    def ipu(self, device: Any = None) -> Any:
+        """Moves everything to an IPU."""
+        return self._apply(lambda t: t.to("ipu" if device is None else device))
+
+    def mtia(self, device: Any = None) -> Any:
+        """Moves everything to an MTIA device."""
+        return self._apply(lambda t: t.to("mtia" if device is None else device))
+
     def to_empty(self, *, device: Any, recurse: bool = True) -> Any:
         """Moves everything to a device without copying values."""
         return self._apply(lambda t: t.new_empty(t.shape, device=device), recurse=recurse)
@@ -292,16 +309,3 @@ class Module(ModuleHooks, StateDict, ModuleTree):
 
 def _indent(text: str) -> str:
     return text.replace("\n", "\n  ")
-
-
-def _is_device(value: Any) -> bool:
-    return isinstance(value, (str, devices.device))
-
-
-def _dtype_argument(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    for value in (*args, kwargs.get("dtype"), kwargs.get("other")):
-        if isinstance(value, dtypes.dtype):
-            return value
-        if isinstance(value, TensorCore):
-            return value.dtype  # type: ignore[attr-defined]
-    return None
