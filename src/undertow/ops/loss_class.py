@@ -10,11 +10,11 @@ import numpy as np
 from undertow._core import TensorCore
 from undertow.autograd.apply import apply
 from undertow.dtypes import DTYPE_OF
-from undertow.ops.activation import log_softmax
 from undertow.ops.arguments import check_constant, check_tensor, no_kernel
 from undertow.ops.compare import where
 from undertow.ops.loss import MEAN, NONE, SUM, reduced, reduction_of
 from undertow.ops.public import public
+from undertow.rules import activation
 from undertow.rules import loss as rules
 
 
@@ -105,7 +105,9 @@ def cross_entropy(
 
 
 def _class_scores(input: Any) -> Any:
-    return log_softmax(input, 1 if input._array.ndim > 1 else 0)
+    if DTYPE_OF[input._array.dtype].category != 2:
+        raise no_kernel("log_softmax_lastdim_kernel_impl", input)
+    return apply(activation.log_softmax, input, dim=1 if input._array.ndim > 1 else 0)
 
 
 def _check_smoothing(label_smoothing: float) -> None:

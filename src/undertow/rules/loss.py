@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from undertow.rules.rule import op
+from undertow.rules.rule import Rule, op
 
 EPSILON = 9.999999960041972e-13  # 1e-12 in float32, whatever the data
 
@@ -66,15 +66,17 @@ soft_margin_loss = op("soft_margin_loss",
 
 # --- classes: axis 1 of `self`, or its only axis
 
-nll_loss = op("nll_loss",
-    lambda xp, self, target, weight, *, reduction, ignore_index: class_loss(
-        xp, self, xp.class_weights(target, weight, ignore_index, xp.dtype_of(self)), reduction),
-    promote="same", accepts="f", mask="target",
-    self=lambda xp, g, self_spec, target, weight, reduction, ignore_index: class_loss_gradient(
-        xp, g, self_spec, xp.class_weights(target, weight, ignore_index, self_spec.dtype), reduction))
 
-nll_loss2d = op("nll_loss2d", nll_loss.forward, node="NllLoss2DBackward0", promote="same", accepts="f", mask="target",
-                self=nll_loss.gradients[0].formula)  # type: ignore[union-attr]
+def _nll_loss(name: str, node: str) -> Rule:
+    """−weight · self[target]. `index` holds the targets, `slopes` what each adds to the loss per unit of self[target]."""
+    return op(name, lambda xp, self, target, weight, *, reduction, ignore_index: xp.class_loss(
+                  self, target, weight, ignore_index, reduction),
+              node=node, promote="same", accepts="f", mask="target", hidden=("total_weight", "index", "slopes"),
+              self=lambda xp, g, self_spec, index, slopes, total_weight: xp.class_loss_grad(
+                  g, index, slopes, self_spec.shape))
+
+
+nll_loss, nll_loss2d = _nll_loss("nll_loss", "NllLossBackward0"), _nll_loss("nll_loss2d", "NllLoss2DBackward0")
 
 multi_margin_loss = op("multi_margin_loss",
     lambda xp, self, target, weight, *, p, margin, reduction: margin_loss(xp, self, target, weight, p, margin, reduction),
@@ -171,23 +173,6 @@ def logit_slope(xp: Any, self: Any, target: Any, pos_weight: Any) -> Any:
 
 
 # --- classes
-
-
-def class_loss(xp: Any, self: Any, weights: tuple[Any, Any], reduction: int) -> Any:
-    """−weight · self[target], with weight 0 where the target is ignored; a mean divides by the weights' sum."""
-    index, weight = weights
-    axis = 1 if self.ndim > 1 else 0
-    loss = -xp.squeeze(xp.gather(self, axis, index), axis) * weight
-    if reduction == 0:
-        return loss
-    return xp.sum(loss) / xp.sum(weight) if reduction == 1 else xp.sum(loss)
-
-
-def class_loss_gradient(xp: Any, g: Any, spec: Any, weights: tuple[Any, Any], reduction: int) -> Any:
-    index, weight = weights
-    axis = 1 if spec.ndim > 1 else 0
-    slope = xp.where(weight == 0, xp.zeros_like(weight), -weight * (g / xp.sum(weight) if reduction == 1 else g))
-    return xp.put_along(xp.expand_dims(slope, axis), axis, index, spec.shape)
 
 
 def margin_excess(xp: Any, self: Any, target: Any, weight: Any, margin: float) -> tuple[Any, Any, Any]:

@@ -13,6 +13,7 @@ from numpy import (  # noqa: F401
     roll, rot90, sin, sinh, sqrt, square, subtract, take, take_along_axis, tan, tanh, tensordot, tril, triu,
     where, zeros, zeros_like,
 )  # fmt: skip
+from undertow.xp.memory import keep_freed_memory
 from undertow.xp.numpy_attention import attention, attention_grad  # noqa: F401
 from undertow.xp.numpy_conv import conv, conv_input_grad, conv_weight_grad  # noqa: F401
 from undertow.xp.numpy_elementwise import (  # noqa: F401
@@ -33,7 +34,9 @@ from undertow.xp.numpy_linalg import (  # noqa: F401
     addmm, cholesky, cholesky_solve, cofactors, cross, det, eig, eigh, eye, inverse, least_squares, lu_factor, lu_parts, matmul,
     matrix_exp, pinv, qr, slogdet, solve, solve_triangular, svd,
 )  # fmt: skip
-from undertow.xp.numpy_loss import class_weights, ctc_loss, ctc_loss_grad, labels, put_along  # noqa: F401
+from undertow.xp.numpy_loss import (  # noqa: F401
+    class_loss, class_loss_grad, class_weights, ctc_loss, ctc_loss_grad, labels, put_along,
+)  # fmt: skip
 from undertow.xp.numpy_nn import log_softmax, log_softmax_grad, logsumexp, softmax, softmax_grad  # noqa: F401
 from undertow.xp.numpy_rnn import (  # noqa: F401
     gru_scan, gru_scan_grad, lstm_scan, lstm_scan_grad, rnn_scan, rnn_scan_grad,
@@ -65,6 +68,8 @@ from undertow.xp.numpy_special import (  # noqa: F401
     erf, erfc, erfcx, erfinv, gelu_cdf, log_ndtr, log_sigmoid, logit, ndtr, ndtri, sigmoid, silu, softplus,
 )  # fmt: skip
 from undertow.xp.numpy_windows import fold, unfold  # noqa: F401
+
+keep_freed_memory()
 
 RECORDED = False  # gradients computed with this namespace are plain arrays
 

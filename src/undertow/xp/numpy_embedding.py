@@ -18,10 +18,21 @@ def take_rows(x: Array, index: Array) -> Array:
 def add_rows(rows: Array, index: Array, count: int) -> Array:
     """(count, …) with out[index[i]] += rows[i]; the adjoint of take_rows."""
     width = rows.shape[index.ndim :]
-    flat = rows.reshape(index.size, math.prod(width))
+    flat, places = rows.reshape(index.size, math.prod(width)), index.reshape(-1)
     half = rows.dtype.itemsize < 4
-    out = _add_flat_rows(flat.astype(np.float32) if half else flat, index.reshape(-1), count)
+    add = _add_sorted_rows if 0 < 4 * count <= places.size else _add_flat_rows
+    out = add(flat.astype(np.float32) if half else flat, places, count)
     return (out.astype(rows.dtype) if half else out).reshape(count, *width)
+
+
+def _add_sorted_rows(rows: Array, index: Array, count: int) -> Array:
+    """add_rows where most indices repeat: rows with the same index are brought together and summed at once."""
+    order = np.argsort(index, kind="stable")
+    sorted_index = index[order]
+    starts = np.flatnonzero(np.concatenate(([True], sorted_index[1:] != sorted_index[:-1])))
+    out = np.zeros((count, rows.shape[1]), rows.dtype)
+    out[sorted_index[starts]] = np.add.reduceat(rows[order], starts, axis=0)
+    return out
 
 
 def embedding_grad(g: Array, index: Array, count: int, padding: int, by_frequency: bool) -> Array:

@@ -9,6 +9,56 @@ from undertow.xp.numpy_scatter import Array, positions_along
 Lengths = tuple[int, ...]
 
 
+def class_loss(
+    x: Array, target: Array, weight: Array | None, ignore_index: int, reduction: int
+) -> tuple[Array, Array, Array, Array]:
+    """−weight · x[target] along the class axis (a mean divides by the weights), with the weights' sum.
+
+    For the gradient also the targets as indices, and what each adds to the result per unit of x[target].
+    """
+    axis, dtype = 1 if x.ndim > 1 else 0, x.dtype
+    index, ignored = target, target == ignore_index
+    slopes: Array
+    if ignored.any():
+        index = np.where(ignored, 0, target)
+        slopes = np.where(ignored, 0, -1 if weight is None else -weight[index]).astype(dtype, copy=False)
+    else:
+        slopes = np.full(target.shape, -1, dtype) if weight is None else -weight[index]
+    total = -np.add.reduce(slopes, axis=None)
+    if reduction == 1:
+        slopes = slopes / total if total or not slopes.size else slopes
+    picked = _picked(x, index, axis)
+    loss = picked * slopes
+    if reduction:
+        loss = np.add.reduce(loss, axis=None)
+        if reduction == 1 and not total:
+            loss = loss / total
+    return loss, np.asarray(total), index, slopes
+
+
+def _picked(x: Array, index: Array, axis: int) -> Array:
+    if x.ndim == 2:
+        return x[np.arange(len(x)), index]
+    return np.take_along_axis(x, _widened(index, axis), axis).reshape(index.shape)
+
+
+def _widened(index: Array, axis: int) -> Array:
+    """An index with an axis of length 1 put in."""
+    return index.reshape(*index.shape[:axis], 1, *index.shape[axis:])
+
+
+def class_loss_grad(g: Array, index: Array, slopes: Array, shape: tuple[int, ...]) -> Array:
+    """g · slopes at the targets, zero elsewhere."""
+    values = slopes * g
+    out = np.zeros(shape, values.dtype)
+    if len(shape) == 2:
+        out[np.arange(shape[0]), index] = values
+        return out
+    axis = 1 if len(shape) > 1 else 0
+    np.put_along_axis(out, _widened(index, axis), _widened(values, axis), axis)
+    return out
+
+
 def class_weights(target: Array, weight: Array | None, ignore_index: int, dtype: np.dtype) -> tuple[Array, Array]:
     """Targets as an index along the class axis, and the weight of each: its class's, or 0 where it is ignored."""
     axis = 1 if target.ndim else 0

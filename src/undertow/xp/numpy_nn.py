@@ -31,6 +31,7 @@ from undertow.xp.quiet import quiet
 _UNSHIFTED_LIMIT = {np.float32: 40.0, np.float64: 300.0}
 _SMALLEST_UNSHIFTED_SUM = 1e-8
 _PLAIN = 4096  # elements up to which the plain expression beats rows and blocks
+_HALF_AN_ULP = 3e-7  # of a float32 near 6: what is smaller than this is not worth a pass over the rows
 _SMALL = 2048  # elements up to which asking whether a shift is needed costs more than shifting
 
 
@@ -109,7 +110,8 @@ def log_softmax(x: Array, axis: int) -> Array:
             source, target = rows[block], results[block]
             head, rest = _log_sums(source, target)
             np.subtract(source, head[:, None], out=target)
-            target -= rest[:, None]
+            if not np.abs(rest).max() <= _HALF_AN_ULP:  # nan is not
+                target -= rest[:, None]
         return out
     np.subtract(x, max_along(x, axis), out=out)
     return np.subtract(out, np.log(sum_along(np.exp(out), axis)), out=out)

@@ -16,6 +16,7 @@ import numpy as np
 from undertow.xp.numpy_rows import Array, as_rows, channel_dots, channel_sums, row_blocks, row_dots, row_sums
 
 Needs = tuple[bool, ...]
+_SMALL = 4096  # elements up to which calls cost more than arithmetic
 _FAR = 4.0  # squared standard deviations between the mean and zero from which values are centred first
 
 
@@ -26,6 +27,8 @@ def layer_norm(
     x: Array, trailing: int, weight: Array | None, bias: Array | None, eps: float
 ) -> tuple[Array, Array, Array]:
     """(x − mean) · rstd · weight + bias over the last `trailing` axes, with mean and rstd, whose last axes are 1."""
+    if x.size <= _SMALL:
+        return _small_layer_norm(x, trailing, weight, bias, eps)
     out = np.empty(x.shape, x.dtype)
     source, target = as_rows(x, trailing), as_rows(out, trailing)
     mean, rstd = np.empty((2, len(source)), x.dtype)
@@ -49,6 +52,42 @@ def layer_norm(
     return out, mean.reshape(shape), rstd.reshape(shape)
 
 
+def _small_layer_norm(
+    x: Array, trailing: int, weight: Array | None, bias: Array | None, eps: float
+) -> tuple[Array, Array, Array]:
+    """layer_norm where calls cost more than arithmetic."""
+    axes = tuple(range(x.ndim - trailing, x.ndim))
+    columns = max(1, math.prod(x.shape[x.ndim - trailing :]))
+    mean = np.add.reduce(x, axis=axes, keepdims=True) / columns
+    out = x - mean
+    rstd = 1 / np.sqrt(np.add.reduce(out * out, axis=axes, keepdims=True) / columns + eps)
+    out *= rstd
+    if weight is not None:
+        out *= weight
+    if bias is not None:
+        out += bias
+    return out, mean, rstd
+
+
+def _small_layer_norm_grad(
+    g: Array, x: Array, mean: Array, rstd: Array, weight: Array | None, trailing: int, needs: Needs
+) -> tuple[Array | None, Array | None, Array | None]:
+    axes, rows = tuple(range(x.ndim - trailing, x.ndim)), tuple(range(x.ndim - trailing))
+    columns = max(1, math.prod(x.shape[x.ndim - trailing :]))
+    unit = (x - mean) * rstd
+    out = None
+    if needs[0]:
+        out = g if weight is None else g * weight
+        level = np.add.reduce(out, axis=axes, keepdims=True) / columns
+        lean = np.add.reduce(out * unit, axis=axes, keepdims=True) / columns
+        out = (out - level - unit * lean) * rstd
+    return (
+        out,
+        np.add.reduce(g * unit, axis=rows) if needs[1] else None,
+        np.add.reduce(g, axis=rows) if needs[2] else None,
+    )
+
+
 def layer_norm_grad(
     g: Array, x: Array, mean: Array, rstd: Array, weight: Array | None, trailing: int, needs: Needs
 ) -> tuple[Array | None, Array | None, Array | None]:
@@ -56,6 +95,8 @@ def layer_norm_grad(
 
     ∂x = rstd · (h − mean(h) − u · mean(h · u)),  ∂weight = Σ g · u,  ∂bias = Σ g  (means along rows, sums over them).
     """
+    if x.size <= _SMALL:
+        return _small_layer_norm_grad(g, x, mean, rstd, weight, trailing, needs)
     rows, values = as_rows(g, trailing), as_rows(x, trailing)
     columns = rows.shape[1]
     mean, rstd = mean.reshape(-1), rstd.reshape(-1)

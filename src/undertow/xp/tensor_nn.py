@@ -101,6 +101,14 @@ def adaptive_avg_pool_grad(g: Any, size: Sizes) -> Any:
 # --- losses
 
 
+def class_loss_grad(g: Any, index: Any, slopes: Any, shape: Sizes) -> Any:
+    axis = 1 if len(shape) > 1 else 0
+    values = wrap(slopes._array) * g
+    size = (*values.shape[:axis], 1, *values.shape[axis:])
+    index = wrap(index._array.astype(np.int64, copy=False).reshape(size))
+    return put_along(values.reshape(size), axis, index, shape)
+
+
 def class_weights(target: Any, weight: Any, ignore_index: int, dtype: Any) -> tuple[Any, Any]:
     given = None if weight is None else weight._array
     index, weights = numpy_loss.class_weights(target._array, given, ignore_index, dtype)
