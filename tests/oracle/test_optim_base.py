@@ -166,6 +166,14 @@ def helpers_for_other_libraries(torch, log):
     module = import_module(f"{torch.__name__}.optim.optimizer")
     log(module._get_value(torch.tensor(2.0)), module._get_value(3), module._get_scalar_dtype())
     log(module._to_scalar(torch.tensor([2.0])), module._default_to_fused_or_foreach([leaf(torch)], False))
+    log(module._default_to_fused_or_foreach([leaf(torch)], False, True), module._stack_if_compiling(3))
+    log(module._get_capturable_supported_devices(False), module._get_fused_kernels_supported_devices())
+    listed = [torch.ones(2), torch.ones(1).double(), torch.ones(3)]
+    grouped = torch.optim.Optimizer._group_tensors_by_device_and_dtype([listed, [None] * 3], with_indices=True)
+    log(sorted((str(key), lists, places) for key, (lists, places) in grouped.items()))
+    numbers, more = [torch.tensor([1 + 2j]), torch.ones(1)], [torch.tensor([3 + 4j]), torch.ones(2)]
+    module._view_as_real(numbers, more)
+    log(numbers, more)
 
     class Doubling(torch.optim.Optimizer):
         def __init__(self, params, differentiable):
@@ -245,6 +253,17 @@ def test_capturable_is_for_other_devices(name):
             optimizer.step()  # without gradients there is nothing to capture
             w.grad = torch.ones(2)
             attempt(log, foreach, optimizer.step, words=40)
+
+    agree(program)
+
+
+def test_fused_is_for_floats():
+    def program(torch, log):
+        for name in ("SGD", "Adam", "AdamW", "Adagrad"):
+            w = torch.ones(2, dtype=torch.complex64, requires_grad=True)
+            optimizer = getattr(torch.optim, name)([w], fused=True)
+            w.grad = torch.ones(2, dtype=torch.complex64)
+            attempt(log, name, optimizer.step, words=40)
 
     agree(program)
 

@@ -10,6 +10,7 @@ from undertow.autograd.apply import bump
 from undertow.autograd.writes import guards
 from undertow.modes import enable_grad, set_grad_enabled
 from undertow.optim._arithmetic import Blocks, Recorded, Rule, blocks_for, recorded
+from undertow.optim._helpers import CAPTURABLE, CAPTURABLE_FOREACH, _device_dtype_check_for_fused
 from undertow.optim._state import State, count_from, next_count, zeros_for
 from undertow.optim.optimizer import Optimizer
 from undertow.xp.quiet import quietly
@@ -17,9 +18,6 @@ from undertow.xp.quiet import quietly
 Group = dict[str, Any]
 Steps = Blocks | Recorded
 
-# Devices that PyTorch can capture a step on; errors name them.
-CAPTURABLE = ("cuda", "xpu", "hpu", "privateuseone", "xla")
-CAPTURABLE_FOREACH = CAPTURABLE[:-1]
 
 
 class PerParameter(Optimizer):
@@ -84,7 +82,7 @@ class PerParameter(Optimizer):
             self._step_group(group)
 
     def _step_group(self, group: Group) -> None:
-        capturable, differentiable = group.get("capturable"), group.get("differentiable")
+        special, differentiable = group.get("capturable") or group.get("fused"), group.get("differentiable")
         dtype: Any = None  # these four are of the parameter before, and mostly the next one's too
         x: Blocks | None = None
         rule: Rule | None = None
@@ -93,8 +91,8 @@ class PerParameter(Optimizer):
             meta = param._meta
             if meta is None or meta.grad is None:
                 continue
-            if capturable:
-                self._check_device(group, param)
+            if special:
+                self._check(group, param)
             array, before = param._array, age
             age, buffers = self._prepare(group, param)
             if array.dtype is not dtype:
@@ -113,8 +111,10 @@ class PerParameter(Optimizer):
         with set_grad_enabled(bool(self.defaults.get("differentiable"))):
             recorded.run(self._rule(recorded, group, age), tensors)
 
-    def _check_device(self, group: Group, param: Any) -> None:
-        if param.device.type not in CAPTURABLE:
+    def _check(self, group: Group, param: Any) -> None:
+        if group.get("fused"):
+            _device_dtype_check_for_fused(param)
+        if group.get("capturable") and param.device.type not in CAPTURABLE:
             devices = self._capturable_devices[bool(group.get("foreach"))]
             raise AssertionError(
                 f"If capturable=True, {self._captured(group)} must be on supported devices: {list(devices)}."

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from undertow._core import TensorCore, ndarray, wrap
-from undertow.optim.optimizer import _get_scalar_dtype
+from undertow.optim._helpers import _get_scalar_dtype
 
 State = dict[str, Any]
 

@@ -11,11 +11,10 @@ from typing import Any, TypeAlias
 
 from undertow import hooks
 from undertow._core import TensorCore
-from undertow.dtypes import dtype as Dtype
-from undertow.dtypes import float32, float64, get_default_dtype
+from undertow.dtypes import float32
 from undertow.hooks import RemovableHandle
-from undertow.modes import set_grad_enabled
-from undertow.ops.complex import view_as_real
+from undertow.optim import _helpers
+from undertow.optim._helpers import *  # noqa: F403  optimizers written for PyTorch import these from here
 
 ParamsT: TypeAlias = Iterable[Any]  # tensors, or (name, tensor) pairs, or dicts of a group's options
 StateDict: TypeAlias = dict[str, Any]
@@ -146,6 +145,15 @@ class Optimizer:
 
         step.hooked = True  # type: ignore[attr-defined]
         return step
+
+    def _optimizer_step_code(self) -> None:
+        """Named by profilers; does nothing."""
+
+    def _accelerator_graph_capture_health_check(self) -> None:
+        """Called by steps written for PyTorch; nothing is captured here."""
+
+    _cuda_graph_capture_health_check = _accelerator_graph_capture_health_check
+    _group_tensors_by_device_and_dtype = staticmethod(_helpers._group_tensors_by_device_and_dtype)
 
     def register_step_pre_hook(self, hook: hooks.Hook) -> RemovableHandle:
         """hook(optimizer, args, kwargs) -> None or (args, kwargs), before this optimizer's step.
@@ -347,46 +355,3 @@ def _typename(value: Any) -> str:
     prefix = "" if cls.__module__ in ("builtins", "__builtin__", None) else cls.__module__ + "."
     return prefix + cls.__qualname__
 
-
-# --- helpers that optimizers written for PyTorch import from here
-
-
-def _use_grad_for_differentiable(func: Callable[..., Any]) -> Callable[..., Any]:
-    """A step that is recorded only if the optimizer is differentiable."""
-
-    @functools.wraps(func)
-    def step(self: Any, *args: Any, **kwargs: Any) -> Any:
-        with set_grad_enabled(self.defaults["differentiable"]):
-            return func(self, *args, **kwargs)
-
-    return step
-
-
-def _get_value(x: Any) -> Any:
-    """A tensor's number; anything else as it is."""
-    return x.item() if isinstance(x, TensorCore) else x
-
-
-def _to_scalar(x: Any) -> Any:
-    """A tensor of one element without its dims; anything else as it is."""
-    return x.squeeze() if isinstance(x, TensorCore) and x.dim() != 0 else x
-
-
-def _get_scalar_dtype(is_fused: bool | None = None) -> Dtype:
-    """The dtype of step counts."""
-    return float32 if is_fused or get_default_dtype() is not float64 else float64
-
-
-def _view_as_real(params: list[Any], *state_and_grads: list[Any]) -> None:
-    """Replaces complex tensors, in the lists, by views of their real and imaginary parts."""
-    for place, param in enumerate(params):
-        if param.is_complex():
-            for listed in (params, *state_and_grads):
-                listed[place] = view_as_real(listed[place])
-
-
-def _default_to_fused_or_foreach(
-    params: list[Any], differentiable: bool, use_fused: bool = False
-) -> tuple[bool, bool]:
-    """(fused, foreach) where neither was asked for: on the CPU neither pays."""
-    return False, False

@@ -6,7 +6,8 @@ from typing import Any
 
 from undertow.optim import _checks as check
 from undertow.optim._arithmetic import Rule
-from undertow.optim._per_parameter import CAPTURABLE, Group, PerParameter, Steps
+from undertow.optim._helpers import CAPTURABLE
+from undertow.optim._per_parameter import Group, PerParameter, Steps
 from undertow.optim.optimizer import ParamsT
 
 __all__ = ["RMSprop"]
