@@ -62,6 +62,21 @@ def fold(x: Any, size: Sizes, kernel: Sizes, stride: Sizes, padding: Sizes, dila
 # --- pooling
 
 
+def max_pool(x: Any, kernel: Sizes, stride: Sizes, padding: Sizes, dilation: Sizes, ceil_mode: bool) -> Any:
+    return apply(
+        pool_rules.max_pool_with_indices[len(kernel)], x, kernel_size=kernel, stride=stride, padding=padding,
+        dilation=dilation, ceil_mode=ceil_mode,
+    )  # fmt: skip
+
+
+def adaptive_max_pool(x: Any, counts: Sizes) -> Any:
+    return apply(pool_rules.adaptive_max_pool[len(counts)], x, output_size=counts)
+
+
+def put_in_planes(values: Any, indices: Any, size: Sizes) -> Any:
+    return apply(pool_rules.max_unpool[len(size)], values, indices, output_size=size)
+
+
 def add_to_planes(x: Any, indices: Any, size: Sizes, distinct: bool = False) -> Any:
     return apply(pool_rules.add_to_planes, x, indices, size=size, distinct=distinct)
 
@@ -99,6 +114,11 @@ def adaptive_avg_pool_grad(g: Any, size: Sizes) -> Any:
 
 
 # --- losses
+
+
+def class_loss(x: Any, target: Any, weight: Any, ignore_index: int, reduction: int) -> tuple[Any, ...]:
+    loss = apply(loss_rules.nll_loss, x, target, weight, reduction=reduction, ignore_index=ignore_index)
+    return loss, None, None, None
 
 
 def class_loss_grad(g: Any, index: Any, slopes: Any, shape: Sizes) -> Any:
@@ -154,6 +174,10 @@ def embedding_grad(g: Any, index: Any, count: int, padding: int, by_frequency: b
         embedding_rules.embedding_grad, g, index, num_weights=count, padding_idx=padding,
         scale_grad_by_freq=by_frequency,
     )  # fmt: skip
+
+
+def bag_max(x: Any, index: Any, bags: Any, scale: Any, count: int) -> tuple[Any, Any]:
+    return apply(embedding_rules.bag_max, x, index, bags, scale, count=count), None
 
 
 def bag_max_grad(g: Any, chosen: Any, shape: Sizes) -> Any:

@@ -151,4 +151,45 @@ LINALG = {
     "matrix_exp": "e to the power of a matrix",
 }
 
-VOCABULARY = {**ELEMENTWISE, **SHAPE, **INDEX, **REDUCE, **LINALG}
+# Sizes are tuples with one number per spatial axis, which are the last ones; `needs` says which gradients are wanted.
+LAYERS = {
+    "layer_norm": "(x, trailing, weight, bias, eps) the last axes normalised, scaled, shifted; mean and 1/√(var + eps)",
+    "layer_norm_grad": "(g, x, mean, rstd, weight, trailing, needs) gradients of x, weight, bias",
+    "rms_norm": "(x, trailing, weight, eps) x / root mean square · weight, and 1/rms; rms_norm_grad its gradients",
+    "rms_norm_grad": "(g, x, rstd, weight, trailing, needs) gradients of x and weight",
+    "channel_moments": "mean and biased variance of each channel (axis 1)",
+    "channel_affine": "(x, scale, shift) x · scale + shift, one of each per channel",
+    "channel_sums": "the sum over every axis but the channels",
+    "batch_norm_grad": "(g, x, mean, rstd, weight, training, needs, eps) gradients of x, weight, bias",
+    "conv": "(x, w, stride, padding, dilation, groups, bias) convolution",
+    "conv_input_grad": "(g, w, shape, stride, padding, dilation, groups) its adjoint in x: transposed convolution",
+    "conv_weight_grad": "(g, x, shape, stride, padding, dilation, groups) its adjoint in w",
+    "unfold": "(x, kernel, stride, padding, dilation) windows as columns",
+    "fold": "(columns, size, kernel, stride, padding, dilation) its adjoint",
+    "max_pool": "(x, kernel, stride, padding, dilation, ceil_mode) maxima of windows, and their flat places",
+    "adaptive_max_pool": "(x, counts) the same with so many windows",
+    "take_from_planes": "(x, indices, rank) elements by flat place in the last `rank` axes",
+    "add_to_planes": "(values, indices, size, distinct) its adjoint; `distinct` promises that no place repeats",
+    "put_in_planes": "(values, indices, size) values at places, zeros elsewhere",
+    "avg_pool": "(x, kernel, stride, padding, ceil_mode, count_include_pad, divisor) means of windows",
+    "avg_pool_grad": "(g, size, kernel, stride, padding, count_include_pad, divisor) its adjoint",
+    "adaptive_avg_pool": "(x, counts) means of so many windows; adaptive_avg_pool_grad (g, size) its adjoint",
+    "attention": "(q, k, v, mask, causal, scale) softmax(q kᵀ scale + mask) v; and two values for its gradient",
+    "attention_grad": "(g, q, k, v, mask, out, rows, weights, causal, scale) gradients of q, k, v",
+    "take_rows": "(x, index) rows by index",
+    "add_rows": "(rows, index, count) its adjoint",
+    "embedding_grad": "(g, index, count, padding, by_frequency) add_rows without the padding row",
+    "bag_max": "(x, index, bags, scale, count) maxima over bags of rows, and the rows they are from",
+    "bag_max_grad": "(g, chosen, shape) its gradient; bag_max_take (x, chosen) the adjoint of that",
+    "class_loss": "(x, target, weight, ignore_index, reduction) −weight · x[target]; its sum of weights, indices, slopes",
+    "class_loss_grad": "(g, index, slopes, shape) its gradient",
+    "class_weights": "(target, weight, ignore_index, dtype) targets as an index along the classes, and their weights",
+    "labels": "(target, dtype) lists of labels up to −1: as an index, which are listed, which classes are",
+    "put_along": "(values, axis, index, shape) zeros with values at an index along an axis",
+    "ctc_loss": "(log_probs, targets, input_lengths, target_lengths, blank) CTC, and its table",
+    "ctc_loss_grad": "(g, log_probs, targets, loss, table, input_lengths, target_lengths, blank, zero_infinity)",
+    "resize": "(x, taps, axis) along an axis, Σ weights · elements; resize_adjoint its adjoint",
+    "as_index": "whole numbers as indices, which have no gradient",
+}
+
+VOCABULARY = {**ELEMENTWISE, **SHAPE, **INDEX, **REDUCE, **LINALG, **LAYERS}
