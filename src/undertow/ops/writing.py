@@ -163,14 +163,14 @@ def copy_into(target: Any, source: Any) -> Any:
     """`copy_`, once its arguments are known to be tensors."""
     values = source._array
     shape = target._array.shape
+    if source._storage is not None and source._storage is target._storage:
+        check_overlap(target._array, values)
     if values.shape != shape:
         wide = broadcast_two(shape, values.shape)
         if wide != shape:
             raise RuntimeError(
                 f"output with shape {list(shape)} doesn't match the broadcast shape {list(wide)}"
             )
-    if source._storage is not None and source._storage is target._storage:
-        check_overlap(target._array, values)
     return write_in_place(rules.copy, target, (source,), {}, lambda out: copy_raw(out, values))
 
 
