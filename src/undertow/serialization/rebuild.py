@@ -21,6 +21,8 @@ from undertow.storage import UntypedStorage, flat_memory
 
 Call = tuple[Any, tuple[Any, ...]]
 
+_CONJUGATED = "_conjugated"  # the mark of tensors that PyTorch would only conjugate when they are read
+
 
 # --- to the file
 
@@ -48,7 +50,7 @@ _FROM_TYPE = TorchFunction("torch._tensor", "_rebuild_from_type_v2")
 
 def reduced(tensor: Any) -> Call:
     """The call that makes the tensor again: of a plain tensor, a parameter, or a subclass with its attributes."""
-    state = dict(tensor.__dict__)
+    state = {name: value for name, value in tensor.__dict__.items() if name != _CONJUGATED}
     if type(tensor).__reduce_ex__ is Parameter.__reduce_ex__:
         content: tuple[Any, ...] = (wrap(tensor._array), tensor.requires_grad, OrderedDict())
         return (_PARAMETER_WITH_STATE, (*content, state)) if state else (_PARAMETER, content)
@@ -67,11 +69,14 @@ def has_own_reduction(tensor: Any) -> bool:
 
 def _plain(tensor: Any) -> Call:
     array = tensor._array
+    metadata: tuple[Any, ...] = ()
+    if _CONJUGATED in tensor.__dict__:  # PyTorch saves what it has yet to conjugate, and says so
+        array, metadata = np.conj(array), ({"conj": True},)
     memory, offset, strides = stored(array, str(tensor.device))
     args: tuple[Any, ...] = (memory, offset, tuple(array.shape), strides, bool(tensor.requires_grad), OrderedDict())
     if memory.kind is UNTYPED:  # a dtype that came to PyTorch after its storage classes were frozen
         return _TENSOR_OF_DTYPE, (*args, tensor.dtype)
-    return _TENSOR, args
+    return _TENSOR, args + metadata
 
 
 def _warn_of_lost_hooks(tensor: Any) -> None:
@@ -185,6 +190,7 @@ def _finished(tensor: Any, requires_grad: Any, metadata: Any) -> Any:
     if metadata:
         if metadata.get("conj"):
             tensor = wrap(np.conj(tensor._array))
+            tensor.__dict__[_CONJUGATED] = True
         if metadata.get("neg"):
             tensor = wrap(-tensor._array)
     if requires_grad:

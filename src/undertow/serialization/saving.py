@@ -17,6 +17,7 @@ from typing import IO, Any
 
 from undertow._core import TensorCore
 from undertow.devices import device
+from undertow.dtypes import dtype
 from undertow.generators import Generator
 from undertow.layouts import layout
 from undertow.serialization import legacy
@@ -24,6 +25,7 @@ from undertow.serialization.archive import ALIGNMENT, ArchiveWriter
 from undertow.serialization.names import torch_name
 from undertow.serialization.rebuild import TorchFunction, has_own_reduction, reduced
 from undertow.serialization.storages import TYPED, UNTYPED, StorageType, StoredMemory, TypedStorage
+from undertow.sizes import Size
 from undertow.storage import UntypedStorage, extent_of, flat_memory
 
 FileLike = str | os.PathLike[str] | IO[bytes]
@@ -31,6 +33,8 @@ FileLike = str | os.PathLike[str] | IO[bytes]
 DEFAULT_PROTOCOL = 2
 _FORMAT_VERSION = b"3\n"
 
+_DEVICE = TorchFunction("torch", "device")
+_SIZE = TorchFunction("torch", "Size")
 _GET_LAYOUT = TorchFunction("torch.serialization", "_get_layout")
 _GENERATOR = TorchFunction("torch._C", "Generator")
 
@@ -132,6 +136,12 @@ def _pickler_class(pickle_module: Any) -> Any:
                 known = torch_name(obj)
                 if known is not None:
                     return known[1]
+            if isinstance(obj, dtype):
+                return obj.name
+            if isinstance(obj, device):
+                return _DEVICE, (obj.type,) if obj.index is None else (obj.type, obj.index)
+            if isinstance(obj, Size):
+                return _SIZE, (tuple(obj),)
             if isinstance(obj, layout):
                 return _GET_LAYOUT, (repr(obj),)
             if isinstance(obj, Generator):
