@@ -6,6 +6,7 @@ from undertow._core import TensorCore as TensorBase
 from undertow._tensor import _TensorMeta as _TensorMeta
 from undertow.devices import device as device
 from undertow.dtypes import dtype as dtype
+from undertow.errors import _LinAlgError as _LinAlgError
 from undertow.generators import Generator as Generator
 from undertow.layouts import layout as layout
 from undertow.layouts import memory_format as memory_format

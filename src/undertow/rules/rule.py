@@ -5,9 +5,9 @@
              other=lambda g, self: g * self)
 
 The parameters of `forward` after `xp` are the op's tensor inputs; its keyword-only parameters are statics (dims, flags).
-A gradient's parameter names are its save list: an input, `result`, a name from `names` or `hidden`, `<input>_spec` (shape and dtype
-only), a static; plus `xp`, `g` (the incoming gradient, a tuple when the op has several outputs) and, for joint
-gradients, `needs` (which inputs want one). Names are checked here, at import.
+A gradient's parameter names are its save list: an input, `result`, a name from `names` or `hidden`, `<input>_spec`
+(shape and dtype only), a static; plus `xp`, `g` (the incoming gradient, a tuple when the op has several outputs) and,
+for joint gradients, `needs` (which inputs want one). Names are checked here, at import.
 
 A rule never sees a Tensor, a hook or a mode. `xp` is NumPy, jax.numpy or undertow's own tensors (when the backward
 pass is itself recorded), so rules are expressions over `xp.vocabulary`: no branching on values, no writing in place.

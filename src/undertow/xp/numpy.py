@@ -31,8 +31,8 @@ from undertow.xp.numpy_index import (  # noqa: F401
     put_flat, scatter_value, take_flat,
 )  # fmt: skip
 from undertow.xp.numpy_linalg import (  # noqa: F401
-    addmm, cholesky, cholesky_solve, cofactors, cross, det, eig, eigh, eye, inverse, least_squares, lu_factor, lu_parts, matmul,
-    matrix_exp, pinv, qr, slogdet, solve, solve_triangular, svd,
+    addmm, cholesky, cholesky_solve, cofactors, cross, det, eig, eigh, eye, inverse, least_squares, lu_factor, lu_parts,
+    matmul, matrix_exp, pinv, qr, slogdet, solve, solve_triangular, svd,
 )  # fmt: skip
 from undertow.xp.numpy_loss import (  # noqa: F401
     class_loss, class_loss_grad, class_weights, ctc_loss, ctc_loss_grad, labels, put_along,
