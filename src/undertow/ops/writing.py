@@ -164,6 +164,7 @@ def copy_into(target: Any, source: Any) -> Any:
     values = source._array
     shape = target._array.shape
     if source._storage is not None and source._storage is target._storage:
+        check_writable(target, edges_of(rules.copy, (target, source)) is not None)  # the first thing PyTorch looks at
         check_overlap(target._array, values)
     if values.shape != shape:
         wide = broadcast_two(shape, values.shape)
