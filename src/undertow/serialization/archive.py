@@ -23,8 +23,8 @@ Bytes = np.ndarray[Any, np.dtype[np.uint8]]
 
 ALIGNMENT = 64
 _UTF8_NAMES = 1 << 11
-_LONGEST = 0xFFFFFFFF  # a 32-bit field with this value sends the reader to the zip64 fields
-_MOST_ENTRIES = 0xFFFF
+_LONGEST = _ELSEWHERE = 0xFFFFFFFF  # a 32-bit field with this value sends the reader to the zip64 fields
+_MOST_ENTRIES = _COUNTED_ELSEWHERE = 0xFFFF
 _LOCAL = struct.Struct("<4s5H3I2H")
 _CENTRAL = struct.Struct("<4s6H3I5H2I")
 _END = struct.Struct("<4s4H2IH")
@@ -52,7 +52,7 @@ class ArchiveWriter:
         self.fingerprint = zlib.crc32(path, zlib.crc32(checksum.to_bytes(4, "little"), self.fingerprint))
         start, size = self.position, len(view)
         sizes64 = struct.pack("<2H2Q", 1, 16, size, size) if size >= _LONGEST else b""
-        shown_size = min(size, _LONGEST)
+        shown_size = _ELSEWHERE if sizes64 else size
         begin = start + _LOCAL.size + len(path) + len(sizes64) + 4
         pad = -begin % ALIGNMENT
         extra = sizes64 + _PADDING_ID + struct.pack("<H", pad) + b"Z" * pad
@@ -67,7 +67,7 @@ class ArchiveWriter:
         extra64 = struct.pack(f"<2H{len(fields64)}Q", 1, 8 * len(fields64), *fields64) if fields64 else b""
         entry = _CENTRAL.pack(
             b"PK\1\2", 45, 45, _UTF8_NAMES, 0, 0, 0x21, checksum, shown_size, shown_size, len(path), len(extra64),
-            0, 0, 0, 0, min(start, _LONGEST),
+            0, 0, 0, 0, _ELSEWHERE if start >= _LONGEST else start,
         )  # fmt: skip
         self.directory.append(entry + path + extra64)
 
@@ -77,11 +77,13 @@ class ArchiveWriter:
         for entry in self.directory:
             self._put(entry)
         end = self.position
-        if count >= _MOST_ENTRIES or end >= _LONGEST:
+        large = count >= _MOST_ENTRIES or end >= _LONGEST
+        if large:
             self._put(_END64.pack(b"PK\6\6", _END64.size - 12, 45, 45, 0, 0, count, count, end - start, start))
             self._put(_END64_PLACE.pack(b"PK\6\7", 0, end, 1))
-        shown = min(count, _MOST_ENTRIES)
-        self._put(_END.pack(b"PK\5\6", 0, 0, shown, shown, min(end - start, _LONGEST), min(start, _LONGEST), 0))
+        shown = _COUNTED_ELSEWHERE if large else count
+        place = (_ELSEWHERE, _ELSEWHERE) if large else (end - start, start)
+        self._put(_END.pack(b"PK\5\6", 0, 0, shown, shown, *place, 0))
 
     def _put(self, data: Any) -> None:
         self.out.write(data)
