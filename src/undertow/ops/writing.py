@@ -163,10 +163,11 @@ def copy_into(target: Any, source: Any) -> Any:
     """`copy_`, once its arguments are known to be tensors."""
     values = source._array
     shape = target._array.shape
-    if source._storage is not None and source._storage is target._storage:
-        check_writable(target, edges_of(rules.copy, (target, source)) is not None)  # the first thing PyTorch looks at
-        check_overlap(target._array, values)
-    if values.shape != shape:
+    shared = source._storage is not None and source._storage is target._storage
+    if shared or values.shape != shape:
+        check_writable(target, edges_of(rules.copy, (target, source)) is not None)  # what PyTorch looks at first
+        if shared:
+            check_overlap(target._array, values)
         wide = broadcast_two(shape, values.shape)
         if wide != shape:
             raise RuntimeError(
