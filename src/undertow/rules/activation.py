@@ -15,11 +15,11 @@ SIXTH = 0.1666666716337204  # PyTorch's is a float32 in every dtype
 relu = op("relu", lambda xp, self: xp.maximum(self, 0), promote="numeric", accepts="if",
           self=lambda xp, g, result: xp.where(result <= 0, 0, g))  # fmt: skip
 
-leaky_relu = op("leaky_relu", lambda xp, self, *, negative_slope: xp.where(self > 0, self, self * negative_slope),
+leaky_relu = op("leaky_relu", lambda xp, self, *, negative_slope: leaky(xp, self, negative_slope),
                 promote="numeric", accepts="f",
                 self=lambda xp, g, self, negative_slope: xp.where(self > 0, g, g * negative_slope))  # fmt: skip
 
-leaky_relu_ = op("leaky_relu", lambda xp, self, *, negative_slope: xp.where(self > 0, self, self * negative_slope),
+leaky_relu_ = op("leaky_relu", lambda xp, self, *, negative_slope: leaky(xp, self, negative_slope),
                  promote="numeric", accepts="f", node="LeakyReluBackward1",
                  self=lambda xp, g, result, negative_slope: xp.where(result > 0, g, g * negative_slope))  # fmt: skip
 
@@ -58,6 +58,10 @@ hardswish = op("hardswish", lambda xp, self: self * xp.minimum(xp.maximum(self +
                    self <= -3, 0, xp.where(self < 3, g * (self / 3 + 0.5), g)))  # fmt: skip
 
 
+def leaky(xp: Any, x: Any, slope: float) -> Any:
+    return xp.maximum(x, x * slope) if 0 <= slope <= 1 else xp.where(x > 0, x, x * slope)
+
+
 def within(xp: Any, x: Any, bound: float) -> Any:
     return xp.logical_and(x >= -bound, x <= bound)
 
@@ -66,9 +70,8 @@ def within(xp: Any, x: Any, bound: float) -> Any:
 
 
 def bent(xp: Any, x: Any, alpha: float, scale: float, input_scale: float) -> Any:
-    """scale · x above 0, scale · alpha (e^(input_scale · x) − 1) below."""
-    below = xp.expm1(xp.minimum(x, 0) * input_scale) * (alpha * scale)
-    return xp.where(x > 0, x * scale, below)
+    """scale · x above 0, scale · alpha (e^(input_scale · x) − 1) below: a sum of which one part is 0."""
+    return xp.maximum(x, 0) * scale + xp.expm1(xp.minimum(x, 0) * input_scale) * (alpha * scale)
 
 
 elu = op("elu", lambda xp, self, *, alpha, scale, input_scale: bent(xp, self, alpha, scale, input_scale),
@@ -101,17 +104,16 @@ log_sigmoid = op("log_sigmoid", lambda xp, self: xp.log_sigmoid(self), promote="
                  self=lambda xp, g, self: g * xp.sigmoid(-self))  # fmt: skip
 
 silu = op("silu", lambda xp, self: xp.silu(self), promote="numeric", accepts="fc",
-          self=lambda xp, g, self: g * silu_slope(self, xp.sigmoid(self)))  # fmt: skip
+          self=lambda xp, g, self: xp.silu_grad(g, self))  # fmt: skip
 
 mish = op("mish", lambda xp, self: self * xp.tanh(xp.softplus(self)), promote="numeric", accepts="f",
           self=lambda xp, g, self: g * mish_slope(self, xp.tanh(xp.softplus(self)), xp.sigmoid(self)))  # fmt: skip
 
-gelu = op("gelu", lambda xp, self, *, approximate: self * gelu_cdf(xp, self, approximate), promote="numeric",
-          accepts="f", self=lambda xp, g, self, approximate: g * gelu_slope(xp, self, approximate))  # fmt: skip
-
-
-def silu_slope(x: Any, s: Any) -> Any:
-    return s * (1 + x * (1 - s))
+gelu = op("gelu", lambda xp, self, *, approximate: (
+              xp.gelu(self) if approximate == "none" else self * tanh_cdf(xp, self)),
+          promote="numeric", accepts="f",
+          self=lambda xp, g, self, approximate: (
+              xp.gelu_grad(g, self) if approximate == "none" else g * tanh_gelu_slope(xp, self)))  # fmt: skip
 
 
 def mish_slope(x: Any, t: Any, s: Any) -> Any:
@@ -120,20 +122,14 @@ def mish_slope(x: Any, t: Any, s: Any) -> Any:
 
 CUBIC = 0.044715
 ROOT_2_OVER_PI = math.sqrt(2 / math.pi)
-ROOT_2_PI = math.sqrt(2 * math.pi)
 
 
-def gelu_cdf(xp: Any, x: Any, approximate: str) -> Any:
-    """The normal distribution function, or the tanh that comes close to it."""
-    if approximate == "none":
-        return xp.gelu_cdf(x)
+def tanh_cdf(xp: Any, x: Any) -> Any:
+    """What comes close to the normal distribution function."""
     return 0.5 * (1 + xp.tanh(ROOT_2_OVER_PI * x * (1 + CUBIC * (x * x))))
 
 
-def gelu_slope(xp: Any, x: Any, approximate: str) -> Any:
-    """Φ(x) + x Φ'(x)."""
-    if approximate == "none":
-        return xp.gelu_cdf(x) + x * (xp.exp(-0.5 * (x * x)) / ROOT_2_PI)
+def tanh_gelu_slope(xp: Any, x: Any) -> Any:
     square = x * x
     t = xp.tanh(ROOT_2_OVER_PI * x * (1 + CUBIC * square))
     return 0.5 * (1 + t) + (0.5 * ROOT_2_OVER_PI) * x * (1 - t * t) * (1 + 3 * CUBIC * square)

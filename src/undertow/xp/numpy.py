@@ -9,17 +9,17 @@ from numpy import (  # noqa: F401
     abs, add, arange, arccos, arccosh, arcsin, arcsinh, arctan, arctan2, arctanh, argsort, copysign,
     cos, cosh, divide, equal, exp, exp2, expm1, flip, fmax, fmin, frexp, full_like, gcd, greater, greater_equal, hypot,
     isfinite, isinf, isnan, lcm, less, less_equal, log, log10, log1p, log2, logaddexp2, logical_and, logical_not,
-    logical_or, logical_xor, maximum, minimum, moveaxis, multiply, nextafter, not_equal, ones, ones_like,
+    logical_or, logical_xor, moveaxis, multiply, nextafter, not_equal, ones, ones_like,
     roll, rot90, sin, sinh, sqrt, square, subtract, take, take_along_axis, tan, tanh, tensordot, tril, triu,
-    where, zeros, zeros_like,
+    zeros, zeros_like,
 )  # fmt: skip
 from undertow.xp.memory import keep_freed_memory
 from undertow.xp.numpy_attention import attention, attention_grad  # noqa: F401
 from undertow.xp.numpy_conv import conv, conv_input_grad, conv_weight_grad  # noqa: F401
 from undertow.xp.numpy_elementwise import (  # noqa: F401
     angle, ceil, complex, conj, floor, floor_divide, fmod, heaviside, imag, isneginf, isposinf, left_shift, logaddexp,
-    nan_to_num, negative, power, real, remainder, right_shift, rint, round, sign, signbit, trunc, trunc_divide,
-    view_as_complex, view_as_real,
+    maximum, minimum, nan_to_num, negative, power, real, remainder, right_shift, rint, round, sign, signbit, trunc,
+    trunc_divide, view_as_complex, view_as_real, where,
 )  # fmt: skip
 from undertow.xp.numpy_embedding import (  # noqa: F401
     add_rows, bag_max, bag_max_grad, bag_max_take, embedding_grad, take_rows,
@@ -65,7 +65,8 @@ from undertow.xp.numpy_shape import (  # noqa: F401
     swapaxes, tile, transpose, windows, windows_backward,
 )  # fmt: skip
 from undertow.xp.numpy_special import (  # noqa: F401
-    erf, erfc, erfcx, erfinv, gelu_cdf, log_ndtr, log_sigmoid, logit, ndtr, ndtri, sigmoid, silu, softplus,
+    erf, erfc, erfcx, erfinv, gelu, gelu_cdf, gelu_grad, log_ndtr, log_sigmoid, logit, ndtr, ndtri, sigmoid, silu,
+    silu_grad, softplus,
 )  # fmt: skip
 from undertow.xp.numpy_windows import fold, unfold  # noqa: F401
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -159,6 +160,52 @@ def isneginf(x: Array) -> Array:
 
 def signbit(x: Array) -> Array:
     return np.signbit(x) if x.dtype.kind == "f" else x < 0
+
+
+# --- choosing
+
+
+def maximum(x: Array, y: Any) -> Array:
+    """NumPy's; beside a number its clip is vectorised, its maximum is not."""
+    if type(y) in (int, float) and x.size >= _LARGE and x.dtype.kind == "f":
+        return np.clip(x, y, math.inf)
+    return np.maximum(x, y)
+
+
+def minimum(x: Array, y: Any) -> Array:
+    if type(y) in (int, float) and x.size >= _LARGE and x.dtype.kind == "f":
+        return np.clip(x, -math.inf, y)
+    return np.minimum(x, y)
+
+
+_BITS = {np.dtype(np.float32): np.int32, np.dtype(np.float64): np.int64}
+_LARGE = 2048  # elements from which three passes over bits beat a branch per element
+
+
+def where(mask: Array, yes: Any, no: Any) -> Array:
+    """NumPy's, by arithmetic on bits: np.where branches at each element, which is slow when the mask is unpredictable."""
+    if type(mask) is np.ndarray and mask.dtype == bool:
+        if type(no) is int and no == 0 and type(yes) is np.ndarray and yes.dtype in _BITS:
+            return _keep(mask, yes)
+        if type(yes) is int and yes == 0 and type(no) is np.ndarray and no.dtype in _BITS:
+            return _keep(~mask, no)
+        if mask.size >= _LARGE and type(yes) is type(no) is np.ndarray and yes.dtype in _BITS:
+            if yes.dtype == no.dtype and mask.shape == yes.shape == no.shape:
+                return _choose(mask, yes, no)
+    return np.where(mask, yes, no)
+
+
+def _keep(mask: Array, x: Array) -> Array:
+    """x where the mask holds, else 0: its bits times 1 or 0, so that no inf or nan gets in the way."""
+    return np.asarray(np.multiply(x.view(_BITS[x.dtype]), mask)).view(x.dtype)
+
+
+def _choose(mask: Array, yes: Array, no: Array) -> Array:
+    """no, with the bits in which yes differs turned where the mask holds."""
+    yes_bits, no_bits = yes.view(_BITS[yes.dtype]), no.view(_BITS[no.dtype])
+    bits = np.bitwise_xor(yes_bits, no_bits)
+    np.multiply(bits, mask, out=bits)
+    return np.bitwise_xor(bits, no_bits, out=bits).view(yes.dtype)
 
 
 # --- complex numbers

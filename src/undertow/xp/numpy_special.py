@@ -36,6 +36,21 @@ def fill_blocks(kernel: Callable[[Array, Array], None], x: Array) -> Array:
     return out
 
 
+def fill_blocks_of_two(kernel: Callable[[Array, Array, Array], None], x: Array, y: Array) -> Array:
+    """`fill_blocks` for a kernel(x, y, target) of two arrays of one shape."""
+    if x.dtype.itemsize < 4:
+        return fill_blocks_of_two(kernel, x.astype(np.float32), y.astype(np.float32)).astype(x.dtype)
+    out = np.empty(x.shape, x.dtype)
+    if x.size <= BLOCK:
+        kernel(x, y, out)
+        return out
+    one, two, target = x.reshape(-1), y.reshape(-1), out.reshape(-1)
+    for start in range(0, x.size, BLOCK):
+        block = slice(start, start + BLOCK)
+        kernel(one[block], two[block], target[block])
+    return out
+
+
 def in_double(formula: Callable[[Array], Array]) -> Callable[[Array], Array]:
     """Make a float64 formula serve every float dtype: it sees float64 blocks, and results are rounded once."""
 
@@ -102,6 +117,20 @@ def _silu_into(source: Array, target: Array) -> None:
 def silu(x: Array) -> Array:
     """x · sigmoid(x), as x / (1 + e⁻ˣ)."""
     return fill_blocks(_silu_into, x)
+
+
+def _silu_grad_into(g: Array, x: Array, target: Array) -> None:
+    _sigmoid_into(x, target)
+    slope = (1 - target) * x
+    slope += 1
+    target *= slope
+    target *= g
+
+
+@quiet
+def silu_grad(g: Array, x: Array) -> Array:
+    """g · s (1 + x (1 − s)) with s = sigmoid(x)."""
+    return fill_blocks_of_two(_silu_grad_into, g, x)
 
 
 def _log1p_exp_minus_abs_into(source: Array, target: Array) -> None:
@@ -171,7 +200,8 @@ _ERF_SATURATES = 28.0  # erfc underflows beyond this, and the fit of erfcx ends 
 
 def _erf_float32_into(source: Array, target: Array) -> None:
     """erf x = tanh(x + x R(x²)): one rational and NumPy's vectorised tanh, accurate near 0 and at the ends alike."""
-    square = np.minimum(np.square(source), np.float32(16))
+    square = np.square(source)
+    np.clip(square, 0, 16, out=square)  # vectorised, as np.minimum beside a number is not
     p, q = square * np.float32(_ATANH_ERF_P[3]), square * np.float32(_ATANH_ERF_Q[3])
     for total, coefficients in ((p, _ATANH_ERF_P), (q, _ATANH_ERF_Q)):
         for c in coefficients[2:0:-1]:
@@ -232,6 +262,34 @@ def _gelu_cdf_into(source: Array, target: Array) -> None:
 def gelu_cdf(x: Array) -> Array:
     """½ (1 + erf(x/√2)), Φ(x) to absolute accuracy as GELU takes it; ndtr is the one for far tails."""
     return fill_blocks(_gelu_cdf_into, x)
+
+
+def _gelu_into(source: Array, target: Array) -> None:
+    _gelu_cdf_into(source, target)
+    target *= source
+
+
+@quiet
+def gelu(x: Array) -> Array:
+    """x Φ(x)."""
+    return fill_blocks(_gelu_into, x)
+
+
+def _gelu_grad_into(g: Array, x: Array, target: Array) -> None:
+    _gelu_cdf_into(x, target)
+    density = x * x
+    density *= -0.5
+    np.exp(density, out=density)
+    density *= x
+    density *= 1 / math.sqrt(2 * math.pi)
+    target += density
+    target *= g
+
+
+@quiet
+def gelu_grad(g: Array, x: Array) -> Array:
+    """g · (Φ(x) + x Φ'(x))."""
+    return fill_blocks_of_two(_gelu_grad_into, g, x)
 
 
 def _erfc(x: Array) -> Array:

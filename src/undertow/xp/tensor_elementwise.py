@@ -64,6 +64,19 @@ def gelu_cdf(x: Any) -> Any:
     return (erf(x * math.sqrt(0.5)) + 1) * 0.5
 
 
+def gelu(x: Any) -> Any:
+    return x * gelu_cdf(x)
+
+
+def gelu_grad(g: Any, x: Any) -> Any:
+    return g * (gelu_cdf(x) + x * (exp(x * x * -0.5) * (1 / math.sqrt(2 * math.pi))))
+
+
+def silu_grad(g: Any, x: Any) -> Any:
+    s = sigmoid(x)
+    return g * (s * (x * (1 - s) + 1))
+
+
 def softmax_grad(g: Any, y: Any, axis: int) -> Any:
     return y * (g - reduce.sum(g * y, axis, keepdim=True))
 

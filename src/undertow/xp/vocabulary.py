@@ -31,6 +31,7 @@ ELEMENTWISE = {
     "softplus": "log(1 + eˣ)",
     "erf": "the error function; erfc 1 − erf, erfcx e^(x²) erfc, erfinv the inverse",
     "gelu_cdf": "½ (1 + erf(x/√2)) to absolute accuracy",
+    "gelu": "x times that; gelu_grad(g, x) and silu_grad(g, x) are g times the slopes",
     "ndtr": "the same to relative accuracy; ndtri its inverse, log_ndtr its logarithm",
     "lgamma": "log |Γ(x)|; digamma its derivative, polygamma(n, x) the n-th of that",
     "zeta": "(s, q) Σ (q + k)⁻ˢ",
