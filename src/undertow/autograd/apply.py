@@ -231,7 +231,7 @@ def apply_into(out: Any, rule: Rule, inputs: tuple[Any, ...], statics: dict[str,
     return into(out, lambda: apply_generally(rule, inputs, statics), wanting, rule.name)
 
 
-def into(out: Any, compute: Callable[[], Any], inputs: Sequence[Any], name: str) -> Any:
+def into(out: Any, compute: Callable[[], Any], inputs: Sequence[Any], name: str, same_dtype: bool = False) -> Any:
     """`out=`: computes unrecorded and writes the result into a tensor, giving it the result's shape."""
     if not isinstance(out, TensorCore):
         if not isinstance(out, (bool, int, float, complex)):
@@ -250,13 +250,26 @@ def into(out: Any, compute: Callable[[], Any], inputs: Sequence[Any], name: str)
         result = compute()
     finally:
         modes.grad_enabled = before
-    write_out(out, result)
+    write_out(out, result, same_dtype)
     return out
 
 
-def write_out(out: Any, result: Any) -> None:
+_C_NAMES = {
+    "float32": "float", "float64": "double", "float16": "c10::Half", "bfloat16": "c10::BFloat16", "int64": "long int",
+    "int32": "int", "int16": "short int", "int8": "signed char", "uint8": "unsigned char",
+    "complex64": "c10::complex<float>", "complex128": "c10::complex<double>",
+}  # fmt: skip
+
+
+def write_out(out: Any, result: Any, same_dtype: bool = False) -> None:
+    """Writes a result into the tensor given as `out=`; `same_dtype`: an op that casts nothing on the way."""
     refuse_overlap(out._array)
     found, wanted = DTYPE_OF[result._array.dtype], DTYPE_OF[out._array.dtype]
+    if same_dtype and found is not wanted:
+        raise RuntimeError(
+            f"Expected out tensor to have dtype {_C_NAMES.get(found.name, found.name)}, but got "
+            f"{_C_NAMES.get(wanted.name, wanted.name)} instead"
+        )
     if found.category > wanted.category:
         raise RuntimeError(
             f"result type {found.scalar_name} can't be cast to the desired output type {wanted.scalar_name}"
@@ -459,7 +472,7 @@ def make_node(
         values = tuple([given for given in inputs if given is not None and not isinstance(given, TensorCore)][:1])
     node = (rule.node_class or node_class(rule))(edges, next(modes.sequence), saved, values, specs, chores)
     if rule.outputs != 1:
-        shown = results[: len(results) - len(rule.hidden)]
+        shown = results[: rule.differentiable or len(results) - len(rule.hidden)]
         node.n_outputs = len(shown)
         node.outputs = [Spec(result._array.shape, result._array.dtype) for result in shown]
     if special.active:

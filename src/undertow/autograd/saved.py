@@ -116,12 +116,13 @@ class SavedOutput(SavedValue):
         return (node, self.output_nr)
 
     def open(self, node: Node) -> Any:
-        place = self.place(node)
+        # Results that are hidden, or carry no gradient, are behind those that do.
+        place = self.place(node) if self.output_nr < node.n_outputs else None
         if self.packed is not None:
             return self.packed.open(place)
         tensor = wrap(self.raw(node))
         tensor._storage = self.storage
-        if tensor._array.dtype.kind in "fcV":
+        if place is not None and tensor._array.dtype.kind in "fcV":
             tensor._edge, tensor._requires_grad = place, True
         return tensor
 

@@ -216,12 +216,12 @@ def _recording(rule: Rule, single: bool) -> list[str]:
         if rule.promote is None:
             return [*lines, *["    " + line for line in _claim("result_", 0)]]
         return [*lines, "    result_._edge = (node_, 0)", "    result_._requires_grad = True"]
+    several = "shown_" if rule.outputs == 0 else f"results_[:{rule.differentiable}]"
     if rule.outputs != 1:
         lines += [
-            "    node_.n_outputs = len(shown_)",
-            "    node_.outputs = [Spec(each._array.shape, each._array.dtype) for each in shown_]",
+            f"    node_.n_outputs = len({several})",
+            f"    node_.outputs = [Spec(each._array.shape, each._array.dtype) for each in {several}]",
         ]
-    several = "shown_" if rule.outputs == 0 else f"results_[:{rule.differentiable}]"
     lines += [f"    for place, each in enumerate({several}):", *["        " + line for line in _claim("each", "place")]]
     return lines
 

@@ -14,7 +14,7 @@ from undertow.ops.arguments import C_NAMES, check_tensor
 from undertow.ops.dropout import torch_dropout
 from undertow.ops.matmul import matmul
 from undertow.ops.public import public
-from undertow.rules import activation
+from undertow.rules import activation, scalars
 from undertow.rules import attention as rules
 
 
@@ -125,7 +125,10 @@ def _composed(
         key, value = (
             given.repeat_interleave(query._array.shape[-3] // given._array.shape[-3], -3) for given in (key, value)
         )
-    scores = matmul(query * root, key.transpose(-2, -1) * (root if factor >= 0 else 1))
+    turned = key.transpose(-2, -1)
+    if factor >= 0:
+        turned = apply(scalars.times, turned, other=root)
+    scores = matmul(apply(scalars.times, query, other=root), turned)
     if mask is not None:
         scores = scores + mask
     rule = rules.safe_softmax if scores._array.shape[-1] else activation.softmax

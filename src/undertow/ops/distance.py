@@ -12,7 +12,7 @@ from undertow.ops.arguments import check_tensor, wrap_dim
 from undertow.ops.public import public
 from undertow.ops.stretch import broadcast_tensors
 from undertow.rules import distance as rules
-from undertow.rules import vector_norm
+from undertow.rules import scalars, vector_norm
 
 
 @public
@@ -40,7 +40,7 @@ def pairwise_distance(x1: Any, x2: Any, p: float = 2.0, eps: float = 1e-06, keep
     """The p-norm of x1 − x2 + eps along the last dim."""
     check_tensor(x1, "pairwise_distance", "x1", 1)
     check_tensor(x2, "pairwise_distance", "x2", 2)
-    apart = x1 - x2 + eps
+    apart = apply(scalars.plus, x1 - x2, other=eps)
     axis = wrap_dim(-1, apart._array.ndim)
     return apply(vector_norm.norm, apart, ord=float(p), dim=(axis,) if apart._array.ndim else (), keepdim=bool(keepdim))
 

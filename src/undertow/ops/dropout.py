@@ -252,7 +252,7 @@ def gumbel_softmax(logits: Any, tau: float = 1, hard: bool = False, eps: float =
     array = logits._array
     drawn = default_generator.stream.exponential(array.size, dtype=array.dtype)
     noise = wrap(drawn.reshape(array.shape) if array.flags.c_contiguous else _laid_out_like(array, drawn))
-    soft = softmax((logits - noise.log()) / tau, dim)
+    soft = softmax((logits + -noise.log()) / tau, dim)
     if not hard:
         return soft
     axis = dim % soft._array.ndim

@@ -21,6 +21,7 @@ from undertow.ops.numbers import is_number
 from undertow.ops.public import public
 from undertow.ops.stretch import broadcast_tensors
 from undertow.rules import loss as rules
+from undertow.rules import scalars
 
 NONE, MEAN, SUM = 0, 1, 2
 _REDUCTIONS = {"none": NONE, "mean": MEAN, "sum": SUM}
@@ -259,7 +260,7 @@ def poisson_nll_loss(
     if log_input:
         loss = exp(input) - target * input
     else:
-        loss = input - target * log(input + eps)
+        loss = input - target * log(apply(scalars.plus, input, other=eps))
     if full:
         stirling = target * log(target) - target + 0.5 * log(2 * math.pi * target)
         loss = loss + stirling.masked_fill(target <= 1, 0)
@@ -320,8 +321,8 @@ def cosine_embedding_loss(
     lengths = ((input1 * input1).sum(dim) + 1e-12) * ((input2 * input2).sum(dim) + 1e-12)
     cosine = product / lengths.sqrt()
     zeros = cosine.new_zeros(cosine.size())
-    together = where(target == 1, 1 - cosine, zeros)
-    apart = where(target == -1, clamp_min(cosine - margin, 0), zeros)
+    together = where(target == 1, cosine.new_ones(()) - cosine, zeros)
+    apart = where(target == -1, clamp_min(apply(scalars.minus, cosine, other=margin), 0), zeros)
     return reduced(together + apart, how)
 
 
@@ -337,7 +338,7 @@ def margin_ranking_loss(
             "margin_ranking_loss : All input tensors should have same dimension but got sizes: input1: "
             f"{input1.size()}, input2: {input2.size()}, target: {target.size()} "
         )
-    return reduced(clamp_min(-target * (input1 - input2) + margin, 0), how)
+    return reduced(clamp_min(apply(scalars.plus, -target * (input1 - input2), other=margin), 0), how)
 
 
 @public
@@ -348,7 +349,7 @@ def hinge_embedding_loss(
     """The input where the target is 1, max(0, margin − input) where it is −1."""
     how = reduction_of(reduction, size_average, reduce)
     zeros = input.new_zeros(())
-    apart = where(target != 1, clamp_min(margin - input, 0), zeros)
+    apart = where(target != 1, clamp_min(input.new_full((), margin) - input, 0), zeros)
     return reduced(apart + where(target != -1, input, zeros), how)
 
 
@@ -374,7 +375,7 @@ def triplet_margin_loss(
     near, far = pairwise_distance(anchor, positive, p, eps), pairwise_distance(anchor, negative, p, eps)
     if swap:
         far = minimum(far, pairwise_distance(positive, negative, p, eps))
-    return reduced(clamp_min(margin + near - far, 0), how)
+    return reduced(clamp_min(apply(scalars.plus, near, other=margin) - far, 0), how)
 
 
 @public

@@ -14,7 +14,7 @@ from undertow.ops.arguments import check_constant, check_tensor, no_kernel
 from undertow.ops.compare import where
 from undertow.ops.loss import MEAN, NONE, SUM, reduced, reduction_of
 from undertow.ops.public import public
-from undertow.rules import activation
+from undertow.rules import activation, scalars
 from undertow.rules import loss as rules
 
 
@@ -139,7 +139,7 @@ def _probability_loss(input: Any, target: Any, weight: Any, how: int, smoothing:
     if how == SUM:
         return -loss.sum()
     count = input._array.size // classes if classes else 0
-    return apply(rules.divided, -loss.sum(), other=count or math.nan)
+    return apply(scalars.over, -loss.sum(), other=count or math.nan)
 
 
 def _smoothed_loss(scores: Any, target: Any, weight: Any, how: int, ignore_index: int, smoothing: float) -> Any:
@@ -162,7 +162,7 @@ def _smoothed_loss(scores: Any, target: Any, weight: Any, how: int, ignore_index
             # Ignored targets need not be classes; the weight of class 0 is looked up for them, then dropped.
             counted = weight.gather(0, target.masked_fill(ignored, 0).reshape(-1)).masked_fill(ignored.reshape(-1), 0)
             alike = alike.sum() / counted.sum()
-    return exact * (1 - smoothing) + alike * (smoothing / classes)
+    return apply(scalars.times, exact, other=1 - smoothing) + apply(scalars.times, alike, other=smoothing / classes)
 
 
 # --- margins

@@ -104,11 +104,12 @@ def _circular(input: Any, pairs: Widths) -> Any:
             raise RuntimeError("Negative padding value is resulting in an empty dimension")
         size[axis] = n + before + after
     out = wrap(np.empty(size, input._array.dtype))
-    source = target = (slice(None),) * lead
+    source, target = input, out
     for axis, (before, after) in enumerate(pairs, lead):
-        source += (slice(max(-before, 0), shape[axis] - max(-after, 0)),)
-        target += (slice(max(before, 0), size[axis] - max(after, 0)),)
-    out[_trimmed(target, size)] = input[_trimmed(source, shape)]
+        start = max(-before, 0)
+        length = shape[axis] - start - max(-after, 0)
+        source, target = source.narrow(axis, start, length), target.narrow(axis, max(before, 0), length)
+    target.copy_(source)
     for axis in reversed(range(lead, len(shape))):
         before, after = pairs[axis - lead]
         everything = (slice(None),) * axis
@@ -120,10 +121,3 @@ def _circular(input: Any, pairs: Widths) -> Any:
             out[(*everything, slice(end, size[axis]))] = out[(*everything, slice(start, start + after))]
     return out
 
-
-def _trimmed(parts: tuple[slice, ...], size: Any) -> tuple[slice, ...]:
-    """The slices, with those that take everything left plain."""
-    return tuple([
-        slice(None) if part.start in (0, None) and part.stop in (n, None) else part
-        for part, n in zip(parts, size, strict=True)
-    ])

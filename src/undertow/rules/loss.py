@@ -35,9 +35,6 @@ mixed_huber_loss = op("huber_loss",
     self=lambda xp, g, target_spec: not_in_one_dtype(target_spec),
     target=lambda xp, g, target_spec: not_in_one_dtype(target_spec))
 
-divided = op("div", lambda xp, self, *, other: self / other, node="DivBackward1", promote="same",
-             self=lambda g, other: g / other)
-
 # --- yes and no
 
 binary_cross_entropy = op("binary_cross_entropy",

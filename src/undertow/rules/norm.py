@@ -42,9 +42,9 @@ group_norm = op("native_group_norm",
 batch_norm = op("native_batch_norm",
                 lambda xp, input, weight, bias, running_mean, running_var, result1, result2, *, training, eps:
                     normalize_channels(xp, input, weight, bias, result1, result2),
-                promote="same", accepts="f",
+                promote="same", accepts="f", slots=3,
                 joint=lambda xp, g, needs, input, weight, running_mean, running_var, result1, result2, training, eps:
-                    (*xp.batch_norm_grad(g, input, result1, result2, weight, training, needs, eps), None, None, None, None))
+                    xp.batch_norm_grad(g, input, result1, result2, weight, training, needs, eps))
 # fmt: on
 
 

@@ -20,13 +20,16 @@ def _max_pool(rank: int, indices: bool) -> Rule:
         self=_max_gradient_of_two if indices else _max_gradient)
 
 
-def _max_gradient(xp: Any, g: Any, self_spec: Any, result1: Any, kernel_size: Any, stride: Any) -> Any:
+def _max_gradient(xp: Any, g: Any, self: Any, self_spec: Any, result1: Any, kernel_size: Any, stride: Any) -> Any:
+    # `self` is asked for because PyTorch's nodes show it.
     apart = all(s >= k for s, k in zip(stride, kernel_size, strict=True))
     return xp.add_to_planes(g, result1, self_spec.shape[self_spec.ndim - len(kernel_size) :], apart)
 
 
-def _max_gradient_of_two(xp: Any, g: Any, self_spec: Any, result1: Any, kernel_size: Any, stride: Any) -> Any:
-    return None if g[0] is None else _max_gradient(xp, g[0], self_spec, result1, kernel_size, stride)
+def _max_gradient_of_two(
+    xp: Any, g: Any, self: Any, self_spec: Any, result1: Any, kernel_size: Any, stride: Any
+) -> Any:
+    return None if g[0] is None else _max_gradient(xp, g[0], self, self_spec, result1, kernel_size, stride)
 
 
 max_pool = {rank: _max_pool(rank, indices=False) for rank in (2, 3)}
@@ -38,7 +41,7 @@ def _adaptive_max_pool(rank: int) -> Rule:
         lambda xp, self, *, output_size: xp.adaptive_max_pool(self, output_size),
         node=f"AdaptiveMaxPool{rank}DBackward0", promote="same", accepts="f", materialize=False,
         outputs=2, names=("result0", "result1"), differentiable=1,
-        self=lambda xp, g, self_spec, result1, output_size: None if g[0] is None else xp.add_to_planes(
+        self=lambda xp, g, self, self_spec, result1, output_size: None if g[0] is None else xp.add_to_planes(
             g[0], result1, self_spec.shape[self_spec.ndim - len(output_size) :], False))
 
 
