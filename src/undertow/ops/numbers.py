@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import warnings
 from typing import Any
 
@@ -69,7 +70,9 @@ def check_fits(operands: tuple[Any, ...]) -> None:
         check_holds(self, other)
 
 
+@functools.cache
 def warn_deprecated(name: str, signature: str) -> None:
+    """Says so once, as PyTorch does."""
     warnings.warn(
         f"This overload of {name} is deprecated:\n\t{name}{signature}\nGive the factor by its name, after the tensors.",
         stacklevel=4,
