@@ -21,6 +21,7 @@ SOURCE = Path(__file__).parent.parent / "src"
 # A name stands for that module and, for a package, for everything in it that is not named itself.
 LAYERS: tuple[tuple[str, ...], ...] = (
     ("lazy", "errors", "hooks", "modes", "tree", "dtypes", "sites", "devices", "layouts", "sizes", "return_types"),
+    ("torch_version",),
     ("xp", "random_stream"),
     ("rules",),
     ("_core", "storage"),
@@ -39,7 +40,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("_C", "types", "version", "cuda", "accelerator", "backends", "process_settings"),
     ("nn", "optim", "serialization", "data", "testing", "utils"),
     ("compile", "distributed"),
-    ("why", "cli", "pretend"),
+    ("why", "cli", "pretend", "stand_in", "__main__"),
     ("",),
 )
 LAYER_OF = {f"undertow.{name}".rstrip("."): number for number, layer in enumerate(LAYERS) for name in layer}

@@ -6,11 +6,8 @@ import contextlib
 import io
 import os
 import pickle
-import secrets
-import stat
 import sys
 from collections import OrderedDict
-from collections.abc import Iterator
 from pathlib import Path
 from types import FunctionType
 from typing import IO, Any
@@ -22,6 +19,7 @@ from undertow.generators import Generator
 from undertow.layouts import layout
 from undertow.serialization import legacy
 from undertow.serialization.archive import ALIGNMENT, ArchiveWriter
+from undertow.serialization.atomic import replacing
 from undertow.serialization.names import torch_name
 from undertow.serialization.rebuild import TorchFunction, has_own_reduction, reduced
 from undertow.serialization.storages import TYPED, UNTYPED, StorageType, StoredMemory, TypedStorage
@@ -55,7 +53,7 @@ def save(
     if path is None and not hasattr(f, "write"):
         raise AttributeError("expected 'f' to be string, path, or a file-like object with a 'write' attribute")
     pickled, memories = _pickled(obj, pickle_module, pickle_protocol, in_legacy_format=not _use_new_zipfile_serialization)
-    with contextlib.nullcontext(f) if path is None else _replacing(path) as out:
+    with contextlib.nullcontext(f) if path is None else replacing(path) as out:
         if _use_new_zipfile_serialization:
             _write_archive(out, _folder(path), pickled, memories, not _disable_byteorder_record)
         else:
@@ -178,54 +176,8 @@ def _in_words_of_c(save_global: Any, obj: Any, name: str | None) -> None:
         raise
 
 
-# --- the file
-
-
 def _folder(path: str | None) -> str:
     """The name of the one folder in the archive, which is the file's without its ending."""
     stem = Path(path).name.rpartition(".") if path is not None else ("", "", "")
     name = stem[0] or stem[2]
     return name if name and name.isascii() and not name.startswith(".") else "archive"
-
-
-@contextlib.contextmanager
-def _replacing(path: str) -> Iterator[IO[bytes]]:
-    """A file that takes the place of `path` once it is complete and safely on the disk."""
-    target = os.path.realpath(path)
-    parent = os.path.dirname(target)
-    if not os.path.isdir(parent):
-        raise RuntimeError(f"Parent directory {os.path.dirname(path)} does not exist.")
-    try:
-        old_mode: int | None = os.stat(target).st_mode
-    except FileNotFoundError:
-        old_mode = None
-    if old_mode is not None and not stat.S_ISREG(old_mode):  # a pipe or a device cannot be replaced
-        with open(target, "wb") as out:
-            yield out
-        return
-    temporary = os.path.join(parent, f".{os.path.basename(target)}.{secrets.token_hex(6)}.saving")
-    try:
-        with open(temporary, "xb") as out:
-            yield out
-            out.flush()
-            os.fsync(out.fileno())
-        if old_mode is not None:
-            os.chmod(temporary, stat.S_IMODE(old_mode))
-        os.replace(temporary, target)
-    except BaseException:
-        with contextlib.suppress(OSError):
-            os.unlink(temporary)
-        raise
-    _sync_folder(parent)
-
-
-def _sync_folder(folder: str) -> None:
-    """Makes the new name itself survive a power cut, where the system can."""
-    if os.name != "posix":
-        return
-    with contextlib.suppress(OSError):
-        descriptor = os.open(folder, os.O_RDONLY)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)

@@ -1,0 +1,29 @@
+"""The command line: `undertow run script.py`."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from importlib.metadata import PackageNotFoundError, version
+
+from undertow.cli import run
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Runs the command that the arguments name; the result is the exit code."""
+    parser = argparse.ArgumentParser(
+        prog="undertow", description="PyTorch's autograd and hooks, in Python. Runs programs that say `import torch`."
+    )
+    parser.add_argument("--version", action="version", version=f"undertow {_version()}")
+    commands = parser.add_subparsers(title="commands", required=True, metavar="command")
+    run.add_to(commands)
+    arguments = parser.parse_args(sys.argv[1:] if argv is None else argv)
+    return arguments.command(arguments)
+
+
+def _version() -> str:
+    try:
+        return version("undertow")
+    except PackageNotFoundError:  # run from a source folder
+        return "(not installed)"

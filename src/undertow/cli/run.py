@@ -1,0 +1,86 @@
+"""`undertow run`: runs a program as Python would, with undertow answering every `import torch`."""
+
+from __future__ import annotations
+
+import argparse
+import builtins
+import io
+import os
+import runpy
+import sys
+from importlib.machinery import SourceFileLoader
+from types import ModuleType, TracebackType
+from typing import Any
+
+from undertow.pretend import pretend_torch
+
+_CANNOT_OPEN = 2  # Python's own exit code for this
+
+
+def add_to(commands: Any) -> None:
+    """Adds the command to a parser."""
+    parser = commands.add_parser(
+        "run",
+        help="run a PyTorch program on undertow",
+        description="Runs a program as `python` would, with undertow answering every `import torch`.",
+        usage="undertow run [-h] (script.py | -m module) [argument ...]",
+    )
+    parser.add_argument(
+        "-m", dest="module", nargs=argparse.REMAINDER, metavar="module", help="run a module by its name, and its arguments"
+    )
+    parser.add_argument("script", nargs=argparse.REMAINDER, help="the program and its arguments")
+    parser.set_defaults(command=lambda arguments: _run(parser, arguments.module, arguments.script))
+
+
+def _run(parser: argparse.ArgumentParser, module: list[str] | None, script: list[str]) -> int:
+    if not module and not script:
+        parser.error("say which program to run")
+    sys.argv = module or script
+    path = sys.argv[0]
+    if module:
+        _begin(os.getcwd())
+        runpy.run_module(path, run_name="__main__", alter_sys=True)
+    elif os.path.isdir(path) or path.endswith((".zip", ".pyz")):
+        _begin(path)
+        runpy.run_path(path, run_name="__main__")
+    else:
+        try:
+            with io.open_code(os.path.abspath(path)) as file:
+                source = file.read()
+        except OSError as error:
+            print(f"undertow: can't open file {path!r}: [Errno {error.errno}] {error.strerror}", file=sys.stderr)
+            return _CANNOT_OPEN
+        _begin(os.path.dirname(os.path.realpath(path)))
+        _run_as_main(os.path.abspath(path), source)
+    return 0
+
+
+def _begin(folder: str) -> None:
+    """Makes the process look as it does when Python itself begins to run a program of this folder."""
+    if not sys.flags.safe_path:
+        sys.path[0] = folder
+    pretend_torch()
+    sys.excepthook = _ProgramTraceback(sys.modules["__main__"])
+
+
+def _run_as_main(path: str, source: bytes) -> None:
+    """Runs a program's source as the module `__main__`, which stays there until the process ends."""
+    main = ModuleType("__main__")
+    main.__dict__.update(__file__=path, __builtins__=builtins, __loader__=SourceFileLoader("__main__", path))
+    sys.modules["__main__"] = main
+    exec(compile(source, path, "exec", dont_inherit=True), main.__dict__)
+
+
+class _ProgramTraceback:
+    """Prints an exception as if Python had run the program itself: the frames before the program's are left out."""
+
+    def __init__(self, ours: ModuleType) -> None:
+        self.ours = ours.__dict__  # of the command line, which Python calls __main__ too
+
+    def __call__(self, kind: type[BaseException], error: BaseException, traceback: TracebackType | None) -> None:
+        while traceback is not None and not self._is_of_the_program(traceback.tb_frame.f_globals):
+            traceback = traceback.tb_next
+        sys.__excepthook__(kind, error.with_traceback(traceback), traceback)
+
+    def _is_of_the_program(self, names: dict[str, Any]) -> bool:
+        return names.get("__name__") == "__main__" and names is not self.ours

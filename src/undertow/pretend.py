@@ -1,0 +1,242 @@
+"""`pretend_torch`: every `import torch` is answered by undertow.
+
+    with undertow.pretend_torch():
+        import torch                     # undertow
+        from torch.nn import functional  # undertow.nn.functional
+        import some_package_for_pytorch
+
+The modules are undertow's own, under second names in `sys.modules`; `torch.__version__` is the version whose behaviour
+undertow has. Asking for a name that undertow lacks raises an error that says so by its full name. A real PyTorch that was
+imported before is set aside and put back at the end; packages that imported it keep it.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.metadata
+import sys
+from collections.abc import Iterator
+from importlib.abc import Loader, MetaPathFinder
+from importlib.machinery import ModuleSpec, PathFinder
+from opcode import opmap
+from pathlib import Path
+from types import FrameType, ModuleType
+from typing import Any, Self
+
+from undertow import torch_version, version
+
+# A package named torch that only calls pretend_torch: processes that are started anew, not forked, find it on sys.path.
+STAND_IN = str(Path(__file__).parent / "stand_in")
+
+
+def own_name(name: str) -> str:
+    """`torch.nn` as `undertow.nn`."""
+    return "undertow" + name.removeprefix("torch")
+
+
+def torch_name(name: str) -> str:
+    """`undertow.nn` as `torch.nn`."""
+    return "torch" + name.removeprefix("undertow")
+
+
+def _is(package: str, name: str) -> bool:
+    return name == package or name.startswith(f"{package}.")
+
+
+def _modules(package: str) -> dict[str, ModuleType]:
+    return {name: module for name, module in sys.modules.items() if _is(package, name)}
+
+
+# --- names that undertow lacks
+
+
+class _NameInFull:
+    """The `__getattr__` of a module of undertow's while it answers for torch: names that it lacks are named in full."""
+
+    def __init__(self, module: ModuleType) -> None:
+        self.module = module
+        self.before = vars(module).get("__getattr__")
+
+    def __call__(self, name: str) -> Any:
+        if self.before is not None:
+            try:
+                return self.before(name)
+            except AttributeError:
+                pass
+        module = self.module
+        if name.startswith("__") and name.endswith("__"):
+            raise AttributeError(f"module {module.__name__!r} has no attribute {name!r}", name=name, obj=module)
+        message = f"undertow has no {torch_name(module.__name__)}.{name}"
+        if _is_import(sys._getframe(1)):
+            raise ImportError(f"{message}, so it cannot be imported", name=torch_name(module.__name__))
+        raise AttributeError(message, name=name, obj=module)
+
+
+def _is_import(frame: FrameType) -> bool:
+    """Whether a frame is in the middle of `from … import name`, which hides the message of an AttributeError."""
+    return frame.f_code.co_code[frame.f_lasti] == opmap["IMPORT_FROM"]
+
+
+class _AnsweringLoader(Loader):
+    """Loads a module of undertow's as usual and lets it answer for torch."""
+
+    def __init__(self, usual: Any) -> None:
+        self.usual = usual
+
+    def create_module(self, spec: ModuleSpec) -> ModuleType | None:
+        return self.usual.create_module(spec)
+
+    def exec_module(self, module: ModuleType) -> None:
+        if module.__spec__ is not None:
+            module.__spec__.loader = self.usual
+        module.__loader__ = self.usual
+        self.usual.exec_module(module)
+        _let_answer(module.__name__, module)
+
+
+def _let_answer(name: str, module: ModuleType) -> None:
+    sys.modules[torch_name(name)] = module
+    if type(vars(module).get("__getattr__")) is not _NameInFull:
+        vars(module)["__getattr__"] = _NameInFull(module)
+
+
+def _stop_answering(module: ModuleType) -> None:
+    answer = vars(module).get("__getattr__")
+    if type(answer) is _NameInFull:
+        del vars(module)["__getattr__"]
+        if answer.before is not None:
+            vars(module)["__getattr__"] = answer.before
+
+
+# --- imports
+
+
+class _AliasLoader(Loader):
+    """Gives a module that is already there a second name."""
+
+    def __init__(self, module: ModuleType) -> None:
+        self.module = module
+        self.spec = module.__spec__
+
+    def create_module(self, spec: ModuleSpec) -> ModuleType:
+        return self.module
+
+    def exec_module(self, module: ModuleType) -> None:
+        module.__spec__ = self.spec  # the import system has just written over it
+
+
+class _Finder(MetaPathFinder):
+    """Finds undertow's modules under torch's names, and lets undertow's own imports answer for torch too."""
+
+    def find_spec(self, fullname: str, path: Any = None, target: Any = None) -> ModuleSpec | None:
+        if _is("torch", fullname):
+            return ModuleSpec(fullname, _AliasLoader(_own_module(fullname)))
+        if _is("undertow", fullname):
+            spec = PathFinder.find_spec(fullname, path, target)
+            if spec is not None and spec.loader is not None:
+                spec.loader = _AnsweringLoader(spec.loader)
+            return spec
+        return None
+
+    def find_distributions(self, context: Any = None) -> Iterator[importlib.metadata.Distribution]:
+        """What `importlib.metadata.version("torch")` asks for."""
+        if getattr(context, "name", None) == "torch":
+            yield _Distribution()
+
+
+def _own_module(name: str) -> ModuleType:
+    own = own_name(name)
+    try:
+        return importlib.import_module(own)
+    except ModuleNotFoundError as error:
+        if error.name is None or not _is(error.name, own):
+            raise  # the module is there, but something that it imports is not
+        raise ModuleNotFoundError(f"undertow has no module {name}", name=name) from None
+
+
+class _Distribution(importlib.metadata.Distribution):
+    """The package that pretends to be installed."""
+
+    def read_text(self, filename: str) -> str | None:
+        if filename != "METADATA":
+            return None
+        return f"Metadata-Version: 2.1\nName: torch\nVersion: {torch_version.__version__}\n"
+
+    def locate_file(self, path: Any) -> Any:
+        return Path(__file__).parent / path
+
+
+# --- the switch
+
+
+class _State:
+    """What was there before, while somebody pretends."""
+
+    def __init__(self) -> None:
+        self.users = 0
+        self.finder = _Finder()
+        self.real: dict[str, ModuleType] = {}
+        self.versions: tuple[Any, ...] = ()
+
+    def start(self) -> None:
+        self.users += 1
+        if self.users > 1:
+            return
+        self.real = _modules("torch")
+        for name in self.real:
+            del sys.modules[name]
+        sys.meta_path.insert(0, self.finder)
+        sys.path.insert(min(1, len(sys.path)), STAND_IN)
+        for name, module in _modules("undertow").items():
+            _let_answer(name, module)
+        package: Any = sys.modules["undertow"]
+        self.versions = package.__version__, version.__version__
+        package.__version__ = version.__version__ = torch_version.__version__
+
+    def stop(self) -> None:
+        self.users -= 1
+        if self.users:
+            return
+        sys.meta_path.remove(self.finder)
+        if STAND_IN in sys.path:
+            sys.path.remove(STAND_IN)
+        for name in _modules("torch"):
+            del sys.modules[name]
+        for module in _modules("undertow").values():
+            _stop_answering(module)
+        package: Any = sys.modules["undertow"]
+        package.__version__, version.__version__ = self.versions
+        sys.modules.update(self.real)
+        self.real = {}
+
+
+_state = _State()
+
+
+class pretend_torch:
+    """From this call on, every `import torch` is answered by undertow; in a `with` block, until its end.
+
+    >>> with undertow.pretend_torch():
+    ...     import torch.nn.functional as F
+    ...     torch is undertow, F is undertow.nn.functional
+    (True, True)
+    """
+
+    def __init__(self) -> None:
+        self._active = True
+        _state.start()
+
+    def __enter__(self) -> Self:
+        if not self._active:
+            self._active = True
+            _state.start()
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.stop()
+
+    def stop(self) -> None:
+        """Ends it, as the end of a `with` block does."""
+        if self._active:
+            self._active = False
+            _state.stop()
