@@ -193,7 +193,9 @@ def matmul(input: Any, other: Any, *, out: Any = None) -> Any:
     """The matrix product of two tensors: of vectors, of matrices, or of stacks of matrices broadcast to each other."""
     check_tensor(input, "matmul")
     check_tensor(other, "matmul", "other", 2)
-    return product(input, other) if out is None else into(out, lambda: product(input, other), (input, other), "matmul")
+    return product(input, other) if out is None else into(
+        out, lambda: product(input, other), (input, other), "matmul", same_dtype=True
+    )
 
 
 def product(input: Any, other: Any) -> Any:

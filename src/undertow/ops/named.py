@@ -19,9 +19,9 @@ def run(name: str, out: Any, rule: Rule, *inputs: Any, **statics: Any) -> Any:
     if not isinstance(out, TensorCore):
         raise must_be("Tensor", out, name, "out")
     if not differentiable(rule):
-        write_out(out, apply(rule, *inputs, **statics))
+        write_out(out, apply(rule, *inputs, **statics), same_dtype=True)
         return out
-    return into(out, lambda: apply(rule, *inputs, **statics), inputs, name)
+    return into(out, lambda: apply(rule, *inputs, **statics), inputs, name, same_dtype=True)
 
 
 def differentiable(rule: Rule) -> bool:
@@ -51,5 +51,5 @@ def into_all(kind: Any, name: str, out: Any, compute: Callable[[], Sequence[Any]
     finally:
         modes.grad_enabled = before
     for target, result in zip(out, results, strict=True):
-        write_out(target, result)
+        write_out(target, result, same_dtype=True)
     return kind(out)

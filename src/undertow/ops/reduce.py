@@ -176,6 +176,8 @@ def _extreme(name: str, whole: Any, along: Any, pairwise: Any, kind: Any) -> Any
             return run(name, out, whole, input)
         if not is_int(dim):
             raise invalid_combination(name, (input, dim))
+        if out is not None and not isinstance(out, (tuple, list)):
+            raise invalid_combination(name, (input, dim), {"out": out})
         place = wrap_dim(as_int(dim, name, "dim"), input._array.ndim)
         _check_nonempty(input, name, (place,))
         if _kind(input).is_complex:

@@ -124,7 +124,7 @@ def cut(xp: Any, g: Any, needs: tuple[bool, ...], specs: tuple[Spec, ...], dim: 
             results.append(xp.zeros(spec.shape, spec.dtype) if need else None)
             continue
         end = start + spec.shape[dim]
-        results.append(to_spec(xp, xp.slice_along(g, dim, start, end, 1), spec) if need else None)
+        results.append(to_spec(xp, xp.slice_along(g, dim, start, end, 1), spec))  # a view: cheap, and node hooks see all
         start = end
     return tuple(results)
 
