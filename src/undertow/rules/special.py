@@ -82,7 +82,8 @@ def i1_slope(xp: Any, zeroth: Any, x: Any, first: Any) -> Any:
 
 
 entr = op("special_entr", lambda xp, self: xp.where(
-              xp.logical_or(xp.isnan(self), self > 0), -self * xp.log(self), xp.where(self == 0, xp.zeros_like(self), -math.inf)),
+              xp.logical_or(xp.isnan(self), self > 0), -self * xp.log(self),
+              xp.where(self == 0, xp.zeros_like(self), -math.inf)),
           promote="float", accepts="bif",
           self=lambda xp, g, self: g * (-1 - xp.log(self)))  # fmt: skip
 
