@@ -72,7 +72,7 @@ def _run_as_main(path: str, source: bytes) -> None:
 
 
 class _ProgramTraceback:
-    """Prints an exception as if Python had run the program itself: the frames before the program's are left out."""
+    """Prints an exception as if Python had run the program itself: the frames around the program's are left out."""
 
     def __init__(self, ours: ModuleType) -> None:
         self.ours = ours.__dict__  # of the command line, which Python calls __main__ too
@@ -80,6 +80,12 @@ class _ProgramTraceback:
     def __call__(self, kind: type[BaseException], error: BaseException, traceback: TracebackType | None) -> None:
         while traceback is not None and not self._is_of_the_program(traceback.tb_frame.f_globals):
             traceback = traceback.tb_next
+        last = traceback
+        while last is not None and last.tb_next is not None:
+            if last.tb_next.tb_frame.f_globals.get("__name__") == pretend_torch.__module__:
+                last.tb_next = None  # the frame that only says which name is missing
+            else:
+                last = last.tb_next
         sys.__excepthook__(kind, error.with_traceback(traceback), traceback)
 
     def _is_of_the_program(self, names: dict[str, Any]) -> bool:

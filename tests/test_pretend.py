@@ -1,0 +1,170 @@
+"""`import torch` answered by undertow, in a block or for a whole program, and nothing left behind."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.metadata
+import importlib.util
+import pickle
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch as real_torch
+
+import undertow
+from undertow.pretend import STAND_IN, pretend_torch
+from undertow.torch_version import TorchVersion
+
+
+def snapshot() -> Any:
+    modules = {name: id(module) for name, module in sys.modules.items() if name.partition(".")[0] == "torch"}
+    return modules, list(sys.meta_path), list(sys.path), undertow.__version__, undertow.version.__version__
+
+
+def test_imports_are_answered() -> None:
+    with undertow.pretend_torch():
+        import torch
+        import torch.nn.functional as functional
+        import torch.optim
+        import torch.utils.data
+        from torch import nn
+        from torch.nn import Linear, Parameter
+        from torch.nn.modules.module import Module
+        from torch.utils.data import DataLoader
+
+        assert torch is undertow
+        assert functional is undertow.nn.functional and nn is undertow.nn
+        assert (Linear, Parameter) == (undertow.nn.Linear, undertow.nn.Parameter)
+        assert Module is undertow.nn.modules.module.Module
+        assert DataLoader is undertow.utils.data.DataLoader
+        assert importlib.import_module("torch.serialization") is undertow.serialization
+        assert sys.modules["torch.nn"] is undertow.nn
+        assert torch.nn.__name__ == "undertow.nn"
+        assert importlib.util.find_spec("torch") is not None
+
+
+def test_afterwards_all_is_as_it_was() -> None:
+    before = snapshot()
+    spec, getter = undertow.nn.__spec__, vars(undertow)["__getattr__"]
+    with pretend_torch():
+        import torch.nn.modules.linear  # noqa: F401
+
+        assert sys.modules["torch"] is undertow
+    assert snapshot() == before
+    assert sys.modules["torch"] is real_torch
+    assert undertow.nn.__spec__ is spec
+    assert vars(undertow)["__getattr__"] is getter
+    assert "__getattr__" not in vars(undertow.nn.functional)
+
+
+def test_an_exception_ends_it_too() -> None:
+    before = snapshot()
+    with pytest.raises(ZeroDivisionError), pretend_torch():
+        1 / 0
+    assert snapshot() == before
+
+
+def test_as_a_function_and_nested() -> None:
+    before = snapshot()
+    outer = pretend_torch()
+    with pretend_torch():
+        assert sys.modules["torch"] is undertow
+    assert sys.modules["torch"] is undertow
+    outer.stop()
+    outer.stop()
+    assert snapshot() == before
+
+
+def test_without_a_real_torch() -> None:
+    program = """if True:
+        import sys
+        sys.path.insert(0, sys.argv[1])
+        import undertow
+        with undertow.pretend_torch():
+            import torch
+            assert torch is undertow
+        assert "torch" not in sys.modules
+    """
+    subprocess.run([sys.executable, "-c", program, str(Path(undertow.__file__).parent.parent)], check=True)
+
+
+MISSING = {
+    "torch.nonsense": (AttributeError, "undertow has no torch.nonsense"),
+    "torch.nn.Nonsense": (AttributeError, "undertow has no torch.nn.Nonsense"),
+    "torch.nn.functional.nonsense": (AttributeError, "undertow has no torch.nn.functional.nonsense"),
+    "torch.utils.data.Nonsense": (AttributeError, "undertow has no torch.utils.data.Nonsense"),
+    "torch.serialization.nonsense": (AttributeError, "undertow has no torch.serialization.nonsense"),
+}
+
+
+@pytest.mark.parametrize("name", MISSING)
+def test_a_missing_name_is_named_in_full(name: str) -> None:
+    kind, message = MISSING[name]
+    module, _, last = name.rpartition(".")
+    with pretend_torch():
+        with pytest.raises(kind) as use:
+            eval(name, {"torch": sys.modules["torch"]})
+        assert str(use.value) == message
+        with pytest.raises(ImportError, match=message.replace(".", r"\.")) as imported:
+            exec(f"from {module} import {last}")
+        assert not isinstance(imported.value, ModuleNotFoundError)
+        assert not hasattr(sys.modules[module], last)
+        assert getattr(sys.modules[module], last, "default") == "default"
+
+
+@pytest.mark.parametrize("name", ["torch.nonsense", "torch.nn.nonsense", "torch.nonsense.deep"])
+def test_a_missing_module_is_named_in_full(name: str) -> None:
+    missing = name.removesuffix(".deep")
+    with pretend_torch(), pytest.raises(ModuleNotFoundError) as refusal:
+        importlib.import_module(name)
+    assert str(refusal.value) == f"undertow has no module {missing}"
+    assert refusal.value.name == missing
+
+
+def test_the_usual_questions_about_a_module_still_work() -> None:
+    with pretend_torch():
+        import torch
+
+        assert torch.__file__ == undertow.__file__
+        assert not hasattr(torch.nn.functional, "__path__")
+        assert not hasattr(torch.nn.functional, "__wrapped__")
+        assert "relu" in dir(torch)
+
+
+def test_the_version_is_the_reference() -> None:
+    with pretend_torch():
+        import torch
+
+        assert torch.__version__.startswith("2.13.0")
+        assert torch.__version__ >= "2.9" and torch.__version__ > (2, 12) and torch.__version__ < "3"
+        assert torch.version.__version__ == torch.__version__
+        assert importlib.metadata.version("torch") == torch.__version__
+    assert undertow.__version__ == "0.1.0"
+
+
+@pytest.mark.parametrize("other", ["1.9", "2.13", "2.13.0", "2.13.1", "2.14", "3.0a1", "2.9.1+cu121", (2, 13), (2, 13, 1)])
+def test_versions_compare_as_torch_compares_them(other: Any) -> None:
+    ours, theirs = TorchVersion("2.13.0"), real_torch.torch_version.TorchVersion("2.13.0")
+    for compare in ("__lt__", "__le__", "__eq__", "__ge__", "__gt__"):
+        assert getattr(ours, compare)(other) == getattr(theirs, compare)(other), compare
+
+
+def test_a_package_written_for_torch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "for_torch.py").write_text(
+        "import torch\nfrom torch import Tensor\n\n"
+        "class Twice(torch.nn.Module):\n    def forward(self, x: Tensor) -> Tensor:\n        return x * 2\n"
+    )
+    monkeypatch.syspath_prepend(str(tmp_path))
+    with pretend_torch():
+        package: Any = importlib.import_module("for_torch")
+        assert package.Twice()(undertow.ones(2)).tolist() == [2.0, 2.0]
+        assert pickle.loads(pickle.dumps(undertow.nn.Parameter(undertow.ones(1)))).tolist() == [1.0]
+    del sys.modules["for_torch"]
+
+
+def test_the_stand_in_is_a_package_named_torch() -> None:
+    assert (Path(STAND_IN) / "torch" / "__init__.py").is_file()
+    assert STAND_IN not in sys.path
