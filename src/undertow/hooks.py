@@ -1,4 +1,4 @@
-"""The one hook machinery: ordered maps of callables, the handle that takes one out again, and the line that calls user code.
+"""The one hook machinery: ordered maps of callables, the handle that takes one out, and the line that calls user code.
 
 `POINTS` is the table of every place where PyTorch, and so undertow, lets a user hang a hook. Docs are rendered from it
 and tests walk it: each row has a registrar, a fire site and an order test.
@@ -85,14 +85,21 @@ def thread(hooks: HookMap[int, Hook], value: Any, check: Callable[[Hook, Any, An
 
 
 class Point(NamedTuple):
-    """A registration point: who registers, what the hook is called with, what its result does, when the list is read."""
+    """A registration point: who registers, what the hook is called with, what its result does, when the list is read.
+
+    `everywhere` registers the same kind for all modules or optimizers; those hooks fire before an object's own.
+    """
 
     name: str
     registrar: str
     arguments: str
     result: str
     read: str
+    everywhere: str = ""
 
+
+_ALL_MODULES = "nn.modules.module.register_module_"
+_LOADING = "state_dict, prefix, local_metadata, strict, missing_keys, unexpected_keys, error_msgs"
 
 POINTS = (
     Point("tensor.grad", "Tensor.register_hook", "grad", "replaces the gradient that flows on", "live"),
@@ -103,4 +110,29 @@ POINTS = (
     Point("multi_grad.any", "autograd.graph.register_multi_grad_hook", "grad", "ignored", "live"),
     Point("saved.pack", "autograd.graph.saved_tensors_hooks", "tensor", "is stored in the tensor's place", "forward"),
     Point("saved.unpack", "autograd.graph.saved_tensors_hooks", "packed", "is used as the saved tensor", "forward"),
-)
+    Point("module.forward_pre", "nn.Module.register_forward_pre_hook", "module, args[, kwargs]",
+          "replaces the arguments", "live", _ALL_MODULES + "forward_pre_hook"),
+    Point("module.forward", "nn.Module.register_forward_hook", "module, args[, kwargs], output",
+          "replaces the output", "live", _ALL_MODULES + "forward_hook"),
+    Point("module.backward_pre", "nn.Module.register_full_backward_pre_hook", "module, grad_output",
+          "replaces grad_output", "forward", _ALL_MODULES + "full_backward_pre_hook"),
+    Point("module.backward", "nn.Module.register_full_backward_hook", "module, grad_input, grad_output",
+          "replaces grad_input", "forward", _ALL_MODULES + "full_backward_hook"),
+    Point("module.backward_old", "nn.Module.register_backward_hook", "module, grad_input, grad_output",
+          "replaces the last node's results", "forward", _ALL_MODULES + "backward_hook"),
+    Point("module.parameters_ready", "nn.Module.register_parameters_ready_hook", "module", "ignored", "live"),
+    Point("module.parameter_registration", _ALL_MODULES + "parameter_registration_hook", "module, name, param",
+          "replaces the parameter", "live"),
+    Point("module.buffer_registration", _ALL_MODULES + "buffer_registration_hook", "module, name, buffer",
+          "replaces the buffer", "live"),
+    Point("module.module_registration", _ALL_MODULES + "module_registration_hook", "module, name, submodule",
+          "replaces the submodule", "live"),
+    Point("module.state_dict_pre", "nn.Module.register_state_dict_pre_hook", "module, prefix, keep_vars",
+          "ignored", "live"),
+    Point("module.state_dict", "nn.Module.register_state_dict_post_hook", "module, state_dict, prefix, local_metadata",
+          "must be None", "live"),
+    Point("module.load_state_dict_pre", "nn.Module.register_load_state_dict_pre_hook", "module, " + _LOADING,
+          "ignored", "live"),
+    Point("module.load_state_dict", "nn.Module.register_load_state_dict_post_hook", "module, incompatible_keys",
+          "must be None", "live"),
+)  # fmt: skip

@@ -337,7 +337,8 @@ def texts(torch: Any, log: Any) -> None:
             return self.text
 
     for module in (
-        Told(""), Told("a=1"), Told("a=1\nb=2"), Told("", nn.ReLU()), Told("a", nn.ReLU()), Told("a\nb", Told("c\nd"), None),
+        Told(""), Told("a=1"), Told("a=1\nb=2"), Told("", nn.ReLU()), Told("a", nn.ReLU()),
+        Told("a\nb", Told("c\nd"), None),
         nn.Sequential(), nn.Sequential(nn.Sequential(nn.ReLU()), nn.ReLU()), nn.ModuleList(), nn.ModuleDict(),
     ):  # fmt: skip
         log(repr(module), str(module), module._get_name())

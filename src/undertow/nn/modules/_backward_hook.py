@@ -20,8 +20,7 @@ from undertow._core import TensorCore, View, tensor_class, wrap
 from undertow.autograd import firing
 from undertow.autograd.node import Node, edge_of
 from undertow.modes import local, special
-from undertow.sites import user_stack
-from undertow.sites import user_stacklevel
+from undertow.sites import user_stack, user_stacklevel
 
 _new = object.__new__
 
@@ -50,10 +49,8 @@ class BackwardHookFunctionBackward(Node):
 
     def run(self, xp: Any, g: Any, needs: Any) -> tuple[Any, ...]:
         arrived = (g,) if self.n_outputs == 1 else g
-        passed = []
-        for edge, part, shape in zip(self.edges, arrived, self.shapes):
-            passed.append(None if edge is None else xp.zeros(*shape) if part is None else part)
-        return self.observe(xp, arrived, tuple(passed))
+        passed = tuple([xp.zeros(*shape) if part is None else part for part, shape in zip(arrived, self.shapes)])
+        return self.observe(xp, arrived, passed)
 
 
 def through_identity(values: Sequence[Any], observe: Observer) -> tuple[list[Any], list[int]] | None:

@@ -60,7 +60,13 @@ class Linear(Module):
             init.uniform_(self.bias, -bound, bound)
 
     def forward(self, input: Any) -> Any:
-        return F.linear(input, self.weight, self.bias)
+        held = self._parameters  # asked directly, which is faster than an attribute that falls back to it
+        try:
+            return F.linear(input, held["weight"], held["bias"])
+        except KeyError:
+            if "weight" in held and "bias" in held:
+                raise
+        return F.linear(input, self.weight, self.bias)  # parametrized, or a plain attribute
 
     def extra_repr(self) -> str:
         return f"in_features={self.in_features}, out_features={self.out_features}, bias={self.bias is not None}"

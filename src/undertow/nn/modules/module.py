@@ -67,6 +67,7 @@ from undertow.nn.modules._module_tree import (
 from undertow.nn.modules._module_tree import (
     register_module_parameter_registration_hook as register_module_parameter_registration_hook,
 )
+from undertow.nn.modules._parameters_ready import attach as attach_parameters_ready
 from undertow.nn.modules._state_dict import EXTRA_STATE_KEY_SUFFIX as _EXTRA_STATE_KEY_SUFFIX  # noqa: F401
 from undertow.nn.modules._state_dict import StateDict
 from undertow.nn.modules._state_dict import _IncompatibleKeys as _IncompatibleKeys
@@ -192,9 +193,8 @@ class Module(ModuleHooks, StateDict, ModuleTree):
     def __getattr__(self, name: str) -> Any:
         held = self.__dict__
         for kind in ("_parameters", "_buffers", "_modules"):
-            found = held.get(kind)
-            if found is not None and name in found:
-                return found[name]
+            if kind in held and name in held[kind]:
+                return held[kind][name]
         raise AttributeError(f"'{type(self).__name__}' object has no attribute '{name}'")
 
     def __delattr__(self, name: str) -> None:
@@ -207,6 +207,8 @@ class Module(ModuleHooks, StateDict, ModuleTree):
 
     def __dir__(self) -> list[str]:
         names = {*dir(type(self)), *self.__dict__, *self._parameters, *self._modules, *self._buffers}
+        # Programs list the registrars of a module and expect PyTorch's; this one is undertow's own.
+        names.discard("register_parameters_ready_hook")
         return sorted(name for name in names if not name[0].isdigit())
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -215,6 +217,9 @@ class Module(ModuleHooks, StateDict, ModuleTree):
             self.__dict__.setdefault(name, OrderedDict())
         self.__dict__.setdefault("_non_persistent_buffers_set", set())
         self.__dict__.setdefault("_is_full_backward_hook", None)
+        ready = self.__dict__.get("_parameters_ready_hooks")
+        for identity, hook in list(ready.items()) if ready else ():
+            attach_parameters_ready(ready, self, hook, identity)  # the copies of the parameters came without it
 
     def __getstate__(self) -> dict[str, Any]:
         state = self.__dict__.copy()

@@ -1,0 +1,65 @@
+"""A hook that fires once a backward pass has brought all of a module's parameters their gradients. Not in PyTorch.
+
+It is a post-accumulate hook on each parameter that counts down. What it waits for is known when the first gradient of a
+pass arrives: every parameter that this pass will reach. Others (frozen, or not used) are not waited for.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from threading import Lock
+from typing import Any
+from weakref import WeakKeyDictionary, ref
+
+from undertow import hooks
+from undertow.modes import local
+
+
+class ParametersReady:
+    """One registered hook and how far each backward pass under way has come."""
+
+    def __init__(self, module: Any, hook: hooks.Hook) -> None:
+        self.module = ref(module)
+        self.hook = hook
+        self.parameters = [ref(parameter) for parameter in module.parameters()]
+        self.left: WeakKeyDictionary[Any, int] = WeakKeyDictionary()  # by pass: how many are still to come
+        self.lock = Lock()
+
+    def __call__(self, parameter: Any) -> None:
+        """Called when a parameter's gradient is in `.grad`."""
+        task = local.modes.backward_pass
+        with self.lock:
+            left = self.left.get(task)
+            left = self.left[task] = (self._awaited(task) if left is None else left) - 1
+        module = self.module()
+        if left == 0 and module is not None:
+            hooks.fire(self.hook, module)
+
+    def _awaited(self, task: Any) -> int:
+        """How many of the parameters this pass adds to."""
+        count = 0
+        for parameter in self.parameters:
+            tensor = parameter()
+            meta = None if tensor is None else tensor._meta
+            node = None if meta is None or meta.accumulator is None else meta.accumulator()
+            if node is not None and node in task.waiting and (task.executed is None or node in task.executed):
+                count += 1
+        return count
+
+
+def attach(ready: OrderedDict[int, Any], module: Any, hook: hooks.Hook, identity: int | None = None) -> Any:
+    """Puts a hook on a module's parameters; its handle takes it off all of them."""
+    counter = ParametersReady(module, hook)
+    maps = []
+    for parameter in module.parameters():
+        meta = parameter._get_meta()
+        if meta.post_hooks is None:
+            meta.post_hooks = OrderedDict()
+        maps.append(meta.post_hooks)
+    handle = hooks.RemovableHandle(ready, extra_dict=maps)
+    if identity is not None:
+        handle.id = identity
+    ready[handle.id] = hook
+    for post_hooks in maps:
+        post_hooks[handle.id] = counter
+    return handle

@@ -1,0 +1,1 @@
+"""Tests of undertow.nn beyond what PyTorch can be asked about."""
