@@ -149,7 +149,8 @@ def test_worker_processes_find_torch_too(tmp_path: Path, method: str) -> None:
         """,
     )
     done = run(tmp_path, name)
-    assert done.stdout == "tensor([0., 1.]) ('undertow', 'undertow')\ntensor([4., 9.]) ('undertow', 'undertow')\n", done.stderr
+    expected = ["tensor([0., 1.]) ('undertow', 'undertow')", "tensor([4., 9.]) ('undertow', 'undertow')"]
+    assert done.stdout.splitlines() == expected, done.stderr
 
 
 def test_checkpoints_of_the_program_name_its_own_classes(tmp_path: Path) -> None:
