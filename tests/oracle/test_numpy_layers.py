@@ -42,9 +42,8 @@ def test_attention(monkeypatch: pytest.MonkeyPatch, kept: int, sizes: tuple[int,
         mask[:, :, 3] = -np.inf
     causal, scale = case == "causal", 0.3
     leaves = [leaf(x) for x in (q, k, v)]
-    want = F.scaled_dot_product_attention(
-        *leaves, None if mask is None else torch.tensor(mask), is_causal=causal, scale=scale
-    )
+    added = None if mask is None else torch.tensor(mask)
+    want = F.scaled_dot_product_attention(leaves[0], leaves[1], leaves[2], added, is_causal=causal, scale=scale)
     g = numbers(5, 2, heads, length, 8)
     grads = torch.autograd.grad(want, leaves, torch.tensor(g))
     out, rows, weights = quietly(numpy_attention.attention, q, k, v, mask, causal, scale)
@@ -86,7 +85,8 @@ def test_batch_norm(shape: tuple[int, ...], training: bool, mean: float) -> None
     x, g = numbers(0, *shape) + mean, numbers(1, *shape)
     weight, bias, running = numbers(2, 3), numbers(3, 3), (numbers(4, 3) + mean, np.abs(numbers(5, 3)) + 0.5)
     leaves = [leaf(a) for a in (x, weight, bias)]
-    want = F.batch_norm(leaves[0], *map(torch.tensor, running), *leaves[1:], training)
+    means, variances = map(torch.tensor, running)
+    want = F.batch_norm(leaves[0], means, variances, leaves[1], leaves[2], training)
     grads = torch.autograd.grad(want, leaves, torch.tensor(g))
     center, variance = numpy_norm.channel_moments(x) if training else running
     rstd = 1 / np.sqrt(variance + 1e-5)
