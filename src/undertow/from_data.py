@@ -14,7 +14,7 @@ from undertow.dtypes import bool as bool_dtype
 from undertow.dtypes import uint64 as uint64_dtype
 from undertow.factory_arguments import check_options, from_data, made, parse_kind
 from undertow.modes import no_grad
-from undertow.storage import Array, adopt
+from undertow.storage import Array, UntypedStorage, adopt, flat_memory
 from undertow.tensor_convert import converted
 from undertow.tensor_python import element
 from undertow.xp.quiet import quietly
@@ -65,6 +65,8 @@ def asarray(
     check_options("asarray", device)
     if isinstance(obj, np.generic):
         obj = np.asarray(obj)
+    elif isinstance(obj, UntypedStorage):
+        obj = flat_memory(obj.root)
     result: Any
     if isinstance(obj, TensorCore):
         result = obj

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import mmap
 from typing import Any
 
 import numpy as np
@@ -140,8 +141,21 @@ class UntypedStorage:
         """The bytes as numbers."""
         return flat_memory(self.root).tolist()
 
-    def __getitem__(self, index: int) -> int:
-        return int(flat_memory(self.root)[index])
+    def untyped(self) -> UntypedStorage:
+        """The storage itself, which has no dtype."""
+        return self
+
+    @staticmethod
+    def from_file(filename: Any, shared: bool = False, nbytes: int = 0) -> UntypedStorage:
+        """A file in memory, read where it is used; writes reach the file if it is `shared`."""
+        with open(filename, "r+b" if shared else "rb") as file:
+            mapped = mmap.mmap(file.fileno(), nbytes, access=mmap.ACCESS_WRITE if shared else mmap.ACCESS_COPY)
+        return UntypedStorage(np.frombuffer(mapped, np.uint8))
+
+    def __getitem__(self, index: Any) -> Any:
+        """A byte, or a part of the memory as a storage of its own."""
+        found = flat_memory(self.root)[index]
+        return UntypedStorage(adopt(found)) if isinstance(index, slice) else int(found)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, UntypedStorage) and other.root is self.root

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import os
 import struct
+import subprocess
+import sys
+import textwrap
 from pathlib import Path
 from typing import Any
 
@@ -122,3 +125,32 @@ def test_another_device(tmp_path: Path) -> None:
     ours.save_file({"a": undertow.ones(2)}, path)
     with pytest.raises(RuntimeError, match="CUDA device"):
         ours.load_file(path, device="cuda")
+
+
+def test_the_librarys_own_functions_for_torch(tmp_path: Path) -> None:
+    program = tmp_path / "program.py"
+    program.write_text(
+        textwrap.dedent(
+            """
+            import torch
+            from safetensors import safe_open
+            from safetensors.torch import load, load_file, save, save_file
+
+            tensors = {"a": torch.arange(3.0), "b": torch.ones(2, 2).to(torch.bfloat16), "i": torch.arange(2)}
+            save_file(tensors, "x.safetensors")
+            loaded = load_file("x.safetensors")
+            print({name: loaded[name] for name in sorted(loaded)})
+            loaded["a"][0] = 5
+            print(loaded["a"].untyped_storage().nbytes(), load(save(tensors))["b"])
+            with safe_open("x.safetensors", framework="pt") as file:
+                print(file.get_tensor("i"), file.get_slice("b")[1:])
+            """
+        )
+    )
+    environment = {**os.environ, "PYTHONPATH": str(Path(undertow.__file__).parent.parent)}
+    printed = []
+    for command in ([sys.executable, str(program)], [sys.executable, "-m", "undertow", "run", str(program)]):
+        done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
+        assert not done.stderr, done.stderr
+        printed.append(done.stdout)
+    assert printed[0] == printed[1]
