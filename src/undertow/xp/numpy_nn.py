@@ -1,4 +1,4 @@
-"""Softmax, logsumexp and the normalisations, each with its gradient in closed form.
+"""Softmax and logsumexp, each with its gradient in closed form. Norms are in numpy_norm.py.
 
 Every function accepts any strides, never writes its arguments and returns fresh C-contiguous arrays of the input dtype;
 half precision is computed in float32 and rounded once. Work on rows goes block by block, so that the passes over a block
@@ -14,8 +14,6 @@ import numpy as np
 from undertow.xp.numpy_rows import (
     Array,
     as_rows,
-    channel_dots,
-    channel_sums,
     dot_along,
     is_last,
     max_along,
@@ -166,124 +164,3 @@ def log_softmax_grad(g: Array, y: Array, axis: int) -> Array:
     np.exp(y, out=out)
     np.multiply(out, sum_along(g, axis), out=out)
     return np.subtract(g, out, out=out)
-
-
-# --- normalisation over trailing axes: layer norm, group norm, rms norm -------------------------------------------
-
-
-@quiet
-def normalize(x: Array, trailing: int, eps: float) -> tuple[Array, Array, Array]:
-    """(x − mean) · rstd over the last `trailing` axes, with mean and rstd = 1/√(var + eps); those axes stay, length 1."""
-    if _is_half(x):
-        normalized, mean, rstd = normalize(x.astype(np.float32), trailing, eps)
-        return normalized.astype(x.dtype), mean, rstd
-    out = np.empty(x.shape, x.dtype)
-    source, target = as_rows(x, trailing), as_rows(out, trailing)
-    columns = max(1, source.shape[1])
-    mean, rstd = np.empty((2, len(source), 1), x.dtype)
-    for block in row_blocks(source):
-        part, center = target[block], mean[block]
-        np.divide(row_sums(source[block])[:, None], columns, out=center)
-        np.subtract(source[block], center, out=part)
-        variance = row_dots(part, part)[:, None] / columns
-        np.reciprocal(np.sqrt(variance + eps), out=rstd[block])
-        missed = row_sums(part)[:, None] / columns  # what rounding left in the mean of values far from zero
-        if (np.abs(missed) * rstd[block] > 1e-6).any():
-            part -= missed
-            center += missed
-        part *= rstd[block]
-    shape = x.shape[: x.ndim - trailing] + (1,) * trailing
-    return out, mean.reshape(shape), rstd.reshape(shape)
-
-
-@quiet
-def normalize_grad(g: Array, normalized: Array, rstd: Array, trailing: int) -> Array:
-    """Through normalize: rstd · (g − mean(g) − normalized · mean(g · normalized)), means over the trailing axes."""
-    if _is_half(g):
-        return normalize_grad(g.astype(np.float32), normalized.astype(np.float32), rstd, trailing).astype(g.dtype)
-    out = np.empty(g.shape, g.dtype)
-    source, unit, target = as_rows(g, trailing), as_rows(normalized, trailing), as_rows(out, trailing)
-    scale = rstd.reshape(len(source), 1)
-    columns = max(1, source.shape[1])
-    for block in row_blocks(source):
-        part = target[block]
-        np.multiply(unit[block], (row_dots(source[block], unit[block]) / -columns)[:, None], out=part)
-        part += source[block]
-        part -= (row_sums(source[block]) / columns)[:, None]
-        part *= scale[block]
-    return out
-
-
-@quiet
-def rms_normalize(x: Array, trailing: int, eps: float) -> tuple[Array, Array]:
-    """x · rstd with rstd = 1/√(mean(x²) + eps) over the last `trailing` axes, which stay in rstd with length 1."""
-    if _is_half(x):
-        normalized, rstd = rms_normalize(x.astype(np.float32), trailing, eps)
-        return normalized.astype(x.dtype), rstd
-    rows = as_rows(x, trailing)
-    square = row_dots(rows, rows) / max(1, rows.shape[1])
-    rstd = np.reciprocal(np.sqrt(square + eps)).reshape(x.shape[: x.ndim - trailing] + (1,) * trailing)
-    return np.multiply(x, rstd, order="C"), rstd
-
-
-@quiet
-def rms_normalize_grad(g: Array, normalized: Array, rstd: Array, trailing: int) -> Array:
-    """Through rms_normalize: rstd · (g − normalized · mean(g · normalized))."""
-    if _is_half(g):
-        return rms_normalize_grad(g.astype(np.float32), normalized.astype(np.float32), rstd, trailing).astype(g.dtype)
-    source, unit = as_rows(g, trailing), as_rows(normalized, trailing)
-    out = unit * (row_dots(source, unit) / -max(1, source.shape[1]))[:, None]
-    out += source
-    out *= rstd.reshape(len(source), 1)
-    return out.reshape(g.shape)
-
-
-# --- normalisation per channel: batch norm, instance norm ---------------------------------------------------------
-
-
-def channel_shape(ndim: int) -> tuple[int, ...]:
-    """The shape in which a vector of channels meets an array whose axis 1 they are."""
-    return (1, -1) + (1,) * (ndim - 2)
-
-
-@quiet
-def channel_moments(x: Array) -> tuple[Array, Array]:
-    """Mean and biased variance over every axis but axis 1; in float32 for half precision."""
-    if _is_half(x):
-        return channel_moments(x.astype(np.float32))
-    batch, channels = x.shape[:2]
-    count = max(1, x.size // max(1, channels))
-    mean = channel_sums(x) / count
-    center = mean.astype(x.dtype).reshape(channel_shape(x.ndim))
-    per_image = max(1, x.itemsize * x.size // max(1, batch))
-    images = max(1, (1 << 18) // per_image)
-    squares = np.zeros(channels, np.float64)
-    for start in range(0, batch, images):
-        part = x[start : start + images] - center
-        squares += channel_dots(part, part)
-    return mean.astype(x.dtype), (squares / count).astype(x.dtype)
-
-
-@quiet
-def channel_affine(x: Array, scale: Array, shift: Array) -> Array:
-    """x · scale + shift with one scale and one shift per channel (axis 1)."""
-    shape = channel_shape(x.ndim)
-    out: Array = np.empty(x.shape, np.result_type(x, scale, shift))
-    np.multiply(x, scale.reshape(shape), out=out)
-    return np.add(out, shift.reshape(shape), out=out)
-
-
-@quiet
-def channel_normalize_grad(g: Array, x: Array, mean: Array, rstd: Array) -> Array:
-    """Through (x − mean)·rstd with batch moments: rstd · (g − mean(g) − (x − mean) · rstd² · mean(g · (x − mean)))."""
-    if _is_half(g):
-        return channel_normalize_grad(g.astype(np.float32), x.astype(np.float32), mean, rstd).astype(g.dtype)
-    count = max(1, x.size // max(1, x.shape[1]))
-    shape = channel_shape(x.ndim)
-    out = np.empty(x.shape, x.dtype)
-    np.subtract(x, mean.reshape(shape), out=out)
-    slope = channel_dots(g, out) / count * rstd * rstd
-    out *= -slope.reshape(shape)
-    out += g
-    out -= (channel_sums(g) / count).reshape(shape)
-    return np.multiply(out, rstd.reshape(shape), out=out)
