@@ -29,7 +29,7 @@ from undertow.ops.matmul import MatmulMethods
 from undertow.ops.norms import NormMethods
 from undertow.ops.parts import PartMethods
 from undertow.ops.products import ProductMethods
-from undertow.ops.public import public
+from undertow.ops.public import public_method
 from undertow.ops.reduce import ReduceMethods
 from undertow.ops.scan import ScanMethods
 from undertow.ops.scatter import ScatterMethods
@@ -161,7 +161,7 @@ def _finish(cls: Any) -> None:
                 if "." not in value.__qualname__:
                     setattr(cls, name, _of_its_own(value, name))
                 elif base is AutogradMethods and (name[0] != "_" or name == "_is_view"):
-                    setattr(cls, name, public(value))
+                    setattr(cls, name, public_method(value))
 
 
 def _refusal(name: str) -> Any:

@@ -21,13 +21,16 @@ _ids = itertools.count()
 class RemovableHandle:
     """Takes a hook out again: `remove()`, or leaving a `with` block. It does not keep the hooked object alive."""
 
+    __slots__ = ("__weakref__", "extra_dict_ref", "hooks_dict_ref", "id")
+
     id: int
+    extra_dict_ref: tuple[Any, ...]
 
     def __init__(self, hooks_dict: Any, *, extra_dict: Any = None) -> None:
         self.hooks_dict_ref = weakref.ref(hooks_dict)
         self.id = next(_ids)
         if extra_dict is None:
-            self.extra_dict_ref: tuple[Any, ...] = ()
+            self.extra_dict_ref = ()
         elif isinstance(extra_dict, list):
             self.extra_dict_ref = tuple(weakref.ref(d) for d in extra_dict)
         else:

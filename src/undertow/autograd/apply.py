@@ -303,6 +303,8 @@ def specialise(rule: Rule) -> Callable[..., Any]:
 
 def apply_generally(rule: Rule, inputs: tuple[Any, ...], statics: dict[str, Any]) -> Any:
     """`apply` in every case."""
+    if special.active and local.modes.autocast is not None:
+        inputs = local.modes.autocast.for_rule(rule, inputs)
     arrays, chores, values = quietly(compute, rule, inputs, statics)
     shown = len(values) - len(rule.hidden)
     results = tuple([wrap(value) for value in values])

@@ -20,12 +20,16 @@ def fire_tensor_hooks(task: Any, node: Node, g: Any) -> Any:
     if extras is None:
         return g
     single = node.n_outputs == 1
-    for nr, own in list(extras.tensor_hooks.items()):
-        if own:
-            if single:
-                g = _through(task, own, g)
-            else:
+    if single:
+        only = extras.tensor_hooks.get(0)
+        if only:
+            g = _through(task, only, g)
+    else:
+        for nr, own in list(extras.tensor_hooks.items()):
+            if own:
                 g[nr] = _through(task, own, g[nr])
+    if not extras.retained:
+        return g
     for nr, reference in list(extras.retained.items()):
         tensor, value = reference(), g if single else g[nr]
         if tensor is not None and value is not None:

@@ -78,6 +78,8 @@ def disable_saved_tensors_hooks(error_message: str) -> Iterator[None]:
 class _MultiHandle(hooks.RemovableHandle):
     """Removes the hooks on all tensors of a multi-grad hook."""
 
+    __slots__ = ("handles",)
+
     handles: tuple[hooks.RemovableHandle, ...]
 
     def __init__(self, handles: tuple[hooks.RemovableHandle, ...]) -> None:

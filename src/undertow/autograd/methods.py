@@ -212,7 +212,9 @@ class AutogradMethods(TensorCore):
         >>> x.grad
         tensor([30., 30.])
         """
-        if not self.requires_grad:
+        if self._view is not None:
+            refresh_view(self)
+        if not self._requires_grad:
             raise RuntimeError("cannot register a hook on a tensor that doesn't require gradient")
         if self._edge is not None:
             return hooks.add(tensor_hooks_of(*self._edge), hook)

@@ -12,7 +12,7 @@ from undertow import overrides
 from undertow._core import TensorCore
 from undertow.autograd import apply as _apply
 from undertow.autograd.writes import apply_in_place, wrote_directly
-from undertow.modes import special
+from undertow.modes import local, special
 from undertow.ops.arguments import NUMPY_SPELLINGS, as_method_error, binding_error
 from undertow.rules.rule import Rule
 
@@ -34,8 +34,12 @@ def public(function: F, several: bool = False) -> F:
         for value in args:
             if value.__class__ not in quiet:
                 somebody = not (isinstance(value, (tuple, list)) and quiet.issuperset(map(type, value))) or somebody
-        if somebody and overrides.wanted_anywhere(args, kwargs):
-            return overrides.dispatch(asked, args, kwargs)
+        if somebody:
+            if overrides.wanted_anywhere(args, kwargs):
+                return overrides.dispatch(asked, args, kwargs)
+            autocast = local.modes.autocast
+            if autocast is not None and asked.__name__ in autocast.policies:
+                return autocast.run(asked, args, kwargs)
         if kwargs and "out" in kwargs and "." in asked.__qualname__:  # only functions take it, not methods
             binding_error(function, args, kwargs, False, asked.__qualname__)
         try:
@@ -47,6 +51,19 @@ def public(function: F, several: bool = False) -> F:
             if not kwargs.keys().isdisjoint(NUMPY_SPELLINGS):
                 return asked(*args, **{NUMPY_SPELLINGS.get(name, name): value for name, value in kwargs.items()})
             binding_error(function, args, kwargs, several, asked.__qualname__)
+
+    return asked  # type: ignore[return-value]
+
+
+def public_method(function: F) -> F:
+    """`public` for a method that only its own tensor may take over: less to ask, for what is called often."""
+    plain = overrides.PLAIN
+
+    @functools.wraps(function)
+    def asked(self: Any, *args: Any, **kwargs: Any) -> Any:
+        if (special.active or self.__class__ not in plain) and overrides.wanted((self,)):
+            return overrides.dispatch(asked, (self, *args), kwargs)
+        return function(self, *args, **kwargs)
 
     return asked  # type: ignore[return-value]
 
