@@ -59,7 +59,7 @@ def through_identity(values: Sequence[Any], observe: Observer) -> tuple[list[Any
     for place, value in enumerate(values):
         if isinstance(value, TensorCore):
             places.append(place)
-            asks = asks or value.requires_grad  # type: ignore[attr-defined]
+            asks = asks or value.requires_grad
     if not (asks and local.modes.grad_enabled):
         return None
     tensors: list[Any] = [values[place] for place in places]
@@ -214,7 +214,7 @@ def _asks_inside(value: Any) -> bool:
         value = list(value.values())
     if not isinstance(value, (list, tuple)):
         return False
-    return any(part.requires_grad if isinstance(part, TensorCore) else _asks_inside(part) for part in value)  # type: ignore[attr-defined]
+    return any(part.requires_grad if isinstance(part, TensorCore) else _asks_inside(part) for part in value)
 
 
 def _shown(value: Any) -> Any:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+import weakref
 from collections import OrderedDict
 from collections.abc import Mapping
 from typing import Any, NamedTuple
@@ -24,17 +25,28 @@ class _IncompatibleKeys(NamedTuple):
             return "<All keys matched successfully>"
         return f"_IncompatibleKeys(missing_keys={self.missing_keys}, unexpected_keys={self.unexpected_keys})"
 
-    __str__ = __repr__
 
+class _WrappedHook:
+    """A load pre-hook as a module's map holds it; it may also be given the module, which it does not keep alive."""
 
-class _WithModule:
-    """A load pre-hook that is also given the module; picklable, unlike a closure."""
-
-    def __init__(self, hook: hooks.Hook, module: Any) -> None:
-        self.hook, self.module = hook, module
+    def __init__(self, hook: hooks.Hook, module: Any = None) -> None:
+        self.hook = hook
+        self.with_module = module is not None
+        self.module = None if module is None else weakref.ref(module)
 
     def __call__(self, *args: Any) -> Any:
-        return self.hook(self.module, *args)
+        if self.module is None:
+            return hooks.fire(self.hook, *args)
+        module = self.module()
+        if module is None:
+            raise RuntimeError("You are trying to call the hook of a dead Module!")
+        return hooks.fire(self.hook, module, *args)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"hook": self.hook, "module": None if self.module is None else self.module()}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__init__(state["hook"], state["module"])  # type: ignore[misc]
 
 
 class StateDict:
@@ -75,7 +87,7 @@ class StateDict:
         return self._register_load_state_dict_pre_hook(hook, with_module=True)
 
     def _register_load_state_dict_pre_hook(self, hook: hooks.Hook, with_module: bool = False) -> hooks.RemovableHandle:
-        return hooks.add(self._load_state_dict_pre_hooks, _WithModule(hook, self) if with_module else hook)
+        return hooks.add(self._load_state_dict_pre_hooks, _WrappedHook(hook, self if with_module else None))
 
     def register_load_state_dict_post_hook(self, hook: hooks.Hook) -> hooks.RemovableHandle:
         """hook(module, incompatible_keys) -> None; may change the lists of keys in place."""
@@ -119,7 +131,8 @@ class StateDict:
                 FutureWarning,
                 stacklevel=2,
             )
-            destination, prefix, keep_vars = (*args, *(destination, prefix, keep_vars)[len(args) :])
+            given: tuple[Any, ...] = (*args, *(destination, prefix, keep_vars)[len(args) :])
+            destination, prefix, keep_vars = given
         if destination is None:
             destination = OrderedDict()
             destination._metadata = OrderedDict()
@@ -155,7 +168,7 @@ class StateDict:
     ) -> None:
         """Loads this module's own tensors, noting what is missing, unexpected or wrong."""
         for hook in tuple(self._load_state_dict_pre_hooks.values()):
-            hooks.fire(hook, state_dict, prefix, local_metadata, strict, missing_keys, unexpected_keys, error_msgs)
+            hook(state_dict, prefix, local_metadata, strict, missing_keys, unexpected_keys, error_msgs)
         persistent = {k: v for k, v in self._buffers.items() if k not in self._non_persistent_buffers_set}
         own = {k: v for k, v in (*self._parameters.items(), *persistent.items()) if v is not None}
         assign = bool(local_metadata.get("assign_to_params_buffers", False))

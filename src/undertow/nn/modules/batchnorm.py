@@ -244,7 +244,7 @@ class _LazyNormBase(LazyModuleMixin, _NormBase):
         if not self.has_uninitialized_params() and self.num_features != 0:
             super().reset_parameters()
 
-    def initialize_parameters(self, input: Any) -> None:  # type: ignore[override]
+    def initialize_parameters(self, input: Any) -> None:
         if self.has_uninitialized_params():
             self.num_features = input.shape[1]
             waiting = [self.weight, self.bias] if self.affine else []

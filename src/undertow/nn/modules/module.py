@@ -8,74 +8,37 @@ from typing import Any, TypeVar
 
 from undertow._core import TensorCore
 from undertow.nn.modules import _hook_registry as _registry
+from undertow.nn.modules import _module_tree as _tree
 from undertow.nn.modules._backward_hook import BackwardHook as BackwardHook
-from undertow.nn.modules._hook_registry import (
-    ModuleHooks,
-)
-from undertow.nn.modules._hook_registry import (
-    _global_backward_hooks as _global_backward_hooks,
-)
-from undertow.nn.modules._hook_registry import (
-    _global_backward_pre_hooks as _global_backward_pre_hooks,
-)
-from undertow.nn.modules._hook_registry import (
-    _global_forward_hooks as _global_forward_hooks,
-)
-from undertow.nn.modules._hook_registry import (
-    _global_forward_hooks_always_called as _global_forward_hooks_always_called,
-)
-from undertow.nn.modules._hook_registry import (
-    _global_forward_hooks_with_kwargs as _global_forward_hooks_with_kwargs,
-)
-from undertow.nn.modules._hook_registry import (
-    _global_forward_pre_hooks as _global_forward_pre_hooks,
-)
-from undertow.nn.modules._hook_registry import (
-    register_module_backward_hook as register_module_backward_hook,
-)
-from undertow.nn.modules._hook_registry import (
-    register_module_forward_hook as register_module_forward_hook,
-)
-from undertow.nn.modules._hook_registry import (
-    register_module_forward_pre_hook as register_module_forward_pre_hook,
-)
-from undertow.nn.modules._hook_registry import (
-    register_module_full_backward_hook as register_module_full_backward_hook,
-)
-from undertow.nn.modules._hook_registry import (
-    register_module_full_backward_pre_hook as register_module_full_backward_pre_hook,
-)
-from undertow.nn.modules._module_tree import (
-    ModuleTree,
-    registered,
-)
-from undertow.nn.modules._module_tree import (
-    _global_buffer_registration_hooks as _global_buffer_registration_hooks,
-)
-from undertow.nn.modules._module_tree import (
-    _global_module_registration_hooks as _global_module_registration_hooks,
-)
-from undertow.nn.modules._module_tree import (
-    _global_parameter_registration_hooks as _global_parameter_registration_hooks,
-)
-from undertow.nn.modules._module_tree import (
-    register_module_buffer_registration_hook as register_module_buffer_registration_hook,
-)
-from undertow.nn.modules._module_tree import (
-    register_module_module_registration_hook as register_module_module_registration_hook,
-)
-from undertow.nn.modules._module_tree import (
-    register_module_parameter_registration_hook as register_module_parameter_registration_hook,
-)
+from undertow.nn.modules._hook_registry import ModuleHooks
+from undertow.nn.modules._module_tree import ModuleTree, registered
 from undertow.nn.modules._parameters_ready import attach as attach_parameters_ready
-from undertow.nn.modules._state_dict import EXTRA_STATE_KEY_SUFFIX as _EXTRA_STATE_KEY_SUFFIX  # noqa: F401
-from undertow.nn.modules._state_dict import StateDict
+from undertow.nn.modules._state_dict import EXTRA_STATE_KEY_SUFFIX, StateDict
 from undertow.nn.modules._state_dict import _IncompatibleKeys as _IncompatibleKeys
 from undertow.nn.parameter import Buffer, Parameter
 from undertow.tensor_convert import _parse_to as parse_to
 from undertow.tensor_types import typename
 
+# Where PyTorch keeps them, and tools look for them.
+register_module_forward_pre_hook = _registry.register_module_forward_pre_hook
+register_module_forward_hook = _registry.register_module_forward_hook
+register_module_full_backward_pre_hook = _registry.register_module_full_backward_pre_hook
+register_module_full_backward_hook = _registry.register_module_full_backward_hook
+register_module_backward_hook = _registry.register_module_backward_hook
+register_module_parameter_registration_hook = _tree.register_module_parameter_registration_hook
+register_module_buffer_registration_hook = _tree.register_module_buffer_registration_hook
+register_module_module_registration_hook = _tree.register_module_module_registration_hook
+_global_forward_pre_hooks = _registry._global_forward_pre_hooks
+_global_forward_hooks = _registry._global_forward_hooks
+_global_forward_hooks_always_called = _registry._global_forward_hooks_always_called
+_global_forward_hooks_with_kwargs = _registry._global_forward_hooks_with_kwargs
+_global_backward_pre_hooks = _registry._global_backward_pre_hooks
+_global_backward_hooks = _registry._global_backward_hooks
+_global_parameter_registration_hooks = _tree._global_parameter_registration_hooks
+_global_buffer_registration_hooks = _tree._global_buffer_registration_hooks
+_global_module_registration_hooks = _tree._global_module_registration_hooks
 _has_any_global_hook = _registry.has_any_global_hook
+_EXTRA_STATE_KEY_SUFFIX = EXTRA_STATE_KEY_SUFFIX
 
 _HOOK_MAPS = (
     "_backward_pre_hooks", "_backward_hooks", "_forward_hooks", "_forward_hooks_with_kwargs",
@@ -217,8 +180,8 @@ class Module(ModuleHooks, StateDict, ModuleTree):
             self.__dict__.setdefault(name, OrderedDict())
         self.__dict__.setdefault("_non_persistent_buffers_set", set())
         self.__dict__.setdefault("_is_full_backward_hook", None)
-        ready = self.__dict__.get("_parameters_ready_hooks")
-        for identity, hook in list(ready.items()) if ready else ():
+        ready = self.__dict__.get("_parameters_ready_hooks", OrderedDict())
+        for identity, hook in list(ready.items()):
             attach_parameters_ready(ready, self, hook, identity)  # the copies of the parameters came without it
 
     def __getstate__(self) -> dict[str, Any]:

@@ -148,9 +148,9 @@ class ParametrizationList(ModuleList):
                         f"`right_inverse` must return a sequence of tensors. Got element {place} of type "
                         f"{type(part).__name__}"
                     )
-                if original.dtype != part.dtype:  # type: ignore[attr-defined]
+                if original.dtype != part.dtype:
                     raise ValueError(
-                        f"Tensor {place} returned by `right_inverse` has dtype {part.dtype} "  # type: ignore[attr-defined]
+                        f"Tensor {place} returned by `right_inverse` has dtype {part.dtype} "
                         f"while `original{place}` has dtype {original.dtype}"
                     )
                 _maybe_set(original, part)
