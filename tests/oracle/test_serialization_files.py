@@ -259,3 +259,18 @@ class MyPickle:
 def test_another_pickle_module(writer: ModuleType, reader: ModuleType) -> None:
     file = saved(writer, {"a": writer.arange(3.0)}, pickle_module=MyPickle)
     same(writer, {"a": writer.arange(3.0)}, reader, reader.load(file, pickle_module=MyPickle))
+
+
+@pytest.mark.parametrize("depth", [10, 100, 180])
+def test_deep_nests(depth: int) -> None:
+    def make(torch: Any) -> Any:
+        nest: Any = torch.ones(1)
+        for level in range(depth):
+            nest = {"level": level, "inside": [nest]}
+        return nest
+
+    for writer, reader in DIRECTIONS:
+        loaded = reader.load(saved(writer, make(writer)))
+        for _ in range(depth):
+            loaded = loaded["inside"][0]
+        assert loaded.tolist() == [1.0]

@@ -43,8 +43,7 @@ def load(
         weights_only = _default_weights_only(pickle_module)
     elif weights_only and pickle_module is not None:
         raise RuntimeError("Can not safely load weights when explicit pickle_module is specified")
-    mapped = settings.mmap if mmap is None else mmap
-    if mapped and not isinstance(f, (str, os.PathLike)):
+    if mmap and not isinstance(f, (str, os.PathLike)):
         raise ValueError("f must be a file path in order to use the mmap argument")
     pickle_load_args.setdefault("encoding", "utf-8")
     source = Source(f, weights_only, pickle_module or pickle, pickle_load_args)
@@ -58,8 +57,8 @@ def load(
             raise EOFError(f"{source.label} is empty: nothing was saved to it")
         file.seek(start)
         if opening == _ZIP[: len(opening)]:
-            return _load_archive(source, file, map_location, map_file(f) if mapped else None)  # type: ignore[arg-type]
-        if mapped:
+            return _load_archive(source, file, map_location, map_file(f) if mmap else None)  # type: ignore[arg-type]
+        if mmap:
             raise RuntimeError(
                 f"mmap can only be used with files saved with `torch.save({f}, _use_new_zipfile_serialization=True), "
                 "please save your checkpoint again in that format in order to use mmap."

@@ -8,6 +8,7 @@ import os
 import pickle
 import sys
 from collections import OrderedDict
+from collections.abc import Iterator
 from pathlib import Path
 from types import FunctionType
 from typing import IO, Any
@@ -106,8 +107,20 @@ def _pickled(
 
     pickler = _pickler_class(pickle_module)(buffer, protocol=protocol)
     pickler.persistent_id = persistent_id
-    pickler.dump(obj)
+    with _deeper_recursion():
+        pickler.dump(obj)
     return buffer.getvalue(), memories
+
+
+@contextlib.contextmanager
+def _deeper_recursion() -> Iterator[None]:
+    """A pickler written in Python needs several frames where PyTorch's needs one; nests must not fail earlier."""
+    before = sys.getrecursionlimit()
+    sys.setrecursionlimit(before * 5)
+    try:
+        yield
+    finally:
+        sys.setrecursionlimit(before)
 
 
 def _as_stored(item: StoredMemory | UntypedStorage | TypedStorage) -> StoredMemory:

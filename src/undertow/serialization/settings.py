@@ -23,7 +23,6 @@ class _Settings:
 
     def __init__(self) -> None:
         self.endianness: LoadEndianness | None = None
-        self.mmap = False
         self.mmap_flags = _PRIVATE
         self.compute_crc32 = True
 
