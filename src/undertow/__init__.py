@@ -242,6 +242,15 @@ from undertow.tensor_types import (
 
 # Imported when first used: each of these brings in much that most programs do without.
 _LAZY = {
+    "amp": "undertow.amp",
+    **dict.fromkeys(["autocast", "GradScaler"], "undertow.amp"),
+    **dict.fromkeys(
+        "autocast_decrement_nesting autocast_increment_nesting clear_autocast_cache get_autocast_dtype "
+        "is_autocast_cache_enabled is_autocast_enabled set_autocast_cache_enabled set_autocast_dtype "
+        "set_autocast_enabled".split(),
+        "undertow.amp.casting",
+    ),
+    "cpu": "undertow.cpu",
     "load": "undertow.serialization",
     "optim": "undertow.optim",
     "pretend": "undertow.pretend",
@@ -253,10 +262,14 @@ _LAZY = {
 }
 __getattr__, __dir__ = lazy_names(__name__, _LAZY)
 if TYPE_CHECKING:
+    from undertow import amp as amp
+    from undertow import cpu as cpu
     from undertow import optim as optim
     from undertow import serialization as serialization
     from undertow import special as special
     from undertow import testing as testing
+    from undertow.amp import autocast as autocast
+    from undertow.amp import GradScaler as GradScaler
     from undertow.pretend import pretend_torch as pretend_torch
     from undertow.serialization import load as load
     from undertow.serialization import save as save

@@ -4,6 +4,10 @@ from __future__ import annotations
 
 from typing import Any, NoReturn
 
+from undertow.lazy import lazy_names
+
+__getattr__, __dir__ = lazy_names(__name__, {"amp": "undertow.cuda.amp"})
+
 _ABSENT = "Torch not compiled with CUDA enabled"
 
 

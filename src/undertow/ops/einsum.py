@@ -13,7 +13,7 @@ from typing import Any
 from undertow.autograd.apply import apply
 from undertow.ops.arguments import tensor_list
 from undertow.ops.arithmetic import mul
-from undertow.ops.matmul import stack_product
+from undertow.ops.matmul import bmm
 from undertow.ops.parts import diagonal
 from undertow.ops.public import public
 from undertow.ops.shape import permuted, reshape_to, view_to
@@ -222,8 +222,8 @@ def _pair(left: Term, right: Term, kept: list[str]) -> Term:
     rows = [letter for letter in kept if letter in a_letters and letter not in shared]
     columns = [letter for letter in kept if letter in b_letters and letter not in shared]
     lengths = dict(zip(a_letters + b_letters, a._array.shape + b._array.shape, strict=True))
-    product = stack_product(_as_stack(a, a_letters, (batch, rows, inner), lengths),
-                            _as_stack(b, b_letters, (batch, inner, columns), lengths))  # fmt: skip
+    product = bmm(_as_stack(a, a_letters, (batch, rows, inner), lengths),  # the public one: autocast has a say in it
+                  _as_stack(b, b_letters, (batch, inner, columns), lengths))  # fmt: skip
     letters = batch + rows + columns
     return reshape_to(product, tuple([lengths[letter] for letter in letters])), letters
 

@@ -13,7 +13,7 @@ from undertow.autograd.apply import apply
 from undertow.ops.arguments import as_int, check_tensor, no_kernel, wrap_dim, wrap_dims
 from undertow.ops.arithmetic import mul
 from undertow.ops.join import cat
-from undertow.ops.matmul import kind_of, matrix_product, scalar_name, vdot
+from undertow.ops.matmul import kind_of, matrix_product, mm, scalar_name, vdot
 from undertow.ops.named import run
 from undertow.ops.parts import diagonal
 from undertow.ops.public import public
@@ -73,8 +73,9 @@ def _tensordot(a: Any, b: Any, left: tuple[int, ...], right: tuple[int, ...]) ->
     inner = math.prod([a_shape[dim] for dim in left])
     tall = math.prod([a_shape[dim] for dim in rows])
     wide = math.prod([b_shape[dim] for dim in columns])
-    product = matrix_product(reshape_to(permuted(a, (*rows, *left)), (tall, inner)),
-                             reshape_to(permuted(b, (*right, *columns)), (inner, wide)))  # fmt: skip
+    multiply = mm if rows or columns else matrix_product  # autocast has a say in matrices, not in a dot product
+    product = multiply(reshape_to(permuted(a, (*rows, *left)), (tall, inner)),
+                       reshape_to(permuted(b, (*right, *columns)), (inner, wide)))  # fmt: skip
     return reshape_to(product, (*[a_shape[dim] for dim in rows], *[b_shape[dim] for dim in columns]))
 
 
@@ -162,7 +163,7 @@ def _chain(matrices: list[Any]) -> Any:
         if start == end:
             return matrices[start]
         cut = split[start][end]
-        return matrix_product(product(start, cut), product(cut + 1, end))
+        return mm(product(start, cut), product(cut + 1, end))
 
     return product(0, count - 1)
 

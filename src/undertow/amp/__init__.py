@@ -1,0 +1,9 @@
+"""`torch.amp`: computing in half precision where it is safe, and scaling gradients so that they survive it."""
+
+from undertow.amp.autocast_mode import autocast as autocast
+from undertow.amp.autocast_mode import custom_bwd as custom_bwd
+from undertow.amp.autocast_mode import custom_fwd as custom_fwd
+from undertow.amp.autocast_mode import is_autocast_available as is_autocast_available
+from undertow.amp.grad_scaler import GradScaler as GradScaler
+
+__all__ = ["autocast", "custom_bwd", "custom_fwd", "is_autocast_available", "GradScaler"]

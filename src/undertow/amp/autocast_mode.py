@@ -1,0 +1,159 @@
+"""`autocast`, the block in which functions choose their precision, and its counterpart for custom Functions."""
+
+from __future__ import annotations
+
+import functools
+import warnings
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+
+from undertow import dtypes
+from undertow._core import TensorCore
+from undertow.amp.casting import (
+    autocast_decrement_nesting,
+    autocast_increment_nesting,
+    clear_autocast_cache,
+    get_autocast_dtype,
+    is_autocast_available,
+    is_autocast_cache_enabled,
+    is_autocast_enabled,
+    set_autocast_cache_enabled,
+    set_autocast_dtype,
+    set_autocast_enabled,
+)
+from undertow.tensor_convert import converted
+
+__all__ = ["autocast", "autocast_decorator", "custom_bwd", "custom_fwd", "is_autocast_available"]
+
+_CPU_DTYPES = (dtypes.bfloat16, dtypes.float16)
+
+
+def _check_device_type(device_type: Any) -> None:
+    if not isinstance(device_type, str):
+        raise ValueError(f"Expected `device_type` of type `str`, got: `{type(device_type)}`")
+
+
+class autocast:
+    """Inside, matrix products and convolutions compute in `dtype` (bfloat16 on the CPU), losses in float32.
+
+    A context manager and a decorator; blocks nest, and `enabled=False` makes one of full precision. `cache_enabled` says
+    whether a weight's cast is kept for its next use in the block. Run the backward pass outside.
+
+    >>> with torch.autocast("cpu"):
+    ...     print((torch.ones(2, 2) @ torch.ones(2, 2)).dtype)
+    torch.bfloat16
+    """
+
+    __module__ = "torch.amp.autocast_mode"
+
+    def __init__(
+        self, device_type: str, dtype: Any = None, enabled: bool = True, cache_enabled: bool | None = None
+    ) -> None:
+        _check_device_type(device_type)
+        self.device = device_type
+        usual = get_autocast_dtype(device_type)  # refuses devices that know no autocast
+        self.fast_dtype = usual if dtype is None else dtype
+        self._cache_enabled = is_autocast_cache_enabled() if cache_enabled is None else cache_enabled
+        if device_type == "cpu" and enabled and self.fast_dtype not in _CPU_DTYPES:
+            warnings.warn(
+                "In CPU autocast, but the target dtype is not supported. Disabling autocast.\nCPU Autocast only supports "
+                "dtypes of torch.bfloat16, torch.float16 currently.",
+                stacklevel=2,
+            )
+            enabled = False
+        if device_type != "cpu" and enabled:
+            name = device_type.upper()
+            warnings.warn(f"{name} is not available or torch_xla is imported. Disabling autocast.", stacklevel=2)
+            enabled = False
+        self._enabled = enabled
+        self._before: list[tuple[bool, Any, bool]] = []
+
+    def __enter__(self) -> autocast:
+        kind = self.device
+        self._before.append((is_autocast_enabled(kind), get_autocast_dtype(kind), is_autocast_cache_enabled()))
+        set_autocast_enabled(kind, self._enabled)
+        set_autocast_dtype(kind, self.fast_dtype)
+        autocast_increment_nesting()
+        set_autocast_cache_enabled(self._cache_enabled)
+        return self
+
+    def __exit__(self, *exc: Any) -> None:
+        if autocast_decrement_nesting() == 0:
+            clear_autocast_cache()
+        enabled, dtype, cached = self._before.pop()
+        set_autocast_enabled(self.device, enabled)
+        set_autocast_dtype(self.device, dtype)
+        set_autocast_cache_enabled(cached)
+
+    def __call__(self, func: Callable[..., Any]) -> Callable[..., Any]:
+        return autocast_decorator(self, func)
+
+
+def autocast_decorator(autocast_instance: autocast, func: Callable[..., Any]) -> Callable[..., Any]:
+    """`func`, run inside the block."""
+
+    @functools.wraps(func)
+    def inside(*args: Any, **kwargs: Any) -> Any:
+        with autocast_instance:
+            return func(*args, **kwargs)
+
+    return inside
+
+
+# --- custom Functions
+
+
+def custom_fwd(fwd: Any = None, *, device_type: str, cast_inputs: Any = None) -> Any:
+    """Decorates the `forward` of a custom Function. With `cast_inputs` it runs on inputs of that dtype, autocast off.
+
+    Without it, forward runs under whatever autocast is on, and `custom_bwd` repeats that in the backward pass.
+    """
+    _check_device_type(device_type)
+    if fwd is None:
+        return functools.partial(custom_fwd, device_type=device_type, cast_inputs=cast_inputs)
+
+    @functools.wraps(fwd)
+    def forward(*args: Any, **kwargs: Any) -> Any:
+        args[0]._dtype = get_autocast_dtype(device_type)
+        enabled = is_autocast_enabled(device_type)
+        if cast_inputs is None:
+            args[0]._fwd_used_autocast = enabled
+            return fwd(*args, **kwargs)
+        args[0]._fwd_used_autocast = False
+        if not enabled:
+            return fwd(*args, **kwargs)
+        with autocast(device_type, enabled=False):
+            given = {name: _cast(value, cast_inputs) for name, value in kwargs.items()}
+            return fwd(*[_cast(value, cast_inputs) for value in args], **given)
+
+    return forward
+
+
+def custom_bwd(bwd: Any = None, *, device_type: str) -> Any:
+    """Decorates the `backward` of a custom Function: it runs under the autocast that its forward ran under."""
+    _check_device_type(device_type)
+    if bwd is None:
+        return functools.partial(custom_bwd, device_type=device_type)
+
+    @functools.wraps(bwd)
+    def backward(*args: Any, **kwargs: Any) -> Any:
+        with autocast(device_type, enabled=args[0]._fwd_used_autocast, dtype=args[0]._dtype):
+            return bwd(*args, **kwargs)
+
+    return backward
+
+
+def _cast(value: Any, dtype: Any) -> Any:
+    """Floating-point tensors other than double ones in the wanted dtype, within nested containers."""
+    if isinstance(value, TensorCore):
+        kind = value.dtype
+        return converted(value, dtype) if kind.is_floating_point and kind is not dtypes.float64 else value
+    if isinstance(value, (str, np.ndarray)):
+        return value
+    if isinstance(value, Mapping):
+        return type(value)({_cast(key, dtype): _cast(part, dtype) for key, part in value.items()})  # type: ignore[call-arg]
+    if isinstance(value, (list, tuple)):
+        return type(value)([_cast(part, dtype) for part in value])
+    return value

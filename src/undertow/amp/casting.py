@@ -1,0 +1,219 @@
+"""What autocast does to a call: which functions compute in half precision, which in float32, and the casts themselves.
+
+The lists are PyTorch's for the CPU. A function on none of them computes in whatever its arguments are. While a listed
+one runs, autocast is off for what it calls in turn; functions with `out=` and in-place methods are never cast for.
+
+NOTE the cache. A weight is cast once per outermost `autocast` block, so that its uses share one node of the graph and
+their gradients add up in half precision, as in PyTorch. Only leaves that want gradients, in float32, are kept.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import Any
+
+from undertow import dtypes
+from undertow._core import TensorCore
+from undertow.devices import device as Device
+from undertow.dtypes import DTYPE_OF, dtype, promote
+from undertow.modes import local, special
+from undertow.rules.rule import Rule
+from undertow.tensor_convert import converted
+
+Function = Callable[..., Any]
+
+LOWER, FLOAT32, PROMOTE, PAD = "lower", "float32", "promote", "pad"
+
+_LOWER = """
+conv1d conv2d conv3d conv_transpose1d conv_transpose2d conv_transpose3d linear matmul mm bmm addmm addbmm baddbmm prelu
+scaled_dot_product_attention linalg_vecdot
+"""
+_FLOAT32 = """
+avg_pool3d adaptive_avg_pool3d adaptive_max_pool3d max_pool3d fractional_max_pool2d fractional_max_pool3d max_unpool1d
+max_unpool2d max_unpool3d grid_sample polar prod quantile nanquantile stft cdist trace view_as_complex
+cholesky cholesky_inverse cholesky_solve inverse pinverse qr svd triangular_solve
+binary_cross_entropy binary_cross_entropy_with_logits cosine_embedding_loss cross_entropy ctc_loss hinge_embedding_loss
+huber_loss kl_div l1_loss margin_ranking_loss mse_loss multi_margin_loss multilabel_margin_loss nll_loss
+poisson_nll_loss smooth_l1_loss soft_margin_loss triplet_margin_loss
+fft_fft fft_ifft fft_fft2 fft_ifft2 fft_fftn fft_ifftn fft_rfft fft_irfft fft_rfft2 fft_irfft2 fft_rfftn fft_irfftn
+fft_hfft fft_ihfft
+linalg_cholesky linalg_cholesky_ex linalg_cond linalg_eig linalg_eigh linalg_eigvals linalg_eigvalsh linalg_inv
+linalg_inv_ex linalg_lstsq linalg_matrix_rank linalg_qr linalg_solve linalg_svd linalg_svdvals linalg_tensorinv
+linalg_tensorsolve
+"""
+POLICIES: dict[str, str] = {
+    **dict.fromkeys(_LOWER.split(), LOWER),
+    **dict.fromkeys(_FLOAT32.split(), FLOAT32),
+    "pad": PAD,  # where it reflects or repeats
+    **dict.fromkeys(["cat", "stack", "index_copy", "concat", "concatenate"], PROMOTE),
+}
+# A GRU's steps mix in its state as it is, so its dtype is the state's.
+_RECURRENT = frozenset(["mkldnn_rnn_layer", "rnn", "gru"])
+
+
+class CpuAutocast:
+    """Stands in `local.modes.autocast` while autocast is on for the CPU."""
+
+    __slots__ = ("dtype", "policies")
+
+    def __init__(self, lower: dtype) -> None:
+        self.dtype = lower
+        self.policies = POLICIES
+
+    def run(self, function: Function, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """A listed function on arguments of the dtype that its list asks for."""
+        policy = POLICIES[function.__name__]
+        modes = local.modes
+        if kwargs.get("out") is None and (policy is not PAD or _repeats(*args, **kwargs)):
+            target = self.target(policy, (args, kwargs))
+            args = tuple([_cast(value, target) for value in args])
+            kwargs = {name: _cast(value, target) for name, value in kwargs.items()}
+        before, modes.autocast = modes.autocast, None
+        try:
+            return function(*args, **kwargs)
+        finally:
+            modes.autocast = before
+
+    def for_rule(self, rule: Rule, inputs: tuple[Any, ...]) -> tuple[Any, ...]:
+        """The inputs of a rule that no public function of its own stands before: the recurrent layers."""
+        if rule.name not in _RECURRENT:
+            return inputs
+        target = DTYPE_OF[inputs[1]._array.dtype] if rule.name == "gru" else self.dtype
+        return tuple([_cast(value, target) for value in inputs])
+
+    def target(self, policy: str, values: Any) -> dtype:
+        """The dtype to cast to."""
+        if policy == LOWER:
+            return self.dtype
+        if policy in (FLOAT32, PAD):
+            return dtypes.float32
+        widest = self.dtype
+        for value in _tensors(values):
+            widest = promote(widest, DTYPE_OF[value._array.dtype]) if value._array.dtype.kind in "fV" else widest
+        return widest
+
+
+def _repeats(input: Any, pad: Any, mode: str = "constant", value: Any = None) -> bool:
+    return mode in ("reflect", "replicate")
+
+
+def _tensors(values: Any) -> Any:
+    for value in values.values() if isinstance(values, dict) else values:
+        if isinstance(value, TensorCore):
+            yield value
+        elif isinstance(value, (tuple, list, dict)):
+            yield from _tensors(value)
+
+
+def _cast(value: Any, target: dtype) -> Any:
+    """A tensor in the wanted dtype if it is floating point and not double; lists of tensors too."""
+    if isinstance(value, TensorCore):
+        kind = DTYPE_OF[value._array.dtype]
+        if kind is target or not kind.is_floating_point or kind is dtypes.float64:
+            return value
+        return _cast_once(value, target)
+    if type(value) in (tuple, list) and any(isinstance(part, TensorCore) for part in value):
+        return type(value)([_cast(part, target) for part in value])
+    return value
+
+
+def _cast_once(tensor: Any, target: dtype) -> Any:
+    leaf = tensor._requires_grad and tensor._edge is None and tensor._view is None and local.modes.grad_enabled
+    if not leaf or target is dtypes.float32 or not settings.cache_enabled or tensor._array.dtype.char != "f":
+        return converted(tensor, target)
+    kept = settings.cache.get(id(tensor))
+    if kept is None or kept[0] is not tensor or kept[1].dtype is not target:
+        kept = settings.cache[id(tensor)] = (tensor, converted(tensor, target))
+    return kept[1]
+
+
+# --- the settings of a thread
+
+
+class Settings(threading.local):
+    """Whether autocast is on for each type of device, and to which dtype; and the casts kept for reuse."""
+
+    def __init__(self) -> None:
+        self.enabled: dict[str, bool] = {}
+        self.dtype: dict[str, dtype] = {}
+        self.cache_enabled = True
+        self.nesting = 0
+        self.cache: dict[int, tuple[Any, Any]] = {}
+
+
+settings = Settings()
+_DEFAULTS = {"cpu": dtypes.bfloat16, "xla": dtypes.bfloat16, "mkldnn": dtypes.bfloat16}
+_CASTING_DEVICES = ("cpu", "cuda", "xpu", "ipu", "hpu", "xla", "privateuseone", "mps", "mtia", "maia")
+
+
+def is_autocast_available(device_type: str) -> bool:
+    """Whether a type of device knows autocast."""
+    return Device(device_type).type in _CASTING_DEVICES
+
+
+def is_autocast_enabled(device_type: str = "cuda") -> bool:
+    """Whether autocast is on for a type of device, in this thread."""
+    return settings.enabled.get(Device(device_type).type, False)
+
+
+def set_autocast_enabled(device_type: Any, enabled: bool | None = None) -> None:
+    """Turns autocast on or off for a type of device; with one argument, for CUDA."""
+    if enabled is None:
+        device_type, enabled = "cuda", device_type
+    kind = Device(device_type).type
+    settings.enabled[kind] = bool(enabled)
+    if kind == "cpu":
+        _switch()
+
+
+def get_autocast_dtype(device_type: str) -> dtype:
+    """The dtype that autocast computes in on a type of device."""
+    kind = Device(device_type).type
+    if kind not in _CASTING_DEVICES:
+        raise RuntimeError("unsupported scalarType")
+    return settings.dtype.get(kind) or _DEFAULTS.get(kind, dtypes.float16)
+
+
+def set_autocast_dtype(device_type: str, dtype: dtype) -> None:
+    """Sets it."""
+    kind = Device(device_type).type
+    settings.dtype[kind] = dtype
+    if kind == "cpu":
+        _switch()
+
+
+def _switch() -> None:
+    """Puts a thread's mode in step with its settings; while it is on, ops take their general path."""
+    modes = local.modes
+    was = modes.autocast is not None
+    modes.autocast = CpuAutocast(get_autocast_dtype("cpu")) if settings.enabled.get("cpu") else None
+    if modes.autocast is not None and not was:
+        special.enter()
+    if modes.autocast is None and was:
+        special.leave()
+
+
+def is_autocast_cache_enabled() -> bool:
+    """Whether the casts of weights are kept for reuse."""
+    return settings.cache_enabled
+
+
+def set_autocast_cache_enabled(enabled: bool) -> None:
+    settings.cache_enabled = bool(enabled)
+
+
+def clear_autocast_cache() -> None:
+    """Forgets the casts kept for reuse."""
+    settings.cache.clear()
+
+
+def autocast_increment_nesting() -> int:
+    """Counts one more block within which casts are kept."""
+    settings.nesting += 1
+    return settings.nesting
+
+
+def autocast_decrement_nesting() -> int:
+    settings.nesting -= 1
+    return settings.nesting

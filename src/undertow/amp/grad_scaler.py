@@ -1,0 +1,291 @@
+"""`GradScaler`: multiplies the loss so that gradients in float16 do not vanish, and finds out how much is too much."""
+
+from __future__ import annotations
+
+import warnings
+from collections import abc, defaultdict
+from enum import Enum
+from typing import Any
+
+import numpy as np
+
+from undertow import dtypes
+from undertow._core import TensorCore, wrap
+from undertow.autograd.apply import bump
+from undertow.devices import device as Device
+from undertow.xp.quiet import quietly
+
+__all__ = ["OptState", "GradScaler"]
+
+
+class OptState(Enum):
+    """How far an optimizer has come since the last update of the scale."""
+
+    READY = 0
+    UNSCALED = 1
+    STEPPED = 2
+
+
+def _refresh_per_optimizer_state() -> dict[str, Any]:
+    return {"stage": OptState.READY, "found_inf_per_device": {}}
+
+
+class GradScaler:
+    """Scales losses by a number that grows while gradients stay finite and shrinks when they do not.
+
+        scaler.scale(loss).backward()
+        scaler.step(optimizer)      # divides the gradients by the scale, and steps if all of them are finite
+        scaler.update()
+
+    `unscale_(optimizer)` divides early, for clipping in between. With enabled=False all of this does nothing.
+    """
+
+    __module__ = "torch.amp.grad_scaler"
+
+    def __init__(
+        self,
+        device: str = "cuda",
+        init_scale: float = 2.0**16,
+        growth_factor: float = 2.0,
+        backoff_factor: float = 0.5,
+        growth_interval: int = 2000,
+        enabled: bool = True,
+    ) -> None:
+        self._device = device
+        self._enabled = enabled
+        if enabled and device == "cuda":
+            warnings.warn("torch.cuda.amp.GradScaler is enabled, but CUDA is not available.  Disabling.", stacklevel=2)
+            self._enabled = False
+        if not self._enabled:
+            return
+        if not growth_factor > 1.0:
+            raise AssertionError("The growth factor must be > 1.0.")
+        if not backoff_factor < 1.0:
+            raise AssertionError("The backoff factor must be < 1.0.")
+        self._init_scale = init_scale
+        self._scale: Any = None  # made at the first use
+        self._growth_factor = growth_factor
+        self._backoff_factor = backoff_factor
+        self._growth_interval = growth_interval
+        self._init_growth_tracker = 0
+        self._growth_tracker: Any = None
+        self._per_optimizer_states: dict[int, dict[str, Any]] = defaultdict(_refresh_per_optimizer_state)
+
+    def _check_scale_growth_tracker(self, funcname: str) -> tuple[Any, Any]:
+        fix = "This may indicate your script did not use scaler.scale(loss or outputs) earlier in the iteration."
+        if self._scale is None:
+            raise AssertionError(f"Attempted {funcname} but _scale is None.  {fix}")
+        if self._growth_tracker is None:
+            raise AssertionError(f"Attempted {funcname} but _growth_tracker is None.  {fix}")
+        return self._scale, self._growth_tracker
+
+    def _lazy_init_scale_growth_tracker(self, dev: Any = None) -> None:
+        if self._growth_tracker is not None:
+            raise AssertionError("_growth_tracker initialized before _scale")
+        self._scale = wrap(np.asarray(self._init_scale, np.float32))
+        self._growth_tracker = wrap(np.asarray(self._init_growth_tracker, np.int32))
+
+    # --- the four steps of an iteration
+
+    def scale(self, outputs: Any) -> Any:
+        """A loss, or an iterable of them, times the scale."""
+        if not self._enabled:
+            return outputs
+        if isinstance(outputs, TensorCore):
+            if self._scale is None:
+                self._lazy_init_scale_growth_tracker()
+            return outputs * self._scale
+        if isinstance(outputs, abc.Iterable):
+            scaled = map(self.scale, outputs)
+            return type(outputs)(scaled) if isinstance(outputs, (list, tuple)) else scaled
+        raise ValueError("outputs must be a Tensor or an iterable of Tensors")
+
+    def _unscale_grads_(
+        self, optimizer: Any, inv_scale: Any, found_inf: Any, allow_fp16: bool
+    ) -> dict[Any, Any]:
+        """Multiplies every gradient by `inv_scale`; notes in `found_inf` whether one was not finite."""
+        factor, flag, any_found = inv_scale._array, found_inf._array, False
+        for group in optimizer.param_groups:
+            for param in group["params"]:
+                grad = param.grad
+                if grad is None:
+                    continue
+                if not allow_fp16 and grad.dtype is dtypes.float16:
+                    raise ValueError("Attempting to unscale FP16 gradients.")
+                any_found = True
+                if not np.isfinite(grad._array).all():
+                    flag[...] = 1.0
+                if factor != 1.0:
+                    quietly(np.multiply, grad._array, factor.astype(grad._array.dtype), out=grad._array)
+                    bump(grad)
+        return {Device("cpu"): found_inf} if any_found else {}
+
+    def unscale_(self, optimizer: Any) -> None:
+        """Divides the gradients of an optimizer's parameters by the scale; `step` then leaves them as they are."""
+        if not self._enabled:
+            return
+        self._check_scale_growth_tracker("unscale_")
+        state = self._per_optimizer_states[id(optimizer)]
+        if state["stage"] is OptState.UNSCALED:
+            raise RuntimeError("unscale_() has already been called on this optimizer since the last update().")
+        if state["stage"] is OptState.STEPPED:
+            raise RuntimeError("unscale_() is being called after step().")
+        inverse = wrap((1.0 / self._scale._array.astype(np.float64)).astype(np.float32))
+        found = wrap(np.zeros((), np.float32))
+        state["found_inf_per_device"] = self._unscale_grads_(optimizer, inverse, found, False)
+        state["stage"] = OptState.UNSCALED
+
+    def _maybe_opt_step(self, optimizer: Any, optimizer_state: dict[str, Any], *args: Any, **kwargs: Any) -> Any:
+        if not sum(found.item() for found in optimizer_state["found_inf_per_device"].values()):
+            return optimizer.step(*args, **kwargs)
+        return None
+
+    def step(self, optimizer: Any, *args: Any, **kwargs: Any) -> Any:
+        """`optimizer.step(*args, **kwargs)` on unscaled gradients, unless one of them is not finite."""
+        if not self._enabled:
+            return optimizer.step(*args, **kwargs)
+        if "closure" in kwargs:
+            raise RuntimeError("Closure use is not currently supported if GradScaler is enabled.")
+        self._check_scale_growth_tracker("step")
+        state = self._per_optimizer_states[id(optimizer)]
+        if state["stage"] is OptState.STEPPED:
+            raise RuntimeError("step() has already been called since the last update().")
+        if state["stage"] is OptState.READY:
+            self.unscale_(optimizer)
+        if not state["found_inf_per_device"]:
+            raise AssertionError("No inf checks were recorded for this optimizer.")
+        result = self._maybe_opt_step(optimizer, state, *args, **kwargs)
+        state["stage"] = OptState.STEPPED
+        return result
+
+    def update(self, new_scale: Any = None) -> None:
+        """Shrinks the scale if gradients were not finite, grows it after `growth_interval` good steps, or sets it."""
+        if not self._enabled:
+            return
+        scale, tracker = self._check_scale_growth_tracker("update")
+        if new_scale is not None:
+            if isinstance(new_scale, float):
+                scale.fill_(new_scale)
+            else:
+                single = new_scale.device.type == "cpu" and new_scale.numel() == 1
+                if not single or new_scale.requires_grad:
+                    raise AssertionError(
+                        "new_scale should be a float or a 1-element torch.cuda.FloatTensor or torch.FloatTensor with "
+                        "requires_grad=False."
+                    )
+                scale.copy_(new_scale)
+        else:
+            found = [
+                flag for state in self._per_optimizer_states.values() for flag in state["found_inf_per_device"].values()
+            ]
+            if not found:
+                raise AssertionError("No inf checks were recorded prior to update.")
+            self._move_scale(scale, tracker, any(flag.item() for flag in found))
+        self._per_optimizer_states = defaultdict(_refresh_per_optimizer_state)
+
+    def _move_scale(self, scale: Any, tracker: Any, found_inf: bool) -> None:
+        if found_inf:
+            scale.mul_(self._backoff_factor)
+            tracker.fill_(0)
+            return
+        good = int(tracker.item()) + 1
+        if good == self._growth_interval:
+            grown = np.float32(scale.item() * self._growth_factor)
+            if np.isfinite(grown):
+                scale.fill_(float(grown))
+            good = 0
+        tracker.fill_(good)
+
+    # --- settings and state
+
+    def _get_scale_async(self) -> Any:
+        return self._scale
+
+    def get_scale(self) -> float:
+        """The scale, 1.0 if scaling is disabled."""
+        if not self._enabled:
+            return 1.0
+        return self._init_scale if self._scale is None else self._scale.item()
+
+    def get_growth_factor(self) -> float:
+        return self._growth_factor
+
+    def set_growth_factor(self, new_factor: float) -> None:
+        self._growth_factor = new_factor
+
+    def get_backoff_factor(self) -> float:
+        return self._backoff_factor
+
+    def set_backoff_factor(self, new_factor: float) -> None:
+        self._backoff_factor = new_factor
+
+    def get_growth_interval(self) -> int:
+        return self._growth_interval
+
+    def set_growth_interval(self, new_interval: int) -> None:
+        self._growth_interval = new_interval
+
+    def _get_growth_tracker(self) -> int:
+        if not self._enabled:
+            return 0
+        return self._init_growth_tracker if self._growth_tracker is None else int(self._growth_tracker.item())
+
+    def is_enabled(self) -> bool:
+        return self._enabled
+
+    def state_dict(self) -> dict[str, Any]:
+        """What `load_state_dict` needs; empty if scaling is disabled."""
+        if not self._enabled:
+            return {}
+        return {
+            "scale": self.get_scale(),
+            "growth_factor": self._growth_factor,
+            "backoff_factor": self._backoff_factor,
+            "growth_interval": self._growth_interval,
+            "_growth_tracker": self._get_growth_tracker(),
+        }
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Takes over the scale and its settings."""
+        if not self._enabled:
+            return
+        if not state_dict:
+            raise RuntimeError(
+                "The source state dict is empty, possibly because it was saved from a disabled instance of GradScaler."
+            )
+        self._init_scale = state_dict["scale"]
+        if self._scale is not None:
+            self._scale.fill_(state_dict["scale"])
+        self._growth_factor = state_dict["growth_factor"]
+        self._backoff_factor = state_dict["backoff_factor"]
+        self._growth_interval = state_dict["growth_interval"]
+        self._init_growth_tracker = state_dict["_growth_tracker"]
+        if self._growth_tracker is not None:
+            self._growth_tracker.fill_(state_dict["_growth_tracker"])
+
+    def __getstate__(self) -> dict[str, Any]:
+        state = self.__dict__.copy()
+        if self._enabled:
+            if self._per_optimizer_states:
+                raise AssertionError(
+                    "A GradScaler instance may only be pickled at the beginning of an iteration, or at the end after "
+                    "scaler.update()."
+                )
+            # Tensors are made anew at the first use.
+            state["_init_scale"], state["_init_growth_tracker"] = self.get_scale(), self._get_growth_tracker()
+            state["_scale"] = state["_growth_tracker"] = None
+        return state
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+
+    def _check_inf_per_device(self, optimizer: Any) -> Any:
+        """Looks for gradients that are not finite, leaving them as they are."""
+        self._check_scale_growth_tracker("_check_inf_per_device")
+        one, found = wrap(np.ones((), np.float32)), wrap(np.zeros((), np.float32))
+        state = self._per_optimizer_states[id(optimizer)]
+        state["found_inf_per_device"] = self._unscale_grads_(optimizer, one, found, True)
+        return state["found_inf_per_device"]
+
+    def _found_inf_per_device(self, optimizer: Any) -> Any:
+        return self._per_optimizer_states[id(optimizer)]["found_inf_per_device"]

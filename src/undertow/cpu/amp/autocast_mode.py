@@ -1,0 +1,24 @@
+"""The old name of autocast, for the CPU."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+from undertow import amp, dtypes
+
+__all__ = ["autocast"]
+
+
+class autocast(amp.autocast):
+    """`torch.amp.autocast("cpu", ...)`."""
+
+    __module__ = "torch.cpu.amp.autocast_mode"
+
+    def __init__(self, enabled: bool = True, dtype: Any = dtypes.bfloat16, cache_enabled: bool = True) -> None:
+        warnings.warn(
+            "`torch.cpu.amp.autocast(args...)` is deprecated. Please use `torch.amp.autocast('cpu', args...)` instead.",
+            FutureWarning,
+            stacklevel=2,
+        )
+        super().__init__("cpu", dtype, enabled, cache_enabled)
