@@ -225,6 +225,25 @@ def custom_functions(torch, log):
     return x.grad
 
 
+@autocasts
+def checkpointing_repeats_it(torch, log):
+    from importlib import import_module
+
+    checkpoint = import_module(torch.__name__ + ".utils.checkpoint").checkpoint
+    layer = torch.nn.Linear(3, 3)
+    for reentrant in (False, True):
+        x = torch.randn(2, 3, requires_grad=True)
+
+        def forward(x):
+            log("forward", torch.is_autocast_enabled("cpu"), torch.get_autocast_dtype("cpu"))
+            return layer(x).relu()
+
+        with torch.autocast("cpu", dtype=torch.float16):
+            out = checkpoint(forward, x, use_reentrant=reentrant)
+        out.float().sum().backward()
+        log(out, x.grad, torch.is_autocast_enabled("cpu"))
+
+
 @autocasts.test
 def test_autocast(program: Any) -> None:
     agree(program, **HALF)

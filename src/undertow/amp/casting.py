@@ -10,7 +10,8 @@ their gradients add up in half precision, as in PyTorch. Only leaves that want g
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from undertow import dtypes
@@ -55,11 +56,24 @@ _RECURRENT = frozenset(["mkldnn_rnn_layer", "rnn", "gru"])
 class CpuAutocast:
     """Stands in `local.modes.autocast` while autocast is on for the CPU."""
 
-    __slots__ = ("dtype", "policies")
+    __slots__ = ("cache", "dtype", "policies")
 
-    def __init__(self, lower: dtype) -> None:
+    def __init__(self, lower: dtype, cache: dict[int, tuple[Any, Any]] | None = None) -> None:
         self.dtype = lower
+        self.cache = {} if cache is None else cache  # the casts kept for reuse, by the id of what was cast
         self.policies = POLICIES
+
+    @contextmanager
+    def again(self) -> Iterator[None]:
+        """Inside, the mode is on as it was here: for code that runs a second time, in the backward pass."""
+        modes = local.modes
+        before, modes.autocast = modes.autocast, CpuAutocast(self.dtype)
+        special.enter()
+        try:
+            yield
+        finally:
+            modes.autocast = before
+            special.leave()
 
     def run(self, function: Function, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """A listed function on arguments of the dtype that its list asks for."""
@@ -67,8 +81,8 @@ class CpuAutocast:
         modes = local.modes
         if kwargs.get("out") is None and (policy is not PAD or _repeats(*args, **kwargs)):
             target = self.target(policy, (args, kwargs))
-            args = tuple([_cast(value, target) for value in args])
-            kwargs = {name: _cast(value, target) for name, value in kwargs.items()}
+            args = tuple([self.cast(value, target) for value in args])
+            kwargs = {name: self.cast(value, target) for name, value in kwargs.items()}
         before, modes.autocast = modes.autocast, None
         try:
             return function(*args, **kwargs)
@@ -80,7 +94,7 @@ class CpuAutocast:
         if rule.name not in _RECURRENT:
             return inputs
         target = DTYPE_OF[inputs[1]._array.dtype] if rule.name == "gru" else self.dtype
-        return tuple([_cast(value, target) for value in inputs])
+        return tuple([self.cast(value, target) for value in inputs])
 
     def target(self, policy: str, values: Any) -> dtype:
         """The dtype to cast to."""
@@ -92,6 +106,26 @@ class CpuAutocast:
         for value in _tensors(values):
             widest = promote(widest, DTYPE_OF[value._array.dtype]) if value._array.dtype.kind in "fV" else widest
         return widest
+
+    def cast(self, value: Any, target: dtype) -> Any:
+        """A tensor in the wanted dtype if it is floating point and not double; lists of tensors too."""
+        if isinstance(value, TensorCore):
+            kind = DTYPE_OF[value._array.dtype]
+            if kind is target or not kind.is_floating_point or kind is dtypes.float64:
+                return value
+            return self.cast_once(value, target)
+        if type(value) in (tuple, list) and any(isinstance(part, TensorCore) for part in value):
+            return type(value)([self.cast(part, target) for part in value])
+        return value
+
+    def cast_once(self, tensor: Any, target: dtype) -> Any:
+        leaf = tensor._requires_grad and tensor._edge is None and tensor._view is None and local.modes.grad_enabled
+        if not leaf or target is dtypes.float32 or not settings.cache_enabled or tensor._array.dtype.char != "f":
+            return converted(tensor, target)
+        kept = self.cache.get(id(tensor))
+        if kept is None or kept[0] is not tensor or kept[1].dtype is not target:
+            kept = self.cache[id(tensor)] = (tensor, converted(tensor, target))
+        return kept[1]
 
 
 def _repeats(input: Any, pad: Any, mode: str = "constant", value: Any = None) -> bool:
@@ -106,33 +140,11 @@ def _tensors(values: Any) -> Any:
             yield from _tensors(value)
 
 
-def _cast(value: Any, target: dtype) -> Any:
-    """A tensor in the wanted dtype if it is floating point and not double; lists of tensors too."""
-    if isinstance(value, TensorCore):
-        kind = DTYPE_OF[value._array.dtype]
-        if kind is target or not kind.is_floating_point or kind is dtypes.float64:
-            return value
-        return _cast_once(value, target)
-    if type(value) in (tuple, list) and any(isinstance(part, TensorCore) for part in value):
-        return type(value)([_cast(part, target) for part in value])
-    return value
-
-
-def _cast_once(tensor: Any, target: dtype) -> Any:
-    leaf = tensor._requires_grad and tensor._edge is None and tensor._view is None and local.modes.grad_enabled
-    if not leaf or target is dtypes.float32 or not settings.cache_enabled or tensor._array.dtype.char != "f":
-        return converted(tensor, target)
-    kept = settings.cache.get(id(tensor))
-    if kept is None or kept[0] is not tensor or kept[1].dtype is not target:
-        kept = settings.cache[id(tensor)] = (tensor, converted(tensor, target))
-    return kept[1]
-
-
 # --- the settings of a thread
 
 
 class Settings(threading.local):
-    """Whether autocast is on for each type of device, and to which dtype; and the casts kept for reuse."""
+    """To which dtype autocast computes on each type of device; whether it is on for devices other than the CPU."""
 
     def __init__(self) -> None:
         self.enabled: dict[str, bool] = {}
@@ -154,7 +166,8 @@ def is_autocast_available(device_type: str) -> bool:
 
 def is_autocast_enabled(device_type: str = "cuda") -> bool:
     """Whether autocast is on for a type of device, in this thread."""
-    return settings.enabled.get(Device(device_type).type, False)
+    kind = Device(device_type).type
+    return local.modes.autocast is not None if kind == "cpu" else settings.enabled.get(kind, False)
 
 
 def set_autocast_enabled(device_type: Any, enabled: bool | None = None) -> None:
@@ -162,9 +175,10 @@ def set_autocast_enabled(device_type: Any, enabled: bool | None = None) -> None:
     if enabled is None:
         device_type, enabled = "cuda", device_type
     kind = Device(device_type).type
-    settings.enabled[kind] = bool(enabled)
     if kind == "cpu":
-        _switch()
+        _switch(bool(enabled))
+    else:
+        settings.enabled[kind] = bool(enabled)
 
 
 def get_autocast_dtype(device_type: str) -> dtype:
@@ -172,6 +186,8 @@ def get_autocast_dtype(device_type: str) -> dtype:
     kind = Device(device_type).type
     if kind not in _CASTING_DEVICES:
         raise RuntimeError("unsupported scalarType")
+    if kind == "cpu" and local.modes.autocast is not None:
+        return local.modes.autocast.dtype
     return settings.dtype.get(kind) or _DEFAULTS.get(kind, dtypes.float16)
 
 
@@ -179,15 +195,15 @@ def set_autocast_dtype(device_type: str, dtype: dtype) -> None:
     """Sets it."""
     kind = Device(device_type).type
     settings.dtype[kind] = dtype
-    if kind == "cpu":
-        _switch()
+    if kind == "cpu" and local.modes.autocast is not None:
+        local.modes.autocast.dtype = dtype
 
 
-def _switch() -> None:
-    """Puts a thread's mode in step with its settings; while it is on, ops take their general path."""
+def _switch(enabled: bool) -> None:
+    """Turns a thread's mode on or off; while it is on, ops take their general path."""
     modes = local.modes
     was = modes.autocast is not None
-    modes.autocast = CpuAutocast(get_autocast_dtype("cpu")) if settings.enabled.get("cpu") else None
+    modes.autocast = CpuAutocast(get_autocast_dtype("cpu"), settings.cache) if enabled else None
     if modes.autocast is not None and not was:
         special.enter()
     if modes.autocast is None and was:

@@ -143,6 +143,7 @@ class CheckpointFunction(Function):
         check_backward_validity(args)
         ctx.run_function = run_function
         ctx.rng_state = random.get_rng_state() if preserve_rng_state else None
+        ctx.autocast = local.modes.autocast
         ctx.others = [None if isinstance(arg, TensorCore) else arg for arg in args]
         ctx.tensor_places = [place for place, arg in enumerate(args) if isinstance(arg, TensorCore)]
         ctx.save_for_backward(*[args[place] for place in ctx.tensor_places])
@@ -160,7 +161,7 @@ class CheckpointFunction(Function):
         for place, tensor in zip(ctx.tensor_places, ctx.saved_tensors, strict=True):
             inputs[place] = tensor
         detached = detach_variable(tuple(inputs))
-        with _rng_state(ctx.rng_state), enable_grad():
+        with _as_before(ctx.rng_state, ctx.autocast), enable_grad():
             outputs = ctx.run_function(*detached)
         several = (outputs,) if isinstance(outputs, TensorCore) else outputs
         live = [
@@ -175,17 +176,17 @@ class CheckpointFunction(Function):
 
 
 @contextlib.contextmanager
-def _rng_state(state: Any) -> Iterator[None]:
-    """The random stream as it was in forward, put back afterwards."""
-    if state is None:
-        yield
-        return
+def _as_before(state: Any, autocast: Any) -> Iterator[None]:
+    """The random stream (unless its state is None) and autocast as they were in forward, put back afterwards."""
     before = random.get_rng_state()
-    random.set_rng_state(state)
+    if state is not None:
+        random.set_rng_state(state)
     try:
-        yield
+        with autocast.again() if autocast is not None else contextlib.nullcontext():
+            yield
     finally:
-        random.set_rng_state(before)
+        if state is not None:
+            random.set_rng_state(before)
 
 
 # --- the non-reentrant kind
@@ -330,7 +331,7 @@ def _without_reentry(
     forward_context, recompute_context = context_fn()
     if not local.modes.grad_enabled:
         return function(*args, **kwargs)
-    state = random.get_rng_state() if preserve else None
+    state, autocast = random.get_rng_state() if preserve else None, local.modes.autocast
     places = [place for place, arg in enumerate(args) if isinstance(arg, TensorCore)]
     others = [None if isinstance(arg, TensorCore) else arg for arg in args]
     keeper = _keep_inputs([args[place] for place in places])
@@ -339,7 +340,7 @@ def _without_reentry(
         inputs = list(others)
         for place, tensor in zip(places, keeper.saved_tensors, strict=True):
             inputs[place] = tensor
-        with _rng_state(state), recompute_context:
+        with _as_before(state, autocast), recompute_context:
             return function(*inputs, **kwargs)
 
     chosen_stop, chosen_debug = _settings["early_stop"], _settings["debug"]
