@@ -1,0 +1,1 @@
+"""Why a gradient is missing or zero, why a hook did not fire, who freed the graph: watched on undertow or on PyTorch."""

@@ -1,0 +1,77 @@
+"""What `why` answers with: findings, each with the facts that led to it."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from undertow.why.places import Place
+
+
+class Fact(NamedTuple):
+    """One thing that was seen, and where."""
+
+    text: str
+    file: str | None = None
+    line: int | None = None
+
+    def as_data(self) -> dict[str, Any]:
+        return {"text": self.text, "file": self.file, "line": self.line}
+
+
+class Finding:
+    """One mistake: what it is, on which line, about what, how that is known and what to write instead.
+
+    - code: one of the codes of `causes.CODES`
+    - file, line: the statement that holds the cause; also_lines: other lines of that file that are part of it
+    - subject: what the user would ask about, as an expression of the program (`net.fc2.weight`) or `hook at line N`
+    - subjects: every subject with this same cause (`subject` is the first)
+    - message: one or two sentences; evidence: the facts in order, for a lost gradient the path from the tensor to the
+      place where it was cut; cure: code to write instead
+    """
+
+    __slots__ = ("also_lines", "code", "cure", "evidence", "file", "line", "message", "subject", "subjects", "tensor")
+
+    def __init__(
+        self,
+        code: str,
+        place: Place | None,
+        subject: str,
+        message: str,
+        evidence: list[Fact],
+        cure: str,
+        also: list[Place | None] | None = None,
+        tensor: int | None = None,
+    ) -> None:
+        self.code = code
+        self.file = None if place is None else place.file
+        self.line = None if place is None else place.line
+        self.subject = subject
+        self.subjects = [subject]
+        self.message = message
+        self.evidence = evidence
+        self.cure = cure
+        self.tensor = tensor  # the record of the tensor it is about, for those who go on with the trace
+        lines = {other.line for other in (also or []) if other is not None and other.file == self.file}
+        self.also_lines = sorted(lines - {self.line})
+
+    def as_data(self) -> dict[str, Any]:
+        """Plain values, as `--json` prints them."""
+        return {
+            "code": self.code,
+            "file": self.file,
+            "line": self.line,
+            "also_lines": self.also_lines,
+            "subject": self.subject,
+            "subjects": self.subjects,
+            "message": self.message,
+            "evidence": [fact.as_data() for fact in self.evidence],
+            "cure": self.cure,
+        }
+
+    def __repr__(self) -> str:
+        return f"Finding({self.code!r}, line {self.line}, {self.subject!r})"
+
+
+def fact(text: str, place: Place | None = None) -> Fact:
+    """A fact with the place where it was seen."""
+    return Fact(text) if place is None else Fact(text, place.file, place.line)

@@ -1,0 +1,110 @@
+"""Where in the user's program something happened: the innermost line that is the user's own, and the calls that led to it."""
+
+from __future__ import annotations
+
+import os
+import sys
+import sysconfig
+from collections.abc import Iterator
+from itertools import islice
+from types import CodeType, FrameType
+from typing import Any
+
+
+class Place:
+    """One line of the user's program, with the exact span of the expression that ran and the user's callers around it.
+
+    Places are interned by `Places`: the same expression reached through the same calls is the same object.
+    """
+
+    __slots__ = ("column", "end_column", "end_line", "file", "function", "line", "outer")
+
+    def __init__(
+        self, file: str, line: int, function: str, span: tuple[int | None, ...], outer: Place | None
+    ) -> None:
+        self.file = file
+        self.line = line
+        self.function = function
+        self.end_line, self.column, self.end_column = span
+        self.outer = outer  # the user's line that called this one, directly or through library code
+
+    def chain(self) -> Iterator[Place]:
+        """This place, then its callers, innermost first."""
+        place: Place | None = self
+        while place is not None:
+            yield place
+            place = place.outer
+
+    @property
+    def key(self) -> tuple[str, int]:
+        """File and line, for comparing places whatever led to them."""
+        return self.file, self.line
+
+    def __repr__(self) -> str:
+        return f"{os.path.basename(self.file)}:{self.line}"
+
+
+def _library_folders(packages: tuple[Any, ...]) -> tuple[str, ...]:
+    """Folders whose code is not the user's: Python's own, installed packages, and the engine that is watched."""
+    paths = sysconfig.get_paths()
+    folders = {paths[name] for name in ("stdlib", "platstdlib", "purelib", "platlib")}
+    folders.update(os.path.dirname(os.path.abspath(package.__file__)) for package in packages)
+    return tuple(sorted(os.path.realpath(folder) + os.sep for folder in folders))
+
+
+class Places:
+    """Finds and interns places. `packages` are libraries outside Python's own folders (undertow, a torch checkout)."""
+
+    def __init__(self, packages: tuple[Any, ...] = (), script: str | None = None) -> None:
+        self.folders = _library_folders(packages)
+        self.script = script
+        self._is_user: dict[CodeType, bool] = {}
+        self._known: dict[tuple[CodeType, int, int], Place] = {}
+
+    def is_user(self, code: CodeType) -> bool:
+        """Whether a function is the user's own."""
+        answer = self._is_user.get(code)
+        if answer is None:
+            answer = self._is_user[code] = self._decide(code.co_filename)
+        return answer
+
+    def _decide(self, file: str) -> bool:
+        if file == self.script:
+            return True
+        if file.startswith("<"):
+            return file.startswith("<ipython") or file == "<stdin>"
+        return not os.path.realpath(file).startswith(self.folders)
+
+    def here(self, depth: int = 1) -> Place | None:
+        """The place that led to the caller's caller; None when only library code did (a finalizer, an idle thread)."""
+        return self.of(sys._getframe(depth + 1))
+
+    def of(self, frame: FrameType | None) -> Place | None:
+        """The place of a frame of a running program."""
+        is_user = self._is_user
+        found: list[tuple[CodeType, int, int]] = []
+        while frame is not None:
+            code = frame.f_code
+            user = is_user.get(code)
+            if user or (user is None and self.is_user(code)):
+                found.append((code, frame.f_lasti, frame.f_lineno))
+            frame = frame.f_back
+        place: Place | None = None
+        known = self._known
+        for code, instruction, line in reversed(found):
+            key = code, instruction, id(place)
+            inner = known.get(key)
+            if inner is None:
+                inner = known[key] = Place(code.co_filename, line, code.co_name, _span(code, instruction), place)
+            place = inner
+        return place
+
+    def of_line(self, file: str, line: int, function: str = "", outer: Place | None = None) -> Place:
+        """A place known by its line only."""
+        return Place(file, line, function, (None, None, None), outer)
+
+
+def _span(code: CodeType, instruction: int) -> tuple[int | None, ...]:
+    """Where the running expression ends, and its columns: (end line, column, end column)."""
+    position = next(islice(code.co_positions(), instruction // 2, None), None)
+    return (None, None, None) if position is None else (position[1], position[2], position[3])

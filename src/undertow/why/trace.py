@@ -1,0 +1,344 @@
+"""What was seen of one run, as plain data. The watcher (`why.watch`) writes it; causes and reports only read it.
+
+Everything has a number: `trace.tensors[n]` is the tensor with id n, and so for ops, nodes, modules, calls, hooks,
+firings, backwards and optimizers. Records name each other by these numbers. `time` counts events: what happened earlier
+has the smaller time. Places are lines of the user's program (`why.places`). No record holds a tensor, a module or a
+node, so a trace costs the program no memory but its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from undertow.why.places import Place
+
+# How a tensor's values stand: NaN and Inf that nobody wrote on purpose are `bad`.
+FINE, INFINITE_ON_PURPOSE, NAN_GIVEN, BAD = range(4)
+
+
+@dataclass(slots=True)
+class Flag:
+    """`requires_grad` of a leaf was set."""
+
+    time: int
+    value: bool
+    place: Place | None
+
+
+@dataclass(slots=True)
+class TensorRecord:
+    """One tensor object, from when it was first seen. In-place changes do not make a new record."""
+
+    id: int
+    time: int
+    place: Place | None  # where it was made; for one that was not seen being made, where it was first used
+    shape: tuple[int, ...]
+    dtype: str
+    floating: bool
+    leaf: bool  # at first sight
+    requires_grad: bool  # at first sight; `flags` say what changed
+    parameter: bool = False
+    op: int | None = None  # the last op that made or changed it
+    maker: int | None = None  # the op that made it
+    node: int | None = None  # its grad_fn, as last seen
+    memory: int = -1  # the first tensor that owned this memory: equal for a tensor, its views, .data and detach()
+    gradient_of: int | None = None  # it was read as `.grad` of that tensor
+    retains: bool = False  # retain_grad() was called
+    peak: float | None = None  # largest absolute value as last seen; None where it was not looked at
+    state: int = FINE
+    flags: list[Flag] = field(default_factory=list)
+    names: list[str] = field(default_factory=list)  # expressions of the program that mean it, best first
+    died: int | None = None  # when the Python object went away
+    module: int | None = None  # the module that it was last registered in, as a parameter
+    copied_from: int | None = None  # by copy.deepcopy
+
+    @property
+    def size(self) -> int:
+        total = 1
+        for length in self.shape:
+            total *= length
+        return total
+
+
+@dataclass(slots=True)
+class OpRecord:
+    """One call of a torch function, method or attribute that read or made tensors, as the user's line called it.
+
+    `kind`: "op"; "cut" (detach, .data, torch.tensor(t), nn.Parameter(t): the result has the values and no graph);
+    "leaves" (item, float, numpy, tolist: the values go to Python); "enters" (from_numpy, torch.tensor(numbers):
+    values come from Python); "copy" (copy.deepcopy); "grad" (the results of autograd.grad, or of a recorded backward);
+    "unseen" (made inside the engine's own code, known from the graph alone); "function" (a custom autograd.Function);
+    "module" (parameters that a library module used out of sight).
+    """
+
+    id: int
+    time: int
+    name: str
+    kind: str
+    place: Place | None
+    inputs: tuple[int, ...]
+    asked: tuple[bool, ...]  # requires_grad of each input at the call
+    outputs: tuple[int, ...]
+    gave: tuple[bool, ...]  # requires_grad of each output
+    grad_mode: bool
+    off: Place | None = None  # what had switched gradient mode off
+    writes: tuple[int, ...] = ()  # inputs that it changed in place
+    scalars: tuple[int, ...] = ()  # tensors whose item()/float() was passed as a number
+    peaks: tuple[float | None, ...] = ()  # of the outputs
+    born: bool = False  # NaN or Inf appeared here, from inputs that had none
+    firing: int | None = None  # inside this firing of a hook
+    call: int | None = None  # inside this module call (the innermost)
+    nodes: tuple[int, ...] = ()  # graph nodes that it made
+    alive: bool = False  # inside a hook: a result outlived the hook
+    internal: bool = False  # made by library code that works under no_grad itself (checkpoint, a custom Function)
+
+
+@dataclass(slots=True)
+class NodeRecord:
+    """One node of the autograd graph."""
+
+    id: int
+    name: str
+    op: int | None
+    next: tuple[int, ...]
+    leaf: int | None = None  # AccumulateGrad: the tensor whose .grad it writes
+    reached: list[int] = field(default_factory=list)  # backward passes from whose roots it could be reached
+    ran: list[int] = field(default_factory=list)  # backward passes in which it was seen to run
+
+
+@dataclass(slots=True)
+class BackwardRecord:
+    """One call of backward() or autograd.grad()."""
+
+    id: int
+    time: int
+    place: Place | None
+    kind: str  # "backward" or "grad"
+    roots: tuple[int, ...]
+    inputs: tuple[int, ...] | None  # `inputs=`; None when not given
+    retain: bool | None  # `retain_graph=` as given
+    create: bool
+    end: int = -1
+    parent: int | None = None  # started inside this backward
+    firing: int | None = None  # by this hook
+    error: str | None = None
+    nodes: int = 0
+    root_peaks: tuple[float | None, ...] = ()
+    leaves: list[int] = field(default_factory=list)  # tensors whose accumulator could be reached
+    written: dict[int, float | None] = field(default_factory=dict)  # .grad written: tensor -> peak of what was added
+    births: list[int] = field(default_factory=list)  # nodes that turned finite gradients into NaN or Inf, in order
+    stops: list[int] = field(default_factory=list)  # nodes that turned non-zero gradients into zeros, in order
+    zeros: list[int] = field(default_factory=list)  # nodes that gave all zeros on some edge and not on all: (node ids)
+    frees: bool = True  # it freed what it went through
+    damaged: list[int] = field(default_factory=list)  # after an error: nodes whose saved values had been overwritten
+
+
+@dataclass(slots=True)
+class GradEvent:
+    """Something happened to the `.grad` of a tensor.
+
+    `kind`: "write" (a backward added to it), "read" (user code asked for it), "clear" (set to None, or zeroed), "set"
+    (user code assigned a tensor), "edit" (user code changed it in place), "step" (an optimizer looked at it).
+    """
+
+    time: int
+    kind: str
+    tensor: int
+    place: Place | None
+    found: bool = False  # it was there: before a write or clear, at a read or step
+    peak: float | None = None  # of the gradient that was found or written; None where there was none
+    backward: int | None = None
+    optimizer: int | None = None
+    direct: bool = True  # the user's own code did it, not library code on its behalf
+
+
+@dataclass(slots=True)
+class WriteRecord:
+    """A tensor's memory was changed in place."""
+
+    time: int
+    tensor: int
+    place: Place | None
+    name: str  # the operation, or "step" for an optimizer
+    op: int | None
+    version: int  # after it
+
+
+@dataclass(slots=True)
+class ModuleRecord:
+    """One nn.Module."""
+
+    id: int
+    time: int
+    place: Place | None
+    type: str
+    library: bool  # its class is the engine's own
+    callable: bool  # its class has a forward (ModuleList and ModuleDict have none)
+    parameters: dict[str, int] = field(default_factory=dict)
+    children: dict[str, int] = field(default_factory=dict)
+    names: list[str] = field(default_factory=list)
+    copied_from: int | None = None
+
+
+@dataclass(slots=True)
+class CallRecord:
+    """One run of a module's forward."""
+
+    id: int
+    time: int
+    module: int
+    place: Place | None
+    direct: bool  # module.forward(...), past __call__ and its hooks
+    parent: int | None
+    grad_mode: bool
+    inputs: tuple[int, ...]
+    end: int = -1
+    outputs: tuple[int, ...] = ()
+    gave: tuple[bool, ...] = ()  # requires_grad of each output
+    result: str = ""  # "tensor", "tuple", or the type's name
+    loose: bool = False  # the result holds tensors that ask for gradients where full backward hooks do not look
+    returned: Place | None = None  # the return statement, where it was looked for
+    error: str | None = None
+
+
+@dataclass(slots=True)
+class BindingRecord:
+    """A module's attribute was bound to a parameter or a submodule."""
+
+    time: int
+    module: int
+    name: str
+    place: Place | None
+    tensor: int | None  # the new parameter
+    child: int | None  # or the new submodule
+    old_tensor: int | None = None
+    old_child: int | None = None
+
+
+@dataclass(slots=True)
+class HookRecord:
+    """One registration of a hook.
+
+    `kind`: tensor, post-accumulate, forward, forward-pre, full-backward, full-backward-pre, backward (the old kind).
+    """
+
+    id: int
+    time: int
+    kind: str
+    place: Place | None
+    name: str  # of the hook function
+    defined: Place | None  # its def
+    same: Any  # equal for hooks that do the same: what `duplicate-hook` compares
+    tensor: int | None = None
+    node: int | None = None  # the tensor's node when the hook was put on it
+    module: int | None = None
+    expression: str = ""  # the source text of what it was put on
+    user: bool = True  # registered by user code, not by a library
+    removed: int | None = None  # when
+    removed_at: Place | None = None
+    error: str | None = None  # the registration raised
+    copied_from: int | None = None  # the hook object was copied along by copy.deepcopy
+    firings: list[int] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class FiringRecord:
+    """One time that a hook ran: what it got and what it gave back."""
+
+    id: int
+    time: int
+    hook: int
+    backward: int | None
+    call: int | None
+    end: int = -1
+    before: tuple[float | None, ...] = ()  # peaks of the tensors that it may replace
+    before_norms: tuple[float | None, ...] = ()
+    after: tuple[float | None, ...] = ()  # peaks of what goes on from it
+    after_norms: tuple[float | None, ...] = ()
+    shapes: tuple[tuple[int, ...], ...] = ()  # of the tensors that it may replace
+    given: tuple[int, ...] = ()  # their records
+    answer: str = "none"  # "none", "same" (returned what it got) or "new"
+    changed: bool = False  # it wrote into what it got
+    returned: Place | None = None  # the return statement that ended it
+    refused: str | None = None  # why the engine will not take the answer
+    error: str | None = None  # what it raised itself
+
+
+@dataclass(slots=True)
+class OptimizerRecord:
+    """One optimizer, and the tensors that it holds."""
+
+    id: int
+    time: int
+    type: str
+    place: Place | None
+    tensors: dict[int, Place | None] = field(default_factory=dict)  # tensor -> where it was given
+    steps: list[tuple[int, Place | None]] = field(default_factory=list)
+    names: list[str] = field(default_factory=list)
+    error: str | None = None  # the construction raised
+    refused: tuple[int, ...] = ()  # tensors that it would not take
+
+
+@dataclass(slots=True)
+class CopyRecord:
+    """One copy.deepcopy: which tensors and modules became which."""
+
+    time: int
+    place: Place | None
+    tensors: dict[int, int] = field(default_factory=dict)
+    modules: dict[int, int] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class ErrorRecord:
+    """The exception that ended the program."""
+
+    time: int
+    type: str
+    message: str
+    place: Place | None
+    backward: int | None = None  # it came out of this backward
+    firing: int | None = None  # the last hook that ran before it
+
+
+@dataclass(slots=True)
+class Trace:
+    """All of one run."""
+
+    engine: str = ""
+    script: str | None = None
+    time: int = 0
+    tensors: list[TensorRecord] = field(default_factory=list)
+    ops: list[OpRecord] = field(default_factory=list)
+    nodes: list[NodeRecord] = field(default_factory=list)
+    backwards: list[BackwardRecord] = field(default_factory=list)
+    grads: list[GradEvent] = field(default_factory=list)
+    writes: list[WriteRecord] = field(default_factory=list)
+    modules: list[ModuleRecord] = field(default_factory=list)
+    calls: list[CallRecord] = field(default_factory=list)
+    bindings: list[BindingRecord] = field(default_factory=list)
+    hooks: list[HookRecord] = field(default_factory=list)
+    firings: list[FiringRecord] = field(default_factory=list)
+    optimizers: list[OptimizerRecord] = field(default_factory=list)
+    copies: list[CopyRecord] = field(default_factory=list)
+    error: ErrorRecord | None = None
+    complete: bool = True  # False: the limit was reached, and what came later was not watched
+    problems: list[str] = field(default_factory=list)  # what the watcher itself stumbled over
+
+    def tick(self) -> int:
+        """The next time."""
+        self.time += 1
+        return self.time
+
+    def name(self, tensor: int) -> str:
+        """How the program calls a tensor."""
+        record = self.tensors[tensor]
+        if record.names:
+            return record.names[0]
+        made = record.place
+        return "a tensor" if made is None else f"the tensor made at line {made.line}"
+
+    def grads_of(self, tensor: int) -> Iterator[GradEvent]:
+        return (event for event in self.grads if event.tensor == tensor)
