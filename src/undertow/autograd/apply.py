@@ -122,6 +122,9 @@ def binary(
         for right in (False, True)
     }
     places = tuple([rule.inputs.index(name) for name in saves]) if simple else ()
+    simple = simple and places in ((), (0,), (1,), (1, 0))  # as `self` and another name sort
+    keeps_beside_number = keeps[True, False]
+    other_first = bool(places) and places[0] == 1
 
     def function(input: Any, other: Any = MISSING, *, out: Any = None) -> Any:
         tensor: Any
@@ -152,15 +155,16 @@ def binary(
                             refresh_view(tensor)
                         right = tensor._requires_grad
                     if (left or right) and records and (modes := local.modes).grad_enabled:
+                        saved: tuple[Any, ...] = ()
                         if places:
-                            kept = keeps[left, right]
-                            saved = tuple([
-                                None if not kept[place] else SavedInput(input) if place == 0
-                                else b if tensor is None else SavedInput(tensor)
-                                for place in places
-                            ])  # fmt: skip
-                        else:
-                            saved = ()
+                            if tensor is None:
+                                keeps_self, keeps_other = keeps_beside_number
+                            else:
+                                keeps_self, keeps_other = keeps[left, right]
+                            if other_first:
+                                saved = (None if not keeps_other else b if tensor is None else SavedInput(tensor),)
+                            if len(places) == 2 or not other_first:
+                                saved += (SavedInput(input) if keeps_self else None,)
                         edge = (input._edge or edge_of(input)) if left else None
                         edges = (edge, (tensor._edge or edge_of(tensor)) if right else None) if two_slots else (edge,)
                         make = rule.node_class or node_class(rule)

@@ -16,7 +16,7 @@ from typing import Any, ClassVar, cast
 import numpy as np
 
 from undertow import errors, hooks
-from undertow._core import Meta, TensorCore, wrap
+from undertow._core import TensorCore, making, wrap
 from undertow.autograd.saved import Freed, SavedOutput, SavedTensor, SavedValue
 from undertow.autograd.specialise import can_specialise, specialised_run
 from undertow.dtypes import DTYPE_OF
@@ -117,10 +117,9 @@ class Node:
 
 def tensor_hooks_of(node: Node, output_nr: int) -> OrderedDict[int, hooks.Hook]:
     """The hooks on one output of a node, for adding to."""
-    found = node.get_extras().tensor_hooks
-    if output_nr not in found:
-        found[output_nr] = OrderedDict()
-    return found[output_nr]
+    extras = node.extras or node.get_extras()
+    own = extras.tensor_hooks.get(output_nr)
+    return extras.tensor_hooks.setdefault(output_nr, OrderedDict()) if own is None else own
 
 
 # --- nodes that run a rule
@@ -373,14 +372,16 @@ def edge_of(tensor: Any) -> Edge:
     edge = tensor._edge
     if edge is not None:
         return edge
-    meta = tensor._meta
-    if meta is None:
-        meta = tensor._meta = Meta()
+    meta = tensor._meta or tensor._get_meta()
     reference = meta.accumulator
     node = None if reference is None else reference()
     if node is None:
-        node = AccumulateGrad(tensor)
-        meta.accumulator = weakref.ref(node)
+        with making:
+            reference = meta.accumulator
+            node = None if reference is None else reference()
+            if node is None:
+                node = AccumulateGrad(tensor)
+                meta.accumulator = weakref.ref(node)
     return (node, 0)
 
 

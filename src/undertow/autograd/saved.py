@@ -99,8 +99,11 @@ class SavedOutput(SavedValue):
 
     def __init__(self, tensor: Any, output_nr: int = 0) -> None:
         self.array = tensor._array
-        self.storage = tensor._get_storage()
-        self.version = self.storage.version
+        storage = tensor._storage
+        if storage is None:  # the result is new, so that no other thread can be making one
+            storage = tensor._storage = Storage()
+        self.storage = storage
+        self.version = storage.version
         self.output_nr = output_nr
         self.packed = None
 
