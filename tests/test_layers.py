@@ -38,7 +38,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ),
     ("_tensor", "autograd"),
     ("_C", "types", "version", "cuda", "accelerator", "backends", "process_settings"),
-    ("nn", "optim", "serialization", "data", "testing", "utils", "amp", "cpu", "cuda.amp"),
+    ("nn", "func", "optim", "serialization", "data", "testing", "utils", "amp", "cpu", "cuda.amp"),
     ("compile", "distributed"),
     ("why", "cli", "pretend", "stand_in", "__main__"),
     ("",),

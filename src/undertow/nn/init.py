@@ -10,8 +10,10 @@ import warnings
 from collections.abc import Callable
 from typing import Any
 
+from undertow.creation import empty_like
 from undertow.creation import eye as _eye
 from undertow.modes import no_grad
+from undertow.ops.compare import where
 from undertow.ops.decompositions import linalg_qr as qr
 from undertow.random import randperm
 
@@ -109,23 +111,37 @@ def _no_grad_zero_(tensor: Any) -> Any:
 
 
 def _no_grad_trunc_normal_(tensor: Any, mean: float, std: float, a: float, b: float, generator: Any = None) -> Any:
-    """Uniform draws between the bounds' quantiles, put through the inverse of the normal distribution."""
+    """Draws until every value lies in [a, b]: normal values where most are, else uniform ones kept by their density."""
     if mean < a - 2 * std or mean > b + 2 * std:
         warnings.warn(
             "mean is more than 2 std from [a, b] in nn.init.trunc_normal_. The distribution of values may be incorrect.",
             stacklevel=3,
         )
 
-    def quantile(x: float) -> float:
-        return (1.0 + math.erf(x / math.sqrt(2.0))) / 2.0
+    def below(x: float) -> float:
+        return (1.0 + math.erf((x - mean) / std / math.sqrt(2.0))) / 2.0
 
     with no_grad():
-        low, high = quantile((a - mean) / std), quantile((b - mean) / std)
-        tensor.uniform_(2 * low - 1, 2 * high - 1, generator=generator)
-        tensor.erfinv_()
-        tensor.mul_(std * math.sqrt(2.0))
-        tensor.add_(mean)
-        return tensor.clamp_(min=a, max=b)
+        if below(b) - below(a) > 0.3:
+            low, high = tensor.new_tensor(a).item(), tensor.new_tensor(b).item()  # as the tensor's dtype has them
+            tensor.normal_(mean, std, generator=generator)
+            while (outside := (tensor < low) | (tensor > high)).any():
+                tensor.copy_(where(outside, empty_like(tensor).normal_(mean, std, generator=generator), tensor))
+            return tensor
+        nearest = max(a, min(mean, b))
+        log_peak = -0.5 * ((nearest - mean) / std) ** 2
+        rejected = None
+        while rejected is None or rejected.any():
+            drawn = empty_like(tensor).uniform_(a, b, generator=generator)
+            log_density = drawn.sub(mean).div_(std).pow_(2).mul_(-0.5).sub_(log_peak)
+            too_rare = empty_like(tensor).uniform_(generator=generator).log_().gt(log_density)
+            if rejected is None:
+                tensor.copy_(drawn)
+                rejected = too_rare
+            else:
+                tensor.copy_(where(rejected, drawn, tensor))
+                rejected = where(rejected, too_rare, rejected)
+        return tensor
 
 
 # --- identities

@@ -184,7 +184,11 @@ def _refuse(cls: Any, func: Any, types: Any, args: Any = (), kwargs: Any = None)
     """The `__torch_function__` of what has no shape."""
     if getattr(func, "__name__", "") in _ALLOWED or type(func).__name__ == "method-wrapper":
         with overrides.DisableTorchFunctionSubclass():
-            return func(*args, **(kwargs or {}))
+            result = func(*args, **(kwargs or {}))
+        if cls is UninitializedBuffer and type(result) is Tensor:  # a cast or moved buffer waits on
+            result.__class__ = cls
+            result.__dict__.update(args[0].__dict__)
+        return result
     raise ValueError(
         f"Attempted to use an uninitialized parameter in {func}. This error happens when you are using a `LazyModule` or "
         f"explicitly manipulating `torch.nn.parameter.{cls.__name__}` objects. When using LazyModules Call `forward` "

@@ -268,7 +268,7 @@ def _load_one(module: Any, name: str, key: str, param: Any, given: Any, assign: 
     try:
         with no_grad():
             if not assign:
-                if lazy:
+                if lazy and not is_lazy(given_any):
                     param.materialize(given_any.shape)
                 param.copy_(given_any)
             elif isinstance(param, Parameter):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import operator
 import warnings
 from collections import OrderedDict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import chain
 from typing import Any
 
@@ -272,8 +272,9 @@ class ModuleDict(Module):
 
 def _pairs(given: Any, kind: str) -> list[tuple[str, Any]]:
     if not isinstance(given, Iterable):
+        shown = kind.replace("Parameter", "Parameters")
         raise TypeError(
-            f"{kind}.update should be called with an iterable of key/value pairs, but got {type(given).__name__}"
+            f"{shown}.update should be called with an iterable of key/value pairs, but got {type(given).__name__}"
         )
     if isinstance(given, (Mapping, ModuleDict, ParameterDict)):
         return list(given.items())
@@ -293,13 +294,13 @@ def _as_held(value: Any) -> Any:
     return Parameter(value) if isinstance(value, TensorCore) and not isinstance(value, Parameter) else value
 
 
-def _described(name: Any, value: Any) -> str:
+def _described(name: Any, value: Any, type_of: Callable[[Any], Any]) -> str:
     if not isinstance(value, TensorCore):
         return f"  ({name}): Object of type: {type(value).__name__}"
     tensor: Any = value
     size = "x".join(str(n) for n in tensor.size())
     kind = "Parameter" if isinstance(value, Parameter) else "Tensor"
-    return f"  ({name}): {kind} containing: [{tensor.dtype} of size {size}]"
+    return f"  ({name}): {kind} containing: [{type_of(tensor)} of size {size}]"
 
 
 class ParameterList(Module):
@@ -345,7 +346,7 @@ class ParameterList(Module):
         return self
 
     def extra_repr(self) -> str:
-        return "\n".join(_described(place, value) for place, value in enumerate(self))
+        return "\n".join(_described(place, value, lambda t: t.dtype) for place, value in enumerate(self))
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         raise RuntimeError("ParameterList should not be called.")
@@ -435,11 +436,11 @@ class ParameterDict(Module):
 
     def update(self, parameters: Any) -> None:
         """Adds or replaces values, from a mapping or from pairs."""
-        for key, value in _pairs(parameters, "ParametersDict"):
+        for key, value in _pairs(parameters, "ParameterDict"):
             self[key] = value
 
     def extra_repr(self) -> str:
-        return "\n".join(_described(key, value) for key, value in self.items())
+        return "\n".join(_described(key, value, lambda t: t.type()) for key, value in self.items())
 
     def __call__(self, input: Any) -> Any:
         raise RuntimeError("ParameterDict should not be called.")

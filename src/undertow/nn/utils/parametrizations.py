@@ -16,6 +16,7 @@ from undertow.nn.utils import parametrize
 from undertow.ops.decompositions import linalg_matrix_exp as matrix_exp
 from undertow.ops.factor import linalg_solve as solve
 from undertow.ops.join import cat
+from undertow.ops.norms import linalg_vector_norm as vector_norm
 from undertow.random import randn
 
 __all__ = ["orthogonal", "spectral_norm", "weight_norm"]
@@ -27,9 +28,9 @@ __all__ = ["orthogonal", "spectral_norm", "weight_norm"]
 def norm_except_dim(v: Any, dim: int) -> Any:
     """The norm of each slice of a tensor along a dimension, in a shape that multiplies with it; -1: of all."""
     if dim == -1:
-        return v.norm()
+        return vector_norm(v)
     others = tuple([axis for axis in range(v.dim()) if axis != dim])
-    return v.norm(dim=others, keepdim=True) if others else v.abs()
+    return vector_norm(v, dim=others, keepdim=True) if others else v.abs()
 
 
 def weight_from(g: Any, v: Any, dim: int) -> Any:

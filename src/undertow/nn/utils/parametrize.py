@@ -66,7 +66,7 @@ class ParametrizationList(ModuleList):
             raise ValueError("ParametrizationList requires one or more modules.")
         super().__init__(modules)
         self.unsafe = unsafe
-        before = original
+        before = {"dtype": original.dtype, "shape": original.shape}
         new = self._starting_values(original)
         self.is_tensor = isinstance(new, TensorCore)
         self.ntensors = 1 if self.is_tensor else len(new)
@@ -166,12 +166,12 @@ class ParametrizationList(ModuleList):
         return value
 
 
-def _check_kept(before: Any, after: Any, name_before: str, name_after: str, ending: str) -> None:
-    """A parametrization returns a tensor of the same shape and dtype."""
+def _check_kept(before: dict[str, Any], after: Any, name_before: str, name_after: str, ending: str) -> None:
+    """A parametrization returns a tensor of the same dtype and shape."""
     if not isinstance(after, TensorCore):
         raise ValueError(f"A parametrization must return a tensor. Got {type(after).__name__}.")
-    for what in ("dtype", "shape"):
-        one, other = getattr(before, what), getattr(after, what)
+    for what, one in before.items():
+        other = getattr(after, what)
         if one != other:
             separator = " " if name_before == "unparametrized" else "."
             raise ValueError(
@@ -265,7 +265,8 @@ def _check_addition(module: Any, tensor_name: str, parametrization: Any) -> None
     before = getattr(module, tensor_name)
     after = parametrization(before)
     name = f"module.{tensor_name}"
-    _check_kept(before, after, name, f"parametrization({name})", "unless the `unsafe` flag is enabled.")
+    kept = {"dtype": before.dtype, "shape": before.shape}
+    _check_kept(kept, after, name, f"parametrization({name})", "unless the `unsafe` flag is enabled.")
     if not hasattr(parametrization, "right_inverse"):
         return
     try:
@@ -274,8 +275,8 @@ def _check_addition(module: Any, tensor_name: str, parametrization: Any) -> None
         return
     if not isinstance(back, TensorCore):
         raise ValueError(f"parametrization.right_inverse must return a tensor. Got: {type(back).__name__}")
-    for what in ("dtype", "shape"):
-        one, other = getattr(before, what), getattr(back, what)
+    for what, one in kept.items():
+        other = getattr(back, what)
         if one != other:
             raise ValueError(
                 f"The tensor returned by parametrization.right_inverse must have the same {what} as {name}, unless the "
