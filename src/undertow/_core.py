@@ -12,6 +12,7 @@ Six slots, filled by position, because every op makes one of these:
 
 from __future__ import annotations
 
+import threading
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -20,6 +21,9 @@ if TYPE_CHECKING:
     from weakref import ref
 
 ndarray = np.ndarray
+
+# Held while something that all users of a tensor share is made: two threads that find it missing must not make two.
+making = threading.Lock()
 
 
 class Storage:
@@ -86,13 +90,19 @@ class TensorCore:
     def _get_storage(self) -> Storage:
         storage = self._storage
         if storage is None:
-            storage = self._storage = Storage()
+            with making:
+                storage = self._storage
+                if storage is None:
+                    storage = self._storage = Storage()
         return storage
 
     def _get_meta(self) -> Meta:
         meta = self._meta
         if meta is None:
-            meta = self._meta = Meta()
+            with making:
+                meta = self._meta
+                if meta is None:
+                    meta = self._meta = Meta()
         return meta
 
 

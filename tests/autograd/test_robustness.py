@@ -300,3 +300,32 @@ def test_threads_registering_and_removing_hooks() -> None:
     in_threads(4, work)
     assert x.grad.tolist() == [400.0, 400.0]
     assert len(x._backward_hooks) == 1
+
+
+def test_threads_that_are_the_first_to_use_a_leaf_share_its_accumulator() -> None:
+    for _ in range(150):
+        x = leaf()
+        found: list[Any] = []
+
+        def work(number: int, x: Any = x, found: list[Any] = found) -> None:
+            y = x * 2
+            found.append(y.grad_fn.next_functions[0][0])
+            y.sum().backward()
+
+        in_threads(4, work)
+        assert len(set(found)) == 1
+        assert x.grad.tolist() == [8.0, 8.0]
+
+
+def test_threads_that_are_the_first_to_take_views_share_the_version() -> None:
+    for _ in range(150):
+        x = torch.zeros(4)
+        views: list[Any] = []
+
+        def work(number: int, x: Any = x, views: list[Any] = views) -> None:
+            views.append(x[number:])
+
+        in_threads(4, work)
+        before = x._version
+        views[0].add_(1)
+        assert {view._version for view in (x, *views)} == {before + 1}
