@@ -505,4 +505,4 @@ def old_hooks_warn(torch: Any, log: Any) -> None:
 
 @cases.test
 def test_module_hooks(program: Any) -> None:
-    agree(program, warns=True)
+    agree(program, warns=True, raises=False)

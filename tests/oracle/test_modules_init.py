@@ -62,7 +62,7 @@ def test_values(text: str) -> None:
         log(call(torch, text))
         log("what is drawn next", torch.rand(2))
 
-    agree(program, rtol=1e-5, atol=1e-6, warns=True)
+    agree(program, rtol=1e-5, atol=1e-6, warns=True, raises=False)
 
 
 @pytest.mark.parametrize("text", calls(REFUSED))

@@ -62,7 +62,7 @@ def test_layer(layer: Layer) -> None:
         log("evaluated", module(*layer.arguments(torch)))
 
     # PyTorch's remark that an even kernel with padding='same' costs a copy is of no use here.
-    agree(program, rtol=2e-4, atol=2e-5, warns="padding='same'" not in layer.text)
+    agree(program, rtol=2e-4, atol=2e-5, warns="padding='same'" not in layer.text, raises=False)
 
 
 @pytest.mark.parametrize("text", layers.IN_PLACE)
@@ -77,7 +77,7 @@ def test_layer_in_place(text: str) -> None:
         log(output is middle, middle._version, output)
         differentiate(torch, log, module, inputs, output)
 
-    agree(program, rtol=1e-5)
+    agree(program, rtol=1e-5, raises=False)
 
 
 REFUSED = """

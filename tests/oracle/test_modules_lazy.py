@@ -128,4 +128,4 @@ def training_a_lazy_model(torch: Any, log: Any) -> None:
 
 @cases.test
 def test_lazy_modules(program: Any) -> None:
-    agree(program, warns=True, atol=1e-5, rtol=1e-4)
+    agree(program, warns=True, raises=False, atol=1e-5, rtol=1e-4)

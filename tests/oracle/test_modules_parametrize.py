@@ -206,4 +206,4 @@ def orthogonal(torch: Any, log: Any) -> None:
 
 @cases.test
 def test_parametrizations(program: Any) -> None:
-    agree(program, rtol=1e-3, atol=2e-5, warns=True)
+    agree(program, rtol=1e-3, atol=2e-5, warns=True, raises=False)

@@ -365,4 +365,4 @@ def parameters_and_buffers(torch: Any, log: Any) -> None:
 
 @cases.test
 def test_module_protocol(program: Any) -> None:
-    agree(program, warns=True)
+    agree(program, warns=True, raises=False)

@@ -175,4 +175,4 @@ def handles_as_context_managers(torch: Any, log: Any) -> None:
 
 @cases.test
 def test_module_state_hooks(program: Any) -> None:
-    agree(program, warns=True)
+    agree(program, warns=True, raises=False)

@@ -212,4 +212,4 @@ def old_spectral_norm(torch: Any, log: Any) -> None:
 
 @cases.test
 def test_utils(program: Any) -> None:
-    agree(program, rtol=1e-4, atol=1e-5, warns=True)
+    agree(program, rtol=1e-4, atol=1e-5, warns=True, raises=False)

@@ -7,6 +7,9 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 from undertow.hooks import RemovableHandle as RemovableHandle
+from undertow.lazy import lazy_names
+
+__getattr__, __dir__ = lazy_names(__name__, {"BackwardHook": "undertow.nn.modules._backward_hook"})
 
 F = TypeVar("F", bound=Callable[..., Any])
 

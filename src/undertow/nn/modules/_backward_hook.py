@@ -23,6 +23,7 @@ from undertow.modes import local, special
 from undertow.sites import user_stack, user_stacklevel
 
 _new = object.__new__
+_FIRST = [0]  # the places of a single tensor
 
 # Called at a node with the gradients that came in and those that would go on; returns what does go on.
 Observer = Callable[[Any, Sequence[Any], tuple[Any, ...]], tuple[Any, ...]]
@@ -36,10 +37,12 @@ class BackwardHookFunctionBackward(Node):
 
     n_outputs: int
 
-    def __init__(self, edges: tuple[Any, ...], shapes: list[Any], observe: Observer) -> None:
+    def __init__(self, edges: tuple[Any, ...], shapes: Sequence[Any], observe: Observer) -> None:
         self.edges = edges
         self.sequence_nr = next(local.modes.sequence)
         self.extras = None
+        if special.anomaly:
+            self.get_extras().stack = user_stack()
         self.n_outputs = len(edges)
         self.shapes = shapes  # shape and dtype of each tensor
         self.observe = observe
@@ -48,25 +51,31 @@ class BackwardHookFunctionBackward(Node):
         return True
 
     def run(self, xp: Any, g: Any, needs: Any) -> tuple[Any, ...]:
+        if self.n_outputs == 1 and g is not None:
+            arrived = (g,)
+            return self.observe(xp, arrived, arrived)
         arrived = (g,) if self.n_outputs == 1 else g
         passed = tuple([xp.zeros(*shape) if part is None else part for part, shape in zip(arrived, self.shapes)])
         return self.observe(xp, arrived, passed)
 
 
-def through_identity(values: Sequence[Any], observe: Observer) -> tuple[list[Any], list[int]] | None:
+def through_identity(values: Sequence[Any], observe: Observer) -> tuple[Sequence[Any], list[int]] | None:
     """The values with their tensors behind a node, and the tensors' places; None if no gradient will come there."""
-    places, asks = [], False
-    for place, value in enumerate(values):
-        if isinstance(value, TensorCore):
-            places.append(place)
-            asks = asks or value.requires_grad
-    if not (asks and local.modes.grad_enabled):
+    if not local.modes.grad_enabled:
         return None
+    if len(values) == 1 and isinstance(values[0], TensorCore):  # the common case, without lists
+        tensor: Any = values[0]
+        if not tensor.requires_grad:
+            return None
+        array = tensor._array
+        node = BackwardHookFunctionBackward((tensor._edge or edge_of(tensor),), ((array.shape, array.dtype),), observe)
+        return (_behind(node, 0, tensor),), _FIRST
+    places = [place for place, value in enumerate(values) if isinstance(value, TensorCore)]
     tensors: list[Any] = [values[place] for place in places]
     edges = tuple([(tensor._edge or edge_of(tensor)) if tensor.requires_grad else None for tensor in tensors])
+    if not any(edges):
+        return None
     node = BackwardHookFunctionBackward(edges, [(t._array.shape, t._array.dtype) for t in tensors], observe)
-    if special.anomaly:
-        node.get_extras().stack = user_stack()
     result = list(values)
     for nr, (place, tensor) in enumerate(zip(places, tensors)):
         result[place] = _behind(node, nr, tensor) if edges[nr] is not None else tensor.detach()

@@ -1,24 +1,35 @@
-"""Tools for parameters and gradients: clipping, conversion, parametrizations, packed sequences."""
+"""Tools for parameters and gradients: clipping, conversion, parametrizations, pruning, packed sequences."""
 
-from undertow.nn.utils import parametrizations as parametrizations
-from undertow.nn.utils import parametrize as parametrize
-from undertow.nn.utils import rnn as rnn
-from undertow.nn.utils import stateless as stateless
-from undertow.nn.utils.clip_grad import clip_grad_norm as clip_grad_norm
-from undertow.nn.utils.clip_grad import clip_grad_norm_ as clip_grad_norm_
-from undertow.nn.utils.clip_grad import clip_grad_value_ as clip_grad_value_
-from undertow.nn.utils.clip_grad import clip_grads_with_norm_ as clip_grads_with_norm_
-from undertow.nn.utils.clip_grad import get_total_norm as get_total_norm
-from undertow.nn.utils.convert_parameters import parameters_to_vector as parameters_to_vector
-from undertow.nn.utils.convert_parameters import vector_to_parameters as vector_to_parameters
-from undertow.nn.utils.fusion import fuse_conv_bn_eval as fuse_conv_bn_eval
-from undertow.nn.utils.fusion import fuse_conv_bn_weights as fuse_conv_bn_weights
-from undertow.nn.utils.fusion import fuse_linear_bn_eval as fuse_linear_bn_eval
-from undertow.nn.utils.fusion import fuse_linear_bn_weights as fuse_linear_bn_weights
-from undertow.nn.utils.init import skip_init as skip_init
-from undertow.nn.utils.memory_format import convert_conv2d_weight_memory_format as convert_conv2d_weight_memory_format
-from undertow.nn.utils.memory_format import convert_conv3d_weight_memory_format as convert_conv3d_weight_memory_format
+from typing import TYPE_CHECKING
+
+from undertow.lazy import lazy_names
+
+# At once: these functions are called as their files are, and importing a file later would put it in their place.
 from undertow.nn.utils.spectral_norm import remove_spectral_norm as remove_spectral_norm
 from undertow.nn.utils.spectral_norm import spectral_norm as spectral_norm
 from undertow.nn.utils.weight_norm import remove_weight_norm as remove_weight_norm
 from undertow.nn.utils.weight_norm import weight_norm as weight_norm
+
+_NAMES = {
+    "clip_grad": "clip_grad_norm clip_grad_norm_ clip_grad_value_ clip_grads_with_norm_ get_total_norm",
+    "convert_parameters": "parameters_to_vector vector_to_parameters",
+    "fusion": "fuse_conv_bn_eval fuse_conv_bn_weights fuse_linear_bn_eval fuse_linear_bn_weights",
+    "init": "skip_init",
+    "memory_format": "convert_conv2d_weight_memory_format convert_conv3d_weight_memory_format",
+}
+_FILES = "clip_grad convert_parameters fusion init memory_format parametrizations parametrize prune rnn stateless".split()
+_HOMES = {name: f"undertow.nn.utils.{file}" for file, names in _NAMES.items() for name in names.split()}
+__all__ = [*_HOMES, "remove_spectral_norm", "remove_weight_norm", "spectral_norm", "weight_norm"]
+__getattr__, __dir__ = lazy_names(__name__, _HOMES | {file: f"undertow.nn.utils.{file}" for file in _FILES})
+
+if TYPE_CHECKING:  # what the names are; at run time a file is imported when one of its names is first used
+    from undertow.nn.utils import parametrizations as parametrizations
+    from undertow.nn.utils import parametrize as parametrize
+    from undertow.nn.utils import prune as prune
+    from undertow.nn.utils import rnn as rnn
+    from undertow.nn.utils import stateless as stateless
+    from undertow.nn.utils.clip_grad import *  # noqa: F403
+    from undertow.nn.utils.convert_parameters import *  # noqa: F403
+    from undertow.nn.utils.fusion import *  # noqa: F403
+    from undertow.nn.utils.init import *  # noqa: F403
+    from undertow.nn.utils.memory_format import *  # noqa: F403
