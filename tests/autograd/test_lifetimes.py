@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 import undertow as torch
+from undertow.autograd import accumulate
 
 
 def leaf(*values: float) -> Any:
@@ -222,3 +223,22 @@ def test_a_removed_hook_dies(no_gc: None) -> None:
         assert seen() is not None
         handle.remove()
         assert seen() is None
+
+
+# --- whose array a gradient is -------------------------------------------------------------------------------------------
+
+
+def test_a_gradient_that_nobody_holds_is_not_copied(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(accumulate, "copy_like", lambda g, leaf_array: pytest.fail("copied"))
+    x, w = leaf(), leaf(3.0, 4.0)
+    ((x * w).exp() * x).sum().backward()
+    assert x.grad is not None and w.grad is not None
+
+
+@pytest.mark.parametrize("own", [0, 1, accumulate._own_references])
+def test_gradients_stay_apart_whatever_the_interpreter_counts(monkeypatch: pytest.MonkeyPatch, own: int) -> None:
+    monkeypatch.setattr(accumulate, "_own_references", own)
+    a, b, direction = leaf(), leaf(), torch.ones(2)
+    (a + b).backward(direction)
+    a.grad.mul_(5)
+    assert (direction.tolist(), a.grad.tolist(), b.grad.tolist()) == ([1.0, 1.0], [5.0, 5.0], [1.0, 1.0])

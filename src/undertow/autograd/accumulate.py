@@ -1,4 +1,11 @@
-"""Adding a gradient into a leaf's `.grad`."""
+"""Adding a gradient into a leaf's `.grad`.
+
+NOTE whose array it is. The first gradient becomes `.grad` itself if nobody else holds it, which saves a copy of every
+parameter's size; any other is copied, because the next backward adds to `.grad` in place. Whether somebody else holds an
+array is read off its reference count. How many references the engine itself has at that moment depends on the
+interpreter, so `engine` finds out when it is imported, by trying, and `set_own_references` is told. Until then everything
+is copied.
+"""
 
 from __future__ import annotations
 
@@ -7,80 +14,69 @@ from typing import Any
 
 import numpy as np
 
-from undertow._core import InferenceStorage, TensorCore, wrap
+from undertow._core import InferenceStorage, TensorCore, ndarray, wrap
 from undertow.autograd import firing
-from undertow.autograd.apply import apply
+from undertow.autograd.apply import apply, bump, refuse_overlap
 from undertow.autograd.node import AccumulateGrad
+from undertow.autograd.writes import check_writable, is_dense
 from undertow.modes import local, special
 from undertow.rules.rule import op
 
-ndarray = np.ndarray
-
 copy_gradient = op("copy", lambda xp, self: xp.copy(self), node="CopyBackwards", self=lambda g: g)
+
+_own_references = 0
+
+
+def set_own_references(count: int) -> None:
+    """How often an array that only the engine holds is referred to where `accumulate` looks."""
+    global _own_references
+    _own_references = count
 
 
 def accumulate(task: Any, node: AccumulateGrad, g: Any) -> None:
-    """Adds g to the leaf's gradient, in place unless the pass is recorded, then fires post-accumulate hooks.
-
-    A gradient that nobody else holds becomes `.grad` itself; any other is copied, since a later backward will add to
-    `.grad` in place.
-    """
+    """Adds g to the leaf's gradient, in place unless the pass is recorded, then fires post-accumulate hooks."""
     leaf = node.variable
     meta = leaf._meta
-    if g is not None:
-        if type(g) is ndarray and g.dtype is not leaf._array.dtype:
-            g = g.astype(leaf._array.dtype, copy=False)
+    if g is not None and leaf._requires_grad:  # it may have been switched off since the graph was made
+        array = leaf._array
+        if type(g) is ndarray and g.dtype is not array.dtype:
+            g = g.astype(array.dtype, copy=False)
         with node.lock:
             grad = meta.grad
             if isinstance(g, TensorCore):
-                meta.grad = _first_recorded(g) if grad is None else grad + g
+                meta.grad = apply(copy_gradient, g) if grad is None else grad + g
             elif grad is None:
-                meta.grad = wrap(g if _is_ours(g) else _copy_like(g, leaf._array))
+                # Its own memory, laid out as the leaf is. A view, or a stretched or transposed array, is not.
+                own = (
+                    type(g) is ndarray
+                    and g.base is None
+                    and getrefcount(g) <= _own_references
+                    and g.strides == array.strides
+                )
+                meta.grad = wrap(g if own else copy_like(g, array))
                 if special.active and local.modes.inference:
                     meta.grad._storage = InferenceStorage()
-            elif type(grad._array) is ndarray:
-                np.add(grad._array, g, out=grad._array, casting="unsafe")
-                grad._get_storage().version += 1
             else:
-                grad._array = grad._array + g
+                _add_in_place(grad, g)
     if meta.post_hooks:
         firing.fire_post_accumulate_hooks(leaf, meta.post_hooks)
 
 
-def _first_recorded(g: Any) -> Any:
-    return apply(copy_gradient, g)
-
-
-def _is_ours(g: Any) -> bool:
-    """Whether nobody but the engine holds this array. A view, or a stretched or transposed array, is not ours."""
-    return type(g) is ndarray and g.base is None and getrefcount(g) <= _ALONE and g.flags.c_contiguous
-
-
-def _copy_like(g: Any, leaf_array: Any) -> Any:
-    if type(leaf_array) is ndarray and leaf_array.flags.c_contiguous:
+def copy_like(g: Any, leaf_array: Any) -> Any:
+    """A copy of a gradient that is laid out as the leaf is; in C order if the leaf has gaps."""
+    if type(leaf_array) is not ndarray or leaf_array.flags.c_contiguous or not is_dense(leaf_array):
         return np.array(g, order="C")
     copy = np.empty_like(leaf_array)
     copy[...] = g
     return copy
 
 
-def _count_alone() -> int:
-    """The reference count that `_is_ours` sees for an array held only by the engine's loop, found by asking."""
-    counts: list[int] = []
-
-    def outer(arrived: dict[int, Any]) -> None:
-        g = arrived.pop(0)
-        middle(None, None, g)
-
-    def middle(task: Any, node: Any, g: Any) -> None:
-        if g is not None:
-            inner(g)
-
-    def inner(g: Any) -> None:
-        counts.append(getrefcount(g))
-
-    outer({0: np.zeros(())})
-    return counts[0]
-
-
-_ALONE = _count_alone()
+def _add_in_place(grad: Any, g: Any) -> None:
+    check_writable(grad, recorded=False)
+    array = grad._array
+    if type(array) is ndarray:
+        refuse_overlap(array)
+        np.add(array, g, out=array, casting="unsafe")
+    else:
+        grad._array = array + g
+    bump(grad)

@@ -65,7 +65,7 @@ def backward(
         if not targets:
             raise RuntimeError("`inputs` argument to `backward()` cannot be empty.")
     outputs = (tensors,) if isinstance(tensors, (TensorCore, GradientEdge)) else tuple(tensors)
-    roots, seeds = _roots(outputs, _as_tuple(grad_tensors, len(outputs)), create_graph)
+    roots, seeds = _roots(outputs, _as_tuple(grad_tensors, len(outputs)))
     keep = create_graph if retain_graph is None else retain_graph
     aims = None
     if targets is not None:
@@ -74,7 +74,7 @@ def backward(
             if isinstance(target, TensorCore):
                 target.retain_grad()
             aims.append(_input_edge(place, target))
-    engine.run(roots, seeds, keep, create_graph, aims)
+    engine.run(roots, _travelling(seeds, create_graph), keep, create_graph, aims)
 
 
 def grad(
@@ -101,16 +101,21 @@ def grad(
     keep = create_graph if retain_graph is None else retain_graph
     if is_grads_batched:
         return _batched_grad(outs, wanted, given, keep, create_graph, allow_unused, materialize_grads)
-    roots, seeds = _roots(outs, given, create_graph)
+    roots, seeds = _roots(outs, given)
     aims = [_input_edge(place, target) for place, target in enumerate(wanted)]
-    found = engine.run(roots, seeds, keep, create_graph, aims, accumulates=False)
+    found = engine.run(roots, _travelling(seeds, create_graph), keep, create_graph, aims, accumulates=False)
+    tensors = {id(seed._array): seed for seed in seeds}  # one array is one tensor, wherever it arrives
     results = []
     for place, (target, value) in enumerate(zip(wanted, found, strict=True)):
         if value is None and materialize_grads and isinstance(target, TensorCore):
             value = np.zeros_like(target._array)
         if value is None and not allow_unused:
             raise RuntimeError(_unused(place, target, len(wanted)))
-        results.append(value if value is None or isinstance(value, TensorCore) else wrap(value))
+        if value is not None and not isinstance(value, TensorCore):
+            if id(value) not in tensors:
+                tensors[id(value)] = wrap(value)
+            value = tensors[id(value)]
+        results.append(value)
     return tuple(results)
 
 
@@ -147,7 +152,12 @@ def _as_tuple(given: Any, count: int) -> tuple[Any, ...]:
     return result[:count]
 
 
-def _roots(outputs: tuple[Any, ...], given: tuple[Any, ...], recorded: bool) -> tuple[list[Edge], list[Any]]:
+def _travelling(seeds: list[Any], recorded: bool) -> list[Any]:
+    """Gradients as the engine passes them on: raw arrays, or tensors where the pass is itself recorded."""
+    return seeds if recorded else [seed._array for seed in seeds]
+
+
+def _roots(outputs: tuple[Any, ...], given: tuple[Any, ...]) -> tuple[list[Edge], list[Any]]:
     """Edges to start from and the gradients to start with."""
     roots, seeds = [], []
     for place, (output, g) in enumerate(zip(outputs, given, strict=True)):
@@ -156,9 +166,8 @@ def _roots(outputs: tuple[Any, ...], given: tuple[Any, ...], recorded: bool) -> 
         else:
             _check_output(place, output)
             edge = edge_of(output)
-        seed = _seed(place, output, g)
         roots.append(edge)
-        seeds.append(seed if recorded else seed._array)
+        seeds.append(_seed(place, output, g))
     return roots, seeds
 
 

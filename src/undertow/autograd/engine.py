@@ -21,8 +21,8 @@ from undertow import hooks
 from undertow._core import TensorCore, ndarray, wrap
 from undertow.autograd import anomaly_mode as anomaly
 from undertow.autograd import firing
-from undertow.autograd.accumulate import accumulate
-from undertow.autograd.node import AccumulateGrad, Edge, Node, bind_node_caller
+from undertow.autograd.accumulate import accumulate, set_own_references
+from undertow.autograd.node import AccumulateGrad, Edge, Node, bind_node_caller, edge_of
 from undertow.autograd.saved import Freed
 from undertow.modes import local, special
 from undertow.sites import user_site
@@ -286,3 +286,44 @@ def queue_callback(callback: Callable[[], None]) -> None:
     if task is None:
         raise RuntimeError("Final callbacks can only be installed during backward pass.")
     task.callbacks.append(callback)
+
+
+# --- whose array it is: see the NOTE in accumulate.py
+
+
+class _Holder(Node):
+    """A node that goes on holding what it returns, by one reference."""
+
+    __slots__ = ("held",)
+
+    def __init__(self, leaf: Any) -> None:
+        self.edges, self.sequence_nr, self.extras = (edge_of(leaf),), 0, None
+        self.held = np.zeros(2)
+
+    def run(self, xp: Any, g: Any, needs: tuple[bool, ...] | None) -> tuple[Any, ...]:
+        return (self.held,)
+
+
+def _takes_what_others_hold(aimed: bool) -> bool:
+    """Whether a gradient that somebody else holds becomes a leaf's, on the loop's short path or on the one with hooks."""
+    leaf = wrap(np.zeros(2))
+    leaf._requires_grad = True
+    node = _Holder(leaf)
+    task = BackwardPass(keep_graph=True, create_graph=False)
+    waiting, _ = count_dependencies([(node, 0)], False)
+    if aimed:
+        task.executed = set(waiting)
+    traverse(task, [(node, 0)], [np.zeros(2)], waiting)
+    return leaf._meta.grad._array is node.held
+
+
+def _count_own_references() -> int:
+    """The highest count at which both paths leave alone what others hold; 0, which copies everything, if none is found."""
+    for count in range(1, 12):
+        set_own_references(count)
+        if _takes_what_others_hold(aimed=False) or _takes_what_others_hold(aimed=True):
+            return count - 1
+    return 0
+
+
+set_own_references(_count_own_references())

@@ -129,7 +129,7 @@ def overlaps(array: ndarray[Any, Any]) -> bool:
 
 def check_overlap(written: ndarray[Any, Any], read: ndarray[Any, Any]) -> None:
     """Refuses to read from memory that is half overwritten: two dense arrays that share a part, or all in another order."""
-    if written is read or not (_dense(written) and _dense(read)):
+    if written is read or not (is_dense(written) and is_dense(read)):
         return
     first, second = [array.__array_interface__["data"][0] for array in (written, read)]
     if first == second and written.nbytes == read.nbytes and written.strides == read.strides:
@@ -141,7 +141,7 @@ def check_overlap(written: ndarray[Any, Any], read: ndarray[Any, Any]) -> None:
         )
 
 
-def _dense(array: ndarray[Any, Any]) -> bool:
+def is_dense(array: ndarray[Any, Any]) -> bool:
     """Whether an array's elements fill their memory without gaps, in whatever order."""
     step = array.itemsize
     for stride, n in sorted([(stride, n) for stride, n in zip(array.strides, array.shape, strict=True) if n != 1]):

@@ -33,13 +33,13 @@ block_diag = op("block_diag", lambda xp, *tensors, dtype: blocks(xp, unified(xp,
 repeat = op("repeat", lambda xp, self, *, repeats: xp.tile(self, repeats),
             self=lambda xp, g, self_spec, repeats: sum_repeats(xp, g, self_spec.shape, repeats))
 
-flip = op("flip", lambda xp, self, *, dims: xp.copy(xp.flip(self, dims)),
+flip = op("flip", lambda xp, self, *, dims: xp.flip(self, dims),
           self=lambda xp, g, dims: xp.flip(g, dims))
 
 roll = op("roll", lambda xp, self, *, shifts, dims: rolled(xp, self, shifts, dims),
           self=lambda xp, g, shifts, dims: rolled(xp, g, tuple([-n for n in shifts]), dims))
 
-rot90 = op("rot90", lambda xp, self, *, k, dims: xp.contiguous(xp.rot90(self, k, dims)),
+rot90 = op("rot90", lambda xp, self, *, k, dims: xp.rot90(self, k, dims),
            self=lambda xp, g, k, dims: xp.rot90(g, -k, dims))
 
 # --- triangles, diagonals, frames

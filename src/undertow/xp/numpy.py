@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 from numpy import (  # noqa: F401
     abs, add, arange, arccos, arccosh, arcsin, arcsinh, arctan, arctan2, arctanh, argsort, copysign,
-    cos, cosh, divide, equal, exp, exp2, expm1, flip, fmax, fmin, frexp, full_like, gcd, greater, greater_equal, hypot,
+    cos, cosh, divide, equal, exp, exp2, expm1, fmax, fmin, frexp, full_like, gcd, greater, greater_equal, hypot,
     isfinite, isinf, isnan, lcm, less, less_equal, log, log10, log1p, log2, logaddexp2, logical_and, logical_not,
     logical_or, logical_xor, moveaxis, multiply, nextafter, not_equal, ones, ones_like,
-    roll, rot90, sin, sinh, sqrt, square, subtract, take, take_along_axis, tan, tanh, tensordot, tril, triu,
+    roll, sin, sinh, sqrt, square, subtract, take, take_along_axis, tan, tanh, tensordot, tril, triu,
     zeros, zeros_like,
 )  # fmt: skip
 from undertow.xp.memory import keep_freed_memory
@@ -61,8 +61,8 @@ from undertow.xp.numpy_sort import (  # noqa: F401
 from undertow.xp.numpy_scatter import gather, index_add, scatter, scatter_add, scatter_reduce  # noqa: F401
 from undertow.xp.numpy_shape import (  # noqa: F401
     alias, as_strided, as_strided_backward, broadcast_to, cast, concatenate, contiguous, copy, diag_embed, diagonal,
-    diagonal_backward, expand_dims, pad, reshape, select, select_backward, slice_along, slice_backward, squeeze, stack,
-    swapaxes, tile, transpose, windows, windows_backward,
+    diagonal_backward, expand_dims, flip, pad, reshape, rot90, select, select_backward, slice_along, slice_backward,
+    squeeze, stack, swapaxes, tile, transpose, windows, windows_backward,
 )  # fmt: skip
 from undertow.xp.numpy_special import (  # noqa: F401
     erf, erfc, erfcx, erfinv, gelu, gelu_cdf, gelu_grad, log_ndtr, log_sigmoid, logit, ndtr, ndtri, sigmoid, silu,

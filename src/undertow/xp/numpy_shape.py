@@ -304,6 +304,16 @@ def contiguous(x: Array) -> Array:
     return x.copy("C")
 
 
+def flip(x: Array, axis: int | Sequence[int] | None = None) -> Array:
+    """Reversed along axes. A copy, as in the other namespaces: a hook may write to what it is given."""
+    return copy(np.flip(x, axis))  # type: ignore[arg-type]
+
+
+def rot90(x: Array, k: int, axes: tuple[int, int]) -> Array:
+    """Turned k times, as a copy."""
+    return contiguous(np.rot90(x, k, axes))
+
+
 def concatenate(arrays: Sequence[Array], axis: int = 0) -> Array:
     """Arrays one after the other along an axis, in C order also where all of them are transposed."""
     joined = _concatenate(arrays, axis)
