@@ -20,7 +20,7 @@ SOURCE = Path(__file__).parent.parent / "src"
 
 # A name stands for that module and, for a package, for everything in it that is not named itself.
 LAYERS: tuple[tuple[str, ...], ...] = (
-    ("lazy", "errors", "hooks", "modes", "tree", "dtypes", "sites", "devices", "layouts", "sizes", "return_types"),
+    ("_homes", "lazy", "errors", "hooks", "modes", "tree", "dtypes", "sites", "devices", "layouts", "sizes", "return_types"),
     ("torch_version",),
     ("xp", "random_stream"),
     ("rules",),
@@ -37,7 +37,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
         "autograd.function", "autograd.functional", "autograd.gradcheck", "autograd.graph", "autograd.methods",
     ),
     ("_tensor", "autograd"),
-    ("_C", "types", "version", "cuda", "accelerator", "backends", "process_settings"),
+    ("_C", "foreach", "futures", "types", "version", "cuda", "accelerator", "backends", "process_settings"),
     ("nn", "func", "optim", "serialization", "data", "testing", "utils", "amp", "cpu", "cuda.amp"),
     ("compile", "distributed"),
     ("why", "cli", "pretend", "stand_in", "__main__"),

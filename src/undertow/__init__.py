@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 
 # Before all else: Tensor is made of the parts below and of autograd's methods, which need each other in this order.
 from undertow import autograd as autograd
+from undertow._homes import HOMES
 from undertow._tensor import Tensor as Tensor
 
 from undertow import (
@@ -29,6 +30,7 @@ from undertow.dtypes import (
     set_default_dtype as set_default_dtype, short as short, uint16 as uint16, uint32 as uint32, uint64 as uint64,
     uint8 as uint8,
 )  # fmt: skip
+from undertow.foreach import FUNCTIONS as _FOREACH
 from undertow.from_data import (
     as_tensor as as_tensor, asarray as asarray, from_dlpack as from_dlpack, from_numpy as from_numpy,
     frombuffer as frombuffer, tensor as tensor,
@@ -52,7 +54,13 @@ from undertow.ops.activation import (
     relu_ as relu_, selu as selu, selu_ as selu_, softmax as softmax, threshold as threshold,
     threshold_ as threshold_,
 )  # fmt: skip
-from undertow.ops.addmm import addbmm as addbmm, addmm as addmm, addmv as addmv, addr as addr, baddbmm as baddbmm
+from undertow.ops.addmm import (
+    addbmm as addbmm, addmm as addmm, addmv as addmv, addmv_ as addmv_, addr as addr, baddbmm as baddbmm,
+)  # fmt: skip
+from undertow.ops.apart import (
+    as_strided_scatter as as_strided_scatter, narrow_copy as narrow_copy, nonzero_static as nonzero_static,
+    unsafe_chunk as unsafe_chunk, unsafe_split as unsafe_split, unsafe_split_with_sizes as unsafe_split_with_sizes,
+)  # fmt: skip
 from undertow.ops.arithmetic import (
     add as add, div as div, divide as divide, float_power as float_power, floor_divide as floor_divide, fmod as fmod,
     mul as mul, multiply as multiply, pow as pow, remainder as remainder, rsub as rsub, square as square,
@@ -147,8 +155,8 @@ from undertow.ops.norm import (
 )  # fmt: skip
 from undertow.ops.norms import cdist as cdist, dist as dist, norm as norm, renorm as renorm
 from undertow.ops.parts import (
-    as_strided as as_strided, chunk as chunk, diagonal as diagonal, dsplit as dsplit, hsplit as hsplit,
-    narrow as narrow, select as select, split as split, split_with_sizes as split_with_sizes,
+    as_strided as as_strided, as_strided_ as as_strided_, chunk as chunk, diagonal as diagonal, dsplit as dsplit,
+    hsplit as hsplit, narrow as narrow, select as select, split as split, split_with_sizes as split_with_sizes,
     tensor_split as tensor_split, unbind as unbind, vsplit as vsplit,
 )  # fmt: skip
 from undertow.ops.pool import (
@@ -203,7 +211,9 @@ from undertow.ops.triangular import (
     cholesky as cholesky, cholesky_inverse as cholesky_inverse, cholesky_solve as cholesky_solve,
     triangular_solve as triangular_solve,
 )  # fmt: skip
-from undertow.ops.writing import fill as fill, fill_ as fill_, masked_fill as masked_fill, zero_ as zero_
+from undertow.ops.writing import (
+    fill as fill, fill_ as fill_, masked_fill as masked_fill, resize_as_ as resize_as_, zero_ as zero_,
+)  # fmt: skip
 from undertow.printing import get_printoptions as get_printoptions, set_printoptions as set_printoptions
 from undertow.process_settings import (
     are_deterministic_algorithms_enabled as are_deterministic_algorithms_enabled,
@@ -223,7 +233,7 @@ from undertow.random import (
 from undertow.ranges import arange as arange, linspace as linspace, logspace as logspace, range as range
 from undertow.sizes import Size as Size
 from undertow.storage import UntypedStorage as UntypedStorage, is_storage as is_storage
-from undertow.tensor_copy import detach as detach
+from undertow.tensor_copy import detach as detach, detach_ as detach_
 from undertow.tensor_layout import (
     is_distributed as is_distributed, is_inference as is_inference,
     get_device as get_device, is_complex as is_complex, is_floating_point as is_floating_point, is_neg as is_neg,
@@ -252,6 +262,8 @@ _LAZY = {
         "undertow.amp.casting",
     ),
     "cpu": "undertow.cpu",
+    "futures": "undertow.futures",
+    "jit": "undertow.jit",
     "load": "undertow.serialization",
     "optim": "undertow.optim",
     "pretend": "undertow.pretend",
@@ -261,6 +273,7 @@ _LAZY = {
     "special": "undertow.special",
     "testing": "undertow.testing",
 }
+_LAZY |= {name: home for home, names in HOMES.items() for name in names.split()}
 __getattr__, __dir__ = lazy_names(__name__, _LAZY)
 if TYPE_CHECKING:
     from undertow import amp as amp
@@ -275,5 +288,6 @@ if TYPE_CHECKING:
     from undertow.serialization import load as load
     from undertow.serialization import save as save
 
+globals().update(_FOREACH)  # torch._foreach_add and its relatives
 newaxis = None
 __version__ = "0.1.0"

@@ -15,6 +15,7 @@ from undertow.dtypes import get_default_dtype
 from undertow.from_data import legacy_tensor
 from undertow.ops.activation import ActivationMethods
 from undertow.ops.addmm import AddmmMethods
+from undertow.ops.apart import ApartMethods
 from undertow.ops.arithmetic import ArithmeticMethods
 from undertow.ops.arrange import ArrangeMethods
 from undertow.ops.clamp import ClampMethods
@@ -76,6 +77,7 @@ class Tensor(
     ShapeMethods,
     StretchMethods,
     PartMethods,
+    ApartMethods,
     ArrangeMethods,
     WritingMethods,
     IndexingMethods,

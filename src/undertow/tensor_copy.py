@@ -38,6 +38,12 @@ def detach(input: Any) -> Any:
     return input.detach()
 
 
+@public
+def detach_(input: Any) -> Any:
+    """Cuts a tensor itself from the graph."""
+    return input.detach_()
+
+
 class CopyMethods(TensorCore):
     """Copies, pickles, and other tensors over the same memory."""
 

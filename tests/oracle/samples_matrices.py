@@ -6,7 +6,6 @@ in the same words.
 
 from __future__ import annotations
 
-import re
 from math import nan
 
 import numpy as np
@@ -359,13 +358,4 @@ torch.einsum('a,a->a',v,v)
 torch.einsum('a,b->ba',v,w)
 """
 
-
-def used(program: str) -> dict[str, Values]:
-    """The inputs that a program names."""
-    words = set(re.findall(r"(?<![\w.'])[A-Za-z]\w*(?![\w'=])", program))
-    return {name: value for name, value in INPUTS.items() if name in words}
-
-
-for number, program in enumerate(PROGRAMS.strip().splitlines()):
-    function = re.sub(r"^torch\.|\(.*", "", program) or "expression"
-    table.expression(function, str(number), program, raises=None, tolerance=(1e-6, 1e-6), **used(program))
+table.programs(PROGRAMS, INPUTS, tolerance=(1e-6, 1e-6))

@@ -12,6 +12,7 @@ such as `elementwise-mul-broadcast-inplace`. Inputs are described, not made: bot
 from __future__ import annotations
 
 import ast
+import re
 import zlib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -192,6 +193,14 @@ class Table:
         self.samples.append(sample)
         for dtype in dtypes:
             self._sweep(sample, dtype)
+
+    def programs(self, text: str, inputs: dict[str, Values], /, **rest: Any) -> None:
+        """One expression per line over the inputs that it names; torch may refuse it, and then in the same words."""
+        for program in text.strip().splitlines():
+            words = set(re.findall(r"(?<![\w.'])[A-Za-z]\w*(?![\w'=])", program))
+            used = {name: value for name, value in inputs.items() if name in words}
+            function = re.sub(r"^torch\.|\(.*", "", program) or "expression"
+            self.expression(function, str(len(self.samples)), program, **{"raises": None, **used, **rest})
 
     def bad(self, function: str, case: str, program: str, /, **rest: Any) -> None:
         """An expression that must raise: same class and opening words."""

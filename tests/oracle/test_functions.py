@@ -25,6 +25,7 @@ from tests.oracle import (
     samples_matrices,
     samples_nn,
     samples_reduce,
+    samples_rest,
     samples_shape,
     samples_statistics,
 )
@@ -44,6 +45,7 @@ TABLES = [
     samples_matrices.table,
     samples_nn.table,
     samples_reduce.table,
+    samples_rest.table,
     samples_shape.table,
     samples_statistics.table,
 ]

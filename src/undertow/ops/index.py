@@ -394,7 +394,7 @@ def select_scatter(input: Any, src: Any, dim: int, index: int) -> Any:
     """A copy with one index of a dim replaced."""
     shape = input._array.shape
     dim = wrap_dim(as_int(dim, "select_scatter", "dim", 3), len(shape))
-    _same_shape(input.detach().select(dim, index), src)
+    check_fits_part(input.detach().select(dim, index), src)
     return apply(rules.select_scatter, input, src, dim=dim, index=index % shape[dim])
 
 
@@ -406,7 +406,7 @@ def slice_scatter(
     shape = input._array.shape
     dim = wrap_dim(as_int(dim, "slice_scatter", "dim", 3), len(shape))
     first, last, stride = slice(start, end, step).indices(shape[dim])
-    _same_shape(input.detach().narrow(dim, first, max(last - first, 0)).unfold(dim, 1, stride).squeeze(-1), src)
+    check_fits_part(input.detach().narrow(dim, first, max(last - first, 0)).unfold(dim, 1, stride).squeeze(-1), src)
     return apply(rules.slice_scatter, input, src, dim=dim, start=first, end=last, step=stride)
 
 
@@ -414,11 +414,12 @@ def slice_scatter(
 def diagonal_scatter(input: Any, src: Any, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Any:
     """A copy with the diagonal of two dims replaced."""
     offset, dim1, dim2 = diagonal_dims(input._array.ndim, offset, dim1, dim2, "diagonal_scatter")
-    _same_shape(input.detach().diagonal(offset, dim1, dim2), src)
+    check_fits_part(input.detach().diagonal(offset, dim1, dim2), src)
     return apply(rules.diagonal_scatter, input, src, offset=offset, dim1=dim1, dim2=dim2)
 
 
-def _same_shape(part: Any, src: Any) -> None:
+def check_fits_part(part: Any, src: Any) -> None:
+    """Refuses a source that does not have the shape of the part it replaces."""
     if part._array.shape != src._array.shape:
         raise RuntimeError(
             "expected src to have a size equal to the slice of self. src size = "

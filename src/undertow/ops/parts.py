@@ -253,7 +253,7 @@ def unfold(self: Any, dimension: int, size: int, step: int) -> Any:
     return apply(rules.unfold, self, dimension=dimension, size=size, step=step)
 
 
-def _strides_wanted(input: Any, size: Any, stride: Any, storage_offset: Any, name: str) -> dict[str, Any]:
+def strides_wanted(input: Any, size: Any, stride: Any, storage_offset: Any, name: str) -> dict[str, Any]:
     """The checked statics of an `as_strided` call."""
     check_tensor(input, name)
     size, stride = as_ints(size, name, "size", 2), as_ints(stride, name, "stride", 3)
@@ -294,7 +294,7 @@ def _strided_view(array: Any, statics: dict[str, Any]) -> Any:
 @public
 def as_strided(input: Any, size: Any, stride: Any, storage_offset: int | None = None) -> Any:
     """A view of a tensor's memory with any size, strides and offset, counted in elements."""
-    statics = _strides_wanted(input, size, stride, storage_offset, "as_strided")
+    statics = strides_wanted(input, size, stride, storage_offset, "as_strided")
     result = view_of(rules.as_strided, input, _strided_view(input._array, statics), statics)
     view = result._view
     if view is not None and len(view.steps) > 1:  # it may show what the view before it did not
@@ -310,7 +310,7 @@ _as_strided_in_place = renamed(rules.as_strided, "AsStridedBackward1")
 @public
 def as_strided_(self: Any, size: Any, stride: Any, storage_offset: int | None = None) -> Any:
     """Gives a tensor another size, strides and offset in its memory."""
-    statics = _strides_wanted(self, size, stride, storage_offset, "as_strided_")
+    statics = strides_wanted(self, size, stride, storage_offset, "as_strided_")
     value = _strided_view(self._array, statics)
     result = apply_view_in_place(_as_strided_in_place, self, **statics)
     result._array = value
