@@ -38,7 +38,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ),
     ("_tensor", "autograd"),
     ("_C", "foreach", "futures", "types", "version", "cuda", "accelerator", "backends", "process_settings"),
-    ("nn", "func", "optim", "serialization", "data", "testing", "utils", "amp", "cpu", "cuda.amp"),
+    ("nn", "func", "optim", "serialization", "data", "testing", "utils", "amp", "cpu", "cuda.amp", "jit", "_jit_internal"),
     ("compile", "distributed"),
     ("why", "cli", "pretend", "stand_in", "__main__"),
     ("",),

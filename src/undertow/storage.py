@@ -163,6 +163,10 @@ class UntypedStorage:
     def __hash__(self) -> int:
         return id(self.root)
 
+    def __sizeof__(self) -> int:
+        """Counts the memory that is stored: tools add up `sys.getsizeof(tensor.untyped_storage())`."""
+        return object.__sizeof__(self) + self.nbytes()
+
     def __repr__(self) -> str:
         lines = "".join(f" {value}\n" for value in self.tolist())
         return f"{lines}[torch.storage.UntypedStorage(device=cpu) of size {self.nbytes()}]"

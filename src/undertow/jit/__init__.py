@@ -1,0 +1,225 @@
+"""`torch.jit`, switched off: scripted and traced code is the Python code that it was made from.
+
+PyTorch behaves so with `PYTORCH_JIT=0`. Programs that script their functions run; what needs a compiled program, such as
+saving one to a file, is not here.
+"""
+
+from __future__ import annotations
+
+import builtins
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, Final, NamedTuple, TypeVar
+
+from undertow.futures import Future
+from undertow.nn.modules.module import Module
+
+__all__ = [
+    "Attribute", "CompilationUnit", "Error", "Final", "Future", "RecursiveScriptModule", "ScriptFunction", "ScriptModule",
+    "TopLevelTracedModule", "TracedModule", "annotate", "enable_onednn_fusion", "export", "fork", "freeze", "ignore",
+    "interface", "is_scripting", "is_tracing", "isinstance", "onednn_fusion_enabled", "optimize_for_inference",
+    "optimized_execution", "run_frozen_optimizations", "script", "script_if_tracing", "script_method",
+    "set_fusion_strategy", "strict_fusion", "trace", "trace_module", "unused", "wait",
+]  # fmt: skip
+
+Decorated = TypeVar("Decorated")
+
+
+class Error(RuntimeError):
+    """What compiled programs raise in PyTorch."""
+
+
+class ScriptModule(Module):
+    """The base of modules that PyTorch compiles; here a module like any other."""
+
+
+class RecursiveScriptModule(ScriptModule):
+    """What PyTorch makes of a module that it compiles. Nothing here is one."""
+
+
+class TracedModule(ScriptModule):
+    """What PyTorch makes of a module that it traces. Nothing here is one."""
+
+
+class TopLevelTracedModule(TracedModule):
+    """The outermost traced module. Nothing here is one."""
+
+
+class ScriptFunction:
+    """What PyTorch makes of a function that it compiles. Nothing here is one."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        raise TypeError("torch.jit.ScriptFunction: undertow compiles no functions")
+
+
+class CompilationUnit:
+    """A piece of TorchScript source. undertow has no compiler for it."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        raise TypeError("torch.jit.CompilationUnit: undertow has no compiler for TorchScript source")
+
+
+class Attribute(NamedTuple):
+    """A value with the type that a script should see."""
+
+    value: Any
+    type: Any
+
+
+# --- code stays as it is
+
+
+def script(
+    obj: Decorated,
+    optimize: Any = None,
+    _frames_up: int = 0,
+    _rcb: Any = None,
+    example_inputs: Any = None,
+) -> Decorated:
+    """The function, class or module itself.
+
+    >>> @torch.jit.script
+    ... def double(x: torch.Tensor) -> torch.Tensor:
+    ...     return x + x
+    >>> double(torch.ones(2))
+    tensor([2., 2.])
+    """
+    return obj
+
+
+def trace(func: Decorated, example_inputs: Any = None, *args: Any, **kwargs: Any) -> Decorated:
+    """The function or module itself; the example inputs are not used."""
+    return func
+
+
+def trace_module(mod: Decorated, inputs: Any, *args: Any, **kwargs: Any) -> Decorated:
+    """The module itself; the example inputs are not used."""
+    return mod
+
+
+def freeze(mod: Decorated, preserved_attrs: Any = None, optimize_numerics: bool = True) -> Decorated:
+    """The module itself."""
+    return mod
+
+
+def optimize_for_inference(mod: Decorated, other_methods: Any = None) -> Decorated:
+    """The module itself."""
+    return mod
+
+
+def run_frozen_optimizations(mod: Any, optimize_numerics: bool = True, preserved_methods: Any = None) -> None:
+    """Does nothing: there is no compiled program to optimize."""
+
+
+def script_method(fn: Decorated) -> Decorated:
+    """The method itself."""
+    return fn
+
+
+def script_if_tracing(fn: Decorated) -> Decorated:
+    """The function itself."""
+    return fn
+
+
+def interface(obj: Decorated) -> Decorated:
+    """The class itself."""
+    return obj
+
+
+def export(fn: Decorated) -> Decorated:
+    """The method itself."""
+    return fn
+
+
+def unused(fn: Decorated) -> Decorated:
+    """The method itself."""
+    return fn
+
+
+def ignore(drop: Any = False, **kwargs: Any) -> Any:
+    """The function itself; also as `@ignore(drop=True)`."""
+    if callable(drop):
+        return drop
+    if not builtins.isinstance(drop, bool):
+        raise RuntimeError(f"Argument to @torch.jit.ignore must be a bool or a function but got {drop}")
+    return lambda fn: fn
+
+
+# --- questions and switches
+
+
+def is_scripting() -> bool:
+    """Whether the code that asks is compiled: never."""
+    return False
+
+
+def is_tracing() -> bool:
+    """Whether the code that asks is being traced: never."""
+    return False
+
+
+def annotate(the_type: Any, the_value: Decorated) -> Decorated:
+    """The value itself."""
+    return the_value
+
+
+def isinstance(obj: Any, target_type: Any) -> bool:
+    """Whether an object is of a type, containers with their items: `isinstance(x, list[int])`."""
+    if builtins.isinstance(target_type, tuple):
+        return any(isinstance(obj, kind) for kind in target_type)
+    origin, parameters = getattr(target_type, "__origin__", None), getattr(target_type, "__args__", ())
+    if origin is None:
+        return builtins.isinstance(obj, target_type)
+    if not builtins.isinstance(origin, type):  # a union
+        return any(isinstance(obj, kind) for kind in parameters)
+    if not builtins.isinstance(obj, origin):
+        return False
+    if origin is dict:
+        return all(isinstance(key, parameters[0]) and isinstance(obj[key], parameters[1]) for key in obj)
+    if origin is tuple:
+        return len(obj) == len(parameters) and all(map(isinstance, obj, parameters))
+    return all(isinstance(item, parameters[0]) for item in obj)
+
+
+@contextmanager
+def optimized_execution(should_optimize: bool) -> Iterator[None]:
+    """Has no effect: there is no compiled program to optimize."""
+    yield
+
+
+class strict_fusion:
+    """Has no effect: nothing is fused."""
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, *exception: object) -> None:
+        pass
+
+
+def enable_onednn_fusion(enabled: bool) -> None:
+    """Has no effect: nothing is fused."""
+
+
+def onednn_fusion_enabled() -> bool:
+    return False
+
+
+def set_fusion_strategy(strategy: list[tuple[str, int]]) -> list[tuple[str, int]]:
+    """Has no effect: nothing is fused. Returns the strategy before: none."""
+    return []
+
+
+# --- tasks
+
+
+def fork(func: Callable[..., Any], *args: Any, **kwargs: Any) -> Future:
+    """A future that holds `func(*args, **kwargs)`, computed at once, as PyTorch's eager mode does."""
+    future: Future = Future()
+    future.set_result(func(*args, **kwargs))
+    return future
+
+
+def wait(future: Future) -> Any:
+    """The result of what was forked."""
+    return future.wait()
