@@ -90,7 +90,8 @@ def thread(hooks: HookMap[int, Hook], value: Any, check: Callable[[Hook, Any, An
 class Point(NamedTuple):
     """A registration point: who registers, what the hook is called with, what its result does, when the list is read.
 
-    `everywhere` registers the same kind for all modules or optimizers; those hooks fire before an object's own.
+    `everywhere` registers the same kind for all modules or optimizers. Those hooks fire before an object's own; after a
+    step, behind them.
     """
 
     name: str
@@ -138,4 +139,15 @@ POINTS = (
           "ignored", "live"),
     Point("module.load_state_dict", "nn.Module.register_load_state_dict_post_hook", "module, incompatible_keys",
           "must be None", "live"),
+    Point("optimizer.step_pre", "optim.Optimizer.register_step_pre_hook", "optimizer, args, kwargs",
+          "replaces (args, kwargs)", "live", "optim.optimizer.register_optimizer_step_pre_hook"),
+    Point("optimizer.step", "optim.Optimizer.register_step_post_hook", "optimizer, args, kwargs",
+          "ignored", "live", "optim.optimizer.register_optimizer_step_post_hook"),
+    Point("optimizer.state_dict_pre", "optim.Optimizer.register_state_dict_pre_hook", "optimizer", "ignored", "live"),
+    Point("optimizer.state_dict", "optim.Optimizer.register_state_dict_post_hook", "optimizer, state_dict",
+          "replaces the state dict", "live"),
+    Point("optimizer.load_state_dict_pre", "optim.Optimizer.register_load_state_dict_pre_hook", "optimizer, state_dict",
+          "replaces the state dict", "live"),
+    Point("optimizer.load_state_dict", "optim.Optimizer.register_load_state_dict_post_hook", "optimizer",
+          "ignored", "live"),
 )  # fmt: skip

@@ -41,7 +41,7 @@ def removes_itself_from_load_hooks(torch: Any) -> list[str]:
 def removes_itself_while_an_error_is_under_way(torch: Any) -> list[str]:
     log: list[str] = []
 
-    class Fails(torch.nn.Module):  # type: ignore[name-defined, misc]
+    class Fails(torch.nn.Module):
         def forward(self) -> None:
             raise ValueError("the user's own")
 

@@ -12,7 +12,7 @@ cases = Table()
 
 
 @cases
-def sequential(torch: Any, log: Any) -> None:
+def sequential(torch, log):
     nn = torch.nn
     model = nn.Sequential(nn.Linear(2, 3), nn.ReLU(), nn.Linear(3, 1))
     log(repr(model), len(model), repr(model[1]), repr(model[-1]), repr(model[1:]), repr(model[::2]))
@@ -47,7 +47,7 @@ def sequential(torch: Any, log: Any) -> None:
 
 
 @cases
-def module_list(torch: Any, log: Any) -> None:
+def module_list(torch, log):
     nn = torch.nn
     listed = nn.ModuleList([nn.Linear(2, 2) for _ in range(3)] + [nn.ReLU()])
     log(repr(listed), len(listed), repr(listed[-1]), repr(listed[1:3]), list(listed.state_dict()))
@@ -72,7 +72,7 @@ def module_list(torch: Any, log: Any) -> None:
 
 
 @cases
-def module_dict(torch: Any, log: Any) -> None:
+def module_dict(torch, log):
     nn = torch.nn
     held = nn.ModuleDict({"a": nn.Linear(1, 1), "b": nn.ReLU()})
     held["c"] = nn.Tanh()
@@ -99,7 +99,7 @@ def module_dict(torch: Any, log: Any) -> None:
 
 
 @cases
-def parameter_list(torch: Any, log: Any) -> None:
+def parameter_list(torch, log):
     nn = torch.nn
     held = nn.ParameterList([nn.Parameter(torch.ones(2)), torch.zeros(3, 2), "text"])
     log(repr(held), len(held), held[0], held[-1], list(held.state_dict()), [type(v).__name__ for v in held])
@@ -119,7 +119,7 @@ def parameter_list(torch: Any, log: Any) -> None:
 
 
 @cases
-def parameter_dict(torch: Any, log: Any) -> None:
+def parameter_dict(torch, log):
     nn = torch.nn
     held = nn.ParameterDict({"a": nn.Parameter(torch.ones(2)), "b": torch.zeros(1), "c": "text"})
     log(repr(held), list(held), len(held), list(held.state_dict()), held["a"], "b" in held, held.get("z", 5))
@@ -145,7 +145,7 @@ def parameter_dict(torch: Any, log: Any) -> None:
 
 
 @cases
-def nested_containers_learn(torch: Any, log: Any) -> None:
+def nested_containers_learn(torch, log):
     nn = torch.nn
 
     class Net(nn.Module):
@@ -168,7 +168,7 @@ def nested_containers_learn(torch: Any, log: Any) -> None:
 
 
 @cases
-def old_container(torch: Any, log: Any) -> None:
+def old_container(torch, log):
     log(repr(torch.nn.Container(a=torch.nn.ReLU())))
 
 

@@ -51,7 +51,7 @@ class Everything:
 
 
 @cases
-def all_kinds_on_one_module(torch: Any, log: Any) -> None:
+def all_kinds_on_one_module(torch, log):
     module, x = layer(torch), ask(torch)
     with Everything(torch, log, module):
         module(x).sum().backward()
@@ -60,7 +60,7 @@ def all_kinds_on_one_module(torch: Any, log: Any) -> None:
 
 
 @cases
-def all_kinds_in_a_nest(torch: Any, log: Any) -> None:
+def all_kinds_in_a_nest(torch, log):
     inner = layer(torch)
     outer = torch.nn.Sequential(inner, torch.nn.Tanh(), layer(torch))
     x = ask(torch)
@@ -79,7 +79,7 @@ def all_kinds_in_a_nest(torch: Any, log: Any) -> None:
 
 
 @cases
-def prepended(torch: Any, log: Any) -> None:
+def prepended(torch, log):
     module, x = layer(torch), ask(torch)
     for name, first in (("a", False), ("b", True), ("c", False), ("d", True)):
         module.register_forward_pre_hook(lambda m, args, name=name: log("pre", name), prepend=first)
@@ -90,7 +90,7 @@ def prepended(torch: Any, log: Any) -> None:
 
 
 @cases
-def module_hooks_between_tensor_and_node_hooks(torch: Any, log: Any) -> None:
+def module_hooks_between_tensor_and_node_hooks(torch, log):
     module, x = layer(torch), ask(torch)
     module.register_full_backward_pre_hook(lambda m, go: log("module pre", go))
     module.register_full_backward_hook(lambda m, gi, go: log("module", gi, go))
@@ -107,7 +107,7 @@ def module_hooks_between_tensor_and_node_hooks(torch: Any, log: Any) -> None:
 
 
 @cases
-def replaced_arguments_and_outputs(torch: Any, log: Any) -> None:
+def replaced_arguments_and_outputs(torch, log):
     module, x = layer(torch), ask(torch)
     module.register_forward_pre_hook(lambda m, args: (args[0] * 2,))
     module.register_forward_pre_hook(lambda m, args: args[0] + 1)  # not a tuple: made one
@@ -119,7 +119,7 @@ def replaced_arguments_and_outputs(torch: Any, log: Any) -> None:
 
 
 @cases
-def replaced_gradients(torch: Any, log: Any) -> None:
+def replaced_gradients(torch, log):
     module, x = layer(torch), ask(torch)
     module.register_full_backward_pre_hook(lambda m, go: (go[0] * 2,))
     module.register_full_backward_pre_hook(lambda m, go: log("pre sees", go))
@@ -131,7 +131,7 @@ def replaced_gradients(torch: Any, log: Any) -> None:
 
 
 @cases
-def refused_results(torch: Any, log: Any) -> None:
+def refused_results(torch, log):
     wrong = {
         "two": lambda g: (g[0], g[0]), "tensor": lambda g: g[0][0], "number": lambda g: 3, "size": lambda g: (g[0][0],),
         "none": lambda g: (None,), "number inside": lambda g: (1.0,), "dtype": lambda g: (g[0].double(),),
@@ -162,7 +162,7 @@ class Scaled:
 
 
 @cases
-def keyword_arguments(torch: Any, log: Any) -> None:
+def keyword_arguments(torch, log):
     module, x = Scaled.of(torch), ask(torch)
     module.register_forward_pre_hook(lambda m, args: log("pre", args))
     module.register_forward_pre_hook(lambda m, args, kwargs: log("pre kw", args, kwargs), with_kwargs=True)
@@ -175,7 +175,7 @@ def keyword_arguments(torch: Any, log: Any) -> None:
 
 
 @cases
-def always_called(torch: Any, log: Any) -> None:
+def always_called(torch, log):
     class Fails(torch.nn.Module):
         def forward(self, x: Any) -> Any:
             raise ValueError("forward")
@@ -192,7 +192,7 @@ def always_called(torch: Any, log: Any) -> None:
 
 
 @cases
-def always_called_after_a_hook_raised(torch: Any, log: Any) -> None:
+def always_called_after_a_hook_raised(torch, log):
     def fail(*_: Any) -> None:
         raise KeyError("hook")
 
@@ -209,7 +209,7 @@ def always_called_after_a_hook_raised(torch: Any, log: Any) -> None:
 
 
 @cases
-def always_called_sees_changed_arguments(torch: Any, log: Any) -> None:
+def always_called_sees_changed_arguments(torch, log):
     module = layer(torch)
 
     def fail(m: Any, args: Any) -> None:
@@ -222,7 +222,7 @@ def always_called_sees_changed_arguments(torch: Any, log: Any) -> None:
 
 
 @cases
-def always_called_hook_that_raises(torch: Any, log: Any) -> None:
+def always_called_hook_that_raises(torch, log):
     class Fails(torch.nn.Module):
         def forward(self, x: Any) -> Any:
             raise ValueError("forward")
@@ -244,7 +244,7 @@ def always_called_hook_that_raises(torch: Any, log: Any) -> None:
 
 
 @cases
-def no_input_asks(torch: Any, log: Any) -> None:
+def no_input_asks(torch, log):
     module = layer(torch)
     module.register_full_backward_pre_hook(lambda m, go: log("pre", go))
     module.register_full_backward_hook(lambda m, gi, go: log("full", gi, go))
@@ -253,7 +253,7 @@ def no_input_asks(torch: Any, log: Any) -> None:
 
 
 @cases
-def no_input_asks_but_the_hook_answers(torch: Any, log: Any) -> None:
+def no_input_asks_but_the_hook_answers(torch, log):
     for answer in (None, (None,), (torch.ones(1),), 3):
         module = layer(torch)
         module.register_full_backward_hook(lambda m, gi, go: answer)
@@ -261,7 +261,7 @@ def no_input_asks_but_the_hook_answers(torch: Any, log: Any) -> None:
 
 
 @cases
-def nothing_asks(torch: Any, log: Any) -> None:
+def nothing_asks(torch, log):
     module = layer(torch).requires_grad_(False)
     with Everything(torch, log, module):
         log(module(torch.ones(1, 2)))
@@ -270,7 +270,7 @@ def nothing_asks(torch: Any, log: Any) -> None:
 
 
 @cases
-def only_some_inputs_ask(torch: Any, log: Any) -> None:
+def only_some_inputs_ask(torch, log):
     class Sums(torch.nn.Module):
         def forward(self, a: Any, n: Any, b: Any, c: Any = None) -> Any:
             return a * n + b
@@ -285,7 +285,7 @@ def only_some_inputs_ask(torch: Any, log: Any) -> None:
 
 
 @cases
-def several_outputs(torch: Any, log: Any) -> None:
+def several_outputs(torch, log):
     class Several(torch.nn.Module):
         def forward(self, x: Any) -> Any:
             return x * 2, 7, x.detach(), x * 3
@@ -302,7 +302,7 @@ def several_outputs(torch: Any, log: Any) -> None:
 
 
 @cases
-def named_tuples(torch: Any, log: Any) -> None:
+def named_tuples(torch, log):
     from collections import namedtuple
 
     Pair = namedtuple("Pair", "a b")
@@ -319,7 +319,7 @@ def named_tuples(torch: Any, log: Any) -> None:
 
 
 @cases
-def outputs_that_are_no_tensors(torch: Any, log: Any) -> None:
+def outputs_that_are_no_tensors(torch, log):
     class Gives(torch.nn.Module):
         def __init__(self, make: Any) -> None:
             super().__init__()
@@ -340,7 +340,7 @@ def outputs_that_are_no_tensors(torch: Any, log: Any) -> None:
 
 
 @cases
-def modules_that_write_in_place(torch: Any, log: Any) -> None:
+def modules_that_write_in_place(torch, log):
     module, x = torch.nn.ReLU(inplace=True), ask(torch)
     module.register_full_backward_hook(lambda m, gi, go: log("full", gi, go))
     attempt(log, "inplace", lambda: module(x * 2))
@@ -353,7 +353,7 @@ def modules_that_write_in_place(torch: Any, log: Any) -> None:
 
 
 @cases
-def outputs_are_views(torch: Any, log: Any) -> None:
+def outputs_are_views(torch, log):
     module, x = torch.nn.Identity(), ask(torch)
     module.register_full_backward_hook(lambda m, gi, go: log("full", gi, go))
     out = module(x)
@@ -365,7 +365,7 @@ def outputs_are_views(torch: Any, log: Any) -> None:
 
 
 @cases
-def called_twice_before_backward(torch: Any, log: Any) -> None:
+def called_twice_before_backward(torch, log):
     module, x = layer(torch), ask(torch)
     module.register_full_backward_hook(lambda m, gi, go: log("full", gi, go))
     (module(x) * 2 + module(module(x))).sum().backward()
@@ -373,7 +373,7 @@ def called_twice_before_backward(torch: Any, log: Any) -> None:
 
 
 @cases
-def two_backward_passes(torch: Any, log: Any) -> None:
+def two_backward_passes(torch, log):
     module, x = layer(torch), ask(torch)
     module.register_full_backward_hook(lambda m, gi, go: log("full", gi, go))
     out = module(x)
@@ -382,7 +382,7 @@ def two_backward_passes(torch: Any, log: Any) -> None:
 
 
 @cases
-def double_backward(torch: Any, log: Any) -> None:
+def double_backward(torch, log):
     module, x = torch.nn.Tanh(), ask(torch)
     module.register_full_backward_hook(lambda m, gi, go: log("full", gi, go))
     (first,) = torch.autograd.grad(module(x).sum(), x, create_graph=True)
@@ -391,7 +391,7 @@ def double_backward(torch: Any, log: Any) -> None:
 
 
 @cases
-def gradients_of_chosen_inputs(torch: Any, log: Any) -> None:
+def gradients_of_chosen_inputs(torch, log):
     module, x = layer(torch), ask(torch)
     module.register_full_backward_hook(lambda m, gi, go: log("full", gi, go))
     out = module(x)
@@ -405,7 +405,7 @@ def gradients_of_chosen_inputs(torch: Any, log: Any) -> None:
 
 
 @cases
-def lists_read_at_forward(torch: Any, log: Any) -> None:
+def lists_read_at_forward(torch, log):
     module, x = layer(torch), ask(torch)
     first = module.register_full_backward_hook(lambda m, gi, go: log("first"))
     out = module(x)
@@ -416,7 +416,7 @@ def lists_read_at_forward(torch: Any, log: Any) -> None:
 
 
 @cases
-def hooks_that_change_the_lists(torch: Any, log: Any) -> None:
+def hooks_that_change_the_lists(torch, log):
     module, x = layer(torch), ask(torch)
 
     def add_and_remove(m: Any, *_: Any) -> None:
@@ -430,7 +430,7 @@ def hooks_that_change_the_lists(torch: Any, log: Any) -> None:
 
 
 @cases
-def backward_hooks_added_in_forward(torch: Any, log: Any) -> None:
+def backward_hooks_added_in_forward(torch, log):
     module, x = layer(torch), ask(torch)
     module.register_forward_pre_hook(
         lambda m, args: None if m._backward_hooks else log(m.register_full_backward_hook(lambda *_: log("hook")) is None)
@@ -441,7 +441,7 @@ def backward_hooks_added_in_forward(torch: Any, log: Any) -> None:
 
 
 @cases
-def tools_edit_the_maps(torch: Any, log: Any) -> None:
+def tools_edit_the_maps(torch, log):
     module, x = layer(torch), ask(torch)
     module.register_forward_hook(lambda m, args, out: log("a"))
     module.register_forward_hook(lambda m, args, out: log("b"))
@@ -460,7 +460,7 @@ def tools_edit_the_maps(torch: Any, log: Any) -> None:
 
 
 @cases
-def old_backward_hooks(torch: Any, log: Any) -> None:
+def old_backward_hooks(torch, log):
     module, x = layer(torch), ask(torch)
     module.register_backward_hook(lambda m, gi, go: log("old", m is module, [g is None for g in gi], go))
     module(x).sum().backward()
@@ -472,7 +472,7 @@ def old_backward_hooks(torch: Any, log: Any) -> None:
 
 
 @cases
-def old_and_full_do_not_mix(torch: Any, log: Any) -> None:
+def old_and_full_do_not_mix(torch, log):
     module = layer(torch)
     module.register_backward_hook(lambda *_: None)
     attempt(log, "full", lambda: module.register_full_backward_hook(lambda *_: None))
@@ -482,7 +482,7 @@ def old_and_full_do_not_mix(torch: Any, log: Any) -> None:
 
 
 @cases
-def old_hooks_warn(torch: Any, log: Any) -> None:
+def old_hooks_warn(torch, log):
     class Gives(torch.nn.Module):
         def __init__(self, make: Any) -> None:
             super().__init__()

@@ -13,7 +13,7 @@ cases = Table()
 
 
 @cases
-def before_the_first_call(torch: Any, log: Any) -> None:
+def before_the_first_call(torch, log):
     lazy = torch.nn.LazyLinear(3)
     weight = lazy.weight
     log(repr(lazy), repr(weight), lazy.has_uninitialized_params(), list(lazy.state_dict()), type(weight).__name__)
@@ -32,7 +32,7 @@ def before_the_first_call(torch: Any, log: Any) -> None:
 
 
 @cases
-def first_call(torch: Any, log: Any) -> None:
+def first_call(torch, log):
     lazy = torch.nn.LazyLinear(3)
     held = lazy.weight
     log(lazy(torch.ones(2, 5)), repr(lazy), type(lazy).__name__, lazy.weight is held, type(held).__name__)
@@ -42,7 +42,7 @@ def first_call(torch: Any, log: Any) -> None:
 
 
 @cases
-def casts_before_the_call(torch: Any, log: Any) -> None:
+def casts_before_the_call(torch, log):
     for cast in (lambda m: m.double(), lambda m: m.to(torch.float64), lambda m: m.to("cpu", torch.float64)):
         lazy = cast(torch.nn.Sequential(torch.nn.LazyLinear(3), torch.nn.LazyBatchNorm1d()))
         log(lazy[0].weight.dtype, lazy(torch.ones(2, 4, dtype=torch.float64)).dtype, repr(lazy))
@@ -50,7 +50,7 @@ def casts_before_the_call(torch: Any, log: Any) -> None:
 
 
 @cases
-def loading(torch: Any, log: Any) -> None:
+def loading(torch, log):
     nn = torch.nn
     source = nn.Linear(4, 3)
     lazy = nn.LazyLinear(3)
@@ -64,7 +64,7 @@ def loading(torch: Any, log: Any) -> None:
 
 
 @cases
-def copies(torch: Any, log: Any) -> None:
+def copies(torch, log):
     lazy = torch.nn.LazyConv2d(2, 3)
     for twin in (copy.deepcopy(lazy), pickle.loads(pickle.dumps(lazy))):
         torch.manual_seed(3)
@@ -72,7 +72,7 @@ def copies(torch: Any, log: Any) -> None:
 
 
 @cases
-def a_lazy_module_of_ones_own(torch: Any, log: Any) -> None:
+def a_lazy_module_of_ones_own(torch, log):
     nn = torch.nn
 
     class LazyScale(nn.modules.lazy.LazyModuleMixin, nn.Module):
@@ -99,7 +99,7 @@ def a_lazy_module_of_ones_own(torch: Any, log: Any) -> None:
 
 
 @cases
-def lazy_modules_that_stay_lazy(torch: Any, log: Any) -> None:
+def lazy_modules_that_stay_lazy(torch, log):
     nn = torch.nn
 
     class Nothing(nn.modules.lazy.LazyModuleMixin, nn.Module):
@@ -118,7 +118,7 @@ def lazy_modules_that_stay_lazy(torch: Any, log: Any) -> None:
 
 
 @cases
-def training_a_lazy_model(torch: Any, log: Any) -> None:
+def training_a_lazy_model(torch, log):
     nn = torch.nn
     model = nn.Sequential(nn.LazyConv1d(4, 3), nn.LazyBatchNorm1d(), nn.ReLU(), nn.Flatten(), nn.LazyLinear(2))
     x = torch.arange(24.0).view(2, 2, 6) / 10

@@ -51,7 +51,7 @@ def show(torch: Any, log: Any, module: Any) -> None:
 
 
 @cases
-def registering(torch: Any, log: Any) -> None:
+def registering(torch, log):
     parametrize = torch.nn.utils.parametrize
     for name in ("Symmetric", "Double", "Two", "InverseUnwritten"):
         module = linear(torch)
@@ -63,7 +63,7 @@ def registering(torch: Any, log: Any) -> None:
 
 
 @cases
-def refused(torch: Any, log: Any) -> None:
+def refused(torch, log):
     register = torch.nn.utils.parametrize.register_parametrization
     for name, kind in kinds(torch).items():
         attempt(log, name, lambda: repr(register(linear(torch), "weight", kind())))
@@ -75,7 +75,7 @@ def refused(torch: Any, log: Any) -> None:
 
 
 @cases
-def several_on_one_tensor(torch: Any, log: Any) -> None:
+def several_on_one_tensor(torch, log):
     register = torch.nn.utils.parametrize.register_parametrization
     module = register(linear(torch), "weight", kinds(torch)["Double"]())
     register(module, "weight", kinds(torch)["Double"]())
@@ -85,7 +85,7 @@ def several_on_one_tensor(torch: Any, log: Any) -> None:
 
 
 @cases
-def assigning(torch: Any, log: Any) -> None:
+def assigning(torch, log):
     register = torch.nn.utils.parametrize.register_parametrization
     module = register(linear(torch), "weight", kinds(torch)["Double"]())
     held = module.parametrizations.weight.original
@@ -99,7 +99,7 @@ def assigning(torch: Any, log: Any) -> None:
 
 
 @cases
-def asking(torch: Any, log: Any) -> None:
+def asking(torch, log):
     parametrize = torch.nn.utils.parametrize
     module = linear(torch)
     log(parametrize.is_parametrized(module), parametrize.type_before_parametrizations(module).__name__)
@@ -114,7 +114,7 @@ def asking(torch: Any, log: Any) -> None:
 
 
 @cases
-def removing(torch: Any, log: Any) -> None:
+def removing(torch, log):
     parametrize = torch.nn.utils.parametrize
     for name in ("Double", "Symmetric", "Two"):
         for leave in (True, False):
@@ -132,7 +132,7 @@ def removing(torch: Any, log: Any) -> None:
 
 
 @cases
-def copying(torch: Any, log: Any) -> None:
+def copying(torch, log):
     parametrize = torch.nn.utils.parametrize
     module = parametrize.register_parametrization(linear(torch), "weight", kinds(torch)["Double"]())
     twin = copy.deepcopy(module)
@@ -148,7 +148,7 @@ def copying(torch: Any, log: Any) -> None:
 
 
 @cases
-def weight_norm(torch: Any, log: Any) -> None:
+def weight_norm(torch, log):
     parametrizations, nn = torch.nn.utils.parametrizations, torch.nn
     for module, options, shape in (
         (nn.Linear(3, 2), {}, (2, 3)), (nn.Linear(3, 2), {"dim": None}, (2, 3)),
@@ -166,7 +166,7 @@ def weight_norm(torch: Any, log: Any) -> None:
 
 
 @cases
-def spectral_norm(torch: Any, log: Any) -> None:
+def spectral_norm(torch, log):
     parametrizations, nn = torch.nn.utils.parametrizations, torch.nn
     for module, options, shape in (
         (nn.Linear(4, 3), {}, (2, 4)), (nn.Linear(4, 3), {"n_power_iterations": 2, "dim": 1}, (2, 4)),
@@ -185,7 +185,7 @@ def spectral_norm(torch: Any, log: Any) -> None:
 
 
 @cases
-def orthogonal(torch: Any, log: Any) -> None:
+def orthogonal(torch, log):
     parametrizations, nn = torch.nn.utils.parametrizations, torch.nn
     for how in ("matrix_exp", "cayley", "householder", None):
         for shape in ((3, 3), (4, 3), (3, 4)):

@@ -31,7 +31,7 @@ def family(torch: Any) -> Any:
 
 
 @cases
-def traversals(torch: Any, log: Any) -> None:
+def traversals(torch, log):
     root = family(torch)
     log(repr(root), list(root.state_dict()))
     for walk in ("named_parameters", "named_buffers", "named_modules", "named_children"):
@@ -45,7 +45,7 @@ def traversals(torch: Any, log: Any) -> None:
 
 
 @cases
-def getting_by_name(torch: Any, log: Any) -> None:
+def getting_by_name(torch, log):
     root = family(torch)
     log(repr(root.get_submodule("blocks.0.1")), root.get_submodule("") is root)
     log(root.get_parameter("blocks.0.0.weight"), root.get_buffer("kept"), root.get_buffer("blocks.0.1.running_mean"))
@@ -73,7 +73,7 @@ def getting_by_name(torch: Any, log: Any) -> None:
 
 
 @cases
-def assigning(torch: Any, log: Any) -> None:
+def assigning(torch, log):
     nn = torch.nn
     module = nn.Module()
     module.x = 5
@@ -105,7 +105,7 @@ def assigning(torch: Any, log: Any) -> None:
 
 
 @cases
-def registering_badly(torch: Any, log: Any) -> None:
+def registering_badly(torch, log):
     nn = torch.nn
     module = nn.Linear(1, 1)
     for label, action in {
@@ -136,10 +136,10 @@ def registering_badly(torch: Any, log: Any) -> None:
 
 
 @cases
-def before_init(torch: Any, log: Any) -> None:
+def before_init(torch, log):
     nn = torch.nn
 
-    def broken(action: Any) -> Any:
+    def broken(action):
         class Broken(nn.Module):
             def __init__(self) -> None:
                 action(self)
@@ -157,7 +157,7 @@ def before_init(torch: Any, log: Any) -> None:
 
 
 @cases
-def call_super_init(torch: Any, log: Any) -> None:
+def call_super_init(torch, log):
     class Mixin:
         def __init__(self, tag: Any = None) -> None:
             self.tag = tag
@@ -169,7 +169,7 @@ def call_super_init(torch: Any, log: Any) -> None:
 
 
 @cases
-def training_mode(torch: Any, log: Any) -> None:
+def training_mode(torch, log):
     root = family(torch)
     log(root.training, root.eval() is root, [module.training for module in root.modules()])
     root.first.train()
@@ -177,7 +177,7 @@ def training_mode(torch: Any, log: Any) -> None:
 
 
 @cases
-def casting(torch: Any, log: Any) -> None:
+def casting(torch, log):
     root = family(torch)
     root.register_buffer("counts", torch.arange(3))
     root.scale.grad = torch.ones(2)
@@ -196,7 +196,7 @@ def casting(torch: Any, log: Any) -> None:
 
 
 @cases
-def requiring_gradients(torch: Any, log: Any) -> None:
+def requiring_gradients(torch, log):
     root = family(torch)
     log(root.requires_grad_(False) is root, [param.requires_grad for param in root.parameters()])
     root.first.requires_grad_()
@@ -204,7 +204,7 @@ def requiring_gradients(torch: Any, log: Any) -> None:
 
 
 @cases
-def zeroing_gradients(torch: Any, log: Any) -> None:
+def zeroing_gradients(torch, log):
     layer = torch.nn.Linear(2, 1)
     layer(torch.ones(1, 2)).sum().backward()
     held = layer.weight.grad
@@ -219,7 +219,7 @@ def zeroing_gradients(torch: Any, log: Any) -> None:
 
 
 @cases
-def applying(torch: Any, log: Any) -> None:
+def applying(torch, log):
     root = family(torch)
     log(root.apply(lambda module: log(type(module).__name__)) is root)
 
@@ -232,7 +232,7 @@ def applying(torch: Any, log: Any) -> None:
 
 
 @cases
-def deep_copies(torch: Any, log: Any) -> None:
+def deep_copies(torch, log):
     root = family(torch)
     root.scale.grad = torch.ones(2)
     root.first.register_forward_hook(lambda *_: log("hook"))
@@ -246,7 +246,7 @@ def deep_copies(torch: Any, log: Any) -> None:
 
 
 @cases
-def pickles(torch: Any, log: Any) -> None:
+def pickles(torch, log):
     root = family(torch)
     twin = pickle.loads(pickle.dumps(root))
     log(repr(twin), twin.state_dict(), twin.tied is twin.scale, twin.again is twin.first, twin.training)
@@ -257,7 +257,7 @@ def pickles(torch: Any, log: Any) -> None:
 
 
 @cases
-def extra_state(torch: Any, log: Any) -> None:
+def extra_state(torch, log):
     class Counter(torch.nn.Module):
         count = 0
 
@@ -276,7 +276,7 @@ def extra_state(torch: Any, log: Any) -> None:
 
 
 @cases
-def loading(torch: Any, log: Any) -> None:
+def loading(torch, log):
     nn = torch.nn
     source, target = nn.Sequential(nn.Linear(2, 3), nn.BatchNorm1d(3)), nn.Sequential(nn.Linear(2, 3), nn.BatchNorm1d(3))
     held = target[0].weight
@@ -305,14 +305,14 @@ def loading(torch: Any, log: Any) -> None:
 
 
 @cases
-def positional_state_dict(torch: Any, log: Any) -> None:
+def positional_state_dict(torch, log):
     into: dict[str, Any] = {}
     result = torch.nn.Linear(1, 1).state_dict(into, "p.", True)
     log(result is into, list(into), into["p.weight"].requires_grad)
 
 
 @cases
-def metadata_of_old_batch_norms(torch: Any, log: Any) -> None:
+def metadata_of_old_batch_norms(torch, log):
     norm = torch.nn.BatchNorm1d(2)
     norm(torch.randn(4, 2))
     state = dict(norm.state_dict())
@@ -323,7 +323,7 @@ def metadata_of_old_batch_norms(torch: Any, log: Any) -> None:
 
 
 @cases
-def texts(torch: Any, log: Any) -> None:
+def texts(torch, log):
     nn = torch.nn
 
     class Told(nn.Module):
@@ -345,7 +345,7 @@ def texts(torch: Any, log: Any) -> None:
 
 
 @cases
-def parameters_and_buffers(torch: Any, log: Any) -> None:
+def parameters_and_buffers(torch, log):
     nn = torch.nn
     one = nn.Parameter(torch.arange(2.0))
     log(repr(one), one.requires_grad, one.is_leaf, isinstance(one, torch.Tensor), type(one * 2).__name__)

@@ -18,7 +18,7 @@ def show(log: Any, module: Any) -> None:
 
 
 @cases
-def every_method(torch: Any, log: Any) -> None:
+def every_method(torch, log):
     nn, prune = torch.nn, torch.nn.utils.prune
     for act in (
         lambda m: prune.identity(m, "weight"),
@@ -48,7 +48,7 @@ def every_method(torch: Any, log: Any) -> None:
 
 
 @cases
-def again_and_again(torch: Any, log: Any) -> None:
+def again_and_again(torch, log):
     nn, prune = torch.nn, torch.nn.utils.prune
     module = nn.Conv2d(2, 4, 2)
     prune.l1_unstructured(module, "weight", 0.2)
@@ -69,7 +69,7 @@ def again_and_again(torch: Any, log: Any) -> None:
 
 
 @cases
-def together(torch: Any, log: Any) -> None:
+def together(torch, log):
     nn, prune = torch.nn, torch.nn.utils.prune
     model = nn.Sequential(nn.Linear(3, 4), nn.Linear(4, 2))
     listed = [(model[0], "weight"), (model[1], "weight"), (model[1], "bias")]
@@ -80,7 +80,7 @@ def together(torch: Any, log: Any) -> None:
 
 
 @cases
-def tensors_of_no_module(torch: Any, log: Any) -> None:
+def tensors_of_no_module(torch, log):
     prune = torch.nn.utils.prune
     t = torch.tensor([1.0, -3.0, 2.0, 0.5])
     log(prune.L1Unstructured(amount=2).prune(t), prune.L1Unstructured(amount=1).prune(t, importance_scores=-t))
@@ -88,7 +88,7 @@ def tensors_of_no_module(torch: Any, log: Any) -> None:
 
 
 @cases
-def refused(torch: Any, log: Any) -> None:
+def refused(torch, log):
     nn, prune = torch.nn, torch.nn.utils.prune
 
     def linear() -> Any:
@@ -118,7 +118,7 @@ def refused(torch: Any, log: Any) -> None:
 
 
 @cases
-def copies(torch: Any, log: Any) -> None:
+def copies(torch, log):
     prune = torch.nn.utils.prune
     module = prune.remove(prune.l1_unstructured(torch.nn.Linear(2, 2), "weight", 1), "weight")
     log(copy.deepcopy(module).weight, type(module.weight).__name__)

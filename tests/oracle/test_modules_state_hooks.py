@@ -17,7 +17,7 @@ cases = Table()
 
 
 @cases
-def registration_hooks(torch: Any, log: Any) -> None:
+def registration_hooks(torch, log):
     nn, space = torch.nn, torch.nn.modules.module
     handles = [
         space.register_module_parameter_registration_hook(
@@ -45,7 +45,7 @@ def registration_hooks(torch: Any, log: Any) -> None:
 
 
 @cases
-def registration_hooks_replace(torch: Any, log: Any) -> None:
+def registration_hooks_replace(torch, log):
     nn, space = torch.nn, torch.nn.modules.module
     with (
         space.register_module_parameter_registration_hook(
@@ -63,7 +63,7 @@ def registration_hooks_replace(torch: Any, log: Any) -> None:
 
 
 @cases
-def state_dict_hooks(torch: Any, log: Any) -> None:
+def state_dict_hooks(torch, log):
     inner = layer(torch)
     model = torch.nn.Sequential(inner)
     for name, module in (("outer", model), ("inner", inner)):
@@ -93,7 +93,7 @@ def state_dict_hooks(torch: Any, log: Any) -> None:
 
 
 @cases
-def load_state_dict_hooks(torch: Any, log: Any) -> None:
+def load_state_dict_hooks(torch, log):
     inner = layer(torch)
     model = torch.nn.Sequential(inner)
     for name, module in (("outer", model), ("inner", inner)):
@@ -116,7 +116,7 @@ def load_state_dict_hooks(torch: Any, log: Any) -> None:
 
 
 @cases
-def load_hooks_that_change_things(torch: Any, log: Any) -> None:
+def load_hooks_that_change_things(torch, log):
     model = layer(torch)
 
     def rename(state: Any, prefix: str, *rest: Any) -> None:
@@ -145,7 +145,7 @@ def count(module: Any, *_: Any) -> None:
 
 
 @cases
-def copies_keep_hooks(torch: Any, log: Any) -> None:
+def copies_keep_hooks(torch, log):
     module = layer(torch)
     handle = module.register_forward_hook(shout)
     module.register_full_backward_hook(count)
@@ -164,7 +164,7 @@ def copies_keep_hooks(torch: Any, log: Any) -> None:
 
 
 @cases
-def handles_as_context_managers(torch: Any, log: Any) -> None:
+def handles_as_context_managers(torch, log):
     module, x = layer(torch), ask(torch)
     with module.register_forward_hook(lambda *_: log("inside"), with_kwargs=True, always_call=True):
         module(x)

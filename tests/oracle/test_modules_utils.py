@@ -21,7 +21,7 @@ def parameters(torch: Any, *gradients: Any, dtype: Any = None) -> list[Any]:
 
 
 @cases
-def clipping_by_norm(torch: Any, log: Any) -> None:
+def clipping_by_norm(torch, log):
     utils = torch.nn.utils
     for norm in (2.0, 1, float("inf"), "inf", 3.0, 0):
         held = parameters(torch, [3.0, 4.0], [1.0])
@@ -43,7 +43,7 @@ def clipping_by_norm(torch: Any, log: Any) -> None:
 
 
 @cases
-def clipping_in_parts(torch: Any, log: Any) -> None:
+def clipping_in_parts(torch, log):
     utils = torch.nn.utils
     held = parameters(torch, [3.0, 4.0], [1.0])
     total = utils.get_total_norm([p.grad for p in held])
@@ -54,7 +54,7 @@ def clipping_in_parts(torch: Any, log: Any) -> None:
 
 
 @cases
-def clipping_after_backward(torch: Any, log: Any) -> None:
+def clipping_after_backward(torch, log):
     model = torch.nn.Sequential(torch.nn.Linear(3, 4), torch.nn.Tanh(), torch.nn.Linear(4, 1))
     (model(torch.ones(2, 3)) * 10).sum().backward()
     held = model[0].weight.grad
@@ -63,7 +63,7 @@ def clipping_after_backward(torch: Any, log: Any) -> None:
 
 
 @cases
-def parameters_as_vectors(torch: Any, log: Any) -> None:
+def parameters_as_vectors(torch, log):
     utils = torch.nn.utils
     model = torch.nn.Linear(2, 3)
     vector = utils.parameters_to_vector(model.parameters())
@@ -79,7 +79,7 @@ def parameters_as_vectors(torch: Any, log: Any) -> None:
 
 
 @cases
-def skipping_first_values(torch: Any, log: Any) -> None:
+def skipping_first_values(torch, log):
     utils, nn = torch.nn.utils, torch.nn
     made = utils.skip_init(nn.Linear, 2, 3, bias=False)
     log(repr(made), made.weight.shape, made.weight.requires_grad)
@@ -88,7 +88,7 @@ def skipping_first_values(torch: Any, log: Any) -> None:
 
 
 @cases
-def stateless_calls(torch: Any, log: Any) -> None:
+def stateless_calls(torch, log):
     nn = torch.nn
     call = nn.utils.stateless.functional_call
     model = nn.Sequential(nn.Linear(2, 2), nn.BatchNorm1d(2))
@@ -113,7 +113,7 @@ def stateless_calls(torch: Any, log: Any) -> None:
 
 
 @cases
-def stateless_calls_of_tied_modules(torch: Any, log: Any) -> None:
+def stateless_calls_of_tied_modules(torch, log):
     nn = torch.nn
 
     class Tied(nn.Module):
@@ -135,7 +135,7 @@ def stateless_calls_of_tied_modules(torch: Any, log: Any) -> None:
 
 
 @cases
-def stateless_calls_keep_hooks_and_errors(torch: Any, log: Any) -> None:
+def stateless_calls_keep_hooks_and_errors(torch, log):
     model = torch.nn.Linear(2, 1)
     model.register_forward_hook(lambda m, args, out: log("hook", m.weight, out))
     torch.func.functional_call(model, {"weight": torch.ones(1, 2), "bias": torch.zeros(1)}, (torch.ones(2),))
@@ -146,7 +146,7 @@ def stateless_calls_keep_hooks_and_errors(torch: Any, log: Any) -> None:
 
 
 @cases
-def fusing(torch: Any, log: Any) -> None:
+def fusing(torch, log):
     nn, utils = torch.nn, torch.nn.utils
     conv, norm = nn.Conv2d(2, 3, 2).eval(), nn.BatchNorm2d(3)
     norm(torch.randn(4, 3, 5, 5))
@@ -158,11 +158,22 @@ def fusing(torch: Any, log: Any) -> None:
     attempt(log, "training", lambda: utils.fuse_conv_bn_eval(conv.train(), norm))
 
 
+@cases
+def gradients_of_convolutions(torch, log):
+    for n, shape, kernel in ((1, (2, 4, 7), (3,)), (2, (2, 4, 5, 6), (3, 2)), (3, (1, 2, 4, 4, 3), (2, 2, 1))):
+        x, weight = torch.randn(shape), torch.randn(4, shape[1] // 2, *kernel)
+        options = (2, 1, 1, 2)
+        out = getattr(torch.nn.functional, f"conv{n}d")(x, weight, None, *options)
+        given = torch.arange(1.0, out.numel() + 1).view(out.shape)
+        log(getattr(torch.nn.grad, f"conv{n}d_input")(x.shape, weight, given, *options))
+        log(getattr(torch.nn.grad, f"conv{n}d_weight")(x, weight.shape, given, *options))
+
+
 # --- the older norms
 
 
 @cases
-def old_weight_norm(torch: Any, log: Any) -> None:
+def old_weight_norm(torch, log):
     nn, utils = torch.nn, torch.nn.utils
     for module, options, shape in (
         (nn.Linear(2, 3), {}, (1, 2)), (nn.Linear(2, 3), {"dim": None}, (1, 2)), (nn.Linear(2, 3), {"dim": 1}, (1, 2)),
@@ -186,7 +197,7 @@ def old_weight_norm(torch: Any, log: Any) -> None:
 
 
 @cases
-def old_spectral_norm(torch: Any, log: Any) -> None:
+def old_spectral_norm(torch, log):
     nn, utils = torch.nn, torch.nn.utils
     for module, options, shape in (
         (nn.Linear(4, 3), {}, (2, 4)), (nn.Linear(4, 3), {"n_power_iterations": 3, "dim": 1}, (2, 4)),

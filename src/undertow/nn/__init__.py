@@ -9,7 +9,7 @@ from undertow.nn.parameter import Parameter as Parameter
 from undertow.nn.parameter import UninitializedBuffer as UninitializedBuffer
 from undertow.nn.parameter import UninitializedParameter as UninitializedParameter
 
-_PARTS = ("common_types", "functional", "init", "modules", "parallel", "utils")
+_PARTS = ("attention", "common_types", "functional", "grad", "init", "modules", "parallel", "utils")
 _HOMES = CLASSES | {part: f"undertow.nn.{part}" for part in _PARTS}
 _HOMES |= {"DataParallel": "undertow.nn.parallel", "factory_kwargs": "undertow.nn.factory"}
 __all__ = [*_HOMES, "Buffer", "Parameter", "UninitializedBuffer", "UninitializedParameter", "parameter"]

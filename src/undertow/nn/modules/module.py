@@ -277,3 +277,8 @@ class Module(ModuleHooks, StateDict, ModuleTree):
 
 def _indent(text: str) -> str:
     return text.replace("\n", "\n  ")
+
+
+def _addindent(s_: str, numSpaces: int) -> str:
+    """Indents all lines but the first; tools that print modules use it."""
+    return s_.replace("\n", "\n" + " " * numSpaces)
