@@ -34,11 +34,17 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("factory_arguments", "from_data", "creation", "ranges", "random", "tensor_copy", "tensor_random", "tensor_types"),
     (
         "autograd.accumulate", "autograd.anomaly_mode", "autograd.differentiate", "autograd.engine", "autograd.firing",
-        "autograd.function", "autograd.functional", "autograd.gradcheck", "autograd.graph", "autograd.methods",
+        "autograd.function", "autograd.functional", "autograd.gradcheck", "autograd.graph", "autograd.levels", "autograd.methods",
     ),
     ("_tensor", "autograd"),
-    ("_C", "foreach", "futures", "types", "version", "cuda", "accelerator", "backends", "process_settings"),
-    ("nn", "func", "optim", "serialization", "data", "testing", "utils", "amp", "cpu", "cuda.amp", "jit", "_jit_internal"),
+    (
+        "_C", "foreach", "futures", "types", "version", "cuda", "mps", "mtia", "xpu", "accelerator", "backends",
+        "process_settings", "__config__", "functional", "compiler", "_dynamo", "autograd.profiler",
+    ),
+    (
+        "nn", "func", "optim", "serialization", "data", "testing", "utils", "amp", "cpu", "cuda.amp", "jit",
+        "_jit_internal", "hub", "multiprocessing", "profiler", "onnx", "fx",
+    ),
     ("compile", "distributed"),
     ("why", "cli", "pretend", "stand_in", "__main__"),
     ("",),

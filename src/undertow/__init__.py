@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 # Before all else: Tensor is made of the parts below and of autograd's methods, which need each other in this order.
 from undertow import autograd as autograd
-from undertow._homes import HOMES
+from undertow._homes import HOMES, MODULES
 from undertow._tensor import Tensor as Tensor
 
 from undertow import (
@@ -119,7 +119,7 @@ from undertow.ops.elementwise import (
     erf, erf_ as erf_, erfc as erfc, erfc_ as erfc_, erfinv as erfinv, exp as exp, exp2 as exp2, exp2_ as exp2_, exp_
     as exp_, expm1 as expm1, expm1_ as expm1_, fix as fix, fix_ as fix_, floor as floor, floor_ as floor_, fmax as
     fmax, fmin as fmin, frac as frac, frac_ as frac_, frexp as frexp, gcd as gcd, gcd_ as gcd_, heaviside as
-    heaviside, hypot as hypot, i0 as i0, i0_ as i0_, lcm as lcm, lcm_ as lcm_, ldexp as ldexp, ldexp_ as ldexp_,
+    heaviside, hypot as hypot, i0 as i0, i0_ as i0_, igamma as igamma, igammac as igammac, lcm as lcm, lcm_ as lcm_, ldexp as ldexp, ldexp_ as ldexp_,
     lgamma as lgamma, log as log, log10 as log10, log10_ as log10_, log1p as log1p, log1p_ as log1p_, log2 as log2,
     log2_ as log2_, log_ as log_, logaddexp as logaddexp, logaddexp2 as logaddexp2, logit as logit, logit_ as logit_,
     maximum as maximum, minimum as minimum, mvlgamma as mvlgamma, neg as neg, neg_ as neg_, negative as negative,
@@ -262,8 +262,7 @@ _LAZY = {
         "undertow.amp.casting",
     ),
     "cpu": "undertow.cpu",
-    "futures": "undertow.futures",
-    "jit": "undertow.jit",
+    "func": "undertow.func",
     "load": "undertow.serialization",
     "optim": "undertow.optim",
     "pretend": "undertow.pretend",
@@ -272,18 +271,22 @@ _LAZY = {
     "serialization": "undertow.serialization",
     "special": "undertow.special",
     "testing": "undertow.testing",
+    "vmap": "undertow.func",
 }
 _LAZY |= {name: home for home, names in HOMES.items() for name in names.split()}
+_LAZY |= {name: f"undertow.{name}" for name in MODULES}
 __getattr__, __dir__ = lazy_names(__name__, _LAZY)
 if TYPE_CHECKING:
     from undertow import amp as amp
     from undertow import cpu as cpu
+    from undertow import func as func
     from undertow import optim as optim
     from undertow import serialization as serialization
     from undertow import special as special
     from undertow import testing as testing
     from undertow.amp import autocast as autocast
     from undertow.amp import GradScaler as GradScaler
+    from undertow.func import vmap as vmap
     from undertow.pretend import pretend_torch as pretend_torch
     from undertow.serialization import load as load
     from undertow.serialization import save as save

@@ -7,3 +7,9 @@ HOMES = {
     "slice_copy split_copy split_with_sizes_copy squeeze_copy t_copy transpose_copy unbind_copy unfold_copy "
     "unsqueeze_copy view_as_complex_copy view_as_real_copy view_copy",
 }
+
+# Modules of which few programs ask something.
+MODULES = (
+    "__config__ _dynamo _jit_internal compiler distributed functional futures fx hub jit mps mtia multiprocessing onnx "
+    "profiler xpu"
+).split()

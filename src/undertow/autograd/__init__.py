@@ -11,7 +11,12 @@ from undertow.autograd.gradcheck import gradcheck as gradcheck
 from undertow.autograd.gradcheck import gradgradcheck as gradgradcheck
 from undertow.autograd.graph import unsafe_preserve_version_counter as _unsafe_preserve_version_counter  # noqa: F401
 from undertow.autograd.variable import Variable as Variable
+from undertow.lazy import lazy_names
 from undertow.modes import enable_grad as enable_grad
 from undertow.modes import inference_mode as inference_mode
 from undertow.modes import no_grad as no_grad
 from undertow.modes import set_grad_enabled as set_grad_enabled
+
+__getattr__, __dir__ = lazy_names(
+    __name__, {"grad_mode": "undertow.autograd.grad_mode", "profiler": "undertow.autograd.profiler"}
+)

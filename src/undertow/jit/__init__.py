@@ -167,12 +167,13 @@ def isinstance(obj: Any, target_type: Any) -> bool:
     """Whether an object is of a type, containers with their items: `isinstance(x, list[int])`."""
     if builtins.isinstance(target_type, tuple):
         return any(isinstance(obj, kind) for kind in target_type)
-    origin, parameters = getattr(target_type, "__origin__", None), getattr(target_type, "__args__", ())
+    origin: Any = getattr(target_type, "__origin__", None)
+    parameters: Any = getattr(target_type, "__args__", ())
     if origin is None:
         return builtins.isinstance(obj, target_type)
     if not builtins.isinstance(origin, type):  # a union
         return any(isinstance(obj, kind) for kind in parameters)
-    if not builtins.isinstance(obj, origin):
+    if not issubclass(type(obj), origin):
         return False
     if origin is dict:
         return all(isinstance(key, parameters[0]) and isinstance(obj[key], parameters[1]) for key in obj)

@@ -5,4 +5,6 @@ from undertow.utils import checkpoint as checkpoint
 from undertow.utils import dlpack as dlpack
 from undertow.utils import hooks as hooks
 
-__getattr__, __dir__ = lazy_names(__name__, {"_pytree": "undertow.utils._pytree", "data": "undertow.utils.data"})
+__getattr__, __dir__ = lazy_names(
+    __name__, {name: f"undertow.utils.{name}" for name in ("_pytree", "data", "model_zoo")}
+)

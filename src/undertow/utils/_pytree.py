@@ -179,8 +179,12 @@ def _node_type(tree: Any) -> Any:
         if is_namedtuple_class(cls):
             return namedtuple
         if issubclass(cls, NamedResults) and cls is not NamedResults:
-            _sequence(cls, lambda values, _, cls=cls: cls(list(values)))
+            _sequence(cls, _rebuilder(cls))
     return cls
+
+
+def _rebuilder(cls: Any) -> Callable[[Iterable[Any], Context], Any]:
+    return lambda values, _: cls(list(values))
 
 
 def _get_node_type(tree: Any) -> Any:
@@ -203,6 +207,10 @@ class TreeSpec:
     """The shape of a tree: a node's type, what it needs to be made again, and the shapes of its children."""
 
     __slots__ = ("type", "_context", "_children", "num_nodes", "num_leaves", "num_children")
+
+    num_nodes: int
+    num_leaves: int
+    num_children: int
 
     def __init__(self, type: Any, context: Context = None, children: Iterable[TreeSpec] = ()) -> None:
         self.type = type

@@ -1,0 +1,81 @@
+"""`torch.distributed`, answered truthfully: no process group can be made, so none is there.
+
+What a package asks before it talks to other processes works; talking to them is refused in PyTorch's words.
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import Any, NoReturn
+
+__all__ = [
+    "ProcessGroup", "ReduceOp", "all_gather", "all_gather_into_tensor", "all_gather_object", "all_reduce", "all_to_all",
+    "barrier", "broadcast", "broadcast_object_list", "destroy_process_group", "gather", "get_backend", "get_rank",
+    "get_world_size", "group", "init_process_group", "irecv", "is_available", "is_gloo_available", "is_initialized",
+    "is_mpi_available", "is_nccl_available", "is_torchelastic_launched", "is_ucc_available", "is_xccl_available",
+    "isend", "new_group", "recv", "reduce", "reduce_scatter", "scatter", "send",
+]  # fmt: skip
+
+
+def is_available() -> bool:
+    """Whether processes can be joined into a group: not here."""
+    return False
+
+
+def is_initialized() -> bool:
+    """Whether this process is in a group."""
+    return False
+
+
+def is_torchelastic_launched() -> bool:
+    return False
+
+
+is_nccl_available = is_gloo_available = is_mpi_available = is_ucc_available = is_xccl_available = is_available
+
+
+class ProcessGroup:
+    """A group of processes. None can be made."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        init_process_group()
+
+
+class ReduceOp(Enum):
+    """How the values of several processes become one."""
+
+    SUM = 0
+    AVG = 1
+    PRODUCT = 2
+    MIN = 3
+    MAX = 4
+    BAND = 5
+    BOR = 6
+    BXOR = 7
+
+
+class group:
+    """Groups by name."""
+
+    WORLD = None
+
+
+def init_process_group(*args: Any, **kwargs: Any) -> NoReturn:
+    """Refuses: undertow joins no processes."""
+    raise RuntimeError(
+        "undertow has no torch.distributed.init_process_group: torch.distributed.is_available() is False"
+    )
+
+
+def _refuse(*args: Any, **kwargs: Any) -> NoReturn:
+    raise ValueError("Default process group has not been initialized, please make sure to call init_process_group.")
+
+
+all_gather = all_gather_into_tensor = all_gather_object = all_reduce = all_to_all = barrier = broadcast = _refuse
+broadcast_object_list = gather = get_backend = get_rank = get_world_size = irecv = isend = new_group = _refuse
+recv = reduce = reduce_scatter = scatter = send = _refuse
+
+
+def destroy_process_group(group: Any = None) -> NoReturn:
+    """Refuses: there is no group."""
+    raise AssertionError("Process group cannot be None")

@@ -1,0 +1,132 @@
+"""`torch.hub`: models from a folder with a `hubconf.py`, and weights from the web, kept in a cache."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+import os
+import re
+import sys
+import tempfile
+import urllib.request
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+from urllib.parse import urlparse
+
+from undertow.serialization import load as load_file
+
+__all__ = ["download_url_to_file", "get_dir", "help", "list", "load", "load_state_dict_from_url", "set_dir"]
+
+HASH_REGEX = re.compile(r"-([a-f0-9]*)\.")  # weights-<the first digits of their SHA-256>.pth
+READ_DATA_CHUNK = 128 * 1024
+_folder: str | None = None
+
+
+def get_dir() -> str:
+    """Where downloads are kept: what `set_dir` said, or `hub` in `$TORCH_HOME`."""
+    if _folder is not None:
+        return _folder
+    cache = os.environ.get("XDG_CACHE_HOME", "~/.cache")
+    home = os.environ.get("TORCH_HOME", os.path.join(cache, "torch"))
+    return os.path.join(os.path.expanduser(home), "hub")
+
+
+def set_dir(d: str | os.PathLike[str]) -> None:
+    """Keeps downloads in another folder from now on."""
+    global _folder
+    _folder = os.path.expanduser(os.fspath(d))
+
+
+def download_url_to_file(url: str, dst: str, hash_prefix: str | None = None, progress: bool = True) -> None:
+    """Fetches a file. It appears under its name only when it is complete and its SHA-256 begins as expected."""
+    target = os.path.expanduser(dst)
+    request = urllib.request.Request(url, headers={"User-Agent": "torch.hub"})
+    with urllib.request.urlopen(request) as answer:
+        size = int(answer.headers.get("Content-Length") or 0)
+        handle, partial = tempfile.mkstemp(dir=os.path.dirname(os.path.abspath(target)), suffix=".partial")
+        try:
+            digest = hashlib.sha256()
+            fetched = 0
+            with os.fdopen(handle, "wb") as file:
+                while chunk := answer.read(READ_DATA_CHUNK):
+                    file.write(chunk)
+                    digest.update(chunk)
+                    fetched += len(chunk)
+                    if progress and sys.stderr.isatty():
+                        share = f"{100 * fetched // size} %" if size else f"{fetched >> 10} KiB"
+                        print(f"\r{os.path.basename(target)}: {share}", end="", file=sys.stderr, flush=True)
+            if progress and sys.stderr.isatty():
+                print(file=sys.stderr)
+            if hash_prefix is not None and not digest.hexdigest().startswith(hash_prefix):
+                raise RuntimeError(f'invalid hash value (expected "{hash_prefix}", got "{digest.hexdigest()}")')
+            os.replace(partial, target)
+        finally:
+            if os.path.exists(partial):
+                os.remove(partial)
+
+
+def load_state_dict_from_url(
+    url: str,
+    model_dir: str | None = None,
+    map_location: Any = None,
+    progress: bool = True,
+    check_hash: bool = False,
+    file_name: str | None = None,
+    weights_only: bool = False,
+) -> Any:
+    """Loads a checkpoint from the web, or from the cache if it was fetched before."""
+    folder = os.path.join(get_dir(), "checkpoints") if model_dir is None else model_dir
+    os.makedirs(folder, exist_ok=True)
+    cached = os.path.join(folder, file_name or os.path.basename(urlparse(url).path))
+    if not os.path.exists(cached):
+        sys.stderr.write(f'Downloading: "{url}" to {cached}\n')
+        found = HASH_REGEX.search(os.path.basename(cached)) if check_hash else None
+        download_url_to_file(url, cached, found.group(1) if found else None, progress=progress)
+    return load_file(cached, map_location=map_location, weights_only=weights_only)
+
+
+# --- models from a folder
+
+
+def _hubconf(repo_or_dir: str, source: str) -> ModuleType:
+    if source != "local":
+        raise ValueError(
+            f"undertow has torch.hub only with source='local', not {source!r}: fetch the repository and give its folder"
+        )
+    folder = Path(repo_or_dir).expanduser()
+    spec = importlib.util.spec_from_file_location("hubconf", folder / "hubconf.py")
+    if spec is None or spec.loader is None:
+        raise FileNotFoundError(f"there is no hubconf.py in {folder}")
+    sys.path.insert(0, str(folder))
+    try:
+        module = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(module)
+    finally:
+        sys.path.remove(str(folder))
+    return module
+
+
+def _entry(module: ModuleType, name: str) -> Any:
+    entry = getattr(module, name, None)
+    if not callable(entry):
+        raise RuntimeError(f"Cannot find callable {name} in hubconf")
+    return entry
+
+
+def load(repo_or_dir: str, model: str, *args: Any, source: str = "github", **kwargs: Any) -> Any:
+    """What the function `model` of the folder's `hubconf.py` returns; `source="local"`."""
+    for option in ("trust_repo", "force_reload", "verbose", "skip_validation"):
+        kwargs.pop(option, None)
+    return _entry(_hubconf(repo_or_dir, source), model)(*args, **kwargs)
+
+
+def list(github: str, *args: Any, source: str = "github", **kwargs: Any) -> Any:
+    """The functions of a folder's `hubconf.py`; `source="local"`."""
+    module = _hubconf(github, source)
+    return [name for name in dir(module) if callable(getattr(module, name)) and not name.startswith("_")]
+
+
+def help(github: str, model: str, *args: Any, source: str = "github", **kwargs: Any) -> str | None:
+    """The docstring of a function of a folder's `hubconf.py`; `source="local"`."""
+    return _entry(_hubconf(github, source), model).__doc__

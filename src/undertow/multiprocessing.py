@@ -1,0 +1,151 @@
+"""`torch.multiprocessing`: Python's multiprocessing, and `spawn`.
+
+Tensors travel between processes by value: a receiver gets a copy, not the sender's memory.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import multiprocessing.connection
+import signal
+import sys
+import traceback
+from collections.abc import Callable
+from multiprocessing import *  # noqa: F403
+from typing import Any
+
+__all__ = [
+    *multiprocessing.__all__, "ProcessContext", "ProcessException", "ProcessExitedException", "ProcessRaisedException",
+    "get_all_sharing_strategies", "get_sharing_strategy", "set_sharing_strategy", "spawn", "start_processes",
+]  # fmt: skip
+
+_sharing = "file_descriptor"
+
+
+def get_all_sharing_strategies() -> set[str]:
+    """The names that `set_sharing_strategy` takes; tensors are copied under each."""
+    return {"file_descriptor", "file_system"}
+
+
+def get_sharing_strategy() -> str:
+    return _sharing
+
+
+def set_sharing_strategy(new_strategy: str) -> None:
+    """Remembers the name; tensors are copied under each."""
+    global _sharing
+    if new_strategy not in get_all_sharing_strategies():
+        raise AssertionError(f"invalid sharing strategy {new_strategy!r}")
+    _sharing = new_strategy
+
+
+class ProcessException(Exception):
+    """A process that was started did not end well."""
+
+    def __init__(self, msg: str, error_index: int, pid: int) -> None:
+        super().__init__(msg)
+        self.msg = msg
+        self.error_index = error_index
+        self.pid = pid
+
+
+class ProcessRaisedException(ProcessException):
+    """It raised an exception, whose traceback is in the message."""
+
+
+class ProcessExitedException(ProcessException):
+    """It was ended by a signal or by an exit code."""
+
+    def __init__(
+        self, msg: str, error_index: int, error_pid: int, exit_code: int, signal_name: str | None = None
+    ) -> None:
+        super().__init__(msg, error_index, error_pid)
+        self.exit_code = exit_code
+        self.signal_name = signal_name
+
+
+def _run(fn: Callable[..., Any], index: int, args: tuple[Any, ...], errors: Any) -> None:
+    try:
+        fn(index, *args)
+    except KeyboardInterrupt:
+        pass  # the parent was interrupted too and says so
+    except Exception:
+        errors.put(traceback.format_exc())
+        sys.exit(1)
+
+
+class ProcessContext:
+    """Processes that run one function, each with its number."""
+
+    def __init__(self, processes: list[Any], error_queues: list[Any]) -> None:
+        self.processes = processes
+        self.error_queues = error_queues
+
+    def pids(self) -> list[int]:
+        """Their process ids."""
+        return [process.pid for process in self.processes]
+
+    def join(self, timeout: float | None = None, grace_period: float | None = None) -> bool:
+        """Waits for one or more of them. True once all ended well; if one did not, ends the others and raises."""
+        running = {process.sentinel: index for index, process in enumerate(self.processes) if process.is_alive()}
+        if running:
+            multiprocessing.connection.wait(list(running), timeout=timeout)
+        failed = [index for index, process in enumerate(self.processes) if process.exitcode not in (None, 0)]
+        if not failed:
+            return all(process.exitcode == 0 for process in self.processes)
+        for process in self.processes:
+            if process.is_alive():
+                process.terminate()
+        for process in self.processes:
+            process.join(grace_period)
+        self._report(failed[0])
+        return False
+
+    def _report(self, index: int) -> None:
+        process = self.processes[index]
+        if not self.error_queues[index].empty():
+            text = f"\n\n-- Process {index} terminated with the following error:\n{self.error_queues[index].get()}"
+            raise ProcessRaisedException(text, index, process.pid)
+        if process.exitcode < 0:
+            name = signal.Signals(-process.exitcode).name
+            text = f"process {index} terminated with signal {name}"
+            raise ProcessExitedException(text, index, process.pid, process.exitcode, name)
+        text = f"process {index} terminated with exit code {process.exitcode}"
+        raise ProcessExitedException(text, index, process.pid, process.exitcode)
+
+
+def start_processes(
+    fn: Callable[..., Any],
+    args: tuple[Any, ...] = (),
+    nprocs: int = 1,
+    join: bool = True,
+    daemon: bool = False,
+    start_method: str = "spawn",
+) -> ProcessContext | None:
+    """Runs `fn(index, *args)` in so many processes; waits for them, or returns what can wait."""
+    context: Any = multiprocessing.get_context(start_method)
+    error_queues = [context.SimpleQueue() for _ in range(nprocs)]
+    processes = [
+        context.Process(target=_run, args=(fn, index, args, error_queues[index]), daemon=daemon)
+        for index in range(nprocs)
+    ]
+    for process in processes:
+        process.start()
+    started = ProcessContext(processes, error_queues)
+    if not join:
+        return started
+    while not started.join():
+        pass
+    return None
+
+
+def spawn(
+    fn: Callable[..., Any],
+    args: tuple[Any, ...] = (),
+    nprocs: int = 1,
+    join: bool = True,
+    daemon: bool = False,
+    start_method: str = "spawn",
+) -> ProcessContext | None:
+    """`start_processes` with processes that begin anew."""
+    return start_processes(fn, args, nprocs, join, daemon, start_method)

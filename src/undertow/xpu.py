@@ -1,0 +1,26 @@
+"""`torch.xpu`, answered truthfully: there is no such device."""
+
+from __future__ import annotations
+
+__all__ = ["device_count", "empty_cache", "is_available", "manual_seed", "manual_seed_all"]
+
+
+def is_available() -> bool:
+    """Whether such a device can be used."""
+    return False
+
+
+def device_count() -> int:
+    """How many there are."""
+    return 0
+
+
+def manual_seed(seed: int) -> None:
+    """Seeds the generator of the device: there is none, so nothing happens."""
+
+
+manual_seed_all = manual_seed
+
+
+def empty_cache() -> None:
+    """Gives back unused memory of the device: there is none."""
