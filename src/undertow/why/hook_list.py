@@ -1,0 +1,246 @@
+"""`why.hooks`: every hook on a model, its parameters, a tensor and the graph behind it, or an optimizer."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from undertow.why import objects
+from undertow.why.objects import defined_at, name_of, package_of, part
+from undertow.why.places import Place
+from undertow.why.registrations import all_seen, seen, tensor_text
+from undertow.why.report import Report, Table
+
+MODULE_MAPS = {
+    "_forward_pre_hooks": "forward-pre",
+    "_forward_hooks": "forward",
+    "_backward_pre_hooks": "full-backward-pre",
+    "_backward_hooks": "full-backward",
+    "_state_dict_pre_hooks": "state-dict-pre",
+    "_state_dict_hooks": "state-dict",
+    "_load_state_dict_pre_hooks": "load-state-dict-pre",
+    "_load_state_dict_post_hooks": "load-state-dict-post",
+    "_parameters_ready_hooks": "parameters-ready",
+}
+GLOBAL_MAPS = {
+    "_global_forward_pre_hooks": "global forward-pre",
+    "_global_forward_hooks": "global forward",
+    "_global_backward_pre_hooks": "global full-backward-pre",
+    "_global_backward_hooks": "global full-backward",
+    "_global_parameter_registration_hooks": "global parameter-registration",
+    "_global_buffer_registration_hooks": "global buffer-registration",
+    "_global_module_registration_hooks": "global module-registration",
+}
+OPTIMIZER_MAPS = {
+    "_optimizer_step_pre_hooks": "step-pre",
+    "_optimizer_step_post_hooks": "step-post",
+    "_optimizer_state_dict_pre_hooks": "state-dict-pre",
+    "_optimizer_state_dict_post_hooks": "state-dict-post",
+    "_optimizer_load_state_dict_pre_hooks": "load-state-dict-pre",
+    "_optimizer_load_state_dict_post_hooks": "load-state-dict-post",
+}
+GLOBAL_OPTIMIZER_MAPS = {
+    "_global_optimizer_pre_hooks": "global step-pre",
+    "_global_optimizer_post_hooks": "global step-post",
+}
+# Flags that PyTorch keeps beside a map, under the same key.
+_FLAGS = {
+    "_forward_pre_hooks": ("_forward_pre_hooks_with_kwargs",),
+    "_forward_hooks": ("_forward_hooks_with_kwargs", "_forward_hooks_always_called"),
+    "_global_forward_hooks": ("_global_forward_hooks_with_kwargs", "_global_forward_hooks_always_called"),
+}
+
+
+class HookEntry:
+    """One hook where it hangs.
+
+    kind: `tensor`, `forward`, `full-backward`, …; owner: the name of what it is on; name, defined: its function;
+    registered, fired: where and how often, None where nobody watched.
+    """
+
+    __slots__ = ("defined", "fired", "kind", "key", "map", "name", "owner", "registered", "_flags", "_target")
+
+    def __init__(self, package: Any, kind: str, owner: str, target: Any, hooks: Any, key: int, flags: Any = ()) -> None:
+        hook = hooks[key]
+        self.kind = kind
+        self.owner = owner
+        self.name = name_of(hook)
+        self.defined: Place | None = defined_at(hook)
+        self.map = hooks
+        self.key = key
+        self._target = target
+        self._flags = flags
+        known = seen(package, key)
+        watched = getattr(hook, "record", None)  # the watcher's stand-in counts, too
+        self.registered: Place | None = known.place if known else getattr(watched, "place", None)
+        self.fired: int | None = known.fired if known else None
+        if self.fired is None and watched is not None and hasattr(watched, "firings"):
+            self.fired = len(watched.firings)
+
+    @property
+    def hook(self) -> Any:
+        """The function; None once it is removed."""
+        return self.map.get(self.key)
+
+    def remove(self) -> None:
+        """Takes the hook out."""
+        for hooks in (self.map, *self._flags):
+            hooks.pop(self.key, None)
+
+
+class HookList(Report):
+    """The hooks that were found, in the order of their owners. `remove` and `remove_all` take them out."""
+
+    def __init__(self, entries: list[HookEntry], remarks: list[str]) -> None:
+        self.entries = entries
+        self._remarks = remarks
+
+    def title(self) -> str:
+        return f"{len(self.entries)} hook{'' if len(self.entries) == 1 else 's'}"
+
+    def tables(self) -> list[Table]:
+        rows: list[tuple[Any, ...]] = [
+            (entry.kind, entry.owner, entry.name, entry.defined, entry.registered, entry.fired)
+            for entry in self.entries
+        ]
+        columns = ("kind", "owner", "hook", "defined", "registered", "fired")
+        return [Table(columns, rows)] if rows else []
+
+    def notes(self) -> list[str]:
+        unknown = any(entry.registered is None or entry.fired is None for entry in self.entries)
+        known = ["- : not known; register and run inside why.ledger() or why.watch() to know"] if unknown else []
+        return known + self._remarks
+
+    def __len__(self) -> int:
+        return len(self.entries)
+
+    def __iter__(self) -> Iterator[HookEntry]:
+        return iter(self.entries)
+
+    def remove(self, owner: Any) -> HookList:
+        """Removes the hooks of an owner (its name, or the module or tensor itself) and of what is below it.
+
+        Returns the list of those removed.
+        """
+        if isinstance(owner, str):
+            names = {owner}
+        else:
+            names = {entry.owner for entry in self.entries if entry._target is owner}
+            names.discard("")
+        gone = [
+            entry
+            for entry in self.entries
+            if entry._target is owner or any(entry.owner == name or entry.owner.startswith(name + ".") for name in names)
+        ]
+        return self._without(gone)
+
+    def remove_all(self) -> HookList:
+        """Removes every hook in the list, global ones included. Returns the list of those removed."""
+        return self._without(list(self.entries))
+
+    def _without(self, gone: list[HookEntry]) -> HookList:
+        for entry in gone:
+            entry.remove()
+        self.entries = [entry for entry in self.entries if entry not in gone]
+        return HookList(gone, [])
+
+
+def hooks(*subjects: Any) -> HookList:
+    """Every hook on these modules (all that is in them, and the global ones), tensors (and the graph behind them) or
+    optimizers.
+
+    >>> from undertow import why
+    >>> layer = torch.nn.Linear(2, 2)
+    >>> handle = layer.register_forward_hook(print)
+    >>> len(why.hooks(layer)), len(why.hooks(layer).remove_all()), len(why.hooks(layer))
+    (1, 1, 0)
+    """
+    entries: list[HookEntry] = []
+    remarks: list[str] = []
+    everywhere: dict[str, Any] = {}
+    for subject in subjects:
+        package = package_of(subject)
+        if hasattr(subject, "named_modules"):
+            entries += of_module(package, subject)
+            everywhere["modules " + package.__name__] = package
+        elif hasattr(subject, "param_groups"):
+            name = type(subject).__name__
+            entries += _of_maps(package, OPTIMIZER_MAPS, name, subject)
+            everywhere["optimizers " + package.__name__] = package
+        elif hasattr(subject, "grad_fn"):
+            entries += _of_tensor(package, tensor_text(subject), subject)
+            entries += _of_graph(package, subject)
+            if package.__name__ == "torch" and subject.grad_fn is not None:
+                remarks.append(
+                    "PyTorch does not list the hooks on nodes of a graph; those on its tensors are known if they were "
+                    "registered inside why.ledger() or why.watch()"
+                )
+        else:
+            raise TypeError(f"why.hooks takes modules, tensors and optimizers, but got {type(subject).__name__}")
+    for what, package in everywhere.items():
+        entries += of_everything(package) if what.startswith("modules") else _of_every_optimizer(package)
+    found: dict[tuple[int, int], HookEntry] = {}
+    for entry in entries:  # a tensor may be met as itself and in the graph of another
+        found.setdefault((id(entry.map), entry.key), entry)
+    return HookList(list(found.values()), remarks)
+
+
+def of_module(package: Any, model: Any) -> list[HookEntry]:
+    """Hooks on a module, all that is in it and their parameters."""
+    entries: list[HookEntry] = []
+    for name, module in model.named_modules():
+        entries += _of_maps(package, MODULE_MAPS, name or f"({type(module).__name__})", module)
+    for name, tensor in [*model.named_parameters(), *model.named_buffers()]:
+        entries += _of_tensor(package, name, tensor)
+    return entries
+
+
+def of_everything(package: Any) -> list[HookEntry]:
+    """Hooks on every module."""
+    return _of_maps(package, GLOBAL_MAPS, "every module", part(package, "nn.modules.module"))
+
+
+def _of_every_optimizer(package: Any) -> list[HookEntry]:
+    return _of_maps(package, GLOBAL_OPTIMIZER_MAPS, "every optimizer", part(package, "optim.optimizer"))
+
+
+def _of_maps(package: Any, maps: dict[str, str], owner: str, target: Any) -> list[HookEntry]:
+    entries = []
+    for attribute, kind in maps.items():
+        found = getattr(target, attribute, None)
+        if not found:
+            continue
+        if attribute == "_backward_hooks" and getattr(target, "_is_full_backward_hook", True) is False:
+            kind = "backward"
+        flags = [getattr(target, name) for name in _FLAGS.get(attribute, ()) if hasattr(target, name)]
+        entries += [HookEntry(package, kind, owner, target, found, key, flags) for key in found]
+    return entries
+
+
+def _of_tensor(package: Any, owner: str, tensor: Any) -> list[HookEntry]:
+    maps = {"_backward_hooks": "tensor", "_post_accumulate_grad_hooks": "post-accumulate"}
+    return _of_maps(package, maps, owner, tensor)
+
+
+def _of_graph(package: Any, root: Any) -> list[HookEntry]:
+    """Hooks on the nodes behind a tensor, on the tensors that they made, and on the leaves."""
+    entries: list[HookEntry] = []
+    nodes = list(objects.walk(objects.roots_of(root)))
+    for node in nodes:
+        name = objects.short_name(node)
+        variable = getattr(node, "variable", None)
+        if variable is not None:
+            entries += _of_tensor(package, tensor_text(variable), variable)
+        extras = getattr(node, "extras", None)  # undertow's nodes say what hangs on them
+        if extras is None:
+            continue
+        maps = [("tensor", f"output {number} of {name}", own) for number, own in extras.tensor_hooks.items()]
+        maps += [("node-pre", name, extras.pre_hooks), ("node", name, extras.post_hooks)]
+        entries += [HookEntry(package, kind, owner, node, own, key) for kind, owner, own in maps for key in own or ()]
+    behind = set(nodes)
+    for known in all_seen(package):
+        tensor = None if known.owner is None else known.owner()
+        if known.hook() is not None and known.kind in ("tensor", "multi-grad") and tensor.grad_fn in behind:
+            own = known.handle.hooks_dict_ref()
+            entries.append(HookEntry(package, known.kind, tensor_text(tensor), tensor, own, known.handle.id))
+    return entries

@@ -1,0 +1,188 @@
+"""The user's objects, whichever engine they belong to: which package that is, what they are called, how the graph goes on."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from collections.abc import Iterator
+from functools import cache
+from types import CodeType, FunctionType, MethodType
+from typing import Any
+
+import undertow
+from undertow.why.places import Place, Places
+
+
+def package_of(*values: Any) -> Any:
+    """The package, undertow or torch, that the first of these objects with one belongs to."""
+    for value in values:
+        roots = {cls.__module__.partition(".")[0] for cls in type(value).__mro__}
+        if "undertow" in roots:  # asked first: undertow's nodes carry the module name that PyTorch's have
+            return undertow
+        if "torch" in roots:
+            return sys.modules["torch"]  # it made the object, so it is there; undertow itself never imports it
+    given = ", ".join(type(value).__name__ for value in values) or "nothing"
+    raise TypeError(f"why asks about modules, tensors, optimizers and handles of undertow or torch, but got {given}")
+
+
+def packages() -> tuple[Any, ...]:
+    """Every engine that this process uses: undertow, and torch if the program imported it."""
+    torch = sys.modules.get("torch")
+    return (undertow,) if torch is None or torch is undertow else (undertow, torch)
+
+
+@cache
+def part(package: Any, name: str) -> Any:
+    """A module of an engine by the name that both engines have for it."""
+    return importlib.import_module(f"{package.__name__}.{name}")
+
+
+@cache
+def _places(libraries: tuple[Any, ...]) -> Places:
+    return Places(libraries)
+
+
+def places() -> Places:
+    """Finds lines of the user's program."""
+    return _places(packages())
+
+
+# --- functions
+
+
+def unwrapped(hook: Any) -> Any:
+    """The user's function behind the wrappers that engines and watchers put around it."""
+    while True:
+        inner = vars(hook).get("__wrapped__") if hasattr(hook, "__dict__") else None
+        if inner is None and type(hook).__name__ == "WatchedHook":
+            inner = hook.hook
+        if inner is None:
+            return hook
+        hook = inner
+
+
+def code_of(hook: Any) -> CodeType | None:
+    """The code that runs when a hook is called."""
+    hook = unwrapped(hook)
+    while hasattr(hook, "func") and hasattr(hook, "args"):  # functools.partial
+        hook = hook.func
+    if isinstance(hook, MethodType):
+        hook = hook.__func__
+    if not isinstance(hook, FunctionType):
+        hook = getattr(type(hook), "__call__", None)
+    return getattr(hook, "__code__", None)
+
+
+def name_of(hook: Any) -> str:
+    """A function's name; for an object that is called, its class's."""
+    hook = unwrapped(hook)
+    while hasattr(hook, "func") and hasattr(hook, "args"):
+        hook = hook.func
+    return getattr(hook, "__qualname__", type(hook).__name__).rpartition("<locals>.")[2]
+
+
+def defined_at(hook: Any) -> Place | None:
+    """Where a hook's function is written."""
+    code = code_of(hook)
+    if code is None:
+        return None
+    return Place(code.co_filename, code.co_firstlineno, code.co_name, (None, None, None), None)
+
+
+# --- graphs
+
+
+def roots_of(value: Any) -> list[Any]:
+    """The nodes that a tensor, or several, came from."""
+    tensors = value if isinstance(value, (list, tuple)) else [value]
+    return [tensor.grad_fn for tensor in tensors if tensor.grad_fn is not None]
+
+
+def walk(roots: list[Any]) -> Iterator[Any]:
+    """Every node that can be reached, each once, roots first."""
+    seen = set(roots)
+    queue = list(roots)
+    for node in queue:
+        yield node
+        for following, _ in node.next_functions:
+            if following is not None and following not in seen:
+                seen.add(following)
+                queue.append(following)
+
+
+def path_to(roots: list[Any], wanted: Any) -> list[Any] | None:
+    """The nodes from a root to the first for which `wanted(node)`, by the shortest way; None where there is no way."""
+    came_from: dict[Any, Any] = dict.fromkeys(roots)
+    queue = list(roots)
+    for node in queue:
+        if wanted(node):
+            path = [node]
+            while (node := came_from[node]) is not None:
+                path.append(node)
+            return path[::-1]
+        for following, _ in node.next_functions:
+            if following is not None and following not in came_from:
+                came_from[following] = node
+                queue.append(following)
+    return None
+
+
+def short_name(node: Any) -> str:
+    """MulBackward0, AccumulateGrad."""
+    return node.name().rpartition("::")[2]
+
+
+def freed(node: Any) -> bool:
+    """Whether a backward pass has given back what the node saved. A node that saved nothing cannot tell: False."""
+    try:
+        for _ in saved_tensors(node, strict=True):
+            pass
+    except RuntimeError as error:
+        return "second time" in str(error)
+    return False
+
+
+def saved_tensors(node: Any, strict: bool = False) -> Iterator[tuple[str, Any]]:
+    """(name, tensor) of what a node saved. What cannot be read any more (freed, overwritten) is left out, or raises."""
+    names = [name for name in dir(node) if name.startswith("_saved_") or name == "saved_tensors"]
+    for name in names:
+        try:
+            value = getattr(node, name)
+        except (RuntimeError, AttributeError):
+            if strict:
+                raise
+            continue
+        for part in value if isinstance(value, (tuple, list)) else (value,):
+            if hasattr(part, "untyped_storage") and hasattr(part, "requires_grad"):
+                yield name.removeprefix("_saved_"), part
+
+
+def storage_key(tensor: Any) -> int | None:
+    """Equal for tensors that share memory; None for one that has none."""
+    try:
+        return tensor.untyped_storage().data_ptr() or None
+    except (RuntimeError, NotImplementedError, AttributeError):  # sparse, meta
+        return None
+
+
+def norm(*tensors: Any) -> float | None:
+    """The length of all these tensors as one vector; None where there is nothing to measure."""
+    total, seen = 0.0, False
+    for tensor in tensors:
+        if tensor is None or not hasattr(tensor, "is_floating_point"):
+            continue
+        try:
+            values = tensor.detach()
+            values = values.coalesce().values() if values.is_sparse else values
+            length = package_of(values).linalg.vector_norm(values).item()
+        except (RuntimeError, TypeError, NotImplementedError):  # integers, quantized, meta
+            continue
+        total, seen = total + length * length, True
+    return total**0.5 if seen else None
+
+
+def version_of(tensor: Any) -> int:
+    try:
+        return tensor._version
+    except RuntimeError:  # an inference tensor does not count
+        return -1

@@ -1,0 +1,152 @@
+"""Registrations of hooks as they happen: every registrar of both engines makes a RemovableHandle, and that is where we look.
+
+What was seen stays known after the block, so that `why.hooks` and `why.hook` can say where a hook came from. Nothing
+here keeps a hook or its owner alive.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import weakref
+from collections.abc import Callable
+from types import FrameType
+from typing import Any
+
+from undertow.why.objects import packages, part, places
+from undertow.why.places import Place
+
+# registrar -> the kind of hook, as reports call it
+KINDS = {
+    "register_hook": "tensor",
+    "register_post_accumulate_grad_hook": "post-accumulate",
+    "register_prehook": "node-pre",
+    "_register_hook": "node",
+    "register_forward_pre_hook": "forward-pre",
+    "register_forward_hook": "forward",
+    "register_full_backward_pre_hook": "full-backward-pre",
+    "register_full_backward_hook": "full-backward",
+    "register_backward_hook": "backward",
+    "register_module_forward_pre_hook": "global forward-pre",
+    "register_module_forward_hook": "global forward",
+    "register_module_full_backward_pre_hook": "global full-backward-pre",
+    "register_module_full_backward_hook": "global full-backward",
+    "register_module_backward_hook": "global backward",
+    "register_step_pre_hook": "step-pre",
+    "register_step_post_hook": "step-post",
+    "register_optimizer_step_pre_hook": "global step-pre",
+    "register_optimizer_step_post_hook": "global step-post",
+}
+# The engine's own wiring: backward hooks of modules become hooks on nodes during forward.
+_WIRING = ("_set_user_hook", "setup_output_hook", "setup_input_hook", "_apply_on_tensors", "_call_impl")
+
+
+class Registration:
+    """One hook that was seen being registered."""
+
+    __slots__ = ("fired", "handle", "kind", "owner", "owner_type", "package", "place", "wiring")
+
+    def __init__(self, handle: Any, frame: FrameType | None) -> None:
+        self.handle = handle  # knows the map it is in, weakly
+        self.package = type(handle).__module__.partition(".")[0]
+        self.fired: int | None = None  # None: nobody counts
+        self.place: Place | None = places().of(frame)
+        owner, self.kind = None, "hook"
+        self.wiring = False
+        depth = 0
+        while frame is not None and depth < 6:
+            code = frame.f_code
+            if code.co_name in _WIRING:
+                self.wiring = True
+            elif self.kind == "hook" and code.co_name.lstrip("_").startswith("register_"):
+                owner = frame.f_locals.get("self")
+                self.kind = KINDS.get(code.co_name) or code.co_name.removeprefix("register_").replace("_", "-")
+            elif self.kind == "tensor" and code.co_name == "register_multi_grad_hook":
+                self.kind = "multi-grad"
+            frame, depth = frame.f_back, depth + 1
+        if self.kind == "tensor" and hasattr(owner, "next_functions"):
+            self.kind = "node"
+        self.owner_type = "" if owner is None else type(owner).__name__
+        try:
+            self.owner = None if owner is None else weakref.ref(owner)
+        except TypeError:  # PyTorch's own nodes
+            self.owner = None
+
+    def hook(self) -> Any:
+        """The function in its map now; None once it is removed or its owner is gone."""
+        hooks = self.handle.hooks_dict_ref()
+        return None if hooks is None else hooks.get(self.handle.id)
+
+    def replace(self, hook: Any) -> None:
+        """Puts another function in its place, in the same order."""
+        hooks = self.handle.hooks_dict_ref()
+        if hooks is not None and self.handle.id in hooks:
+            hooks[self.handle.id] = hook
+
+    def owner_text(self) -> str:
+        if self.kind.startswith("global"):
+            return "every optimizer" if "step" in self.kind else "every module"
+        owner = None if self.owner is None else self.owner()
+        if hasattr(owner, "grad_fn"):
+            return tensor_text(owner)
+        return self.owner_type or "a graph node"
+
+
+def tensor_text(tensor: Any) -> str:
+    """What can be said of a tensor without a name: its shape and what made it."""
+    made = "" if tensor.grad_fn is None else f" of {tensor.grad_fn.name().rpartition('::')[2]}"
+    return f"{type(tensor).__name__}{list(tensor.shape)}{made}"
+
+
+_KNOWN: dict[tuple[str, int], Registration] = {}  # (engine, handle id) -> what was seen
+_MOST_KNOWN = 10_000
+_listeners: list[Callable[[Registration], None]] = []
+_undo: list[tuple[Any, Any]] = []
+
+
+def seen(package: Any, handle_id: int) -> Registration | None:
+    """What is known of the registration with this handle."""
+    return _KNOWN.get((package.__name__, handle_id))
+
+
+def all_seen(package: Any) -> list[Registration]:
+    return [known for known in list(_KNOWN.values()) if known.package == package.__name__]
+
+
+def listen(listener: Callable[[Registration], None]) -> None:
+    """From now on `listener(registration)` is called for every hook, before it is put into its map."""
+    if not _listeners:
+        for package in packages():
+            _wrap(part(package, "utils.hooks").RemovableHandle)
+    _listeners.append(listener)
+
+
+def unlisten(listener: Callable[[Registration], None]) -> None:
+    _listeners.remove(listener)
+    if not _listeners:
+        while _undo:
+            cls, original = _undo.pop()
+            cls.__init__ = original
+
+
+def _wrap(cls: Any) -> None:
+    original = cls.__init__
+
+    def __init__(handle: Any, *args: Any, **kwargs: Any) -> None:
+        original(handle, *args, **kwargs)
+        if not hasattr(handle, "id"):  # the handle of a multi-grad hook holds the handles of its parts
+            return
+        registration = Registration(handle, sys._getframe(1))
+        if len(_KNOWN) >= _MOST_KNOWN:
+            del _KNOWN[next(iter(_KNOWN))]
+        _KNOWN[registration.package, handle.id] = registration
+        for listener in tuple(_listeners):
+            listener(registration)
+
+    cls.__init__ = __init__
+    _undo.append((cls, original))
+
+
+def is_library(file: str) -> bool:
+    """Whether a file belongs to Python, an installed package or an engine."""
+    return file.startswith("<") or os.path.realpath(file).startswith(places().folders)

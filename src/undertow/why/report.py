@@ -1,0 +1,156 @@
+"""What every answer of `why` is: a report that prints as text, shows as tables in a notebook, and gives itself as data."""
+
+from __future__ import annotations
+
+import html
+import math
+import os
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from undertow.why.places import Place
+
+WIDEST = 60  # characters of one cell
+
+
+class Table(NamedTuple):
+    """Named columns and rows of plain values (numbers, texts, places, None for what is not known)."""
+
+    columns: tuple[str, ...]
+    rows: list[tuple[Any, ...]]
+    title: str = ""
+
+    def as_data(self) -> list[dict[str, Any]]:
+        return [dict(zip(self.columns, map(plain, row))) for row in self.rows]
+
+
+class Report:
+    """A title, tables and notes. Subclasses say what they are; the forms are the same for all."""
+
+    def title(self) -> str:
+        raise AssertionError("every report has its own title")
+
+    def tables(self) -> list[Table]:
+        return []
+
+    def notes(self) -> list[str]:
+        return []
+
+    def data(self) -> dict[str, Any]:
+        """The report as dicts, lists, numbers and texts."""
+        tables = self.tables()
+        rows = {table.title or "rows": table.as_data() for table in tables}
+        return {"title": self.title(), **rows, "notes": self.notes()}
+
+    def __str__(self) -> str:
+        parts = [self.title()]
+        for table in self.tables():
+            if table.title:
+                parts += ["", table.title]
+            parts += _lines(table)
+        parts += [f"note: {note}" for note in self.notes()]
+        return "\n".join(parts)
+
+    __repr__ = __str__
+
+    def show(self) -> None:
+        """Prints in colour where rich is installed, as plain text otherwise."""
+        console = rich_console()
+        if console is None:
+            print(self)
+            return
+        from rich.table import Table as RichTable
+        from rich.text import Text
+
+        console.print(Text(self.title(), style="bold"))
+        for table in self.tables():
+            drawn = RichTable(title=table.title or None, title_justify="left")
+            numeric = _numeric(table)
+            for place, column in enumerate(table.columns):
+                drawn.add_column(column, justify="right" if place in numeric else "left", overflow="fold")
+            for row in table.rows:
+                drawn.add_row(*[Text(cell(value)) for value in row])
+            console.print(drawn)
+        for note in self.notes():
+            console.print(Text(f"note: {note}", style="dim"))
+
+    def _repr_html_(self) -> str:
+        parts = [f"<p><b>{html.escape(self.title())}</b></p>"]
+        for table in self.tables():
+            if table.title:
+                parts.append(f"<p>{html.escape(table.title)}</p>")
+            head = "".join(f"<th>{html.escape(column)}</th>" for column in table.columns)
+            body = "".join(
+                "<tr>" + "".join(f"<td>{html.escape(cell(value))}</td>" for value in row) + "</tr>"
+                for row in table.rows
+            )
+            parts.append(f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>")
+        parts += [f"<p><i>{html.escape(note)}</i></p>" for note in self.notes()]
+        return "".join(parts)
+
+
+def rich_console(file: Any = None, color: bool | None = None) -> Any:
+    """rich's console, or None where rich is not installed."""
+    try:
+        from rich.console import Console
+    except ImportError:
+        return None
+    return Console(file=file, force_terminal=color, highlight=False)
+
+
+def cell(value: Any) -> str:
+    """A value as a table shows it."""
+    if value is None:
+        return "-"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, float):
+        return f"{value:.4g}"
+    text = short_place(value) if isinstance(value, Place) else str(value)
+    return text if len(text) <= WIDEST else "…" + text[1 - WIDEST :]
+
+
+def plain(value: Any) -> Any:
+    """A value as data: JSON knows no places, NaN or Inf."""
+    if isinstance(value, Place):
+        return {"file": value.file, "line": value.line}
+    if isinstance(value, float) and not math.isfinite(value):
+        return str(value)
+    return value
+
+
+def short_place(place: Place) -> str:
+    """`train.py:12`."""
+    return f"{os.path.basename(place.file)}:{place.line}"
+
+
+def bytes_text(count: int) -> str:
+    """1536 -> '1.5 KiB'."""
+    size = float(count)
+    for unit in ("B", "KiB", "MiB", "GiB"):
+        if size < 1024 or unit == "GiB":
+            return f"{count} B" if unit == "B" else f"{size:.1f} {unit}"
+        size /= 1024
+    raise AssertionError("the last unit takes all")
+
+
+def _numeric(table: Table) -> set[int]:
+    """The columns that hold numbers, which are set to the right."""
+    return {
+        place
+        for place in range(len(table.columns))
+        if all(isinstance(row[place], (int, float, type(None))) and row[place] is not True for row in table.rows)
+    }
+
+
+def _lines(table: Table) -> list[str]:
+    numeric = _numeric(table)
+    texts: list[Sequence[str]] = [table.columns, *[[cell(value) for value in row] for row in table.rows]]
+    widths = [max(len(row[place]) for row in texts) for place in range(len(table.columns))]
+    return [
+        "  ".join(
+            text.rjust(width) if place in numeric else text.ljust(width)
+            for place, (text, width) in enumerate(zip(row, widths))
+        ).rstrip()
+        for row in texts
+    ]

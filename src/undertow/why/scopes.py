@@ -1,0 +1,109 @@
+"""`why.scope`: hooks added inside the block are gone after it."""
+
+from __future__ import annotations
+
+from types import TracebackType
+from typing import Any
+
+from undertow.why.objects import defined_at, name_of
+from undertow.why.registrations import Registration, listen, unlisten
+from undertow.why.report import Report, Table
+
+# Read when a module is called, and wired into its graph: these must stop even after they are removed.
+_WIRED_IN_FORWARD = ("full-backward", "full-backward-pre", "backward")
+
+
+class _WhileOpen:
+    """A hook that does nothing once its scope is left."""
+
+    def __init__(self, hook: Any, scope: scope) -> None:
+        self.__wrapped__ = hook
+        self.scope = scope
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return self.__wrapped__(*args, **kwargs) if self.scope.open else None
+
+    def __getattr__(self, name: str) -> Any:
+        if name == "__wrapped__":
+            raise AttributeError(name)
+        return getattr(self.__wrapped__, name)
+
+
+class scope(Report):
+    """Inside the block hooks may be added to tensors, nodes, modules, optimizers, and to all modules or optimizers;
+    after it, however it is left, they are gone. Then the scope is a report of what was removed.
+
+    >>> from undertow import why
+    >>> layer = torch.nn.Linear(2, 2)
+    >>> with why.scope() as scope:
+    ...     handle = layer.register_forward_hook(lambda *_: print("called"))
+    ...     _ = layer(torch.zeros(2))
+    called
+    >>> _ = layer(torch.zeros(2))
+    >>> len(scope.removed)
+    1
+    """
+
+    def __init__(self) -> None:
+        self.open = False
+        self.removed: list[dict[str, Any]] = []
+        self._added: list[Registration] = []
+        self._kinds: dict[int, tuple[Any, Any]] = {}  # modules whose kind of backward hook was chosen inside
+
+    def __enter__(self) -> scope:
+        if self.open:
+            raise RuntimeError("this scope is open already; make another one for a block inside it")
+        self.open = True
+        listen(self._seen)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        unlisten(self._seen)
+        self._replace_wired()
+        self.open = False
+        for registration in self._added:
+            hook = registration.hook()
+            if hook is None:  # removed by the user, or its owner is gone
+                continue
+            self.removed.append({
+                "kind": registration.kind, "owner": registration.owner_text(), "hook": name_of(hook),
+                "defined": defined_at(hook), "registered": registration.place,
+            })  # fmt: skip
+            registration.handle.remove()
+        for module, before in self._kinds.values():
+            if not module._backward_hooks:
+                module._is_full_backward_hook = before
+        self._added.clear()
+        self._kinds.clear()
+
+    def _seen(self, registration: Registration) -> None:
+        if registration.wiring:  # made by a call of a module, for a hook of that module
+            self._replace_wired()
+            return
+        self._replace_wired()
+        self._added.append(registration)
+        if registration.kind in _WIRED_IN_FORWARD and registration.owner is not None:
+            module = registration.owner()
+            # The registrar sets this after it has looked at it and before it makes the handle.
+            before = None if not module._backward_hooks else module._is_full_backward_hook
+            self._kinds.setdefault(id(module), (module, before))
+
+    def _replace_wired(self) -> None:
+        """Hooks that a module's call reads are put into a form that knows the scope."""
+        for registration in self._added:
+            hook = registration.hook()
+            if registration.kind.removeprefix("global ") in _WIRED_IN_FORWARD and hook is not None:
+                if type(hook) is not _WhileOpen:
+                    registration.replace(_WhileOpen(hook, self))
+
+    def title(self) -> str:
+        if self.open:
+            return f"an open scope with {len(self._added)} registrations"
+        return f"{len(self.removed)} hook{'' if len(self.removed) == 1 else 's'} removed"
+
+    def tables(self) -> list[Table]:
+        columns = ("kind", "owner", "hook", "defined", "registered")
+        rows = [tuple(row.values()) for row in self.removed]
+        return [Table(columns, rows)] if rows else []

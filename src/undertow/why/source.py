@@ -1,0 +1,286 @@
+"""The program's source: what stands on a line, and around an expression that ran."""
+
+from __future__ import annotations
+
+import ast
+import linecache
+from collections.abc import Iterator
+from functools import lru_cache
+
+from undertow.why.places import Place
+
+_LOGS = frozenset(
+    "print format write log info debug warning error add_scalar add_scalars add_histogram append extend update add put "
+    "appendleft set_postfix set_description record observe".split()
+)
+_GROWS = frozenset("append extend appendleft insert add update setdefault put push".split())
+
+
+class Source:
+    """One file, parsed, with a way from each node to its parent."""
+
+    def __init__(self, file: str) -> None:
+        self.lines = linecache.getlines(file)
+        try:
+            self.tree: ast.AST = ast.parse("".join(self.lines))
+        except (SyntaxError, ValueError):
+            self.tree = ast.Module([], [])
+        self.parents: dict[ast.AST, ast.AST] = {}
+        self.by_span: dict[tuple[int, int, int, int], list[ast.AST]] = {}
+        self.statements: dict[int, ast.stmt] = {}
+        for node in ast.walk(self.tree):
+            for child in ast.iter_child_nodes(node):
+                self.parents[child] = node
+            if isinstance(node, ast.expr) and node.end_lineno is not None and node.end_col_offset is not None:
+                span = node.lineno, node.col_offset, node.end_lineno, node.end_col_offset
+                self.by_span.setdefault(span, []).append(node)
+            if isinstance(node, ast.stmt) and not isinstance(node, (ast.FunctionDef, ast.ClassDef)):
+                last = node.body[0].lineno - 1 if hasattr(node, "body") and node.body else node.end_lineno
+                for line in range(node.lineno, (last or node.lineno) + 1):
+                    self.statements[line] = node  # inner statements come later and win
+
+    def expression(self, place: Place) -> ast.expr | None:
+        """The expression that ran at a place."""
+        if place.column is None or place.end_line is None or place.end_column is None:
+            return None
+        found = self.by_span.get((place.line, place.column, place.end_line, place.end_column))
+        return found[0] if found else None  # type: ignore[return-value]
+
+    def around(self, node: ast.AST) -> Iterator[ast.AST]:
+        """The nodes that contain a node, innermost first."""
+        current: ast.AST | None = self.parents.get(node)
+        while current is not None:
+            yield current
+            current = self.parents.get(current)
+
+    def statement(self, line: int) -> ast.stmt | None:
+        return self.statements.get(line)
+
+    def function(self, node: ast.AST) -> ast.AST:
+        """The function (or module) that a node stands in."""
+        for outer in self.around(node):
+            if isinstance(outer, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.Module)):
+                return outer
+        return self.tree
+
+    def in_loop(self, node: ast.AST) -> bool:
+        """Whether a node stands in a loop of its function."""
+        for outer in self.around(node):
+            if isinstance(outer, (ast.For, ast.While, ast.ListComp, ast.GeneratorExp)):
+                return True
+            if isinstance(outer, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)):
+                return False
+        return False
+
+
+@lru_cache(maxsize=256)
+def source(file: str) -> Source:
+    """The parsed source of a file."""
+    return Source(file)
+
+
+def text_of(file: str, line: int) -> str:
+    """The line itself."""
+    return linecache.getline(file, line).strip()
+
+
+def receiver(place: Place) -> str:
+    """What a method was called on, as source text: `net.fc1` in `net.fc1.register_forward_hook(f)`."""
+    node = source(place.file).expression(place)
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+        return ast.unparse(node.func.value)
+    return ""
+
+
+def assigned(place: Place | None) -> str:
+    """The variable that the statement at a place binds: `loss` for `loss = f(x)`; empty if there is no single one."""
+    if place is None:
+        return ""
+    statement = source(place.file).statement(place.line)
+    if isinstance(statement, ast.Assign) and len(statement.targets) == 1:
+        target: ast.expr = statement.targets[0]
+    elif isinstance(statement, (ast.AugAssign, ast.AnnAssign)):
+        target = statement.target
+    else:
+        return ""
+    return ast.unparse(target) if isinstance(target, (ast.Name, ast.Attribute, ast.Subscript)) else ""
+
+
+def is_whole_value(place: Place | None) -> bool:
+    """Whether what ran at a place is the whole right side of an assignment, not a part of it."""
+    if place is None:
+        return False
+    statement = source(place.file).statement(place.line)
+    node = source(place.file).expression(place)
+    return node is not None and isinstance(statement, (ast.Assign, ast.AnnAssign)) and statement.value is node
+
+
+# --- questions about a value that left the graph
+
+
+def only_looked_at(place: Place | None) -> bool:
+    """Whether a value read at a place (item(), float()) is only printed, logged, compared or returned."""
+    if place is None:
+        return False
+    file = source(place.file)
+    node: ast.AST | None = file.expression(place)
+    if node is None:
+        node = file.statement(place.line)
+        return isinstance(node, ast.Expr) and _is_log(node.value)
+    for outer in file.around(node):
+        if isinstance(outer, ast.Call) and node is not outer.func and _is_log(outer):
+            return True
+        if isinstance(outer, (ast.JoinedStr, ast.FormattedValue, ast.Compare, ast.Assert, ast.Return, ast.Yield)):
+            return True
+        if isinstance(outer, (ast.Assign, ast.AugAssign, ast.AnnAssign)):
+            target = outer.targets[0] if isinstance(outer, ast.Assign) else outer.target
+            return _only_logged(file, outer, target)
+        if isinstance(outer, ast.Dict):
+            return True
+        if isinstance(outer, ast.stmt):
+            return isinstance(outer, (ast.Expr, ast.If, ast.While))
+        node = outer
+    return False
+
+
+def _is_log(node: ast.AST) -> bool:
+    if not isinstance(node, ast.Call):
+        return False
+    name = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
+    return name in _LOGS
+
+
+def _only_logged(file: Source, statement: ast.AST, target: ast.expr) -> bool:
+    """Whether every later use of a variable in its function is a log."""
+    if not isinstance(target, ast.Name):
+        return True  # log["loss"] = ..., self.last = ...
+    scope = file.function(statement)
+    for node in ast.walk(scope):
+        if isinstance(node, ast.Name) and node.id == target.id and isinstance(node.ctx, ast.Load):
+            outers = list(file.around(node))
+            if statement in outers:
+                continue
+            looked = any(
+                _is_log(outer) or isinstance(outer, (ast.JoinedStr, ast.Compare, ast.Return, ast.Assert, ast.Dict))
+                for outer in outers
+            )
+            if not looked:
+                return False
+    return True
+
+
+# --- questions about a read of .grad
+
+
+def expects_none(place: Place | None) -> bool:
+    """Whether `.grad` is read to make sure that it is None: in an assert, in `all(… is None)`, `any(… is not None)`."""
+    if place is None:
+        return False
+    file = source(place.file)
+    node: ast.AST | None = file.expression(place)
+    if node is None:
+        return False
+    test: type[ast.cmpop] | None = None
+    for outer in file.around(node):
+        if isinstance(outer, ast.Compare) and len(outer.ops) == 1 and isinstance(outer.ops[0], (ast.Is, ast.IsNot)):
+            test = type(outer.ops[0])
+        if isinstance(outer, ast.Assert):
+            return test is ast.Is
+        if isinstance(outer, ast.Call) and isinstance(outer.func, ast.Name):
+            if outer.func.id == "all":
+                return test is ast.Is
+            if outer.func.id == "any":
+                return test is ast.IsNot
+        if isinstance(outer, ast.stmt):
+            return False
+    return False
+
+
+def is_guard(place: Place | None) -> bool:
+    """Whether `.grad` is read only to be compared with None."""
+    if place is None:
+        return False
+    file = source(place.file)
+    node = file.expression(place)
+    parent = None if node is None else file.parents.get(node)
+    return isinstance(parent, ast.Compare) and any(isinstance(op, (ast.Is, ast.IsNot)) for op in parent.ops)
+
+
+# --- questions about what is kept
+
+
+def stores(place: Place) -> str:
+    """The container into which the statement at a place puts something: `history` for `history.append(loss)`."""
+    statement = source(place.file).statement(place.line)
+    if isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Call):
+        function = statement.value.func
+        if isinstance(function, ast.Attribute) and function.attr in _GROWS:
+            return ast.unparse(function.value)
+    if isinstance(statement, ast.AugAssign):
+        return ast.unparse(statement.target)
+    if isinstance(statement, ast.Assign) and isinstance(statement.targets[0], (ast.Subscript, ast.Attribute)):
+        return ast.unparse(statement.targets[0])
+    return ""
+
+
+def storing_lines(place: Place, name: str) -> list[tuple[int, str]]:
+    """Statements of the same function that put a variable, as it is, into a container: [(line, container)]."""
+    file = source(place.file)
+    statement = file.statement(place.line)
+    if statement is None:
+        return []
+    found = []
+    for node in ast.walk(file.function(statement)):
+        value: ast.expr | None = None
+        container = ""
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in _GROWS:
+            value, container = (node.args[-1] if node.args else None), ast.unparse(node.func.value)
+        elif isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Subscript):
+            value, container = node.value, ast.unparse(node.targets[0].value)
+        elif isinstance(node, ast.AugAssign):
+            value, container = node.value, ast.unparse(node.target)
+        if value is not None and _holds(value, name):
+            found.append((node.lineno, container))  # type: ignore[attr-defined]
+    return found
+
+
+def _holds(value: ast.expr, name: str) -> bool:
+    """Whether an expression is a variable itself, or a display that holds it."""
+    if ast.unparse(value) == name:
+        return True
+    if isinstance(value, (ast.Tuple, ast.List)):
+        return any(_holds(part, name) for part in value.elts)
+    if isinstance(value, ast.Dict):
+        return any(part is not None and _holds(part, name) for part in value.values)
+    return False
+
+
+# --- functions
+
+
+def return_lines(file: str, first_line: int) -> list[int]:
+    """The return statements of the function whose def (or first decorator) is on a line."""
+    for node in ast.walk(source(file).tree):
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
+            starts = [node.lineno, *(decorator.lineno for decorator in node.decorator_list)]
+            if first_line in starts:
+                return [inner.lineno for inner in ast.walk(node) if isinstance(inner, ast.Return)]
+    return []
+
+
+def def_line(file: str, first_line: int) -> int:
+    """The line of the `def` itself, below its decorators."""
+    for node in ast.walk(source(file).tree):
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)) and node.decorator_list:
+            if first_line in [decorator.lineno for decorator in node.decorator_list]:
+                return node.lineno
+    return first_line
+
+
+def reads_of_grad(file: str) -> set[str]:
+    """Expressions of a file whose `.grad` is read somewhere."""
+    return {
+        ast.unparse(node.value)
+        for node in ast.walk(source(file).tree)
+        if isinstance(node, ast.Attribute) and node.attr == "grad" and isinstance(node.ctx, ast.Load)
+    }

@@ -1,0 +1,246 @@
+"""Backward passes: where they start, what they can reach, what they write, where NaN or zeros begin."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from math import isfinite
+from typing import TYPE_CHECKING, Any
+
+from undertow.why.places import Place
+from undertow.why.trace import BackwardRecord, OpRecord
+from undertow.why.watch.patches import Patches
+
+if TYPE_CHECKING:
+    from undertow.why.watch.watcher import Watcher
+
+
+class Backwards:
+    """Watches `backward` and `autograd.grad`."""
+
+    def __init__(self, watcher: Watcher) -> None:
+        self.watcher = watcher
+        self.trace = watcher.trace
+        self.current: int | None = None
+        self.expected: Any = None  # a root whose own backward() is on its way to autograd.backward
+        self.failed: dict[int, int] = {}  # id of an exception -> the backward that it came out of
+        self._errors: list[BaseException] = []  # so that these ids stay theirs
+
+    def install(self, patches: Patches) -> None:
+        autograd = self.watcher.engine.autograd
+        patches.wrap(autograd, "backward", self._backward)
+        patches.wrap(autograd, "grad", self._grad)
+
+    def _backward(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        def backward(tensors: Any, *args: Any, **kwargs: Any) -> Any:
+            on_its_way, self.expected = tensors is self.expected, None
+            if on_its_way or not self._starts_here():
+                return original(tensors, *args, **kwargs)
+            names = ("grad_tensors", "retain_graph", "create_graph", "grad_variables", "inputs")
+            given = dict(zip(names, args), **kwargs)
+            return self.run(
+                lambda: original(tensors, *args, **kwargs), "backward", tensors, given.get("inputs"),
+                given.get("retain_graph"), bool(given.get("create_graph", False)),
+            )  # fmt: skip
+
+        return backward
+
+    def _grad(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        def grad(outputs: Any, inputs: Any, *args: Any, **kwargs: Any) -> Any:
+            if not self._starts_here():
+                return original(outputs, inputs, *args, **kwargs)
+            given = dict(zip(("grad_outputs", "retain_graph", "create_graph"), args), **kwargs)
+            return self.run(
+                lambda: original(outputs, inputs, *args, **kwargs), "grad", outputs, inputs,
+                given.get("retain_graph"), bool(given.get("create_graph", False)),
+            )  # fmt: skip
+
+        return grad
+
+    def _starts_here(self) -> bool:
+        """A call by the program, or by code that runs inside a backward (a checkpoint's second forward)."""
+        watcher = self.watcher
+        return watcher.watching or (self.current is not None and watcher.in_thread)
+
+    # --- one pass
+
+    def run(
+        self, go: Callable[[], Any], kind: str, roots: Any, inputs: Any, retain: bool | None, create: bool
+    ) -> Any:
+        """Runs one backward pass, watched."""
+        watcher, trace = self.watcher, self.trace
+        place = watcher.here()
+        record = BackwardRecord(
+            id=len(trace.backwards), time=trace.tick(), place=place, kind=kind, roots=(), inputs=None, retain=retain,
+            create=create, parent=self.current, firing=watcher.firing, frees=not (create if retain is None else retain),
+        )  # fmt: skip
+        trace.backwards.append(record)
+        look = _Pass(self, record)
+        with watcher.quiet:
+            look.begin(roots, inputs)
+        outer, self.current = self.current, record.id
+        busy, watcher.busy = watcher.busy, watcher.busy + 1
+        try:
+            result = go()
+        except Exception as error:
+            record.error = f"{type(error).__name__}: {error}"
+            self.failed[id(error)] = record.id
+            self._errors.append(error)
+            with watcher.quiet:
+                look.failed(error)
+            raise
+        finally:
+            watcher.busy = busy
+            self.current = outer
+            with watcher.quiet:
+                look.end()
+            record.end = trace.tick()
+        with watcher.quiet:
+            look.results(result)
+        return result
+
+
+class _Pass:
+    """The watcher's side of one backward pass."""
+
+    def __init__(self, backwards: Backwards, record: BackwardRecord) -> None:
+        self.watcher = backwards.watcher
+        self.trace = backwards.trace
+        self.record = record
+        self.handles: list[Any] = []
+        self.nodes: list[Any] = []
+        self.leaves: list[tuple[Any, int, bool]] = []  # (tensor, its id, whether it had a gradient)
+
+    def begin(self, roots: Any, inputs: Any) -> None:
+        """Before the pass: number what it can reach and hang a hook on every node."""
+        watcher, record, engine = self.watcher, self.record, self.watcher.engine
+        place = record.place
+        tensors = list(engine.tensors_in(roots))
+        record.roots = tuple([watcher.see(tensor, place).id for tensor in tensors])
+        record.root_peaks = tuple([engine.peak(tensor) for tensor in tensors])
+        if inputs is not None:
+            record.inputs = tuple([watcher.see(tensor, place).id for tensor in engine.tensors_in(inputs)])
+        starts = [tensor.grad_fn for tensor in tensors if tensor.grad_fn is not None]
+        self.nodes = watcher.graph.walk(starts)
+        record.nodes = len(self.nodes)
+        for node in self.nodes:
+            number = watcher.graph.number(node)
+            assert number is not None
+            seen = self.trace.nodes[number]
+            seen.reached.append(record.id)
+            if seen.leaf is not None:
+                variable = node.variable
+                self.leaves.append((variable, seen.leaf, variable.grad is not None))
+                record.leaves.append(seen.leaf)
+            self.handles.append(node.register_hook(self._hook(number)))
+        for tensor in tensors:
+            if tensor.grad_fn is None and tensor.requires_grad:  # a leaf that is its own root
+                leaf = watcher.see(tensor, place).id
+                self.leaves.append((tensor, leaf, tensor.grad is not None))
+                record.leaves.append(leaf)
+        frame = watcher.caller()
+        while frame is not None:
+            if watcher.places.is_user(frame.f_code):
+                watcher.names.note(frame)
+            frame = frame.f_back
+
+    def _hook(self, number: int) -> Callable[..., None]:
+        watcher, record, peak_of = self.watcher, self.record, self.watcher.engine.peak
+        seen = self.trace.nodes[number]
+
+        def at_node(grad_inputs: Any, grad_outputs: Any) -> None:
+            with watcher.quiet:
+                seen.ran.append(record.id)
+                if seen.leaf is not None:
+                    if grad_outputs and grad_outputs[0] is not None:
+                        record.written[seen.leaf] = peak_of(grad_outputs[0])
+                    return
+                gave = [None if grad is None else peak_of(grad) for grad in grad_inputs]
+                told = [peak for peak in gave if peak is not None]
+                zeros = [place for place, peak in enumerate(gave) if peak == 0]
+                if not zeros and all(map(isfinite, told)):
+                    return
+                got = [peak for peak in map(peak_of, filter(_is_there, grad_outputs)) if peak is not None]
+                if not all(map(isfinite, told)) and all(map(isfinite, got)):
+                    record.births.append(number)
+                if zeros and any(got):
+                    if len(zeros) == len(told):
+                        record.stops.append(number)
+                    else:
+                        record.zeros.append(number)
+
+        return at_node
+
+    def failed(self, error: Exception) -> None:
+        """The pass raised: find the nodes whose saved values were overwritten."""
+        if "modified by an inplace operation" not in str(error):
+            return
+        for node in self.nodes:
+            for name in dir(node):
+                if name.startswith("_saved_"):
+                    try:
+                        getattr(node, name)
+                    except RuntimeError as problem:
+                        if "inplace" in str(problem):
+                            number = self.watcher.graph.number(node)
+                            if number is not None and number not in self.record.damaged:
+                                self.record.damaged.append(number)
+
+    def end(self) -> None:
+        """After the pass: take the hooks away, note the gradients that were written."""
+        for handle in self.handles:
+            handle.remove()
+        self.handles.clear()
+        self.nodes.clear()
+        calls, record, place = self.watcher.calls, self.record, self.record.place
+        for tensor, number, had in self.leaves:
+            if number in record.written and record.kind == "backward":
+                known = self.trace.tensors[number]
+                grad = calls.gradient(tensor, known, place)
+                if grad is not None:
+                    calls.grad_event("write", number, place, found=had, peak=record.written[number], backward=record.id)
+                    if record.create:
+                        self._recorded([tensor.grad], place)
+            elif record.kind == "grad":
+                record.written.pop(number, None)
+        self.leaves.clear()
+        if record.kind == "backward":
+            self._retained(place)
+
+    def _retained(self, place: Place | None) -> None:
+        """Computed tensors that keep their gradients."""
+        calls = self.watcher.calls
+        for reference in list(calls.retained):
+            tensor = reference()
+            if tensor is None:
+                calls.retained.remove(reference)
+                continue
+            known = self.watcher.see(tensor, place)
+            if known.node is not None and self.record.id in self.trace.nodes[known.node].ran:
+                grad = calls.gradient(tensor, known, place)
+                if grad is not None:
+                    peak = self.watcher.engine.peak(tensor.grad)
+                    self.record.written[known.id] = peak
+                    calls.grad_event("write", known.id, place, peak=peak, backward=self.record.id)
+
+    def results(self, result: Any) -> None:
+        """What autograd.grad returned is an op of its own: from the root to the gradients."""
+        if self.record.kind == "grad":
+            self._recorded(list(self.watcher.engine.tensors_in(result)), self.record.place)
+
+    def _recorded(self, grads: list[Any], place: Place | None) -> None:
+        watcher, trace = self.watcher, self.trace
+        known = [watcher.tensors.find(grad) or watcher.tensors.make(grad, place) for grad in grads]
+        inputs = dict.fromkeys((*self.record.roots, *(self.record.inputs or ())))
+        op = OpRecord(
+            id=len(trace.ops), time=trace.tick(), name=f"autograd.{self.record.kind}", kind="grad", place=place,
+            inputs=tuple(inputs), asked=(True,) * len(inputs), outputs=tuple([record.id for record in known]),
+            gave=tuple([grad.requires_grad for grad in grads]), grad_mode=self.record.create, firing=watcher.firing,
+            call=watcher.module_calls.current,
+        )  # fmt: skip
+        watcher.calls.finish(op, zip(grads, known))
+        for grad, record in zip(grads, known):
+            record.peak = watcher.engine.peak(grad)
+
+
+def _is_there(value: Any) -> bool:
+    return value is not None

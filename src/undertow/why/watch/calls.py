@@ -1,0 +1,385 @@
+"""Every torch function, method and tensor attribute that the program uses, seen through a function mode."""
+
+from __future__ import annotations
+
+import weakref
+from collections import OrderedDict
+from collections.abc import Callable, Iterable
+from math import isfinite, isnan
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from undertow.why.places import Place
+from undertow.why.trace import (
+    BAD,
+    FINE,
+    INFINITE_ON_PURPOSE,
+    NAN_GIVEN,
+    Flag,
+    GradEvent,
+    OpRecord,
+    TensorRecord,
+    WriteRecord,
+)
+
+if TYPE_CHECKING:
+    from undertow.why.watch.watcher import Watcher
+
+LEAVES = frozenset("item __float__ __int__ __index__ __complex__ tolist numpy __array__".split())
+SHOWS = frozenset("__repr__ __str__ __format__ __bool__".split())
+CUTS = frozenset("detach detach_ data.get tensor new_tensor as_tensor asarray".split())
+ENTERS = frozenset("tensor as_tensor asarray from_numpy frombuffer".split())
+_SHARES = frozenset("detach data.get".split())  # the result is the same memory, and says so nowhere
+_PASSES = 4096  # numbers that left through item() and are remembered
+
+
+def _only_the_shape(name: str) -> bool:
+    """zeros_like and its kind look at a tensor without using its values."""
+    return name.endswith("_like") or (name.startswith("new_") and name != "new_tensor")
+
+
+class Calls:
+    """The function mode, and the records of what it sees."""
+
+    def __init__(self, watcher: Watcher) -> None:
+        self.watcher = watcher
+        self.trace = watcher.trace
+        self.engine = watcher.engine
+        self.passed: OrderedDict[int, tuple[Any, int]] = OrderedDict()  # id -> (number or array, the tensor it left)
+        self.retained: list[Any] = []  # weak references to tensors with retain_grad()
+        self.special: dict[str, Callable[..., Any]] = {
+            "grad.get": self._grad_read,
+            "grad.set": self._grad_set,
+            "data.set": self._data_set,
+            "requires_grad.set": self._flag_set,
+            "requires_grad_": self._flag_set,
+            "retain_grad": self._retain,
+            "backward": self._backward,
+            "register_hook": self._register,
+            "register_post_accumulate_grad_hook": self._register,
+        }
+        self.mode = self._make_mode()
+
+    def _make_mode(self) -> Any:
+        base = self.engine.overrides.TorchFunctionMode
+        calls, watcher = self, self.watcher
+
+        class Watching(base):  # type: ignore[misc, valid-type]
+            """The function mode of `undertow why`."""
+
+            def __torch_function__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+                if watcher.busy:
+                    return function(*args, **(kwargs or {}))
+                watcher.busy, watcher.mode_on = 1, False
+                try:
+                    return calls.call(function, args, kwargs or {})
+                finally:
+                    watcher.mode_on = True
+                    if watcher.trace.complete:
+                        watcher.busy = 0
+
+        return Watching()
+
+    # --- one call
+
+    def call(self, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Runs a function and records it."""
+        name = self.engine.name_of(function)
+        special = self.special.get(name)
+        if special is not None and args and isinstance(args[0], self.engine.Tensor):
+            return special(name, function, args, kwargs)
+        if name.endswith(".get"):
+            result = function(*args)
+            if isinstance(result, self.engine.Tensor) and result is not args[0]:
+                with self.watcher.quiet:
+                    self._record(name, args, kwargs, result, self._before(args, kwargs))
+            return result
+        before: list[tuple[Any, bool, int]] = []
+        with self.watcher.quiet:
+            before = self._before(args, kwargs)
+        result = function(*args, **kwargs)
+        with self.watcher.quiet:
+            self._record(name, args, kwargs, result, before)
+        return result
+
+    def _before(self, args: Any, kwargs: Any) -> list[tuple[Any, bool, int]]:
+        """The tensors among the arguments, whether each asks for gradients, and its version."""
+        found = list(self.engine.tensors_in(args))
+        if kwargs:
+            found.extend(self.engine.tensors_in(kwargs))
+        version = self.engine.version
+        return [(tensor, tensor.requires_grad, version(tensor)) for tensor in found]
+
+    def _record(self, name: str, args: Any, kwargs: Any, result: Any, before: list[tuple[Any, bool, int]]) -> None:
+        engine, watcher = self.engine, self.watcher
+        written = [tensor for tensor, _, version in before if engine.version(tensor) != version]
+        taken = {id(tensor) for tensor, _, _ in before}
+        outputs = [tensor for tensor in engine.tensors_in(result) if id(tensor) not in taken]
+        if name == "detach_":
+            written = [args[0]]
+        leaves = name in LEAVES or (watcher.firing is not None and before and not outputs and not written)
+        if not (outputs or written or leaves or (name in SHOWS and watcher.firing is not None)):
+            return
+        place = watcher.here()
+        ignored = _only_the_shape(name)
+        inputs = [] if ignored else [(watcher.see(tensor, place), asked) for tensor, asked, _ in before]
+        kind = self._kind(name, leaves, bool(inputs))
+        scalars, constant = self._numbers(args, kwargs, inputs)
+        records = self._made(name, kind, [*outputs, *written], inputs, place)
+        grad_mode = engine.is_grad_enabled()
+        op = OpRecord(
+            id=len(self.trace.ops),
+            time=self.trace.tick(),
+            name=name,
+            kind=kind,
+            place=place,
+            inputs=tuple([record.id for record, _ in inputs]),
+            asked=tuple([asked for _, asked in inputs]),
+            outputs=tuple([record.id for record in records]),
+            gave=tuple([tensor.requires_grad for tensor in (*outputs, *written)]),
+            grad_mode=grad_mode,
+            off=None if grad_mode else watcher.off,
+            writes=tuple([watcher.see(tensor, place).id for tensor in written]),
+            scalars=scalars,
+            firing=watcher.firing,
+            call=watcher.module_calls.current,
+        )
+        self._look(op, [*outputs, *written], records, [record for record, _ in inputs], constant)
+        self.finish(op, zip((*outputs, *written), records))
+        for tensor, record in zip(written, records[len(outputs) :]):
+            self.wrote(tensor, record, place, name, op.id)
+        if kind == "leaves":
+            self._let_go(result, op.inputs[0] if op.inputs else None)
+
+    def _kind(self, name: str, leaves: bool, inputs: bool) -> str:
+        if leaves or name in SHOWS:
+            return "leaves"
+        if name in CUTS and inputs:
+            return "cut"
+        if name in ENTERS:
+            return "enters"
+        return "op"
+
+    def finish(self, op: OpRecord, made: Iterable[tuple[Any, TensorRecord]]) -> None:
+        """Enters an op, numbers the nodes it made, and notes it as the last maker of its results."""
+        self.add(op)
+        fresh: list[int] = []
+        for tensor, record in made:
+            node = tensor.grad_fn
+            if node is None:
+                record.node = None
+            else:
+                record.node, new = self.watcher.graph.take(node, op.id)
+                fresh += new
+            record.op = op.id
+            if record.maker is None:
+                record.maker = op.id
+        op.nodes = tuple(fresh)
+
+    def add(self, op: OpRecord) -> None:
+        self.trace.ops.append(op)
+        if len(self.trace.ops) >= self.watcher.limit and self.trace.complete:
+            self.watcher.enough()
+
+    def _made(
+        self, name: str, kind: str, tensors: list[Any], inputs: list[Any], place: Place | None
+    ) -> list[TensorRecord]:
+        """The records of an op's results."""
+        found = []
+        for tensor in tensors:
+            record = self.watcher.tensors.find(tensor)
+            if record is None:
+                record = self.watcher.tensors.make(tensor, place)
+                if name in _SHARES and inputs:
+                    record.memory = inputs[0][0].memory
+            found.append(record)
+        return found
+
+    # --- values
+
+    def values(self, op: OpRecord, tensors: list[Any], records: list[TensorRecord], given: list[Any]) -> None:
+        """Looks at the results of an op that came another way than through the mode."""
+        self._look(op, tensors, records, [self.watcher.see(tensor, op.place) for tensor in given], False)
+
+    def _look(
+        self, op: OpRecord, tensors: list[Any], records: list[TensorRecord], inputs: list[TensorRecord], constant: bool
+    ) -> None:
+        """How large the results are, and whether NaN or Inf came in or was born here."""
+        states = [record.state for record in inputs]
+        worst = max(states, default=FINE)
+        peaks: list[float | None] = []
+        for tensor, record in zip(tensors, records):
+            same_memory = any(record.memory == other.memory for other in inputs)
+            if worst == FINE and same_memory and record.id not in op.writes:
+                peaks.append(None)  # a view of what was looked at before
+                continue
+            peak = self.engine.peak(tensor)
+            peaks.append(peak)
+            record.peak = peak
+            record.state = FINE
+            if peak is None or isfinite(peak):
+                continue
+            if worst == BAD:
+                record.state = BAD
+            elif constant or not inputs:
+                record.state = NAN_GIVEN if isnan(peak) else INFINITE_ON_PURPOSE
+            elif worst == NAN_GIVEN:
+                record.state = NAN_GIVEN
+            elif worst == INFINITE_ON_PURPOSE and not isnan(peak):
+                record.state = INFINITE_ON_PURPOSE
+            else:
+                record.state = BAD
+                op.born = True
+        op.peaks = tuple(peaks)
+
+    def _numbers(self, args: Any, kwargs: Any, inputs: list[Any]) -> tuple[tuple[int, ...], bool]:
+        """Tensors whose numbers came back as arguments, and whether NaN or Inf was written as a constant."""
+        found: list[int] = []
+        constant = False
+        stack = [*args, *kwargs.values()]
+        while stack:
+            value = stack.pop()
+            if type(value) is float:
+                constant = constant or not isfinite(value)
+                source = self.passed.get(id(value))
+                if source is not None and source[0] is value:
+                    found.append(source[1])
+            elif isinstance(value, (list, tuple)) and len(value) < 1000:
+                stack.extend(value)
+            elif type(value) is np.ndarray:
+                found += self.left(value)
+        return tuple(dict.fromkeys(found)), constant
+
+    def left(self, array: Any) -> tuple[int, ...]:
+        """The tensor whose memory an array is, if it left torch as numpy() of one."""
+        while isinstance(array, np.ndarray):
+            source = self.passed.get(id(array))
+            if source is not None and source[0] is array:
+                return (source[1],)
+            array = array.base
+        return ()
+
+    def _let_go(self, value: Any, tensor: int | None) -> None:
+        """Remembers a number or array that left torch, to know it when it comes back."""
+        if tensor is None:
+            return
+        values = value if isinstance(value, list) else [value]
+        for part in values[:256]:
+            if type(part) is float or type(part) is np.ndarray:
+                self.passed[id(part)] = part, tensor
+        while len(self.passed) > _PASSES:
+            self.passed.popitem(last=False)
+
+    def wrote(self, tensor: Any, record: TensorRecord, place: Place | None, name: str, op: int | None) -> None:
+        """A tensor was changed in place; if it is a gradient, that one was edited or cleared."""
+        self.trace.writes.append(
+            WriteRecord(self.trace.tick(), record.id, place, name, op, self.engine.version(tensor))
+        )
+        owner = record.gradient_of
+        if owner is None:
+            owner = self.trace.tensors[record.memory].gradient_of
+        if owner is not None:
+            peak = record.peak
+            kind = "clear" if peak == 0 else "edit"
+            self.grad_event(kind, owner, place, found=True, peak=peak, direct=self.watcher.called_by_user())
+
+    # --- attributes and methods about gradients
+
+    def grad_event(self, kind: str, tensor: int, place: Place | None, **facts: Any) -> GradEvent:
+        event = GradEvent(self.trace.tick(), kind, tensor, place, **facts)
+        self.trace.grads.append(event)
+        return event
+
+    def gradient(self, tensor: Any, record: TensorRecord, place: Place | None) -> TensorRecord | None:
+        """The record of a tensor's gradient, marked as such."""
+        grad = tensor.grad
+        if grad is None:
+            return None
+        found = self.watcher.see(grad, place)
+        found.gradient_of = record.id
+        return found
+
+    def _grad_read(self, name: str, function: Any, args: Any, kwargs: Any) -> Any:
+        result = function(*args)
+        watcher = self.watcher
+        with watcher.quiet:
+            place = watcher.here()
+            record = watcher.see(args[0], place)
+            peak = None
+            if result is not None:
+                grad = watcher.see(result, place)
+                grad.gradient_of = record.id
+                peak = grad.peak = self.engine.peak(result)
+            if watcher.called_by_user():
+                self.grad_event("read", record.id, place, found=result is not None, peak=peak)
+        return result
+
+    def _grad_set(self, name: str, function: Any, args: Any, kwargs: Any) -> Any:
+        tensor, value = args[0], args[1] if len(args) > 1 else None
+        found = tensor.grad is not None
+        result = function(*args)
+        with self.watcher.quiet:
+            place = self.watcher.here()
+            record = self.watcher.see(tensor, place)
+            peak = None
+            if value is not None:
+                grad = self.watcher.see(value, place)
+                grad.gradient_of = record.id
+                peak = self.engine.peak(value)
+            kind = "clear" if value is None or peak == 0 else "set"
+            self.grad_event(kind, record.id, place, found=found, peak=peak, direct=self.watcher.called_by_user())
+        return result
+
+    def _data_set(self, name: str, function: Any, args: Any, kwargs: Any) -> Any:
+        result = function(*args)
+        with self.watcher.quiet:
+            self.moved_in(args[0], args[1], self.watcher.here())
+        return result
+
+    def moved_in(self, tensor: Any, value: Any, place: Place | None) -> None:
+        """`tensor.data = value`: the tensor takes over the other's memory, not its graph."""
+        record, source = self.watcher.see(tensor, place), self.watcher.see(value, place)
+        record.memory = source.memory
+        grad_mode = self.engine.is_grad_enabled()
+        op = OpRecord(
+            id=len(self.trace.ops), time=self.trace.tick(), name="data.set", kind="cut", place=place,
+            inputs=(source.id,), asked=(value.requires_grad,), outputs=(record.id,), gave=(False,),
+            grad_mode=grad_mode, off=None if grad_mode else self.watcher.off, writes=(record.id,),
+            firing=self.watcher.firing, call=self.watcher.module_calls.current, peaks=(source.peak,),
+        )  # fmt: skip
+        record.peak, record.state, record.op = source.peak, source.state, op.id
+        self.add(op)
+        self.wrote(tensor, record, place, "data.set", op.id)
+
+    def _flag_set(self, name: str, function: Any, args: Any, kwargs: Any) -> Any:
+        tensor = args[0]
+        before = tensor.requires_grad
+        result = function(*args, **kwargs)
+        with self.watcher.quiet:
+            place, after = self.watcher.here(), tensor.requires_grad
+            record = self.watcher.see(tensor, place)
+            if before != after:
+                record.flags.append(Flag(self.trace.tick(), after, place))
+        return result
+
+    def _retain(self, name: str, function: Any, args: Any, kwargs: Any) -> Any:
+        result = function(*args)
+        with self.watcher.quiet:
+            self.watcher.see(args[0], self.watcher.here()).retains = True
+            self.retained.append(weakref.ref(args[0]))
+        return result
+
+    def _backward(self, name: str, function: Any, args: Any, kwargs: Any) -> Any:
+        given = dict(zip(("gradient", "retain_graph", "create_graph", "inputs"), args[1:]), **kwargs)
+        if self.engine.name == "torch":
+            self.watcher.backwards.expected = args[0]
+        return self.watcher.backwards.run(
+            lambda: function(*args, **kwargs), "backward", args[0], given.get("inputs"),
+            given.get("retain_graph"), bool(given.get("create_graph", False)),
+        )  # fmt: skip
+
+    def _register(self, name: str, function: Any, args: Any, kwargs: Any) -> Any:
+        hook = args[1] if len(args) > 1 else kwargs["hook"]
+        kind = "tensor" if name == "register_hook" else "post-accumulate"
+        return self.watcher.hooks.register(kind, args[0], hook, lambda watched: function(args[0], watched))

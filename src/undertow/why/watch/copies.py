@@ -1,0 +1,178 @@
+"""What a function mode does not see: copy.deepcopy, nn.Parameter(t), from_numpy, custom autograd Functions."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from undertow.why.places import Place
+from undertow.why.trace import CopyRecord, OpRecord, TensorRecord
+from undertow.why.watch.patches import Patches
+
+if TYPE_CHECKING:
+    from undertow.why.watch.watcher import Watcher
+
+
+class Copies:
+    """Watches the ways in which tensors appear out of other tensors without a recorded op."""
+
+    def __init__(self, watcher: Watcher) -> None:
+        self.watcher = watcher
+        self.trace = watcher.trace
+        self.depth = 0  # deepcopy calls itself
+
+    def install(self, patches: Patches) -> None:
+        engine = self.watcher.engine
+        patches.wrap(copy, "deepcopy", self._deepcopy)
+        patches.wrap(engine.torch, "from_numpy", self._from_numpy)
+        new = self._parameter(engine.Parameter.__new__)
+        patches.put(engine.Parameter, "__new__", staticmethod(new))
+        function = engine.autograd.Function
+        patches.put(function, "apply", classmethod(self._apply(function.apply.__func__)))
+
+    def _op(
+        self, name: str, kind: str, given: list[Any], made: list[tuple[Any, TensorRecord]], place: Place | None,
+        asked: tuple[bool, ...] | None = None, scalars: tuple[int, ...] = (),
+    ) -> OpRecord:  # fmt: skip
+        watcher = self.watcher
+        grad_mode = watcher.engine.is_grad_enabled()
+        op = OpRecord(
+            id=len(self.trace.ops), time=self.trace.tick(), name=name, kind=kind, place=place,
+            inputs=tuple([watcher.see(tensor, place).id for tensor in given]),
+            asked=tuple([tensor.requires_grad for tensor in given]) if asked is None else asked,
+            outputs=tuple([record.id for _, record in made]),
+            gave=tuple([tensor.requires_grad for tensor, _ in made]),
+            grad_mode=grad_mode, off=None if grad_mode else watcher.off, scalars=scalars, firing=watcher.firing,
+            call=watcher.module_calls.current,
+        )  # fmt: skip
+        watcher.calls.values(op, [tensor for tensor, _ in made], [record for _, record in made], given)
+        watcher.calls.finish(op, made)
+        return op
+
+    # --- nn.Parameter and from_numpy
+
+    def _parameter(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        def __new__(cls: Any, *args: Any, **kwargs: Any) -> Any:
+            watcher = self.watcher
+            if not watcher.watching:
+                return original(cls, *args, **kwargs)
+            watcher.busy += 1
+            try:
+                result = original(cls, *args, **kwargs)
+            finally:
+                watcher.busy -= 1
+            with watcher.quiet:
+                data = args[0] if args else kwargs.get("data")
+                place = watcher.here()
+                known = watcher.tensors.find(result) or watcher.tensors.make(result, place)
+                known.parameter = True
+                if isinstance(data, watcher.engine.Tensor) and data is not result:
+                    known.memory = watcher.see(data, place).memory
+                    self._op("Parameter", "cut", [data], [(result, known)], place)
+            return result
+
+        return __new__
+
+    def _from_numpy(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        def from_numpy(array: Any) -> Any:
+            result = original(array)
+            watcher = self.watcher
+            if watcher.watching:
+                with watcher.quiet:
+                    place = watcher.here()
+                    known = watcher.tensors.make(result, place)
+                    self._op("from_numpy", "enters", [], [(result, known)], place, scalars=watcher.calls.left(array))
+            return result
+
+        return from_numpy
+
+    # --- custom Functions
+
+    def _apply(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        def apply(cls: Any, *args: Any, **kwargs: Any) -> Any:
+            watcher = self.watcher
+            if not watcher.watching:
+                return original(cls, *args, **kwargs)
+            given: list[Any] = []
+            asked: tuple[bool, ...] = ()
+            with watcher.quiet:
+                given = list(watcher.engine.tensors_in((args, kwargs)))
+                asked = tuple([tensor.requires_grad for tensor in given])
+            watcher.busy += 1
+            try:
+                result = original(cls, *args, **kwargs)
+            finally:
+                watcher.busy -= 1
+            with watcher.quiet:
+                place = watcher.here()
+                taken = {id(tensor) for tensor in given}
+                made = [
+                    (tensor, watcher.tensors.find(tensor) or watcher.tensors.make(tensor, place))
+                    for tensor in watcher.engine.tensors_in(result)
+                    if id(tensor) not in taken or tensor.grad_fn is not None
+                ]
+                self._op(cls.__name__, "function", given, made, place, asked)
+            return result
+
+        return apply
+
+    # --- deepcopy
+
+    def _deepcopy(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        def deepcopy(value: Any, memo: Any = None, *rest: Any) -> Any:
+            watcher = self.watcher
+            if self.depth or not watcher.watching:
+                return original(value, memo, *rest)
+            memo = {} if memo is None else memo
+            self.depth += 1
+            watcher.busy += 1
+            try:
+                result = original(value, memo, *rest)
+            finally:
+                self.depth -= 1
+                watcher.busy -= 1
+            with watcher.quiet:
+                self._copied(memo)
+            return result
+
+        return deepcopy
+
+    def _copied(self, memo: dict[int, Any]) -> None:
+        """Who became whom. The memo maps the id of every object that was copied to its copy."""
+        watcher, engine = self.watcher, self.watcher.engine
+        place = watcher.here()
+        record = CopyRecord(self.trace.tick(), place)
+        for key, new in memo.items():
+            if isinstance(new, engine.Tensor):
+                reference = watcher.tensors.known.get(key)
+                if reference is not None and reference() is not None and reference() is not new:
+                    old = reference.record
+                    known = watcher.tensors.find(new) or watcher.tensors.make(new, place)
+                    known.copied_from = old.id
+                    known.place = place
+                    known.parameter = old.parameter
+                    record.tensors[old.id] = known.id
+                    self._op("deepcopy", "copy", [reference()], [(new, known)], place)
+            elif isinstance(new, engine.Module):
+                reference = watcher.modules.known.get(key)
+                if reference is not None and reference() is not new:
+                    old = reference.record
+                    known = watcher.modules.see(new, place)
+                    known.copied_from = old.id
+                    record.modules[old.id] = known.id
+                    self._belongings(new, known)
+        if record.tensors or record.modules:
+            self.trace.copies.append(record)
+
+    def _belongings(self, module: Any, known: Any) -> None:
+        """A copied module registered nothing by itself: its parameters and children are read off."""
+        watcher = self.watcher
+        for name, parameter in module._parameters.items():
+            if parameter is not None:
+                tensor = watcher.see(parameter, known.place)
+                known.parameters[name] = tensor.id
+                tensor.module = known.id
+        for name, child in module._modules.items():
+            if child is not None:
+                known.children[name] = watcher.modules.see(child, known.place).id

@@ -1,0 +1,166 @@
+"""One firing of a hook: what it got, what it gave back, what it changed, and on which line it returned."""
+
+from __future__ import annotations
+
+import functools
+import sys
+from types import CodeType, FrameType, FunctionType, MethodType
+from typing import TYPE_CHECKING, Any
+
+from undertow.why.places import Place
+from undertow.why.trace import FiringRecord, HookRecord
+
+if TYPE_CHECKING:
+    from undertow.why.watch.watcher import Watcher
+
+# Which argument of a hook holds the tensors that it may replace.
+_VALUE = {
+    "tensor": 0, "post-accumulate": 0, "forward-pre": 1, "forward": -1, "full-backward-pre": 1, "full-backward": 1,
+    "backward": 1,
+}  # fmt: skip
+
+
+def code_of(hook: Any) -> tuple[CodeType | None, Any, Any]:
+    """(the code that runs when a hook is called, the object it is bound to, the function itself)."""
+    while isinstance(hook, functools.partial):
+        hook = hook.func
+    if isinstance(hook, MethodType):
+        return getattr(hook.__func__, "__code__", None), hook.__self__, hook.__func__
+    if isinstance(hook, FunctionType):
+        return hook.__code__, None, hook
+    call = getattr(type(hook), "__call__", None)
+    return getattr(call, "__code__", None), hook, call
+
+
+class Returns:
+    """Notes the line on which a function returned, by a profile function that lives as long as the block.
+
+    A program that is being profiled keeps its own profile function, and the line stays unknown.
+    """
+
+    def __init__(self, watcher: Watcher, code: CodeType | None) -> None:
+        self.watcher = watcher
+        self.code = code if code is not None and watcher.places.is_user(code) else None
+        self.place: Place | None = None
+
+    def __enter__(self) -> Returns:
+        self.set = self.code is not None and sys.getprofile() is None
+        if self.set:
+            sys.setprofile(self._seen)
+        return self
+
+    def __exit__(self, *exception: Any) -> None:
+        if self.set:
+            sys.setprofile(None)
+
+    def _seen(self, frame: FrameType, event: str, argument: Any) -> None:
+        if event == "return" and frame.f_code is self.code:
+            self.place = self.watcher.places.of_line(frame.f_code.co_filename, frame.f_lineno, frame.f_code.co_name)
+
+
+class Firings:
+    """Runs hooks and records them."""
+
+    def __init__(self, watcher: Watcher) -> None:
+        self.watcher = watcher
+        self.trace = watcher.trace
+        self.last: int | None = None  # the firing that ended last
+
+    def fire(self, hook: Any, record: HookRecord, args: Any, kwargs: Any) -> Any:
+        """Runs a user's hook in place of the engine."""
+        watcher = self.watcher
+        if not watcher.in_thread:
+            return hook(*args, **kwargs)
+        firing = FiringRecord(
+            id=len(self.trace.firings), time=self.trace.tick(), hook=record.id,
+            backward=watcher.backwards.current, call=watcher.module_calls.current,
+        )  # fmt: skip
+        self.trace.firings.append(firing)
+        record.firings.append(firing.id)
+        values: list[Any] = []
+        with watcher.quiet:
+            values = self._values(record, args)
+            self._before(record, firing, values)
+        outer, watcher.firing = watcher.firing, firing.id
+        try:
+            with watcher.listening(), Returns(watcher, code_of(hook)[0]) as returns:
+                result = hook(*args, **kwargs)
+        except Exception as error:
+            firing.error = f"{type(error).__name__}: {error}"
+            raise
+        finally:
+            watcher.firing = outer
+            firing.end = self.trace.tick()
+            self.last = firing.id
+        with watcher.quiet:
+            firing.returned = returns.place
+            self._after(record, firing, values, args, result)
+        return result
+
+    def _values(self, record: HookRecord, args: Any) -> list[Any]:
+        """The tensors that a hook may replace."""
+        value = args[_VALUE[record.kind]]
+        if record.kind == "post-accumulate":
+            return [] if value.grad is None else [value.grad]
+        return list(self.watcher.engine.tensors_in(value))
+
+    def _before(self, record: HookRecord, firing: FiringRecord, values: list[Any]) -> None:
+        engine = self.watcher.engine
+        firing.before = tuple([engine.peak(value) for value in values])
+        firing.before_norms = tuple([engine.norm(value) for value in values])
+        firing.shapes = tuple([tuple(value.shape) for value in values])
+        firing.given = tuple([self.watcher.see(value, record.place).id for value in values])
+
+    def _after(self, record: HookRecord, firing: FiringRecord, values: list[Any], args: Any, result: Any) -> None:
+        engine = self.watcher.engine
+        now = self._values(record, args)
+        norms = tuple([engine.norm(value) for value in now])
+        firing.changed = norms != firing.before_norms and not _both_nan(norms, firing.before_norms)
+        going_on = now
+        if result is not None:
+            given_back = list(engine.tensors_in(result))
+            same = len(given_back) == len(now) and all(a is b for a, b in zip(given_back, now))
+            firing.answer = "same" if same else "new"
+            going_on = given_back
+            firing.refused = self._refused(record, values, result, args)
+        firing.after = tuple([engine.peak(value) for value in going_on])
+        firing.after_norms = norms if result is None else tuple([engine.norm(value) for value in going_on])
+
+    def _refused(self, record: HookRecord, values: list[Any], result: Any, args: Any) -> str | None:
+        """Why the engine will not take a hook's answer; None if it will, or if it only shows later."""
+        tensor = self.watcher.engine.Tensor
+        kind = record.kind
+        if kind == "post-accumulate":
+            return "such a hook must return nothing"
+        if kind == "tensor":
+            return _unlike(values[0], result, tensor) if values else None
+        if kind in ("full-backward", "full-backward-pre", "backward"):
+            wanted = args[_VALUE[kind]]
+            if not isinstance(result, tuple) and not (isinstance(wanted, tuple) and isinstance(result, list)):
+                return f"it returned {_described(result, tensor)} where a tuple is wanted"
+            if len(result) != len(wanted):
+                return f"it returned {len(result)} gradients where {len(wanted)} are wanted"
+            for old, new in zip(wanted, result):
+                if old is not None and new is not None and (said := _unlike(old, new, tensor)):
+                    return said
+        return None
+
+
+def _described(value: Any, tensor: Any) -> str:
+    return f"a tensor of shape {tuple(value.shape)}" if isinstance(value, tensor) else f"a {type(value).__name__}"
+
+
+def _unlike(old: Any, new: Any, tensor: Any) -> str | None:
+    """How an answer differs from the gradient it should replace."""
+    if not isinstance(new, tensor):
+        return f"it returned a {type(new).__name__} where a tensor is wanted"
+    if tuple(new.shape) != tuple(old.shape):
+        return f"it returned shape {tuple(new.shape)} where {tuple(old.shape)} is wanted"
+    if new.dtype != old.dtype:
+        return f"it returned {new.dtype} where {old.dtype} is wanted"
+    return None
+
+
+def _both_nan(left: tuple[Any, ...], right: tuple[Any, ...]) -> bool:
+    """NaN differs from itself, which is no change."""
+    return len(left) == len(right) and all(a == b or (a != a and b != b) for a, b in zip(left, right))

@@ -1,0 +1,116 @@
+"""The autograd graph: nodes are numbered by a tag in their own `metadata`, which lives exactly as long as they do."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+
+from undertow.why.places import Place
+from undertow.why.trace import NodeRecord, OpRecord, TensorRecord
+
+if TYPE_CHECKING:
+    from undertow.why.watch.watcher import Watcher
+
+_watches = itertools.count()
+
+
+class Graph:
+    """Tags nodes, and keeps the edges between them."""
+
+    def __init__(self, watcher: Watcher) -> None:
+        self.watcher = watcher
+        self.nodes = watcher.trace.nodes
+        self.tag = f"undertow.why.{next(_watches)}"
+
+    def number(self, node: Any) -> int | None:
+        """The number of a node, if it has one."""
+        return node.metadata.get(self.tag)
+
+    def take(self, node: Any, op: int | None) -> tuple[int, list[int]]:
+        """Numbers a node and what lies behind it up to what is known: (its number, the new numbers)."""
+        tag, nodes = self.tag, self.nodes
+        known = node.metadata.get(tag)
+        if known is not None:
+            return known, []
+        fresh: list[tuple[Any, NodeRecord]] = []
+        stack = [node]
+        while stack:
+            current = stack.pop()
+            metadata = current.metadata
+            if tag in metadata:
+                continue
+            record = NodeRecord(len(nodes), current.name().rpartition("::")[2], op, ())
+            metadata[tag] = record.id
+            nodes.append(record)
+            fresh.append((current, record))
+            stack.extend([child for child, _ in current.next_functions if child is not None])
+        for current, record in fresh:
+            record.next = tuple([child.metadata[tag] for child, _ in current.next_functions if child is not None])
+            if record.name == "AccumulateGrad":
+                record.leaf = self._leaf(current.variable)
+        return fresh[0][1].id, [record.id for _, record in fresh]
+
+    def _leaf(self, variable: Any) -> int:
+        tensors = self.watcher.tensors
+        record = tensors.find(variable)
+        if record is None:
+            record = tensors.make(variable, self.watcher.here())
+        return record.id
+
+    def adopt(self, tensor: Any, record: TensorRecord, place: Place | None) -> None:
+        """Takes in a computed tensor whose making was not seen: an op is made up from the graph behind it."""
+        node = tensor.grad_fn
+        if node is None:
+            return
+        trace = self.watcher.trace
+        known = self.number(node)
+        if known is not None:
+            record.node = known
+            record.op = record.maker = self.nodes[known].op
+            return
+        number, fresh = self.take(node, len(trace.ops))
+        record.node = number
+        inputs = self._behind(fresh)
+        self.watcher.calls.add(
+            OpRecord(
+                id=len(trace.ops), time=trace.tick(), name=self.nodes[number].name, kind="unseen", place=place,
+                inputs=inputs, asked=(True,) * len(inputs), outputs=(record.id,), gave=(True,), grad_mode=True,
+                nodes=tuple(fresh),
+            )  # fmt: skip
+        )
+        record.op = record.maker = self.nodes[number].op
+
+    def _behind(self, fresh: list[int]) -> tuple[int, ...]:
+        """The tensors from which new nodes go out: leaves, and results of ops that were known before."""
+        trace, inside = self.watcher.trace, set(fresh)
+        found: dict[int, None] = {}
+        for number in fresh:
+            leaf = self.nodes[number].leaf
+            if leaf is not None:
+                found[leaf] = None
+            for child in self.nodes[number].next:
+                if child not in inside:
+                    behind = self.nodes[child]
+                    if behind.leaf is not None:
+                        found[behind.leaf] = None
+                    elif behind.op is not None and behind.op < len(trace.ops):
+                        found.update(dict.fromkeys(trace.ops[behind.op].outputs))
+        return tuple(found)
+
+    def walk(self, roots: Iterable[Any]) -> list[Any]:
+        """All nodes that can be reached, as objects; each is numbered."""
+        seen: set[int] = set()
+        found: list[Any] = []
+        stack = list(roots)
+        for root in stack:
+            self.take(root, None)
+        while stack:
+            node = stack.pop()
+            number = node.metadata[self.tag]
+            if number in seen:
+                continue
+            seen.add(number)
+            found.append(node)
+            stack.extend([child for child, _ in node.next_functions if child is not None])
+        return found

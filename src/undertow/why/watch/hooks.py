@@ -1,0 +1,177 @@
+"""Hooks: every registrar is wrapped, and every hook with it, so that each firing is seen from both sides."""
+
+from __future__ import annotations
+
+import copy
+import functools
+import sys
+from collections.abc import Callable
+from types import FrameType
+from typing import TYPE_CHECKING, Any
+
+from undertow.why.source import receiver
+from undertow.why.trace import HookRecord
+from undertow.why.watch.firings import Firings, code_of
+from undertow.why.watch.patches import Patches
+
+if TYPE_CHECKING:
+    from undertow.why.watch.watcher import Watcher
+
+REGISTRARS = {
+    "forward-pre": "register_forward_pre_hook",
+    "forward": "register_forward_hook",
+    "full-backward-pre": "register_full_backward_pre_hook",
+    "full-backward": "register_full_backward_hook",
+    "backward": "register_backward_hook",
+}
+
+
+def _same(hook: Any) -> Any:
+    """Equal for two hooks that do the same: one function, or one piece of code closed over the same values."""
+    code, owner, function = code_of(hook)
+    if code is None:
+        return id(hook)
+
+    def key(value: Any) -> Any:
+        return value if isinstance(value, (str, int, float, bool, type(None))) else id(value)
+
+    closed = []
+    for cell in getattr(function, "__closure__", None) or ():
+        try:
+            closed.append(key(cell.cell_contents))
+        except ValueError:  # not filled yet
+            closed.append(None)
+    defaults = [key(value) for value in getattr(function, "__defaults__", None) or ()]
+    given = [key(value) for value in hook.args] if isinstance(hook, functools.partial) else []
+    return code, id(owner), tuple(closed), tuple(defaults), tuple(given)
+
+
+class WatchedHook:
+    """Stands in a registry for a user's hook, and behaves as it does."""
+
+    def __init__(self, hook: Any, record: HookRecord, hooks: Hooks) -> None:
+        self.hook = hook
+        self.record = record
+        self.hooks = hooks
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return self.hooks.firings.fire(self.hook, self.record, args, kwargs)
+
+    def __getattr__(self, name: str) -> Any:
+        if name in ("hook", "record", "hooks"):
+            raise AttributeError(name)
+        return getattr(self.hook, name)  # __name__ and the like, which error messages show
+
+    def __reduce__(self) -> Any:
+        return _itself, (self.hook,)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Any:
+        return self.hooks.copied(self, memo)
+
+
+def _itself(value: Any) -> Any:
+    return value
+
+
+class Hooks:
+    """Registrations, removals and firings."""
+
+    def __init__(self, watcher: Watcher) -> None:
+        self.watcher = watcher
+        self.trace = watcher.trace
+        self.by_handle: dict[int, HookRecord] = {}
+        self.firings = Firings(watcher)
+
+    def install(self, patches: Patches) -> None:
+        engine = self.watcher.engine
+        for kind, registrar in REGISTRARS.items():
+            patches.wrap(engine.Module, registrar, lambda original, kind=kind: self._registrar(original, kind))
+        patches.wrap(engine.handles.RemovableHandle, "remove", self._removing)
+
+    # --- registering and removing
+
+    def _registrar(self, original: Callable[..., Any], kind: str) -> Callable[..., Any]:
+        def register(module: Any, hook: Any, *args: Any, **kwargs: Any) -> Any:
+            if not self.watcher.watching or kwargs.get("nested"):
+                return original(module, hook, *args, **kwargs)
+            return self.register(kind, module, hook, lambda watched: original(module, watched, *args, **kwargs))
+
+        return register
+
+    def register(self, kind: str, owner: Any, hook: Any, go: Callable[[Any], Any]) -> Any:
+        """Registers a hook in its watched form: `go(watched)` is the registrar's own work."""
+        watcher = self.watcher
+        record = None
+        with watcher.quiet:
+            record = self._describe(kind, owner, hook)
+            self.trace.hooks.append(record)
+        before, watcher.busy = watcher.busy, watcher.busy + 1
+        try:
+            handle = go(hook if record is None else WatchedHook(hook, record, self))
+        except Exception as error:
+            if record is not None:
+                record.error = f"{type(error).__name__}: {error}"
+            raise
+        finally:
+            watcher.busy = before
+        if record is not None:
+            self.by_handle[handle.id] = record
+        return handle
+
+    def _describe(self, kind: str, owner: Any, hook: Any) -> HookRecord:
+        watcher = self.watcher
+        place = watcher.here()
+        code, _, _ = code_of(hook)
+        defined = None
+        if code is not None and watcher.places.is_user(code):
+            defined = watcher.places.of_line(code.co_filename, code.co_firstlineno, code.co_name)
+        record = HookRecord(
+            id=len(self.trace.hooks), time=self.trace.tick(), kind=kind, place=place,
+            name=getattr(hook, "__name__", type(hook).__name__), defined=defined, same=_same(hook),
+            user=self._by_user(), expression=receiver(place) if place is not None else "",
+        )  # fmt: skip
+        if isinstance(owner, watcher.engine.Tensor):
+            tensor = watcher.see(owner, place)
+            record.tensor = tensor.id
+            if owner.grad_fn is not None:
+                record.node, _ = watcher.graph.take(owner.grad_fn, None)
+        else:
+            record.module = watcher.modules.see(owner, place).id
+        frame: FrameType | None = sys._getframe(1)
+        while frame is not None and not watcher.places.is_user(frame.f_code):
+            frame = frame.f_back
+        if frame is not None:
+            watcher.names.note(frame)
+        return record
+
+    def _by_user(self) -> bool:
+        """Whether the registrar was called by the user's own code."""
+        frame: FrameType | None = sys._getframe(1)
+        while frame is not None and frame.f_code.co_filename == __file__:
+            frame = frame.f_back
+        while frame is not None and frame.f_code.co_filename.endswith(("calls.py", "overrides.py", "public.py")):
+            frame = frame.f_back
+        return frame is not None and self.watcher.places.is_user(frame.f_code)
+
+    def _removing(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        def remove(handle: Any) -> None:
+            original(handle)
+            record = self.by_handle.get(getattr(handle, "id", -1))
+            if record is not None and record.removed is None:
+                record.removed = self.trace.tick()
+                record.removed_at = self.watcher.here()
+
+        return remove
+
+    def copied(self, watched: WatchedHook, memo: dict[int, Any]) -> Any:
+        """deepcopy of a module copies its hooks along: a function stays itself, an object becomes another one."""
+        hook = copy.deepcopy(watched.hook, memo)
+        old = watched.record
+        if hook is watched.hook:
+            return WatchedHook(hook, old, self)
+        record = HookRecord(
+            id=len(self.trace.hooks), time=self.trace.tick(), kind=old.kind, place=old.place, name=old.name,
+            defined=old.defined, same=_same(hook), expression=old.expression, copied_from=old.id,
+        )  # fmt: skip
+        self.trace.hooks.append(record)
+        return WatchedHook(hook, record, self)

@@ -1,0 +1,230 @@
+"""Modules: when each was made, what was registered in it, and every run of its forward, through `__call__` or past it."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from undertow.why.places import Place
+from undertow.why.trace import BindingRecord, CallRecord, OpRecord
+from undertow.why.watch.firings import Returns
+from undertow.why.watch.patches import Patches
+
+if TYPE_CHECKING:
+    from undertow.why.watch.watcher import Watcher
+
+
+class _Running:
+    """A module whose call is under way."""
+
+    __slots__ = ("module", "record", "waits")
+
+    def __init__(self, module: Any, record: CallRecord, waits: bool) -> None:
+        self.module = module
+        self.record = record
+        self.waits = waits  # called, and its forward has not begun
+
+
+class ModuleCalls:
+    """Watches modules."""
+
+    def __init__(self, watcher: Watcher) -> None:
+        self.watcher = watcher
+        self.trace = watcher.trace
+        self.running: list[_Running] = []
+        self.patches: Patches | None = None
+        self.wrapped: set[type] = set()
+
+    @property
+    def current(self) -> int | None:
+        """The innermost module call that is under way."""
+        return self.running[-1].record.id if self.running else None
+
+    def install(self, patches: Patches) -> None:
+        self.patches = patches
+        engine = self.watcher.engine
+        patches.wrap(engine.Module, "__init__", self._made)
+        patches.wrap(engine.Module, "__call__", self._called)
+        patches.wrap(engine.Module, "zero_grad", self._cleared)
+        file = engine.module_file
+        self.handles = [
+            file.register_module_parameter_registration_hook(self._parameter),
+            file.register_module_module_registration_hook(self._child),
+        ]
+
+    def uninstall(self) -> None:
+        for handle in self.handles:
+            handle.remove()
+
+    # --- making and binding
+
+    def _made(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        def __init__(module: Any, *args: Any, **kwargs: Any) -> None:
+            original(module, *args, **kwargs)
+            if self.watcher.in_thread:
+                with self.watcher.quiet:
+                    self.watcher.modules.see(module, self.watcher.here())
+                    self._wrap_forward(type(module))
+
+        return __init__
+
+    def _parameter(self, module: Any, name: str, parameter: Any) -> None:
+        if parameter is None or not self.watcher.in_thread:
+            return
+        with self.watcher.quiet:
+            place = self.watcher.here()
+            known = self.watcher.modules.see(module, place)
+            tensor = self.watcher.see(parameter, place)
+            self._bind(known, name, place, known.parameters.get(name), tensor.id, None)
+            known.parameters[name] = tensor.id
+            tensor.module = known.id
+            tensor.parameter = True
+
+    def _child(self, module: Any, name: str, child: Any) -> None:
+        if child is None or not self.watcher.in_thread:
+            return
+        with self.watcher.quiet:
+            place = self.watcher.here()
+            known, new = self.watcher.modules.see(module, place), self.watcher.modules.see(child, place)
+            self._bind(known, name, place, None, None, new.id)
+            known.children[name] = new.id
+
+    def _bind(
+        self, module: Any, name: str, place: Place | None, old: int | None, tensor: int | None, child: int | None
+    ) -> None:
+        self.trace.bindings.append(
+            BindingRecord(
+                self.trace.tick(), module.id, name, place, tensor, child, old,
+                module.children.get(name) if child is not None else None,
+            )  # fmt: skip
+        )
+
+    # --- calling
+
+    def _called(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        def __call__(module: Any, *args: Any, **kwargs: Any) -> Any:
+            if not self.watcher.watching:
+                return original(module, *args, **kwargs)
+            return self._run(module, lambda: original(module, *args, **kwargs), (args, kwargs), False)
+
+        return __call__
+
+    def _wrap_forward(self, cls: type) -> None:
+        """Lets the forward of a class and its bases be seen, however it is called."""
+        assert self.patches is not None
+        for base in cls.__mro__:
+            if base not in self.wrapped and "forward" in vars(base) and base is not self.watcher.engine.Module:
+                self.wrapped.add(base)
+                original = vars(base)["forward"]
+                if callable(original):
+                    self.patches.put(base, "forward", self._forward(original))
+
+    def _forward(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(original)
+        def forward(module: Any, *args: Any, **kwargs: Any) -> Any:
+            if not self.watcher.watching:
+                return original(module, *args, **kwargs)
+            top = self.running[-1] if self.running else None
+            if top is not None and top.waits and top.module is module:
+                top.waits = False
+                return self._with_return(module, top.record, original, args, kwargs)
+            if any(running.module is module for running in self.running):  # super().forward()
+                return original(module, *args, **kwargs)
+            return self._run(module, lambda: original(module, *args, **kwargs), (args, kwargs), True)
+
+        return forward
+
+    def _with_return(self, module: Any, record: CallRecord, original: Any, args: Any, kwargs: Any) -> Any:
+        """Runs a forward; where backward hooks wait for its result, the line of the return is noted."""
+        if not (module._backward_hooks or module._backward_pre_hooks):
+            return original(module, *args, **kwargs)
+        with Returns(self.watcher, getattr(original, "__code__", None)) as returns:
+            result = original(module, *args, **kwargs)
+        record.returned = returns.place
+        return result
+
+    def _run(self, module: Any, go: Callable[[], Any], given: Any, direct: bool) -> Any:
+        watcher, trace = self.watcher, self.trace
+        record: CallRecord | None = None
+        with watcher.quiet:
+            place = watcher.here()
+            known = watcher.modules.see(module, place)
+            self._wrap_forward(type(module))
+            record = CallRecord(
+                id=len(trace.calls), time=trace.tick(), module=known.id, place=place, direct=direct,
+                parent=self.current, grad_mode=watcher.engine.is_grad_enabled(),
+                inputs=tuple([watcher.see(tensor, place).id for tensor in watcher.engine.tensors_in(given)]),
+            )  # fmt: skip
+            trace.calls.append(record)
+        if record is None:
+            return go()
+        first_op = len(trace.ops)
+        self.running.append(_Running(module, record, waits=not direct))
+        try:
+            result = go()
+        except Exception as error:
+            record.error = f"{type(error).__name__}: {error}"
+            raise
+        finally:
+            self.running.pop()
+            record.end = trace.tick()
+        with watcher.quiet:
+            self._finish(module, record, result, first_op)
+        return result
+
+    def _finish(self, module: Any, record: CallRecord, result: Any, first_op: int) -> None:
+        watcher, engine = self.watcher, self.watcher.engine
+        tensors = list(engine.tensors_in(_parts(result)))
+        record.outputs = tuple([watcher.see(tensor, record.place).id for tensor in tensors])
+        record.gave = tuple([tensor.requires_grad for tensor in tensors])
+        record.result = (
+            "tensor" if isinstance(result, engine.Tensor) else "tuple" if isinstance(result, tuple) else
+            type(result).__name__
+        )  # fmt: skip
+        looked_at = [result] if isinstance(result, engine.Tensor) else result if isinstance(result, tuple) else []
+        seen = any(isinstance(part, engine.Tensor) and part.requires_grad for part in looked_at)
+        record.loose = not seen and any(record.gave)
+        if self.trace.modules[record.module].library and tensors:
+            self._out_of_sight(module, record, tensors, first_op)
+
+    def _out_of_sight(self, module: Any, record: CallRecord, tensors: list[Any], first_op: int) -> None:
+        """Own parameters that no op of this call was seen to use: an op for them, so that no use is missed."""
+        watcher, trace = self.watcher, self.trace
+        own = [parameter for parameter in module._parameters.values() if parameter is not None]
+        if not own:
+            return
+        used = {number for op in trace.ops[first_op:] for number in op.inputs}
+        hidden = [known for known in (watcher.see(tensor, record.place) for tensor in own) if known.id not in used]
+        if not hidden:
+            return
+        inputs = [*(known.id for known in hidden), *record.inputs]
+        grad_mode = record.grad_mode
+        op = OpRecord(
+            id=len(trace.ops), time=trace.tick(), name=type(module).__name__, kind="module", place=record.place,
+            inputs=tuple(inputs),
+            asked=(*(tensor.requires_grad for tensor in own if watcher.see(tensor, None).id not in used),
+                   *(trace.tensors[number].requires_grad for number in record.inputs)),
+            outputs=record.outputs, gave=record.gave, grad_mode=grad_mode, off=None if grad_mode else watcher.off,
+            firing=watcher.firing, call=record.id,
+        )  # fmt: skip
+        watcher.calls.add(op)
+
+    # --- clearing
+
+    def _cleared(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        def zero_grad(module: Any, *args: Any, **kwargs: Any) -> Any:
+            if not self.watcher.watching:
+                return original(module, *args, **kwargs)
+            with self.watcher.quiet:
+                found = [parameter for parameter in module.parameters() if parameter.grad is not None]
+            return self.watcher.optimizers.clearing(lambda: original(module, *args, **kwargs), found)
+
+        return zero_grad
+
+
+def _parts(value: Any) -> Any:
+    """A result with the fields of a dataclass or other object laid open."""
+    if hasattr(value, "__dataclass_fields__"):
+        return [getattr(value, name) for name in value.__dataclass_fields__]
+    return value

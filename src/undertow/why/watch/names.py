@@ -1,0 +1,112 @@
+"""How the program calls its tensors and modules: expressions found by looking through its variables."""
+
+from __future__ import annotations
+
+import types
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from types import CodeType, FrameType
+
+    from undertow.why.watch.watcher import Watcher
+
+_LOOKS = 3  # how often the variables of one function are looked at
+_WIDTH = 64  # items of one container
+_DEPTH = 6
+_MOST = 20_000  # objects looked at in one go
+
+
+class Names:
+    """Finds expressions. Variables of functions are looked at while these run, globals at the end."""
+
+    def __init__(self, watcher: Watcher) -> None:
+        self.watcher = watcher
+        self.looked: dict[CodeType, int] = {}
+
+    def note(self, frame: FrameType) -> None:
+        """Looks at the variables of a running function, the first few times that it is seen."""
+        code = frame.f_code
+        if code.co_name == "<module>" or self.looked.get(code, 0) >= _LOOKS:
+            return
+        self.looked[code] = self.looked.get(code, 0) + 1
+        self._look(frame.f_locals)
+
+    def globals(self, names: dict[str, Any]) -> None:
+        """Looks at the program's global variables; their expressions come before those of functions."""
+        self._look({name: value for name, value in names.items() if not name.startswith("__")}, first=True)
+
+    def _look(self, names: dict[str, Any], first: bool = False) -> None:
+        watcher = self.watcher
+        engine = watcher.engine
+        found: dict[int, tuple[Any, list[str]]] = {}
+        for expression, value in self._walk(names):
+            record: Any = None
+            if isinstance(value, engine.Tensor):
+                record = watcher.tensors.find(value)
+            elif isinstance(value, engine.Module):
+                record = watcher.modules.find(value)
+            else:
+                known = watcher.optimizers.records.get(id(value))
+                record = None if known is None else known[1]
+            if record is not None:
+                found.setdefault(id(record), (record, []))[1].append(expression)
+        for record, expressions in found.values():
+            new = [expression for expression in expressions if expression not in record.names]
+            record.names[:] = new + record.names if first else record.names + new
+
+    def _walk(self, names: dict[str, Any]) -> Iterator[tuple[str, Any]]:
+        """(expression, object) breadth first, so that the shortest expression comes first."""
+        engine = self.watcher.engine
+        optimizer = engine.optim.Optimizer
+        seen: set[int] = set()
+        level: list[tuple[str, Any]] = list(names.items())
+        count = 0
+        for _ in range(_DEPTH):
+            following: list[tuple[str, Any]] = []
+            for expression, value in level:
+                count += 1
+                if count > _MOST:
+                    return
+                interesting = isinstance(value, (engine.Tensor, engine.Module, optimizer))
+                if interesting:
+                    yield expression, value
+                if id(value) in seen:
+                    continue
+                if interesting or isinstance(value, (list, tuple, dict)) or self._is_object(value):
+                    seen.add(id(value))
+                    following.extend(self._inside(expression, value))
+            level = following
+
+    def _is_object(self, value: Any) -> bool:
+        """An instance of one of the program's own classes."""
+        if isinstance(value, (type, types.ModuleType, types.FunctionType, types.MethodType)):
+            return False
+        cls = type(value)
+        if not hasattr(value, "__dict__"):
+            return False
+        init = vars(cls).get("__init__") or cls.__init__
+        code = getattr(init, "__code__", None)
+        return code is not None and (self.watcher.places.is_user(code) or cls.__module__ == "__main__")
+
+    def _inside(self, expression: str, value: Any) -> Iterator[tuple[str, Any]]:
+        engine = self.watcher.engine
+        if isinstance(value, engine.Tensor):
+            return
+        if isinstance(value, (list, tuple)):
+            for place, item in enumerate(value[:_WIDTH]):
+                yield f"{expression}[{place}]", item
+        elif isinstance(value, dict):
+            for key, item in list(value.items())[:_WIDTH]:
+                if isinstance(key, (str, int)):
+                    yield f"{expression}[{key!r}]", item
+        elif isinstance(value, engine.Module):
+            for name, item in (*value._parameters.items(), *value._buffers.items(), *value._modules.items()):
+                if item is not None:
+                    yield f"{expression}[{name}]" if name.isdigit() else f"{expression}.{name}", item
+            for name, item in vars(value).items():
+                if not name.startswith("_") and name != "training":
+                    yield f"{expression}.{name}", item
+        elif self._is_object(value):
+            for name, item in list(vars(value).items())[:_WIDTH]:
+                yield f"{expression}.{name}", item

@@ -1,0 +1,201 @@
+"""Optimizers: what each holds, every step, every zero_grad."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from undertow.why.trace import OptimizerRecord, WriteRecord
+from undertow.why.watch.patches import Patches
+
+if TYPE_CHECKING:
+    from undertow.why.watch.watcher import Watcher
+
+
+
+
+class Optimizers:
+    """Watches optimizers. Inside a step nothing else is recorded but what a closure does."""
+
+    def __init__(self, watcher: Watcher) -> None:
+        self.watcher = watcher
+        self.trace = watcher.trace
+        self.stepping: list[tuple[Any, dict[int, tuple[Any, int]]]] = []
+        self.records: dict[int, tuple[Any, OptimizerRecord]] = {}
+
+    def install(self, patches: Patches) -> None:
+        optim = self.watcher.engine.optim
+        patches.wrap(optim.Optimizer, "__init__", self._made)
+        patches.wrap(optim.Optimizer, "add_param_group", self._added)
+        patches.wrap(optim.Optimizer, "zero_grad", self._zero_grad)
+        self.handles = [
+            optim.register_optimizer_step_pre_hook(self._before_step),
+            optim.register_optimizer_step_post_hook(self._after_step),
+        ]
+
+    def uninstall(self) -> None:
+        for handle in self.handles:
+            handle.remove()
+
+    # --- making
+
+    def _record(self, optimizer: Any) -> OptimizerRecord:
+        known = self.records.get(id(optimizer))
+        if known is not None:
+            return known[1]
+        record = OptimizerRecord(
+            id=len(self.trace.optimizers), time=self.trace.tick(), type=type(optimizer).__name__,
+            place=self.watcher.here(),
+        )  # fmt: skip
+        self.trace.optimizers.append(record)
+        self.records[id(optimizer)] = optimizer, record  # a few objects, kept so that their ids stay theirs
+        return record
+
+    def _made(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        def __init__(optimizer: Any, params: Any, *args: Any, **kwargs: Any) -> None:
+            watcher = self.watcher
+            if not watcher.watching:
+                return original(optimizer, params, *args, **kwargs)
+            record = None
+            with watcher.quiet:
+                if not isinstance(params, (watcher.engine.Tensor, list, dict)):
+                    params = list(params)
+                record = self._record(optimizer)
+                frame = watcher.caller()
+                while frame is not None:
+                    if watcher.places.is_user(frame.f_code):
+                        watcher.names.note(frame)
+                    frame = frame.f_back
+            try:
+                with _Silence(watcher):
+                    original(optimizer, params, *args, **kwargs)
+            except Exception as error:
+                if record is not None:
+                    record.error = f"{type(error).__name__}: {error}"
+                    with watcher.quiet:
+                        given = [tensor for tensor in watcher.engine.tensors_in(params) if not tensor.is_leaf]
+                        record.refused = tuple([watcher.see(tensor, record.place).id for tensor in given])
+                raise
+            with watcher.quiet:
+                self._holds(optimizer)
+            return None
+
+        return __init__
+
+    def _added(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        def add_param_group(optimizer: Any, *args: Any, **kwargs: Any) -> Any:
+            with _Silence(self.watcher):
+                result = original(optimizer, *args, **kwargs)
+            if self.watcher.watching:
+                with self.watcher.quiet:
+                    self._holds(optimizer)
+            return result
+
+        return add_param_group
+
+    def _holds(self, optimizer: Any) -> None:
+        record, place = self._record(optimizer), self.watcher.here()
+        for tensor in self._tensors(optimizer):
+            record.tensors.setdefault(self.watcher.see(tensor, place).id, place)
+
+    def _tensors(self, optimizer: Any) -> list[Any]:
+        return [tensor for group in optimizer.param_groups for tensor in group["params"]]
+
+    # --- stepping
+
+    def _before_step(self, optimizer: Any, args: Any, kwargs: Any) -> Any:
+        watcher = self.watcher
+        if not watcher.watching:
+            return None
+        versions: dict[int, tuple[Any, int]] = {}
+        with watcher.quiet:
+            place = watcher.here()
+            record = self._record(optimizer)
+            self._holds(optimizer)
+            record.steps.append((self.trace.tick(), place))
+            for tensor in self._tensors(optimizer):
+                known = watcher.see(tensor, place)
+                versions[known.id] = tensor, watcher.engine.version(tensor)
+                grad = tensor.grad
+                peak = None
+                if grad is not None:
+                    found = watcher.calls.gradient(tensor, known, place)
+                    peak = None if found is None else watcher.engine.peak(grad)
+                watcher.calls.grad_event(
+                    "step", known.id, place, found=grad is not None, peak=peak, optimizer=record.id
+                )
+        self.stepping.append((optimizer, versions))
+        watcher.busy += 1
+        return self._listening_closure(args, kwargs)
+
+    def _listening_closure(self, args: Any, kwargs: Any) -> Any:
+        """A closure given to step is user code inside library code."""
+        closure = kwargs.get("closure", args[1] if len(args) > 1 else None)
+        if not callable(closure):
+            return None
+
+        def watched() -> Any:
+            with self.watcher.listening():
+                return closure()
+
+        if "closure" in kwargs:
+            return args, {**kwargs, "closure": watched}
+        return (args[0], watched, *args[2:]), kwargs
+
+    def _after_step(self, optimizer: Any, args: Any, kwargs: Any) -> None:
+        if not self.stepping or self.stepping[-1][0] is not optimizer:
+            return
+        watcher = self.watcher
+        _, versions = self.stepping.pop()
+        with watcher.quiet:
+            place = watcher.here()
+            for number, (tensor, version) in versions.items():
+                now = watcher.engine.version(tensor)
+                if now != version:
+                    self.trace.writes.append(WriteRecord(self.trace.tick(), number, place, "step", None, now))
+        if watcher.trace.complete:
+            watcher.busy -= 1
+
+    # --- clearing
+
+    def _zero_grad(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        def zero_grad(optimizer: Any, *args: Any, **kwargs: Any) -> Any:
+            if not self.watcher.watching:
+                return original(optimizer, *args, **kwargs)
+            with self.watcher.quiet:
+                found = [tensor for tensor in self._tensors(optimizer) if tensor.grad is not None]
+            return self.clearing(lambda: original(optimizer, *args, **kwargs), found)
+
+        return zero_grad
+
+    def clearing(self, go: Callable[[], Any], tensors: list[Any]) -> Any:
+        """Runs a zero_grad, and notes which gradients are gone."""
+        watcher = self.watcher
+        with _Silence(watcher):
+            result = go()
+        with watcher.quiet:
+            place = watcher.here()
+            for tensor in tensors:
+                known = watcher.see(tensor, place)
+                grad = tensor.grad
+                if grad is None:
+                    watcher.calls.grad_event("clear", known.id, place, found=True)
+                else:
+                    found = watcher.calls.gradient(tensor, known, place)
+                    if found is not None:
+                        found.peak = 0.0
+                    watcher.calls.grad_event("clear", known.id, place, found=True, peak=0.0)
+        return result
+
+
+class _Silence:
+    """In its block library code runs unrecorded; what it raises goes on."""
+
+    def __init__(self, watcher: Watcher) -> None:
+        self.watcher = watcher
+
+    def __enter__(self) -> None:
+        self.watcher.busy += 1
+
+    def __exit__(self, *exception: Any) -> None:
+        self.watcher.busy -= 1

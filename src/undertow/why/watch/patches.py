@@ -1,0 +1,39 @@
+"""Replacing attributes of the engine for a while."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+_MISSING = object()
+
+
+class Patches:
+    """Attributes that were replaced, to be put back in the reverse order."""
+
+    def __init__(self) -> None:
+        self._undo: list[tuple[Any, str, Any]] = []
+
+    def put(self, owner: Any, name: str, value: Any) -> None:
+        """Replaces an attribute of a class or module, whether it is its own or inherited."""
+        self._undo.append((owner, name, vars(owner).get(name, _MISSING)))
+        setattr(owner, name, value)
+
+    def wrap(self, owner: Any, name: str, around: Callable[[Callable[..., Any]], Callable[..., Any]]) -> None:
+        """Replaces a function by `around(it)`, which keeps its name and documentation."""
+        original = getattr(owner, name)
+        replacement = around(original)
+        for attribute in ("__name__", "__qualname__", "__doc__", "__module__"):
+            if hasattr(original, attribute):
+                setattr(replacement, attribute, getattr(original, attribute))
+        replacement.__wrapped__ = original  # type: ignore[attr-defined]
+        self.put(owner, name, replacement)
+
+    def undo(self) -> None:
+        """Puts everything back."""
+        while self._undo:
+            owner, name, before = self._undo.pop()
+            if before is _MISSING:
+                delattr(owner, name)
+            else:
+                setattr(owner, name, before)

@@ -1,0 +1,106 @@
+"""Which Python object is which record: tensors and modules, known by weak references only."""
+
+from __future__ import annotations
+
+import weakref
+from typing import Any
+
+from undertow.why.places import Place
+from undertow.why.trace import ModuleRecord, TensorRecord, Trace
+from undertow.why.watch.engine import Engine
+
+
+class _Reference(weakref.ref):
+    """A weak reference that knows its record."""
+
+    __slots__ = ("key", "record")
+
+    key: int
+    record: Any
+
+
+class Objects:
+    """Records by object. An object's id may be used again after its death, so every answer is checked."""
+
+    def __init__(self, trace: Trace) -> None:
+        self.trace = trace
+        self.known: dict[int, _Reference] = {}
+
+    def find(self, value: Any) -> Any:
+        """The record of an object, or None."""
+        reference = self.known.get(id(value))
+        return reference.record if reference is not None and reference() is value else None
+
+    def add(self, value: Any, record: Any) -> None:
+        reference = _Reference(value, self._gone)
+        reference.key, reference.record = id(value), record
+        self.known[id(value)] = reference
+
+    def _gone(self, reference: Any) -> None:
+        if self.known.get(reference.key) is reference:
+            del self.known[reference.key]
+        if type(reference.record) is TensorRecord:
+            reference.record.died = self.trace.time
+
+    def alive(self) -> list[tuple[Any, Any]]:
+        """(object, record) of all that still exist."""
+        found = [(reference(), reference.record) for reference in list(self.known.values())]
+        return [(value, record) for value, record in found if value is not None]
+
+
+class Tensors(Objects):
+    """Records of tensors."""
+
+    def __init__(self, trace: Trace, engine: Engine) -> None:
+        super().__init__(trace)
+        self.engine = engine
+
+    def make(self, tensor: Any, place: Place | None) -> TensorRecord:
+        """A record for a tensor that has none."""
+        trace = self.trace
+        record = TensorRecord(
+            id=len(trace.tensors),
+            time=trace.tick(),
+            place=place,
+            shape=tuple(tensor.shape),
+            dtype=str(tensor.dtype).removeprefix("torch."),
+            floating=tensor.is_floating_point() or tensor.is_complex(),
+            leaf=tensor.is_leaf,
+            requires_grad=tensor.requires_grad,
+            parameter=isinstance(tensor, self.engine.Parameter),
+        )
+        record.memory = record.id
+        trace.tensors.append(record)
+        self.add(tensor, record)
+        if tensor._is_view():
+            base = tensor._base
+            if base is not None:
+                known = self.find(base) or self.make(base, place)
+                record.memory = known.memory
+        return record
+
+
+class Modules(Objects):
+    """Records of modules."""
+
+    def __init__(self, trace: Trace, engine: Engine) -> None:
+        super().__init__(trace)
+        self.engine = engine
+        self.library = engine.torch.__name__.partition(".")[0] + "."
+
+    def see(self, module: Any, place: Place | None) -> ModuleRecord:
+        """The record of a module, made if there is none."""
+        record = self.find(module)
+        if record is None:
+            cls = type(module)
+            record = ModuleRecord(
+                id=len(self.trace.modules),
+                time=self.trace.tick(),
+                place=place,
+                type=cls.__name__,
+                library=f"{cls.__module__}.".startswith((self.library, "torch.")),
+                callable=cls.forward is not self.engine.Module.forward,
+            )
+            self.trace.modules.append(record)
+            self.add(module, record)
+        return record

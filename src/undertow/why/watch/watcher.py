@@ -1,0 +1,212 @@
+"""The watcher: switched on around a program, it writes what the program does with autograd into a trace.
+
+It knows the engine by the names that PyTorch and undertow share, so one watcher serves both. What it hangs where:
+
+- a function mode sees every torch function, method and tensor attribute (`calls`), the graph through `next_functions`
+  (`graph`)
+- replaced functions see what a mode does not: modules and their hooks (`modules`, `hooks`), backward passes
+  (`backward`), optimizers (`optimizers`), gradient modes (`modes`), deepcopy, Parameter, custom Functions (`copies`)
+
+Library code that runs inside one of these is not watched again; user code inside library code (a hook, a closure) is.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+import traceback
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import FrameType
+from typing import Any
+
+import undertow
+from undertow.why.places import Place, Places
+from undertow.why.trace import ErrorRecord, TensorRecord, Trace
+from undertow.why.watch.backward import Backwards
+from undertow.why.watch.calls import Calls
+from undertow.why.watch.copies import Copies
+from undertow.why.watch.engine import Engine
+from undertow.why.watch.graph import Graph
+from undertow.why.watch.hooks import Hooks
+from undertow.why.watch.modes import Modes
+from undertow.why.watch.modules import ModuleCalls
+from undertow.why.watch.names import Names
+from undertow.why.watch.optimizers import Optimizers
+from undertow.why.watch.patches import Patches
+from undertow.why.watch.records import Modules, Tensors
+
+DEFAULT_LIMIT = 300_000  # operations; about half a gigabyte of records
+
+
+class Watcher:
+    """Watches one engine in one thread: `with Watcher(torch) as watcher: ...`, then `watcher.trace`.
+
+    script: the program's file, which counts as the user's wherever it lies. limit: operations after which watching
+    ends (`trace.complete` is False then).
+    """
+
+    def __init__(self, torch: Any, script: str | None = None, limit: int = DEFAULT_LIMIT) -> None:
+        self.engine = Engine(torch)
+        self.trace = Trace(engine=self.engine.name, script=script)
+        self.places = Places((undertow, torch), script)
+        self.tensors = Tensors(self.trace, self.engine)
+        self.modules = Modules(self.trace, self.engine)
+        self.limit = limit
+        self.busy = _NEVER  # above 0: library code runs, or nobody watches
+        self.mode_on = False
+        self.off: Place | None = None  # what switched gradient mode off
+        self.firing: int | None = None  # the hook that runs now
+        self.thread = threading.get_ident()
+        self.patches = Patches()
+        self.names = Names(self)
+        self.graph = Graph(self)
+        self.calls = Calls(self)
+        self.hooks = Hooks(self)
+        self.backwards = Backwards(self)
+        self.module_calls = ModuleCalls(self)
+        self.optimizers = Optimizers(self)
+        self.modes = Modes(self)
+        self.copies = Copies(self)
+
+    # --- switching on and off
+
+    def start(self) -> None:
+        self.busy = 1
+        for part in (self.modes, self.hooks, self.backwards, self.module_calls, self.optimizers, self.copies):
+            part.install(self.patches)
+        self.calls.mode.__enter__()
+        self.mode_on = True
+        self.busy = 0
+
+    def stop(self) -> None:
+        """Ends watching. Hooks that stay registered go on as if they had never been wrapped."""
+        self.busy = _NEVER
+        self.calls.mode.__exit__(None, None, None)
+        self.mode_on = False
+        self.module_calls.uninstall()
+        self.optimizers.uninstall()
+        self.patches.undo()
+
+    def __enter__(self) -> Watcher:
+        self.start()
+        return self
+
+    def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
+        if error is not None:
+            self.failed(error)
+        self.stop()
+
+    def failed(self, error: BaseException) -> None:
+        """The program ended with this exception."""
+        frames = [frame for frame, _ in traceback.walk_tb(error.__traceback__)]
+        lines = [line for _, line in traceback.walk_tb(error.__traceback__)]
+        place: Place | None = None
+        for frame, line in zip(frames, lines):
+            if self.places.is_user(frame.f_code):
+                place = self.places.of_line(frame.f_code.co_filename, line, frame.f_code.co_name, place)
+        self.trace.error = ErrorRecord(
+            self.trace.tick(), type(error).__name__, str(error), place, self.backwards.failed.get(id(error)),
+            self.hooks.firings.last,
+        )  # fmt: skip
+        for frame in frames:
+            self.names.note(frame)
+
+    # --- what the parts share
+
+    @property
+    def in_thread(self) -> bool:
+        """Whether this is the watched thread, and watching goes on."""
+        return self.busy < _NEVER and threading.get_ident() == self.thread
+
+    @property
+    def watching(self) -> bool:
+        """Whether what happens now is the user's doing, in the watched thread."""
+        return not self.busy and threading.get_ident() == self.thread
+
+    def here(self) -> Place | None:
+        """The user's line that runs now."""
+        return self.places.of(sys._getframe(1))
+
+    def caller(self) -> FrameType | None:
+        """The frame that called into the engine, past the watcher and the engine's own dispatch."""
+        frame: FrameType | None = sys._getframe(1)
+        while frame is not None and frame.f_code.co_filename.endswith(_MACHINERY):
+            frame = frame.f_back
+        return frame
+
+    def called_by_user(self) -> bool:
+        """Whether user code itself, not library code on its behalf, called into the engine."""
+        frame = self.caller()
+        return frame is not None and self.places.is_user(frame.f_code)
+
+    def see(self, tensor: Any, place: Place | None) -> TensorRecord:
+        """The record of a tensor. One that was not seen being made is taken in, with its part of the graph."""
+        record = self.tensors.find(tensor)
+        if record is None:
+            record = self.tensors.make(tensor, place)
+            self.graph.adopt(tensor, record, place)
+        return record
+
+    @property
+    def quiet(self) -> _Quiet:
+        """In its block the watcher looks for itself: nothing is recorded, and its own failures do not show."""
+        return _Quiet(self)
+
+    @contextmanager
+    def listening(self) -> Iterator[None]:
+        """User code runs inside library code: it is watched."""
+        before, self.busy = self.busy, 0
+        push = not self.mode_on
+        if push:
+            self.calls.mode.__enter__()
+            self.mode_on = True
+        try:
+            yield
+        finally:
+            if push:
+                self.calls.mode.__exit__(None, None, None)
+                self.mode_on = False
+            self.busy = before if self.trace.complete else _NEVER
+
+    def stumbled(self, error: Exception) -> None:
+        """The watcher itself failed at something; the program goes on."""
+        if len(self.trace.problems) < 20:
+            self.trace.problems.append("".join(traceback.format_exception(error)))
+
+    def enough(self) -> None:
+        """The limit is reached: from here on nothing is recorded."""
+        self.trace.complete = False
+        self.busy = _NEVER
+
+
+class _Quiet:
+    """See `Watcher.quiet`."""
+
+    __slots__ = ("watcher",)
+
+    def __init__(self, watcher: Watcher) -> None:
+        self.watcher = watcher
+
+    def __enter__(self) -> None:
+        self.watcher.busy += 1
+
+    def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> bool:
+        self.watcher.busy -= 1
+        if isinstance(error, Exception):
+            self.watcher.stumbled(error)
+            return True
+        return False
+
+
+_NEVER = 1_000_000  # `busy` of a watcher that has stopped recording
+
+
+_MACHINERY = tuple(
+    name.replace("/", os.sep)
+    for name in (
+        "undertow/why/watch/watcher.py", "undertow/why/watch/calls.py", "undertow/overrides.py", "torch/overrides.py",
+        "undertow/autograd/methods.py", "undertow/ops/public.py",
+    )
+)  # fmt: skip
