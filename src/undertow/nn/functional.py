@@ -99,6 +99,7 @@ from undertow.ops.loss_class import (
     multilabel_margin_loss as multilabel_margin_loss,
     nll_loss as nll_loss,
 )
+from undertow.ops.loss_linear import linear_cross_entropy as linear_cross_entropy
 from undertow.ops.matmul import (
     linear as linear,
 )
@@ -147,7 +148,9 @@ from undertow.ops.pool_average import (
 )
 from undertow.ops.pool_fractional import (
     fractional_max_pool2d as fractional_max_pool2d,
+    fractional_max_pool2d_with_indices as fractional_max_pool2d_with_indices,
     fractional_max_pool3d as fractional_max_pool3d,
+    fractional_max_pool3d_with_indices as fractional_max_pool3d_with_indices,
 )
 from undertow.ops.resize import (
     channel_shuffle as channel_shuffle,

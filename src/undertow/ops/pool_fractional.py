@@ -116,3 +116,13 @@ def fractional_max_pool3d(
 ) -> Any:
     """Max pooling of (batch, channels, depth, height, width) to a size or by a ratio, with windows placed at random."""
     return _pool(3, input, kernel_size, output_size, output_ratio, return_indices, _random_samples)
+
+
+def fractional_max_pool2d_with_indices(*args: Any, **kwargs: Any) -> Any:
+    """fractional_max_pool2d together with where the values stood."""
+    return fractional_max_pool2d(*args, **{**kwargs, "return_indices": True})
+
+
+def fractional_max_pool3d_with_indices(*args: Any, **kwargs: Any) -> Any:
+    """fractional_max_pool3d together with where the values stood."""
+    return fractional_max_pool3d(*args, **{**kwargs, "return_indices": True})

@@ -6,6 +6,7 @@ import warnings
 from typing import Any
 
 from undertow.creation import empty
+from undertow.lazy import lazy_names
 from undertow.nn import functional as F
 from undertow.nn import init
 from undertow.nn.modules.module import Module
@@ -16,6 +17,8 @@ __all__ = [
     "ELU", "CELU", "SELU", "GLU", "GELU", "Hardshrink", "LeakyReLU", "LogSigmoid", "Softplus", "Softshrink", "PReLU",
     "Softsign", "Tanhshrink", "Softmin", "Softmax", "Softmax2d", "LogSoftmax",
 ]  # fmt: skip
+
+__getattr__, __dir__ = lazy_names(__name__, {"MultiheadAttention": "undertow.nn.modules.attention"})
 
 
 def _said(inplace: bool, *parts: str) -> str:

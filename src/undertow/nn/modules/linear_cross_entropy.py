@@ -45,18 +45,20 @@ class LinearCrossEntropyLoss(_WeightedLoss):
         self.linear = Linear(in_features, num_classes * math.prod(self.out_features), bias, device, dtype)
 
     def forward(self, input: Any, target: Any) -> Any:
-        if input.dim() not in (1, 2):
-            raise RuntimeError(f"expected input with dimensionality 1 or 2, got {input.dim()}")
-        outputs = self.linear(input)
+        weight, bias = self.linear.weight, self.linear.bias
         if self.out_features:
-            outputs = outputs.view(*outputs.shape[:-1], self.num_classes, *self.out_features)
-        return F.cross_entropy(
-            outputs,
+            weight = weight.view(self.num_classes, *self.out_features, -1)
+            bias = None if bias is None else bias.view(self.num_classes, *self.out_features)
+        return F.linear_cross_entropy(
+            input,
+            weight,
             target,
+            linear_bias=bias,
             weight=self.weight,
-            ignore_index=-100 if self.ignore_index is None else self.ignore_index,
             reduction=self.reduction,
+            ignore_index=self.ignore_index,
             label_smoothing=self.label_smoothing,
+            options=self.options,
         )
 
     def extra_repr(self) -> str:

@@ -6,6 +6,7 @@ import warnings
 from collections.abc import Callable
 from typing import Any
 
+from undertow.lazy import lazy_names
 from undertow.nn import _reduction as _Reduction
 from undertow.nn import functional as F
 from undertow.nn.modules.distance import PairwiseDistance
@@ -17,6 +18,8 @@ __all__ = [
     "CrossEntropyLoss", "MultiLabelSoftMarginLoss", "CosineEmbeddingLoss", "MarginRankingLoss", "MultiMarginLoss",
     "TripletMarginLoss", "TripletMarginWithDistanceLoss", "CTCLoss",
 ]  # fmt: skip
+
+__getattr__, __dir__ = lazy_names(__name__, {"LinearCrossEntropyLoss": "undertow.nn.modules.linear_cross_entropy"})
 
 
 class _Loss(Module):

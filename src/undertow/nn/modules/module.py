@@ -15,6 +15,7 @@ from undertow.nn.modules._module_tree import ModuleTree, registered
 from undertow.nn.modules._parameters_ready import attach as attach_parameters_ready
 from undertow.nn.modules._state_dict import EXTRA_STATE_KEY_SUFFIX, StateDict
 from undertow.nn.modules._state_dict import _IncompatibleKeys as _IncompatibleKeys
+from undertow.nn.modules._state_dict import _WrappedHook as _WrappedHook
 from undertow.nn.parameter import Buffer, Parameter
 from undertow.tensor_convert import _parse_to as parse_to
 from undertow.tensor_types import typename

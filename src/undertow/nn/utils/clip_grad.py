@@ -7,13 +7,18 @@ import warnings
 from collections.abc import Iterable
 from typing import Any
 
-from undertow._core import TensorCore
+import numpy as np
+
+from undertow._core import TensorCore, wrap
 from undertow.from_data import tensor
-from undertow.modes import no_grad
+from undertow.modes import no_grad, special
 from undertow.ops.join import stack
 from undertow.ops.norms import linalg_vector_norm as vector_norm
+from undertow.overrides import PLAIN
 
 __all__ = ["clip_grad_norm", "clip_grad_norm_", "clip_grad_value_", "clip_grads_with_norm_", "get_total_norm"]
+
+_FLOATS = (np.dtype("f4"), np.dtype("f8"))
 
 
 def _listed(tensors: Any) -> list[Any]:
@@ -31,8 +36,10 @@ def get_total_norm(
     listed, order = _listed(tensors), float(norm_type)
     if not listed:
         return tensor(0.0)
-    with no_grad():
-        total = vector_norm(stack([vector_norm(each, order) for each in listed]), order)
+    total = _euclidean_norm(listed) if order == 2 else None
+    if total is None:
+        with no_grad():
+            total = vector_norm(stack([vector_norm(each, order) for each in listed]), order)
     if error_if_nonfinite and not math.isfinite(total.item()):
         raise RuntimeError(
             f"The total norm of order {order} for gradients from `parameters` is non-finite, so it cannot be clipped. To "
@@ -41,13 +48,28 @@ def get_total_norm(
     return total
 
 
+def _euclidean_norm(tensors: list[Any]) -> Any:
+    """The norm of plain float tensors of one dtype, straight from their arrays; None if they are anything else."""
+    kind = tensors[0]._array.dtype
+    if special.active or kind not in _FLOATS:
+        return None
+    squares = 0.0
+    for each in tensors:
+        array = each._array
+        if type(each) not in PLAIN or type(array) is not np.ndarray or array.dtype != kind:
+            return None
+        flat = array.reshape(-1)
+        squares += float(flat.dot(flat))
+    return wrap(np.asarray(math.sqrt(squares), kind))
+
+
 def clip_grads_with_norm_(parameters: Any, max_norm: float, total_norm: Any, foreach: bool | None = None) -> None:
     """Scales gradients in place by max_norm / total_norm if that is below 1."""
     with no_grad():
         # Multiplying by 1 as well needs no look at the value, which a compiled step could not take.
         factor = (float(max_norm) / (total_norm + 1e-6)).clamp(max=1.0)
         for grad in _gradients(parameters):
-            grad.mul_(factor.to(grad.dtype))
+            grad.mul_(factor if factor.dtype is grad.dtype else factor.to(grad.dtype))
 
 
 def clip_grad_norm_(
