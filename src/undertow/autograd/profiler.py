@@ -1,6 +1,4 @@
-"""Names for stretches of a program (`torch.autograd.profiler`). Without a profiler running they cost nothing and do nothing,
-as in PyTorch; undertow has no profiler, so it is Python's own that shows them.
-"""
+"""Names for stretches of a program (`torch.autograd.profiler`), which do nothing unless a profiler runs: as in PyTorch."""
 
 from __future__ import annotations
 

@@ -321,7 +321,17 @@ class LeafSpec(TreeSpec):
         super().__init__(None)
 
 
-_LEAF = LeafSpec()
+_LEAF = _LEAF_SPEC = LeafSpec()
+
+
+class _Star:
+    def __repr__(self) -> str:
+        return "*"
+
+
+def treespec_pprint(treespec: TreeSpec) -> str:
+    """A shape as the tree looks, with stars for leaves."""
+    return repr(treespec.unflatten([_Star()] * treespec.num_leaves))
 
 
 # --- taking apart and putting together
