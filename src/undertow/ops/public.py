@@ -63,7 +63,13 @@ def public_method(function: F) -> F:
     def asked(self: Any, *args: Any, **kwargs: Any) -> Any:
         if (special.active or self.__class__ not in plain) and overrides.wanted((self,)):
             return overrides.dispatch(asked, (self, *args), kwargs)
-        return function(self, *args, **kwargs)
+        try:
+            return function(self, *args, **kwargs)
+        except TypeError as error:
+            assert error.__traceback__ is not None
+            if error.__traceback__.tb_next is not None:  # raised inside the function, not by the call
+                raise
+            binding_error(function, (self, *args), kwargs, False, asked.__qualname__)
 
     return asked  # type: ignore[return-value]
 
