@@ -57,10 +57,6 @@ from undertow.ops.activation import (
 from undertow.ops.addmm import (
     addbmm as addbmm, addmm as addmm, addmv as addmv, addmv_ as addmv_, addr as addr, baddbmm as baddbmm,
 )  # fmt: skip
-from undertow.ops.apart import (
-    as_strided_scatter as as_strided_scatter, narrow_copy as narrow_copy, nonzero_static as nonzero_static,
-    unsafe_chunk as unsafe_chunk, unsafe_split as unsafe_split, unsafe_split_with_sizes as unsafe_split_with_sizes,
-)  # fmt: skip
 from undertow.ops.arithmetic import (
     add as add, div as div, divide as divide, float_power as float_power, floor_divide as floor_divide, fmod as fmod,
     mul as mul, multiply as multiply, pow as pow, remainder as remainder, rsub as rsub, square as square,
@@ -271,6 +267,7 @@ _LAZY = {
     "serialization": "undertow.serialization",
     "special": "undertow.special",
     "testing": "undertow.testing",
+    "why": "undertow.why",
     "vmap": "undertow.func",
 }
 _LAZY |= {name: home for home, names in HOMES.items() for name in names.split()}
@@ -284,6 +281,7 @@ if TYPE_CHECKING:
     from undertow import serialization as serialization
     from undertow import special as special
     from undertow import testing as testing
+    from undertow import why as why
     from undertow.amp import autocast as autocast
     from undertow.amp import GradScaler as GradScaler
     from undertow.func import vmap as vmap

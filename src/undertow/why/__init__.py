@@ -1,1 +1,4 @@
 """Why a gradient is missing or zero, why a hook did not fire, who freed the graph: watched on undertow or on PyTorch."""
+
+from undertow.why.hook_list import hooks as hooks
+from undertow.why.scopes import scope as scope

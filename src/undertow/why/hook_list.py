@@ -123,16 +123,11 @@ class HookList(Report):
         Returns the list of those removed.
         """
         if isinstance(owner, str):
-            names = {owner}
-        else:
-            names = {entry.owner for entry in self.entries if entry._target is owner}
-            names.discard("")
-        gone = [
-            entry
-            for entry in self.entries
-            if entry._target is owner or any(entry.owner == name or entry.owner.startswith(name + ".") for name in names)
-        ]
-        return self._without(gone)
+            return self._without([entry for entry in self.entries if f"{entry.owner}.".startswith(f"{owner}.")])
+        below = {id(owner)}
+        if hasattr(owner, "modules"):
+            below.update(id(part) for part in (*owner.modules(), *owner.parameters(), *owner.buffers()))
+        return self._without([entry for entry in self.entries if id(entry._target) in below])
 
     def remove_all(self) -> HookList:
         """Removes every hook in the list, global ones included. Returns the list of those removed."""
@@ -239,8 +234,10 @@ def _of_graph(package: Any, root: Any) -> list[HookEntry]:
         entries += [HookEntry(package, kind, owner, node, own, key) for kind, owner, own in maps for key in own or ()]
     behind = set(nodes)
     for known in all_seen(package):
-        tensor = None if known.owner is None else known.owner()
-        if known.hook() is not None and known.kind in ("tensor", "multi-grad") and tensor.grad_fn in behind:
+        tensor = known.owner()
+        if tensor is None or known.kind not in ("tensor", "multi-grad") or known.hook() is None:
+            continue
+        if tensor.grad_fn in behind:
             own = known.handle.hooks_dict_ref()
             entries.append(HookEntry(package, known.kind, tensor_text(tensor), tensor, own, known.handle.id))
     return entries

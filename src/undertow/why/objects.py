@@ -1,4 +1,4 @@
-"""The user's objects, whichever engine they belong to: which package that is, what they are called, how the graph goes on."""
+"""The user's objects, of either engine: which package they belong to, what functions are called, how a graph goes on."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from functools import cache
 from types import CodeType, FunctionType, MethodType
 from typing import Any
 
-import undertow
 from undertow.why.places import Place, Places
 
 
@@ -18,7 +17,7 @@ def package_of(*values: Any) -> Any:
     for value in values:
         roots = {cls.__module__.partition(".")[0] for cls in type(value).__mro__}
         if "undertow" in roots:  # asked first: undertow's nodes carry the module name that PyTorch's have
-            return undertow
+            return sys.modules["undertow"]
         if "torch" in roots:
             return sys.modules["torch"]  # it made the object, so it is there; undertow itself never imports it
     given = ", ".join(type(value).__name__ for value in values) or "nothing"
@@ -27,7 +26,7 @@ def package_of(*values: Any) -> Any:
 
 def packages() -> tuple[Any, ...]:
     """Every engine that this process uses: undertow, and torch if the program imported it."""
-    torch = sys.modules.get("torch")
+    undertow, torch = sys.modules["undertow"], sys.modules.get("torch")
     return (undertow,) if torch is None or torch is undertow else (undertow, torch)
 
 
@@ -69,7 +68,7 @@ def code_of(hook: Any) -> CodeType | None:
     if isinstance(hook, MethodType):
         hook = hook.__func__
     if not isinstance(hook, FunctionType):
-        hook = getattr(type(hook), "__call__", None)
+        hook = getattr(type(hook), "__call__", None)  # noqa: B004  the method itself is wanted
     return getattr(hook, "__code__", None)
 
 

@@ -1,4 +1,4 @@
-"""Registrations of hooks as they happen: every registrar of both engines makes a RemovableHandle, and that is where we look.
+"""Registrations of hooks as they happen: every registrar of both engines makes a RemovableHandle, and there we look.
 
 What was seen stays known after the block, so that `why.hooks` and `why.hook` can say where a hook came from. Nothing
 here keeps a hook or its owner alive.
@@ -6,12 +6,12 @@ here keeps a hook or its owner alive.
 
 from __future__ import annotations
 
-import os
+import functools
 import sys
 import weakref
 from collections.abc import Callable
 from types import FrameType
-from typing import Any
+from typing import Any, Protocol
 
 from undertow.why.objects import packages, part, places
 from undertow.why.places import Place
@@ -41,17 +41,28 @@ KINDS = {
 _WIRING = ("_set_user_hook", "setup_output_hook", "setup_input_hook", "_apply_on_tensors", "_call_impl")
 
 
+class Listener(Protocol):
+    """Who wants to know of hooks."""
+
+    def seen(self, registration: Registration) -> None:
+        """A hook is being registered; its function is in its map only after this."""
+
+    def settle(self) -> None:
+        """A module is about to be called, or a backward pass to begin: hooks in the maps will be read."""
+
+
 class Registration:
     """One hook that was seen being registered."""
 
-    __slots__ = ("fired", "handle", "kind", "owner", "owner_type", "package", "place", "wiring")
+    __slots__ = ("_owner", "fired", "handle", "kind", "owner_type", "package", "place", "wiring")
 
     def __init__(self, handle: Any, frame: FrameType | None) -> None:
         self.handle = handle  # knows the map it is in, weakly
         self.package = type(handle).__module__.partition(".")[0]
         self.fired: int | None = None  # None: nobody counts
         self.place: Place | None = places().of(frame)
-        owner, self.kind = None, "hook"
+        owner: Any = None
+        self.kind = "hook"
         self.wiring = False
         depth = 0
         while frame is not None and depth < 6:
@@ -67,10 +78,15 @@ class Registration:
         if self.kind == "tensor" and hasattr(owner, "next_functions"):
             self.kind = "node"
         self.owner_type = "" if owner is None else type(owner).__name__
+        self._owner: Any = None
         try:
-            self.owner = None if owner is None else weakref.ref(owner)
+            self._owner = None if owner is None else weakref.ref(owner)
         except TypeError:  # PyTorch's own nodes
-            self.owner = None
+            pass
+
+    def owner(self) -> Any:
+        """The module, tensor or optimizer; None where it is gone or was not seen."""
+        return None if self._owner is None else self._owner()
 
     def hook(self) -> Any:
         """The function in its map now; None once it is removed or its owner is gone."""
@@ -86,7 +102,7 @@ class Registration:
     def owner_text(self) -> str:
         if self.kind.startswith("global"):
             return "every optimizer" if "step" in self.kind else "every module"
-        owner = None if self.owner is None else self.owner()
+        owner = self.owner()
         if hasattr(owner, "grad_fn"):
             return tensor_text(owner)
         return self.owner_type or "a graph node"
@@ -100,8 +116,8 @@ def tensor_text(tensor: Any) -> str:
 
 _KNOWN: dict[tuple[str, int], Registration] = {}  # (engine, handle id) -> what was seen
 _MOST_KNOWN = 10_000
-_listeners: list[Callable[[Registration], None]] = []
-_undo: list[tuple[Any, Any]] = []
+_listeners: list[Listener] = []
+_undo: list[tuple[Any, str, Any]] = []
 
 
 def seen(package: Any, handle_id: int) -> Registration | None:
@@ -113,25 +129,50 @@ def all_seen(package: Any) -> list[Registration]:
     return [known for known in list(_KNOWN.values()) if known.package == package.__name__]
 
 
-def listen(listener: Callable[[Registration], None]) -> None:
-    """From now on `listener(registration)` is called for every hook, before it is put into its map."""
+def listen(listener: Listener) -> None:
+    """From now on the listener is told of every hook, until `unlisten`."""
     if not _listeners:
         for package in packages():
-            _wrap(part(package, "utils.hooks").RemovableHandle)
+            _install(package)
     _listeners.append(listener)
 
 
-def unlisten(listener: Callable[[Registration], None]) -> None:
+def unlisten(listener: Listener) -> None:
     _listeners.remove(listener)
     if not _listeners:
         while _undo:
-            cls, original = _undo.pop()
-            cls.__init__ = original
+            owner, name, original = _undo.pop()
+            setattr(owner, name, original)
 
 
-def _wrap(cls: Any) -> None:
-    original = cls.__init__
+def settle() -> None:
+    for listener in tuple(_listeners):
+        listener.settle()
 
+
+def _install(package: Any) -> None:
+    _replace(part(package, "utils.hooks").RemovableHandle, "__init__", _recorded)
+    _replace(part(package, "nn").Module, "__call__", _settled_first)
+    _replace(package.Tensor, "backward", _settled_first)
+    _replace(package.autograd, "backward", _settled_first)
+    _replace(package.autograd, "grad", _settled_first)
+
+
+def _replace(owner: Any, name: str, around: Callable[[Any], Any]) -> None:
+    original = getattr(owner, name)
+    _undo.append((owner, name, original))
+    setattr(owner, name, functools.wraps(original)(around(original)))
+
+
+def _settled_first(original: Any) -> Any:
+    def call(*args: Any, **kwargs: Any) -> Any:
+        settle()
+        return original(*args, **kwargs)
+
+    return call
+
+
+def _recorded(original: Any) -> Any:
     def __init__(handle: Any, *args: Any, **kwargs: Any) -> None:
         original(handle, *args, **kwargs)
         if not hasattr(handle, "id"):  # the handle of a multi-grad hook holds the handles of its parts
@@ -141,12 +182,6 @@ def _wrap(cls: Any) -> None:
             del _KNOWN[next(iter(_KNOWN))]
         _KNOWN[registration.package, handle.id] = registration
         for listener in tuple(_listeners):
-            listener(registration)
+            listener.seen(registration)
 
-    cls.__init__ = __init__
-    _undo.append((cls, original))
-
-
-def is_library(file: str) -> bool:
-    """Whether a file belongs to Python, an installed package or an engine."""
-    return file.startswith("<") or os.path.realpath(file).startswith(places().folders)
+    return __init__

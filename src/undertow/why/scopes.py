@@ -54,14 +54,13 @@ class scope(Report):
         if self.open:
             raise RuntimeError("this scope is open already; make another one for a block inside it")
         self.open = True
-        listen(self._seen)
+        listen(self)
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        unlisten(self._seen)
-        self._replace_wired()
+        unlisten(self)
         self.open = False
         for registration in self._added:
             hook = registration.hook()
@@ -78,24 +77,21 @@ class scope(Report):
         self._added.clear()
         self._kinds.clear()
 
-    def _seen(self, registration: Registration) -> None:
-        if registration.wiring:  # made by a call of a module, for a hook of that module
-            self._replace_wired()
+    def seen(self, registration: Registration) -> None:
+        if registration.wiring:  # made by the call of a module, for the hooks of that module
             return
-        self._replace_wired()
         self._added.append(registration)
-        if registration.kind in _WIRED_IN_FORWARD and registration.owner is not None:
-            module = registration.owner()
-            # The registrar sets this after it has looked at it and before it makes the handle.
-            before = None if not module._backward_hooks else module._is_full_backward_hook
+        module = registration.owner()
+        if registration.kind in _WIRED_IN_FORWARD and module is not None:
+            before = module._is_full_backward_hook if module._backward_hooks else None
             self._kinds.setdefault(id(module), (module, before))
 
-    def _replace_wired(self) -> None:
-        """Hooks that a module's call reads are put into a form that knows the scope."""
+    def settle(self) -> None:
+        """Hooks that the call of a module reads are put into a form that knows when the scope is left."""
         for registration in self._added:
-            hook = registration.hook()
-            if registration.kind.removeprefix("global ") in _WIRED_IN_FORWARD and hook is not None:
-                if type(hook) is not _WhileOpen:
+            if registration.kind.removeprefix("global ") in _WIRED_IN_FORWARD:
+                hook = registration.hook()
+                if hook is not None and type(hook) is not _WhileOpen:
                     registration.replace(_WhileOpen(hook, self))
 
     def title(self) -> str:
