@@ -21,6 +21,14 @@ def freed_graph(node_name: str, freed_at: Site | None) -> RuntimeError:
     )
 
 
+def detached(node_name: str) -> RuntimeError:
+    return RuntimeError(
+        "Trying to use a saved tensor that has been detached in-place, i.e. with .detach_(). "
+        f"{node_name} saved it when it was still part of the graph. Use the out-of-place detach() instead, or detach_() "
+        "it after the backward pass."
+    )
+
+
 def overwritten(
     tensor_text: str, source: str | None, version: int, expected: int, saved_by: str, saved_at: Any, writes: Any
 ) -> RuntimeError:

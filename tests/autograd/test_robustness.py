@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 import undertow as torch
+from undertow.utils.checkpoint import checkpoint
 
 MILLION = 1_000_000
 
@@ -250,6 +251,19 @@ def test_threads_share_a_retained_graph() -> None:
 
     in_threads(6, work)
     assert torch.allclose(x.grad, expected * 20, rtol=1e-4)
+
+
+def test_threads_share_a_checkpointed_graph() -> None:
+    x = leaf()
+    shared = checkpoint(lambda a: (a.sin() * a.cos()).exp(), x, use_reentrant=False)
+    expected = torch.autograd.grad(shared.sum(), x, retain_graph=True)[0] * 80
+
+    def work(number: int) -> None:
+        for _ in range(20):
+            shared.sum().backward(retain_graph=True)
+
+    in_threads(4, work)
+    assert torch.allclose(x.grad, expected, rtol=1e-4)
 
 
 def test_threads_with_hooks_lose_no_call() -> None:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import functools
+
 import pytest
 
 from tests.oracle.harness import agree
-from tests.oracle.programs import Table, attempt, leaf, note
+from tests.oracle.programs import Table, attempt, function, leaf, note
 
 cases = Table()
 
@@ -363,9 +365,9 @@ def determinism_is_checked(torch, log):
         return a.exp() if len(runs) % 2 else a.exp().sin()
 
     x = leaf(torch)
-    for function in (other_shape, fewer_saved, more_saved):
+    for run in (other_shape, fewer_saved, more_saved):
         runs.clear()
-        y = torch.utils.checkpoint.checkpoint(function, x, use_reentrant=False)
+        y = torch.utils.checkpoint.checkpoint(run, x, use_reentrant=False)
         attempt(log, function.__name__, lambda: y.sum().backward())
     runs.clear()
     y = torch.utils.checkpoint.checkpoint(other_shape, x, use_reentrant=False, determinism_check="none")
@@ -422,3 +424,62 @@ def saved_tensor_hooks_around(torch, log):
     log("backward")
     y.sum().backward()
     return x.grad
+
+
+@cases
+def deep_nesting_keeps_the_modes_around_it(torch, log):
+    checkpoint = torch.utils.checkpoint.checkpoint
+    x, packed = leaf(torch), []
+
+    def nested(a, depth):
+        return a.sin() if depth == 0 else checkpoint(nested, a * 1.1, depth - 1, use_reentrant=True) * a
+
+    def pack(tensor):
+        packed.append(1)
+        return tensor
+
+    with torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor):
+        nested(x, 40).sum().backward()
+    return x.grad, len(packed)
+
+
+@cases
+def saved_tensors_are_recomputed_for_each_look_and_each_pass(torch, log):
+    x = leaf(torch)
+
+    def run(a):
+        log("run")
+        return a.sin() * a.cos()
+
+    y = torch.utils.checkpoint.checkpoint(run, x, use_reentrant=False)
+    log(y.grad_fn._saved_self)
+    log(y.grad_fn._saved_other)
+    for retain in (True, True, False):
+        y.sum().backward(retain_graph=retain)
+        log(x.grad)
+
+
+@cases
+def saved_tensors_are_unpacked_once(torch, log):
+    twice = function(
+        torch,
+        lambda ctx, a: (ctx.save_for_backward(a), a.sin())[1],
+        lambda ctx, g: g * ctx.saved_tensors[0].cos() + 0 * ctx.saved_tensors[0],
+    )
+    for rest in (lambda a: a, lambda a: a.exp()):
+        for retain in (True, False):
+            run = functools.partial(lambda rest, a: rest(twice.apply(a)), rest)
+            y = torch.utils.checkpoint.checkpoint(run, leaf(torch), use_reentrant=False)
+            attempt(log, "backward", lambda y=y, retain=retain: y.sum().backward(retain_graph=retain))
+
+
+@cases
+def the_second_run_saves_more(torch, log):
+    runs = []
+
+    def run(a):
+        runs.append(1)
+        return a.sin() if len(runs) == 1 else a.sin().cos()
+
+    y = torch.utils.checkpoint.checkpoint(run, leaf(torch), use_reentrant=False, early_stop=False)
+    attempt(log, "backward", lambda: y.sum().backward())

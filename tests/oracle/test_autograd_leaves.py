@@ -7,7 +7,7 @@ import copy
 import numpy as np
 
 from tests.oracle.harness import agree
-from tests.oracle.programs import Table, attempt, leaf, succeeds
+from tests.oracle.programs import Table, attempt, function, leaf, succeeds
 
 cases = Table()
 
@@ -222,6 +222,42 @@ def detach_in_place(torch, log):
     z.sum().backward()
     log(x.grad, y.grad)
     log(x.detach_().requires_grad, x.is_leaf)
+
+
+@cases
+def detach_in_place_of_saved_tensors(torch, log):
+    x = leaf(torch)
+    for name in ("square", "exp", "sin", "sum", "relu"):
+        y = x * 2
+        z = getattr(y, name)()
+        y.detach_()
+        succeeds(log, name, lambda z=z: z.sum().backward())
+    y = x * 2
+    z = y * y
+    y.add_(1).detach_()
+    succeeds(log, "written to as well", lambda: z.sum().backward())
+    y = x.exp()
+    z = y * 1
+    y.detach_()
+    succeeds(log, "saved by its own node", lambda: z.sum().backward())
+    z = x * x
+    x.detach_()
+    succeeds(log, "leaf", lambda: z.sum().backward())
+
+
+@cases
+def detach_in_place_of_a_custom_functions_input(torch, log):
+    square = function(
+        torch,
+        lambda ctx, a: (ctx.save_for_backward(a), a * a)[1],
+        lambda ctx, g: g * 2 * ctx.saved_tensors[0],
+    )
+    x = leaf(torch)
+    y = x * 2
+    z = square.apply(y)
+    y.detach_()
+    z.sum().backward()
+    return x.grad
 
 
 @cases

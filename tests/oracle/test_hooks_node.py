@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tests.oracle.harness import agree
-from tests.oracle.programs import Table, attempt, leaf, note
+from tests.oracle.programs import Table, attempt, function, leaf, note
 
 cases = Table()
 
@@ -349,3 +349,44 @@ def hook_that_is_not_callable(torch, log):
     y = leaf(torch) * 2
     y.grad_fn.register_hook(3)
     attempt(log, "backward", lambda: y.sum().backward())
+
+
+# --- nodes called by hand ------------------------------------------------------------------------------------------------
+
+
+@cases
+def calling_a_node_runs_it_without_hooks(torch, log):
+    x = leaf(torch)
+    y = x * 3
+    y.grad_fn.register_hook(lambda *_: log("hook"))
+    log(y.grad_fn(torch.ones(2)), x.exp().sum().grad_fn(torch.tensor(2.0)))
+    y = x * 1
+    view = y[:1]
+    y[1] = 5.0
+    log(y.grad_fn(torch.ones(2)), view.grad_fn(torch.ones(1)))
+    log(y.unbind()[0].grad_fn(torch.tensor(1.0), None), (x * x).grad_fn(None))
+    return x.grad
+
+
+@cases
+def calling_an_accumulator_adds_to_grad(torch, log):
+    x = leaf(torch)
+    accumulator = (x * 1).grad_fn.next_functions[0][0]
+    x.register_hook(lambda g: log("tensor hook"))
+    x.register_post_accumulate_grad_hook(lambda x: log("accumulated", x.grad.detach()))
+    given = torch.ones(2)
+    with torch.no_grad():
+        log(accumulator(given), x.grad)
+        log(accumulator(given), x.grad, given)
+        log(accumulator(None), x.grad)
+
+
+@cases
+def calling_a_node_with_the_wrong_arguments(torch, log):
+    node = (leaf(torch) * 2).grad_fn
+    attempt(log, "none", lambda: node())
+    attempt(log, "two", lambda: node(torch.ones(2), torch.ones(2)))
+    attempt(log, "a number", lambda: node(1.0))
+    made = function(torch, lambda ctx, a: a * 2, lambda ctx, g: g * 2).apply(leaf(torch))
+    attempt(log, "of a custom function", lambda: made.grad_fn(torch.ones(2)))
+    log(made.grad_fn.apply(torch.ones(2)))

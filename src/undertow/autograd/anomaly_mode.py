@@ -10,7 +10,7 @@ import numpy as np
 from undertow._core import TensorCore
 from undertow.autograd.node import Node
 from undertow.modes import special
-from undertow.sites import format_stack
+from undertow.sites import format_stack, user_stacklevel
 
 
 class set_detect_anomaly:
@@ -55,11 +55,13 @@ def _switch(mode: bool, check_nan: bool) -> None:
 
 
 def explain(error: Exception, node: Node) -> None:
-    """Adds the forward lines of a node to the exception that its backward raised."""
+    """Adds the forward lines of a node to the exception that its backward, or a hook there, raised."""
     story = _story(node)
-    warnings.warn(f"Error detected in {node.name()}. {story}", stacklevel=2)
-    if len(error.args) == 1 and isinstance(error.args[0], str) and story not in error.args[0]:
+    warnings.warn(f"Error detected in {node.name()}. {story}", stacklevel=user_stacklevel())
+    if type(error) is RuntimeError and len(error.args) == 1:
         error.args = (f"{error.args[0]}\n{story}",)
+    else:  # an exception of the user's own: its arguments are not ours to change
+        error.add_note(story)
 
 
 def _story(node: Node) -> str:
@@ -77,13 +79,11 @@ def _story(node: Node) -> str:
     return story
 
 
-def check_nan(task: Any, node: Node, results: tuple[Any, ...]) -> None:
+def check_nan(node: Node, results: tuple[Any, ...]) -> None:
     """Raises if a node's gradient has NaN."""
     for place, value in enumerate(results):
         if value is None:
             continue
         array = value._array if isinstance(value, TensorCore) else np.asarray(value)
         if array.dtype.kind in "fcV" and np.isnan(array.astype("f4") if array.dtype.kind == "V" else array).any():
-            error = RuntimeError(f"Function '{node.name()}' returned nan values in its {place}th output.")
-            explain(error, node)
-            raise error
+            raise RuntimeError(f"Function '{node.name()}' returned nan values in its {place}th output.")

@@ -15,7 +15,7 @@ import numpy as np
 
 from undertow import _core, overrides
 from undertow._core import InferenceStorage, TensorCore, ndarray, wrap
-from undertow.autograd.node import CONJUGATE, FIT, UPCAST, RuleNode, edge_of, node_class
+from undertow.autograd.node import CONJUGATE, FIT, UPCAST, RuleNode, edge_of, node_class, note_origin
 from undertow.autograd.saved import SavedInput, SavedOutput, SavedValue
 from undertow.autograd.specialise import specialised_apply
 from undertow.autograd.views import link_view, refresh_view
@@ -183,7 +183,7 @@ def binary(
             if operator and not overrides.is_operand(other):
                 return NotImplemented
             check_operands(function.__name__, rule, (input, other), takes, several, "." in function.__qualname__)
-        if check is not None:
+        if check is not None and not overrides.wanted((input, other)):
             check((input, other))
         return call(function, rule, (input, other), {}, out)
 
@@ -548,10 +548,8 @@ def special_inference_inputs(inputs: Sequence[Any]) -> bool:
 
 def _special_chores(node: RuleNode) -> None:
     """The rare modes at the making of a node: anomaly mode's stack, saved-value hooks."""
-    modes = local.modes
     if special.anomaly:
-        node.get_extras().stack = user_stack()
-        node.get_extras().parent = modes.backward_pass.running if modes.backward_pass is not None else None
+        note_origin(node)
     save_hooks_of(node, node.saved)
 
 

@@ -43,7 +43,7 @@ class BackwardPass:
         self.captures: dict[Node, list[tuple[int, int]]] = {}  # node -> (its output number, place in captured)
         self.captured: list[Any] = []
         self.callbacks: list[Callable[[], None]] = []
-        self.running: Node | None = None
+        self.running: Node | None = None  # known in anomaly mode
         self.waiting: dict[Node, int] = {}  # every node that can be reached, and how many gradients it waits for
 
     def tensor(self, value: Any) -> Any:
@@ -97,19 +97,27 @@ def _run(task: BackwardPass, roots: Sequence[Edge], grads: Sequence[Any], create
 
 def _run_in_a_thread(task: BackwardPass, roots: Sequence[Edge], grads: Sequence[Any], create_graph: bool) -> None:
     """Deep nesting goes on with a fresh stack, so that no number of nested passes runs into Python's recursion limit."""
-    failed: list[BaseException] = []
+    modes, failed = local.modes, []
 
     def run_here() -> None:
+        local.modes = modes  # the thread that started this one waits for it, so its modes are free to use
+        depth, modes.backward_depth = modes.backward_depth, 0
         try:
             _run(task, roots, grads, create_graph)
         except BaseException as error:
             failed.append(error)
+        finally:
+            modes.backward_depth = depth
 
     thread = threading.Thread(target=run_here, name="undertow backward")
     thread.start()
-    thread.join()
+    while thread.is_alive():
+        try:
+            thread.join()
+        except KeyboardInterrupt as error:  # takes effect when nobody else uses the modes any more
+            failed.append(error)
     if failed:
-        raise failed[0]
+        raise failed[-1]
 
 
 def traverse(task: BackwardPass, roots: Sequence[Edge], grads: Sequence[Any], waiting: dict[Node, int]) -> None:
@@ -135,7 +143,7 @@ def traverse(task: BackwardPass, roots: Sequence[Edge], grads: Sequence[Any], wa
                 continue
             results = node.run(xp, g, None)
         else:
-            around = run_with_hooks(task, node, g)
+            around = run_watched(task, node, g) if special.anomaly else run_with_hooks(task, node, g)
             if around is None:
                 continue
             results, around = around, None
@@ -184,20 +192,25 @@ def run_with_hooks(task: BackwardPass, node: Node, g: Any) -> tuple[Any, ...] | 
         needs = None
         if executed is not None:
             needs = tuple([edge is not None and edge[0] in executed for edge in node.edges])
-        before, task.running = task.running, node
-        try:
-            results = node.run(task.xp, g, needs) if node.takes(g) else (None,) * len(node.edges)
-        except Exception as error:
-            if special.anomaly:
-                anomaly.explain(error, node)
-            raise
-        finally:
-            task.running = before
-        if special.anomaly and special.anomaly_check_nan:
-            anomaly.check_nan(task, node, results)
+        results = node.run(task.xp, g, needs) if node.takes(g) else (None,) * len(node.edges)
     if extras is not None and extras.post_hooks:
         results = firing.fire_post_hooks(task, node, results, g)
     return results
+
+
+def run_watched(task: BackwardPass, node: Node, g: Any) -> tuple[Any, ...] | None:
+    """`run_with_hooks` in anomaly mode: what goes wrong at a node, or in its hooks, is told with the node's origin."""
+    before, task.running = task.running, node
+    try:
+        results = run_with_hooks(task, node, g)
+        if results is not None and special.anomaly_check_nan:
+            anomaly.check_nan(node, results)
+        return results
+    except Exception as error:
+        anomaly.explain(error, node)
+        raise
+    finally:
+        task.running = before
 
 
 def _capture(task: BackwardPass, node: Node, captures: Sequence[tuple[int, int]], g: Any) -> None:
@@ -270,9 +283,16 @@ def call_node(node: Node, grads: tuple[Any, ...]) -> Any:
     """`grad_fn(grad)`: runs one node by hand, without hooks."""
     if len(grads) != node.n_outputs:
         raise TypeError(f"expected {node.n_outputs} arguments, got {len(grads)} instead")
+    for place, grad in enumerate(grads):
+        if grad is not None and not isinstance(grad, TensorCore):
+            raise TypeError(f"argument {place} is not a Variable")
     task = BackwardPass(keep_graph=True, create_graph=local.modes.grad_enabled)
     values = [task.value(grad) for grad in grads]
-    results = node.run(task.xp, values[0] if node.n_outputs == 1 else values, None)
+    g = values[0] if node.n_outputs == 1 else values
+    if type(node) is AccumulateGrad:
+        accumulate(task, node, g if g is None or task.xp is tensor_xp else g.copy())
+        return ()
+    results = quietly(node.run, task.xp, g, None) if node.takes(g) else (None,) * len(node.edges)
     shown = tuple([task.tensor(value) for value in results])
     return shown[0] if len(shown) == 1 else shown
 

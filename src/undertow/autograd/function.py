@@ -15,7 +15,7 @@ from typing import Any
 
 from undertow._core import TensorCore, View, wrap
 from undertow.autograd.apply import save_hooks_of
-from undertow.autograd.node import Edge, Node, edge_of, fit
+from undertow.autograd.node import Edge, Node, edge_of, fit, note_origin
 from undertow.autograd.saved import Freed, SavedInput, SavedOutput, SavedTensor
 from undertow.autograd.views import refresh_view
 from undertow.autograd.writes import check_writable, rebase, set_edge
@@ -23,7 +23,6 @@ from undertow.dtypes import DTYPE_OF
 from undertow.errors import freed_graph
 from undertow.modes import local, no_grad, special
 from undertow.rules.rule import Spec
-from undertow.sites import user_stack
 
 
 class FunctionCtx:
@@ -77,6 +76,9 @@ class FunctionNode(FunctionCtx, Node):
 
     def takes(self, g: Any) -> bool:
         return True
+
+    def __call__(self, *grads: Any) -> Any:
+        raise TypeError(f"'{type(self).__name__}' object is not callable")
 
     @property
     def saved_tensors(self) -> tuple[Any, ...]:
@@ -240,6 +242,10 @@ class Function:
     @classmethod
     def apply(cls, *args: Any, **kwargs: Any) -> Any:
         """Runs forward and puts one node for it into the graph."""
+        if special.active:
+            for arg in args:
+                if hasattr(arg, "_apply_function"):  # one example of a vmap, which knows what to do with all of them
+                    return arg._apply_function(cls, args)
         return _apply(cls, args, kwargs)
 
 
@@ -273,7 +279,7 @@ def _apply(cls: type[Function], args: tuple[Any, ...], kwargs: dict[str, Any]) -
     if records:
         _save(node, args, wrapped)
         if special.anomaly:
-            node.get_extras().stack = user_stack()
+            note_origin(node)
     return wrapped if isinstance(output, tuple) else wrapped[0]
 
 
@@ -369,6 +375,9 @@ def _save(node: FunctionNode, args: tuple[Any, ...], outputs: tuple[Any, ...]) -
     node._to_save = node._dirty = node._non_differentiable = ()
     if special.active:
         save_hooks_of(node, node._saved)
+    for value in saved:
+        if type(value) is SavedInput and value.packed is None:
+            value.edge = None  # PyTorch lets a custom function's inputs be detached in place
 
 
 def once_differentiable(function: Callable[..., Any]) -> Callable[..., Any]:

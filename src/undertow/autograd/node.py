@@ -20,8 +20,9 @@ from undertow._core import TensorCore, making, wrap
 from undertow.autograd.saved import Freed, SavedOutput, SavedTensor, SavedValue
 from undertow.autograd.specialise import can_specialise, specialised_run
 from undertow.dtypes import DTYPE_OF
+from undertow.modes import local, special
 from undertow.rules.rule import Gradient, Rule, Spec
-from undertow.sites import format_stack
+from undertow.sites import format_stack, user_stack
 
 Edge = tuple["Node", int]
 
@@ -83,6 +84,8 @@ class Node:
         extras = self.get_extras()
         if extras.stack is not None and "traceback_" not in extras.metadata:
             extras.metadata["traceback_"] = [format_stack(extras.stack)]
+            if extras.parent is not None:
+                extras.metadata["parent_"] = extras.parent
         return extras.metadata
 
     def _sequence_nr(self) -> int:
@@ -108,11 +111,23 @@ class Node:
             extras.pre_hooks = OrderedDict()
         return hooks.add(extras.pre_hooks, fn)
 
+    def __call__(self, *grads: Any) -> Any:
+        """Runs this node by hand, without hooks: `grad_fn(grad)`."""
+        return _call_node(self, grads)
+
     def __lt__(self, other: object) -> bool:
         return False  # ready nodes with equal numbers keep the heap's order, which is PyTorch's
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} object at {id(self):#x}>"
+
+
+def note_origin(node: Node) -> None:
+    """In anomaly mode every new node remembers the lines that led to it, and in whose backward it was made."""
+    extras = node.get_extras()
+    extras.stack = user_stack()
+    task = local.modes.backward_pass
+    extras.parent = None if task is None else task.running
 
 
 def tensor_hooks_of(node: Node, output_nr: int) -> OrderedDict[int, hooks.Hook]:
@@ -225,9 +240,6 @@ class RuleNode(Node):
     def release(self, freed: Freed) -> None:
         if self.saved:
             self.saved = freed
-
-    def __call__(self, *grads: Any) -> Any:
-        return _call_node(self, grads)
 
 
 class MultiOutputNode(RuleNode):
@@ -365,6 +377,8 @@ class AccumulateGrad(Node):
         self.extras = None
         self.variable = variable
         self.lock = threading.Lock()
+        if special.anomaly:
+            note_origin(self)
 
 
 def edge_of(tensor: Any) -> Edge:
@@ -387,5 +401,5 @@ def edge_of(tensor: Any) -> Edge:
 
 __all__ = [
     "CONJUGATE", "FIT", "UPCAST", "AccumulateGrad", "Edge", "Extras", "MultiOutputNode", "Node", "RuleNode",
-    "SavedOutput", "edge_of", "fit", "node_class", "tensor_hooks_of",
+    "SavedOutput", "edge_of", "fit", "node_class", "note_origin", "tensor_hooks_of",
 ]  # fmt: skip

@@ -61,10 +61,13 @@ class SavedValue:
 
 
 class SavedInput(SavedValue):
+    """An input of an op: the tensor itself, until a pack hook takes its place."""
+
     __slots__ = ("tensor", "edge")
 
     def __init__(self, tensor: Any) -> None:
         self.tensor = tensor
+        self.edge = tensor._edge
         storage = tensor._storage
         self.version = version = 0 if storage is None else storage.version
         if version < 0:
@@ -78,6 +81,8 @@ class SavedInput(SavedValue):
         tensor = self.tensor
         if tensor is None:
             return self.open(node)._array
+        if tensor._edge is None and self.edge is not None:
+            raise errors.detached(node.name())
         storage = tensor._storage
         if storage is not None and storage.version != self.version:
             raise _overwritten(tensor._array, tensor._edge, storage, self.version, node)
@@ -90,11 +95,12 @@ class SavedInput(SavedValue):
         return self.tensor
 
     def forget(self, shown: Any) -> None:
-        self.edge = shown._edge
         self.tensor = None
 
 
 class SavedOutput(SavedValue):
+    """A result of an op: its array and storage, not the tensor, which holds the node that holds this."""
+
     __slots__ = ("array", "storage", "output_nr")
 
     def __init__(self, tensor: Any, output_nr: int = 0) -> None:

@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 
 from undertow._core import InferenceStorage, View
-from undertow.autograd.node import Edge, Node, edge_of
+from undertow.autograd.node import Edge, Node, edge_of, note_origin
 from undertow.autograd.saved import short_name
-from undertow.modes import local
+from undertow.modes import local, special
 from undertow.rules.rule import Rule, Spec
 from undertow.xp import numpy as numpy_xp
 
@@ -130,6 +130,8 @@ class AsStridedBackward0(Node):
         self.sequence_nr = sequence_nr
         self.extras = None
         self.steps = steps
+        if special.anomaly:
+            note_origin(self)
 
     def run(self, xp: Any, g: Any, needs: Any) -> tuple[Any, ...]:
         return (view_gradient(xp, g, self.steps),)

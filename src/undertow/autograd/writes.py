@@ -24,7 +24,7 @@ from undertow.autograd.apply import (
     operands,
     run_forward,
 )  # fmt: skip
-from undertow.autograd.node import FIT, Edge, Node, RuleNode, edge_of
+from undertow.autograd.node import FIT, Edge, Node, RuleNode, edge_of, note_origin
 from undertow.autograd.saved import Freed, SavedInput, SavedOutput, short_name
 from undertow.autograd.views import AsStridedBackward0, Step, move_retained, refresh_view, take_view, view_gradient
 from undertow.dtypes import DTYPE_OF
@@ -267,6 +267,8 @@ class CopySlices(Node):
         self.extras = None
         self.written = written
         self.steps = steps
+        if special.anomaly:
+            note_origin(self)
         if isinstance(written, RuleNode) and type(written.saved) is tuple:
             written.saved = tuple([
                 SavedViewOutput(saved, self) if type(saved) is SavedOutput else saved for saved in written.saved

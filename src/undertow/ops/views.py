@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from undertow._core import InferenceStorage, Storage, View
+from undertow._core import InferenceStorage, View
 from undertow.autograd import apply as _apply
 from undertow.autograd.apply import apply, bump, edges_of, keep_inputs, make_node
 from undertow.autograd.node import edge_of, node_class
@@ -30,9 +30,7 @@ def view_of(rule: Rule, source: Any, value: Any, statics: dict[str, Any]) -> Any
 
 def view_through(source: Any, steps: tuple[Step, ...], value: Any) -> Any:
     """The view at the end of several steps of rules with one output, given its raw view; no rare mode is on."""
-    storage = source._storage
-    if storage is None:
-        storage = source._storage = Storage()
+    storage = source._storage or source._get_storage()
     outer = source._view
     if outer is None:
         base, path, origin = source, steps, None
@@ -68,9 +66,7 @@ def views_of(rule: Rule, source: Any, values: tuple[Any, ...], statics: dict[str
     """`view_of` for a rule with several outputs, which share a node and may not be written to while it counts."""
     if special.active or not values:
         return apply(rule, source, **statics) if values else ()
-    storage = source._storage
-    if storage is None:
-        storage = source._storage = Storage()
+    storage = source._storage or source._get_storage()
     array = source._array
     spec = Spec(array.shape, array.dtype)
     outer = source._view

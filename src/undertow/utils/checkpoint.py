@@ -206,7 +206,7 @@ class _EnoughRecomputed(Exception):
 
 
 class _Frame:
-    """One checkpointed call: tickets of the first run, tensors of the second."""
+    """One checkpointed call: the tickets of its first run, and a second run for each backward pass that asks."""
 
     def __init__(self, rerun: Callable[[], Any], early_stop: bool, determinism_check: str, debug: bool) -> None:
         self.rerun = rerun
@@ -215,9 +215,7 @@ class _Frame:
         self.debug = debug
         self.tickets: list[weakref.ref[_Ticket]] = []
         self.metadata: list[dict[str, Any]] = []
-        self.recomputed: dict[int, Any] = {}
-        self.seen: list[dict[str, Any]] = []
-        self.filled_for: weakref.ref[Any] | None = None  # the backward pass that the tensors were recomputed for
+        self.reruns: weakref.WeakKeyDictionary[Any, _Rerun] = weakref.WeakKeyDictionary()  # by backward pass
 
     def pack(self, tensor: Any) -> _Ticket:
         ticket = _Ticket(len(self.tickets))
@@ -227,49 +225,68 @@ class _Frame:
 
     def unpack(self, ticket: _Ticket) -> Any:
         task = local.modes.backward_pass
-        filled = self.filled_for() if self.filled_for is not None else None
-        if not self.recomputed or (task is not None and filled is not task):
-            self._run_again(task)
-        if ticket.number not in self.recomputed:
-            raise CheckpointError(
-                "torch.utils.checkpoint: Unpack is being triggered for a tensor that was either never recomputed, or "
-                "already unpacked once. If you are calling ctx.saved_tensors in backward, make sure to do so only once. "
-                "Otherwise please open an issue with details on your use case."
-            )
-        keeps = task is None or task.freed is None
-        return self.recomputed[ticket.number] if keeps else self.recomputed.pop(ticket.number)
+        rerun = None if task is None else self.reruns.get(task)
+        if rerun is None:
+            rerun = _Rerun(self)
+            if task is not None:
+                self.reruns[task] = rerun
+            rerun.run()
+        return rerun.take(ticket.number)
 
-    def _run_again(self, task: Any) -> None:
-        self.recomputed, self.seen = {}, []
-        self.filled_for = None if task is None else weakref.ref(task)
+
+class _Rerun:
+    """The second run of a checkpointed call: what it saved, by number."""
+
+    def __init__(self, frame: _Frame) -> None:
+        self.frame = frame
+        self.tensors: dict[int, Any] = {}
+        self.metadata: list[dict[str, Any]] = []
+
+    def run(self) -> None:
         try:
-            with _RecomputationHooks(self), enable_grad():
-                self.rerun()
+            with saved_tensors_hooks(self.store, lambda tensor: tensor), enable_grad():
+                self.frame.rerun()
         except _EnoughRecomputed:
             pass
         self._compare()
 
     def store(self, tensor: Any) -> Any:
-        number = len(self.seen)
-        self.seen.append(_metadata(tensor))
-        if number < len(self.tickets) and self.tickets[number]() is not None:
-            self.recomputed[number] = tensor.detach()
-        if self.early_stop and len(self.seen) == len(self.tickets):
+        tickets, number = self.frame.tickets, len(self.metadata)
+        self.metadata.append(_metadata(tensor))
+        if number >= len(tickets):
+            raise CheckpointError(
+                "torch.utils.checkpoint: trying to save more tensors during recomputation than during the original "
+                f"forward pass, which saved {len(tickets)}." + self._listing()
+            )
+        if tickets[number]() is not None:
+            self.tensors[number] = tensor.detach()
+        if self.frame.early_stop and number + 1 == len(tickets):
             raise _EnoughRecomputed
         return tensor.detach()
 
+    def take(self, number: int) -> Any:
+        """A tensor, once: it is given back to the memory as soon as backward is done with it."""
+        if number not in self.tensors:
+            raise CheckpointError(
+                "torch.utils.checkpoint: Unpack is being triggered for a tensor that was either never recomputed, or "
+                "already unpacked once. If you are calling ctx.saved_tensors in backward, make sure to do so only once: "
+                "keep what it returns."
+            )
+        return self.tensors.pop(number)
+
     def _compare(self) -> None:
-        if len(self.seen) != len(self.metadata):
+        first_run = self.frame.metadata
+        if len(self.metadata) != len(first_run):
             raise CheckpointError(
                 "torch.utils.checkpoint: A different number of tensors was saved during the original forward and "
-                f"recomputation.\nNumber of tensors saved during forward: {len(self.metadata)}\nNumber of tensors saved "
-                f"during recomputation: {len(self.seen)}." + self._listing()
+                f"recomputation.\nNumber of tensors saved during forward: {len(first_run)}\nNumber of tensors saved "
+                f"during recomputation: {len(self.metadata)}." + self._listing()
             )
-        if self.determinism_check == "none":
+        if self.frame.determinism_check == "none":
             return
         differing = [
             f"tensor at position {nr}:\nsaved metadata: {first}\nrecomputed metadata: {second}"
-            for nr, (first, second) in enumerate(zip(self.metadata, self.seen, strict=True))
+            for nr, (first, second) in enumerate(zip(first_run, self.metadata, strict=True))
             if first != second
         ]
         if differing:
@@ -279,16 +296,9 @@ class _Frame:
             )
 
     def _listing(self) -> str:
-        if not self.debug:
+        if not self.frame.debug:
             return "\nPass debug=True to checkpoint() to see everything that was saved in both runs."
-        return f"\nSaved in forward: {self.metadata}\nSaved in recomputation: {self.seen}"
-
-
-class _RecomputationHooks(saved_tensors_hooks):
-    """During the second run, saved tensors go to the frame."""
-
-    def __init__(self, frame: _Frame) -> None:
-        super().__init__(frame.store, lambda tensor: tensor)
+        return f"\nSaved in forward: {self.frame.metadata}\nSaved in recomputation: {self.metadata}"
 
 
 def _metadata(tensor: Any) -> dict[str, Any]:

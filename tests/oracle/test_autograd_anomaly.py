@@ -1,0 +1,122 @@
+"""Anomaly mode around hooks, and what every kind of node remembers of its making."""
+
+from __future__ import annotations
+
+import pytest
+
+import undertow
+from tests.oracle.harness import agree
+from tests.oracle.programs import Table, function, leaf, succeeds
+
+cases = Table()
+
+
+@cases.test
+def test_anomaly(program):
+    agree(program, warns=True)
+
+
+def nan(torch, g):
+    return g * float("nan")
+
+
+def anomaly(torch):
+    return torch.autograd.set_detect_anomaly(True)
+
+
+@cases
+def a_hook_that_raises_is_told_with_its_node(torch, log):
+    x = leaf(torch)
+    with anomaly(torch):
+        y = x * 2
+        y.register_hook(lambda g: 1 / 0)
+        succeeds(log, "tensor", lambda: y.sum().backward())
+        y = x * 2
+        y.grad_fn.register_prehook(lambda grads: {}["missing"])
+        succeeds(log, "pre", lambda: y.sum().backward())
+        y = x * 2
+        y.grad_fn.register_hook(lambda *grads: {}["missing"])
+        succeeds(log, "post", lambda: y.sum().backward())
+
+
+@cases
+def a_leaf_hook_that_raises(torch, log):
+    x = leaf(torch)
+    x.register_hook(lambda g: 1 / 0)
+    with anomaly(torch):
+        succeeds(log, "backward", lambda: (x * 2).sum().backward())
+        succeeds(log, "grad", lambda: torch.autograd.grad((x * 2).sum(), x))
+    x = leaf(torch)
+    x.register_post_accumulate_grad_hook(lambda x: 1 / 0)
+    with anomaly(torch):
+        succeeds(log, "accumulated", lambda: (x * 2).sum().backward())
+
+
+@cases
+def nan_is_looked_for_after_the_nodes_hooks(torch, log):
+    x = leaf(torch)
+    with anomaly(torch):
+        y = x * 2
+        y.grad_fn.register_hook(lambda inputs, _: (nan(torch, inputs[0]), None))
+        succeeds(log, "made by a hook", lambda: y.sum().backward())
+        y = x * 2
+        y.grad_fn.register_prehook(lambda grads: (nan(torch, grads[0]),))
+        y.grad_fn.register_hook(lambda *_: (torch.zeros(2), None))
+        succeeds(log, "taken away by a hook", lambda: y.sum().backward())
+        y = x * 2
+        y.register_hook(lambda g: nan(torch, g))
+        succeeds(log, "made by a tensor hook", lambda: y.sum().backward())
+    return x.grad
+
+
+@cases
+def every_kind_of_node_remembers_its_making(torch, log):
+    x = leaf(torch)
+    with anomaly(torch):
+        base = x * 1
+        view = base[:1]
+        base[1:].mul_(2)
+        made = function(torch, lambda ctx, a: a * 2, lambda ctx, g: g).apply(x)
+        largest, _ = made.max(0)
+        for tensor in (base, view, made, largest):
+            log(tensor.grad_fn.name(), sorted(tensor.grad_fn.metadata))
+        accumulator = made.grad_fn.next_functions[0][0]
+        log(accumulator.name(), sorted(accumulator.metadata))
+
+
+@cases
+def nodes_made_in_a_backward_know_whose(torch, log):
+    x = leaf(torch)
+    with anomaly(torch):
+        y = x.exp()
+        (g,) = torch.autograd.grad(y.sum(), x, create_graph=True)
+        log(sorted(y.grad_fn.metadata), sorted(g.grad_fn.metadata), g.grad_fn.metadata["parent_"] is y.grad_fn)
+        double = function(torch, lambda ctx, a: a * 2, lambda ctx, g: double.apply(g))
+        y = double.apply(x)
+        (g,) = torch.autograd.grad(y.sum(), x, torch.tensor(1.0, requires_grad=True), create_graph=True)
+        log(g.grad_fn.name(), g.grad_fn.metadata["parent_"] is y.grad_fn)
+
+
+def test_the_users_own_exception_is_left_as_it_is_and_gets_a_note() -> None:
+    x = leaf(undertow)
+    y = x * 2
+    with pytest.warns(UserWarning, match="Error detected in MulBackward0"), undertow.autograd.set_detect_anomaly(True):
+        y = x * 2  # the line that the note names
+        y.register_hook(lambda g: {}["missing"])
+        with pytest.raises(KeyError) as caught:
+            y.sum().backward()
+    assert caught.value.args == ("missing",)
+    assert "y = x * 2  # the line that the note names" in caught.value.__notes__[0]
+
+
+def test_an_error_in_a_write_through_a_view_names_the_line() -> None:
+    x = leaf(undertow, 0.0, 1.0)
+    with undertow.autograd.set_detect_anomaly(True):
+        base = x * 1
+        base[:1].pow_(0.5)  # the line that is named
+        base[:1].mul_(0.0)
+        with (
+            pytest.warns(UserWarning, match="Error detected"),
+            pytest.raises(RuntimeError, match="the line that is named"),
+        ):
+            base.sum().backward()
