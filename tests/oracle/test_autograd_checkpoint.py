@@ -368,7 +368,7 @@ def determinism_is_checked(torch, log):
     for run in (other_shape, fewer_saved, more_saved):
         runs.clear()
         y = torch.utils.checkpoint.checkpoint(run, x, use_reentrant=False)
-        attempt(log, function.__name__, lambda: y.sum().backward())
+        attempt(log, run.__name__, lambda: y.sum().backward())
     runs.clear()
     y = torch.utils.checkpoint.checkpoint(other_shape, x, use_reentrant=False, determinism_check="none")
     attempt(log, "unchecked", lambda: y.sum().backward(), words=0)
