@@ -31,7 +31,10 @@ LAYERS: tuple[tuple[str, ...], ...] = (
         "xp.tensor_linalg", "xp.tensor_nn", "xp.tensor_reduce", "xp.tensor_scan", "xp.tensor_shape",
     ),
     ("printing", "linalg", "special", "dlpack", "tensor_layout", "tensor_convert", "tensor_python"),
-    ("factory_arguments", "from_data", "creation", "ranges", "random", "tensor_copy", "tensor_random", "tensor_types"),
+    (
+        "factory_arguments", "from_data", "creation", "ranges", "random", "tensor_copy", "tensor_random", "tensor_types",
+        "low_rank", "windows",
+    ),
     (
         "autograd.accumulate", "autograd.anomaly_mode", "autograd.differentiate", "autograd.engine", "autograd.firing",
         "autograd.function", "autograd.functional", "autograd.gradcheck", "autograd.graph", "autograd.levels", "autograd.methods",

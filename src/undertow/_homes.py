@@ -1,11 +1,29 @@
-"""Where the names of `undertow` are at home that few programs use: each file is imported when a name of it is wanted."""
+"""Where the names are at home that few programs use: each file is imported when one of its names is wanted."""
 
+# The functions of `undertow`.
 HOMES = {
+    "undertow.low_rank": "pca_lowrank svd_lowrank",
+    "undertow.ops.apart": "as_strided_scatter narrow_copy nonzero_static unsafe_chunk unsafe_split unsafe_split_with_sizes",
     "undertow.ops.coordinates": "histogramdd unravel_index",
     "undertow.ops.differences": "gradient",
+    "undertow.ops.householder": "geqrf orgqr ormqr",
+    "undertow.ops.lu": "lu lu_solve lu_unpack",
+    "undertow.ops.norms_of_old": "frobenius_norm norm_except_dim nuclear_norm",
+    "undertow.ops.removed": "eig lstsq matrix_rank solve symeig",
+    "undertow.ops.segments": "segment_reduce",
     "undertow.ops.view_copies": "alias_copy as_strided_copy detach_copy diagonal_copy expand_copy permute_copy select_copy "
     "slice_copy split_copy split_with_sizes_copy squeeze_copy t_copy transpose_copy unbind_copy unfold_copy "
     "unsqueeze_copy view_as_complex_copy view_as_real_copy view_copy",
+    "undertow.windows": "bartlett_window blackman_window hamming_window hann_window kaiser_window",
+}
+
+# The methods of `undertow.Tensor`.
+METHODS = {
+    "undertow.ops.apart": "as_strided_scatter narrow_copy nonzero_static sum_to_size unsafe_chunk unsafe_split "
+    "unsafe_split_with_sizes",
+    "undertow.ops.householder": "geqrf orgqr ormqr",
+    "undertow.ops.lu": "lu lu_solve",
+    "undertow.ops.removed": "eig lstsq solve symeig",
 }
 
 # Modules of which few programs ask something.

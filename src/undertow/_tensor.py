@@ -8,14 +8,15 @@ from typing import Any
 
 from undertow import overrides
 from undertow._core import TensorCore, ndarray, tensor_class, wrap
+from undertow._homes import METHODS
 from undertow.autograd.apply import bind_tensor_class
 from undertow.autograd.methods import AutogradMethods
 from undertow.creation import CreationMethods
 from undertow.dtypes import get_default_dtype
 from undertow.from_data import legacy_tensor
+from undertow.lazy import LateMethod
 from undertow.ops.activation import ActivationMethods
 from undertow.ops.addmm import AddmmMethods
-from undertow.ops.apart import ApartMethods
 from undertow.ops.arithmetic import ArithmeticMethods
 from undertow.ops.arrange import ArrangeMethods
 from undertow.ops.clamp import ClampMethods
@@ -77,7 +78,6 @@ class Tensor(
     ShapeMethods,
     StretchMethods,
     PartMethods,
-    ApartMethods,
     ArrangeMethods,
     WritingMethods,
     IndexingMethods,
@@ -174,6 +174,9 @@ def _refusal(name: str) -> Any:
 
 
 _finish(Tensor)
+for _home, _names in METHODS.items():
+    for _name in _names.split():
+        setattr(Tensor, _name, LateMethod(Tensor, _home, _name, _of_its_own))
 bind_tensor_class(Tensor)
 
 

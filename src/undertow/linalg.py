@@ -1,6 +1,7 @@
 """`torch.linalg`: linear algebra on matrices and stacks of them."""
 
 from undertow.errors import _LinAlgError as LinAlgError
+from undertow.lazy import lazy_names
 from undertow.ops.decompositions import linalg_eig as eig
 from undertow.ops.decompositions import linalg_eigh as eigh
 from undertow.ops.decompositions import linalg_eigvals as eigvals
@@ -37,6 +38,12 @@ from undertow.ops.triangular import linalg_lu as lu
 from undertow.ops.triangular import linalg_lu_factor as lu_factor
 from undertow.ops.triangular import linalg_lu_factor_ex as lu_factor_ex
 from undertow.ops.triangular import linalg_solve_triangular as solve_triangular
+
+_LAZY = {
+    "householder_product": "undertow.ops.householder:linalg_householder_product",
+    "lu_solve": "undertow.ops.lu:linalg_lu_solve",
+}
+__getattr__, __dir__ = lazy_names(__name__, _LAZY)
 
 __all__ = [
     "LinAlgError", "cholesky", "cholesky_ex", "cond", "cross", "det", "diagonal", "eig", "eigh", "eigvals", "eigvalsh",

@@ -40,6 +40,7 @@ from undertow.ops.elementwise import (
 from undertow.ops.elementwise import (
     mvlgamma as mvlgamma,
 )
+from undertow.ops.elementwise import of_two_tensors
 from undertow.ops.elementwise import (
     polygamma as polygamma,
 )
@@ -57,6 +58,8 @@ from undertow.rules.rule import Rule
 
 multigammaln = mvlgamma
 expit = unary(rules.sigmoid, "expit", "1 / (1 + e⁻ˣ).")
+gammainc = of_two_tensors(rules.igamma, "gammainc")
+gammaincc = of_two_tensors(rules.igammac, "gammaincc")
 gammaln = unary(rules.lgamma, "gammaln", "The logarithm of the gamma function's size.")
 psi = unary(rules.digamma, "psi", "The derivative of gammaln.")
 erfcx = unary(rules.erfcx, "erfcx", "e^(x²) erfc(x).")

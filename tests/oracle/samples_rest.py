@@ -226,6 +226,244 @@ torch.histogramdd(points,[2,2],weight=u[:3])
 torch.histogramdd(points,[torch.tensor([0.,.5,1.])])
 """
 
+MATRICES: dict[str, Values] = {
+    "m": values(normal(3, 3) + 2 * np.eye(3)),
+    "M": values(normal(2, 3, 3) + 2 * np.eye(3)),
+    "r": values(normal(3, 5)),
+    "t": values(normal(4, 3)),
+    "T": values(normal(2, 4, 3)),
+    "o": values(normal(4, 2)),
+    "v": values(random.random(3)),
+    "w": values(random.random(2)),
+    "W": values(random.random((2, 3))),
+    "C": values(normal(4, 3) + 1j * normal(4, 3), "complex128"),
+    "cm": values(normal(3, 3) + 1j * normal(3, 3) + 2 * np.eye(3), "complex128"),
+    "cv": values(normal(3) + 1j * normal(3), "complex128"),
+    "co": values(normal(4, 2) + 1j * normal(4, 2), "complex128"),
+    "h": values(normal(4, 3), "float16", grad=False),
+    "i": values([[2, 1], [1, 3]], "int64"),
+    "piv": values([2, 3, 3], "int32"),
+    "f": values(normal(3, 3), "float32"),
+}
+
+FACTORS = """
+torch.lu(m)
+torch.lu(M,get_infos=True)
+torch.lu(m,pivot=False)
+torch.lu(v)
+torch.lu(i)
+m.lu()
+m.lu(get_infos=True)
+torch.lu_unpack(m,piv)
+torch.lu_unpack(r,piv)
+torch.lu_unpack(t,piv)
+torch.lu_unpack(M,torch.stack([piv,piv]))
+torch.lu_unpack(m,piv,unpack_pivots=False)
+torch.lu_unpack(m.detach(),piv,unpack_data=False)
+torch.lu_unpack(*torch.linalg.lu_factor(m))
+torch.lu_unpack(m,v)
+torch.lu_unpack(m,torch.tensor([1,2,9],dtype=torch.int32))
+torch.lu_unpack(v,piv)
+torch.lu_unpack(m)
+torch.linalg.lu_solve(*torch.linalg.lu_factor(m),t.mT)
+torch.linalg.lu_solve(m,piv,t.mT)
+torch.linalg.lu_solve(m,piv,t,left=False)
+torch.linalg.lu_solve(m,piv,t.mT,adjoint=True)
+torch.linalg.lu_solve(m,piv,t,left=False,adjoint=True)
+torch.linalg.lu_solve(m,piv,M)
+torch.linalg.lu_solve(M,torch.stack([piv,piv]),m)
+torch.linalg.lu_solve(cm,piv,C.mT)
+torch.linalg.lu_solve(cm,piv,C.mT,adjoint=True)
+torch.linalg.lu_solve(cm,piv,C,left=False)
+torch.linalg.lu_solve(m,piv,v)
+torch.linalg.lu_solve(m,piv,f)
+torch.linalg.lu_solve(m,piv,t)
+torch.linalg.lu_solve(m,m,m)
+torch.linalg.lu_solve(r,piv,m)
+torch.linalg.lu_solve(m,piv.long(),m)
+torch.linalg.lu_solve(m,piv[:2],m)
+torch.linalg.lu_solve(m,piv,3)
+torch.lu_solve(m,f.double(),piv)
+m.lu_solve(M,torch.stack([piv,piv]))
+torch.lu_solve(v,m,piv)
+torch.geqrf(m.detach())
+torch.geqrf(r.detach())
+torch.geqrf(T.detach())
+torch.geqrf(C.detach())
+torch.geqrf(f.detach())
+torch.geqrf(v)
+torch.geqrf(i)
+torch.geqrf(3)
+torch.geqrf(m)
+torch.orgqr(m,v)
+torch.orgqr(t,v)
+torch.orgqr(t,w)
+torch.orgqr(*torch.geqrf(t.detach()))
+torch.linalg.householder_product(T,W)
+torch.linalg.householder_product(C,cv)
+torch.linalg.householder_product(r,v)
+torch.linalg.householder_product(t,torch.ones(4).double())
+torch.linalg.householder_product(t,v.float())
+torch.linalg.householder_product(v,v)
+torch.linalg.householder_product(t,v[None])
+torch.linalg.householder_product(t,3)
+torch.orgqr(h,v.half())
+torch.orgqr(3,v)
+t.orgqr(v)
+torch.ormqr(t,v,o)
+torch.ormqr(t,v,o,transpose=True)
+torch.ormqr(t,v,o.mT,left=False)
+torch.ormqr(t,v,o.mT,left=False,transpose=True)
+torch.ormqr(C,cv,co)
+torch.ormqr(C,cv,co,transpose=True)
+torch.ormqr(C,cv,co.mT,False,True)
+torch.ormqr(t,v,o[:2])
+torch.ormqr(t,v,o,left=False)
+torch.ormqr(v,v,o)
+torch.ormqr(t,v,o.float())
+t.ormqr(w,o)
+torch.solve(m,m)
+torch.lstsq(m,m)
+m.lstsq(m)
+torch.matrix_rank(m)
+torch.eig(m)
+m.symeig()
+torch.norm_except_dim(m)
+torch.norm_except_dim(m,2,-1)
+torch.norm_except_dim(m,2,1)
+torch.norm_except_dim(T,2,1)
+torch.norm_except_dim(T,2,2)
+torch.norm_except_dim(T,1,0)
+torch.norm_except_dim(m,2,5)
+torch.norm_except_dim(i)
+torch.nuclear_norm(m)
+torch.nuclear_norm(m,keepdim=True)
+torch.nuclear_norm(T,(0,1))
+torch.nuclear_norm(T,dim=(0,1),keepdim=True)
+torch.nuclear_norm(T)
+torch.nuclear_norm(T,(0,))
+torch.nuclear_norm(v)
+torch.frobenius_norm(m,[])
+torch.frobenius_norm(m,(0,1))
+torch.frobenius_norm(m,0)
+torch.frobenius_norm(m,(0,1),True)
+torch.frobenius_norm(T,(0,2))
+torch.frobenius_norm(T,(0,1,2))
+torch.frobenius_norm(m)
+torch.frobenius_norm(m,(0,0))
+(torch.manual_seed(3),torch.svd_lowrank(t.detach(),q=2)[1])[1]
+(torch.manual_seed(3),(lambda U,S,V:(S,U*S@V.mT))(*torch.svd_lowrank(r.detach(),q=2,niter=1)))[1]
+(torch.manual_seed(3),(lambda U,S,V:(S,U*S@V.mT))(*torch.svd_lowrank(T.detach(),q=2,M=t.detach())))[1]
+(torch.manual_seed(3),(lambda U,S,V:(S,U*S@V.mT))(*torch.svd_lowrank(m)))[1]
+(torch.manual_seed(3),(lambda U,S,V:(S,U*S@V.mT))(*torch.pca_lowrank(t.detach())))[1]
+(torch.manual_seed(3),(lambda U,S,V:(S,U*S@V.mT))(*torch.pca_lowrank(r.detach(),q=2,center=False)))[1]
+torch.pca_lowrank(t,q=9)
+torch.pca_lowrank(t,niter=-1)
+torch.pca_lowrank(i)
+torch.svd_lowrank(t,q=-1)
+torch.svd_lowrank(t,M=m)
+"""
+
+SEGMENTS: dict[str, Values] = {
+    "x": values([1.0, 3.0, 3.5, 2.0, 5.0, 0.5]),
+    "y": values(normal(5, 2)),
+    "q": values(normal(2, 4, 2)),
+    "k": values([3, 0, 2, 1], "int64"),
+    "two": values([2, 3], "int64"),
+    "table": values([[1, 3], [4, 0]], "int64"),
+    "half": values([1.0, 3.0, 3.0, 2.0, 5.0, 0.5], "float16"),
+}
+
+RUNS = """
+torch.segment_reduce(x,'sum',lengths=k)
+torch.segment_reduce(x,'mean',lengths=k)
+torch.segment_reduce(x,'max',lengths=k)
+torch.segment_reduce(x,'min',lengths=k)
+torch.segment_reduce(x,'prod',lengths=k)
+torch.segment_reduce(x,'sum',lengths=k,initial=1)
+torch.segment_reduce(x,'mean',lengths=k,initial=1.5)
+torch.segment_reduce(x,'amax',lengths=k,initial=4)
+torch.segment_reduce(x,'amin',lengths=k,initial=1)
+torch.segment_reduce(x,'prod',lengths=k,initial=2)
+torch.segment_reduce(y,'sum',lengths=two)
+torch.segment_reduce(y,'mean',lengths=two.int())
+torch.segment_reduce(y,'prod',offsets=torch.tensor([0,2,5]))
+torch.segment_reduce(y,'max',offsets=torch.tensor([0,4,5]),unsafe=True)
+torch.segment_reduce(y,'sum',offsets=torch.tensor([1,3,4]))
+torch.segment_reduce(q,'sum',lengths=table,axis=1)
+torch.segment_reduce(q,'mean',lengths=table,axis=-2)
+torch.segment_reduce(q,'min',lengths=table,axis=1)
+torch.segment_reduce(half,'sum',lengths=k)
+torch.segment_reduce(x,'sum',lengths=two)
+torch.segment_reduce(x,'xx',lengths=k)
+torch.segment_reduce(x,3,lengths=k)
+torch.segment_reduce(x,'sum')
+torch.segment_reduce(x,'sum',lengths=x.detach())
+torch.segment_reduce(x,'sum',lengths=torch.tensor([9,-3]))
+torch.segment_reduce(x,'sum',lengths=k,axis=1)
+torch.segment_reduce(y,'sum',lengths=two,axis=1)
+torch.segment_reduce(x,'sum',lengths=k,indices=k)
+torch.segment_reduce(x,'sum',lengths=k,initial='a')
+torch.segment_reduce(k,'sum',lengths=torch.tensor([4]))
+"""
+
+WINDOWS = "\n".join(
+    f"torch.{name}_window({arguments})"
+    for name in ("bartlett", "blackman", "hamming", "hann", "kaiser")
+    for arguments in (
+        "5", "6,False", "8,dtype=torch.float64", "0", "1", "2", "-1", "5.", "5,True,.5", "5,.5", "5,dtype=torch.int64", "5,dtype=torch.complex64", "5,requires_grad=True", "7,'a'",
+    )  # fmt: skip
+)
+WINDOWS += """
+torch.hamming_window(5,True,.5,.3)
+torch.kaiser_window(5,True,5.)
+torch.kaiser_window(5,periodic=False,beta=1)
+torch.kaiser_window(50,True,1,dtype=torch.float64)
+torch.hann_window(5,device='cpu')
+torch.hann_window()
+"""
+
+HALF_WINDOWS = """
+torch.hann_window(9,dtype=torch.float16)
+torch.kaiser_window(9,dtype=torch.bfloat16)
+torch.bartlett_window(9,dtype=torch.bfloat16)
+"""
+
+GAMMA: dict[str, Values] = {
+    "a": values(random.random(6) * 5, grad=False),
+    "x": values(random.random(6) * 9),
+    "g": values(random.random(6)),
+    "edge": values([0.0, 0.0, 1.0, 1.0, -1.0, 1.0, 2.0, 0.0], grad=False),
+    "other": values([0.0, 1.0, 0.0, -1.0, 1.0, np.inf, np.nan, np.inf], grad=False),
+    "i": values([1, 2], "int64"),
+    "f": values([1.0, 2.5], "float32"),
+}
+
+SHARES = """
+torch.igamma(a,x)
+torch.igammac(a,x)
+a.igamma(x)
+a.igammac(x)
+a.clone().igamma_(x)
+a.clone().igammac_(x)
+torch.igamma(a[:,None],x)
+torch.igamma(edge,other)
+torch.igammac(edge,other)
+torch.igamma(f,f)
+torch.igamma(f.half(),f.half())
+torch.igamma(g,x)
+torch.igamma(a,2.)
+torch.igamma(i,i)
+torch.igamma(f.cfloat(),f)
+torch.special.gammainc(a,x)
+torch.special.gammaincc(a,x)
+"""
+
 table.programs(COPIES, INPUTS)
 table.programs(PLACES, INPUTS)
 table.programs(SCATTERED, INPUTS, first=False)
+table.programs(FACTORS, MATRICES, tolerance=(1e-7, 1e-7))
+table.programs(RUNS, SEGMENTS, second=False)  # torch has no second gradient
+table.programs(WINDOWS, {}, tolerance=(1e-5, 1e-6))
+table.programs(HALF_WINDOWS, {}, tolerance=(1e-2, 1e-2))  # torch rounds between the steps
+table.programs(SHARES, GAMMA)

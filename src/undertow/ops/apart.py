@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Callable
 from functools import cache
 from typing import Any
 
 import numpy as np
 
-from undertow._core import InferenceStorage, TensorCore, wrap
+from undertow._core import InferenceStorage, wrap
 from undertow.autograd.apply import apply, into, record, write_out
 from undertow.modes import local
 from undertow.ops.arguments import (
@@ -26,17 +25,10 @@ from undertow.ops.public import public
 from undertow.ops.reduce import sum as sum_over
 from undertow.ops.shape import view_to
 from undertow.rules import index as index_rules
-from undertow.rules.rule import Rule
+from undertow.rules.rule import twin
 from undertow.xp import numpy as numpy_xp
 
-
-@cache
-def detached_twin(rule: Rule, node: str) -> Rule:
-    """A view's rule for results that are no views: same gradient, another node."""
-    twin = copy.copy(rule)
-    twin.view, twin.node_name = False, node
-    twin.node_class = twin.run = None
-    return twin
+_twin = cache(twin)
 
 
 def apart(input: Any, views: Any, node: Callable[[str], str], copied: bool) -> Any:
@@ -54,7 +46,7 @@ def apart(input: Any, views: Any, node: Callable[[str], str], copied: bool) -> A
         for result in results:
             result._storage = InferenceStorage()
     if rule.gradients[0] is not None:
-        record(detached_twin(rule, node(rule.node_name)), (input,), (input._array,), results, len(results), statics, 0)
+        record(_twin(rule, node(rule.node_name)), (input,), (input._array,), results, len(results), statics, 0)
     return results if several else results[0]
 
 
@@ -161,12 +153,3 @@ def sum_to_size(self: Any, *size: Any, **named: Any) -> Any:
     summed = sum_over(self, dims, keepdim=True)
     return view_to(summed, wanted) if lead else summed
 
-
-class ApartMethods(TensorCore):
-    """Parts that are no views, as methods of a tensor."""
-
-    __slots__ = ()
-
-    unsafe_split, unsafe_split_with_sizes, unsafe_chunk = unsafe_split, unsafe_split_with_sizes, unsafe_chunk
-    narrow_copy, as_strided_scatter, nonzero_static = narrow_copy, as_strided_scatter, nonzero_static
-    sum_to_size = sum_to_size

@@ -98,6 +98,7 @@ hypot, nextafter = of_two_tensors(angles.hypot), of_two_tensors(rules.nextafter)
 logaddexp, logaddexp2 = of_two_tensors(rules.logaddexp), of_two_tensors(rules.logaddexp2)
 ldexp = of_two_tensors(rules.ldexp)
 gcd, lcm = of_two_tensors(special.gcd), of_two_tensors(special.lcm)
+igamma, igammac = of_two_tensors(special.igamma), of_two_tensors(special.igammac)
 ldexp_, gcd_ = in_place(rules.ldexp, takes="tensors"), in_place(special.gcd, takes="tensors")
 lcm_ = in_place(special.lcm, takes="tensors")
 
@@ -213,10 +214,12 @@ class ElementwiseMethods:
     fmin, atan2, arctan2, hypot, nextafter, logaddexp = fmin, atan2, arctan2, hypot, nextafter, logaddexp
     logaddexp2, ldexp, logit, logit_, round, round_ = logaddexp2, ldexp, logit, logit_, round, round_
     positive, frexp, heaviside = positive, frexp, heaviside
+    igamma, igammac = igamma, igammac
 
     atan2_, arctan2_ = in_place(angles.atan2, takes="tensors"), in_place(angles.atan2, "arctan2_", takes="tensors")
     hypot_, nextafter_ = in_place(angles.hypot, takes="tensors"), in_place(rules.nextafter, takes="tensors")
     heaviside_ = in_place(rules.heaviside_, takes="tensors")
+    igamma_, igammac_ = in_place(special.igamma, takes="tensors"), in_place(special.igammac, takes="tensors")
     gcd, lcm, ldexp_, gcd_, lcm_, mvlgamma, mvlgamma_ = gcd, lcm, ldexp_, gcd_, lcm_, mvlgamma, mvlgamma_
     __abs__, __neg__, __pos__ = unary(rules.abs, "__abs__"), unary(rules.neg, "__neg__"), positive
 

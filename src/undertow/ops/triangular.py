@@ -151,7 +151,8 @@ def cholesky_inverse(L: Any, upper: bool = False, *, out: Any = None) -> Any:
 # --- LU
 
 
-def _check_pivot(pivot: bool, name: str) -> None:
+def check_pivoted(pivot: bool, name: str) -> None:
+    """Refuses what LAPACK does not have: LU without exchanging rows."""
     if not pivot:
         raise RuntimeError(f"{name}: LU without pivoting is not implemented on the CPU")
 
@@ -175,7 +176,7 @@ def linalg_lu_factor(A: Any, *, pivot: bool = True, out: Any = None) -> Any:
 def _lu_factor(A: Any, pivot: bool) -> Any:
     check_matrices(A, "linalg.lu_factor")
     check_inexact(A, "linalg.lu_factor", "lu_cpu")
-    _check_pivot(pivot, "linalg.lu_factor")
+    check_pivoted(pivot, "linalg.lu_factor")
     return apply(rules.linalg_lu_factor_ex, A)
 
 
@@ -193,7 +194,7 @@ def linalg_lu(A: Any, *, pivot: bool = True, out: Any = None) -> Any:
     check_tensor(A, "linalg_lu", "A")
     check_matrices(A, "linalg.lu")
     check_inexact(A, "linalg.lu", "lu_cpu")
-    _check_pivot(pivot, "linalg.lu_factor")
+    check_pivoted(pivot, "linalg.lu_factor")
 
     def compute() -> Any:
         P, L, U = apply(rules.linalg_lu, A)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from undertow.rules.elementwise import no_derivative
 from undertow.rules.factor import adjoint, column, identity, row
 from undertow.rules.linalg import transposed
 from undertow.rules.rule import op
@@ -151,6 +152,11 @@ def eig_gradient(xp: Any, g: Any, eigenvalues: Any, eigenvectors: Any, self_spec
 linalg_eig = op("linalg_eig", lambda xp, self: xp.eig(self), promote="same", outputs=2,
                 names=("eigenvalues", "eigenvectors"), holomorphic=False, materialize=False,
                 self=eig_gradient)  # fmt: skip
+
+# --- QR as LAPACK leaves it; the reflections are multiplied out in householder.py
+
+geqrf = op("geqrf", lambda xp, self: xp.geqrf(self), promote="same", outputs=2, names=("a", "tau"),
+           self=no_derivative("geqrf"))  # fmt: skip
 
 # --- pseudo-inverses and least squares
 

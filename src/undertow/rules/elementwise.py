@@ -296,6 +296,15 @@ def not_differentiated(name: str) -> Any:
     return refuse
 
 
+def no_derivative(name: str) -> Any:
+    """The same for an op, or one input of it, that PyTorch records under its own name."""
+
+    def refuse(g: Any) -> Any:
+        raise NotImplementedError(f"the derivative for '{name}' is not implemented.")
+
+    return refuse
+
+
 NOT_IMPLEMENTED = "torch::autograd::NotImplemented"
 
 floor_divide = op("div_floor", lambda xp, self, other: xp.floor_divide(self, other), promote="numeric", accepts="if",

@@ -205,3 +205,53 @@ def lu_parts_gradient(xp: Any, g: Any, P: Any, L: Any, U: Any) -> Any:
 
 linalg_lu = op("linalg_lu", lambda xp, A: xp.lu_parts(A), promote="same", outputs=3, names=("P", "L", "U"),
                holomorphic=False, A=lu_parts_gradient)  # fmt: skip
+
+
+def unpacked_gradient(xp: Any, g: Any, LU_spec: Any) -> Any:
+    """The triangles' gradients in their places of one matrix."""
+    of_L, of_U = g
+    rows, columns = LU_spec.shape[-2:]
+    few = min(rows, columns)
+    lead = ((0, 0),) * (len(LU_spec.shape) - 2)
+    lower = xp.pad(xp.tril(of_L, -1), (*lead, (0, 0), (0, columns - few)), 0)
+    return lower + xp.pad(xp.triu(of_U), (*lead, (0, rows - few), (0, 0)), 0)
+
+
+def triangles(xp: Any, LU: Any) -> tuple[Any, Any]:
+    """L, with ones on its diagonal, and U from the matrix that holds both."""
+    rows, columns = LU.shape[-2:]
+    few, last = min(rows, columns), LU.ndim - 1
+    lower = xp.tril(xp.slice_along(LU, last, 0, few, 1), -1)
+    ones = xp.constant(xp.eye((rows, few), xp.dtype_of(LU)))
+    return lower + ones, xp.triu(xp.slice_along(LU, last - 1, 0, few, 1))
+
+
+lu_unpack = op("lu_unpack", lambda xp, LU: triangles(xp, LU), promote="same", outputs=2, LU=unpacked_gradient)
+
+
+def lu_solution(xp: Any, LU: Any, B: Any, permutation: Any, left: bool, adjoint_: bool) -> Any:
+    """X with A X = B for the A whose triangles LU holds; X A = B if not left, Aᴴ for A if adjoint."""
+    if not left:
+        return adjoint(xp, lu_solution(xp, LU, adjoint(xp, B), permutation, True, not adjoint_))
+    if adjoint_:
+        inner = xp.solve_triangular(adjoint(xp, LU), B, False, False)
+        return xp.matmul(permutation, xp.solve_triangular(adjoint(xp, LU), inner, True, True))
+    inner = xp.solve_triangular(LU, xp.matmul(xp.swapaxes(permutation, -2, -1), B), False, True)
+    return xp.solve_triangular(LU, inner, True, False)
+
+
+def lu_solve_gradient(
+    xp: Any, g: Any, needs: Any, LU: Any, permutation: Any, result: Any, left: bool, adjoint_: bool, LU_spec: Any,
+    B_spec: Any,
+) -> tuple[Any, Any, None]:  # fmt: skip
+    of_B = lu_solution(xp, LU, g, permutation, left, not adjoint_)
+    of_A = -xp.matmul(of_B, adjoint(xp, result)) if left else -xp.matmul(adjoint(xp, result), of_B)
+    of_A = xp.matmul(xp.swapaxes(permutation, -2, -1), adjoint(xp, of_A) if adjoint_ else of_A)
+    L, U = triangles(xp, LU)
+    of_LU = xp.tril(xp.matmul(of_A, adjoint(xp, U)), -1) + xp.triu(xp.matmul(adjoint(xp, L), of_A))
+    return xp.sum_to_shape(of_LU, LU_spec.shape), xp.sum_to_shape(of_B, B_spec.shape), None
+
+
+linalg_lu_solve = op("linalg_lu_solve", lambda xp, LU, B, permutation, *, left, adjoint_: lu_solution(
+                         xp, LU, B, permutation, left, adjoint_),
+                     promote="same", holomorphic=False, slots=2, joint=lu_solve_gradient)  # fmt: skip

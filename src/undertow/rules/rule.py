@@ -16,6 +16,7 @@ The engine does the chores: sums a gradient to the input's shape, casts it to it
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable
 from operator import itemgetter
 from typing import Any
@@ -191,6 +192,14 @@ def op(
         for gradient in rule.gradients
     )
     return rule
+
+
+def twin(rule: Rule, node: str) -> Rule:
+    """The same mathematics under another node's name; results of a view's twin are no views."""
+    other = copy.copy(rule)
+    other.node_name, other.view = node, False
+    other.node_class = other.run = None
+    return other
 
 
 def _camel(name: str) -> str:

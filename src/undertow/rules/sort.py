@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
+from undertow.rules.elementwise import no_derivative
 from undertow.rules.reduce import PICKED, route, same, share
 from undertow.rules.rule import op
 
@@ -48,24 +48,14 @@ nanmedian_all = op("nanmedian", lambda xp, self: xp.nanmedian(xp.reshape(self, (
 
 # --- distinct elements
 
-
-def refuse(name: str) -> Callable[..., Any]:
-    """The gradient of an op that PyTorch records and can't differentiate."""
-
-    def gradient(g: Any) -> Any:
-        raise NotImplementedError(f"the derivative for '{name}' is not implemented.")
-
-    return gradient
-
-
 DISTINCT: dict[str, Any] = {"outputs": 3, "differentiable": 1, "materialize": False}
 
-unique = op("unique2", lambda xp, self: xp.unique(self), **DISTINCT, self=refuse("_unique2"))
+unique = op("unique2", lambda xp, self: xp.unique(self), **DISTINCT, self=no_derivative("_unique2"))
 
-unique_dim = op("unique_dim", lambda xp, self, *, dim: xp.unique(self, dim), **DISTINCT, self=refuse("unique_dim"))
+unique_dim = op("unique_dim", lambda xp, self, *, dim: xp.unique(self, dim), **DISTINCT, self=no_derivative("unique_dim"))
 
 unique_consecutive = op("unique_consecutive", lambda xp, self, *, dim: xp.unique_consecutive(self, dim), **DISTINCT,
-                        self=refuse("unique_consecutive"))  # fmt: skip
+                        self=no_derivative("unique_consecutive"))  # fmt: skip
 
 # --- bins: no gradients
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from undertow.rules.elementwise import not_differentiated
+from undertow.rules.elementwise import no_derivative, not_differentiated
 from undertow.rules.rule import op
 
 TWO_OVER_ROOT_PI = 2 / math.sqrt(math.pi)
@@ -137,6 +137,21 @@ zeta_of_number = op("special_zeta", lambda xp, self, other: xp.zeta(self, other)
 
 zeta_number = op("special_zeta", lambda xp, self, other: xp.zeta(self, other), promote="float", accepts="bif",
                  node="SpecialZetaBackward2", self=not_differentiated("zeta"))  # fmt: skip
+
+
+
+def gamma_density(xp: Any, a: Any, x: Any) -> Any:
+    """xᵃ⁻¹ e⁻ˣ / Γ(a): the slope of igamma along x."""
+    return xp.exp((a - 1) * xp.log(x) - x - xp.lgamma(a))
+
+
+igamma = op("igamma", lambda xp, self, other: xp.igamma(self, other), promote="numeric", accepts="f",
+            self=no_derivative("igamma: input"),
+            other=lambda xp, g, self, other: g * gamma_density(xp, self, other))  # fmt: skip
+
+igammac = op("igammac", lambda xp, self, other: xp.igammac(self, other), promote="numeric", accepts="f",
+             self=no_derivative("igammac: input"),
+             other=lambda xp, g, self, other: -g * gamma_density(xp, self, other))  # fmt: skip
 
 mvlgamma = op("mvlgamma", lambda xp, self, *, p: p * (p - 1) / 4 * math.log(math.pi) + sum(
                   xp.lgamma(self - j / 2) for j in range(p)), promote="float", accepts="bif",

@@ -5,9 +5,9 @@ from __future__ import annotations
 from math import inf
 from typing import Any
 
+from undertow.rules.elementwise import no_derivative
 from undertow.rules.reduce import Dims, share, unfold
 from undertow.rules.rule import op
-from undertow.rules.sort import refuse
 
 
 def vector_norm(xp: Any, x: Any, ord: float, dim: Dims, keepdim: bool) -> Any:
@@ -74,7 +74,7 @@ cdist = op("cdist", lambda xp, x1, x2, *, p: xp.pair_distances(x1, x2, p), promo
 
 # The gradient of cdist, which PyTorch does not differentiate any further.
 cdist_backward = op("cdist_backward", lambda xp, grad, x1, x2, cdist, *, p: cdist_gradient(xp, grad, x1, x2, cdist, p),
-                    promote="same", outputs=2, joint=refuse("_cdist_backward"))  # fmt: skip
+                    promote="same", outputs=2, joint=no_derivative("_cdist_backward"))  # fmt: skip
 
 
 def cdist_gradient(xp: Any, g: Any, x1: Any, x2: Any, result: Any, p: float) -> tuple[Any, Any]:

@@ -25,14 +25,15 @@ from undertow.xp.numpy_embedding import (  # noqa: F401
     add_rows, bag_max, bag_max_grad, bag_max_take, embedding_grad, take_rows,
 )  # fmt: skip
 from undertow.xp.numpy_gamma import digamma, i0, i0e, i1, i1e, lgamma, polygamma, zeta  # noqa: F401
+from undertow.xp.numpy_igamma import igamma, igammac  # noqa: F401
 from undertow.xp.numpy_index import (  # noqa: F401
     gather_backward, index, index_backward, index_copy, index_fill, index_put, index_select,
     index_select_backward, masked_fill, masked_scatter, masked_select,
     put_flat, scatter_value, take_flat,
 )  # fmt: skip
 from undertow.xp.numpy_linalg import (  # noqa: F401
-    addmm, cholesky, cholesky_solve, cofactors, cross, det, eig, eigh, eye, inverse, least_squares, lu_factor, lu_parts,
-    matmul, matrix_exp, pinv, qr, slogdet, solve, solve_triangular, svd,
+    addmm, cholesky, cholesky_solve, cofactors, cross, det, eig, eigh, eye, geqrf, inverse, least_squares, lu_factor,
+    lu_parts, matmul, matrix_exp, pinv, qr, slogdet, solve, solve_triangular, svd,
 )  # fmt: skip
 from undertow.xp.numpy_loss import (  # noqa: F401
     class_loss, class_loss_grad, class_weights, ctc_loss, ctc_loss_grad, labels, put_along,

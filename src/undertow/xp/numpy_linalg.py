@@ -165,6 +165,12 @@ def qr(x: Array, mode: str) -> tuple[Array, Array]:
     return q, r
 
 
+def geqrf(x: Array) -> tuple[Array, Array]:
+    """R above the diagonal and the reflections that make Q below it, and the weights of the reflections."""
+    h, tau = np.linalg.qr(x, "raw")
+    return np.swapaxes(h, -2, -1).astype(x.dtype), np.asarray(tau).astype(x.dtype)
+
+
 def svd(x: Array, full: bool) -> tuple[Array, Array, Array]:
     u, s, vh = np.linalg.svd(x, full)
     return u, s, vh
@@ -244,6 +250,16 @@ def lu_factor(x: Array) -> tuple[Array, Array, Array]:
     """Both triangles in one matrix, the row exchanges, and the permutation matrix P of x = P L U."""
     both, pivots, order = lu(x)
     return both, pivots, _permutation(order, x.dtype)
+
+
+def permutation_of_pivots(pivots: Array, rows: int, dtype: np.dtype[Any]) -> Array:
+    """The permutation matrix P of row exchanges as LAPACK counts them."""
+    order = np.tile(np.arange(rows), (*pivots.shape[:-1], 1))
+    for place in np.ndindex(pivots.shape[:-1]):
+        row = order[place]
+        for k, pivot in enumerate(pivots[place]):
+            row[k], row[pivot - 1] = row[pivot - 1], row[k]
+    return _permutation(order, dtype)
 
 
 def _permutation(order: Array, dtype: np.dtype[Any]) -> Array:

@@ -109,6 +109,14 @@ def zeta(x: Any, y: Any) -> Any:
     return apply(special.zeta, x, y)
 
 
+def igamma(x: Any, y: Any) -> Any:
+    return apply(special.igamma, x, y)
+
+
+def igammac(x: Any, y: Any) -> Any:
+    return apply(special.igammac, x, y)
+
+
 def i0e(x: Any) -> Any:
     return apply(special.i0e, x)
 

@@ -82,6 +82,10 @@ def qr(x: Any, mode: str) -> Any:
     return apply(decompose.linalg_qr, x, mode=mode)
 
 
+def geqrf(x: Any) -> Any:
+    return apply(decompose.geqrf, x)
+
+
 def svd(x: Any, full: bool) -> Any:
     return apply(decompose.linalg_svd, x, full_matrices=full)
 

@@ -1,0 +1,61 @@
+"""Singular vectors of the largest singular values, by random projection (Halko, Martinsson and Tropp, 2009)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from undertow.ops.decompositions import linalg_qr, linalg_svd
+from undertow.ops.matmul import matmul
+from undertow.ops.public import public
+from undertow.ops.shape import adjoint, transpose
+from undertow.ops.stretch import broadcast_to
+from undertow.random import randn
+
+
+def _turned(x: Any) -> Any:
+    return adjoint(x) if x._array.dtype.kind == "c" else transpose(x, -2, -1)
+
+
+def _times(A: Any, M: Any, x: Any) -> Any:
+    """(A − M) x without making A − M."""
+    return matmul(A, x) if M is None else matmul(A, x) - matmul(M, x)
+
+
+def _basis(A: Any, q: int, niter: int, M: Any) -> Any:
+    """Orthonormal columns that span about what A − M spans: a random projection, sharpened by going to and fro."""
+    back, M_back = _turned(A), None if M is None else _turned(M)
+    drawn = randn(A._array.shape[-1], q, dtype=A.dtype)
+    Q = linalg_qr(_times(A, M, drawn)).Q
+    for _ in range(niter):
+        Q = linalg_qr(_times(back, M_back, Q)).Q
+        Q = linalg_qr(_times(A, M, Q)).Q
+    return Q
+
+
+@public
+def svd_lowrank(A: Any, q: int | None = 6, niter: int | None = 2, M: Any = None) -> tuple[Any, Any, Any]:
+    """U, S and V of about the q largest singular values of A (of A − M), found by random projection."""
+    rows, columns = A._array.shape[-2:]
+    M = None if M is None else broadcast_to(M, A.size())
+    flipped = rows < columns
+    if flipped:
+        A, M = _turned(A), None if M is None else _turned(M)
+    Q = _basis(A, 6 if q is None else q, 2 if niter is None else niter, M)
+    across = _turned(Q)
+    projected = matmul(across, A) if M is None else matmul(across, A) - matmul(across, M)
+    U, S, Vh = linalg_svd(projected, full_matrices=False)
+    V, U = _turned(Vh), matmul(Q, U)
+    return (V, S, U) if flipped else (U, S, V)
+
+
+@public
+def pca_lowrank(A: Any, q: int | None = None, center: bool = True, niter: int = 2) -> tuple[Any, Any, Any]:
+    """Principal components: `svd_lowrank` of A with the mean of its rows taken off."""
+    few = min(A.shape[-2:])
+    if q is None:
+        q = min(6, few)
+    elif not 0 <= q <= few:
+        raise ValueError(f"q(={q}) must be non-negative integer and not greater than min(m, n)={few}")
+    if niter < 0:
+        raise ValueError(f"niter(={niter}) must be non-negative integer")
+    return svd_lowrank(A - A.mean(dim=-2, keepdim=True) if center else A, q, niter)

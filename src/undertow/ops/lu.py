@@ -1,0 +1,121 @@
+"""LU factors by their older names, and what is done with them: unpacking, solving."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import numpy as np
+
+from undertow import return_types
+from undertow._core import wrap
+from undertow.autograd.apply import apply, into
+from undertow.dtypes import DTYPE_OF, FLOATING
+from undertow.ops.arguments import check_constant, check_tensor, no_kernel, wrap_dim
+from undertow.ops.decompositions import check_inexact
+from undertow.ops.factor import check_system, infos
+from undertow.ops.public import public
+from undertow.ops.triangular import check_pivoted
+from undertow.rules import factor as rules
+from undertow.xp.numpy_linalg import first_zero_pivot, permutation_of_pivots
+
+
+@public
+def lu(A: Any, pivot: bool = True, get_infos: bool = False, out: Any = None) -> Any:
+    """L and U of A = P L U in one matrix, and the row exchanges that make P; for each which pivot is zero if asked."""
+    warnings.warn(
+        "torch.lu is deprecated in favor of torch.linalg.lu_factor / torch.linalg.lu_factor_ex and will be removed in a "
+        "future PyTorch release.\nLU, pivots = torch.lu(A, compute_pivots)\nshould be replaced with\nLU, pivots = "
+        "torch.linalg.lu_factor(A, compute_pivots)\nand\nLU, pivots, info = torch.lu(A, compute_pivots, get_infos=True)\n"
+        "should be replaced with\nLU, pivots, info = torch.linalg.lu_factor_ex(A, compute_pivots)",
+        stacklevel=3,
+    )
+    if A._array.ndim < 2:
+        raise RuntimeError(
+            f"torch.lu_factor: Expected tensor with 2 or more dimensions. Got size: {list(A._array.shape)} instead"
+        )
+    kind = DTYPE_OF[A._array.dtype]
+    if kind.category < FLOATING or kind.opmath is not kind:
+        raise no_kernel("lu_cpu", A)
+    check_pivoted(pivot, "linalg.lu_factor")
+    both, pivots, _ = apply(rules.linalg_lu_factor_ex, A)
+    results = (both, pivots, infos(A, first_zero_pivot)) if get_infos else (both, pivots)
+    if out is None:
+        return results
+    for target, result in zip(out, results, strict=True):
+        target.resize_as_(result).copy_(result)
+    return tuple(out)
+
+
+@public
+def lu_unpack(LU_data: Any, LU_pivots: Any, unpack_data: bool = True, unpack_pivots: bool = True) -> Any:
+    """P, L and U from what `lu_factor` returns; empty ones in place of those that are not wanted."""
+    check_tensor(LU_data, "lu_unpack", "LU_data")
+    check_tensor(LU_pivots, "lu_unpack", "LU_pivots", 2)
+    array, pivots = LU_data._array, LU_pivots._array
+    if unpack_pivots and pivots.dtype != np.int32:
+        raise RuntimeError(
+            "torch.lu_unpack: LU_pivots is expected to be a contiguous tensor of torch.int32 dtype.\nNote: this function "
+            "is intended to be used with the output produced by torch.linalg.lu_factor"
+        )
+    wrap_dim(-2, array.ndim)
+    empty = np.empty(0, array.dtype)
+    P = wrap(empty)
+    if unpack_pivots:
+        if pivots.size and (pivots.min() < 1 or pivots.max() > array.shape[-2]):
+            raise RuntimeError(
+                "pivots passed to lu_unpack must be between 1 and LU.size(-2) inclusive.Did you properly pass the result "
+                "of lu_factor?"
+            )
+        P = wrap(permutation_of_pivots(pivots, array.shape[-2], array.dtype))
+    L, U = apply(rules.lu_unpack, LU_data) if unpack_data else (wrap(empty), wrap(empty.copy()))
+    return return_types.lu_unpack((P, L, U))
+
+
+def _solve(LU: Any, pivots: Any, B: Any, left: bool, adjoint: bool) -> Any:
+    name = "linalg.lu_solve"
+    check_constant(pivots, "linalg_lu_solve", "pivots")
+    check_inexact(LU, "linalg.lu_solve", "")
+    a, p = LU._array.shape, pivots._array
+    if len(a) < 2:
+        raise RuntimeError("torch.linalg.lu_solve: The input tensor A must have at least 2 dimensions.")
+    if a[-2] != a[-1]:
+        raise RuntimeError(
+            f"torch.linalg.lu_solve: A must be batches of square matrices, but they are {a[-2]} by {a[-1]} matrices"
+        )
+    if p.dtype != np.int32:
+        raise RuntimeError(f"{name}: pivots should be a Tensor of scalar type torch.int32")
+    one, two = DTYPE_OF[LU._array.dtype], DTYPE_OF[B._array.dtype]
+    if one is not two:
+        raise RuntimeError(
+            f"{name}: Expected LU and B to have the same dtype, but found LU of type {one.scalar_name} and B of type "
+            f"{two.scalar_name} instead"
+        )
+    if p.shape[-1] != a[-1]:
+        raise RuntimeError(f"{name}: Number of pivots per batch should be same as the dimension of the matrix")
+    check_system(LU, B, left, name, False)
+    permutation = wrap(permutation_of_pivots(p, a[-1], LU._array.dtype))
+    return apply(rules.linalg_lu_solve, LU, B, permutation, left=bool(left), adjoint_=bool(adjoint))
+
+
+@public
+def linalg_lu_solve(
+    LU: Any, pivots: Any, B: Any, *, left: bool = True, adjoint: bool = False, out: Any = None
+) -> Any:
+    """X with A X = B (X A = B with left=False, Aᴴ for A with adjoint=True), given `lu_factor(A)`."""
+    for place, (argument, value) in enumerate({"LU": LU, "pivots": pivots, "B": B}.items(), 1):
+        check_tensor(value, "linalg_lu_solve", argument, place)
+    compute = lambda: _solve(LU, pivots, B, left, adjoint)
+    return compute() if out is None else into(out, compute, (LU, B), "linalg_lu_solve")
+
+
+@public
+def lu_solve(b: Any, LU_data: Any, LU_pivots: Any, *, out: Any = None) -> Any:
+    """X with A X = b, given `lu_factor(A)`."""
+    warnings.warn(
+        "torch.lu_solve is deprecated in favor of torch.linalg.lu_solveand will be removed in a future PyTorch release.\n"
+        "Note that torch.linalg.lu_solve has its arguments reversed.\nX = torch.lu_solve(B, LU, pivots)\nshould be "
+        "replaced with\nX = torch.linalg.lu_solve(LU, pivots, B)",
+        stacklevel=3,
+    )
+    return linalg_lu_solve(LU_data, LU_pivots, b, out=out)
