@@ -1,4 +1,27 @@
-"""Functions of functions: `torch.func`."""
+"""`torch.func`: derivatives and maps of functions, which compose."""
 
+from typing import TYPE_CHECKING
+
+from undertow.func._derivatives import grad as grad
+from undertow.func._derivatives import grad_and_value as grad_and_value
+from undertow.func._derivatives import hessian as hessian
+from undertow.func._derivatives import jacfwd as jacfwd
+from undertow.func._derivatives import jacrev as jacrev
+from undertow.func._derivatives import jvp as jvp
+from undertow.func._derivatives import linearize as linearize
+from undertow.func._derivatives import vjp as vjp
+from undertow.func._modules import debug_unwrap as debug_unwrap
+from undertow.func._modules import replace_all_batch_norm_modules_ as replace_all_batch_norm_modules_
+from undertow.lazy import lazy_names
 from undertow.nn.utils._functional_call import functional_call as functional_call
 from undertow.nn.utils._functional_call import stack_module_state as stack_module_state
+
+# Not before it is used: its tensors override functions, after which properties of all tensors ask before they answer.
+__getattr__, __dir__ = lazy_names(__name__, {"vmap": "undertow.func._vmap"})
+if TYPE_CHECKING:
+    from undertow.func._vmap import vmap as vmap
+
+__all__ = [
+    "debug_unwrap", "functional_call", "grad", "grad_and_value", "hessian", "jacfwd", "jacrev", "jvp", "linearize",
+    "replace_all_batch_norm_modules_", "stack_module_state", "vjp", "vmap",
+]  # fmt: skip

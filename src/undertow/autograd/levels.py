@@ -1,0 +1,164 @@
+"""Derivatives inside derivatives: what `torch.func` and forward-mode AD are made of.
+
+A level is one transform at work, such as one call of `grad(f)(x)`. Its inputs are aliases of the caller's tensors that
+begin a graph of their own (`LevelInput` nodes), joined to the caller's graph if there is one. What leaves the level
+stays in the graph only if it depends on something outside: a leaf that asks for gradients, or an input of a level that
+is still at work.
+
+NOTE pushing forward. The engine only runs backward, but a vector-Jacobian product is linear in its vector u, so
+differentiating it with respect to u gives the Jacobian-vector product: two backward passes, the first one recorded.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from undertow import creation
+from undertow._core import TensorCore, wrap
+from undertow.autograd.differentiate import GradientEdge, grad
+from undertow.autograd.node import AccumulateGrad, Edge, Node, edge_of
+from undertow.autograd.views import refresh_view
+from undertow.dtypes import DTYPE_OF
+from undertow.modes import local
+from undertow.rules.rule import Spec
+
+
+class LevelInput(Node):
+    """Where a level's input enters its graph; the gradient goes on to the caller's graph."""
+
+    __slots__ = ("level",)
+
+    def __init__(self, edge: Edge | None, level: Level) -> None:
+        self.edges = (edge,)
+        self.sequence_nr = next(local.modes.sequence)
+        self.extras = None
+        self.level = level
+
+    def run(self, xp: Any, g: Any, needs: tuple[bool, ...] | None) -> tuple[Any, ...]:
+        return (g,)
+
+    def name(self) -> str:
+        return "LevelInput"
+
+
+class Level:
+    """One transform at work. `tracked`: whether gradients were recorded when it began."""
+
+    __slots__ = ("open", "tracked")
+
+    def __init__(self) -> None:
+        self.open = True
+        self.tracked = local.modes.grad_enabled
+
+    def close(self) -> None:
+        self.open = False
+
+    def begin(self, tensor: Any) -> Any:
+        """An alias of a tensor that this level differentiates with respect to."""
+        if DTYPE_OF[tensor._array.dtype].category < 2:
+            raise RuntimeError("only Tensors of floating point dtype can require gradients")
+        if tensor._view is not None:
+            refresh_view(tensor)
+        alias = wrap(tensor._array)
+        alias._storage = tensor._get_storage()
+        outer = (tensor._edge or edge_of(tensor)) if tensor._requires_grad and self.tracked else None
+        alias._edge = (LevelInput(outer, self), 0)
+        alias._requires_grad = True
+        return alias
+
+    def reaches_outside(self, tensors: Sequence[Any]) -> bool:
+        """Whether a graph leads to anything but this level's own inputs and those of levels that are done."""
+        if not self.tracked:
+            return False
+        stack = [tensor._edge[0] for tensor in tensors if tensor._edge is not None]
+        if any(tensor._edge is None and tensor._requires_grad for tensor in tensors):
+            return True
+        seen: set[Node] = set(stack)
+        while stack:
+            node = stack.pop()
+            if isinstance(node, AccumulateGrad):
+                return True
+            if type(node) is LevelInput and node.level is not self and node.level.open:
+                return True
+            for edge in node.edges:
+                if edge is not None and edge[0] not in seen:
+                    seen.add(edge[0])
+                    stack.append(edge[0])
+        return False
+
+    def release(self, tensor: Any) -> Any:
+        """A tensor as it leaves the level."""
+        if not isinstance(tensor, TensorCore) or not tensor._requires_grad:
+            return tensor
+        return tensor if self.reaches_outside((tensor,)) else tensor.detach()
+
+
+def input_edge(alias: Any) -> GradientEdge:
+    """Where the gradient of a level's input arrives, whatever is written to the input later."""
+    node, number = alias._edge
+    return GradientEdge(node, number, Spec(alias._array.shape, alias._array.dtype))
+
+
+def pull(
+    level: Level,
+    outputs: Sequence[Any],
+    inputs: Sequence[GradientEdge],
+    cotangents: Sequence[Any],
+    retain: bool = True,
+    recorded: bool | None = None,
+) -> list[Any]:
+    """Vector-Jacobian products: one gradient per input, zeros where an output does not depend on it."""
+    live = [(out, seed) for out, seed in zip(outputs, cotangents, strict=True) if requires_grad(out)]
+    if not live or not inputs:
+        return [_zeros(edge) for edge in inputs]
+    outs, seeds = zip(*live, strict=True)
+    if recorded is None:
+        recorded = level.reaches_outside([*outs, *[seed for seed in seeds if seed is not None]])
+    found = grad(outs, inputs, seeds, retain_graph=retain, create_graph=recorded, allow_unused=True)
+    return [_zeros(edge) if one is None else one for one, edge in zip(found, inputs, strict=True)]
+
+
+class Pushed:
+    """The derivative of outputs with respect to a level's inputs as a function of tangents, ready to be applied."""
+
+    def __init__(self, level: Level, outputs: Sequence[Any], inputs: Sequence[GradientEdge]) -> None:
+        self.level, self.outputs = level, outputs
+        self.dummies = [
+            level.begin(creation.zeros_like(out.detach())) if requires_grad(out) else None for out in outputs
+        ]
+        used = [dummy for dummy in self.dummies if dummy is not None]
+        self.slopes: list[Any] = [None] * len(inputs)
+        if used and inputs:
+            live = [out for out in outputs if requires_grad(out)]
+            self.slopes = list(grad(live, inputs, used, retain_graph=True, create_graph=True, allow_unused=True))
+
+    def along(self, tangents: Sequence[Any]) -> list[Any]:
+        """Jacobian-vector products, one per output, for one tangent per input."""
+        live = [(slope, tangent) for slope, tangent in zip(self.slopes, tangents, strict=True) if requires_grad(slope)]
+        used = [input_edge(dummy) for dummy in self.dummies if dummy is not None]
+        found: list[Any] = [None] * len(used)
+        if live and used:
+            slopes, seeds = zip(*live, strict=True)
+            recorded = self.level.reaches_outside([*slopes, *seeds])
+            found = list(grad(slopes, used, seeds, retain_graph=True, create_graph=recorded, allow_unused=True))
+        pushed = iter(found)
+        results = [None if dummy is None else next(pushed) for dummy in self.dummies]
+        return [
+            creation.zeros_like(out.detach()) if result is None else result
+            for out, result in zip(self.outputs, results, strict=True)
+        ]
+
+
+def requires_grad(tensor: Any) -> bool:
+    """Whether a tensor (or None) is in a graph, as of its latest write."""
+    if tensor is None:
+        return False
+    if tensor._view is not None:
+        refresh_view(tensor)
+    return tensor._requires_grad
+
+
+def _zeros(edge: GradientEdge) -> Any:
+    spec = edge.ownership_token
+    return creation.zeros(spec.shape, dtype=DTYPE_OF[spec.dtype])

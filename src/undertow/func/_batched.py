@@ -1,0 +1,288 @@
+"""`BatchedTensor`: what a function sees inside `vmap`: one example, which is all examples at once.
+
+It looks like a tensor without the mapped dim and holds the whole tensor with that dim in front. Every public function
+asks it first (`__torch_function__`); a rule in `RULES` says how to run the function on whole tensors. A function without
+a rule runs once per example and the results are stacked: slower, never wrong.
+
+Nested vmaps nest these tensors: the one of the innermost vmap is on the outside, and a rule for it deals only with its
+own dim, since the functions that it calls ask the next one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+from undertow._core import TensorCore
+from undertow._tensor import Tensor
+from undertow.autograd.function import Function
+from undertow.func._vmapping import MappedLevel
+from undertow.ops.join import stack
+from undertow.sizes import Size
+from undertow.utils import _pytree as pytree
+
+Rule = Callable[..., Any]
+
+RULES: dict[str, Rule] = {}
+
+
+def rule(names: str) -> Callable[[Rule], Rule]:
+    """Registers how functions of these names run on whole tensors: rule(function, level, args, kwargs)."""
+
+    def register(function: Rule) -> Rule:
+        RULES.update(dict.fromkeys(names.split(), function))
+        return function
+
+    return register
+
+
+def _refuse_item(self: Any, *args: Any) -> Any:
+    raise RuntimeError(
+        "vmap: It looks like you're calling .item() on a Tensor. We don't support vmap over calling .item() on a Tensor, "
+        "please try to rewrite what you're doing with other operations."
+    )
+
+
+def _refuse_branch(self: Any) -> Any:
+    raise RuntimeError(
+        "vmap: It looks like you're attempting to use a Tensor in some data-dependent control flow. We don't support that "
+        "yet: use torch.where on both outcomes."
+    )
+
+
+def _refuse_memory(self: Any, *args: Any, **kwargs: Any) -> Any:
+    raise RuntimeError("Cannot access data pointer of Tensor that doesn't have storage")
+
+
+def _refuse_backward(self: Any, *args: Any, **kwargs: Any) -> Any:
+    raise RuntimeError(
+        "backward() called inside a functorch transform. This is not supported, please use functorch.grad or functorch.vjp "
+        "instead or call backward() outside of functorch transforms."
+    )
+
+
+class BatchedTensor(Tensor):
+    """One example of a vmap. `_value` has the mapped dim in front."""
+
+    __slots__ = ("_level", "_value")
+    __module__ = "torch"
+
+    _value: Any
+    _level: MappedLevel
+
+    @classmethod
+    def __torch_function__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        return call(func, args, kwargs or {})
+
+    def _apply_function(self, made: Any, args: tuple[Any, ...]) -> Any:
+        return apply_function(made, args)
+
+    @property
+    def _array(self) -> Any:
+        raise RuntimeError(
+            "vmap: this function reads a tensor's memory directly, which inside vmap holds all examples at once. Map over "
+            "what it is made of instead."
+        )
+
+    # --- what an example looks like
+
+    shape = property(lambda self: Size(self._value.shape[1:]))
+    ndim = property(lambda self: self._value.ndim - 1)
+    dtype = property(lambda self: self._value.dtype)
+    device = property(lambda self: self._value.device)
+    layout = property(lambda self: self._value.layout)
+    requires_grad = property(
+        lambda self: self._value.requires_grad, lambda self, wanted: self._value.requires_grad_(wanted)
+    )
+    grad_fn = property(lambda self: self._value.grad_fn)
+    is_leaf = property(lambda self: self._value.is_leaf)
+    T = property(lambda self: self.permute(*range(self.ndim)[::-1]))
+    mT = property(lambda self: self.transpose(-2, -1))
+    real = property(lambda self: self._level.wrap(self._value.real))
+    imag = property(lambda self: self._level.wrap(self._value.imag))
+
+    @property  # type: ignore[misc]
+    def data(self) -> Any:
+        raise RuntimeError("accessing `data` under vmap transform is not allowed")
+
+    def size(self, dim: int | None = None) -> Any:
+        return self.shape if dim is None else self.shape[dim]
+
+    def dim(self) -> int:
+        return self.ndim
+
+    ndimension = dim
+
+    def numel(self) -> int:
+        count = 1
+        for n in self.shape:
+            count *= n
+        return count
+
+    nelement = numel
+
+    def stride(self, dim: int | None = None) -> Any:
+        steps = self._value.stride()[1:]
+        return steps if dim is None else steps[dim]
+
+    def is_contiguous(self, memory_format: Any = None) -> bool:
+        return self._value.is_contiguous()
+
+    def is_floating_point(self) -> bool:
+        return self._value.is_floating_point()
+
+    def is_complex(self) -> bool:
+        return self._value.is_complex()
+
+    def is_signed(self) -> bool:
+        return self._value.is_signed()
+
+    def element_size(self) -> int:
+        return self._value.element_size()
+
+    def __len__(self) -> int:
+        if self.ndim == 0:
+            raise TypeError("len() of a 0-d tensor")
+        return self.shape[0]
+
+    def __iter__(self) -> Any:
+        return iter(self.unbind(0))
+
+    def __hash__(self) -> int:
+        return id(self)
+
+    def __repr__(self, *, tensor_contents: str | None = None) -> str:  # type: ignore[override]
+        inner = "\n".join("    " + line for line in repr(self._value).split("\n"))
+        return f"BatchedTensor(lvl={self._level.number}, bdim=0, value=\n{inner}\n)"
+
+    __str__ = __repr__
+    item = __float__ = __int__ = __index__ = __complex__ = _refuse_item
+    __bool__ = is_nonzero = _refuse_branch
+    tolist = numpy = data_ptr = __array__ = storage = untyped_storage = _refuse_memory
+    backward = _refuse_backward
+
+
+# What functions of these names say is what the methods above say.
+_LOGICAL = frozenset(
+    "size dim ndimension numel nelement stride is_contiguous is_floating_point is_complex is_signed element_size item "
+    "tolist numpy is_nonzero backward __len__ __iter__ __bool__ __float__ __int__ __repr__ __format__".split()
+)
+_UNANSWERABLE = {
+    "equal": "Batching rule not implemented for aten::equal. We could not generate a fallback.",
+    "allclose": "vmap over torch.allclose isn't supported yet. It gives one answer for all examples.",
+    "nonzero": "vmap: We do not support batching operators that can output dynamic shape. Attempted to vmap over "
+    "aten::nonzero.",
+    "unique": "vmap: We do not support batching operators that can output dynamic shape. Attempted to vmap over "
+    "aten::_unique2.",
+    "masked_select": "vmap: We do not support batching operators that can output dynamic shape. Attempted to vmap over "
+    "aten::masked_select.",
+}
+
+
+def call(function: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
+    """A public function with examples among its arguments."""
+    level = innermost((args, kwargs))
+    name = getattr(function, "__name__", "")
+    if name == "__get__":  # a property that is the same for one example and for all
+        return function(args[0]._value)
+    if name in _LOGICAL:
+        return getattr(args[0], name)(*args[1:], **kwargs)
+    if name in _UNANSWERABLE:
+        raise RuntimeError(_UNANSWERABLE[name])
+    found = RULES.get(name)
+    if found is not None:
+        result = found(function, level, args, kwargs)
+        if result is not NotImplemented:
+            return result
+    return one_by_one(function, level, args, kwargs)
+
+
+def innermost(values: Any) -> MappedLevel:
+    """The innermost vmap that has examples among these values."""
+    found = [value._level for value in pytree.tree_leaves(values) if isinstance(value, BatchedTensor)]
+    return max(found, key=lambda level: level.number)
+
+
+def one_by_one(function: Any, level: MappedLevel, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
+    """Runs a function once per example and stacks what it gives."""
+    leaves, spec = pytree.tree_flatten((list(args), kwargs))
+    if level.size == 0:
+        raise RuntimeError(f"vmap: {function.__name__} can't be mapped over no examples at all")
+    results = []
+    for index in range(level.size):
+        at = [leaf._value[index] if level.holds(leaf) else leaf for leaf in leaves]
+        given, named = spec.unflatten(at)
+        results.append(function(*given, **named))
+    if is_in_place(function.__name__):
+        if not level.holds(args[0]):
+            raise cannot_write()
+        return args[0]
+    return stacked(level, results)
+
+
+def is_in_place(name: str) -> bool:
+    return (name.endswith("_") and not name.endswith("__")) or name.startswith("__i") or name == "__setitem__"
+
+
+def cannot_write() -> RuntimeError:
+    return RuntimeError(
+        "vmap: inplace arithmetic(self, *extra_args) is not possible because there exists a Tensor `other` in extra_args "
+        "that has more elements than `self`. This happened due to `other` being vmapped over but `self` not being vmapped "
+        "over. Write out of place, or make `self` from a mapped tensor (for example with new_zeros)."
+    )
+
+
+def stacked(level: MappedLevel, results: list[Any]) -> Any:
+    """One nest of results per example as one nest of examples; what is not a tensor must be the same for all."""
+    spec = pytree.tree_structure(results[0])
+    rows = [pytree.tree_leaves(result) for result in results]
+    columns = []
+    for column in zip(*rows, strict=True):
+        columns.append(level.wrap(stack(column)) if isinstance(column[0], TensorCore) else column[0])
+    return spec.unflatten(columns)
+
+
+# --- custom Functions
+
+
+class VmapInfo(NamedTuple):
+    """What the `vmap` staticmethod of a custom Function is told first."""
+
+    batch_size: int
+    randomness: str
+
+
+def apply_function(made: Any, args: tuple[Any, ...]) -> Any:
+    """A custom Function with examples among its arguments: its own `vmap`, or one call per example."""
+    level = innermost(args)
+    own, generated = made.vmap is not Function.vmap, getattr(made, "generate_vmap_rule", False)
+    if made.setup_context is Function.setup_context:
+        raise RuntimeError(
+            "In order to use an autograd.Function with functorch transforms (vmap, grad, jvp, jacrev, ...), it must "
+            "override the setup_context staticmethod."
+        )
+    if generated and own:
+        raise RuntimeError(
+            f"You tried to vmap over {made.__name__}, but it has both generate_vmap_rule=True and an overridden vmap "
+            "staticmethod. Please set generate_vmap_rule=False or delete the overridden vmap staticmethod to avoid "
+            "ambiguity."
+        )
+    if generated:
+        return one_by_one(made.apply, level, args, {})
+    if not own:
+        raise RuntimeError(
+            f"You tried to vmap over {made.__name__}, but it does not have vmap support. Please override and implement the "
+            "vmap staticmethod or set generate_vmap_rule=True."
+        )
+    dims = pytree.tree_map(lambda value: 0 if level.holds(value) else None, args)
+    whole = pytree.tree_map(lambda value: value._value if level.holds(value) else value, args)
+    outputs, places = made.vmap(VmapInfo(level.size, level.randomness), dims, *whole)
+    found, spec = pytree.tree_flatten(outputs)
+    flat = pytree._broadcast_to_and_flatten(places, spec) or [places] * len(found)
+    return spec.unflatten([
+        value if place is None else level.wrap(value if place == 0 else value.movedim(place, 0))
+        for value, place in zip(found, flat, strict=True)
+    ])
+
+
+MappedLevel.example_class = BatchedTensor

@@ -1,0 +1,418 @@
+"""Derivatives of functions: `grad`, `vjp`, `jvp`, Jacobians and Hessians, which nest in each other and in `vmap`.
+
+Inside a vmap, derivatives are taken of all examples at once: the tensors are made whole, so that every example has an
+input of its own, and since no example depends on another one, one backward pass gives each its own gradient.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from undertow import creation
+from undertow._core import TensorCore
+from undertow.autograd.levels import Level, Pushed, input_edge, pull
+from undertow.func._vmapping import from_whole, open_levels, to_whole
+from undertow.modes import enable_grad
+from undertow.ops.join import stack
+from undertow.utils import _pytree as pytree
+
+Function = Callable[..., Any]
+
+
+class _Star:
+    def __repr__(self) -> str:
+        return "*"
+
+
+def _shown(spec: pytree.TreeSpec) -> str:
+    """A spec as the nest looks, with stars for leaves."""
+    return repr(spec.unflatten([_Star()] * spec.num_leaves))
+
+
+class Transform:
+    """One derivative being taken: a level, and the vmaps that it happens inside."""
+
+    def __init__(self) -> None:
+        self.level = Level()
+        self.maps = open_levels()
+
+    def begin(self, values: Sequence[Any]) -> tuple[list[Any], list[Any]]:
+        """Inputs for the function, and where their gradients will arrive."""
+        inside, edges = [], []
+        for value in values:
+            if not isinstance(value, TensorCore):
+                raise ValueError(f"Thing passed to transform API must be Tensor, got {type(value)}")
+            alias = self.level.begin(to_whole(value, self.maps))
+            edges.append(input_edge(alias))
+            inside.append(from_whole(alias, self.maps))
+        return inside, edges
+
+    def whole(self, values: Sequence[Any]) -> list[Any]:
+        return [to_whole(value, self.maps) for value in values]
+
+    def finish(self, values: Sequence[Any]) -> list[Any]:
+        """Whole results as they leave the transform."""
+        return [from_whole(self.level.release(value), self.maps) for value in values]
+
+    def release(self, tree: Any) -> Any:
+        """A nest of values that the function gave, as they leave the transform."""
+        return pytree.tree_map_only(
+            TensorCore, lambda value: from_whole(self.level.release(to_whole(value, self.maps)), self.maps), tree
+        )
+
+
+# --- grad
+
+
+def grad(func: Function, argnums: int | tuple[int, ...] = 0, has_aux: bool = False) -> Function:
+    """The gradient of a function with a scalar result, as a function of the same arguments.
+
+    argnums: the arguments to differentiate (nests of tensors are fine). has_aux: func returns (result, anything), and
+    the gradient comes as (gradient, anything).
+
+    >>> torch.func.grad(torch.sin)(torch.tensor(0.0))
+    tensor(1.)
+    """
+
+    @functools.wraps(func)
+    def gradient(*args: Any, **kwargs: Any) -> Any:
+        found, value = _grad_and_value(func, argnums, has_aux, args, kwargs)
+        return (found, value[1]) if has_aux else found
+
+    return gradient
+
+
+def grad_and_value(func: Function, argnums: int | tuple[int, ...] = 0, has_aux: bool = False) -> Function:
+    """Like grad, giving (gradient, result)."""
+
+    @functools.wraps(func)
+    def both(*args: Any, **kwargs: Any) -> Any:
+        return _grad_and_value(func, argnums, has_aux, args, kwargs)
+
+    return both
+
+
+def _grad_and_value(func: Function, argnums: Any, has_aux: bool, args: tuple[Any, ...], kwargs: Any) -> tuple[Any, Any]:
+    transform = Transform()
+    chosen = _chosen(args, argnums)
+    leaves, spec = pytree.tree_flatten(chosen)
+    try:
+        with enable_grad():
+            inside, edges = transform.begin(leaves)
+            output = func(*_with(args, argnums, spec.unflatten(inside)), **kwargs)
+            aux = None
+            if has_aux:
+                if not (isinstance(output, tuple) and len(output) == 2):
+                    raise RuntimeError(
+                        "grad_and_value(f)(*args): output of function f should be a tuple: (output, aux) if has_aux is True"
+                    )
+                output, aux = output
+            _check_scalar(output)
+            (whole,) = transform.whole([output])
+            found = pull(transform.level, [whole], edges, [creation.ones_like(whole.detach())], retain=True)
+            gradients = spec.unflatten(transform.finish(found))
+            output, aux = transform.release(output), transform.release(aux)
+    finally:
+        transform.level.close()
+    return gradients, (output, aux) if has_aux else output
+
+
+def _check_scalar(output: Any) -> None:
+    if not isinstance(output, TensorCore):
+        raise RuntimeError(f"grad_and_value(f)(*args): Expected f(*args) to return a Tensor, got {type(output)}")
+    if output.dim() != 0:
+        raise RuntimeError(
+            f"grad_and_value(f)(*args): Expected f(*args) to return a scalar Tensor, got tensor with {output.dim()} dims. "
+            "Maybe you wanted to use the vjp or jacrev APIs instead?"
+        )
+
+
+def _check_argnum(argnum: int, count: int) -> int:
+    if not -count <= argnum < count:
+        raise RuntimeError(f"Got argnum={argnum}, but only {count} positional inputs")
+    return argnum % count
+
+
+def _places(args: tuple[Any, ...], argnums: Any) -> tuple[int, ...]:
+    if isinstance(argnums, int):
+        return (_check_argnum(argnums, len(args)),)
+    if not isinstance(argnums, tuple):
+        raise RuntimeError(f"argnums must be int or Tuple[int, ...], got: {type(argnums)}")
+    if not argnums:
+        raise RuntimeError("argnums must be non-empty")
+    places = tuple([_check_argnum(argnum, len(args)) for argnum in argnums])
+    if len(set(places)) != len(places):
+        raise RuntimeError(f"argnums elements must be unique, got {argnums}")
+    return places
+
+
+def _chosen(args: tuple[Any, ...], argnums: Any) -> Any:
+    """The arguments to differentiate: one, or a tuple of them."""
+    places = _places(args, argnums)
+    return args[places[0]] if isinstance(argnums, int) else tuple([args[place] for place in places])
+
+
+def _with(args: tuple[Any, ...], argnums: Any, replacements: Any) -> list[Any]:
+    """The arguments with the chosen ones replaced."""
+    places = _places(args, argnums)
+    given = list(args)
+    for place, value in zip(places, (replacements,) if isinstance(argnums, int) else replacements, strict=True):
+        given[place] = value
+    return given
+
+
+# --- vector-Jacobian products
+
+
+def vjp(func: Function, *primals: Any, has_aux: bool = False) -> Any:
+    """func(*primals), and a function that gives the product of a vector with its Jacobian: a tuple like primals.
+
+    >>> value, pull_back = torch.func.vjp(torch.sin, torch.tensor(0.0))
+    >>> pull_back(torch.tensor(2.0))
+    (tensor(2.),)
+    """
+    return _vjp(func, None, has_aux, primals)
+
+
+def _vjp(func: Function, argnums: Any, has_aux: bool, primals: tuple[Any, ...]) -> Any:
+    """vjp with respect to some arguments (all of them if argnums is None)."""
+    transform = Transform()
+    chosen = primals if argnums is None else _chosen(primals, argnums)
+    leaves, spec = pytree.tree_flatten(chosen)
+    try:
+        with enable_grad():
+            inside, edges = transform.begin(leaves)
+            given = spec.unflatten(inside)
+            outputs = func(*(given if argnums is None else _with(primals, argnums, given)))
+            outputs, aux = _without_aux(outputs, has_aux, "vjp(f, *primals)")
+            found, out_spec = _flat_outputs(outputs, "vjp(f, *primals)")
+            wholes = transform.whole(found)
+            shown, aux = transform.release(outputs), transform.release(aux)
+    finally:
+        transform.level.close()
+
+    def pull_back(cotangents: Any, retain_graph: bool = True, create_graph: bool | None = None) -> Any:
+        seeds, seed_spec = pytree.tree_flatten(cotangents)
+        if seed_spec != out_spec:
+            raise RuntimeError(
+                "Expected pytree structure of cotangents to be the same as pytree structure of outputs to the function. "
+                f"cotangents: {_shown(seed_spec)}, primal output: {_shown(out_spec)}"
+            )
+        products = lambda given: pull(transform.level, wholes, edges, given, retain=retain_graph or bool(open_levels()))
+        return spec.unflatten(_in_newer_maps(transform, products, seeds))
+
+    return (shown, pull_back, aux) if has_aux else (shown, pull_back)
+
+
+def _in_newer_maps(transform: Transform, function: Function, values: Sequence[Any]) -> list[Any]:
+    """function(whole tensors) -> whole tensors, in the vmaps that are open now: there may be more than there were.
+
+    What the transform recorded knows nothing of the newer ones, so for them it runs one by one.
+    """
+    newer = open_levels()[len(transform.maps) :]
+    if not newer:
+        return transform.finish(function(transform.whole(values)))
+    levels, own = [*transform.maps, *newer], len(transform.maps)
+    front, back = tuple(range(len(newer))), tuple(range(own, own + len(newer)))
+    sizes = [level.size for level in newer]
+    flat = [to_whole(value, levels).movedim(back, front).flatten(0, len(newer) - 1) for value in values]
+    rows = []
+    for index in range(math.prod(sizes)):
+        rows.append([transform.level.release(one) for one in function([value[index] for value in flat])])
+    return [
+        from_whole(stack(list(column)).unflatten(0, sizes).movedim(front, back), levels)
+        for column in zip(*rows, strict=True)
+    ]
+
+
+def _without_aux(outputs: Any, has_aux: bool, called: str) -> tuple[Any, Any]:
+    if not has_aux:
+        return outputs, None
+    if not (isinstance(outputs, tuple) and len(outputs) == 2):
+        raise RuntimeError(f"{called}: output of function f should be a tuple: (output, aux) if has_aux is True")
+    return outputs
+
+
+def _flat_outputs(outputs: Any, called: str) -> tuple[list[Any], pytree.TreeSpec]:
+    found, spec = pytree.tree_flatten(outputs)
+    for value in found:
+        if not isinstance(value, TensorCore):
+            raise RuntimeError(
+                f"{called}: expected f(*primals) to return only tensors, got unsupported type {type(value)}"
+            )
+    return found, spec
+
+
+# --- Jacobian-vector products
+
+
+def jvp(func: Function, primals: Any, tangents: Any, *, strict: bool = False, has_aux: bool = False) -> Any:
+    """func(*primals), and the product of its Jacobian with tangents, which are nested like primals.
+
+    >>> torch.func.jvp(torch.sin, (torch.tensor(0.0),), (torch.tensor(2.0),))
+    (tensor(0.), tensor(2.))
+    """
+    called = "jvp(f, primals, tangents)"
+    if not isinstance(primals, tuple):
+        raise RuntimeError(f"{called}: Expected primals to be a tuple. E.g. it should be valid to call f(*primals).")
+    directions, direction_spec = pytree.tree_flatten(tangents)
+    leaves, spec = pytree.tree_flatten(primals)
+    if spec != direction_spec:
+        raise RuntimeError(
+            f"{called}: Expected primals and tangents to have the same python structure. For example, if primals is a "
+            f"tuple of 3 tensors, tangents also must be. Got primals with structure {spec} and tangents with structure "
+            f"{direction_spec}"
+        )
+    for name, values in (("primals", leaves), ("tangents", directions)):
+        if not values:
+            raise RuntimeError(f"{called}: Expected {name} to contain at least one Tensor.")
+        for value in values:
+            if not isinstance(value, TensorCore):
+                raise RuntimeError(f"{called}: Expected {name} to only contain Tensors, got {type(value)}")
+    for value, direction in zip(leaves, directions, strict=True):
+        if value.shape != direction.shape:
+            raise RuntimeError(
+                "Trying to set a forward gradient that has a different size than that of the original Tensor, this is not "
+                f"supported. Tensor is of size {list(value.shape)} while the given forward gradient is of size "
+                f"{list(direction.shape)}."
+            )
+    shown, push, aux = _linearized(func, primals, has_aux, called)
+    found = push(directions)
+    return (shown, found, aux) if has_aux else (shown, found)
+
+
+def _linearized(func: Function, primals: Any, has_aux: bool, called: str) -> tuple[Any, Function, Any]:
+    """func(*primals) and its derivative as a function of flat tangents."""
+    transform = Transform()
+    leaves, spec = pytree.tree_flatten(primals)
+    try:
+        with enable_grad():
+            inside, edges = transform.begin(leaves)
+            outputs = func(*spec.unflatten(inside))
+            outputs, aux = _without_aux(outputs, has_aux, called)
+            found, out_spec = _flat_outputs(outputs, called)
+            pushed = Pushed(transform.level, transform.whole(found), edges)
+            shown, aux = transform.release(outputs), transform.release(aux)
+    finally:
+        transform.level.close()
+
+    def push(directions: Sequence[Any]) -> Any:
+        with enable_grad():
+            return out_spec.unflatten(_in_newer_maps(transform, pushed.along, directions))
+
+    return shown, push, aux
+
+
+def linearize(func: Function, *primals: Any) -> tuple[Any, Function]:
+    """func(*primals), and its derivative there: a function of tangents that can be called many times."""
+    shown, push, _ = _linearized(func, primals, False, "linearize(f, *primals)")
+    spec = pytree.tree_structure(primals)
+
+    def derivative(*tangents: Any) -> Any:
+        directions, given = pytree.tree_flatten(tangents)
+        if given != spec:
+            raise RuntimeError(
+                "Expected the tangents to have the same structure as the primals, but got "
+                f"{_shown(given)} for {_shown(spec)}"
+            )
+        return push(directions)
+
+    return shown, derivative
+
+
+# --- Jacobians
+
+
+def jacrev(
+    func: Function,
+    argnums: int | tuple[int, ...] = 0,
+    *,
+    has_aux: bool = False,
+    chunk_size: int | None = None,
+    _preallocate_and_copy: bool = False,
+) -> Function:
+    """The Jacobian of a function, by one backward pass per element of its result: shape output + input.
+
+    Nested results give nests of Jacobians, and so do nested arguments, inside them.
+    """
+    if not (chunk_size is None or chunk_size > 0):
+        raise ValueError("jacrev: `chunk_size` should be greater than 0.")
+
+    @functools.wraps(func)
+    def jacobian(*args: Any) -> Any:
+        found = _vjp(func, argnums, has_aux, args)
+        output, pull_back, aux = (*found, None)[:3]
+        outputs, out_spec = pytree.tree_flatten(output)
+        inputs, in_spec = pytree.tree_flatten(_chosen(args, argnums))
+        rows = [_rows(nr, outputs, out_spec, inputs, pull_back) for nr in range(len(outputs))]
+        result = out_spec.unflatten([in_spec.unflatten(row) for row in rows])
+        return (result, aux) if has_aux else result
+
+    return jacobian
+
+
+def _rows(nr: int, outputs: list[Any], out_spec: pytree.TreeSpec, inputs: list[Any], pull_back: Function) -> list[Any]:
+    """The Jacobians of one output with respect to every input."""
+    output = outputs[nr]
+    count = output.numel()
+    seeds = [creation.zeros(tuple(one.shape), dtype=one.dtype) for one in outputs]
+    columns: list[list[Any]] = [[] for _ in inputs]
+    for place in range(count):
+        basis = creation.zeros(count, dtype=output.dtype)
+        basis[place] = 1
+        row = [*seeds[:nr], basis.reshape(tuple(output.shape)), *seeds[nr + 1 :]]
+        for column, part in zip(columns, pytree.tree_leaves(pull_back(out_spec.unflatten(row))), strict=True):
+            column.append(part)
+    return [
+        (stack(column) if column else creation.zeros((0, *value.shape), dtype=value.dtype)).reshape(
+            (*output.shape, *value.shape)
+        )
+        for column, value in zip(columns, inputs, strict=True)
+    ]
+
+
+def jacfwd(
+    func: Function, argnums: int | tuple[int, ...] = 0, has_aux: bool = False, *, randomness: str = "error"
+) -> Function:
+    """The Jacobian of a function, by one forward product per element of its arguments: shape output + input."""
+
+    @functools.wraps(func)
+    def jacobian(*args: Any) -> Any:
+        chosen = _chosen(args, argnums)
+        inputs, in_spec = pytree.tree_flatten(chosen)
+
+        def of_chosen(*leaves: Any) -> Any:
+            return func(*_with(args, argnums, in_spec.unflatten(list(leaves))))
+
+        output, push, aux = _linearized(of_chosen, tuple(inputs), has_aux, "jvp(f, primals, tangents)")
+        outputs, out_spec = pytree.tree_flatten(output)
+        columns = [_columns(nr, inputs, outputs, push) for nr in range(len(inputs))]
+        result = out_spec.unflatten([in_spec.unflatten(list(row)) for row in zip(*columns, strict=True)])
+        return (result, aux) if has_aux else result
+
+    return jacobian
+
+
+def _columns(nr: int, inputs: list[Any], outputs: list[Any], push: Function) -> list[Any]:
+    """The Jacobians of every output with respect to one input."""
+    value = inputs[nr]
+    directions = [creation.zeros(tuple(one.shape), dtype=one.dtype) for one in inputs]
+    rows: list[list[Any]] = [[] for _ in outputs]
+    for place in range(value.numel()):
+        basis = creation.zeros(value.numel(), dtype=value.dtype)
+        basis[place] = 1
+        given = [*directions[:nr], basis.reshape(tuple(value.shape)), *directions[nr + 1 :]]
+        for row, part in zip(rows, pytree.tree_leaves(push(given)), strict=True):
+            row.append(part)
+    return [
+        (stack(row, -1) if row else creation.zeros((*one.shape, 0), dtype=one.dtype)).reshape((*one.shape, *value.shape))
+        for row, one in zip(rows, outputs, strict=True)
+    ]
+
+
+def hessian(func: Function, argnums: int | tuple[int, ...] = 0) -> Function:
+    """The second derivatives of a function, as the Jacobian of its Jacobian."""
+    return jacfwd(jacrev(func, argnums), argnums)

@@ -1,0 +1,99 @@
+"""Random functions inside vmap: refused, drawn once for all examples, or drawn for each."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from undertow._core import TensorCore
+from undertow.creation import ones
+from undertow.func._batched import stacked
+from undertow.func._vmapping import MappedLevel
+from undertow.utils import _pytree as pytree
+
+# By where the sizes of the result stand among the arguments.
+_SIZED = {"rand": 0, "randn": 0, "randint": -1, "normal": -1}
+_LIKE = frozenset("rand_like randn_like randint_like bernoulli poisson binomial".split())
+_DROPOUTS = frozenset(
+    "dropout alpha_dropout feature_dropout feature_alpha_dropout dropout1d dropout2d dropout3d rrelu".split()
+)
+_IN_PLACE = frozenset("uniform_ normal_ random_ bernoulli_ exponential_ geometric_ cauchy_ log_normal_".split())
+RANDOM = frozenset([*_SIZED, *_LIKE, *_DROPOUTS, *_IN_PLACE, "randperm", "multinomial"])
+
+
+def random(level: MappedLevel, function: Any, args: Any, kwargs: Any) -> Any:
+    """A call inside vmap, random or not."""
+    name = getattr(function, "__name__", "")
+    if name not in RANDOM or (name in _DROPOUTS and not _active(name, args, kwargs)):
+        return function(*args, **kwargs)
+    if level.randomness == "error":
+        raise RuntimeError(
+            "vmap: called random operation while in randomness error mode. Please either use the 'same' or 'different' "
+            "randomness flags on vmap or perform the randomness operation out of vmap"
+        )
+    mapped = any(level.holds(value) for value in [*args, *kwargs.values()])
+    return _same(level, name, mapped, function, args, kwargs) if level.randomness == "same" else (
+        _different(level, name, mapped, function, args, kwargs)
+    )
+
+
+def _active(name: str, args: Any, kwargs: Any) -> bool:
+    if name == "rrelu":
+        return bool(kwargs.get("training", args[3] if len(args) > 3 else False))
+    usual = {"p": 0.5, "training": True}
+    given = {**usual, **dict(zip(("input", "p", "training"), args, strict=False)), **kwargs}
+    return bool(given.get("training", given.get("train", True))) and given["p"] != 0
+
+
+def _same(level: MappedLevel, name: str, mapped: bool, function: Any, args: Any, kwargs: Any) -> Any:
+    """One draw for all examples."""
+    if not mapped:
+        return function(*args, **kwargs)
+    first, *rest = args
+    if name in ("rand_like", "randn_like", "randint_like"):
+        return level.wrap(level.whole(function(first._value[0], *rest, **kwargs)).contiguous())
+    if name in _DROPOUTS and name != "rrelu" and "alpha" not in name:
+        options = {key: value for key, value in kwargs.items() if key != "inplace"}
+        return first * function(ones(first.shape, dtype=first.dtype), *rest, **options)
+    if name in _IN_PLACE and name != "bernoulli_":
+        drawn = function(first._value[0].detach().clone(), *rest, **kwargs)
+        first._value.copy_(drawn.unsqueeze(0).expand(first._value.shape))
+        return first
+    raise RuntimeError(
+        "Vmap does not currently support same randomness with a batched tensor input. Draw outside of vmap, or use "
+        "randomness='different'."
+    )
+
+
+def _different(level: MappedLevel, name: str, mapped: bool, function: Any, args: Any, kwargs: Any) -> Any:
+    """Draws of its own for every example."""
+    if name in _SIZED and not any(isinstance(value, TensorCore) for value in args):
+        return level.wrap(_sized(level, name, function, args, kwargs))
+    if name in _IN_PLACE:
+        if not mapped:
+            raise RuntimeError(
+                "vmap: attempting to call in-place random operation on an unbatched tensor with different randomness, "
+                "which would need a value of each example"
+            )
+        function(args[0]._value, *args[1:], **kwargs)
+        return args[0]
+    if name in ("randperm", "multinomial") or ("dropout" in name and name != "dropout" and name != "alpha_dropout"):
+        leaves, spec = pytree.tree_flatten((list(args), kwargs))
+        rows = []
+        for index in range(level.size):
+            given, named = spec.unflatten([leaf._value[index] if level.holds(leaf) else leaf for leaf in leaves])
+            rows.append(function(*given, **named))
+        return stacked(level, rows)
+    whole = [level.whole(value) if isinstance(value, TensorCore) else value for value in args]
+    return level.wrap(function(*whole, **kwargs))
+
+
+def _sized(level: MappedLevel, name: str, function: Any, args: Any, kwargs: Any) -> Any:
+    args, kwargs = list(args), dict(kwargs)
+    if "size" in kwargs:
+        kwargs["size"] = (level.size, *kwargs["size"])
+    elif name in ("rand", "randn"):
+        sizes = args[0] if len(args) == 1 and isinstance(args[0], (tuple, list)) else args
+        args = [(level.size, *sizes)]
+    else:
+        args[-1] = (level.size, *args[-1])
+    return function(*args, **kwargs)

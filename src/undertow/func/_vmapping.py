@@ -1,0 +1,79 @@
+"""The vmaps at work, and tensors with all their examples at once: what derivatives taken inside a vmap need to know."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from undertow import overrides
+from undertow._core import TensorCore
+from undertow.modes import local
+from undertow.utils import _pytree as pytree
+
+
+class MappedLevel:
+    """One vmap at work: how many examples, and what random functions may do."""
+
+    __slots__ = ("number", "randomness", "size")
+
+    example_class: Any = None  # BatchedTensor, once it has been imported: overriding functions has its price
+
+    def __init__(self, number: int, size: int, randomness: str) -> None:
+        self.number, self.size, self.randomness = number, size, randomness
+
+    def wrap(self, value: Any) -> Any:
+        """A whole tensor, its mapped dim in front, as one example."""
+        example = object.__new__(self.example_class)
+        example._value, example._level = value, self
+        example._edge = example._storage = example._view = example._meta = None
+        example._requires_grad = False
+        return example
+
+    def wrap_all(self, results: Any) -> Any:
+        """The same for every tensor of a nest."""
+        return pytree.tree_map_only(TensorCore, self.wrap, results)
+
+    def holds(self, value: Any) -> bool:
+        return isinstance(value, TensorCore) and getattr(value, "_level", None) is self
+
+    def whole(self, value: Any) -> Any:
+        """A tensor with the mapped dim in front, repeated along it if it is the same for every example."""
+        if self.holds(value):
+            return value._value
+        return value.unsqueeze(0).expand(self.size, *value.shape)
+
+
+class LevelMode(overrides.TorchFunctionMode):
+    """Notes that a vmap is at work, and hands every call to `look_after`, for the sake of random functions."""
+
+    def __init__(self, level: MappedLevel, look_after: Callable[..., Any]) -> None:
+        super().__init__()
+        self.level, self.look_after = level, look_after
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        return self.look_after(self.level, func, args, kwargs or {})
+
+
+def open_levels() -> list[MappedLevel]:
+    """The vmaps at work in this thread, outermost first."""
+    return [mode.level for mode in local.modes.function_modes if isinstance(mode, LevelMode)]
+
+
+def to_whole(tensor: Any, levels: Sequence[MappedLevel]) -> Any:
+    """A tensor with the dims of all these levels in front, outermost first."""
+    if not levels:
+        return tensor
+    *outer, innermost = levels
+    if innermost.holds(tensor):
+        return to_whole(tensor._value, outer)
+    whole = to_whole(tensor, outer)
+    place = len(outer)
+    shape = whole.shape
+    return whole.unsqueeze(place).expand(*shape[:place], innermost.size, *shape[place:])
+
+
+def from_whole(tensor: Any, levels: Sequence[MappedLevel]) -> Any:
+    """Undoes to_whole."""
+    for level in levels:
+        tensor = level.wrap(tensor)
+    return tensor
