@@ -36,7 +36,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
         "low_rank", "windows",
     ),
     (
-        "autograd.accumulate", "autograd.anomaly_mode", "autograd.differentiate", "autograd.engine", "autograd.firing",
+        "autograd.accumulate", "autograd.anomaly_mode", "autograd.differentiate", "autograd.engine", "autograd.firing", "autograd.forward_ad",
         "autograd.function", "autograd.functional", "autograd.gradcheck", "autograd.graph", "autograd.levels", "autograd.methods",
     ),
     ("_tensor", "autograd"),

@@ -487,6 +487,31 @@ def names_and_docs(torch, log):
         log(made.__name__, made.__doc__)
 
 
+@cases
+def dual_numbers(torch, log):
+    fw = torch.autograd.forward_ad
+    x, v = torch.tensor([1.0, 2.0]), torch.tensor([3.0, 4.0])
+    attempt(log, "no level", lambda: fw.make_dual(x, v))
+    log(fw.unpack_dual(x))
+    with fw.dual_level():
+        dual = fw.make_dual(x, v)
+        log(fw.unpack_dual(dual).tangent is v, fw.unpack_dual(dual))
+        out = (dual * 2).sin()
+        log(fw.unpack_dual(out), fw.unpack_dual(out.sum()), fw.unpack_dual(x), fw.unpack_dual(dual.detach()))
+        two = dual * fw.make_dual(v, x)
+        log(fw.unpack_dual(two))
+        attempt(log, "twice", lambda: fw.make_dual(dual, v))
+        attempt(log, "nested", lambda: fw.dual_level().__enter__())
+        attempt(log, "size", lambda: fw.make_dual(x, v[:1]))
+        attempt(log, "kind", lambda: fw.make_dual(torch.tensor([1, 2]), v))
+        param = torch.tensor([1.0, 1.0], requires_grad=True)
+        fw.unpack_dual(dual * param**2).tangent.sum().backward()
+        log(param.grad)
+    log(fw.unpack_dual(out).tangent)
+    with torch.no_grad(), fw.dual_level():
+        log(fw.unpack_dual(fw.make_dual(x, v) ** 2))
+
+
 @cases.test
 def test_program(program: Any) -> None:
     agree(program)

@@ -18,5 +18,5 @@ from undertow.modes import no_grad as no_grad
 from undertow.modes import set_grad_enabled as set_grad_enabled
 
 __getattr__, __dir__ = lazy_names(
-    __name__, {"grad_mode": "undertow.autograd.grad_mode", "profiler": "undertow.autograd.profiler"}
+    __name__, {name: f"undertow.autograd.{name}" for name in ("forward_ad", "grad_mode", "profiler")}
 )
