@@ -45,7 +45,12 @@ def test_a_ledger_tells_what_each_hook_did_in_order(torch: Any) -> None:
 def test_a_ledger_of_a_model_knows_the_hooks_from_before(torch: Any) -> None:
     net = torch.nn.Sequential(torch.nn.Linear(2, 2), torch.nn.Linear(2, 1))
     order = []
-    net[0].weight.register_hook(lambda grad: order.append("weight") or grad * 0)
+
+    def clear(grad: Any) -> Any:
+        order.append("weight")
+        return grad * 0
+
+    net[0].weight.register_hook(clear)
     net[1].register_full_backward_hook(lambda module, inputs, outputs: order.append("module"))
     net[1].register_full_backward_pre_hook(lambda module, outputs: (outputs[0] * 2,))
     with why.ledger(net) as ledger:

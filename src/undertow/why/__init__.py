@@ -1,6 +1,9 @@
 """Why a gradient is missing or zero, why a hook did not fire, who freed the graph: watched on undertow or on PyTorch."""
 
 from undertow.why.gradient_flow import flow as flow
+from undertow.why.graph_memory import memory as memory
 from undertow.why.hook_list import hooks as hooks
 from undertow.why.ledgers import ledger as ledger
+from undertow.why.questions import grad as grad
+from undertow.why.questions import hook as hook
 from undertow.why.scopes import scope as scope

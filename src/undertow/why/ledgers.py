@@ -125,6 +125,8 @@ class ledger(Report):
     def seen(self, registration: Registration) -> None:
         if not registration.wiring:
             self._added.append(registration)
+            if registration.kind.removeprefix("global ") in _GRADIENT:
+                registration.fired = registration.fired or 0
 
     def settle(self) -> None:
         """Puts stand-ins where hooks were added since."""
@@ -133,7 +135,6 @@ class ledger(Report):
             if hook is None or registration.kind.removeprefix("global ") not in _GRADIENT:
                 continue
             owner = registration.owner()
-            registration.fired = registration.fired or 0
             name = self._names.get(id(owner)) or registration.owner_text()
             source = _Source(registration.kind, name, owner, hook, registration.place, registration)
             self._put(found, registration.handle.id, hook, source)

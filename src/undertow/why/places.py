@@ -1,4 +1,4 @@
-"""Where in the user's program something happened: the innermost line that is the user's own, and the calls that led to it."""
+"""Where in the user's program something happened: the innermost line that is the user's own, and its callers."""
 
 from __future__ import annotations
 
@@ -19,9 +19,7 @@ class Place:
 
     __slots__ = ("column", "end_column", "end_line", "file", "function", "line", "outer")
 
-    def __init__(
-        self, file: str, line: int, function: str, span: tuple[int | None, ...], outer: Place | None
-    ) -> None:
+    def __init__(self, file: str, line: int, function: str, span: tuple[int | None, ...], outer: Place | None) -> None:
         self.file = file
         self.line = line
         self.function = function
@@ -65,10 +63,11 @@ class Places:
         """Whether a function is the user's own."""
         answer = self._is_user.get(code)
         if answer is None:
-            answer = self._is_user[code] = self._decide(code.co_filename)
+            answer = self._is_user[code] = self.is_user_file(code.co_filename)
         return answer
 
-    def _decide(self, file: str) -> bool:
+    def is_user_file(self, file: str) -> bool:
+        """Whether a file is the user's own."""
         if file == self.script:
             return True
         if file.startswith("<"):

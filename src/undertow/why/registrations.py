@@ -54,13 +54,14 @@ class Listener(Protocol):
 class Registration:
     """One hook that was seen being registered."""
 
-    __slots__ = ("_owner", "fired", "handle", "kind", "owner_type", "package", "place", "wiring")
+    __slots__ = ("_owner", "fired", "handle", "kind", "owner_type", "package", "place", "removed", "wiring")
 
     def __init__(self, handle: Any, frame: FrameType | None) -> None:
         self.handle = handle  # knows the map it is in, weakly
         self.package = type(handle).__module__.partition(".")[0]
         self.fired: int | None = None  # None: nobody counts
         self.place: Place | None = places().of(frame)
+        self.removed: Place | None = None  # where its handle was removed
         owner: Any = None
         self.kind = "hook"
         self.wiring = False
@@ -152,6 +153,7 @@ def settle() -> None:
 
 def _install(package: Any) -> None:
     _replace(part(package, "utils.hooks").RemovableHandle, "__init__", _recorded)
+    _replace(part(package, "utils.hooks").RemovableHandle, "remove", _removed)
     _replace(part(package, "nn").Module, "__call__", _settled_first)
     _replace(package.Tensor, "backward", _settled_first)
     _replace(package.autograd, "backward", _settled_first)
@@ -170,6 +172,16 @@ def _settled_first(original: Any) -> Any:
         return original(*args, **kwargs)
 
     return call
+
+
+def _removed(original: Any) -> Any:
+    def remove(handle: Any) -> None:
+        known = _KNOWN.get((type(handle).__module__.partition(".")[0], getattr(handle, "id", -1)))
+        if known is not None and known.removed is None:
+            known.removed = places().of(sys._getframe(1))
+        original(handle)
+
+    return remove
 
 
 def _recorded(original: Any) -> Any:

@@ -1,0 +1,145 @@
+"""Findings for people: each with its source line, how it is known, and what to write instead."""
+
+from __future__ import annotations
+
+import linecache
+import os
+import sys
+import textwrap
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from undertow.why.finding import Fact, Finding
+from undertow.why.report import Report, Table, rich_console
+
+AROUND = 1  # lines shown before and after the one that is meant
+WIDTH = 100
+# The parts of a finding, and how a terminal with colours shows them.
+STYLES = {
+    "head": "bold red", "subject": "bold", "place": "cyan", "code": "dim", "arrow": "bold", "message": "",
+    "label": "bold", "fact": "", "cure": "green", "healthy": "green", "space": "",
+}  # fmt: skip
+
+Line = list[tuple[str, str]]  # (part, text) pieces
+
+
+def show(findings: Sequence[Finding], file: Any = None, color: bool | None = None) -> None:
+    """Prints findings, in colour where rich is installed and the file is a terminal (or `color=True`)."""
+    out = sys.stdout if file is None else file
+    console = rich_console(out, color)
+    if console is None:
+        print(text(findings), file=out)
+        return
+    from rich.text import Text
+
+    for line in lines(findings):
+        console.print(Text.assemble(*[(piece, STYLES[part]) for part, piece in line]), soft_wrap=True)
+
+
+def text(findings: Sequence[Finding]) -> str:
+    """The findings as plain text."""
+    return "\n".join("".join(piece for _, piece in line).rstrip() for line in lines(findings))
+
+
+def lines(findings: Sequence[Finding]) -> Iterator[Line]:
+    """The lines to print, in pieces that say what they are."""
+    if not findings:
+        yield [("healthy", "Nothing is wrong with the gradients and hooks of this program.")]
+        return
+    for number, finding in enumerate(findings):
+        if number:
+            yield []
+        yield from _one(finding)
+    yield []
+    yield [("label", f"{len(findings)} finding{'' if len(findings) == 1 else 's'}")]
+
+
+def _one(finding: Finding) -> Iterator[Line]:
+    yield [("head", finding.code), ("space", "  "), ("subject", finding.subject)]
+    others = [subject for subject in finding.subjects if subject != finding.subject]
+    if others:
+        named = ", ".join(others[:4]) + (f" and {len(others) - 4} more" if len(others) > 4 else "")
+        yield [("space", "  "), ("fact", f"and so for {named}")]
+    if finding.file is not None and finding.line is not None:
+        yield [("space", "  "), ("place", f"{_short(finding.file)}:{finding.line}")]
+        yield from _source(finding.file, finding.line)
+    for part in textwrap.wrap(finding.message, WIDTH):
+        yield [("space", "  "), ("message", part)]
+    if finding.evidence:
+        yield [("label", "  how it is known")]
+        for number, fact in enumerate(finding.evidence, 1):
+            yield from _fact(number, fact, finding)
+    if finding.cure:
+        yield [("label", "  write instead")]
+        for part in finding.cure.splitlines():
+            yield [("space", "    "), ("cure", part)]
+
+
+def _source(file: str, line: int) -> Iterator[Line]:
+    """The line that is meant with an arrow, between its neighbours."""
+    if not linecache.getline(file, line):
+        return
+    numbers = [n for n in range(max(1, line - AROUND), line + AROUND + 1) if linecache.getline(file, n)]
+    width = len(str(numbers[-1]))
+    for number in numbers:
+        code = linecache.getline(file, number).rstrip()
+        meant = number == line
+        if not code.strip() and not meant:
+            continue
+        mark, part = ("→", "arrow") if meant else (" ", "code")
+        yield [("arrow", f"  {mark} "), (part, f"{number:>{width}} │ {code}")]
+
+
+def _fact(number: int, fact: Fact, finding: Finding) -> Iterator[Line]:
+    place = ""
+    if fact.line is not None and fact.file is not None:
+        place = f"line {fact.line}" if fact.file == finding.file else f"{_short(fact.file)}:{fact.line}"
+    wrapped = textwrap.wrap(fact.text, WIDTH - 4) or [""]
+    for nth, part in enumerate(wrapped):
+        lead = f"    {number}. " if nth == 0 else "       "
+        pieces: Line = [("space", lead), ("fact", part)]
+        if place and nth == len(wrapped) - 1:
+            pieces += [("space", "  "), ("place", place)]
+        yield pieces
+
+
+def _short(file: str) -> str:
+    """A path as seen from here, where that is shorter."""
+    try:
+        relative = os.path.relpath(file)
+    except ValueError:  # another drive
+        return file
+    return relative if len(relative) < len(file) else file
+
+
+class Findings(Report):
+    """Findings as a report: prints as `show` does, and as a table in a notebook."""
+
+    def __init__(self, findings: Sequence[Finding]) -> None:
+        self.findings = list(findings)
+
+    def title(self) -> str:
+        count = len(self.findings)
+        return f"{count} finding{'' if count == 1 else 's'}" if count else "no findings"
+
+    def tables(self) -> list[Table]:
+        columns = ("code", "line", "subject", "message", "cure")
+        rows: list[tuple[Any, ...]] = [(f.code, f.line, f.subject, f.message, f.cure) for f in self.findings]
+        return [Table(columns, rows)] if rows else []
+
+    def data(self) -> dict[str, Any]:
+        return {"title": self.title(), "findings": [finding.as_data() for finding in self.findings]}
+
+    def show(self) -> None:
+        show(self.findings)
+
+    def __str__(self) -> str:
+        return text(self.findings)
+
+    __repr__ = __str__
+
+    def __iter__(self) -> Iterator[Finding]:
+        return iter(self.findings)
+
+    def __len__(self) -> int:
+        return len(self.findings)

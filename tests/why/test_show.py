@@ -1,0 +1,62 @@
+"""How findings are shown to people."""
+
+from __future__ import annotations
+
+import io
+from pathlib import Path
+from typing import Any
+
+from undertow.why.finding import Finding, fact
+from undertow.why.places import Place
+from undertow.why.show import Findings, show, text
+
+
+def finding(tmp_path: Path) -> Finding:
+    script = tmp_path / "train.py"
+    script.write_text("w = make()\nh = w.detach()\nloss = h.sum()\n")
+    place = lambda line: Place(str(script), line, "<module>", (None, None, None), None)
+    evidence = [fact("w is a leaf", place(1)), fact("detach cuts the way to the loss", place(2)), fact("no grad came")]
+    return Finding("detached", place(2), "w", "w was detached.", evidence, "h = w\n# without detach()")
+
+
+def test_the_line_the_facts_and_the_cure(tmp_path: Path, monkeypatch: Any) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert text([finding(tmp_path)]).splitlines() == [
+        "detached  w",
+        "  train.py:2",
+        "    1 │ w = make()",
+        "  → 2 │ h = w.detach()",
+        "    3 │ loss = h.sum()",
+        "  w was detached.",
+        "  how it is known",
+        "    1. w is a leaf  line 1",
+        "    2. detach cuts the way to the loss  line 2",
+        "    3. no grad came",
+        "  write instead",
+        "    h = w",
+        "    # without detach()",
+        "",
+        "1 finding",
+    ]
+
+
+def test_other_subjects_and_unknown_places(tmp_path: Path) -> None:
+    nowhere = Finding("unused", None, "a", "never used.", [], "")
+    nowhere.subjects += list("bcdefg")
+    assert text([nowhere]) == "unused  a\n  and so for b, c, d, e and 2 more\n  never used.\n\n1 finding"
+
+
+def test_showing_writes_to_a_file(tmp_path: Path) -> None:
+    out = io.StringIO()
+    show([finding(tmp_path)], file=out)
+    assert "→ 2 │ h = w.detach()" in out.getvalue()
+    out = io.StringIO()
+    show([], file=out)
+    assert out.getvalue().startswith("Nothing is wrong")
+
+
+def test_findings_are_a_report(tmp_path: Path) -> None:
+    report = Findings([finding(tmp_path)])
+    assert report.data()["findings"][0]["code"] == "detached"
+    assert "<td>detached</td>" in report._repr_html_()
+    assert len(report) == 1 and [one.code for one in report] == ["detached"]
