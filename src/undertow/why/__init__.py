@@ -7,3 +7,4 @@ from undertow.why.ledgers import ledger as ledger
 from undertow.why.questions import grad as grad
 from undertow.why.questions import hook as hook
 from undertow.why.scopes import scope as scope
+from undertow.why.session import watch as watch  # the function stands before the package of that name

@@ -136,7 +136,8 @@ class ledger(Report):
                 continue
             owner = registration.owner()
             name = self._names.get(id(owner)) or registration.owner_text()
-            source = _Source(registration.kind, name, owner, hook, registration.place, registration)
+            counted = None if _is_counted(hook) else registration
+            source = _Source(registration.kind, name, owner, hook, registration.place, counted)
             self._put(found, registration.handle.id, hook, source)
         self._added.clear()
 
@@ -196,6 +197,15 @@ class ledger(Report):
 def everywhere() -> list[HookEntry]:
     """Hooks on every module, of each engine that this process uses."""
     return [entry for package in packages() for entry in of_everything(package)]
+
+
+def _is_counted(hook: Any) -> bool:
+    """Whether another open ledger counts the calls of this hook."""
+    while hook is not None:
+        if type(hook) is _Entered:
+            return True
+        hook = getattr(hook, "__dict__", {}).get("__wrapped__")
+    return False
 
 
 def _gradients(kind: str, args: Any) -> list[Any]:

@@ -7,6 +7,7 @@ here keeps a hook or its owner alive.
 from __future__ import annotations
 
 import functools
+import os
 import sys
 import weakref
 from collections.abc import Callable
@@ -40,6 +41,8 @@ KINDS = {
 # The engine's own wiring: backward hooks of modules become hooks on nodes during forward.
 _WIRING = ("_set_user_hook", "setup_output_hook", "setup_input_hook", "_apply_on_tensors", "_call_impl")
 
+_WATCHER = os.path.join("why", "watch", "backward.py")  # hangs hooks of its own on the nodes of a backward pass
+
 
 class Listener(Protocol):
     """Who wants to know of hooks."""
@@ -68,7 +71,7 @@ class Registration:
         depth = 0
         while frame is not None and depth < 6:
             code = frame.f_code
-            if code.co_name in _WIRING:
+            if code.co_name in _WIRING or code.co_filename.endswith(_WATCHER):
                 self.wiring = True
             elif self.kind == "hook" and code.co_name.lstrip("_").startswith("register_"):
                 owner = frame.f_locals.get("self")
