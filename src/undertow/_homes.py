@@ -2,6 +2,7 @@
 
 # The functions of `undertow`.
 HOMES = {
+    "undertow.ops.draws": "_dirichlet_grad _sample_dirichlet _standard_gamma _standard_gamma_grad",
     "undertow.low_rank": "pca_lowrank svd_lowrank",
     "undertow.ops.apart": "as_strided_scatter narrow_copy nonzero_static unsafe_chunk unsafe_split unsafe_split_with_sizes",
     "undertow.ops.coordinates": "histogramdd unravel_index",

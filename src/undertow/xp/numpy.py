@@ -16,6 +16,7 @@ from numpy import (  # noqa: F401
 from undertow.xp.memory import keep_freed_memory
 from undertow.xp.numpy_attention import attention, attention_grad  # noqa: F401
 from undertow.xp.numpy_conv import conv, conv_input_grad, conv_weight_grad  # noqa: F401
+from undertow.xp.numpy_draws import dirichlet_grad, standard_gamma_grad  # noqa: F401
 from undertow.xp.numpy_elementwise import (  # noqa: F401
     angle, ceil, complex, conj, floor, floor_divide, fmod, heaviside, imag, isneginf, isposinf, left_shift, logaddexp,
     maximum, minimum, nan_to_num, negative, power, real, remainder, right_shift, rint, round, sign, signbit, trunc,

@@ -37,6 +37,8 @@ ELEMENTWISE = {
     "zeta": "(s, q) Σ (q + k)⁻ˢ",
     "igamma": "(a, x) the share of Γ(a) that lies below x; igammac the share above",
     "i0": "the modified Bessel functions: i0, i1, and e^(−|x|) times them: i0e, i1e",
+    "standard_gamma_grad": "(alpha, x) how a gamma draw moves with its shape, staying in its place of the distribution",
+    "dirichlet_grad": "(x, alpha, total) the same for a share of a Dirichlet draw, divided by 1 - x",
     "softmax": "(x, axis) eˣ / Σ eˣ; log_softmax its logarithm",
     "softmax_grad": "(g, y, axis) through y = softmax(x); log_softmax_grad too",
 }
