@@ -183,6 +183,24 @@ def test_scopes_nest_and_keep_hooks_from_before(torch: Any) -> None:
     assert (len(outer.removed), len(inner.removed)) == (1, 1)
 
 
+@both
+def test_hooks_added_by_a_forward_are_hooks_of_the_scope(torch: Any) -> None:
+    fired = []
+
+    class Inner(torch.nn.Linear):
+        def forward(self, x: Any) -> Any:
+            output = super().forward(x)
+            output.register_hook(lambda grad: fired.append(1))
+            return output
+
+    net = torch.nn.Sequential(Inner(2, 2))
+    net.register_full_backward_hook(keep)
+    with why.scope() as scope:
+        loss = net(torch.ones(1, 2, requires_grad=True)).sum()
+    loss.backward()
+    assert not fired and [row["kind"] for row in scope.removed] == ["tensor"]
+
+
 def test_reports_show_and_escape() -> None:
     import undertow as torch
 

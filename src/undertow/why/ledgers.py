@@ -123,10 +123,9 @@ class ledger(Report):
     # --- registrations
 
     def seen(self, registration: Registration) -> None:
-        if not registration.wiring:
-            self._added.append(registration)
-            if registration.kind.removeprefix("global ") in _GRADIENT:
-                registration.fired = registration.fired or 0
+        self._added.append(registration)
+        if registration.kind.removeprefix("global ") in _GRADIENT:
+            registration.fired = registration.fired or 0
 
     def settle(self) -> None:
         """Puts stand-ins where hooks were added since."""

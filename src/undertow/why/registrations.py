@@ -39,7 +39,7 @@ KINDS = {
     "register_optimizer_step_post_hook": "global step-post",
 }
 # The engine's own wiring: backward hooks of modules become hooks on nodes during forward.
-_WIRING = ("_set_user_hook", "setup_output_hook", "setup_input_hook", "_apply_on_tensors", "_call_impl")
+_WIRING = ("_set_user_hook", "setup_output_hook", "setup_input_hook", "_apply_on_tensors")
 
 _WATCHER = os.path.join("why", "watch", "backward.py")  # hangs hooks of its own on the nodes of a backward pass
 
@@ -63,22 +63,27 @@ class Registration:
         self.handle = handle  # knows the map it is in, weakly
         self.package = type(handle).__module__.partition(".")[0]
         self.fired: int | None = None  # None: nobody counts
-        self.place: Place | None = places().of(frame)
+        self.place: Place | None = None
         self.removed: Place | None = None  # where its handle was removed
         owner: Any = None
         self.kind = "hook"
         self.wiring = False
-        depth = 0
-        while frame is not None and depth < 6:
+        registrar, depth = frame, 0
+        finder = places()
+        while frame is not None and depth < 6 and not finder.is_user(frame.f_code):
             code = frame.f_code
-            if code.co_name in _WIRING or code.co_filename.endswith(_WATCHER):
+            called = depth == 1 and code.co_name == "_call_impl"
+            if called or code.co_name in _WIRING or code.co_filename.endswith(_WATCHER):
                 self.wiring = True
-            elif self.kind == "hook" and code.co_name.lstrip("_").startswith("register_"):
+                break
+            if self.kind == "hook" and code.co_name.lstrip("_").startswith("register_"):
                 owner = frame.f_locals.get("self")
                 self.kind = KINDS.get(code.co_name) or code.co_name.removeprefix("register_").replace("_", "-")
             elif self.kind == "tensor" and code.co_name == "register_multi_grad_hook":
                 self.kind = "multi-grad"
             frame, depth = frame.f_back, depth + 1
+        if not self.wiring:
+            self.place = finder.of(registrar)
         if self.kind == "tensor" and hasattr(owner, "next_functions"):
             self.kind = "node"
         self.owner_type = "" if owner is None else type(owner).__name__
@@ -193,6 +198,8 @@ def _recorded(original: Any) -> Any:
         if not hasattr(handle, "id"):  # the handle of a multi-grad hook holds the handles of its parts
             return
         registration = Registration(handle, sys._getframe(1))
+        if registration.wiring:
+            return
         if len(_KNOWN) >= _MOST_KNOWN:
             del _KNOWN[next(iter(_KNOWN))]
         _KNOWN[registration.package, handle.id] = registration

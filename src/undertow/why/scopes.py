@@ -78,8 +78,6 @@ class scope(Report):
         self._kinds.clear()
 
     def seen(self, registration: Registration) -> None:
-        if registration.wiring:  # made by the call of a module, for the hooks of that module
-            return
         self._added.append(registration)
         module = registration.owner()
         if registration.kind in _WIRED_IN_FORWARD and module is not None:
