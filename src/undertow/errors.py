@@ -29,6 +29,31 @@ def detached(node_name: str) -> RuntimeError:
     )
 
 
+def written_view(origin: str, name: str, through_another: bool) -> RuntimeError:
+    what = "its base or another view of its base has been" if through_another else "is being"
+    if origin == "no_grad":
+        return RuntimeError(
+            f"A view was created in no_grad mode and {what} modified inplace with grad mode enabled. Which of the two was "
+            "meant can't be known: do both inside the no_grad block, or both outside."
+        )
+    if origin == "inference":
+        return RuntimeError(
+            f"A view was created in inference mode and {what} modified inplace in normal mode. Do both in the same mode, "
+            "or clone() the view first."
+        )
+    if origin == "function":
+        return RuntimeError(
+            f"{name} is a view and {what} modified inplace. This view was created inside a custom Function (or because an "
+            "input was returned as-is) and the autograd logic to handle view+inplace would override the custom backward "
+            "associated with the custom Function, leading to incorrect gradients. Clone the output of the custom "
+            "Function, or write to a clone()."
+        )
+    return RuntimeError(
+        f"{name} is a view and {what} modified inplace. This view is the output of a function that returns multiple views. "
+        "Such functions do not allow the output views to be modified inplace. Use the out-of-place form."
+    )
+
+
 def overwritten(
     tensor_text: str, source: str | None, version: int, expected: int, saved_by: str, saved_at: Any, writes: Any
 ) -> RuntimeError:

@@ -55,6 +55,8 @@ def attempt(log: Any, label: Any, action: Callable[[], Any], words: int = 8) -> 
     """Log what `action()` returns, or the built-in class and the opening words of what it raises."""
     try:
         result = action()
+    except NameError:  # a slip in the program, which both libraries would agree on
+        raise
     except Exception as error:
         builtin = next(cls for cls in type(error).__mro__ if cls.__module__ == "builtins")
         log(label, "raises", builtin.__name__, opening(str(error), words))

@@ -120,3 +120,16 @@ def test_an_error_in_a_write_through_a_view_names_the_line() -> None:
             pytest.raises(RuntimeError, match="the line that is named"),
         ):
             base.sum().backward()
+
+
+@cases
+def marking_what_is_no_input_as_dirty_warns(torch, log):
+    def forward(ctx, a):
+        result = a * 1
+        ctx.mark_dirty(result)
+        return result
+
+    made = function(torch, forward, lambda ctx, g: g)
+    made.apply(torch.ones(2))
+    log("recorded")
+    made.apply(leaf(torch))

@@ -436,3 +436,68 @@ def vjp_in_place_of_backward(torch, log):
     x = leaf(torch)
     attempt(log, "backward", lambda: Made.apply(x).sum().backward())
     return x.grad
+
+
+# --- outputs that are views, when the memory is written to ---------------------------------------------------------------
+
+
+@cases
+def a_view_is_not_given_another_history_in_silence(torch, log):
+    for forward in (lambda ctx, a: a, lambda ctx, a: a[:1], lambda ctx, a: a.view(2)):
+        x = leaf(torch)
+        base = x * 1
+        y = function(torch, forward, lambda ctx, g: g.expand(2) * 7).apply(base)
+        base.mul_(2)
+        log(y.requires_grad)
+        attempt(log, "used", lambda y=y: y * 2)
+        attempt(log, "asked", lambda y=y: y.grad_fn)
+        attempt(log, "backward", lambda y=y: y.sum().backward())
+
+
+@cases
+def an_input_that_is_a_view_is_handed_back(torch, log):
+    x = leaf(torch, 1.0, 2.0, 3.0)
+    base = x * 1
+    y = function(torch, lambda ctx, a: a, lambda ctx, g: g * 7).apply(base[1:])
+    log(y, y._base is base)
+    with torch.no_grad():
+        y.mul_(3)
+    attempt(log, "used", lambda: y * 2)
+    plain = torch.ones(3)
+    y = function(torch, lambda ctx, a: a, lambda ctx, g: g * 7).apply(plain[1:])
+    log(y._is_view(), y._base is plain, y.requires_grad)
+    y.add_(1)
+    attempt(log, "recorded", lambda: y.mul_(leaf(torch)))
+    return plain
+
+
+@cases
+def a_written_view_must_be_the_only_output(torch, log):
+    def forward(ctx, a):
+        ctx.mark_dirty(a)
+        return a.mul_(2), a * 1
+
+    made = function(torch, forward, lambda ctx, g, h: g * 2 + h)
+    x = leaf(torch, 1.0, 2.0, 3.0)
+    attempt(log, "view", lambda: made.apply((x * 1)[:2]))
+    attempt(log, "view without gradients", lambda: made.apply(torch.ones(3)[:2]))
+    attempt(log, "no view", lambda: made.apply(x * 1))
+
+
+# --- what the node shows -------------------------------------------------------------------------------------------------
+
+
+@cases
+def what_ctx_shows_of_its_marks(torch, log):
+    def forward(ctx, a, b):
+        log(ctx.to_save, ctx.dirty_tensors, ctx.non_differentiable)
+        ctx.save_for_backward(a)
+        ctx.mark_dirty(b)
+        result = a * 2
+        ctx.mark_non_differentiable(result)
+        log(ctx.to_save, ctx.dirty_tensors, ctx.non_differentiable)
+        return b, result
+
+    y, _ = function(torch, forward, lambda ctx, *grads: (None, None)).apply(leaf(torch), torch.ones(2))
+    log(y.grad_fn.to_save, y.grad_fn.saved_tensors)
+    return repr(y.grad_fn)

@@ -297,3 +297,14 @@ def ctx_in_hooks_and_next_functions(torch, log):
     log([node.name() for node, _ in y.grad_fn.next_functions])
     y.grad_fn.register_hook(lambda inputs, outputs: log("post", inputs, outputs))
     y.sum().backward()
+
+
+@cases
+def a_complex_gradient_for_a_real_input(torch, log):
+    made = function(torch, lambda ctx, a: a * 2, lambda ctx, g: g.to(torch.complex64) * 1j)
+    x = leaf(torch)
+    attempt(log, "real", lambda: made.apply(x).sum().backward())
+    z = torch.tensor([1 + 1j], requires_grad=True)
+    real = function(torch, lambda ctx, a: a.abs(), lambda ctx, g: g * 2)
+    real.apply(z).sum().backward()
+    return x.grad, z.grad

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.oracle.harness import agree
-from tests.oracle.programs import Table, attempt, names, note
+from tests.oracle.programs import Table, attempt, leaf, names, note
 
 cases = Table()
 
@@ -306,3 +306,13 @@ def sequence_numbers_of_regenerated_nodes(torch, log):
     row.mul_(2)
     between = (x * 1).grad_fn._sequence_nr()
     log(between - start, row.grad_fn._sequence_nr() - start, y.grad_fn._sequence_nr() - start)
+
+
+@cases
+def views_of_inference_mode_after_a_write(torch, log):
+    base = leaf(torch) * 1
+    with torch.inference_mode():
+        view = base[:1]
+    base.mul_(2)
+    attempt(log, "used", lambda: view * 2)
+    log(view.requires_grad)

@@ -23,20 +23,21 @@ from undertow.dtypes import DTYPE_OF
 from undertow.errors import freed_graph
 from undertow.modes import local, no_grad, special
 from undertow.rules.rule import Spec
+from undertow.sites import user_stacklevel
 
 
 class FunctionCtx:
     """What forward can leave for backward."""
 
-    _to_save: tuple[Any, ...] = ()
-    _dirty: tuple[Any, ...] = ()
-    _non_differentiable: tuple[Any, ...] = ()
+    to_save: tuple[Any, ...] | None = None
+    dirty_tensors: tuple[Any, ...] | None = None
+    non_differentiable: tuple[Any, ...] | None = None
     _materialize = True
     saved_for_forward: tuple[Any, ...] = ()
 
     def save_for_backward(self, *tensors: Any) -> None:
         """Keeps tensors (or None) for `ctx.saved_tensors`, with version checks and saved-tensor hooks."""
-        self._to_save = tensors
+        self.to_save = tensors
 
     def save_for_forward(self, *tensors: Any) -> None:
         """Keeps tensors for `jvp`."""
@@ -47,11 +48,11 @@ class FunctionCtx:
 
     def mark_dirty(self, *args: Any) -> None:
         """Says which inputs forward changed in place; they must be returned."""
-        self._dirty = args
+        self.dirty_tensors = args
 
     def mark_non_differentiable(self, *args: Any) -> None:
         """Says which outputs carry no gradient."""
-        self._non_differentiable = args
+        self.non_differentiable = args
 
     def set_materialize_grads(self, value: bool) -> None:
         """Whether gradients of unused outputs reach backward as zeros (the default) or as None."""
@@ -150,6 +151,11 @@ class FunctionNode(FunctionCtx, Node):
         return tuple(checked)
 
     def _fitted(self, xp: Any, nr: int, value: Any, spec: Spec) -> Any:
+        if xp.dtype_of(value).kind == "c" and spec.dtype.kind != "c":
+            raise RuntimeError(
+                "Expected isFloatingType(grad.scalar_type()) || (input_is_complex == grad_is_complex) to be true, but got "
+                f"false. {self.name()} returned a complex gradient at index {nr} for a real input: return its real part."
+            )
         shape = tuple(value.shape)
         if shape != spec.shape and not _expands_to(spec.shape, shape):
             raise RuntimeError(
@@ -161,6 +167,9 @@ class FunctionNode(FunctionCtx, Node):
     def release(self, freed: Freed) -> None:
         if self._saved:
             self._saved = freed
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__module__}.{type(self).__name__} object at {id(self):#x}>"
 
 
 def _expands_to(small: tuple[int, ...], large: tuple[int, ...]) -> bool:
@@ -239,6 +248,11 @@ class Function:
             "You must implement the jvp function for custom autograd.Function to use it with forward mode AD."
         )
 
+    @staticmethod
+    def vmap(info: Any, in_dims: Any, *args: Any) -> Any:
+        """How the function runs on many examples at once: `(outputs, their mapped dims)`. To be overridden."""
+        raise NotImplementedError("To use autograd.Function with vmap, you must either override the vmap staticmethod.")
+
     @classmethod
     def apply(cls, *args: Any, **kwargs: Any) -> Any:
         """Runs forward and puts one node for it into the graph."""
@@ -292,22 +306,36 @@ def _wrap_outputs(
 ) -> tuple[Any, ...]:
     """Gives forward's outputs their history."""
     inputs = [args[place] for place in places]
-    dirty = [id(tensor) for tensor in node._dirty]
-    constant = {id(tensor) for tensor in node._non_differentiable}
-    for tensor in node._non_differentiable:
+    given = {id(tensor) for tensor in inputs}
+    returned = {id(output) for output in outputs}
+    dirty = {id(tensor) for tensor in node.dirty_tensors or ()}
+    constant = {id(tensor) for tensor in node.non_differentiable or ()}
+    for tensor in node.non_differentiable or ():
         if not isinstance(tensor, TensorCore):
             raise RuntimeError(
                 f"mark_non_differentiable only accepts variable arguments, but got {type(tensor).__name__}"
             )
-    for nr, tensor in enumerate(node._dirty):
+    for nr, tensor in enumerate(node.dirty_tensors or ()):
         if not isinstance(tensor, TensorCore):
             raise RuntimeError(
                 f"mark_dirty can only accept variables, but argument {nr} is of type {type(tensor).__name__}"
             )
-        if id(tensor) not in {id(output) for output in outputs}:
+        if id(tensor) not in returned:
             raise RuntimeError(
                 "Some elements marked as dirty during the forward method were not returned as output. The inputs that "
                 "are modified inplace must all be outputs of the Function."
+            )
+        if records and id(tensor) not in given:
+            warnings.warn(
+                "ctx.mark_dirty() received a tensor that was not an input. Only input Tensors that have been mutated "
+                "should be passed to ctx.mark_dirty().",
+                stacklevel=user_stacklevel(),
+            )
+        if records and tensor._view is not None and len(outputs) > 1:
+            raise RuntimeError(
+                "If your Function modifies inplace an input that is a view of another Tensor, your Function cannot return "
+                f"more than one Tensor. {node.name()} returned {len(outputs)} values. Apply it to a clone() of the view, "
+                "or split it: one Function that writes and returns the view alone, one that does the rest."
             )
     node.n_outputs = len(outputs)
     several = len(outputs) > 1
@@ -318,12 +346,12 @@ def _wrap_outputs(
             results.append(output)
             continue
         node._outputs.append(Spec(output._array.shape, output._array.dtype))
-        is_input = any(output is given for given in inputs)
+        is_input = id(output) in given
         differentiable = records and id(output) not in constant and DTYPE_OF[output._array.dtype].category >= 2
         if id(output) in dirty:
             results.append(_dirty_output(node, nr, output, records))
         elif not differentiable:
-            results.append(output.detach() if is_input or output._requires_grad else output)
+            results.append(_plain_output(output, is_input))
         else:
             results.append(_fresh_output(node, nr, output, is_input, several))
     return tuple(results)
@@ -345,12 +373,27 @@ def _dirty_output(node: FunctionNode, nr: int, tensor: Any, records: bool) -> An
     return tensor
 
 
+def _plain_output(output: Any, is_input: bool) -> Any:
+    """An output without a history: never the input itself, nor a tensor with a history from inside forward."""
+    if output._requires_grad:
+        return output.detach()
+    return _alias(output, "no_grad") if is_input else output
+
+
+def _alias(tensor: Any, origin: str) -> Any:
+    """A view of the whole of a tensor, which refuses to be written to where gradients are recorded."""
+    alias = tensor.detach()
+    view = tensor._view
+    base, steps = (tensor, ()) if view is None else (view.base, view.steps)
+    alias._view = View(base, steps, _version(tensor), origin)
+    return alias
+
+
 def _fresh_output(node: FunctionNode, nr: int, output: Any, is_input: bool, several: bool) -> Any:
-    if is_input or (output._requires_grad and (output._edge is None or output._edge[0] is not node)):
-        source, output = output, output.detach()
-        if is_input:
-            base = source if source._view is None else source._view.base
-            output._view = View(base, (), _version(source), "function")
+    if is_input:
+        output = _alias(output, "function")
+    elif output._requires_grad and (output._edge is None or output._edge[0] is not node):
+        output = output.detach()
     elif output._view is not None:
         view = output._view
         output._view = View(view.base, view.steps, view.version, "multi_output" if several else "function")
@@ -361,7 +404,7 @@ def _fresh_output(node: FunctionNode, nr: int, output: Any, is_input: bool, seve
 
 def _save(node: FunctionNode, args: tuple[Any, ...], outputs: tuple[Any, ...]) -> None:
     saved: list[Any] = []
-    for tensor in node._to_save:
+    for tensor in node.to_save or ():
         if tensor is None:
             saved.append(None)
             continue
@@ -372,7 +415,7 @@ def _save(node: FunctionNode, args: tuple[Any, ...], outputs: tuple[Any, ...]) -
         nr = next((nr for nr, output in enumerate(outputs) if output is tensor), None)
         saved.append(SavedInput(tensor) if nr is None else SavedOutput(tensor, nr))
     node._saved = tuple(saved)
-    node._to_save = node._dirty = node._non_differentiable = ()
+    node.to_save = node.dirty_tensors = node.non_differentiable = None
     if special.active:
         save_hooks_of(node, node._saved)
     for value in saved:

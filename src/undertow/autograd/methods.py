@@ -11,7 +11,7 @@ from undertow import hooks
 from undertow._core import InferenceStorage, TensorCore, wrap
 from undertow.autograd import differentiate
 from undertow.autograd.node import Node, edge_of, tensor_hooks_of
-from undertow.autograd.views import refresh_view
+from undertow.autograd.views import asks_through_base, refresh_view
 from undertow.dtypes import DTYPE_OF
 from undertow.modes import local
 
@@ -32,9 +32,12 @@ class AutogradMethods(TensorCore):
     @property
     def requires_grad(self) -> bool:
         """Whether gradients flow to this tensor. May be set on leaves."""
-        if self._view is not None:
+        view = self._view
+        if view is None:
+            return self._requires_grad
+        if view.origin is None:
             refresh_view(self)
-        return self._requires_grad
+        return self._requires_grad or asks_through_base(self)
 
     @requires_grad.setter
     def requires_grad(self, value: bool) -> None:

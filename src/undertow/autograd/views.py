@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from undertow import errors
 from undertow._core import InferenceStorage, View
 from undertow.autograd.node import Edge, Node, edge_of, note_origin
 from undertow.autograd.saved import short_name
@@ -41,6 +42,11 @@ def link_view(rule: Rule, source: Any, results: tuple[Any, ...], statics: dict[s
         result._view = View(base, (*steps, (rule, statics, spec, place)), storage.version, origin)
 
 
+def asks_through_base(tensor: Any) -> bool:
+    """Whether a view's base asks for gradients, which it may have begun to do after the view was taken."""
+    return tensor._view.base._requires_grad and tensor._array.dtype.kind in "fcV"
+
+
 def refresh_view(tensor: Any) -> None:
     """Brings a view's edge up to date after its memory was written through another alias."""
     view = tensor._view
@@ -51,8 +57,8 @@ def refresh_view(tensor: Any) -> None:
     tensor._requires_grad = True  # also when the base began to ask for gradients after the view was taken
     if view.version == storage.version:
         return
-    if view.origin in ("no_grad", "multi_output"):
-        raise RuntimeError(_stale_view(tensor, view.origin))
+    if view.origin is not None:
+        raise written_view(tensor, view.origin, through_another=True)
     view.version = storage.version
     old = tensor._edge
     node = AsStridedBackward0(edge_of(base), next(local.modes.sequence), view.steps)
@@ -63,19 +69,11 @@ def refresh_view(tensor: Any) -> None:
         move_retained(tensor, old, tensor._edge)
 
 
-def _stale_view(tensor: Any, origin: str) -> str:
-    if origin == "no_grad":
-        return (
-            "A view was created in no_grad mode and its base or another view of its base has been modified inplace with "
-            "grad mode enabled. Do both inside the no_grad block, or both outside."
-        )
+def written_view(tensor: Any, origin: str, through_another: bool = False) -> RuntimeError:
+    """Refuses a write to a view, or the use of one whose memory was written through an alias, where history would lie."""
     edge = tensor._edge
     name = f"Output {edge[1]} of {short_name(edge[0])}" if edge is not None else "This tensor"
-    return (
-        f"{name} is a view and its base or another view of its base has been modified inplace. This view is the output "
-        "of a function that returns multiple views. Such functions do not allow the output views to be modified "
-        "inplace. Use the out-of-place form."
-    )
+    return errors.written_view(origin, name, through_another)
 
 
 def move_retained(tensor: Any, old: Edge, new: Edge) -> None:

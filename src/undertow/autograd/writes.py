@@ -23,10 +23,20 @@ from undertow.autograd.apply import (
     make_node,
     operands,
     run_forward,
+    tensor_among,
+    with_numbers,
 )  # fmt: skip
 from undertow.autograd.node import FIT, Edge, Node, RuleNode, edge_of, note_origin
-from undertow.autograd.saved import Freed, SavedInput, SavedOutput, short_name
-from undertow.autograd.views import AsStridedBackward0, Step, move_retained, refresh_view, take_view, view_gradient
+from undertow.autograd.saved import Freed, SavedInput, SavedOutput
+from undertow.autograd.views import (
+    AsStridedBackward0,
+    Step,
+    move_retained,
+    refresh_view,
+    take_view,
+    view_gradient,
+    written_view,
+)  # fmt: skip
 from undertow.dtypes import DTYPE_OF
 from undertow.modes import local, special
 from undertow.rules.rule import Rule
@@ -38,6 +48,8 @@ guards: list[Any] = []  # told before memory is written; see graph.allow_mutatio
 
 def apply_in_place(rule: Rule, target: Any, *others: Any, **statics: Any) -> Any:
     """Runs a rule with `target` as its first input and writes the result into it."""
+    if tensor_among(statics):
+        statics = with_numbers(rule, statics)
     inputs = (target, *others)
     edges = edges_of(rule, inputs)
     check_writable(target, edges is not None)
@@ -174,7 +186,7 @@ def check_writable(target: Any, recorded: bool) -> None:
     view = target._view
     if view is not None:
         if view.origin is not None:
-            raise RuntimeError(_refused_view(target, view.origin))
+            raise written_view(target, view.origin)
         if view.base._edge is None and view.base._requires_grad:
             raise RuntimeError(
                 "a view of a leaf Variable that requires grad is being used in an in-place operation. "
@@ -185,32 +197,6 @@ def check_writable(target: Any, recorded: bool) -> None:
             "a leaf Variable that requires grad is being used in an in-place operation. Its old value could not be "
             "differentiated any more: write under torch.no_grad() (as an optimizer does), or to a clone()."
         )
-
-
-def _refused_view(target: Any, origin: str) -> str:
-    if origin == "no_grad":
-        return (
-            "A view was created in no_grad mode and is being modified inplace with grad mode enabled. Which of the two "
-            "was meant can't be known: do both inside the no_grad block, or both outside."
-        )
-    if origin == "inference":
-        return (
-            "A view was created in inference mode and is being modified inplace in normal mode. Do both in the same "
-            "mode, or clone() the view first."
-        )
-    edge = target._edge
-    name = f"Output {edge[1]} of {short_name(edge[0])}" if edge is not None else "This tensor"
-    if origin == "function":
-        return (
-            f"{name} is a view and is being modified inplace. This view was created inside a custom Function (or "
-            "because an input was returned as-is) and the autograd logic to handle view+inplace would override the "
-            "custom backward associated with the custom Function, leading to incorrect gradients. Clone the output of "
-            "the custom Function, or write to a clone()."
-        )
-    return (
-        f"{name} is a view and is being modified inplace. This view is the output of a function that returns multiple "
-        "views. Such functions do not allow the output views to be modified inplace. Use the out-of-place form."
-    )
 
 
 # --- history after a write
