@@ -19,7 +19,13 @@ from undertow.overrides import has_torch_function_unary as _has_torch_function_u
 from undertow.overrides import has_torch_function_variadic as _has_torch_function_variadic
 from undertow.sizes import Size as Size
 
+
+def _log_api_usage_once(event: str) -> None:
+    """Counts the use of a feature: nobody counts."""
+
+
 __all__ = [
+    "_log_api_usage_once",
     "DisableTorchFunction", "DisableTorchFunctionSubclass", "Generator", "Size", "TensorBase", "_TensorMeta",
     "_disabled_torch_function_impl", "_has_torch_function", "_has_torch_function_unary", "_has_torch_function_variadic",
     "device", "dtype", "is_grad_enabled", "layout", "memory_format",

@@ -307,6 +307,8 @@ def specialise(rule: Rule) -> Callable[..., Any]:
 
 def apply_generally(rule: Rule, inputs: tuple[Any, ...], statics: dict[str, Any]) -> Any:
     """`apply` in every case."""
+    if tensor_among(statics):
+        statics = with_numbers(rule, statics)
     if special.active and local.modes.autocast is not None:
         inputs = local.modes.autocast.for_rule(rule, inputs)
     arrays, chores, values = quietly(compute, rule, inputs, statics)
@@ -319,6 +321,29 @@ def apply_generally(rule: Rule, inputs: tuple[Any, ...], statics: dict[str, Any]
     if rule.view:
         link_view(rule, inputs[0], results[:shown], statics)
     return results[0] if rule.outputs == 1 else results[:shown]
+
+
+def tensor_among(statics: dict[str, Any]) -> bool:
+    """Whether a tensor was given where a rule takes a number."""
+    for value in statics.values():
+        if isinstance(value, TensorCore):
+            return True
+    return False
+
+
+def with_numbers(rule: Rule, statics: dict[str, Any]) -> dict[str, Any]:
+    """Numbers that came as 0-dim tensors, as PyTorch takes them; the gradient of a number cannot be asked for."""
+    return {
+        name: number_of(value, rule.name, name) if isinstance(value, TensorCore) else value
+        for name, value in statics.items()
+    }
+
+
+def number_of(value: Any, name: str, argument: str) -> Any:
+    """The number in a 0-dim tensor."""
+    if value._requires_grad or value._array.ndim:
+        raise must_be("Number", value, name, argument)
+    return value._array.item()
 
 
 def compute(rule: Rule, inputs: Sequence[Any], statics: dict[str, Any]) -> tuple[list[Any], int, tuple[Any, ...]]:

@@ -29,7 +29,7 @@ The usual forward case: plain tensors (or None) of one float dtype, no rare mode
             if a_self.__class__ is ndarray and dtype_ in FAST_DTYPES:
                 try:
                     computed_ = silently(forward, xp, a_self, dim=dim, keepdim=keepdim)
-                except (ValueError, RuntimeError):
+                except (ValueError, TypeError, RuntimeError):
                     return general(rule, (self,), {'dim': dim, 'keepdim': keepdim})
                 result_ = wrap(computed_)
                 modes_ = local.modes
@@ -141,11 +141,12 @@ def specialised_apply(rule: Rule, general: Callable[..., Any], scope: dict[str, 
     lines += [f"        if {test}:"]
     if rule.view:
         lines += [f"            computed_ = {call}"]
-    else:  # shapes that do not fit, or another thread is computing too: the general path says, or does, it
+    else:
+        # Shapes that do not fit, a number given as a tensor, or another thread is computing too: left to the general path.
         lines += [
             "            try:",
             f"                computed_ = {call}",
-            "            except (ValueError, RuntimeError):",
+            "            except (ValueError, TypeError, RuntimeError):",
             f"                {generally}",
         ]
     if single:

@@ -53,6 +53,7 @@ def hardtanh(input: Any, min_val: float = -1.0, max_val: float = 1.0, inplace: b
 
 def _hardtanh(name: str, input: Any, min_val: float, max_val: float, inplace: bool) -> Any:
     check_tensor(input, name)
+    min_val, max_val = as_number(min_val), as_number(max_val)
     if DTYPE_OF[input._array.dtype].category <= INTEGRAL:
         min_val, max_val = int(min_val), int(max_val)
     return _activate(name, rules.hardtanh, rules.hardtanh, input, inplace, min_val=min_val, max_val=max_val)

@@ -10,7 +10,7 @@ import numpy as np
 from undertow._core import TensorCore, wrap
 from undertow.autograd.apply import apply, binary, name_function, unary
 from undertow.dtypes import DTYPE_OF, FLOATING, INTEGRAL
-from undertow.ops.arguments import broadcast_two, check_tensor, invalid_combination
+from undertow.ops.arguments import broadcast_two, check_tensor, invalid_combination, must_be
 from undertow.ops.numbers import as_number, is_number
 from undertow.ops.public import Function, finish, in_place, in_place_operator, operator, overloaded, public
 from undertow.rules import compare as rules
@@ -88,7 +88,10 @@ def isclose(input: Any, other: Any, rtol: float = 1e-05, atol: float = 1e-08, eq
     one, two = DTYPE_OF[input._array.dtype], DTYPE_OF[other._array.dtype]
     if one is not two:
         raise RuntimeError(f"{one.scalar_name} did not match {two.scalar_name}")
+    rtol, atol = as_number(rtol), as_number(atol)
     for name, tolerance in (("rtol", rtol), ("atol", atol)):
+        if not is_number(tolerance):
+            raise must_be("float", tolerance, "isclose", name)
         if tolerance < 0:
             raise RuntimeError(f"{name} must be greater than or equal to zero, but got {tolerance:g}")
     broadcast_two(input._array.shape, other._array.shape)

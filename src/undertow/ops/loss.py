@@ -17,7 +17,7 @@ from undertow.ops.clamp import clamp_min, xlogy
 from undertow.ops.compare import where
 from undertow.ops.distance import pairwise_distance
 from undertow.ops.elementwise import exp, log, minimum
-from undertow.ops.numbers import is_number
+from undertow.ops.numbers import as_number, is_number
 from undertow.ops.public import public
 from undertow.ops.stretch import broadcast_tensors
 from undertow.rules import loss as rules
@@ -121,6 +121,7 @@ def smooth_l1_loss(
     """Half the squared distance over beta below beta, the distance less beta/2 above."""
     stretched = _same_shapes(input, target)
     how = reduction_of(reduction, size_average, reduce)
+    beta = as_number(beta)
     if not is_number(beta):
         raise must_be("float", beta, "smooth_l1_loss", "beta", 4)
     if beta == 0:

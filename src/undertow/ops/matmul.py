@@ -12,6 +12,7 @@ from undertow.dtypes import DTYPE_OF
 from undertow.ops.arguments import broadcast_two, check_tensor, invalid_combination, no_kernel
 from undertow.ops.arithmetic import add, mul
 from undertow.ops.named import run
+from undertow.ops.numbers import as_number
 from undertow.ops.public import overloaded, public
 from undertow.ops.shape import reshape_to, t, transpose
 from undertow.ops.stretch import expand_to, squeeze, unsqueeze
@@ -285,6 +286,7 @@ def _without(result: Any, dim: int) -> Any:
 
 
 def factors(name: str, input: Any, beta: Any, alpha: Any) -> tuple[Any, Any]:
+    beta, alpha = as_number(beta), as_number(alpha)
     for given, value in (("beta", beta), ("alpha", alpha)):
         if not isinstance(value, (int, float, complex)):
             raise invalid_combination(name, (input,), {given: value})

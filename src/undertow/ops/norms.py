@@ -20,6 +20,7 @@ from undertow.ops.arguments import (
 )
 from undertow.ops.decompositions import linalg_svdvals
 from undertow.ops.named import run
+from undertow.ops.numbers import as_number
 from undertow.ops.public import overloaded, public
 from undertow.ops.reduce import amax, amin, folded_dims, sum
 from undertow.ops.shape import permuted
@@ -59,6 +60,7 @@ def linalg_vector_norm(
 ) -> Any:
     """(Σ |x|ᵖ) to the power 1/p over the given dims; the number of non-zeros for p = 0."""
     check_tensor(x, "linalg_vector_norm", "x")
+    ord = as_number(ord)
     if isinstance(ord, (str, bool)) or not isinstance(ord, (int, float)):
         raise must_be("Number", ord, "linalg_vector_norm", "ord", 2)
     return vector_norm(x, ord, dim, keepdim, dtype, out)

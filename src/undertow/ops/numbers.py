@@ -22,8 +22,12 @@ def is_number(value: Any) -> bool:
 
 
 def as_number(value: Any) -> Any:
-    """A number as Python's own."""
-    return value.item() if isinstance(value, np.generic) else value
+    """A number as Python's own: NumPy's, and what PyTorch takes for one in a 0-dim tensor."""
+    if isinstance(value, np.generic):
+        return value.item()
+    if isinstance(value, TensorCore) and not value._array.ndim and not value._requires_grad:
+        return value._array.item()
+    return value
 
 
 def lifted_dtype(input: Any, *numbers: Any) -> dtype:

@@ -14,6 +14,7 @@ from undertow.ops import join
 from undertow.ops.arguments import as_int, check_tensor, invalid_combination, wrap_dim, wrap_real_dim
 from undertow.ops.complex import complex
 from undertow.ops.named import into_all, run
+from undertow.ops.numbers import as_number
 from undertow.ops.public import overloaded, public
 from undertow.ops.reduce import UNSET, folded_dims
 from undertow.rules import reduce as rules
@@ -43,6 +44,7 @@ def _spread(
         which = "std and var" if name in ("var", "std") else name
         raise RuntimeError(f"{which} only support floating point and complex dtypes")
     dims = folded_dims(None if dim is UNSET else dim, input, name)
+    correction = as_number(correction)
     if rules.folded_count(input._array.shape, dims) - correction <= 0:
         warnings.warn(
             f"{name}(): degrees of freedom is <= 0. Correction should be strictly less than the reduction factor (input "

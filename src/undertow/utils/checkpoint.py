@@ -77,6 +77,15 @@ def check_backward_validity(inputs: Sequence[Any]) -> None:
         warnings.warn("None of the inputs have requires_grad=True. Gradients will be None", stacklevel=2)
 
 
+def get_device_states(*args: Any) -> tuple[list[int], list[Any]]:
+    """The accelerators among the arguments and their generators' states: there are none."""
+    return [], []
+
+
+def set_device_states(devices: Sequence[int], states: Sequence[Any], *, device_type: str | None = None) -> None:
+    """Sets the states that `get_device_states` returned: of no device."""
+
+
 def checkpoint(
     function: Callable[..., Any],
     *args: Any,

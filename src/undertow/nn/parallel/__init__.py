@@ -2,3 +2,4 @@
 
 from undertow.nn.parallel.data_parallel import DataParallel as DataParallel
 from undertow.nn.parallel.data_parallel import data_parallel as data_parallel
+from undertow.nn.parallel.distributed import DistributedDataParallel as DistributedDataParallel

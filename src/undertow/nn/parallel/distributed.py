@@ -1,0 +1,16 @@
+"""`DistributedDataParallel`, for packages that ask whether a model is one. There is no process group to make one with."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from undertow.nn.modules.module import Module
+
+__all__ = ["DistributedDataParallel"]
+
+
+class DistributedDataParallel(Module):
+    """A model that averages its gradients with those of other processes."""
+
+    def __init__(self, module: Module, *args: Any, **kwargs: Any) -> None:
+        raise ValueError("Default process group has not been initialized, please make sure to call init_process_group.")
