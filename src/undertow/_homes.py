@@ -9,7 +9,11 @@ HOMES = {
     "undertow.ops.differences": "gradient",
     "undertow.ops.householder": "geqrf orgqr ormqr",
     "undertow.ops.lu": "lu lu_solve lu_unpack",
+    "undertow.ops.native": "affine_grid_generator binary_cross_entropy_with_logits conv_tbc convolution "
+    "cosine_embedding_loss embedding_bag grid_sampler grid_sampler_2d grid_sampler_3d hinge_embedding_loss kl_div "
+    "margin_ranking_loss native_batch_norm native_group_norm poisson_nll_loss triplet_margin_loss",
     "undertow.ops.norms_of_old": "frobenius_norm norm_except_dim nuclear_norm",
+    "undertow.ops.recurrent": "gru gru_cell lstm lstm_cell rnn_relu rnn_relu_cell rnn_tanh rnn_tanh_cell",
     "undertow.ops.removed": "eig lstsq matrix_rank solve symeig",
     "undertow.ops.segments": "segment_reduce",
     "undertow.ops.view_copies": "alias_copy as_strided_copy detach_copy diagonal_copy expand_copy permute_copy select_copy "

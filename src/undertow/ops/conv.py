@@ -107,10 +107,11 @@ def _check_dtypes(input: Any, weight: Any, bias: Any) -> None:
         raise no_kernel("slow_conv2d_cpu", input)
 
 
-def _convolve(
+def convolved(
     input: Any, weight: Any, bias: Any, batched: bool, stride: Sizes, padding: Sizes, dilation: Sizes, groups: int,
     transposed: bool = False, output_padding: Sizes = (),
 ) -> Any:  # fmt: skip
+    """A convolution, or its transpose, with one number per dim in every option."""
     rank = len(stride)
     output_padding = output_padding or (0,) * rank
     _check_options(stride, padding, dilation, output_padding, groups, input._array.dtype == "f4")
@@ -176,7 +177,7 @@ def _conv(
         input, paddings = _named_padding(input, weight, padding, strides, dilations)
     else:
         paddings = expanded(padding, rank, "padding", name, given)
-    return _convolve(input, weight, bias, batched, strides, paddings, dilations, as_int(groups, name, "groups"))
+    return convolved(input, weight, bias, batched, strides, paddings, dilations, as_int(groups, name, "groups"))
 
 
 def _named_padding(input: Any, weight: Any, padding: str, stride: Sizes, dilation: Sizes) -> tuple[Any, Sizes]:
@@ -232,7 +233,7 @@ def _conv_transpose(
         )
     )  # fmt: skip
     groups = as_int(groups, name, "groups")
-    return _convolve(input, weight, bias, batched, strides, paddings, dilations, groups, True, more)
+    return convolved(input, weight, bias, batched, strides, paddings, dilations, groups, True, more)
 
 
 @public

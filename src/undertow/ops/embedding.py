@@ -141,7 +141,8 @@ def embedding_bag(
     padding = -1 if padding_idx is None else _padding_row(padding_idx, weight)
     if max_norm is not None:
         _renormalize(weight, indices, max_norm, norm_type)
-    return _bagged(indices, weight, starts, mode, scale_grad_by_freq, samples, include_last_offset, padding)
+    count, bags, scale = sorted_into_bags(indices, weight, starts, include_last_offset, padding)
+    return reduced_bags(indices, weight, mode, scale_grad_by_freq, samples, count, bags, scale)
 
 
 def _flat_bags(input: Any, offsets: Any, per_sample_weights: Any) -> tuple[Any, Any, Any]:
@@ -165,10 +166,10 @@ def _flat_bags(input: Any, offsets: Any, per_sample_weights: Any) -> tuple[Any, 
     return input, offsets._array, per_sample_weights
 
 
-def _bagged(
-    indices: Any, weight: Any, starts: Any, mode: str, scale_grad_by_freq: bool, samples: Any, include_last: bool,
-    padding: int,
-) -> Any:  # fmt: skip
+def sorted_into_bags(
+    indices: Any, weight: Any, starts: Any, include_last: bool, padding: int
+) -> tuple[int, Any, Any]:
+    """How many bags there are, which one each index belongs to, and how much it counts (padding does not)."""
     _check_indices(indices, "embedding_bag")
     places, length = indices._array, indices._array.size
     if len(starts) and starts[0] != 0:
@@ -193,12 +194,23 @@ def _bagged(
     scale = np.ones(length, weight._array.dtype)
     if padding >= 0:
         scale[places == padding] = 0
+    return len(starts), bags, scale
+
+
+def bag_sizes(bags: Any, scale: Any, count: int) -> Any:
+    """How many indices that count each bag has."""
+    return np.bincount(bags, weights=scale.astype(np.float64), minlength=count)
+
+
+def reduced_bags(
+    indices: Any, weight: Any, mode: str, scale_grad_by_freq: bool, samples: Any, count: int, bags: Any, scale: Any
+) -> Any:
+    """One row for each bag: the sum, the mean or the maximum of the rows that its indices name."""
     if mode == "max":
-        return apply(rules.bag_max, weight, indices, wrap(bags), wrap(scale), count=len(starts))
+        return apply(rules.bag_max, weight, indices, wrap(bags), wrap(scale), count=count)
     if mode == "mean":
-        members = np.bincount(bags, weights=scale.astype(np.float64), minlength=len(starts))
-        scale = (scale / np.maximum(members, 1)[bags]).astype(scale.dtype)
+        scale = (scale / np.maximum(bag_sizes(bags, scale, count), 1)[bags]).astype(scale.dtype)
     return apply(
-        rules.bag_sum, weight, samples, indices, wrap(bags), wrap(scale), count=len(starts),
+        rules.bag_sum, weight, samples, indices, wrap(bags), wrap(scale), count=count,
         scale_grad_by_freq=bool(scale_grad_by_freq),
     )  # fmt: skip

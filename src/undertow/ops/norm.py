@@ -158,6 +158,13 @@ def _check_channels(input: Any, weight: Any, bias: Any, running_mean: Any, runni
 def _batch_norm(
     input: Any, weight: Any, bias: Any, running_mean: Any, running_var: Any, training: bool, momentum: float, eps: float
 ) -> Any:
+    return normalized_batch(input, weight, bias, running_mean, running_var, training, momentum, eps)[0]
+
+
+def normalized_batch(
+    input: Any, weight: Any, bias: Any, running_mean: Any, running_var: Any, training: bool, momentum: float, eps: float
+) -> tuple[Any, Any, Any]:
+    """The normalised batch, and the mean and 1/√(var + eps) of each channel that were used."""
     _check_channels(input, weight, bias, running_mean, running_var, training)
     mixed = _wider_parameters(input, weight, bias, running_mean, running_var)
     data = input.to(float32) if mixed else input
@@ -168,7 +175,9 @@ def _batch_norm(
     result = apply(
         rules.batch_norm, data, weight, bias, running_mean, running_var, wrap(mean), wrap(rstd), training=training, eps=eps
     )
-    return result.to(input.dtype) if mixed or result._array.dtype != input._array.dtype else result
+    if mixed or result._array.dtype != input._array.dtype:
+        result = result.to(input.dtype)
+    return result, mean, rstd
 
 
 def _statistics(

@@ -14,8 +14,8 @@ from undertow.ops.public import public
 from undertow.rules import sampling as rules
 from undertow.sizes import size_of
 
-_MODES = ("bilinear", "nearest", "bicubic")
-_PADDINGS = ("zeros", "border", "reflection")
+MODES = ("bilinear", "nearest", "bicubic")
+PADDINGS = ("zeros", "border", "reflection")
 
 
 def _usual_alignment(stacklevel: int = 4) -> bool:
@@ -55,8 +55,13 @@ def affine_grid(theta: Any, size: Any, align_corners: bool | None = None) -> Any
             f"Expected size for first two dimensions of batch2 tensor to be: [{size[0]}, {rank + 1}] but got: "
             f"[{shape[0]}, {rank + 1}]."
         )
+    return affine_places(theta, tuple(size), align_corners)
+
+
+def affine_places(theta: Any, size: tuple[int, ...], align_corners: bool) -> Any:
+    """`affine_grid` with checked arguments."""
     base = _base_grid(size[2:], align_corners, DTYPE_OF[theta._array.dtype].opmath.numpy)
-    return apply(rules.affine_grid, theta, size=tuple(size), align_corners=align_corners, base=base)
+    return apply(rules.affine_grid, theta, size=size, align_corners=align_corners, base=base)
 
 
 def _base_grid(size: tuple[int, ...], align: bool, dtype: Any) -> Any:
@@ -74,11 +79,11 @@ def grid_sample(
     input: Any, grid: Any, mode: str = "bilinear", padding_mode: str = "zeros", align_corners: bool | None = None
 ) -> Any:
     """Images read at the places of a grid, whose last dim holds coordinates in [−1, 1], x first."""
-    if mode not in _MODES:
+    if mode not in MODES:
         raise ValueError(
             f"nn.functional.grid_sample(): expected mode to be 'bilinear', 'nearest' or 'bicubic', but got: '{mode}'"
         )
-    if padding_mode not in _PADDINGS:
+    if padding_mode not in PADDINGS:
         raise ValueError(
             "nn.functional.grid_sample(): expected padding_mode to be 'zeros', 'border', or 'reflection', but got: "
             f"'{padding_mode}'"
@@ -88,14 +93,15 @@ def grid_sample(
     for place, (argument, value) in enumerate((("input", input), ("grid", grid)), 1):
         if not hasattr(value, "_array"):
             raise must_be("Tensor", value, "grid_sampler", argument, place)
-    _check_grid(input, grid, mode)
+    check_grid(input, grid, mode)
     return apply(
         rules.grid_sampler[input._array.ndim - 2], input, grid, interpolation_mode=mode, padding_mode=padding_mode,
         align_corners=align_corners,
     )  # fmt: skip
 
 
-def _check_grid(input: Any, grid: Any, mode: str) -> None:
+def check_grid(input: Any, grid: Any, mode: str) -> None:
+    """Refuses a grid that does not fit the images."""
     shape, places = input._array.shape, grid._array.shape
     got = f"but got input with sizes {list(shape)} and grid with sizes {list(places)}"
     if shape[0] != places[0]:

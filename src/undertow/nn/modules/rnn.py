@@ -10,14 +10,21 @@ from typing import Any
 from undertow._core import TensorCore
 from undertow.autograd.apply import apply
 from undertow.creation import empty, zeros
-from undertow.nn import functional as F
 from undertow.nn import init
 from undertow.nn.modules.module import Module
 from undertow.nn.parameter import Parameter
 from undertow.nn.utils.rnn import PackedSequence, sizes_of
-from undertow.ops.join import cat, stack
+from undertow.ops.recurrent import (
+    gru_layer,
+    lstm_layer,
+    relu_layer,
+    stacked,
+    tanh_layer,
+    transposed_output,
+)
 from undertow.rules import rnn as rules
 
+_LAYERS = {"LSTM": lstm_layer, "GRU": gru_layer, "RNN_TANH": tanh_layer, "RNN_RELU": relu_layer}
 _GATES = {"LSTM": 4, "GRU": 3, "RNN_TANH": 1, "RNN_RELU": 1}
 
 
@@ -130,15 +137,10 @@ class RNNBase(Module):
     def _initial(self, data: Any, batch: int, hx: Any) -> tuple[Any, ...]:
         raise AssertionError("every recurrent layer has its own state")
 
-    def _layer(self, data: Any, state: tuple[Any, ...], suffix: str, sizes: tuple[int, ...]) -> tuple[Any, ...]:
-        """One direction of one layer: (outputs, *last state)."""
-        raise AssertionError("every recurrent layer has its own step")
-
     def _weights(self, suffix: str) -> tuple[Any, ...]:
-        return tuple([
-            getattr(self, name + suffix) if hasattr(self, name + suffix) else None
-            for name in ("weight_ih", "weight_hh", "bias_ih", "bias_hh")
-        ])
+        """The weights of one direction of one layer, None for those it lacks."""
+        names = ("weight_ih", "weight_hh", "bias_ih", "bias_hh", "weight_hr")
+        return tuple([getattr(self, name + suffix) if hasattr(self, name + suffix) else None for name in names])
 
     def forward(self, input: Any, hx: Any = None) -> Any:
         packed = isinstance(input, PackedSequence)
@@ -153,18 +155,16 @@ class RNNBase(Module):
             self._check_input(data)
             length, batch = data.shape[0], data.shape[1]
             sizes, back = (batch,) * length, None
-            data = data.reshape(length * batch, data.shape[2])
         state = self._initial(data, batch, hx)
         data, last = self._run(data, state, sizes)
         if packed:
             output: Any = PackedSequence(data, input.batch_sizes, input.sorted_indices, back)
             return output, self._finished(last, back, True)
-        output = data.reshape(len(sizes), batch, data.shape[1])
         if not batched:
-            output = output.squeeze(1)
+            data = data.squeeze(1)
         elif self.batch_first:
-            output = output.transpose(0, 1)
-        return output, self._finished(last, None, batched)
+            data = transposed_output(data, self.mode.lower())
+        return data, self._finished(last, None, batched)
 
     def _as_time_first(self, input: Any, hx: Any) -> tuple[Any, Any, bool]:
         """Time-first batched input and state, and whether the input came as a batch."""
@@ -206,20 +206,9 @@ class RNNBase(Module):
         return hx if order is None else self._map_state(hx, lambda part: part.index_select(1, order))
 
     def _run(self, data: Any, state: tuple[Any, ...], sizes: tuple[int, ...]) -> tuple[Any, list[Any]]:
-        last: list[list[Any]] = [[] for _ in state]
-        nr = 0
-        for layer in range(self.num_layers):
-            outputs = []
-            for suffix in self._suffixes(layer):
-                output, *finals = self._layer(data, tuple([part[nr] for part in state]), suffix, sizes)
-                outputs.append(output)
-                for kept, final in zip(last, finals, strict=True):
-                    kept.append(final)
-                nr += 1
-            data = outputs[0] if len(outputs) == 1 else cat(outputs, 1)
-            if self.dropout and self.training and layer < self.num_layers - 1:
-                data = F.dropout(data, self.dropout, True)
-        return data, [stack(kept, 0) for kept in last]
+        weights = [self._weights(suffix) for layer in range(self.num_layers) for suffix in self._suffixes(layer)]
+        chance = self.dropout if self.training else 0.0
+        return stacked(_LAYERS[self.mode], data, state, weights, sizes, self.bidirectional, chance)
 
     def _finished(self, last: list[Any], back: Any, batched: bool) -> Any:
         """The last state as the caller gave it: order, rank, and a tuple only for the LSTM."""
@@ -281,22 +270,12 @@ class RNN(_OneState):
         super().__init__("RNN_TANH" if self_nonlinearity == "tanh" else "RNN_RELU", *args, **kwargs)
         self.nonlinearity = self_nonlinearity
 
-    def _layer(self, data: Any, state: tuple[Any, ...], suffix: str, sizes: tuple[int, ...]) -> tuple[Any, ...]:
-        return apply(
-            rules.rnn, data, state[0], *self._weights(suffix), relu=self.mode == "RNN_RELU", batch_sizes=sizes,
-            reverse=suffix.endswith("reverse"),
-        )  # fmt: skip
-
 
 class GRU(_OneState):
     """Gated recurrent units."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__("GRU", *args, **kwargs)
-
-    def _layer(self, data: Any, state: tuple[Any, ...], suffix: str, sizes: tuple[int, ...]) -> tuple[Any, ...]:
-        reverse = suffix.endswith("reverse")
-        return apply(rules.gru, data, state[0], *self._weights(suffix), batch_sizes=sizes, reverse=reverse)
 
 
 class LSTM(RNNBase):
@@ -325,13 +304,6 @@ class LSTM(RNNBase):
         self._check_state(hx[0], expected_h, "hidden[0]")
         self._check_state(hx[1], expected_c, "hidden[1]")
         return tuple(hx)
-
-    def _layer(self, data: Any, state: tuple[Any, ...], suffix: str, sizes: tuple[int, ...]) -> tuple[Any, ...]:
-        project = getattr(self, "weight_hr" + suffix) if self.proj_size else None
-        return apply(
-            rules.lstm, data, *state, *self._weights(suffix), project, batch_sizes=sizes,
-            reverse=suffix.endswith("reverse"),
-        )  # fmt: skip
 
 
 # --- cells: one step
