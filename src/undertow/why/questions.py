@@ -23,7 +23,7 @@ from undertow.why.objects import (
 )
 from undertow.why.registrations import Registration, seen, tensor_text
 from undertow.why.report import Report, Table, short_place
-from undertow.why.show import text
+from undertow.why.show import show, text
 
 # Nodes whose slope is zero somewhere, or everywhere: where a gradient of zeros can come from.
 _FLAT = (
@@ -61,6 +61,12 @@ class Answer(Report):
         finding = None if self.finding is None else self.finding.as_data()
         facts = [one.as_data() for one in self.facts]
         return {"subject": self.subject, "message": self.message, "finding": finding, "facts": facts}
+
+    def show(self) -> None:
+        if self.finding is None:
+            super().show()
+        else:
+            show([self.finding])
 
     def __str__(self) -> str:
         return super().__str__() if self.finding is None else text([self.finding]).rpartition("\n\n")[0]
