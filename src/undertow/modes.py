@@ -11,8 +11,11 @@ import functools
 import inspect
 import itertools
 import threading
+import warnings
 from collections.abc import Callable, Iterator
 from typing import Any, TypeVar
+
+from undertow.sites import user_stacklevel
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -101,7 +104,7 @@ def is_anomaly_check_nan_enabled() -> bool:
 
 
 class ContextDecorator:
-    """A context manager that also decorates functions, generators and classes' calls, entering anew for every call."""
+    """A context manager that also decorates functions and generators, entering anew for every call."""
 
     def __enter__(self) -> Any:
         raise NotImplementedError
@@ -114,8 +117,11 @@ class ContextDecorator:
 
     def __call__(self, function: F) -> F:
         if inspect.isclass(function):
-            raise RuntimeError(
-                f"Cannot decorate classes with {type(self).__name__}; decorate their methods instead."
+            warnings.warn(
+                "Decorating classes is deprecated and will be disabled in future versions. The result is a function that "
+                "makes instances in this mode: decorate the class's __init__ method to say so.",
+                FutureWarning,
+                stacklevel=user_stacklevel(),
             )
         if inspect.isgeneratorfunction(function):
             return _wrap_generator(self, function)  # type: ignore[return-value]

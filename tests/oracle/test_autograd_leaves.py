@@ -84,6 +84,8 @@ def only_floats_may_require_grad(torch, log):
 def requires_grad_takes_a_bool(torch, log):
     attempt(log, "string", lambda: setattr(torch.ones(2), "requires_grad", "yes"))
     attempt(log, "number", lambda: setattr(torch.ones(2), "requires_grad", 1))
+    for value in (1, 0, None, "a", 1.0):
+        attempt(log, value, lambda value=value: torch.ones(2).requires_grad_(value))
 
 
 @cases

@@ -369,3 +369,37 @@ def backward_in_inference_mode(torch, log):
     with torch.inference_mode():
         attempt(log, "backward", lambda: root.backward(retain_graph=True))
     log(x.grad, x.grad.is_inference())
+
+
+@cases
+def decorating_a_class(torch, log):
+    for context in (torch.no_grad, torch.enable_grad, torch.inference_mode, lambda: torch.set_grad_enabled(False)):
+
+        class Made:
+            def __init__(self, value):
+                self.value = value
+                log(torch.is_grad_enabled(), torch.is_inference_mode_enabled())
+
+        decorated = context()(Made)
+        log(isinstance(decorated, type), decorated(3).value, torch.is_grad_enabled())
+
+
+@cases
+def a_mode_that_a_hook_sets_ends_with_its_node(torch, log):
+    def switch(_):
+        torch.set_grad_enabled(True)
+        log(torch.is_grad_enabled())
+
+    for create_graph in (False, True):
+        x = torch.tensor([1.0, 2.0], requires_grad=True)
+        x.register_hook(lambda g: log("leaf", torch.is_grad_enabled()))
+        w = torch.tensor([1.0, 2.0], requires_grad=True)
+        w.register_hook(switch)
+        w.register_post_accumulate_grad_hook(switch)
+        y = x * 2
+        y.register_hook(switch)
+        y.grad_fn.register_prehook(lambda _: log("same node", torch.is_grad_enabled()))
+        z = y * w
+        z.grad_fn.register_hook(lambda *grads: switch(grads))
+        torch.autograd.backward(z.sum(), create_graph=create_graph)
+        log(torch.is_grad_enabled())

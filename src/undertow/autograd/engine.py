@@ -132,18 +132,23 @@ def traverse(task: BackwardPass, roots: Sequence[Edge], grads: Sequence[Any], wa
         if not waiting[node] and (executed is None or node in executed or len(roots) == 1):
             heappush(ready, (-node.sequence_nr, node))
     plain = executed is None and not special.active
+    modes, recorded = local.modes, xp.RECORDED
     while ready:
         node = heappop(ready)[1]
         g = arrived.pop(node)
         if plain and node.extras is None and g is not None:
             if type(node) is AccumulateGrad:
-                if node.variable._meta.hooks:
+                meta = node.variable._meta
+                if meta.hooks:
                     g = firing.fire_tensor_hooks(task, node, g)
                 accumulate(task, node, g)
+                if meta.hooks or meta.post_hooks:
+                    modes.grad_enabled = recorded
                 continue
             results = node.run(xp, g, None)
         else:
             around = run_watched(task, node, g) if special.anomaly else run_with_hooks(task, node, g)
+            modes.grad_enabled = recorded  # a hook may have switched it
             if around is None:
                 continue
             results, around = around, None
@@ -330,10 +335,10 @@ def _takes_what_others_hold(aimed: bool) -> bool:
     leaf._requires_grad = True
     node = _Holder(leaf)
     task = BackwardPass(keep_graph=True, create_graph=False)
-    waiting, _ = count_dependencies([(node, 0)], False)
+    task.waiting, _ = count_dependencies([(node, 0)], False)
     if aimed:
-        task.executed = set(waiting)
-    traverse(task, [(node, 0)], [np.zeros(2)], waiting)
+        task.executed = set(task.waiting)
+    _run(task, [(node, 0)], [np.zeros(2)], create_graph=False)
     return leaf._meta.grad._array is node.held
 
 

@@ -14,6 +14,7 @@ from undertow.autograd.node import Node, edge_of, tensor_hooks_of
 from undertow.autograd.views import asks_through_base, refresh_view
 from undertow.dtypes import DTYPE_OF
 from undertow.modes import local
+from undertow.ops.arguments import must_be
 
 _C_NAMES = {"float32": "float", "float64": "double", "int64": "long long", "int32": "int", "int16": "short",
             "int8": "signed char", "uint8": "unsigned char"}  # fmt: skip
@@ -60,7 +61,9 @@ class AutogradMethods(TensorCore):
 
     def requires_grad_(self, requires_grad: bool = True) -> Any:
         """Sets requires_grad and returns the tensor."""
-        self._set_requires_grad(bool(requires_grad), "floating point", in_place=True)
+        if not isinstance(requires_grad, bool):
+            raise must_be("bool", requires_grad, "requires_grad_", "requires_grad", 1)
+        self._set_requires_grad(requires_grad, "floating point", in_place=True)
         return self
 
     @property
