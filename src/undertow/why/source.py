@@ -13,6 +13,7 @@ _LOGS = frozenset(
     "print format write log info debug warning error add_scalar add_scalars add_histogram append extend update add put "
     "appendleft set_postfix set_description record observe".split()
 )
+_LOOKS = (ast.JoinedStr, ast.FormattedValue, ast.Compare, ast.Assert, ast.Return, ast.Yield, ast.Dict)
 _GROWS = frozenset("append extend appendleft insert add update setdefault put push".split())
 
 
@@ -130,13 +131,13 @@ def only_looked_at(place: Place | None) -> bool:
     for outer in file.around(node):
         if isinstance(outer, ast.Call) and node is not outer.func and _is_log(outer):
             return True
-        if isinstance(outer, (ast.JoinedStr, ast.FormattedValue, ast.Compare, ast.Assert, ast.Return, ast.Yield)):
+        if isinstance(outer, _LOOKS):
             return True
+        if isinstance(outer, ast.Call) and node is not outer.func and not _is_harmless(outer):
+            return False
         if isinstance(outer, (ast.Assign, ast.AugAssign, ast.AnnAssign)):
             target = outer.targets[0] if isinstance(outer, ast.Assign) else outer.target
             return _only_logged(file, outer, target)
-        if isinstance(outer, ast.Dict):
-            return True
         if isinstance(outer, ast.stmt):
             return isinstance(outer, (ast.Expr, ast.If, ast.While))
         node = outer
@@ -158,15 +159,24 @@ def _only_logged(file: Source, statement: ast.AST, target: ast.expr) -> bool:
     for node in ast.walk(scope):
         if isinstance(node, ast.Name) and node.id == target.id and isinstance(node.ctx, ast.Load):
             outers = list(file.around(node))
-            if statement in outers:
-                continue
-            looked = any(
-                _is_log(outer) or isinstance(outer, (ast.JoinedStr, ast.Compare, ast.Return, ast.Assert, ast.Dict))
-                for outer in outers
-            )
-            if not looked:
+            if statement not in outers and not _is_looked_at(outers):
                 return False
     return True
+
+
+def _is_looked_at(outers: list[ast.AST]) -> bool:
+    """Whether a value goes from its expression into a log, a comparison or a return, and through no other call."""
+    for outer in outers:
+        if _is_log(outer) or isinstance(outer, _LOOKS):
+            return True
+        if isinstance(outer, ast.stmt) or (isinstance(outer, ast.Call) and not _is_harmless(outer)):
+            return False
+    return False
+
+
+def _is_harmless(node: ast.Call) -> bool:
+    """A call that only shapes a number for show."""
+    return isinstance(node.func, ast.Name) and node.func.id in ("float", "int", "round", "str", "len", "sum", "min", "max", "abs")
 
 
 # --- questions about a read of .grad
@@ -284,3 +294,13 @@ def reads_of_grad(file: str) -> set[str]:
         for node in ast.walk(source(file).tree)
         if isinstance(node, ast.Attribute) and node.attr == "grad" and isinstance(node.ctx, ast.Load)
     }
+
+
+def only_clears(place: Place) -> bool:
+    """Whether `.grad` is read only to be zeroed: `if p.grad is not None: p.grad.zero_()`."""
+    file = source(place.file)
+    statement = file.statement(place.line)
+    if isinstance(statement, ast.If):
+        text = "\n".join(ast.unparse(inner) for inner in statement.body)
+        return "zero_()" in text or text.endswith(".grad = None")
+    return isinstance(statement, ast.Expr) and ast.unparse(statement).endswith(("zero_()", "zero_(),"))

@@ -91,8 +91,8 @@ class OpRecord:
     firing: int | None = None  # inside this firing of a hook
     call: int | None = None  # inside this module call (the innermost)
     nodes: tuple[int, ...] = ()  # graph nodes that it made
-    alive: bool = False  # inside a hook: a result outlived the hook
-    internal: bool = False  # made by library code that works under no_grad itself (checkpoint, a custom Function)
+    output_nodes: tuple[int | None, ...] = ()  # the grad_fn of each output after it
+    internal: bool = False  # a cut that library code made on the user's behalf (state_dict, a straight-through estimator)
 
 
 @dataclass(slots=True)
@@ -267,6 +267,16 @@ class FiringRecord:
 
 
 @dataclass(slots=True)
+class StepRecord:
+    """One step of an optimizer."""
+
+    time: int
+    place: Place | None
+    closure: bool  # it ran a closure, and so forward and backward, inside
+    end: int = -1
+
+
+@dataclass(slots=True)
 class OptimizerRecord:
     """One optimizer, and the tensors that it holds."""
 
@@ -275,7 +285,7 @@ class OptimizerRecord:
     type: str
     place: Place | None
     tensors: dict[int, Place | None] = field(default_factory=dict)  # tensor -> where it was given
-    steps: list[tuple[int, Place | None]] = field(default_factory=list)
+    steps: list[StepRecord] = field(default_factory=list)
     names: list[str] = field(default_factory=list)
     error: str | None = None  # the construction raised
     refused: tuple[int, ...] = ()  # tensors that it would not take

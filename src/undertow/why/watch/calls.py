@@ -144,6 +144,7 @@ class Calls:
             scalars=scalars,
             firing=watcher.firing,
             call=watcher.module_calls.current,
+            internal=kind == "cut" and not watcher.called_by_user(),
         )
         self._look(op, [*outputs, *written], records, [record for record, _ in inputs], constant)
         self.finish(op, zip((*outputs, *written), records))
@@ -165,6 +166,7 @@ class Calls:
         """Enters an op, numbers the nodes it made, and notes it as the last maker of its results."""
         self.add(op)
         fresh: list[int] = []
+        output_nodes: list[int | None] = []
         for tensor, record in made:
             node = tensor.grad_fn
             if node is None:
@@ -172,10 +174,12 @@ class Calls:
             else:
                 record.node, new = self.watcher.graph.take(node, op.id)
                 fresh += new
+            output_nodes.append(record.node)
             record.op = op.id
             if record.maker is None:
                 record.maker = op.id
         op.nodes = tuple(fresh)
+        op.output_nodes = tuple(output_nodes)
 
     def add(self, op: OpRecord) -> None:
         self.trace.ops.append(op)
@@ -211,8 +215,8 @@ class Calls:
         peaks: list[float | None] = []
         for tensor, record in zip(tensors, records):
             same_memory = any(record.memory == other.memory for other in inputs)
-            if worst == FINE and same_memory and record.id not in op.writes:
-                peaks.append(None)  # a view of what was looked at before
+            if (worst == FINE and same_memory and record.id not in op.writes) or "empty" in op.name:
+                peaks.append(None)  # a view of what was looked at before, or memory as it lay there
                 continue
             peak = self.engine.peak(tensor)
             peaks.append(peak)

@@ -132,6 +132,9 @@ class Firings:
         kind = record.kind
         if kind == "post-accumulate":
             return "such a hook must return nothing"
+        if kind == "forward":
+            gone = values and not any(True for _ in self.watcher.engine.tensors_in(result))
+            return f"it replaced the output by {_described(result, tensor)}" if gone else None
         if kind == "tensor":
             return _unlike(values[0], result, tensor) if values else None
         if kind in ("full-backward", "full-backward-pre", "backward"):

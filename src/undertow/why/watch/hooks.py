@@ -146,11 +146,7 @@ class Hooks:
 
     def _by_user(self) -> bool:
         """Whether the registrar was called by the user's own code."""
-        frame: FrameType | None = sys._getframe(1)
-        while frame is not None and frame.f_code.co_filename == __file__:
-            frame = frame.f_back
-        while frame is not None and frame.f_code.co_filename.endswith(("calls.py", "overrides.py", "public.py")):
-            frame = frame.f_back
+        frame = self.watcher.caller()
         return frame is not None and self.watcher.places.is_user(frame.f_code)
 
     def _removing(self, original: Callable[..., Any]) -> Callable[..., Any]:

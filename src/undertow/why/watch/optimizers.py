@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from undertow.why.trace import OptimizerRecord, WriteRecord
+from undertow.why.places import Place
+from undertow.why.trace import OptimizerRecord, StepRecord, WriteRecord
 from undertow.why.watch.patches import Patches
 
 if TYPE_CHECKING:
@@ -108,31 +109,33 @@ class Optimizers:
         if not watcher.watching:
             return None
         versions: dict[int, tuple[Any, int]] = {}
+        closure = kwargs.get("closure", args[1] if len(args) > 1 else None)
         with watcher.quiet:
             place = watcher.here()
             record = self._record(optimizer)
             self._holds(optimizer)
-            record.steps.append((self.trace.tick(), place))
+            record.steps.append(StepRecord(self.trace.tick(), place, callable(closure)))
             for tensor in self._tensors(optimizer):
-                known = watcher.see(tensor, place)
-                versions[known.id] = tensor, watcher.engine.version(tensor)
-                grad = tensor.grad
-                peak = None
-                if grad is not None:
-                    found = watcher.calls.gradient(tensor, known, place)
-                    peak = None if found is None else watcher.engine.peak(grad)
-                watcher.calls.grad_event(
-                    "step", known.id, place, found=grad is not None, peak=peak, optimizer=record.id
-                )
+                versions[watcher.see(tensor, place).id] = tensor, watcher.engine.version(tensor)
+            if not callable(closure):
+                self._looks_at(optimizer, record, place)
         self.stepping.append((optimizer, versions))
         watcher.busy += 1
-        return self._listening_closure(args, kwargs)
+        return self._listening_closure(closure, args, kwargs) if callable(closure) else None
 
-    def _listening_closure(self, args: Any, kwargs: Any) -> Any:
+    def _looks_at(self, optimizer: Any, record: OptimizerRecord, place: Place | None) -> None:
+        """Which gradients a step finds; with a closure these are there only when it is over."""
+        watcher = self.watcher
+        for tensor in self._tensors(optimizer):
+            known = watcher.see(tensor, place)
+            found = watcher.calls.gradient(tensor, known, place)
+            peak = None if found is None else watcher.engine.peak(tensor.grad)
+            watcher.calls.grad_event(
+                "step", known.id, place, found=found is not None, peak=peak, optimizer=record.id
+            )
+
+    def _listening_closure(self, closure: Any, args: Any, kwargs: Any) -> Any:
         """A closure given to step is user code inside library code."""
-        closure = kwargs.get("closure", args[1] if len(args) > 1 else None)
-        if not callable(closure):
-            return None
 
         def watched() -> Any:
             with self.watcher.listening():
@@ -149,6 +152,11 @@ class Optimizers:
         _, versions = self.stepping.pop()
         with watcher.quiet:
             place = watcher.here()
+            record = self._record(optimizer)
+            step = record.steps[-1]
+            if step.closure:
+                self._looks_at(optimizer, record, place)
+            step.end = self.trace.tick()
             for number, (tensor, version) in versions.items():
                 now = watcher.engine.version(tensor)
                 if now != version:

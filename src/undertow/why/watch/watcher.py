@@ -206,7 +206,8 @@ _NEVER = 1_000_000  # `busy` of a watcher that has stopped recording
 _MACHINERY = tuple(
     name.replace("/", os.sep)
     for name in (
-        "undertow/why/watch/watcher.py", "undertow/why/watch/calls.py", "undertow/overrides.py", "torch/overrides.py",
-        "undertow/autograd/methods.py", "undertow/ops/public.py",
+        "undertow/why/watch/watcher.py", "undertow/why/watch/calls.py", "undertow/why/watch/hooks.py",
+        "undertow/overrides.py", "torch/overrides.py", "undertow/autograd/methods.py", "undertow/ops/public.py",
+        "torch/_tensor.py",
     )
 )  # fmt: skip

@@ -1,0 +1,63 @@
+"""accumulated-grad: a backward adds to a gradient that was already used."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from undertow.why.causes.base import Cause
+from undertow.why.facts.facts import Facts
+from undertow.why.finding import Finding, fact
+from undertow.why.trace import GradEvent
+
+
+class AccumulatedGrad(Cause):
+    """No zero_grad between a step and the next backward: old gradients are added to new ones."""
+
+    code = "accumulated-grad"
+    meaning = "a backward adds to a gradient that a step or an update by hand has already used"
+    needs = "every write, clear and use of .grad, and updates by hand"
+
+    def run(self, facts: Facts) -> Iterable[Finding]:
+        for tensor, events in facts.grads.items():
+            found = _used_twice(facts, tensor, events)
+            if found is not None:
+                used, adding, again = found
+                name = facts.name(tensor)
+                yield Finding(
+                    self.code,
+                    adding.place,
+                    name,
+                    f"This backward adds to {name}.grad, which still holds the gradient that was used before.",
+                    [
+                        fact(f"{name}.grad is used", used.place),
+                        fact("without a zero_grad in between, this backward adds to it", adding.place),
+                        fact("and the sum is used", again.place),
+                    ],
+                    "opt.zero_grad()  # before each backward(); by hand: w.grad = None",
+                    [used.place],
+                    tensor,
+                )
+
+
+def _used_twice(facts: Facts, tensor: int, events: list[GradEvent]) -> tuple[GradEvent, GradEvent, GradEvent] | None:
+    """(the use, the backward that adds, the use of the sum)."""
+    by_hand = [GradEvent(time, "step", tensor, place, True, 1.0) for time, place in facts.updates.get(tensor, ())]
+    used: GradEvent | None = None
+    adding: GradEvent | None = None
+    there = False
+    for event in sorted([*events, *by_hand], key=lambda event: event.time):
+        if event.kind in ("clear", "set", "edit") and (event.direct or event.kind != "edit"):
+            used = adding = None
+            there = event.kind == "set"
+        elif event.kind == "write":
+            if used is not None and event.found and adding is None:
+                adding = event
+            there = True
+        elif event.kind == "step" and event.found and event.peak != 0:
+            if adding is not None and used is not None:
+                return used, adding, event
+            if there:
+                used = event
+        elif event.kind == "read" and event.found and adding is not None and used is not None:
+            return used, adding, event
+    return None

@@ -1,0 +1,71 @@
+"""The shape of a cause."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from undertow.why.facts.facts import Facts
+from undertow.why.facts.flow import Flow
+from undertow.why.facts.wants import Miss
+from undertow.why.finding import Fact, Finding, fact
+from undertow.why.trace import ErrorRecord, HookRecord
+
+
+class Cause:
+    """One kind of mistake. It answers those of the four questions that concern it, with a finding or None.
+
+    Questions are asked in the order of `causes.CAUSES`, and the first answer counts. `code` is its name, `meaning` one
+    line for tables, `needs` what must have been watched to decide.
+    """
+
+    code: str
+    meaning: str
+    needs: str
+
+    def failure(self, facts: Facts, error: ErrorRecord) -> Finding | None:
+        """Does it explain why the program, or a backward that was caught, raised?"""
+        return None
+
+    def miss(self, facts: Facts, miss: Miss) -> Finding | None:
+        """Does it explain why a gradient that was wanted is missing or zero?"""
+        return None
+
+    def silence(self, facts: Facts, hook: HookRecord) -> Finding | None:
+        """Does it explain why a hook never fired?"""
+        return None
+
+    def run(self, facts: Facts) -> Iterable[Finding]:
+        """Does it show in the run without anybody asking?"""
+        return ()
+
+
+def wanted(facts: Facts, miss: Miss) -> Fact:
+    """Who asked for the gradient."""
+    event = miss.read or miss.wants[0]
+    name = facts.name(miss.tensor)
+    found = "None" if miss.kind == "none" else "all zeros"
+    if event.kind == "read":
+        return fact(f"{name}.grad is read here and is {found}", event.place)
+    return fact(f"the optimizer steps here and finds {name}.grad {found}", event.place)
+
+
+def path(facts: Facts, flow: Flow, tensor: int) -> list[Fact]:
+    """The ops from a tensor to another, one line each."""
+    steps: list[Fact] = []
+    for number in flow.path(tensor):
+        op = facts.trace.ops[number]
+        here = fact(f"{op.name} uses it", op.place)
+        if not steps or steps[-1].line != here.line:
+            steps.append(here)
+    return steps[:12]
+
+
+def hook_name(hook: HookRecord) -> str:
+    """How a finding calls a hook."""
+    return "a hook" if hook.place is None else f"hook at line {hook.place.line}"
+
+
+def registered(hook: HookRecord) -> Fact:
+    """Where a hook was put."""
+    on = f" on {hook.expression}" if hook.expression else ""
+    return fact(f"{hook.name} is registered{on} as a {hook.kind} hook", hook.place)

@@ -1,0 +1,119 @@
+"""cleared: written, then zeroed or dropped before anybody used it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+
+from undertow.why.causes.base import Cause
+from undertow.why.facts.facts import Facts
+from undertow.why.finding import Finding, fact
+from undertow.why.source import expects_none, only_clears
+from undertow.why.trace import GradEvent
+
+
+class Cleared(Cause):
+    """zero_grad() (or .grad = None, .grad.zero_()) stands between backward() and what wanted the gradient."""
+
+    code = "cleared"
+    meaning = "written by backward, then zeroed or set to None before the step or read that wanted it"
+    needs = "every write, clear and read of .grad, and every optimizer step"
+
+    def run(self, facts: Facts) -> Iterable[Finding]:
+        readers = _silent_readers(facts)
+        for tensor, events in facts.grads.items():
+            found = _never_stepped(events) or _read_too_late(events, readers) or _wiped(facts, tensor, events)
+            if found is not None:
+                yield self._finding(facts, tensor, *found)
+
+    def _finding(self, facts: Facts, tensor: int, write: GradEvent, clear: GradEvent, want: GradEvent) -> Finding:
+        name = facts.name(tensor)
+        who = "the optimizer's step" if want.kind == "step" else "the read"
+        return Finding(
+            self.code,
+            clear.place,
+            name,
+            f"backward() writes {name}.grad, and this line clears it before {who} that wanted it.",
+            [
+                fact(f"backward() writes {name}.grad", write.place),
+                fact("it is cleared", clear.place),
+                fact(f"{who} finds nothing of it", want.place),
+            ],
+            "clear gradients right before the next backward():  opt.zero_grad(); loss.backward(); opt.step()",
+            tensor=tensor,
+        )
+
+
+_Found = tuple[GradEvent, GradEvent, GradEvent]
+
+
+def _is_empty(event: GradEvent) -> bool:
+    return not event.found or event.peak == 0
+
+
+def _never_stepped(events: list[GradEvent]) -> _Found | None:
+    """Every step found nothing, and at least one because of a clear."""
+    steps = [event for event in events if event.kind == "step"]
+    if not steps or not all(map(_is_empty, steps)):
+        return None
+    return _cleared_before(events, set(map(id, steps)))
+
+
+def _cleared_before(events: list[GradEvent], wants: set[int]) -> _Found | None:
+    """The first want that came after a write and its clearing."""
+    write = clear = None
+    for event in events:
+        if event.kind in ("write", "set") and event.peak != 0:
+            write, clear = event, None
+        elif event.kind == "clear" and write is not None and clear is None:
+            clear = event
+        elif id(event) in wants and write is not None and clear is not None:
+            return write, clear, event
+    return None
+
+
+def _silent_readers(facts: Facts) -> set[tuple[str, int]]:
+    """Lines that read .grad and never found a gradient."""
+    reads: dict[tuple[str, int], bool] = {}
+    for event in facts.trace.grads:
+        if event.kind == "read" and event.place is not None and not expects_none(event.place):
+            if not only_clears(event.place):
+                reads[event.place.key] = reads.get(event.place.key, False) or not _is_empty(event)
+    return {key for key, found in reads.items() if not found}
+
+
+def _read_too_late(events: list[GradEvent], readers: set[tuple[str, int]]) -> _Found | None:
+    reads = {
+        id(event) for event in events if event.kind == "read" and event.place is not None and event.place.key in readers
+    }
+    return _cleared_before(events, reads) if reads else None
+
+
+def _wiped(facts: Facts, tensor: int, events: list[GradEvent]) -> _Found | None:
+    """Accumulation that loses its parts: most gradients of one backward line are cleared unused, the rest are stepped."""
+    spans = [(step.time, step.end) for holder in facts.holders(tensor) for step in holder.steps if step.closure]
+    used: Counter[tuple[str, int]] = Counter()
+    wiped: Counter[tuple[str, int]] = Counter()
+    pending: list[GradEvent] = []
+    first: tuple[GradEvent, GradEvent] | None = None
+    last_step: GradEvent | None = None
+    for event in events:
+        if event.kind == "write" and event.place is not None:
+            if not any(start < event.time < end for start, end in spans):
+                pending.append(event)
+        elif event.kind == "step":
+            last_step = event if pending else last_step
+            used.update(write.place.key for write in pending if write.place is not None)
+            pending = []
+        elif event.kind == "clear":
+            for write in pending:
+                assert write.place is not None
+                wiped[write.place.key] += 1
+                first = first or (write, event)
+            pending = []
+        else:  # a read, an edit: somebody used it
+            pending = []
+    for key, lost in wiped.items():
+        if lost >= 2 and used[key] and lost >= used[key] and first is not None and last_step is not None:
+            return first[0], first[1], last_step
+    return None

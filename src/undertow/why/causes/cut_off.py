@@ -1,0 +1,66 @@
+"""What detached, no-grad-mode and not-differentiable share: the graph was left on the way to the loss."""
+
+from __future__ import annotations
+
+from undertow.why.causes.base import Cause, path, wanted
+from undertow.why.facts.facts import Facts
+from undertow.why.facts.failure import root_without_graph
+from undertow.why.facts.lost import lost
+from undertow.why.facts.origin import origin, place_of_cut
+from undertow.why.facts.wants import Miss
+from undertow.why.finding import Fact, Finding, fact
+from undertow.why.places import Place
+from undertow.why.trace import ErrorRecord, OpRecord
+
+
+class CutOff(Cause):
+    """A tensor's values reach the loss, its graph does not."""
+
+    needs = "every op with its inputs, recorded or not, gradient mode, and the roots of backward()"
+
+    def words(self, op: OpRecord) -> tuple[str, str]:
+        """(what the cut did, the cure)."""
+        raise NotImplementedError
+
+    def also(self, op: OpRecord) -> list[Place | None]:
+        """Lines that are as good an answer as the cut's own."""
+        return [op.place]
+
+    def miss(self, facts: Facts, miss: Miss) -> Finding | None:
+        if miss.kind != "none":
+            return None
+        record = facts.trace.tensors[miss.tensor]
+        asks = any(facts.asks(miss.tensor, event.time) for event in miss.wants)
+        if record.node is None and not asks:  # it is itself what came out of a cut
+            behind = origin(facts, miss.tensor, miss.wants[0].time)
+            if behind is None or behind.code != self.code or behind.op is None:
+                return None
+            return self._finding(facts, miss.tensor, behind.op, [], [wanted(facts, miss)])
+        found = lost(facts, miss.tensor)
+        if found.code != self.code or found.cut is None:
+            return None
+        source = found.cut.inputs[0] if found.cut.inputs else miss.tensor
+        way = path(facts, found.flow, source) if source in found.flow.stops else []
+        return self._finding(facts, miss.tensor, found.cut, way, [wanted(facts, miss)])
+
+    def failure(self, facts: Facts, error: ErrorRecord) -> Finding | None:
+        found = root_without_graph(facts, error)
+        if found is None or found.origin.code != self.code or found.origin.op is None:
+            return None
+        seen = fact("backward() finds no graph behind its root", error.place)
+        return self._finding(facts, found.root, found.origin.op, [], [seen])
+
+    def _finding(self, facts: Facts, tensor: int, op: OpRecord, way: list[Fact], seen: list[Fact]) -> Finding:
+        name = facts.name(tensor)
+        did, cure = self.words(op)
+        place = place_of_cut(op)
+        return Finding(
+            self.code,
+            place,
+            name,
+            f"The values of {name} go into the loss, its graph does not: {did}.",
+            [*way, fact(f"the graph ends here: {did}", op.place), *seen],
+            cure,
+            self.also(op),
+            tensor,
+        )

@@ -1,0 +1,38 @@
+"""dead-branch: used, but its results never reach the loss."""
+
+from __future__ import annotations
+
+from undertow.why.causes.base import Cause, path, wanted
+from undertow.why.facts.facts import Facts
+from undertow.why.facts.lost import lost
+from undertow.why.facts.wants import Miss
+from undertow.why.finding import Finding, fact
+
+
+class DeadBranch(Cause):
+    """Part of a forward pass was computed, and left out of what is differentiated."""
+
+    code = "dead-branch"
+    meaning = "its results never reach a differentiated root, others of the same forward do"
+    needs = "the graph of every forward pass, and which part each backward() reached"
+
+    def miss(self, facts: Facts, miss: Miss) -> Finding | None:
+        if miss.kind != "none":
+            return None
+        found = lost(facts, miss.tensor)
+        if found.code != self.code or found.sink is None:
+            return None
+        name, end = facts.name(miss.tensor), facts.name(found.sink)
+        return Finding(
+            self.code,
+            found.place,
+            name,
+            f"{name} is used, but its path ends in {end}, which goes into no loss that is differentiated.",
+            [
+                *path(facts, found.flow, found.sink),
+                fact(f"{end} is the end of the path: nothing differentiated uses it", found.place),
+                wanted(facts, miss),
+            ],
+            f"use {end} in the loss: loss = loss + ... {end} ...",
+            tensor=miss.tensor,
+        )

@@ -1,0 +1,44 @@
+"""detached: an explicit cut."""
+
+from __future__ import annotations
+
+from undertow.why.causes.cut_off import CutOff
+from undertow.why.facts.facts import Facts
+from undertow.why.facts.failure import failed_backward
+from undertow.why.finding import Finding, fact
+from undertow.why.trace import ErrorRecord, OpRecord
+
+_SAID = {
+    "detach": ("detach() gives the values without the graph", "use the tensor itself where its gradient is wanted"),
+    "detach_": ("detach_() takes it out of its graph", "leave the detach_() out"),
+    "data.get": (".data gives the values without the graph", "use the tensor itself, not its .data"),
+    "data.set": ("assigning .data takes over values without their graph", "use the computed tensor itself"),
+    "item": ("item() gives a Python number", "use the tensor itself, without item()"),
+    "__float__": ("float() gives a Python number", "use the tensor itself, without float()"),
+    "tolist": ("tolist() gives Python numbers", "stay in tensors: torch.stack, torch.cat"),
+    "numpy": ("numpy() leaves torch", "write it with torch functions"),
+    "__array__": ("NumPy takes the values out of torch", "write it with torch functions"),
+    "tensor": ("torch.tensor() copies values and starts a new graph", "torch.stack(list_of_tensors)"),
+    "as_tensor": ("torch.as_tensor() copies values and starts a new graph", "torch.stack(list_of_tensors)"),
+    "new_tensor": ("new_tensor() copies values and starts a new graph", "torch.stack(list_of_tensors)"),
+    "Parameter": ("nn.Parameter(t) starts a new leaf with the values of t", "use the computed tensor, not a Parameter of it"),
+    "autograd.grad": ("autograd.grad() without create_graph returns plain values", "torch.autograd.grad(..., create_graph=True)"),
+}  # fmt: skip
+
+
+class Detached(CutOff):
+    """detach, .data, numpy(), item(), float(), torch.tensor(t) on the way to the loss."""
+
+    code = "detached"
+    meaning = "an explicit cut: detach, .data, .numpy(), .item(), float(t), torch.tensor(t)"
+
+    def words(self, op: OpRecord) -> tuple[str, str]:
+        return _SAID.get(op.name, (f"{op.name} gives the values without the graph", "use the tensor itself"))
+
+    def failure(self, facts: Facts, error: ErrorRecord) -> Finding | None:
+        if failed_backward(facts, error) is None and error.type == "AttributeError" and "'backward'" in error.message:
+            for op in reversed(facts.trace.ops):  # loss.item().backward()
+                if op.kind == "leaves" and any(op.asked) and op.name in ("item", "__float__"):
+                    seen = fact("backward() is called on a Python number", error.place)
+                    return self._finding(facts, op.inputs[0], op, [], [seen])
+        return super().failure(facts, error)

@@ -1,0 +1,89 @@
+"""freed-graph: a backward needs what an earlier one freed."""
+
+from __future__ import annotations
+
+from undertow.why.causes.base import Cause
+from undertow.why.facts.facts import Facts
+from undertow.why.facts.failure import failed_backward
+from undertow.why.finding import Finding, fact
+from undertow.why.trace import BackwardRecord, ErrorRecord, OpRecord
+
+
+class FreedGraph(Cause):
+    """"Trying to backward through the graph a second time"."""
+
+    code = "freed-graph"
+    meaning = "a backward needs a part that an earlier backward freed"
+    needs = "which nodes each backward went through, and which op took a freed tensor"
+
+    def failure(self, facts: Facts, error: ErrorRecord) -> Finding | None:
+        record = failed_backward(facts, error)
+        if record is None or "a second time" not in error.message:
+            return None
+        freed = _freed(facts, record)
+        if not freed:
+            return None
+        first = facts.trace.backwards[max(freed.values())]
+        carrier = _carrier(facts, record, freed)
+        same_line = first.place is not None and record.place is not None and first.place.key == record.place.key
+        if same_line and carrier is not None:
+            return self._carried(facts, record, first, carrier)
+        subject = facts.name(record.roots[0])
+        shared = None if carrier is None else facts.made_at(_old_input(facts, carrier, freed))
+        return Finding(
+            self.code,
+            first.place,
+            subject,
+            "This backward frees the graph that it goes through, and a later backward needs a part of it again.",
+            [fact("the first backward frees the graph", first.place), fact("the second one fails", record.place)],
+            "loss.backward(retain_graph=True) in the first call; or add the losses and differentiate once",
+            [shared],
+        )
+
+    def _carried(self, facts: Facts, record: BackwardRecord, first: BackwardRecord, carrier: OpRecord) -> Finding:
+        freed = _freed(facts, record)
+        old = _old_input(facts, carrier, freed)
+        name = facts.name(old) if facts.trace.tensors[old].names else facts.name(carrier.outputs[0])
+        return Finding(
+            self.code,
+            carrier.place,
+            name,
+            f"{carrier.name} takes a tensor of the pass before, whose graph that pass's backward has freed.",
+            [
+                fact("the tensor was computed", facts.made_at(old)),
+                fact("backward freed its graph", first.place),
+                fact(f"{carrier.name} carries it into the next pass", carrier.place),
+                fact("whose backward fails", record.place),
+            ],
+            f"{name} = {name}.detach()  # before the next pass uses it",
+        )
+
+
+def _freed(facts: Facts, record: BackwardRecord) -> dict[int, int]:
+    """Nodes that a failed backward reached and an earlier one had freed -> that earlier one."""
+    backwards = facts.trace.backwards
+    found = {}
+    for node in facts.trace.nodes:
+        if node.leaf is None and record.id in node.reached:
+            earlier = [number for number in node.ran if number < record.id and backwards[number].frees]
+            if earlier:
+                found[node.id] = earlier[0]
+    return found
+
+
+def _carrier(facts: Facts, record: BackwardRecord, freed: dict[int, int]) -> OpRecord | None:
+    """The first op whose fresh node stands on a freed one."""
+    found = [
+        facts.trace.ops[node.op]
+        for node in facts.trace.nodes
+        if node.op is not None and node.id not in freed and record.id in node.reached and freed.keys() & set(node.next)
+    ]
+    return min(found, key=lambda op: op.time, default=None)
+
+
+def _old_input(facts: Facts, op: OpRecord, freed: dict[int, int]) -> int:
+    """The input of an op that comes from a freed graph."""
+    for number in op.inputs:
+        if freed.keys() & set(facts.nodes_of(number)):
+            return number
+    return op.inputs[0]

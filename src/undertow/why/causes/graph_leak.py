@@ -1,0 +1,163 @@
+"""graph-leak: graphs that are kept from iteration to iteration for the sake of a value."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable
+
+from undertow.why.causes.base import Cause
+from undertow.why.facts.facts import Facts
+from undertow.why.finding import Finding, fact
+from undertow.why.places import Place
+from undertow.why.source import assigned, source, stores, storing_lines
+from undertow.why.trace import OpRecord
+
+_ENOUGH = 3  # as many kept graphs are no coincidence
+
+
+class GraphLeak(Cause):
+    """`total += loss` or `history.append(loss)`: every step's graph stays."""
+
+    code = "graph-leak"
+    meaning = "tensors with their graphs are kept from iteration to iteration though only their values are used"
+    needs = "how long results live, and which graphs were differentiated when"
+
+    def run(self, facts: Facts) -> Iterable[Finding]:
+        lines: dict[tuple[str, int, str], list[OpRecord]] = defaultdict(list)
+        for op in facts.trace.ops:
+            if op.place is not None and any(op.gave) and op.grad_mode and op.firing is None and op.kind != "grad":
+                lines[*op.place.key, op.name].append(op)
+        for ops in lines.values():
+            if len(ops) < _ENOUGH:
+                continue
+            found = self._growing_sum(facts, ops) or self._growing_list(facts, ops)
+            if found is not None:
+                yield found
+
+    # --- total += loss
+
+    def _growing_sum(self, facts: Facts, ops: list[OpRecord]) -> Finding | None:
+        """Each result of a line goes into the next result of the same line, and none is differentiated."""
+        links = 0
+        for earlier, later in zip(ops, ops[1:]):
+            if _feeds(facts, earlier, later):
+                links += 1
+        place = ops[-1].place
+        if place is None or links < _ENOUGH - 1 or not _in_loop(place):
+            return None
+        if any(_is_differentiated(facts, op) for op in ops[1:]):
+            return None
+        if not (_is_scalar(facts, ops[-1]) or _spans_backwards(facts, ops)):
+            return None
+        name = assigned(place) or facts.name(ops[-1].outputs[0])
+        return Finding(
+            self.code,
+            place,
+            name,
+            f"{name} grows by a tensor with its graph each time, so the graphs of all {len(ops)} rounds stay in memory.",
+            [fact(f"{ops[-1].name} adds to the result of the round before", place),
+             fact("no backward() ever goes through the sum")],
+            f"{name} += loss.item()  # or loss.detach()",
+            tensor=ops[-1].outputs[0],
+        )  # fmt: skip
+
+    # --- history.append(loss)
+
+    def _growing_list(self, facts: Facts, ops: list[OpRecord]) -> Finding | None:
+        """Results of a line that live on while the next ones are made, and that nobody differentiates together."""
+        tensors = facts.trace.tensors
+        kept = []
+        for op, following in zip(ops, [*ops[1:], None]):
+            if op.id != tensors[op.outputs[0]].maker:
+                continue
+            for number, gave in zip(op.outputs, op.gave):
+                died = tensors[number].died
+                outlives = following is None or died is None or died > following.time + 1
+                if gave and outlives and not _used_later(facts, number, following):
+                    kept.append(number)
+        if len(kept) < _ENOUGH or _most_alive(facts, kept) < _ENOUGH:
+            return None
+        stored = _where_stored(facts, ops[0])
+        if stored is None:
+            return None
+        place, container = stored
+        return Finding(
+            self.code,
+            place,
+            container,
+            f"{container} keeps {_most_alive(facts, kept)} tensors with their whole graphs, and nobody differentiates them.",
+            [fact("the tensors are computed, with their graphs", ops[0].place), fact("they are stored", place)],
+            f"{container}.append(loss.item())  # or loss.detach()",
+            tensor=kept[-1],
+        )
+
+
+def _feeds(facts: Facts, earlier: OpRecord, later: OpRecord) -> bool:
+    """Whether a result of one op goes into another, directly or through ops of the same line."""
+    if set(earlier.outputs) & set(later.inputs):
+        return True
+    for number in later.inputs:
+        maker = facts.maker(number, later.time)
+        if maker is not None and maker.place is not None and later.place is not None:
+            if maker.place.key == later.place.key and set(earlier.outputs) & set(maker.inputs):
+                return True
+    return False
+
+
+def _is_differentiated(facts: Facts, op: OpRecord) -> bool:
+    nodes = [node for node in (*op.nodes, *op.output_nodes) if node is not None]
+    return any(facts.trace.nodes[node].reached for node in nodes)
+
+
+def _is_scalar(facts: Facts, op: OpRecord) -> bool:
+    return all(facts.trace.tensors[number].size == 1 for number in op.outputs)
+
+
+def _spans_backwards(facts: Facts, ops: list[OpRecord]) -> bool:
+    """Whether backward passes ran between the rounds."""
+    times = [record.time for record in facts.trace.backwards]
+    return sum(any(a.time < time < b.time for time in times) for a, b in zip(ops, ops[1:])) >= _ENOUGH - 1
+
+
+def _used_later(facts: Facts, tensor: int, following: OpRecord | None) -> bool:
+    """Whether a backward went through a tensor after the next one of its line was made: they are used together."""
+    time = facts.trace.tensors[tensor].time if following is None else following.time
+    return any(record.time > time for record in facts.reaching(tensor))
+
+
+def _most_alive(facts: Facts, kept: list[int]) -> int:
+    """How many of some tensors existed at the same time."""
+    tensors = facts.trace.tensors
+    events = sorted(
+        [(tensors[number].time, 1) for number in kept]
+        + [(died, -1) for number in kept if (died := tensors[number].died) is not None]
+    )
+    alive = most = 0
+    for _, change in events:
+        alive += change
+        most = max(most, alive)
+    return most
+
+
+def _in_loop(place: Place) -> bool:
+    for here in place.chain():
+        statement = source(here.file).statement(here.line)
+        if statement is not None and source(here.file).in_loop(statement):
+            return True
+    return False
+
+
+def _where_stored(facts: Facts, op: OpRecord) -> tuple[Place, str] | None:
+    """The statement that puts a result, or what a function made of it returns, into a container."""
+    if op.place is None:
+        return None
+    for place in op.place.chain():
+        container = stores(place)
+        if container and _in_loop(place):
+            return place, container
+        name = assigned(place)
+        for line, container in storing_lines(place, name) if name else ():
+            stored = Place(place.file, line, place.function, (None, None, None), place.outer)
+            if _in_loop(stored):
+                return stored, container
+    return None

@@ -1,0 +1,43 @@
+"""hook-on-dead-end: nothing that is differentiated comes from it."""
+
+from __future__ import annotations
+
+from undertow.why.causes.base import Cause, hook_name, registered
+from undertow.why.facts.facts import Facts
+from undertow.why.facts.passes import BACKWARD_KINDS, passes, reaching_outputs, wired
+from undertow.why.finding import Finding, fact
+from undertow.why.trace import HookRecord
+
+
+class HookOnDeadEnd(Cause):
+    """The hooked tensor is no ancestor of any differentiated root: a view made for the hook, a side result."""
+
+    code = "hook-on-dead-end"
+    meaning = "on a tensor that is no ancestor of any differentiated root"
+    needs = "the graph of every forward pass, and what each backward reached"
+
+    def silence(self, facts: Facts, hook: HookRecord) -> Finding | None:
+        if hook.error is not None:
+            return None
+        if hook.tensor is not None:
+            found = passes(facts, hook)
+            if found.before or found.during or found.after:
+                return None
+            made = facts.made_at(hook.tensor)
+            what = hook.expression or facts.name(hook.tensor)
+        elif hook.kind in BACKWARD_KINDS:
+            calls = wired(facts, hook)
+            if not calls or not any(any(call.gave) for call in calls) or reaching_outputs(facts, calls):
+                return None
+            made, what = calls[-1].place, f"the output of {hook.expression or 'the module'}"
+        else:
+            return None
+        return Finding(
+            self.code,
+            hook.place,
+            hook_name(hook),
+            f"{what} is no part of any loss that is differentiated, so no gradient ever comes to the hook.",
+            [fact(f"{what} is made", made), registered(hook), fact("no backward() has a root that comes from it")],
+            "put the hook on the tensor that the loss is computed from",
+            [made],
+        )

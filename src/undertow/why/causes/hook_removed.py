@@ -1,0 +1,40 @@
+"""hook-removed: taken away before the pass that would have fired it."""
+
+from __future__ import annotations
+
+from undertow.why.causes.base import Cause, hook_name, registered
+from undertow.why.facts.facts import Facts
+from undertow.why.facts.passes import passes, runs
+from undertow.why.finding import Finding, fact
+from undertow.why.trace import HookRecord
+
+
+class HookRemoved(Cause):
+    """Its handle was removed, or its with block left, too early."""
+
+    code = "hook-removed"
+    meaning = "its handle was removed before the pass that would have fired it"
+    needs = "registrations and removals, module calls and backward passes"
+
+    def silence(self, facts: Facts, hook: HookRecord) -> Finding | None:
+        if hook.removed is None:
+            return None
+        if hook.tensor is not None:
+            found = passes(facts, hook)
+            later = found.after if not found.during else []
+            then = "backward"
+        else:
+            ran = runs(facts, hook)
+            later = [call for call in ran.after if not call.direct] if not ran.during else []  # type: ignore[misc]
+            then = "the module"
+        if not later:
+            return None
+        return Finding(
+            self.code,
+            hook.removed_at,
+            hook_name(hook),
+            f"The hook is removed here, before {then} runs, so it never fires.",
+            [registered(hook), fact("it is removed", hook.removed_at), fact(f"{then} runs only now", later[0].place)],
+            "remove the handle after the pass: run forward and backward inside the with block, or handle.remove() at the end",
+            [later[0].place],
+        )

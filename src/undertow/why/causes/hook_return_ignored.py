@@ -1,0 +1,70 @@
+"""hook-return-ignored: a hook computes a new value and loses it."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable
+
+from undertow.why.causes.base import Cause, hook_name, registered
+from undertow.why.facts.facts import Facts
+from undertow.why.finding import Finding, fact
+from undertow.why.trace import FiringRecord, HookRecord, OpRecord
+
+
+class HookReturnIgnored(Cause):
+    """It returned nothing and wrote nothing back, so what it computed changes nothing."""
+
+    code = "hook-return-ignored"
+    meaning = "the hook computed a new value, but returned nothing and wrote nothing back"
+    needs = "the ops inside every hook, what it returned, and what outlived it"
+
+    def run(self, facts: Facts) -> Iterable[Finding]:
+        inside: dict[int, list[OpRecord]] = defaultdict(list)
+        for op in facts.trace.ops:
+            if op.firing is not None:
+                inside[op.firing].append(op)
+        for hook in facts.hooks:
+            firings = [facts.trace.firings[number] for number in hook.firings]
+            if not firings or any(firing.answer != "none" or firing.changed or firing.error for firing in firings):
+                continue
+            lost = [_lost(facts, firing, inside[firing.id]) for firing in firings]
+            found = lost[0]
+            if found is not None and all(op is not None for op in lost):
+                yield self._finding(hook, found)
+
+    def _finding(self, hook: HookRecord, op: OpRecord) -> Finding:
+        return Finding(
+            self.code,
+            op.place,
+            hook_name(hook),
+            f"{hook.name} computes a new value with {op.name} and returns nothing: the result is lost when it ends.",
+            [registered(hook), fact(f"{op.name} makes the value that is lost", op.place)],
+            "return the new value from the hook",
+            [hook.defined],
+        )
+
+
+def _lost(facts: Facts, firing: FiringRecord, ops: list[OpRecord]) -> OpRecord | None:
+    """The last op whose result looks like a replacement, goes nowhere and dies with the hook."""
+    tensors = facts.trace.tensors
+    derived = set(firing.given)
+    made: dict[int, OpRecord] = {}
+    used: set[int] = set()
+    for op in ops:
+        if not derived.intersection(op.inputs):
+            continue
+        for number in op.inputs:
+            if number not in op.outputs:
+                used.add(number)
+        for number in op.outputs:
+            derived.add(number)
+            if op.kind in ("op", "cut", "function"):
+                made[number] = op
+    for number, op in reversed(made.items()):
+        known = tensors[number]
+        dies = known.died is not None and known.died <= firing.end
+        if number in used or number in firing.given or not dies or not known.floating:
+            continue
+        if known.shape in firing.shapes and op.name not in ("detach", "clone", "data.get"):
+            return op
+    return None

@@ -1,0 +1,37 @@
+"""module-not-called: nobody runs the hooked module."""
+
+from __future__ import annotations
+
+from undertow.why.causes.base import Cause, hook_name, registered
+from undertow.why.facts.facts import Facts
+from undertow.why.facts.passes import runs
+from undertow.why.finding import Finding, fact
+from undertow.why.trace import HookRecord
+
+
+class ModuleNotCalled(Cause):
+    """Neither `__call__` nor `forward` of the module ran; a functional form or its weights may have been used."""
+
+    code = "module-not-called"
+    meaning = "neither __call__ nor forward of the hooked module ran"
+    needs = "every run of every module"
+
+    def silence(self, facts: Facts, hook: HookRecord) -> Finding | None:
+        if hook.module is None or runs(facts, hook).any or not facts.trace.complete:
+            return None
+        module = facts.trace.modules[hook.module]
+        what = hook.expression or module.type
+        uses = [
+            facts.trace.ops[number] for tensor in module.parameters.values() for number in facts.uses.get(tensor, ())
+            if facts.trace.ops[number].time > hook.time
+        ]  # fmt: skip
+        seen = [fact(f"{uses[0].name} uses its parameters without calling it", uses[0].place)] if uses else []
+        return Finding(
+            self.code,
+            hook.place,
+            hook_name(hook),
+            f"{what} is never called, so its hooks cannot fire.",
+            [fact(f"{module.type} is made", module.place), registered(hook), *seen],
+            f"call the module in forward: {what}(x), not its functional form",
+            [module.place, uses[0].place if uses else None],
+        )

@@ -1,0 +1,107 @@
+"""nan-born: the first operation that made NaN or Inf from values that had none."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from math import isfinite
+
+from undertow.why.causes.base import Cause
+from undertow.why.facts.facts import Facts
+from undertow.why.finding import Fact, Finding, fact
+from undertow.why.trace import BAD, BackwardRecord, OpRecord
+
+
+class NanBorn(Cause):
+    """NaN or Inf in a loss or a gradient, followed back to where it began."""
+
+    code = "nan-born"
+    meaning = "the first operation whose result or gradient has NaN or Inf while what went in had none"
+    needs = "the size of every result and of every gradient between nodes"
+
+    def run(self, facts: Facts) -> Iterable[Finding]:
+        for record in facts.trace.backwards:
+            found = self._forward(facts, record) or self._backward(facts, record) or self._in_hook(facts, record)
+            if found is not None:
+                return [found]  # what comes after is a consequence
+        return self._looked_at(facts)
+
+    def _forward(self, facts: Facts, record: BackwardRecord) -> Finding | None:
+        """The root itself is NaN or Inf."""
+        for root, peak in zip(record.roots, record.root_peaks):
+            if peak is not None and not isfinite(peak):
+                op = _born_behind(facts, root, record.time)
+                if op is not None:
+                    seen = fact(f"{facts.name(root)} is differentiated and is {peak}", record.place)
+                    return self._finding(facts, op, root, "its result", [seen])
+        return None
+
+    def _backward(self, facts: Facts, record: BackwardRecord) -> Finding | None:
+        """The root is finite, and a gradient is not."""
+        spoilt = [tensor for tensor, peak in record.written.items() if peak is not None and not isfinite(peak)]
+        if not spoilt:
+            return None
+        for number in record.births:
+            node = facts.trace.nodes[number]
+            if node.op is not None:
+                seen = [
+                    fact(f"in this backward {node.name} turns a finite gradient into NaN or Inf", record.place),
+                    fact(f"{facts.name(spoilt[0])}.grad has NaN or Inf"),
+                ]
+                return self._finding(facts, facts.trace.ops[node.op], spoilt[0], "its gradient", seen)
+        return None
+
+    def _in_hook(self, facts: Facts, record: BackwardRecord) -> Finding | None:
+        spoilt = [tensor for tensor, peak in record.written.items() if peak is not None and not isfinite(peak)]
+        if not spoilt:
+            return None
+        for op in facts.trace.ops:
+            if op.born and record.time < op.time < record.end and op.firing is not None:
+                return self._finding(facts, op, spoilt[0], "its result", [fact("this runs inside a hook", op.place)])
+        return None
+
+    def _looked_at(self, facts: Facts) -> list[Finding]:
+        """A NaN that is printed or logged, and never differentiated."""
+        for op in facts.trace.ops:
+            if op.kind == "leaves" and op.inputs and any(op.asked):
+                known = facts.trace.tensors[op.inputs[0]]
+                if known.state == BAD:
+                    born = _born_behind(facts, known.id, op.time)
+                    if born is not None:
+                        seen = [fact(f"{facts.name(known.id)} is read here", op.place)]
+                        return [self._finding(facts, born, known.id, "its result", seen)]
+        return []
+
+    def _finding(self, facts: Facts, op: OpRecord, subject: int, what: str, seen: list[Fact]) -> Finding:
+        sizes = [
+            f"{facts.name(number)} (largest {peak:.3g})"
+            for number in op.inputs
+            if (peak := facts.trace.tensors[number].peak) is not None and isfinite(peak)
+        ]
+        went_in = f"; what went in is finite: {', '.join(sizes[:3])}" if sizes else ""
+        return Finding(
+            self.code,
+            op.place,
+            facts.name(subject),
+            f"{op.name} is the first operation that makes NaN or Inf: {what} has it{went_in}.",
+            [fact(f"{op.name} gives birth to NaN or Inf", op.place), *seen],
+            "keep its input inside its domain: log(x.clamp(min=eps)), x / (y + eps), log_softmax for softmax then log, "
+            "torch.where on the input, not on the result",
+            tensor=subject,
+        )
+
+
+def _born_behind(facts: Facts, tensor: int, time: int) -> OpRecord | None:
+    """The earliest op among a tensor's ancestors at which NaN or Inf appeared."""
+    found: list[OpRecord] = []
+    seen: set[tuple[int, int]] = set()
+    stack = [(tensor, time)]
+    while stack:
+        current, before = stack.pop()
+        op = facts.maker(current, before)
+        if op is None or (current, op.id) in seen:
+            continue
+        seen.add((current, op.id))
+        if op.born:
+            found.append(op)
+        stack.extend((number, op.time) for number in (*op.inputs, *op.scalars))
+    return min(found, key=lambda op: op.time, default=None)

@@ -1,0 +1,50 @@
+"""no-backward: nobody differentiated its graph."""
+
+from __future__ import annotations
+
+from undertow.why.causes.base import Cause, path, wanted
+from undertow.why.facts.facts import Facts
+from undertow.why.facts.lost import lost
+from undertow.why.facts.wants import Miss
+from undertow.why.finding import Finding, fact
+
+
+class NoBackward(Cause):
+    """backward() was never called on what was computed from it; autograd.grad() writes no .grad."""
+
+    code = "no-backward"
+    meaning = "no backward() ever reached its graph"
+    needs = "the graph of every forward pass, and which part each backward() and autograd.grad() reached"
+
+    def miss(self, facts: Facts, miss: Miss) -> Finding | None:
+        if miss.kind != "none":
+            return None
+        name = facts.name(miss.tensor)
+        reaching = facts.reaching(miss.tensor)
+        if reaching and all(record.kind == "grad" for record in reaching):
+            call = reaching[-1]
+            roots = [facts.made_at(root) for root in call.roots]
+            return Finding(
+                self.code,
+                call.place,
+                name,
+                f"torch.autograd.grad() returns the gradient of {name} and writes no {name}.grad.",
+                [fact("autograd.grad() is called, and backward() never", call.place), wanted(facts, miss)],
+                "loss.backward()  # or write the results: p.grad = g",
+                [*roots],
+                miss.tensor,
+            )
+        found = lost(facts, miss.tensor)
+        if found.code != self.code or found.sink is None:
+            return None
+        end = facts.name(found.sink)
+        return Finding(
+            self.code,
+            found.place,
+            name,
+            f"{name} goes into {end}, and no backward() was ever called on it.",
+            [*path(facts, found.flow, found.sink), fact(f"{end} is computed, and never differentiated", found.place),
+             wanted(facts, miss)],
+            f"{end}.backward()",
+            tensor=miss.tensor,
+        )  # fmt: skip

@@ -1,0 +1,63 @@
+"""no-grad-output: what the hook is on asks for no gradient."""
+
+from __future__ import annotations
+
+from undertow.why.causes.base import Cause, hook_name, registered
+from undertow.why.facts.facts import Facts
+from undertow.why.facts.origin import Origin, origin
+from undertow.why.facts.passes import BACKWARD_KINDS, wired
+from undertow.why.finding import Fact, Finding, fact
+from undertow.why.places import Place
+from undertow.why.trace import ErrorRecord, HookRecord
+
+_HOW = {
+    "no-grad-mode": "gradient mode is off",
+    "detached": "it was cut out of the graph",
+    "not-differentiable": "an operation without a derivative made it",
+    "no-requires-grad": "nothing that it is made from asks for gradients",
+}
+
+
+class NoGradOutput(Cause):
+    """The hooked module's output, or the hooked tensor, does not require grad."""
+
+    code = "no-grad-output"
+    meaning = "the hooked module's output (or the hooked tensor) does not require grad"
+    needs = "outputs of module calls, and what made them not ask for gradients"
+
+    def silence(self, facts: Facts, hook: HookRecord) -> Finding | None:
+        if hook.tensor is not None:
+            if hook.error is None or "require" not in hook.error:
+                return None
+            return self._finding(facts, hook, hook.tensor, hook.time, None)
+        calls = wired(facts, hook) if hook.kind in BACKWARD_KINDS else []
+        if not calls or any(any(call.gave) for call in calls):
+            return None
+        call = calls[0]
+        return self._finding(facts, hook, call.outputs[0], call.end, call.place) if call.outputs else None
+
+    def failure(self, facts: Facts, error: ErrorRecord) -> Finding | None:
+        for hook in facts.hooks:
+            if hook.tensor is not None and hook.error == f"{error.type}: {error.message}":
+                return self.silence(facts, hook)
+        return None
+
+    def _finding(
+        self, facts: Facts, hook: HookRecord, tensor: int, time: int, call: Place | None
+    ) -> Finding:
+        found = origin(facts, tensor, time) or Origin("no-requires-grad", facts.made_at(tensor), leaf=tensor)
+        how = "it is frozen" if found.frozen else _HOW[found.code]
+        place = found.place or hook.place
+        seen: list[Fact] = [] if call is None else [fact("the module is called", call)]
+        made = facts.made_at(tensor)
+        return Finding(
+            self.code,
+            place,
+            hook_name(hook),
+            f"{'The output' if call is not None else hook.expression or 'The tensor'} asks for no gradient, because {how} "
+            "here: no backward comes to the hook.",
+            [registered(hook), *seen, fact(how, place)],
+            "let its parameters or its input require grad, and run it outside no_grad; "
+            "or use a forward hook, which needs no gradient",
+            [call, made, hook.place if hook.error else None],
+        )

@@ -1,0 +1,53 @@
+"""no-requires-grad: a leaf that never asked."""
+
+from __future__ import annotations
+
+from undertow.why.causes.base import Cause, wanted
+from undertow.why.facts.facts import Facts
+from undertow.why.facts.failure import root_without_graph
+from undertow.why.facts.origin import Origin, origin
+from undertow.why.facts.wants import Miss
+from undertow.why.finding import Fact, Finding, fact
+from undertow.why.trace import ErrorRecord
+
+
+class NoRequiresGrad(Cause):
+    """A plain tensor where a Parameter was meant, or a tensor that was frozen."""
+
+    code = "no-requires-grad"
+    meaning = "a leaf that never asked for a gradient, or was frozen"
+    needs = "where tensors are made, and every change of requires_grad"
+
+    def miss(self, facts: Facts, miss: Miss) -> Finding | None:
+        record = facts.trace.tensors[miss.tensor]
+        times = [event.time for event in miss.wants]
+        if miss.kind != "none" or record.node is not None or any(facts.asks(miss.tensor, time) for time in times):
+            return None
+        flag = facts.flag(miss.tensor, times[-1])
+        if flag is not None and not flag.value:
+            found = Origin(self.code, flag.place, leaf=miss.tensor, frozen=True)
+        else:
+            behind = origin(facts, miss.tensor, times[0])
+            if behind is not None and behind.code != self.code:
+                return None  # it was cut from something that asked: another cause
+            found = Origin(self.code, facts.made_at(miss.tensor), leaf=miss.tensor)
+        return self._finding(facts, found, [wanted(facts, miss)])
+
+    def failure(self, facts: Facts, error: ErrorRecord) -> Finding | None:
+        found = root_without_graph(facts, error)
+        if found is None or found.origin.code != self.code:
+            return None
+        return self._finding(facts, found.origin, [fact("backward() finds no graph behind its root", error.place)])
+
+    def _finding(self, facts: Facts, found: Origin, seen: list[Fact]) -> Finding:
+        assert found.leaf is not None
+        name = facts.name(found.leaf)
+        if found.frozen:
+            message = f"{name} was frozen here (requires_grad = False), so no backward computes its gradient."
+            cure = f"{name}.requires_grad_(True)  # a module's own method is module.requires_grad_(True)"
+            first = fact(f"requires_grad of {name} is set to False", found.place)
+        else:
+            message = f"{name} is a plain tensor: it was made without requires_grad and never asked for a gradient."
+            cure = f"{name} = nn.Parameter(...)  # or {name}.requires_grad_() right after it is made"
+            first = fact(f"{name} is made here, without requires_grad", found.place)
+        return Finding(self.code, found.place, name, message, [first, *seen], cure, tensor=found.leaf)

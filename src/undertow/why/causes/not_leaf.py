@@ -1,0 +1,56 @@
+"""not-leaf: `.grad` of a computed tensor."""
+
+from __future__ import annotations
+
+from undertow.why.causes.base import Cause, wanted
+from undertow.why.facts.facts import Facts
+from undertow.why.facts.wants import Miss
+from undertow.why.finding import Finding, fact
+from undertow.why.trace import ErrorRecord, OpRecord
+
+
+class NotLeaf(Cause):
+    """A computed tensor keeps no gradient unless retain_grad() asked for it."""
+
+    code = "not-leaf"
+    meaning = ".grad is read on a computed tensor without retain_grad()"
+    needs = "reads of .grad, and the op that made the tensor"
+
+    def miss(self, facts: Facts, miss: Miss) -> Finding | None:
+        record = facts.trace.tensors[miss.tensor]
+        asked = miss.wants[0].time
+        maker = facts.maker(miss.tensor, asked)
+        if miss.kind != "none" or record.retains or maker is None or not _is_computed(maker, miss.tensor):
+            return None
+        return self._finding(facts, miss.tensor, maker, [wanted(facts, miss)], [event.place for event in miss.wants])
+
+    def failure(self, facts: Facts, error: ErrorRecord) -> Finding | None:
+        if "non-leaf" not in error.message:
+            return None
+        for optimizer in facts.trace.optimizers:
+            for tensor in optimizer.refused:
+                maker = facts.maker(tensor)
+                if maker is not None:
+                    seen = fact("the optimizer takes leaves only, and refuses it", optimizer.place)
+                    return self._finding(facts, tensor, maker, [seen], [optimizer.place])
+        return None
+
+    def _finding(self, facts: Facts, tensor: int, maker: OpRecord, seen: list, also: list) -> Finding:
+        name = facts.name(tensor)
+        return Finding(
+            self.code,
+            maker.place,
+            name,
+            f"{name} is the result of {maker.name}, not a leaf: backward() goes through it and keeps no gradient there.",
+            [fact(f"{maker.name} makes {name} a computed tensor", maker.place), *seen],
+            f"{name}.retain_grad()  # before backward(); or make the final value the leaf: "
+            f"{name} = (...).detach().requires_grad_()",
+            also,
+            tensor,
+        )
+
+
+def _is_computed(op: OpRecord, tensor: int) -> bool:
+    return any(
+        node is not None and gave for made, gave, node in zip(op.outputs, op.gave, op.output_nodes) if made == tensor
+    )

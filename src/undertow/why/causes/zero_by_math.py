@@ -1,0 +1,98 @@
+"""zero-by-math: a real gradient, all zeros, because an operation is flat where it was used."""
+
+from __future__ import annotations
+
+from undertow.why.causes.base import Cause, wanted
+from undertow.why.facts.facts import Facts
+from undertow.why.facts.wants import Miss
+from undertow.why.finding import Finding, fact
+from undertow.why.trace import BackwardRecord, NodeRecord, OpRecord
+
+# Nodes whose gradient is a product with another operand: zeros come from that operand, not from a slope.
+_PRODUCTS = ("Mul", "Mm", "Addmm", "Bmm", "Baddbmm", "Dot", "Mv", "Convolution", "Linear", "Einsum", "Matmul", "Div")
+
+
+class ZeroByMath(Cause):
+    """A dead relu, a clamp past its limit, a saturated sigmoid, round, sign, a satisfied hinge."""
+
+    code = "zero-by-math"
+    meaning = "a gradient of exact zeros in every backward, because of an operation's slope"
+    needs = "the gradients that go into and come out of every node"
+
+    def miss(self, facts: Facts, miss: Miss) -> Finding | None:
+        if miss.kind != "zero":
+            return None
+        backwards = [record for record in facts.reaching(miss.tensor) if miss.tensor in record.written]
+        for record in backwards:
+            found = _flat(facts, record, miss.tensor, len(backwards))
+            if found is not None:
+                return self._finding(facts, miss, found)
+        return None
+
+    def _finding(self, facts: Facts, miss: Miss, op: OpRecord) -> Finding:
+        name = facts.name(miss.tensor)
+        return Finding(
+            self.code,
+            op.place,
+            name,
+            f"{op.name} has slope zero for every value that it got, so the gradient of {name} is exactly zero.",
+            [fact(f"{op.name} gets a non-zero gradient and passes on zeros", op.place), wanted(facts, miss)],
+            "keep the values where the slope is not zero: smaller inputs or another initialisation, leaky_relu for relu, "
+            "a straight-through estimator for round and sign",
+            tensor=miss.tensor,
+        )
+
+
+def _flat(facts: Facts, record: BackwardRecord, tensor: int, backwards: int) -> OpRecord | None:
+    """The op between the root and a tensor at which a gradient became zero."""
+    targets = set(facts.nodes_of(tensor))
+    for number in (*record.stops, *record.zeros):
+        node = facts.trace.nodes[number]
+        if node.op is None or not targets & facts.below([number]):
+            continue
+        op = facts.trace.ops[node.op]
+        if not _is_product(node):
+            if number in record.stops:
+                return op
+            continue
+        source = _zero_operand(facts, op)
+        if source is None:
+            continue
+        made = _first_zero(facts, source, op.time)
+        if made is not None:
+            return made
+        if backwards > 1:  # zero weights that stay zero; a single step from a zero initialisation is no sign
+            return op
+    return None
+
+
+def _is_product(node: NodeRecord) -> bool:
+    return node.name.startswith(_PRODUCTS)
+
+
+def _zero_operand(facts: Facts, op: OpRecord) -> int | None:
+    for number in op.inputs:
+        if facts.trace.tensors[number].peak == 0 or _peak(facts, number, op.time) == 0:
+            return number
+    return None
+
+
+def _peak(facts: Facts, tensor: int, time: int) -> float | None:
+    """How large a tensor was at a time."""
+    maker = facts.maker(tensor, time)
+    if maker is None:
+        return facts.trace.tensors[tensor].peak
+    return next((peak for made, peak in zip(maker.outputs, maker.peaks) if made == tensor), None)
+
+
+def _first_zero(facts: Facts, tensor: int, time: int) -> OpRecord | None:
+    """The op that made all zeros out of values that were not; None where zeros were there from the start."""
+    while True:
+        op = facts.maker(tensor, time)
+        if op is None or not op.inputs:
+            return None
+        peaks = [(number, _peak(facts, number, op.time)) for number in op.inputs if number != tensor]
+        zeros = [number for number, peak in peaks if peak == 0]
+        if not zeros:
+            return op if any(op.gave) else None
+        tensor, time = zeros[0], op.time

@@ -1,0 +1,295 @@
+"""A trace with indexes: who used what, who reaches whom, what was wanted."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from functools import cached_property
+
+from undertow.why.facts.flow import Flow
+from undertow.why.places import Place
+from undertow.why.source import assigned, is_whole_value
+from undertow.why.trace import (
+    BackwardRecord,
+    CallRecord,
+    Flag,
+    GradEvent,
+    HookRecord,
+    OpRecord,
+    OptimizerRecord,
+    TensorRecord,
+    Trace,
+)
+
+
+class Facts:
+    """Everything that causes may ask about a run."""
+
+    def __init__(self, trace: Trace) -> None:
+        self.trace = trace
+        self._flows: dict[int, Flow] = {}
+
+    # --- ops
+
+    @cached_property
+    def uses(self) -> dict[int, list[int]]:
+        """Tensor -> the ops that took it, or a number of it, in order."""
+        found: dict[int, list[int]] = defaultdict(list)
+        for op in self.trace.ops:
+            for number in dict.fromkeys((*op.inputs, *op.scalars)):
+                found[number].append(op.id)
+        return found
+
+    @cached_property
+    def makers(self) -> dict[int, list[int]]:
+        """Tensor -> the ops that made or changed it, in order."""
+        found: dict[int, list[int]] = defaultdict(list)
+        for op in self.trace.ops:
+            for number in op.outputs:
+                found[number].append(op.id)
+        return found
+
+    @cached_property
+    def memory(self) -> dict[int, list[int]]:
+        """First owner of some memory -> all tensors on it."""
+        found: dict[int, list[int]] = defaultdict(list)
+        for tensor in self.trace.tensors:
+            found[tensor.memory].append(tensor.id)
+        return found
+
+    def maker(self, tensor: int, before: int | None = None) -> OpRecord | None:
+        """The last op that made or changed a tensor, before a time."""
+        for number in reversed(self.makers.get(tensor, ())):
+            op = self.trace.ops[number]
+            if before is None or op.time < before:
+                return op
+        return None
+
+    def made_at(self, tensor: int) -> Place | None:
+        """The line that made a tensor."""
+        record = self.trace.tensors[tensor]
+        if record.maker is not None and record.copied_from is None:
+            made = self.trace.ops[record.maker].place
+            if made is not None:
+                return made
+        return record.place
+
+    def outermost(self, call: int | None) -> int | None:
+        """The module call that contains all others around a call."""
+        while call is not None:
+            parent = self.trace.calls[call].parent
+            if parent is None:
+                return call
+            call = parent
+        return None
+
+    # --- the graph
+
+    @cached_property
+    def accumulators(self) -> dict[int, list[int]]:
+        """Leaf tensor -> its accumulator nodes (a new one for each graph)."""
+        found: dict[int, list[int]] = defaultdict(list)
+        for node in self.trace.nodes:
+            if node.leaf is not None:
+                found[node.leaf].append(node.id)
+        return found
+
+    @cached_property
+    def parents(self) -> dict[int, list[int]]:
+        """Node -> the nodes that send it gradients."""
+        found: dict[int, list[int]] = defaultdict(list)
+        for node in self.trace.nodes:
+            for child in node.next:
+                found[child].append(node.id)
+        return found
+
+    def nodes_of(self, tensor: int) -> list[int]:
+        """The nodes at which a tensor's gradient arrives."""
+        found: dict[int | None, None] = dict.fromkeys(self.accumulators.get(tensor, ()))
+        for number in self.makers.get(tensor, ()):
+            op = self.trace.ops[number]
+            found.update(dict.fromkeys(node for made, node in zip(op.outputs, op.output_nodes) if made == tensor))
+        found[self.trace.tensors[tensor].node] = None
+        found.pop(None, None)
+        return [node for node in found if node is not None]
+
+    def reaching(self, tensor: int) -> list[BackwardRecord]:
+        """The backward passes from whose roots a tensor could be reached."""
+        numbers = {number for node in self.nodes_of(tensor) for number in self.trace.nodes[node].reached}
+        roots = [record for record in self.trace.backwards if tensor in record.roots]
+        numbers.update(record.id for record in roots)
+        return [self.trace.backwards[number] for number in sorted(numbers)]
+
+    def below(self, nodes: list[int]) -> set[int]:
+        """All nodes that can be reached from some, themselves included."""
+        seen: set[int] = set()
+        stack = list(nodes)
+        while stack:
+            node = stack.pop()
+            if node not in seen:
+                seen.add(node)
+                stack.extend(self.trace.nodes[node].next)
+        return seen
+
+    @cached_property
+    def differentiated(self) -> set[int]:
+        """Backward passes that write .grad: numbers of the calls of backward()."""
+        return {record.id for record in self.trace.backwards if record.kind == "backward"}
+
+    def was_reached(self, node: int) -> bool:
+        """Whether some backward() could reach a node."""
+        return any(number in self.differentiated for number in self.trace.nodes[node].reached)
+
+    @cached_property
+    def reached_calls(self) -> set[int | None]:
+        """Outermost module calls of which a backward() reached some op."""
+        return {
+            self.outermost(self.trace.ops[node.op].call)
+            for node in self.trace.nodes
+            if node.op is not None and node.op < len(self.trace.ops) and self.was_reached(node.id)
+        }
+
+    def flow(self, tensor: int) -> Flow:
+        """Where a tensor's values went."""
+        if tensor not in self._flows:
+            self._flows[tensor] = Flow(self, tensor)
+        return self._flows[tensor]
+
+    # --- gradients
+
+    @cached_property
+    def grads(self) -> dict[int, list[GradEvent]]:
+        """Tensor -> what happened to its .grad, in order."""
+        found: dict[int, list[GradEvent]] = defaultdict(list)
+        for event in self.trace.grads:
+            found[event.tensor].append(event)
+        return found
+
+    def holders(self, tensor: int) -> list[OptimizerRecord]:
+        """The optimizers that hold a tensor."""
+        return [optimizer for optimizer in self.trace.optimizers if tensor in optimizer.tensors]
+
+    def flag(self, tensor: int, time: int | None = None) -> Flag | None:
+        """The last setting of requires_grad, before a time."""
+        flags = [flag for flag in self.trace.tensors[tensor].flags if time is None or flag.time < time]
+        return flags[-1] if flags else None
+
+    def asks(self, tensor: int, time: int | None = None) -> bool:
+        """Whether a leaf asked for gradients at a time."""
+        flag = self.flag(tensor, time)
+        return self.trace.tensors[tensor].requires_grad if flag is None else flag.value
+
+    @cached_property
+    def updates(self) -> dict[int, list[tuple[int, Place | None]]]:
+        """Leaf -> when and where it was changed in place with values that come from a gradient: a step by hand."""
+        found: dict[int, list[tuple[int, Place | None]]] = defaultdict(list)
+        tensors = self.trace.tensors
+        from_gradient: set[int] = set()
+        for op in self.trace.ops:
+            if op.kind == "copy":
+                continue
+            comes = op.kind == "grad" or any(
+                number in from_gradient or tensors[number].gradient_of is not None for number in op.inputs
+            )
+            if not comes:
+                continue
+            from_gradient.update(number for number in op.outputs if number not in op.writes)
+            for written in op.writes:
+                if tensors[written].gradient_of is not None or tensors[tensors[written].memory].gradient_of is not None:
+                    continue
+                for other in {written, *self.memory[tensors[written].memory]}:
+                    if tensors[other].leaf and (tensors[other].requires_grad or tensors[other].flags):
+                        found[other].append((op.time, op.place))
+        return found
+
+    # --- modules and hooks
+
+    @cached_property
+    def replaced(self) -> set[int]:
+        """Parameters whose place in a module was given to another one."""
+        found = {binding.old_tensor for binding in self.trace.bindings if binding.old_tensor not in (None, binding.tensor)}
+        for binding in self.trace.bindings:
+            if binding.old_child is not None and binding.old_child != binding.child:
+                for module in self.descendants(binding.old_child):
+                    found.update(self.trace.modules[module].parameters.values())
+        return {tensor for tensor in found if tensor is not None}
+
+    @cached_property
+    def module_parents(self) -> dict[int, list[int]]:
+        """Module -> the modules in which it is registered."""
+        found: dict[int, list[int]] = defaultdict(list)
+        for module in self.trace.modules:
+            for child in module.children.values():
+                found[child].append(module.id)
+        return found
+
+    def ancestors(self, module: int | None) -> set[int]:
+        """A module and every module that contains it."""
+        return self._spread(module, self.module_parents)
+
+    def descendants(self, module: int | None) -> set[int]:
+        """A module and every module in it."""
+        return self._spread(module, {record.id: list(record.children.values()) for record in self.trace.modules})
+
+    def tree(self, module: int | None) -> set[int]:
+        """Every module that belongs to the same whole."""
+        return {inner for outer in self.ancestors(module) for inner in self.descendants(outer)}
+
+    def _spread(self, start: int | None, edges: dict[int, list[int]]) -> set[int]:
+        seen: set[int] = set()
+        stack = [] if start is None else [start]
+        while stack:
+            module = stack.pop()
+            if module not in seen:
+                seen.add(module)
+                stack.extend(edges.get(module, ()))
+        return seen
+
+    @cached_property
+    def calls(self) -> dict[int, list[CallRecord]]:
+        """Module -> its runs, in order."""
+        found: dict[int, list[CallRecord]] = defaultdict(list)
+        for call in self.trace.calls:
+            found[call.module].append(call)
+        return found
+
+    @cached_property
+    def hooks(self) -> list[HookRecord]:
+        """The hooks that the user's own code registered."""
+        return [hook for hook in self.trace.hooks if hook.user and hook.place is not None]
+
+    @cached_property
+    def copies(self) -> dict[int, list[tuple[int, Place | None, int]]]:
+        """Tensor -> (its counterpart, the deepcopy, when), for copies and originals."""
+        found: dict[int, list[tuple[int, Place | None, int]]] = defaultdict(list)
+        for record in self.trace.copies:
+            for old, new in record.tensors.items():
+                found[old].append((new, record.place, record.time))
+                found[new].append((old, record.place, record.time))
+        return found
+
+    @cached_property
+    def module_copies(self) -> dict[int, list[tuple[int, Place | None, int]]]:
+        """Module -> (its counterpart, the deepcopy, when), for copies and originals."""
+        found: dict[int, list[tuple[int, Place | None, int]]] = defaultdict(list)
+        for record in self.trace.copies:
+            for old, new in record.modules.items():
+                found[old].append((new, record.place, record.time))
+                found[new].append((old, record.place, record.time))
+        return found
+
+    # --- names
+
+    def name(self, tensor: int) -> str:
+        """How the program calls a tensor; of one without a name, what it is registered as or where it was made."""
+        record: TensorRecord = self.trace.tensors[tensor]
+        if record.names:
+            return record.names[0]
+        if record.module is not None:
+            module = self.trace.modules[record.module]
+            label = next((name for name, number in module.parameters.items() if number == tensor), "")
+            owner = module.names[0] if module.names else module.type
+            return f"{owner}.{label}"
+        made = None if record.maker is None else self.trace.ops[record.maker].place
+        if made is not None and is_whole_value(made):
+            return assigned(made) or self.trace.name(tensor)
+        return self.trace.name(tensor)

@@ -1,0 +1,47 @@
+"""What is known about an exception: which backward raised it, and about what."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from undertow.why.facts.facts import Facts
+from undertow.why.facts.origin import Origin, origin
+from undertow.why.trace import BackwardRecord, ErrorRecord
+
+
+@dataclass(slots=True)
+class RootWithoutGraph:
+    """backward() was called on a tensor that has no graph."""
+
+    root: int
+    origin: Origin
+
+
+def errors(facts: Facts) -> list[ErrorRecord]:
+    """The exception that ended the program, or what backward passes raised and the program caught."""
+    trace = facts.trace
+    found = [] if trace.error is None else [trace.error]
+    for record in trace.backwards:
+        if record.error is not None and (trace.error is None or trace.error.backward != record.id):
+            kind, _, message = record.error.partition(": ")
+            found.append(ErrorRecord(record.time, kind, message, record.place, record.id))
+    return found
+
+
+def failed_backward(facts: Facts, error: ErrorRecord) -> BackwardRecord | None:
+    """The backward that raised an error."""
+    return None if error.backward is None else facts.trace.backwards[error.backward]
+
+
+def root_without_graph(facts: Facts, error: ErrorRecord) -> RootWithoutGraph | None:
+    """For "element 0 of tensors does not require grad": the root, and why it does not."""
+    record = failed_backward(facts, error)
+    if record is None or "does not require grad" not in error.message:
+        return None
+    for root in record.roots:
+        known = facts.trace.tensors[root]
+        if known.node is None and not facts.asks(root, record.time):
+            found = origin(facts, root, record.time)
+            if found is not None:
+                return RootWithoutGraph(root, found)
+    return None

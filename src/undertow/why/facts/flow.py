@@ -1,0 +1,184 @@
+"""Where a tensor's values went: through recorded ops, through cuts, out to Python, and into which losses."""
+
+from __future__ import annotations
+
+import heapq
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from undertow.why.source import only_looked_at
+from undertow.why.trace import OpRecord
+
+if TYPE_CHECKING:
+    from undertow.why.facts.facts import Facts
+
+_COPIES = frozenset("clone detach data.get item tolist numpy __float__ __array__ cpu to contiguous".split())
+_CONTROL = frozenset("__bool__ __repr__ __str__ __format__ __index__ __int__ __len__".split())
+
+
+@dataclass(slots=True)
+class Stop:
+    """How a value got to a tensor."""
+
+    op: int | None  # by this op
+    source: int | None  # from this tensor
+    cut: int | None  # the op that took it out of the graph on the way; None: still in it
+    since: int  # from this time on
+
+
+@dataclass(slots=True)
+class Cut:
+    """A way from the tensor to a differentiated root on which the graph was left."""
+
+    op: int
+    root: int
+    backward: int
+
+
+class Flow:
+    """Follows the values of one tensor forward through the whole run."""
+
+    def __init__(self, facts: Facts, start: int) -> None:
+        self.facts = facts
+        self.start = start
+        self.stops: dict[int, Stop] = {start: Stop(None, None, None, -1)}
+        self.escapes: list[tuple[int, int]] = []  # (op by which values went to Python, op that cut them before it)
+        self.taken: list[int] = []  # all ops that took such values
+        waiting: list[int] = []
+        queued: set[int] = set()
+        self._queue(self.start, -1, waiting, queued)
+        while waiting:
+            self._take(self.facts.trace.ops[heapq.heappop(waiting)], waiting, queued)
+
+    def _queue(self, tensor: int, since: int, waiting: list[int], queued: set[int]) -> None:
+        for number in self.facts.uses.get(tensor, ()):
+            if number not in queued and self.facts.trace.ops[number].time > since:
+                queued.add(number)
+                heapq.heappush(waiting, number)
+
+    def _take(self, op: OpRecord, waiting: list[int], queued: set[int]) -> None:
+        if op.kind == "copy" or op.internal:
+            return
+        ways = self._ways(op)
+        if not ways:
+            return
+        self.taken.append(op.id)
+        attached = [tensor for tensor, cut in ways if cut is None]
+        if op.kind == "leaves":
+            if op.name not in _CONTROL:
+                cut = ways[0][1]
+                self.escapes.append((op.id, op.id if cut is None else cut))
+            return
+        for output, gave in zip(op.outputs, op.gave):
+            if attached:
+                cut = None if gave and op.kind != "cut" else op.id
+                source = attached[0]
+            else:
+                source, cut = ways[0]
+            if output in self.stops and (self.stops[output].cut is None or cut is not None):
+                continue
+            self.stops[output] = Stop(op.id, source, cut, op.time)
+            self._queue(output, op.time, waiting, queued)
+            if op.writes:
+                self._share(op, output, waiting, queued)
+
+    def _share(self, op: OpRecord, output: int, waiting: list[int], queued: set[int]) -> None:
+        """What was written into some memory is seen through every tensor on it."""
+        stop = self.stops[output]
+        for other in self.facts.memory[self.facts.trace.tensors[output].memory]:
+            if other not in self.stops and other != self.start:
+                self.stops[other] = Stop(op.id, stop.source, stop.cut, op.time)
+                self._queue(other, op.time, waiting, queued)
+
+    def _ways(self, op: OpRecord) -> list[tuple[int, int | None]]:
+        """The tensors by which values come into an op: (tensor, the cut before it)."""
+        found: list[tuple[int, int | None]] = []
+        for tensor, asked in zip(op.inputs, op.asked):
+            stop = self.stops.get(tensor)
+            if stop is not None and stop.since < op.time:
+                frozen = stop.cut is None and not asked
+                found.append((tensor, op.id if frozen else stop.cut))
+        for tensor in op.scalars:
+            stop = self.stops.get(tensor)
+            if stop is not None and stop.since < op.time:
+                found.append((tensor, self._left(tensor, op) if stop.cut is None else stop.cut))
+        return found
+
+    def _left(self, tensor: int, op: OpRecord) -> int:
+        """The op by which a tensor's number had left torch."""
+        ops = self.facts.trace.ops
+        for number in reversed(self.facts.uses[tensor]):
+            if ops[number].kind == "leaves" and ops[number].time < op.time:
+                return number
+        return op.id
+
+    # --- what it came to
+
+    @cached_property
+    def cuts(self) -> list[Cut]:
+        """Every way to the root of a backward() on which the graph was left."""
+        found = []
+        for record in self.facts.trace.backwards:
+            if record.kind == "backward":
+                for root in record.roots:
+                    stop = self.stops.get(root)
+                    if stop is not None and stop.cut is not None and stop.since < record.time:
+                        found.append(Cut(stop.cut, root, record.id))
+        return found
+
+    @cached_property
+    def sinks(self) -> list[int]:
+        """Tensors still in the graph that no recorded op took further."""
+        ops = self.facts.trace.ops
+        goes_on = {
+            tensor
+            for number in self.taken
+            for tensor in ops[number].inputs
+            if any(output != tensor and self._attached(output) for output in ops[number].outputs)
+        }
+        return [tensor for tensor, stop in self.stops.items() if stop.cut is None and tensor not in goes_on]
+
+    def _attached(self, tensor: int) -> bool:
+        stop = self.stops.get(tensor)
+        return stop is not None and stop.cut is None
+
+    def path(self, tensor: int) -> list[int]:
+        """The ops from the start to a tensor."""
+        found: list[int] = []
+        while tensor != self.start:
+            stop = self.stops[tensor]
+            if stop.op is None or stop.source is None or stop.op in found:
+                break
+            found.append(stop.op)
+            tensor = stop.source
+        return found[::-1]
+
+    def mixes(self, tensor: int, since: set[int]) -> bool:
+        """Whether something else than the start's own values went in on the way to a tensor, after some tensors."""
+        ops = self.facts.trace.ops
+        while tensor != self.start and tensor not in since:
+            stop = self.stops[tensor]
+            if stop.op is None or stop.source is None:
+                return False
+            op = ops[stop.op]
+            if any(other not in self.stops for other in op.inputs):
+                return True
+            if stop.source == tensor:
+                return False
+            tensor = stop.source
+        return False
+
+    @cached_property
+    def is_used(self) -> bool:
+        """Whether any op used the tensor for more than a copy of it or a look at it."""
+        for number in self.taken:
+            op = self.facts.trace.ops[number]
+            if op.name in _COPIES or op.kind == "leaves":
+                continue
+            if set(op.writes) & {self.start} and len(op.inputs) == 1:
+                continue  # initialisation
+            mixed = any(other not in self.stops for other in op.inputs)
+            if mixed or not only_looked_at(op.place):
+                return True
+        return False

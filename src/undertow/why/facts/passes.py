@@ -1,0 +1,83 @@
+"""Which passes a hook could have fired in: before it was there, while it was, after it was removed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from undertow.why.facts.facts import Facts
+from undertow.why.trace import BackwardRecord, CallRecord, HookRecord
+
+BACKWARD_KINDS = ("full-backward", "full-backward-pre", "backward")
+
+
+@dataclass(slots=True)
+class Passes:
+    """Backward passes through the hooked tensor, by when they ran."""
+
+    before: list[BackwardRecord]
+    during: list[BackwardRecord]
+    after: list[BackwardRecord]
+
+
+@dataclass(slots=True)
+class Runs:
+    """Runs of the hooked module, by when they began."""
+
+    before: list[CallRecord]
+    during: list[CallRecord]
+    after: list[CallRecord]
+
+    @property
+    def any(self) -> bool:
+        return bool(self.before or self.during or self.after)
+
+
+def _split(hook: HookRecord, records: list) -> tuple[list, list, list]:
+    end = float("inf") if hook.removed is None else hook.removed
+    before = [record for record in records if record.time < hook.time]
+    during = [record for record in records if hook.time < record.time < end]
+    return before, during, [record for record in records if record.time > end]
+
+
+def passes(facts: Facts, hook: HookRecord) -> Passes:
+    """For a tensor hook: the backward passes that could reach what it was put on, as it then was."""
+    assert hook.tensor is not None
+    if hook.node is None:
+        return Passes(*_split(hook, facts.reaching(hook.tensor)))
+    reached = facts.trace.nodes[hook.node].reached
+    records = {number: facts.trace.backwards[number] for number in reached}
+    records.update({record.id: record for record in facts.trace.backwards if hook.tensor in record.roots})
+    return Passes(*_split(hook, [records[number] for number in sorted(records)]))
+
+
+def runs(facts: Facts, hook: HookRecord) -> Runs:
+    """For a module hook: the runs of the module."""
+    assert hook.module is not None
+    return Runs(*_split(hook, facts.calls.get(hook.module, [])))
+
+
+def wired(facts: Facts, hook: HookRecord) -> list[CallRecord]:
+    """For a module's backward hook: the calls that wired it into a graph."""
+    return [call for call in runs(facts, hook).during if not call.direct and call.error is None]
+
+
+def reaching_outputs(facts: Facts, calls: list[CallRecord]) -> list[BackwardRecord]:
+    """The backward passes that could reach a result of some module calls."""
+    records = {record.id: record for call in calls for output in call.outputs for record in facts.reaching(output)}
+    return [records[number] for number in sorted(records)]
+
+
+def is_silent(facts: Facts, hook: HookRecord) -> bool:
+    """Whether a hook never fired, and nothing else made up for it.
+
+    A line that puts hooks on results as they are computed is not silent because one of these results was not used. A
+    container that cannot be called is no silence either: loops over modules() meet them.
+    """
+    if hook.firings or hook.copied_from is not None:
+        return False
+    if hook.module is not None:
+        return facts.trace.modules[hook.module].callable
+    if hook.node is not None and hook.place is not None:
+        twins = [other for other in facts.hooks if other.place is not None and other.place.key == hook.place.key]
+        return not any(other.firings for other in twins)
+    return True

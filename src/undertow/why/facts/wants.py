@@ -1,0 +1,57 @@
+"""Which gradients the program shows that it wanted, and did not get."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from undertow.why.facts.facts import Facts
+from undertow.why.source import expects_none, is_guard
+from undertow.why.trace import GradEvent
+
+
+@dataclass(slots=True)
+class Miss:
+    """A gradient that was wanted and missed.
+
+    `kind`: "none" (never written), "zero" (written, and all zeros every time). `wants`: the reads and steps that asked.
+    """
+
+    tensor: int
+    kind: str
+    wants: list[GradEvent]
+
+    @property
+    def read(self) -> GradEvent | None:
+        """The first read, if any."""
+        return next((event for event in self.wants if event.kind == "read"), None)
+
+
+def misses(facts: Facts) -> list[Miss]:
+    """Every missed gradient, in the order in which they were asked for."""
+    found = []
+    for tensor, events in facts.grads.items():
+        wants = [event for event in events if _is_want(event)]
+        writes = [event for event in events if event.kind in ("write", "set")]
+        if not wants:
+            continue
+        if not writes:
+            empty = [event for event in wants if not event.found]
+            if tensor in facts.replaced and all(event.kind == "step" for event in empty):
+                continue  # the optimizer still holds what the program has put aside
+            if empty and not _only_a_guard(facts, tensor, empty):
+                found.append(Miss(tensor, "none", empty))
+        elif all(event.peak == 0 for event in writes):
+            found.append(Miss(tensor, "zero", wants))
+    return found
+
+
+def _is_want(event: GradEvent) -> bool:
+    if event.kind == "step":
+        return True
+    return event.kind == "read" and not expects_none(event.place)
+
+
+def _only_a_guard(facts: Facts, tensor: int, wants: list[GradEvent]) -> bool:
+    """`if p.grad is not None` over a frozen or plain tensor asks whether there is one, and takes no for an answer."""
+    record = facts.trace.tensors[tensor]
+    return record.leaf and not facts.asks(tensor) and all(event.kind == "read" and is_guard(event.place) for event in wants)
