@@ -56,7 +56,8 @@ def test_a_deep_chain_is_freed_without_a_backward(shallow: None) -> None:
 
 def test_a_deep_chain_through_hooks_grad_and_create_graph(shallow: None) -> None:
     x = torch.tensor(0.5, requires_grad=True)
-    y, fired = x, []
+    fired: list[object] = []
+    y = x
     for _ in range(20_000):
         y = y * 1.0
         y.register_hook(fired.append)
