@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import copy
 import json
 import math
+import pickle
 from typing import Any
 
 import pytest
@@ -76,6 +78,27 @@ def test_a_ledger_counts_for_the_list_of_hooks(torch: Any) -> None:
             layer(torch.ones(1, 1)).sum().backward()
     (entry,) = why.hooks(layer)
     assert entry.fired == 3 and entry.registered is not None
+
+
+class Halve:
+    """A hook that is an object, so that deepcopy makes another one of it."""
+
+    def __call__(self, module: Any, grad_output: Any) -> Any:
+        return (grad_output[0] / 2,)
+
+
+@both
+def test_models_are_copied_and_pickled_inside_a_ledger(torch: Any) -> None:
+    layer = torch.nn.Linear(1, 1)
+    layer.register_full_backward_pre_hook(Halve())
+    with why.ledger(layer) as ledger:
+        twin = copy.deepcopy(layer)
+        twin(torch.ones(1, 1, requires_grad=True)).sum().backward()
+        loaded = pickle.loads(pickle.dumps(layer))
+    assert [(entry.hook, entry.after) for entry in ledger.entries] == [("Halve", 0.5)]
+    assert [type(hook) for hook in loaded._backward_pre_hooks.values()] == [Halve]
+    twin(torch.ones(1, 1, requires_grad=True)).sum().backward()
+    assert twin.weight.grad.item() == 1 and len(ledger.entries) == 1
 
 
 @both

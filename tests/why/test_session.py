@@ -47,6 +47,46 @@ def test_an_exception_leaves_everything_as_it_was(torch: Any) -> None:
     assert before == after
 
 
+@both
+def test_findings_have_lines(torch: Any) -> None:
+    w, other = torch.ones(2, requires_grad=True), torch.ones(2, requires_grad=True)
+    layer = torch.nn.Linear(2, 2)
+    with why.watch(engine=torch) as seen:
+        handle = layer.register_forward_hook(lambda *_: None)
+        silent = layer.register_full_backward_hook(lambda *_: None)
+        silent.remove()
+        removed = line_here() - 1
+        cut = w.detach()
+        line = line_here() - 1
+        loss = (layer(cut) * other).sum()
+        loss.backward()
+        print(w.grad)
+        assert cut.grad is None  # which says that none is wanted
+    answer = seen.grad(w, loss)
+    assert answer.code == "detached" and answer.finding is not None and answer.finding.line == line
+    assert answer.subject == "w"
+    assert seen.grad(other, loss).code == "healthy"
+    answer = seen.grad(cut, loss)
+    assert answer.code == "detached" and answer.finding is not None and answer.finding.line == line
+    assert seen.hook(handle).message == "it fired 1 time"
+    answer = seen.hook(silent)
+    assert answer.code == "hook-removed" and answer.finding is not None and answer.finding.line == removed
+    assert {finding.code for finding in seen.findings()} == {"detached", "hook-removed"}
+    assert "findings" in str(seen)
+
+
+@both
+def test_a_healthy_block_has_no_findings(torch: Any) -> None:
+    net = torch.nn.Linear(2, 1)
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+    with why.watch(net) as seen:
+        for _ in range(2):
+            optimizer.zero_grad()
+            net(torch.ones(3, 2)).pow(2).sum().backward()
+            optimizer.step()
+    assert not len(seen.findings()), str(seen.findings())
+
+
 def test_the_name_is_the_function() -> None:
     import undertow.why.watch.watcher  # noqa: F401
 

@@ -7,7 +7,7 @@ from typing import Any
 from undertow.why.hook_list import HookEntry, hooks, of_everything
 from undertow.why.objects import name_of, norm, packages, version_of
 from undertow.why.places import Place
-from undertow.why.registrations import Registration, listen, unlisten
+from undertow.why.registrations import Registration, StandIn, listen, unlisten
 from undertow.why.report import Report, Table
 
 # kind -> which argument of the hook holds the gradients that it may replace
@@ -55,11 +55,11 @@ class _Source:
         self.registration = registration
 
 
-class _Entered:
-    """Stands in a map for a hook while a ledger is open."""
+class _Entered(StandIn):
+    """A hook whose calls are entered while the ledger is open."""
 
     def __init__(self, hook: Any, source: _Source, book: ledger) -> None:
-        self.__wrapped__ = hook
+        super().__init__(hook)
         self._source = source
         self._book = book
 
@@ -67,11 +67,6 @@ class _Entered:
         if not self._book.open:  # wired into a graph that outlived the block
             return self.__wrapped__(*args, **kwargs)
         return self._book.enter(self.__wrapped__, self._source, args, kwargs)
-
-    def __getattr__(self, name: str) -> Any:
-        if name == "__wrapped__":
-            raise AttributeError(name)
-        return getattr(self.__wrapped__, name)
 
 
 class ledger(Report):

@@ -6,6 +6,7 @@ here keeps a hook or its owner alive.
 
 from __future__ import annotations
 
+import copy
 import functools
 import os
 import sys
@@ -14,7 +15,7 @@ from collections.abc import Callable
 from types import FrameType
 from typing import Any, Protocol
 
-from undertow.why.objects import packages, part, places
+from undertow.why.objects import packages, part, places, unwrapped
 from undertow.why.places import Place
 
 # registrar -> the kind of hook, as reports call it
@@ -115,6 +116,26 @@ class Registration:
         if hasattr(owner, "grad_fn"):
             return tensor_text(owner)
         return self.owner_type or "a graph node"
+
+
+class StandIn:
+    """Stands in a map for a user's hook. A pickle has the hook itself; a deep copy is a stand-in for its copy."""
+
+    def __init__(self, hook: Any) -> None:
+        self.__wrapped__ = hook
+
+    def __getattr__(self, name: str) -> Any:
+        if name == "__wrapped__":
+            raise AttributeError(name)
+        return getattr(self.__wrapped__, name)  # __name__ and the like, which error messages show
+
+    def __reduce__(self) -> Any:
+        return unwrapped, (self.__wrapped__,)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Any:
+        copied = type(self).__new__(type(self))
+        copied.__dict__.update(self.__dict__, __wrapped__=copy.deepcopy(self.__wrapped__, memo))
+        return copied
 
 
 def tensor_text(tensor: Any) -> str:

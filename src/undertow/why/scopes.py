@@ -6,27 +6,22 @@ from types import TracebackType
 from typing import Any
 
 from undertow.why.objects import defined_at, name_of
-from undertow.why.registrations import Registration, listen, unlisten
+from undertow.why.registrations import Registration, StandIn, listen, unlisten
 from undertow.why.report import Report, Table
 
 # Read when a module is called, and wired into its graph: these must stop even after they are removed.
 _WIRED_IN_FORWARD = ("full-backward", "full-backward-pre", "backward")
 
 
-class _WhileOpen:
+class _WhileOpen(StandIn):
     """A hook that does nothing once its scope is left."""
 
     def __init__(self, hook: Any, scope: scope) -> None:
-        self.__wrapped__ = hook
+        super().__init__(hook)
         self.scope = scope
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         return self.__wrapped__(*args, **kwargs) if self.scope.open else None
-
-    def __getattr__(self, name: str) -> Any:
-        if name == "__wrapped__":
-            raise AttributeError(name)
-        return getattr(self.__wrapped__, name)
 
 
 class scope(Report):

@@ -5,18 +5,25 @@ from __future__ import annotations
 import sys
 from typing import Any
 
+from undertow.why.causes import CAUSES
+from undertow.why.facts.facts import Facts
+from undertow.why.facts.wants import Miss
+from undertow.why.finding import fact
 from undertow.why.gradient_flow import flow
 from undertow.why.hook_list import HookList, hooks
+from undertow.why.judge import judge
 from undertow.why.ledgers import ledger
 from undertow.why.objects import package_of, packages
+from undertow.why.questions import Answer, grad, hook
 from undertow.why.report import Report, Table
-from undertow.why.trace import HookRecord, Trace
+from undertow.why.show import Findings
+from undertow.why.trace import GradEvent, Trace
 from undertow.why.watch.watcher import DEFAULT_LIMIT, Watcher
 
 
 class watch(Report):
-    """Watches the block. Then `trace` is what was seen, `ledger` what hooks did to gradients, `flows` how the gradients
-    of the models among the subjects went over steps.
+    """Watches the block. Then `findings()` says what is wrong, `trace` is what was seen, `ledger` what hooks did to
+    gradients, `flows` how the gradients of the models among the subjects went over steps.
 
     subjects: models and tensors whose earlier hooks are watched, too. engine: the package to watch, when no subject
     tells; torch where the program imported it, undertow otherwise.
@@ -68,9 +75,43 @@ class watch(Report):
         """The hooks on the subjects now, with what was seen of them."""
         return hooks(*self._subjects)
 
-    def hook_records(self) -> list[HookRecord]:
-        """The hooks that were registered inside the block."""
-        return self.trace.hooks
+    def findings(self) -> Findings:
+        """What is wrong, with the lines that hold the causes: what `undertow why` says of a script."""
+        return Findings(judge(self.trace))
+
+    def grad(self, tensor: Any, loss: Any = None) -> Answer:
+        """`why.grad`, with what was seen: the line, and the way on which the gradient was lost."""
+        record = self._watcher.tensors.find(tensor)
+        if record is None:
+            return grad(tensor, loss)
+        name = self.trace.name(record.id)
+        for finding in self.findings():
+            if finding.tensor == record.id or name in finding.subjects:
+                return Answer(name, finding, finding.message)
+        found = grad(tensor, loss, name)
+        if found.finding is None or found.code == "nan-born":
+            return found
+        # Nobody in the block asked for this gradient, so the findings are silent about it: ask now.
+        kind = "none" if tensor.grad is None else "zero"
+        asked = Miss(record.id, kind, [GradEvent(self.trace.time + 1, "read", record.id, None)])
+        facts = Facts(self.trace)
+        seen = next((answer for cause in CAUSES if (answer := cause.miss(facts, asked)) is not None), None)
+        return found if seen is None else Answer(name, seen, seen.message)
+
+    def hook(self, handle: Any) -> Answer:
+        """`why.hook`, with what was seen: hooks of modules are counted here, too."""
+        record = self._watcher.hooks.by_handle.get(getattr(handle, "id", -1))
+        if record is None:
+            return hook(handle)
+        subject = "hook" if record.place is None else f"hook at line {record.place.line}"
+        fired = len(record.firings)
+        facts = [fact(f"{record.name} is a {record.kind} hook, registered on {record.expression}", record.place)]
+        for finding in self.findings():
+            if subject in finding.subjects:
+                return Answer(subject, finding, finding.message)
+        if fired:
+            return Answer(subject, None, f"it fired {fired} time{'' if fired == 1 else 's'}", facts)
+        return hook(handle)
 
     # --- report
 
@@ -82,7 +123,9 @@ class watch(Report):
         )
 
     def tables(self) -> list[Table]:
-        found = []
+        found: list[Table] = []
+        if not self.open:
+            found += [table._replace(title="findings") for table in self.findings().tables()]
         if self.trace.hooks:
             rows: list[tuple[Any, ...]] = [
                 (hook.kind, hook.expression or None, hook.name, hook.place, len(hook.firings), hook.removed is not None)
@@ -94,6 +137,9 @@ class watch(Report):
         for one in self.flows:
             found += one.tables()
         return found
+
+    def data(self) -> dict[str, Any]:
+        return super().data() | {"findings": [finding.as_data() for finding in self.findings()]}
 
     def notes(self) -> list[str]:
         return [] if self.trace.complete else ["the limit was reached: what came later was not watched"]
