@@ -93,14 +93,14 @@ class Calls:
             result = function(*args)
             if isinstance(result, self.engine.Tensor) and result is not args[0]:
                 with self.watcher.quiet:
-                    self._record(name, args, kwargs, result, self._before(args, kwargs))
+                    self._record(name, function, args, kwargs, result, self._before(args, kwargs))
             return result
         before: list[tuple[Any, bool, int]] = []
         with self.watcher.quiet:
             before = self._before(args, kwargs)
         result = function(*args, **kwargs)
         with self.watcher.quiet:
-            self._record(name, args, kwargs, result, before)
+            self._record(name, function, args, kwargs, result, before)
         return result
 
     def _before(self, args: Any, kwargs: Any) -> list[tuple[Any, bool, int]]:
@@ -111,7 +111,9 @@ class Calls:
         version = self.engine.version
         return [(tensor, tensor.requires_grad, version(tensor)) for tensor in found]
 
-    def _record(self, name: str, args: Any, kwargs: Any, result: Any, before: list[tuple[Any, bool, int]]) -> None:
+    def _record(
+        self, name: str, function: Any, args: Any, kwargs: Any, result: Any, before: list[tuple[Any, bool, int]]
+    ) -> None:
         engine, watcher = self.engine, self.watcher
         written = [tensor for tensor, _, version in before if engine.version(tensor) != version]
         taken = {id(tensor) for tensor, _, _ in before}
@@ -144,7 +146,7 @@ class Calls:
             scalars=scalars,
             firing=watcher.firing,
             call=watcher.module_calls.current,
-            internal=kind == "cut" and not watcher.called_by_user(),
+            internal=kind == "cut" and not watcher.called_by_user(function),
         )
         self._look(op, [*outputs, *written], records, [record for record, _ in inputs], constant)
         self.finish(op, zip((*outputs, *written), records))

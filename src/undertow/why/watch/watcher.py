@@ -129,16 +129,17 @@ class Watcher:
         """The user's line that runs now."""
         return self.places.of(sys._getframe(1))
 
-    def caller(self) -> FrameType | None:
-        """The frame that called into the engine, past the watcher and the engine's own dispatch."""
+    def caller(self, function: Any = None) -> FrameType | None:
+        """The frame that called into the engine, past the watcher, the engine's own dispatch and the function itself."""
+        own = getattr(function, "__code__", None)
         frame: FrameType | None = sys._getframe(1)
-        while frame is not None and frame.f_code.co_filename.endswith(_MACHINERY):
+        while frame is not None and (frame.f_code.co_filename.endswith(_MACHINERY) or frame.f_code is own):
             frame = frame.f_back
         return frame
 
-    def called_by_user(self) -> bool:
+    def called_by_user(self, function: Any = None) -> bool:
         """Whether user code itself, not library code on its behalf, called into the engine."""
-        frame = self.caller()
+        frame = self.caller(function)
         return frame is not None and self.places.is_user(frame.f_code)
 
     def see(self, tensor: Any, place: Place | None) -> TensorRecord:
