@@ -25,9 +25,9 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("xp", "random_stream"),
     ("rules",),
     ("_core", "storage"),
-    ("overrides", "generators", "autograd.saved", "autograd.specialise", "autograd.node", "autograd.views"),
+    ("overrides", "generators", "autograd.kept_names", "autograd.saved", "autograd.specialise", "autograd.node", "autograd.views"),
     (
-        "autograd.apply", "autograd.writes", "ops", "xp.tensor", "xp.tensor_elementwise", "xp.tensor_index",
+        "autograd.apply", "autograd.record", "autograd.writes", "ops", "xp.tensor", "xp.tensor_elementwise", "xp.tensor_index",
         "xp.tensor_linalg", "xp.tensor_nn", "xp.tensor_reduce", "xp.tensor_scan", "xp.tensor_shape",
     ),
     ("printing", "linalg", "special", "dlpack", "tensor_layout", "tensor_convert", "tensor_python"),

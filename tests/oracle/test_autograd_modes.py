@@ -403,3 +403,21 @@ def a_mode_that_a_hook_sets_ends_with_its_node(torch, log):
         z.grad_fn.register_hook(lambda *grads: switch(grads))
         torch.autograd.backward(z.sum(), create_graph=create_graph)
         log(torch.is_grad_enabled())
+
+
+@cases
+def inference_tensors_that_need_not_be_saved(torch, log):
+    x = leaf(torch)
+    with torch.inference_mode():
+        t = torch.ones(2)
+    uses = {
+        "add": lambda: x + t,
+        "mul": lambda: x * t,
+        "cat": lambda: torch.cat([x, t]),
+        "lerp": lambda: torch.lerp(x, t, 0.5),
+        "where": lambda: torch.where(t > 0, x, x),
+    }
+    for name, use in uses.items():
+        attempt(log, name, use)
+        with torch.autograd.set_detect_anomaly(True):
+            attempt(log, name + " in another rare mode", use)

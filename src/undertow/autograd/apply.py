@@ -15,8 +15,9 @@ import numpy as np
 
 from undertow import _core, overrides
 from undertow._core import InferenceStorage, TensorCore, ndarray, wrap
-from undertow.autograd.node import CONJUGATE, FIT, UPCAST, RuleNode, edge_of, node_class, note_origin
-from undertow.autograd.saved import SavedInput, SavedOutput, SavedValue
+from undertow.autograd.node import CONJUGATE, FIT, UPCAST, edge_of, node_class
+from undertow.autograd.record import record
+from undertow.autograd.saved import SavedInput, SavedOutput
 from undertow.autograd.specialise import specialised_apply
 from undertow.autograd.views import link_view, refresh_view
 from undertow.dtypes import DTYPE_OF, SCALAR_DTYPE, combine, complex32, dtype, get_default_dtype, promote
@@ -432,175 +433,21 @@ def _number(given: Any, compute: np.dtype[Any]) -> Any:
         return _asarray(given).astype(compute)
 
 
-def record(
-    rule: Rule,
-    inputs: Sequence[Any],
-    arrays: Sequence[Any],
-    results: Sequence[Any],
-    shown: int,
-    statics: dict[str, Any],
-    chores: int,
-) -> None:
-    """Gives the results their node, if any input that has a gradient wants one."""
-    edges = edges_of(rule, inputs)
-    if edges is None:
-        return
-    node = make_node(rule, edges, inputs, keep_inputs(inputs, arrays), results, statics, chores)
-    differentiable = shown if rule.outputs == 0 else rule.differentiable
-    for place, result in enumerate(results[:differentiable]):
-        if DTYPE_OF[result._array.dtype].category >= 2:  # floating or complex
-            result._edge = (node, place)
-            result._requires_grad = True
-
-
-def edges_of(rule: Rule, inputs: Sequence[Any]) -> tuple[Any, ...] | None:
-    """The edges a node for this call would have; None if there is nothing to record."""
-    modes = local.modes
-    if not modes.grad_enabled or modes.inference:
-        return None
-    edges, found = [], False
-    joint = rule.joint is not None
-    for place, given in enumerate(inputs):
-        edge = None
-        if isinstance(given, TensorCore):
-            if given._view is not None:
-                refresh_view(given)
-            if given._requires_grad and (joint or rule.gradients[min(place, len(rule.gradients) - 1)] is not None):
-                edge, found = given._edge or edge_of(given), True
-        edges.append(edge)
-    return tuple(edges[: rule.slots]) if found else None
-
-
-def make_node(
-    rule: Rule,
-    edges: tuple[Any, ...],
-    inputs: Sequence[Any],
-    kept: Any,
-    results: Sequence[Any],
-    statics: dict[str, Any],
-    chores: int,
-) -> RuleNode:
-    """A node that has saved what the gradients of the recorded inputs will read."""
-    modes = local.modes
-    if special.active and special_inference_inputs(inputs):
-        raise RuntimeError(
-            "Inference tensors cannot be saved for backward. Please do not use Tensors created in inference mode in "
-            "computation tracked by autograd. To work around this, you can make a clone to get a normal tensor and use "
-            "it in autograd, or use `torch.no_grad()` instead of `torch.inference_mode()`."
-        )
-    saved = _save(rule, edges, kept, results)
-    specs: tuple[Any, ...] = ()
-    if rule.uses_specs or chores & FIT:
-        specs = tuple([
-            Spec(given._array.shape, given._array.dtype) if isinstance(given, TensorCore) else None for given in inputs
-        ])
-        if rule.variadic and rule.uses_specs:
-            fixed = len(rule.inputs) - 1
-            specs = (*specs[:fixed], specs[fixed:])
-    values = tuple([statics[name] for name in rule.statics])
-    if not values and rule.promote is not None and saved:
-        # A number among the operands, as it was given: what the node shows.
-        values = tuple([given for given in inputs if given is not None and not isinstance(given, TensorCore)][:1])
-    node = (rule.node_class or node_class(rule))(edges, next(modes.sequence), saved, values, specs, chores)
-    if rule.outputs != 1:
-        shown = results[: rule.differentiable or len(results) - len(rule.hidden)]
-        node.n_outputs = len(shown)
-        node.outputs = [Spec(result._array.shape, result._array.dtype) for result in shown]
-    if special.active:
-        _special_chores(node)
-    return node
-
-
-class keep_inputs:
-    """Saves inputs by place on demand: `kept[1]` is the second input as a node keeps it."""
-
-    __slots__ = ("inputs", "arrays", "early")
-
-    def __init__(self, inputs: Sequence[Any], arrays: Sequence[Any]) -> None:
-        self.inputs, self.arrays = inputs, arrays
-        self.early: dict[int, Any] = {}
-
-    def __getitem__(self, place: int) -> Any:
-        if place in self.early:
-            return self.early[place]
-        given = self.inputs[place]
-        return SavedInput(given) if isinstance(given, TensorCore) else self.arrays[place]
-
-    def __setitem__(self, place: int, saved: Any) -> None:
-        self.early[place] = saved
-
-    def freeze(self) -> None:
-        """Before a write: the inputs' versions count as of now."""
-        for place, given in enumerate(self.inputs):
-            if isinstance(given, TensorCore):
-                self.early.setdefault(place, SavedInput(given))
-
-
-def _save(rule: Rule, edges: tuple[Any, ...], kept: keep_inputs, results: Sequence[Any]) -> tuple[Any, ...]:
-    """What the gradients of the inputs that have an edge will read, and None for the rest of the rule's list."""
-    if not rule.saves:
-        return ()
-    if rule.variadic or rule.joint is not None:
-        needed = frozenset(rule.saves)
-    else:
-        needed = frozenset().union(*[names for edge, names in zip(edges, rule.needed) if edge is not None])
-    return tuple([_save_one(rule, name, kept, results) if name in needed else None for name in rule.saves])
-
-
-def _save_one(rule: Rule, name: str, kept: keep_inputs, results: Sequence[Any]) -> Any:
-    if name == "result":
-        if rule.outputs == 1:
-            return SavedOutput(results[0])
-        shown = len(results) - len(rule.hidden)
-        return tuple([SavedOutput(result, nr) for nr, result in enumerate(results[:shown])])
-    if name in rule.names:
-        place = rule.names.index(name)
-        return SavedOutput(results[place], place)
-    if name in rule.hidden:
-        place = len(results) - len(rule.hidden) + rule.hidden.index(name)
-        return SavedOutput(results[place], place)
-    place = rule.inputs.index(name)
-    if rule.variadic and place == len(rule.inputs) - 1:
-        return tuple([kept[nr] for nr in range(place, len(kept.inputs))])
-    return kept[place]
-
-
-def special_inference_inputs(inputs: Sequence[Any]) -> bool:
-    return any(
-        isinstance(given, TensorCore) and type(given._storage) is InferenceStorage for given in inputs
-    ) and not local.modes.inference
-
-
-def _special_chores(node: RuleNode) -> None:
-    """The rare modes at the making of a node: anomaly mode's stack, saved-value hooks."""
-    if special.anomaly:
-        note_origin(node)
-    save_hooks_of(node, node.saved)
-
-
-def save_hooks_of(node: Any, saved: tuple[Any, ...]) -> None:
-    """Hands saved values to the innermost pack hook, if a `saved_tensors_hooks` block is open."""
-    active = local.modes.saved_hooks
-    if not active or local.modes.saved_hooks_disabled is not None:
-        return
-    pack, unpack = active[-1]
-    for value in saved:
-        for part in value if type(value) is tuple else (value,):
-            if isinstance(part, SavedValue):
-                part.pack(node, pack, unpack)
-
-
 # --- writing
 
 
 def refuse_overlap(array: Any) -> None:
     """Memory that shows in several places can't be written to."""
-    if 0 in array.strides and any(step == 0 and n > 1 for step, n in zip(array.strides, array.shape, strict=True)):
-        if array.size > 1:
-            raise RuntimeError(
-                "unsupported operation: more than one element of the written-to tensor refers to a single memory "
-                "location. Please clone() the tensor before performing the operation."
-            )
+    if 0 in array.strides and overlaps(array):
+        raise RuntimeError(
+            "unsupported operation: more than one element of the written-to tensor refers to a single memory location. "
+            "Please clone() the tensor before performing the operation."
+        )
+
+
+def overlaps(array: Any) -> bool:
+    """Whether a stretched array shows one memory location in several places."""
+    return array.size > 1 and any(step == 0 and n > 1 for step, n in zip(array.strides, array.shape, strict=True))
 
 
 def bump(tensor: Any) -> None:
@@ -610,7 +457,7 @@ def bump(tensor: Any) -> None:
         return
     storage.version += 1
     if special.anomaly:
-        if storage.writes is None:
-            storage.writes = [None] * (storage.version - 1)
+        lines = storage.writes = storage.writes or []
+        lines += [None] * (storage.version - 1 - len(lines))  # writes made while nobody looked
         stack = user_stack()
-        storage.writes.append(stack[-1] if stack else None)
+        lines.append(stack[-1] if stack else None)

@@ -14,8 +14,9 @@ from collections.abc import Callable
 from typing import Any
 
 from undertow._core import TensorCore, View, wrap
-from undertow.autograd.apply import save_hooks_of
+from undertow.autograd.apply import bump
 from undertow.autograd.node import Edge, Node, edge_of, fit, note_origin
+from undertow.autograd.record import save_hooks_of
 from undertow.autograd.saved import Freed, SavedInput, SavedOutput, SavedTensor
 from undertow.autograd.views import refresh_view
 from undertow.autograd.writes import check_writable, rebase, set_edge
@@ -364,7 +365,7 @@ def _dirty_output(node: FunctionNode, nr: int, tensor: Any, records: bool) -> An
             "differentiated any more: apply the function to a clone()."
         )
     check_writable(tensor, records)
-    tensor._get_storage().version += 1
+    bump(tensor)
     if records:
         if tensor._view is None:
             set_edge(tensor, (node, nr))

@@ -18,15 +18,14 @@ from undertow.autograd.apply import (
     NUMBERS,
     PLAIN,
     bump,
-    edges_of,
-    keep_inputs,
-    make_node,
     operands,
+    refuse_overlap,
     run_forward,
     tensor_among,
     with_numbers,
 )  # fmt: skip
 from undertow.autograd.node import FIT, Edge, Node, RuleNode, edge_of, note_origin
+from undertow.autograd.record import edges_of, keep_inputs, make_node
 from undertow.autograd.saved import Freed, SavedInput, SavedOutput
 from undertow.autograd.views import (
     AsStridedBackward0,
@@ -123,20 +122,11 @@ def write(target: Any, value: Any) -> None:
             raise RuntimeError(
                 f"output with shape {list(array.shape)} doesn't match the broadcast shape {list(shape)}"
             )
-    if 0 in array.strides and array.size > 1 and overlaps(array):
-        raise RuntimeError(
-            "unsupported operation: more than one element of the written-to tensor refers to a single memory location. "
-            "Please clone() the tensor before performing the operation."
-        )
+    refuse_overlap(array)
     for guard in guards:
         guard.before_write(target)
     np.copyto(array, value, casting="unsafe")
     bump(target)
-
-
-def overlaps(array: ndarray[Any, Any]) -> bool:
-    """Whether a stretched array shows one memory location in several places."""
-    return any(stride == 0 and n > 1 for stride, n in zip(array.strides, array.shape, strict=True))
 
 
 def check_overlap(written: ndarray[Any, Any], read: ndarray[Any, Any]) -> None:

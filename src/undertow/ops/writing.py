@@ -10,9 +10,10 @@ from typing import Any
 import numpy as np
 
 from undertow._core import TensorCore, wrap
-from undertow.autograd.apply import apply, bump, edges_of, keep_inputs, make_node
+from undertow.autograd.apply import apply, bump, overlaps, refuse_overlap
 from undertow.autograd.node import FIT
-from undertow.autograd.writes import check_overlap, check_writable, guards, overlaps, rebase
+from undertow.autograd.record import edges_of, keep_inputs, make_node
+from undertow.autograd.writes import check_overlap, check_writable, guards, rebase
 from undertow.dtypes import DTYPE_OF
 from undertow.dtypes import dtype as Dtype
 from undertow.ops.arguments import broadcast_two, check_tensor, invalid_combination, must_be, spread_ints
@@ -84,12 +85,9 @@ def write_in_place(
     edges = edges_of(rule, inputs)
     check_writable(target, edges is not None)
     array = target._array
-    if stretched != "allow" and 0 in array.strides and array.size > 1 and overlaps(array):
-        if stretched == "refuse":
-            raise RuntimeError(
-                "unsupported operation: more than one element of the written-to tensor refers to a single memory "
-                "location. Please clone() the tensor before performing the operation."
-            )
+    if stretched == "refuse":
+        refuse_overlap(array)
+    elif stretched != "allow" and 0 in array.strides and overlaps(array):
         warnings.warn(stretched, stacklevel=5)
     kept = None
     if edges is not None:
