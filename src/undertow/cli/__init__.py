@@ -1,4 +1,4 @@
-"""The command line: `undertow run script.py`."""
+"""The command line: `undertow run script.py`, `undertow why script.py`."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import sys
 from collections.abc import Sequence
 from importlib.metadata import PackageNotFoundError, version
 
-from undertow.cli import run
+from undertow.cli import run, why
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -18,6 +18,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--version", action="version", version=f"undertow {_version()}")
     commands = parser.add_subparsers(title="commands", required=True, metavar="command")
     run.add_to(commands)
+    why.add_to(commands)
     arguments = parser.parse_args(sys.argv[1:] if argv is None else argv)
     return arguments.command(arguments)
 

@@ -8,6 +8,9 @@ import importlib.util
 import os
 import sys
 import traceback
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from importlib.machinery import SourceFileLoader
 from types import ModuleType
 from typing import Any
@@ -59,11 +62,14 @@ class Run:
         self.trace = watcher.trace
         self.names = main.__dict__
         try:
-            with watcher:
+            with warnings_at_user_lines(watcher), watcher:
                 exec(code, main.__dict__)
         except SystemExit as leaving:
             self.status = leaving.code if isinstance(leaving.code, int) else int(leaving.code is not None)
             watcher.trace.error = None
+        except KeyboardInterrupt:  # somebody has seen enough: what was seen so far is judged
+            self.status = 130
+            watcher.trace.error, watcher.trace.complete = None, False
         except Exception as error:
             self.error = error
         finally:
@@ -72,10 +78,39 @@ class Run:
         return self.trace
 
     def print_error(self) -> None:
-        """The script's exception, as Python itself would have shown it: frames before the script's are left out."""
+        """The script's exception, as Python itself would have shown it: frames of the watcher are left out."""
         if self.error is None:
             return
-        trace = self.error.__traceback__
-        while trace is not None and trace.tb_frame.f_code.co_filename != self.path:
-            trace = trace.tb_next
-        traceback.print_exception(type(self.error), self.error, trace)
+        shown: traceback.TracebackException | None = traceback.TracebackException.from_exception(self.error)
+        error = shown
+        while shown is not None:
+            frames = [frame for frame in shown.stack if not frame.filename.startswith(_OURS)]
+            frames = [frame for frame in frames if not frame.filename.endswith(_DISPATCH)]
+            shown.stack = traceback.StackSummary.from_list(frames)
+            shown = shown.__cause__ or shown.__context__
+        assert error is not None
+        print("".join(error.format()), end="", file=sys.stderr)
+
+
+@contextmanager
+def warnings_at_user_lines(watcher: Watcher) -> Iterator[None]:
+    """A warning that would name a line of the watcher names the user's line."""
+    before = warnings.showwarning
+
+    def showwarning(message: Any, category: Any, filename: str, lineno: int, file: Any = None, line: Any = None) -> None:
+        if filename.startswith(_OURS):
+            place = watcher.here()
+            if place is not None:
+                filename, lineno = place.file, place.line
+        before(message, category, filename, lineno, file, line)
+
+    warnings.showwarning = showwarning
+    try:
+        yield
+    finally:
+        if warnings.showwarning is showwarning:
+            warnings.showwarning = before
+
+
+_OURS = os.path.dirname(os.path.abspath(__file__)) + os.sep
+_DISPATCH = (os.path.join("torch", "overrides.py"), os.path.join("undertow", "overrides.py"))
