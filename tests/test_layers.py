@@ -24,8 +24,11 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("torch_version",),
     ("xp", "random_stream"),
     ("rules",),
-    ("_core", "storage"),
-    ("overrides", "generators", "autograd.kept_names", "autograd.saved", "autograd.specialise", "autograd.node", "autograd.views"),
+    ("_core", "storage", "typed_storage"),
+    (
+        "overrides", "generators", "autograd.shown_names", "autograd.saved", "autograd.specialise", "autograd.node",
+        "autograd.views",
+    ),
     (
         "autograd.apply", "autograd.record", "autograd.writes", "ops", "xp.tensor", "xp.tensor_elementwise", "xp.tensor_index",
         "xp.tensor_linalg", "xp.tensor_nn", "xp.tensor_reduce", "xp.tensor_scan", "xp.tensor_shape",
@@ -33,7 +36,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("printing", "linalg", "special", "dlpack", "tensor_layout", "tensor_convert", "tensor_python"),
     (
         "factory_arguments", "from_data", "creation", "ranges", "random", "tensor_copy", "tensor_random", "tensor_types",
-        "low_rank", "windows",
+        "low_rank", "tensor_rare", "windows",
     ),
     (
         "autograd.accumulate", "autograd.anomaly_mode", "autograd.differentiate", "autograd.engine", "autograd.firing", "autograd.forward_ad",

@@ -18,6 +18,7 @@ import numpy as np
 from undertow import errors, hooks
 from undertow._core import TensorCore, making, wrap
 from undertow.autograd.saved import Freed, SavedOutput, SavedTensor, SavedValue
+from undertow.autograd.shown_names import DERIVED, KEPT
 from undertow.autograd.specialise import can_specialise, specialised_run
 from undertow.dtypes import DTYPE_OF
 from undertow.modes import local, special
@@ -267,16 +268,7 @@ def node_class(rule: Rule) -> Any:
     if made is None:
         base = RuleNode if rule.outputs == 1 else MultiOutputNode
         body = {"rule": rule, "__slots__": (), "__module__": "torch"}
-        for place, name in enumerate(rule.saves):
-            body["_saved_" + name] = _attribute(_shown, place)
-            body["_raw_saved_" + name] = _attribute(_raw_saved, place)
-        for place, name in enumerate(rule.statics):
-            body["_saved_" + name] = _attribute(lambda node, place: node.statics[place], place)
-        for place, name in enumerate(rule.inputs[:-1] if rule.variadic else rule.inputs):
-            if any(gradient is not None and name + "_spec" in gradient.names for gradient in (rule.joint, *rule.gradients)):
-                body[f"_saved_{name}_sym_sizes"] = _attribute(lambda node, place: node.specs[place].shape, place)
-        for name, constant in rule.shows.items():
-            body["_saved_" + name] = _attribute(lambda node, constant: constant, constant)
+        body |= _shown_values(rule)
         prefix, _, short = rule.node_name.rpartition("::")
         if prefix:
             body["name"] = lambda node: rule.node_name
@@ -284,6 +276,28 @@ def node_class(rule: Rule) -> Any:
             body["run"] = specialised_run(rule, RuleNode.run, _freed)
         made = rule.node_class = type(short, (base,), body)
     return made
+
+
+def _shown_values(rule: Rule) -> dict[str, property]:
+    """What a rule's nodes show as `_saved_<name>`."""
+    kept = KEPT.get(rule.node_name, frozenset())
+    shown = {}
+    for place, name in enumerate(rule.saves):
+        if name not in kept:
+            shown["_saved_" + name] = _attribute(_shown, place)
+            shown["_raw_saved_" + name] = _attribute(_raw_saved, place)
+    for place, name in enumerate(rule.statics):
+        if name not in kept:
+            shown["_saved_" + name] = _attribute(lambda node, place: node.statics[place], place)
+    for place, name in enumerate(rule.inputs[:-1] if rule.variadic else rule.inputs):
+        if any(gradient is not None and name + "_spec" in gradient.names for gradient in (rule.joint, *rule.gradients)):
+            if f"{name}_sym_sizes" not in kept:
+                shown[f"_saved_{name}_sym_sizes"] = _attribute(lambda node, place: node.specs[place].shape, place)
+    for name, constant in rule.shows.items():
+        shown["_saved_" + name] = _attribute(lambda node, constant: constant, constant)
+    for name, derive in DERIVED.get(rule.node_name, {}).items():
+        shown["_saved_" + name] = property(derive)
+    return shown
 
 
 def _attribute(get: Callable[[Any, Any], Any], which: Any) -> property:

@@ -146,7 +146,7 @@ def multi_head_attention_forward(
         weights = functional_softmax(scores, dim=-1)
         if chance > 0:
             weights = dropout(weights, p=chance)
-        attended = bmm(weights, v).transpose(0, 1).contiguous().view(length * batch, width)
+        attended = bmm(weights, v).transpose(0, 1).reshape(length * batch, width)
         output = linear(attended, out_proj_weight, out_proj_bias).view(length, batch, -1)
         weights = weights.view(batch, num_heads, length, source)
         if average_attn_weights:
@@ -158,7 +158,7 @@ def multi_head_attention_forward(
     q = q.view(batch, num_heads, length, head)
     k, v = k.view(batch, num_heads, source, head), v.view(batch, num_heads, source, head)
     attended = scaled_dot_product_attention(q, k, v, attn_mask, chance, is_causal)
-    attended = attended.permute(2, 0, 1, 3).contiguous().view(batch * length, width)
+    attended = attended.permute(2, 0, 1, 3).reshape(batch * length, width)
     output = linear(attended, out_proj_weight, out_proj_bias).view(length, batch, -1)
     return (output, None) if batched else (output.squeeze(1), None)
 

@@ -1,0 +1,150 @@
+"""Which values a node shows as `_saved_<name>`: those that PyTorch's shows, so that tools which draw graphs draw the same.
+
+Mostly they are what a rule saves, by the same names. Here is where the two part: values that rules keep for themselves,
+and values that PyTorch shows and that follow from others.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+# names: the nodes that keep them for themselves
+_KEPT = {
+    "A_sym_sizes": "LinalgQrBackward0",
+    "A_sym_sizes B_sym_sizes vector": "LinalgSolveExBackward0",
+    "A_sym_sizes result self_sym_sizes": "TriangularSolveBackward0",
+    "B_sym_sizes LU_sym_sizes adjoint_ permutation": "LinalgLuSolveBackward0",
+    "B_sym_sizes self_sym_sizes": "LinalgSolveTriangularBackward0",
+    "LU_sym_sizes": "LuUnpackBackward0",
+    "abs angle": "PolarBackward0",
+    "align_corners scale_factors taps": (
+        "UpsampleNearest1DBackward0 UpsampleNearest2DBackward0 UpsampleNearest3DBackward0 "
+        "UpsampleNearestExact1DBackward0 UpsampleNearestExact2DBackward0"
+    ),
+    "axes": (
+        "SqueezeBackward0 SqueezeBackward0_copy SqueezeBackward1 SqueezeBackward1_copy SqueezeBackward2 "
+        "SqueezeBackward2_copy SqueezeBackward3"
+    ),
+    "axes size": "SqueezeBackward4",
+    (
+        "b_hh b_ih batch_sizes c0 c_before dtype gates h0 h_before hidden_n input relu result reverse tanh_c "
+        "w_hh w_hr w_ih wide_h"
+    ): (
+        "CatBackward0 StackBackward0"
+    ),
+    "bags count scale weight_sym_sizes": "EmbeddingBagBackward0",
+    "base": "AffineGridGeneratorBackward0",
+    "counts empty runs": "SegmentReduceBackward0",
+    "cutoff driver": "LinalgLstsqBackward0",
+    "cutoff hermitian": "LinalgPinvBackward0",
+    "decimals": "RoundBackward1",
+    "descending": "SortBackward0 SortBackward1",
+    "dim keepdim ord": "NormBackward0",
+    "dtype": "BlockDiagBackward0 MeanBackward0 MeanBackward1 NansumBackward0 SumBackward0 SumBackward1",
+    "dtype self_sym_sizes": "CumsumBackward0 ToCopyBackward0",
+    "end step": "NarrowCopyBackward0",
+    "eps input normalized_shape rstd weight": "MulBackward0",
+    "eps wide": "NativeLayerNormBackward0",
+    "factor self": "MulBackward1",
+    "first second": "PdistBackward0",
+    "flipped": "BmmBackward0 MmBackward0",
+    "flipped self_sym_sizes": "AddmmBackward0",
+    "found": "torch::autograd::NotImplemented",
+    "index self_sym_sizes slopes": "NllLoss2DBackward0 NllLossBackward0",
+    "input2_sym_sizes self_sym_sizes": "CholeskySolveBackward0",
+    "input_sym_sizes weight_sym_sizes": "ConvolutionBackward0",
+    "k": "KthvalueBackward0",
+    "k largest sorted": "TopkBackward0",
+    "layout": "AsStridedBackward0 AsStridedBackward0_copy AsStridedBackward1",
+    "log_alpha result": "CtcLossBackward0",
+    "lower": "LinalgEighBackward0",
+    "mask scale": "NativeDropoutBackward0",
+    "nan neginf posinf": "NanToNumBackward0",
+    "ord": "NormBackward1",
+    "other": "AddBackward1 SubBackward1",
+    "output_size": "Col2ImBackward0 MaxUnpool2DBackward0 MaxUnpool3DBackward0",
+    "output_size self_sym_sizes": (
+        "AdaptiveAvgPool2DBackward0 AdaptiveAvgPool3DBackward0 AdaptiveMaxPool2DBackward0 "
+        "AdaptiveMaxPool3DBackward0"
+    ),
+    "permutation": "LinalgLuFactorExBackward0",
+    "places self_sym_sizes": (
+        "ReflectionPad1DBackward0 ReflectionPad2DBackward0 ReflectionPad3DBackward0 ReplicationPad1DBackward0 "
+        "ReplicationPad2DBackward0 ReplicationPad3DBackward0"
+    ),
+    "result rows weights": "ScaledDotProductFlashAttentionForCpuBackward0",
+    "scale_factors taps": (
+        "UpsampleBicubic2DAaBackward0 UpsampleBicubic2DBackward0 UpsampleBilinear2DAaBackward0 "
+        "UpsampleBilinear2DBackward0 UpsampleLanczos2DAaBackward0 UpsampleLinear1DBackward0 "
+        "UpsampleTrilinear3DBackward0"
+    ),
+    "self_sym_sizes": (
+        "AddbmmBackward0 AddmvBackward0 AddrBackward0 AvgPool2DBackward0 AvgPool3DBackward0 BaddbmmBackward0 "
+        "CummaxBackward0 CumminBackward0 Im2ColBackward0 LinalgEigBackward0 MaskedScatterBackward0 "
+        "MaskedSelectBackward0 MaxPool2DWithIndicesBackward0 MaxPool3DWithIndicesBackward0 TakeBackward0"
+    ),
+    "self_sym_sizes src_sym_sizes": "DiagonalScatterBackward0 SelectScatterBackward0 SliceScatterBackward0",
+    "self_sym_sizes value": "MaskedFillBackward0",
+    "self_sym_sizes value_sym_sizes": "MaskedFillBackward1",
+    "size": (
+        "ExpandBackward0 ExpandBackward0_copy ReshapeAliasBackward0 UnsafeViewBackward0 ViewBackward0 "
+        "ViewBackward0_copy"
+    ),
+    "source_sym_sizes": "IndexAddBackward0 IndexCopyBackward0 PutBackward0",
+    "src_sym_sizes": "torch::autograd::CopyBackwards",
+    "target_sym_sizes": "HuberLossBackward0",
+    "value": "FillBackward2 IndexFillBackward0 ScatterBackward1 ThresholdBackward0",
+    "value widths": "ConstantPadNdBackward0",
+    "value_sym_sizes": "FillBackward3",
+    "values_sym_sizes": "IndexPutBackward0",
+    "weight_sym_sizes": "EmbeddingBackward0",
+}
+
+KEPT: dict[str, frozenset[str]] = {
+    node: frozenset(names.split()) for names, nodes in _KEPT.items() for node in nodes.split()
+}
+
+
+# --- values that follow from others
+
+
+def _elements(node: Any) -> int:
+    return math.prod(node._saved_self_sym_sizes)
+
+
+def _rows_and_columns(node: Any, which: int) -> tuple[int, int]:
+    """The size of a factor of addmm: of itself, or of the other factor and of what is added."""
+    factor = (node._saved_mat1, node._saved_mat2)[which]
+    if factor is not None:
+        return tuple(factor.shape)
+    other = (node._saved_mat1, node._saved_mat2)[1 - which]
+    added = node.specs[0].shape
+    return (added[0], other.shape[0]) if which == 0 else (other.shape[1], added[-1])
+
+
+def _strides(node: Any, which: int) -> tuple[int, int]:
+    rows, columns = _rows_and_columns(node, which)
+    flipped = node.statics[node.rule.statics.index("flipped")][which]
+    return (1, rows) if flipped else (columns, 1)
+
+
+def _bias_size(node: Any) -> tuple[int]:
+    if node.edges[2] is None:  # no bias, or one that wants no gradient
+        return (0,)
+    weight = node.specs[1].shape
+    return (weight[1] * node._saved_groups if node._saved_transposed else weight[0],)
+
+
+DERIVED: dict[str, dict[str, Callable[[Any], Any]]] = {
+    "MeanBackward0": {"self_sym_numel": _elements},
+    "MeanBackward1": {"self_sym_numel": _elements},
+    "ConvolutionBackward0": {"bias_sym_sizes_opt": _bias_size},
+    "AddmmBackward0": {
+        "mat1_sym_sizes": lambda node: _rows_and_columns(node, 0),
+        "mat1_sym_strides": lambda node: _strides(node, 0),
+        "mat2_sym_sizes": lambda node: _rows_and_columns(node, 1),
+        "mat2_sym_strides": lambda node: _strides(node, 1),
+    },
+}
