@@ -12,9 +12,9 @@ import torch as real_torch
 import undertow
 from tests import global_state
 
-# Not tests: the seeds are programs that tests run, xp/jax.py needs a JAX that the core does without, and importing the
-# stand-in makes a process pretend.
-collect_ignore = ["tests/seeds", "src/undertow/xp/jax.py", "src/undertow/stand_in"]
+# Not tests: seeds and packages are programs that tests run, xp/jax.py needs a JAX that the core does without, and
+# importing the stand-in makes a process pretend.
+collect_ignore = ["tests/packages", "tests/seeds", "src/undertow/xp/jax.py", "src/undertow/stand_in"]
 
 
 def pytest_configure(config: pytest.Config) -> None:
