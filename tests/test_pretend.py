@@ -46,6 +46,26 @@ def test_imports_are_answered() -> None:
         assert importlib.util.find_spec("torch") is not None
 
 
+def test_a_module_first_imported_by_the_name_of_torch_is_loaded_once() -> None:
+    code = """if True:
+        import sys
+        sys.path.insert(0, sys.argv[1])
+        import undertow
+        undertow.pretend_torch()
+        import torch.nn.functional as functional, torch.optim.lr_scheduler as schedulers
+        for name in ("nn.functional", "optim.lr_scheduler"):
+            assert sys.modules["torch." + name] is sys.modules["undertow." + name], name
+        assert functional is sys.modules["undertow.nn.functional"]
+        try:
+            functional.nonexistent
+        except AttributeError as error:
+            print(error)
+    """
+    source = str(Path(undertow.__file__).parent.parent)
+    answer = subprocess.run([sys.executable, "-c", code, source], capture_output=True, text=True)
+    assert answer.stdout == "undertow has no torch.nn.functional.nonexistent\n", answer.stderr
+
+
 def test_afterwards_all_is_as_it_was() -> None:
     before = snapshot()
     spec, getter = undertow.nn.__spec__, vars(undertow)["__getattr__"]

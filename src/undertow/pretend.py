@@ -130,7 +130,11 @@ class _Finder(MetaPathFinder):
 
     def find_spec(self, fullname: str, path: Any = None, target: Any = None) -> ModuleSpec | None:
         if _is("torch", fullname):
-            return ModuleSpec(fullname, _AliasLoader(_own_module(fullname)))
+            module = _own_module(fullname)
+            # Loading it has put it under this name too. The import system would take that for a module that was loaded
+            # while it searched, and load it a second time by its own spec.
+            sys.modules.pop(fullname, None)
+            return ModuleSpec(fullname, _AliasLoader(module))
         if _is("undertow", fullname):
             spec = PathFinder.find_spec(fullname, path, target)
             if spec is not None and spec.loader is not None:
