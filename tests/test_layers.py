@@ -20,7 +20,10 @@ SOURCE = Path(__file__).parent.parent / "src"
 
 # A name stands for that module and, for a package, for everything in it that is not named itself.
 LAYERS: tuple[tuple[str, ...], ...] = (
-    ("_homes", "lazy", "errors", "hooks", "modes", "tree", "dtypes", "sites", "devices", "layouts", "sizes", "return_types"),
+    (
+        "_homes", "symbols", "lazy", "errors", "hooks", "modes", "tree", "dtypes", "sites", "devices", "layouts", "sizes",
+        "return_types",
+    ),
     ("torch_version",),
     ("xp", "random_stream"),
     ("rules",),
@@ -36,7 +39,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("printing", "linalg", "special", "dlpack", "tensor_layout", "tensor_convert", "tensor_python"),
     (
         "factory_arguments", "from_data", "creation", "ranges", "random", "tensor_copy", "tensor_random", "tensor_types",
-        "low_rank", "tensor_rare", "windows",
+        "low_rank", "signal", "tensor_rare", "windows",
     ),
     (
         "autograd.accumulate", "autograd.anomaly_mode", "autograd.differentiate", "autograd.engine", "autograd.firing", "autograd.forward_ad",

@@ -2,6 +2,8 @@
 
 # The functions of `undertow`.
 HOMES = {
+    "undertow.autograd.anomaly_mode": "set_anomaly_enabled",
+    "undertow.errors": "AcceleratorError OutOfMemoryError",
     "undertow.ops.draws": "_dirichlet_grad _sample_dirichlet _standard_gamma _standard_gamma_grad",
     "undertow.low_rank": "pca_lowrank svd_lowrank",
     "undertow.ops.apart": "as_strided_scatter narrow_copy nonzero_static unsafe_chunk unsafe_split unsafe_split_with_sizes",
@@ -19,6 +21,13 @@ HOMES = {
     "undertow.ops.view_copies": "alias_copy as_strided_copy detach_copy diagonal_copy expand_copy permute_copy select_copy "
     "slice_copy split_copy split_with_sizes_copy squeeze_copy t_copy transpose_copy unbind_copy unfold_copy "
     "unsqueeze_copy view_as_complex_copy view_as_real_copy view_copy",
+    "undertow.overrides": "DisableTorchFunction DisableTorchFunctionSubclass",
+    "undertow.process_settings": "compiled_with_cxx11_abi get_deterministic_debug_mode get_device_module has_lapack has_mkl has_openmp "
+    "has_spectral is_vulkan_available set_deterministic_debug_mode set_flush_denormal",
+    "undertow.symbols": "SymBool SymFloat SymInt sym_float sym_int sym_ite sym_max sym_min sym_not sym_sqrt sym_sum",
+    "undertow.typed_storage": "BFloat16Storage BoolStorage ByteStorage CharStorage ComplexDoubleStorage "
+    "ComplexFloatStorage DoubleStorage FloatStorage HalfStorage IntStorage LongStorage ShortStorage Storage TypedStorage",
+    "undertow.utils.dlpack": "to_dlpack",
     "undertow.windows": "bartlett_window blackman_window hamming_window hann_window kaiser_window",
 }
 
@@ -29,10 +38,13 @@ METHODS = {
     "undertow.ops.householder": "geqrf orgqr ormqr",
     "undertow.ops.lu": "lu lu_solve",
     "undertow.ops.removed": "eig lstsq solve symeig",
+    "undertow.tensor_rare": "_conj _conj_physical _is_all_true _is_any_true _is_zerotensor _lazy_clone _neg_view coalesce "
+    "const_data_ptr indices is_coalesced map2_ module_load record_stream reinforce resize resize_as values",
+    "undertow.typed_storage": "_typed_storage storage storage_type",
 }
 
 # Modules of which few programs ask something.
 MODULES = (
     "__config__ _dynamo _jit_internal compiler distributed functional futures fx hub jit mps mtia multiprocessing onnx "
-    "profiler xpu"
+    "profiler signal torch_version xpu"
 ).split()

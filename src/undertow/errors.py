@@ -11,6 +11,18 @@ class _LinAlgError(RuntimeError):
     """A matrix that a function of `linalg` has no answer for: singular, or not positive definite."""
 
 
+class OutOfMemoryError(RuntimeError):
+    """An accelerator's memory does not suffice. Nothing here raises it; programs catch it."""
+
+    __module__ = "torch"
+
+
+class AcceleratorError(RuntimeError):
+    """An accelerator failed. Nothing here raises it; programs catch it."""
+
+    __module__ = "torch"
+
+
 def freed_graph(node_name: str, freed_at: Site | None) -> RuntimeError:
     where = f" The backward pass that freed it was started at {freed_at}: {freed_at.source}" if freed_at else ""
     return RuntimeError(

@@ -14,7 +14,7 @@ from undertow.dtypes import bool as bool_dtype
 from undertow.dtypes import uint64 as uint64_dtype
 from undertow.factory_arguments import check_options, from_data, made, parse_kind
 from undertow.modes import no_grad
-from undertow.storage import Array, UntypedStorage, adopt, flat_memory
+from undertow.storage import Array, UntypedStorage, adopt, flat_memory, is_storage
 from undertow.tensor_convert import converted
 from undertow.tensor_python import element
 from undertow.xp.quiet import quietly
@@ -367,6 +367,8 @@ def legacy_tensor(args: tuple[Any, ...], kwargs: dict[str, Any], kind: dtype, st
             if strict and own is not kind:
                 raise TypeError(f"expected TensorOptions(dtype={kind.name}) (got TensorOptions(dtype={own.name}))")
             return tensor_class().as_subclass(first, tensor_class())
+        if is_storage(first):
+            return made(flat_memory(first.untyped().root).view(kind.numpy), "new")
         if type(first).__name__ != "Size" and not (isinstance(first, int) and not isinstance(first, bool)):
             if isinstance(first, str):
                 raise TypeError(f"new(): invalid data type '{type(first).__name__}'")

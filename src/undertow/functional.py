@@ -1,5 +1,6 @@
 """`torch.functional`: functions that PyTorch writes in Python, by the module that it keeps them in."""
 
+from undertow.lazy import lazy_names
 from undertow.ops.einsum import einsum as einsum
 from undertow.ops.join import block_diag as block_diag
 from undertow.ops.join import cartesian_prod as cartesian_prod
@@ -16,3 +17,7 @@ from undertow.ops.stretch import atleast_2d as atleast_2d
 from undertow.ops.stretch import atleast_3d as atleast_3d
 from undertow.ops.stretch import broadcast_shapes as broadcast_shapes
 from undertow.ops.stretch import broadcast_tensors as broadcast_tensors
+
+_LAZY = {"lu": "undertow.ops.lu", "unravel_index": "undertow.ops.coordinates"}
+_LAZY |= dict.fromkeys(["pca_lowrank", "svd_lowrank"], "undertow.low_rank")
+__getattr__, __dir__ = lazy_names(__name__, _LAZY)

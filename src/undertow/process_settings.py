@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import importlib
 import os
+from typing import Any
+
+from undertow.devices import device as Device
 
 
 class _Settings:
@@ -71,3 +75,57 @@ def set_warn_always(b: bool, /) -> None:
 
 def is_warn_always_enabled() -> bool:
     return _settings.warn_always
+
+
+def get_deterministic_debug_mode() -> int:
+    """0, or 1 and 2 where PyTorch would warn of, or refuse, algorithms that are not deterministic."""
+    if not _settings.deterministic:
+        return 0
+    return 1 if _settings.warn_only else 2
+
+
+def set_deterministic_debug_mode(debug_mode: int | str) -> None:
+    """`use_deterministic_algorithms` by a number or a word."""
+    if not isinstance(debug_mode, (int, str)):
+        raise TypeError(f"debug_mode must be str or int, but got {type(debug_mode)}")
+    if isinstance(debug_mode, str):
+        words = ("default", "warn", "error")
+        if debug_mode not in words:
+            raise RuntimeError(
+                "invalid value of debug_mode, expected one of `default`, `warn`, `error`, but got " + debug_mode
+            )
+        debug_mode = words.index(debug_mode)
+    if debug_mode not in (0, 1, 2):
+        raise RuntimeError(f"invalid value of debug_mode, expected 0, 1, or 2, but got {debug_mode}")
+    use_deterministic_algorithms(debug_mode > 0, warn_only=debug_mode == 1)
+
+
+def set_flush_denormal(mode: bool, /) -> bool:
+    """Whether tiny numbers will be rounded to zero: never, NumPy keeps them."""
+    if not isinstance(mode, bool):
+        raise RuntimeError(f"flush_denormal expects a bool, but got {type(mode).__name__}")
+    return False
+
+
+# --- what PyTorch may have been built with
+
+has_lapack = has_spectral = True  # NumPy has both
+has_mkl = has_openmp = False
+
+
+def is_vulkan_available() -> bool:
+    """Whether there is a device that speaks Vulkan."""
+    return False
+
+
+def compiled_with_cxx11_abi() -> bool:
+    """Which of two C++ worlds extensions must be built for; undertow has no C++."""
+    return True
+
+
+def get_device_module(device: Any = None) -> Any:
+    """The module about a kind of device: `undertow.cpu` unless another one is named."""
+    if device is not None and not isinstance(device, (str, Device)):
+        raise RuntimeError(f"Invalid value of device '{device}', expect torch.device, str, or None")
+    kind = "cpu" if device is None else Device(device).type
+    return importlib.import_module(f"undertow.{kind}")

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from undertow.devices import cpu, device
+from undertow.lazy import lazy_names
 
 Array = np.ndarray[Any, Any]
 
@@ -92,21 +93,31 @@ def empty_strided(shape: Any, strides: Any, dtype: np.dtype[Any]) -> Array:
     return np.ndarray(shape, dtype, row, 0, [stride * dtype.itemsize for stride in strides])
 
 
-def with_strides(array: Array) -> Array:
-    """An empty array with the strides that PyTorch gives it; NumPy's own are all zero."""
-    steps, step = [], array.itemsize
-    for n in reversed(array.shape):
+def contiguous_strides(shape: tuple[int, ...]) -> list[int]:
+    """The strides, in elements, of a tensor of a shape that lies in memory in order."""
+    steps, step = [], 1
+    for n in reversed(shape):
         steps.append(step)
         step *= max(n, 1)
-    return np.ndarray(array.shape, array.dtype, np.empty(0, array.dtype), 0, steps[::-1])
+    return steps[::-1]
+
+
+def with_strides(array: Array) -> Array:
+    """An empty array with the strides that PyTorch gives it; NumPy's own are all zero."""
+    steps = [step * array.itemsize for step in contiguous_strides(array.shape)]
+    return np.ndarray(array.shape, array.dtype, np.empty(0, array.dtype), 0, steps)
 
 
 class UntypedStorage:
     """A tensor's whole memory, in bytes. Equal for all tensors that share it."""
 
     __slots__ = ("root",)
+    is_sparse = False
 
-    def __init__(self, root: Array) -> None:
+    def __init__(self, root: Any = 0, *, device: Any = None) -> None:
+        """Over an array's memory; programs also ask for so many bytes, or for a list of them."""
+        if not isinstance(root, np.ndarray):
+            root = np.zeros(root, np.uint8) if isinstance(root, int) else np.array(list(root), np.uint8)
         self.root = root
 
     def data_ptr(self) -> int:
@@ -145,6 +156,34 @@ class UntypedStorage:
         """The storage itself, which has no dtype."""
         return self
 
+    cpu = untyped
+
+    def element_size(self) -> int:
+        """Bytes per element: elements are bytes."""
+        return 1
+
+    def type(self) -> str:
+        return "torch.storage.UntypedStorage"
+
+    def clone(self) -> UntypedStorage:
+        """The same bytes in memory of their own."""
+        return UntypedStorage(flat_memory(self.root).copy())
+
+    def fill_(self, value: int) -> UntypedStorage:
+        """Writes one byte everywhere."""
+        flat_memory(self.root)[...] = value
+        return self
+
+    def copy_(self, source: UntypedStorage, non_blocking: bool = False) -> UntypedStorage:
+        """Writes another storage's bytes."""
+        if source.nbytes() != self.nbytes():
+            raise RuntimeError(f"size does not match, self was {self.nbytes()} bytes but src was {source.nbytes()} bytes")
+        flat_memory(self.root)[...] = flat_memory(source.root)
+        return self
+
+    def __setitem__(self, index: Any, value: int) -> None:
+        flat_memory(self.root)[index] = value
+
     @staticmethod
     def from_file(filename: Any, shared: bool = False, nbytes: int = 0) -> UntypedStorage:
         """A file in memory, read where it is used; writes reach the file if it is `shared`."""
@@ -173,5 +212,8 @@ class UntypedStorage:
 
 
 def is_storage(obj: Any, /) -> bool:
-    """Whether an object is what `untyped_storage()` returns."""
-    return isinstance(obj, UntypedStorage)
+    """Whether an object is what `untyped_storage()` or `storage()` returns."""
+    return isinstance(getattr(obj, "_untyped_storage", obj), UntypedStorage)
+
+
+__getattr__, __dir__ = lazy_names(__name__, {"TypedStorage": "undertow.typed_storage"})

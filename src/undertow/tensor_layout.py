@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 from undertow._core import InferenceStorage, TensorCore, ndarray
@@ -268,6 +269,25 @@ class LayoutMethods(TensorCore):
     @property
     def name(self) -> None:
         return None
+
+    @property
+    def volatile(self) -> bool:
+        """Always False; what was marked so is made in a no_grad block today."""
+        warnings.warn("volatile was removed (Variable.volatile is always False)", stacklevel=2)
+        return False
+
+    @property
+    def _has_symbolic_sizes_strides(self) -> bool:
+        return False
+
+    @property
+    def _grad(self) -> Any:
+        """`.grad` without a word about tensors that have none."""
+        return None if self._meta is None else self._meta.grad
+
+    @property
+    def _grad_fn(self) -> Any:
+        return self.grad_fn
 
     @property
     def __cuda_array_interface__(self) -> Any:

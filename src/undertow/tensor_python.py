@@ -136,12 +136,12 @@ class PythonMethods(TensorCore):
     @public
     def apply_(self, callable: Callable[[Any], Any]) -> Any:
         """Replaces each element by a Python function of it; slow."""
-        return _apply_python(self, "apply_", callable)
+        return replace_elements(self, "apply_", callable)
 
     @public
     def map_(self, tensor: Any, callable: Callable[[Any, Any], Any]) -> Any:
         """Replaces each element by a Python function of it and of another tensor's; slow."""
-        return _apply_python(self, "map_", callable, tensor)
+        return replace_elements(self, "map_", callable, tensor)
 
     # --- identity and text
 
@@ -205,14 +205,27 @@ class PythonMethods(TensorCore):
         return dlpack.CPU
 
 
-def _apply_python(self: Any, name: str, function: Callable[..., Any], *others: Any) -> Any:
-    if self.requires_grad:
+def replace_elements(self: Any, name: str, function: Callable[..., Any], *others: Any) -> Any:
+    """Writes a Python function of each element, and of other tensors' elements, over the elements."""
+    for given in others:
+        if not isinstance(given, TensorCore):
+            argument = "other" if name == "map_" else "x"
+            raise TypeError(f"{name}(): argument '{argument}' (position 1) must be Tensor, not {type(given).__name__}")
+    if any(each.requires_grad for each in (self, *others)):
         raise RuntimeError(
             f"Can't call {name}() on Variable that requires grad. Use var.detach().{name}() instead."
         )
     array = self._array
+    for given in others:
+        if given._array.dtype != array.dtype:
+            raise TypeError(f"{name}: expected {self.type()} for 'other' (got {given.type()})")
+        given.expand(array.shape)
     columns = [np.broadcast_to(each._array, array.shape).ravel().tolist() for each in (self, *others)]
-    write(self, np.array(list(map(function, *columns)), array.dtype).reshape(array.shape))
+    results = list(map(function, *columns))
+    for result in results:
+        if not isinstance(result, (int, float, complex, np.generic, TensorCore)):
+            raise TypeError(f"must be real number, not {type(result).__name__}")
+    write(self, np.array(results).astype(array.dtype).reshape(array.shape))
     return self
 
 

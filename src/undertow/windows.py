@@ -42,7 +42,7 @@ def _window(
     return made(values.astype(kind.numpy), name, requires_grad)
 
 
-def _cosines(*factors: float) -> Callable[[Array, int], Array]:
+def cosine_sum(*factors: float) -> Callable[[Array, int], Array]:
     """a₀ − a₁ cos(2π n/N) + a₂ cos(4π n/N) …"""
 
     def weights(places: Array, last: int) -> Array:
@@ -51,6 +51,16 @@ def _cosines(*factors: float) -> Callable[[Array, int], Array]:
         for k, factor in enumerate(factors[1:], 1):
             total = total + (-1) ** k * factor * np.cos(k * turns)
         return total
+
+    return weights
+
+
+def kaiser_weights(beta: float) -> Callable[[Array, int], Array]:
+    """I₀(beta √(1 − x²)) / I₀(beta) for x from −1 to 1."""
+
+    def weights(places: Array, last: int) -> Array:
+        along = places * (2 / last) - 1
+        return i0(beta * np.sqrt(np.maximum(1 - along * along, 0))) / i0(np.asarray(float(beta)))
 
     return weights
 
@@ -82,8 +92,8 @@ def _plain_window(name: str, weights: Callable[[Array, int], Array], doc: str) -
 bartlett_window = _plain_window(
     "bartlett_window", lambda places, last: 1 - np.abs(places * (2 / last) - 1), "A triangle."
 )
-blackman_window = _plain_window("blackman_window", _cosines(0.42, 0.5, 0.08), "Two waves that cancel at the ends.")
-hann_window = _plain_window("hann_window", _cosines(0.5, 0.5), "sin² from end to end.")
+blackman_window = _plain_window("blackman_window", cosine_sum(0.42, 0.5, 0.08), "Two waves that cancel at the ends.")
+hann_window = _plain_window("hann_window", cosine_sum(0.5, 0.5), "sin² from end to end.")
 
 
 @overloaded
@@ -102,7 +112,7 @@ def hamming_window(
     """alpha − beta cos: the Hann window on a pedestal."""
     _check_numbers("hamming_window", window_length, periodic, alpha, beta)
     return _window(
-        "hamming_window", window_length, periodic, _cosines(alpha, beta), dtype, layout, device, pin_memory, requires_grad
+        "hamming_window", window_length, periodic, cosine_sum(alpha, beta), dtype, layout, device, pin_memory, requires_grad
     )
 
 
@@ -120,11 +130,6 @@ def kaiser_window(
 ) -> Any:
     """The Bessel function of a half circle; beta trades the width of its peak against what leaks beside it."""
     _check_numbers("kaiser_window", window_length, periodic, beta)
-
-    def weights(places: Array, last: int) -> Array:
-        along = places * (2 / last) - 1
-        return i0(beta * np.sqrt(np.maximum(1 - along * along, 0))) / i0(np.asarray(float(beta)))
-
     return _window(
-        "kaiser_window", window_length, periodic, weights, dtype, layout, device, pin_memory, requires_grad
+        "kaiser_window", window_length, periodic, kaiser_weights(beta), dtype, layout, device, pin_memory, requires_grad
     )

@@ -17,6 +17,11 @@ from undertow.modes import inference_mode as inference_mode
 from undertow.modes import no_grad as no_grad
 from undertow.modes import set_grad_enabled as set_grad_enabled
 
-__getattr__, __dir__ = lazy_names(
-    __name__, {name: f"undertow.autograd.{name}" for name in ("forward_ad", "grad_mode", "profiler")}
+_LAZY = {name: f"undertow.autograd.{name}" for name in ("forward_ad", "grad_mode", "profiler")}
+_LAZY |= dict.fromkeys(
+    "_force_original_view_tracking enforce_grad_layout_policy is_multithreading_enabled is_view_replay_enabled "
+    "set_multithreading_enabled".split(),
+    "undertow.autograd.grad_mode",
 )
+_LAZY["SavedTensor"] = "undertow.autograd.saved:SavedValue"
+__getattr__, __dir__ = lazy_names(__name__, _LAZY)

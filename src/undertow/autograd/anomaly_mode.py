@@ -46,6 +46,17 @@ class detect_anomaly:
         _switch(*self._before)
 
 
+def set_anomaly_enabled(enabled: bool, check_nan: bool = True) -> None:
+    """Switches anomaly mode on or off for good."""
+    for place, (argument, value) in enumerate({"enabled": enabled, "check_nan": check_nan}.items(), 1):
+        if not isinstance(value, bool):
+            kind = type(value).__name__
+            raise TypeError(
+                f"set_anomaly_enabled(): argument '{argument}' (position {place}) must be bool, not {kind}"
+            )
+    _switch(enabled, check_nan)
+
+
 def _switch(mode: bool, check_nan: bool) -> None:
     if mode and not special.anomaly:
         special.enter()

@@ -1,6 +1,76 @@
-"""`torch.autograd.grad_mode`: the grad modes, by the module that PyTorch keeps them in."""
+"""`torch.autograd.grad_mode`: the grad modes, by the module that PyTorch keeps them in, and switches of its engine."""
 
+from __future__ import annotations
+
+from typing import Any
+
+from undertow.autograd.graph import unsafe_preserve_version_counter as _unsafe_preserve_version_counter
+from undertow.modes import ContextDecorator
 from undertow.modes import enable_grad as enable_grad
 from undertow.modes import inference_mode as inference_mode
 from undertow.modes import no_grad as no_grad
 from undertow.modes import set_grad_enabled as set_grad_enabled
+
+__all__ = [
+    "_unsafe_preserve_version_counter", "enable_grad", "enforce_grad_layout_policy", "inference_mode", "no_grad",
+    "set_grad_enabled", "set_multithreading_enabled",
+]  # fmt: skip
+
+
+class _Switches:
+    """What programs asked PyTorch's engine for. undertow's runs a backward pass in the thread that starts it."""
+
+    multithreading = True
+    view_replay = False
+    layout_policy = True
+
+
+class _Switch(ContextDecorator):
+    """Sets a switch at once; as a context manager it restores it on exit."""
+
+    name = ""
+
+    def __init__(self, mode: bool) -> None:
+        self.mode = mode
+        self._before = getattr(_Switches, self.name)
+        setattr(_Switches, self.name, mode)
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, *exc: Any) -> None:
+        setattr(_Switches, self.name, self._before)
+
+    def clone(self) -> _Switch:
+        return type(self)(self.mode)
+
+
+class set_multithreading_enabled(_Switch):
+    """Whether PyTorch may use several threads for one backward pass."""
+
+    name = "multithreading"
+
+
+class _force_original_view_tracking(_Switch):
+    """Whether PyTorch takes views again by their functions rather than by strides."""
+
+    name = "view_replay"
+
+
+class enforce_grad_layout_policy(_Switch):
+    """Whether PyTorch gives `.grad` the memory layout of its parameter."""
+
+    name = "layout_policy"
+
+    def __init__(self, enable: bool = True) -> None:
+        super().__init__(enable)
+
+
+def is_multithreading_enabled() -> bool:
+    """What `set_multithreading_enabled` said last."""
+    return _Switches.multithreading
+
+
+def is_view_replay_enabled() -> bool:
+    """Whether views are taken again by their functions."""
+    return _Switches.view_replay

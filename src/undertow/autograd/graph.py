@@ -254,3 +254,22 @@ def increment_version(tensor: Any) -> None:
     several: Iterable[Any] = (tensor,) if isinstance(tensor, TensorCore) else tensor
     for each in several:
         writes.bump(each)
+
+
+# --- streams of accelerators and compiled regions, of which there are none
+
+
+def set_warn_on_accumulate_grad_stream_mismatch(enabled: bool) -> None:
+    """Whether PyTorch warns of gradients that arrive on another stream; the CPU has one."""
+
+
+def set_override_stale_capture_stream(enabled: bool) -> None:
+    """About streams whose capture has ended; the CPU has none."""
+
+
+def region_activation_memory_budget(budget: float) -> Any:
+    """How much a compiled region may keep for backward; refused elsewhere, as in PyTorch."""
+    raise RuntimeError(
+        "torch.autograd.graph.region_activation_memory_budget can only be used inside a torch.compile region; it has no "
+        "effect in eager mode."
+    )

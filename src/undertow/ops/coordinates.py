@@ -23,7 +23,7 @@ def unravel_index(indices: Any, shape: Any) -> tuple[Any, ...]:
     """Flat indices into a tensor of a shape as coordinates, a tensor for each dim."""
     if indices.is_complex() or indices.is_floating_point() or indices._array.dtype.kind == "b":
         raise TypeError(f"expected 'indices' to be integer dtype, but got {indices.dtype}")
-    if not isinstance(shape, (int, Sequence, TensorCore)):
+    if not isinstance(shape, (int, Sequence)):
         raise TypeError(f"expected 'shape' to be int or sequence of ints, but got {type(shape)}")
     if isinstance(shape, int):
         sizes: tuple[int, ...] = (shape,)

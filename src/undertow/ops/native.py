@@ -32,7 +32,7 @@ def convolution(
     """A convolution of a batch, or with `transposed` its transpose, of as many dims as the weight has."""
     check_tensor(input, "convolution")
     check_tensor(weight, "convolution", "weight", 2)
-    options = []
+    options: list[Any] = []
     rank = weight._array.ndim - 2
     given = {"stride": stride, "padding": padding, "dilation": dilation, "output_padding": output_padding}
     for argument, value in given.items():

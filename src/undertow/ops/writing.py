@@ -21,6 +21,7 @@ from undertow.ops.parts import as_strided
 from undertow.ops.public import overloaded, public
 from undertow.rules import arrange as rules
 from undertow.rules.rule import Rule
+from undertow.storage import contiguous_strides, flat_memory, is_storage
 
 _NUMBERS = (bool, int, float, complex)
 _C_NAMES = {"float32": "float", "float64": "double", "float16": "c10::Half", "bfloat16": "c10::BFloat16",
@@ -302,6 +303,12 @@ def set_(self: Any, source: Any = None, storage_offset: int = 0, size: Any = Non
         if source._array.dtype != self._array.dtype:
             raise RuntimeError("Could not set tensor of type another dtype to a tensor: the dtypes must be the same")
         self._array = source._array if size is None else as_strided(source, size, stride, storage_offset)._array
+    elif is_storage(source):
+        memory = flat_memory(source.untyped().root).view(self._array.dtype)
+        whole = wrap(memory)
+        sizes = (memory.size - storage_offset,) if size is None else tuple(size)
+        steps = contiguous_strides(sizes) if stride is None else stride
+        self._array = as_strided(whole, sizes, steps, storage_offset)._array
     else:
         raise invalid_combination("set_", (source,))
     bump(self)

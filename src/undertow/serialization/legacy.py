@@ -110,7 +110,7 @@ class _LegacyFile:
             _, offset, size = view
             begin = offset * kind.itemsize
             memory = UntypedStorage(flat_memory(memory.root)[begin : begin + size * kind.itemsize])
-        return memory if kind.dtype is None else TypedStorage(memory, kind.dtype)
+        return memory if kind.dtype is None else TypedStorage.over(memory, kind.dtype)
 
     def fill(self, keys: Any, byteorder: str) -> None:
         """Reads the storages, which come in the order of `keys`."""

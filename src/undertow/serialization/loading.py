@@ -115,7 +115,7 @@ def _load_archive(source: Source, file: IO[bytes], map_location: MAP_LOCATION, m
                 content = kind.swapped(content)
             loaded[key] = restore(UntypedStorage(content), location)
         memory = loaded[key]
-        return memory if kind.dtype is None else TypedStorage(memory, kind.dtype)
+        return memory if kind.dtype is None else TypedStorage.over(memory, kind.dtype)
 
     pickled = archive.read("data.pkl").tobytes()
     return source.unpickle(io.BytesIO(pickled), len(pickled), persistent_load)

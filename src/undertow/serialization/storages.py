@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 
 from undertow import dtypes
-from undertow.storage import UntypedStorage, extent_of, flat_memory, root_of
+from undertow.storage import extent_of, root_of
+from undertow.typed_storage import TypedStorage as TypedStorage
 
 Array = np.ndarray[Any, Any]
 
@@ -44,34 +45,6 @@ TYPED = {
 }
 BY_NAME = {f"{each.module}.{each.name}": each for each in (UNTYPED, *TYPED.values())}
 BY_NAME["torch.UntypedStorage"] = UNTYPED
-
-
-class TypedStorage:
-    """A storage and the dtype that its bytes are meant to have."""
-
-    __slots__ = ("_untyped_storage", "dtype")
-
-    def __init__(self, memory: UntypedStorage, dtype: dtypes.dtype) -> None:
-        self._untyped_storage = memory
-        self.dtype = dtype
-
-    def untyped(self) -> UntypedStorage:
-        """The same memory as bytes."""
-        return self._untyped_storage
-
-    def size(self) -> int:
-        """How many elements the memory holds."""
-        return self._untyped_storage.nbytes() // self.dtype.itemsize
-
-    __len__ = size
-
-    def tolist(self) -> list[Any]:
-        """The elements as Python numbers."""
-        return flat_memory(self._untyped_storage.root).view(self.dtype.numpy).tolist()
-
-    def __repr__(self) -> str:
-        lines = "".join(f" {value}\n" for value in self.tolist())
-        return f"{lines}[torch.storage.TypedStorage(dtype={self.dtype}, device=cpu) of size {self.size()}]"
 
 
 class StoredMemory:

@@ -1,0 +1,5 @@
+"""Signal processing: window functions."""
+
+from undertow.signal import windows as windows
+
+__all__ = ["windows"]

@@ -1,0 +1,163 @@
+"""Methods of tensors that few programs call: deprecated ones, ones about devices and layouts that are not here."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Callable
+from typing import Any, NoReturn
+
+from undertow._core import TensorCore, wrap
+from undertow.autograd.apply import apply
+from undertow.ops.arguments import check_tensor, spread_ints
+from undertow.ops.complex import conj, conj_physical
+from undertow.ops.public import public
+from undertow.ops.reduce import all as all_of
+from undertow.ops.reduce import any as any_of
+from undertow.ops.views import renamed
+from undertow.rules import shape as rules
+from undertow.tensor_python import replace_elements
+
+# --- deprecated
+
+
+_resized = renamed(rules.view, "ResizeBackward")
+
+
+def _resized_to(self: Any, size: tuple[int, ...], name: str) -> Any:
+    warnings.warn(f"non-inplace {name} is deprecated", stacklevel=4)
+    have = self._array.shape
+    if math.prod(size) != math.prod(have):
+        raise RuntimeError(
+            f"requested resize to {'x'.join(map(str, size))} ({math.prod(size)} elements in total), but the given tensor "
+            f"has a size of {'x'.join(map(str, have))} ({math.prod(have)} elements). autograd's resize can only change the "
+            "shape of a given tensor, while preserving the number of elements. "
+        )
+    return apply(_resized, self, size=size)
+
+
+@public
+def resize(self: Any, *sizes: Any) -> Any:
+    """A view in another shape; `view` and `reshape` say it better."""
+    return _resized_to(self, spread_ints(sizes, "resize", "sizes"), "resize")
+
+
+@public
+def resize_as(self: Any, tensor: Any) -> Any:
+    """`resize` to another tensor's shape."""
+    check_tensor(tensor, "resize_as", "tensor")
+    return _resized_to(self, tensor._array.shape, "resize_as")
+
+
+def reinforce(self: Any, reward: Any) -> NoReturn:
+    """Taken away long ago."""
+    raise RuntimeError(
+        "reinforce() was removed.\nUse torch.distributions instead.\nSee "
+        "https://pytorch.org/docs/main/distributions.html\n\nInstead of:\n\naction = probs.multinomial()\n"
+        "action.reinforce(reward)\naction.backward()\n\nUse:\n\nm = Categorical(probs)\naction = m.sample()\nloss = "
+        "-m.log_prob(action) * reward\nloss.backward()"
+    )
+
+
+# --- Python functions of elements
+
+
+@public
+def map2_(self: Any, x: Any, y: Any, callable: Callable[[Any, Any, Any], Any]) -> Any:
+    """Replaces each element by a Python function of it and of two other tensors'; slow."""
+    return replace_elements(self, "map2_", callable, x, y)
+
+
+# --- memory and devices
+
+
+@public
+def const_data_ptr(self: Any) -> int:
+    """The address of the first element, for reading."""
+    return self.data_ptr()
+
+
+@public
+def record_stream(self: Any, s: Any) -> None:
+    """For memory that a stream of an accelerator still uses; there is none."""
+    raise RuntimeError("unknown parameter type")
+
+
+@public
+def module_load(self: Any, other: Any, assign: bool = False) -> Any:
+    """What `load_state_dict` makes of a parameter and what was saved for it when tensors are swapped."""
+    if not isinstance(other, TensorCore):
+        raise AssertionError("other must be a Tensor")
+    if assign:
+        return other.detach()
+    return self.copy_(other).detach()
+
+
+# --- sparse tensors, of which there are none
+
+
+def _of_sparse_only(name: str, kind: str) -> Any:
+    def method(self: Any) -> NoReturn:
+        raise RuntimeError(f"{name} expected sparse {kind}tensor layout but got Strided")
+
+    method.__name__ = method.__qualname__ = name
+    method.__doc__ = "Of sparse tensors only."
+    return public(method)
+
+
+coalesce, is_coalesced = _of_sparse_only("coalesce", "coordinate "), _of_sparse_only("is_coalesced", "coordinate ")
+indices, values = _of_sparse_only("indices", "coordinate "), _of_sparse_only("values", "")
+
+
+# --- what PyTorch asks its own tensors
+
+
+def _check_bools(self: Any) -> None:
+    if self._array.dtype.kind != "b":
+        raise RuntimeError("self.scalar_type() == at::kBool INTERNAL ASSERT FAILED: a tensor of bools was expected")
+
+
+@public
+def _is_all_true(self: Any) -> Any:
+    """Whether every element of a tensor of bools is true."""
+    _check_bools(self)
+    return all_of(self)
+
+
+@public
+def _is_any_true(self: Any) -> Any:
+    """Whether some element of a tensor of bools is true."""
+    _check_bools(self)
+    return any_of(self)
+
+
+@public
+def _is_zerotensor(self: Any) -> bool:
+    """Whether a tensor stands for zeros without having them; none does here."""
+    return False
+
+
+@public
+def _conj(self: Any) -> Any:
+    """The conjugate of complex numbers."""
+    if self._array.dtype.kind != "c":
+        raise RuntimeError("isComplexType(typeMetaToScalarType(dtype())) INTERNAL ASSERT FAILED: complex numbers expected")
+    return conj(self)
+
+
+@public
+def _conj_physical(self: Any) -> Any:
+    """The conjugate in memory of its own."""
+    return conj_physical(self)
+
+
+@public
+def _neg_view(self: Any) -> Any:
+    """The negative; PyTorch would leave the negation for later."""
+    return -self
+
+
+@public
+def _lazy_clone(self: Any) -> Any:
+    """A copy; PyTorch would make it at the first write."""
+    return wrap(self._array.copy()) if not self.requires_grad else self.clone()
