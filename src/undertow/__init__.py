@@ -115,7 +115,8 @@ from undertow.ops.elementwise import (
     erf, erf_ as erf_, erfc as erfc, erfc_ as erfc_, erfinv as erfinv, exp as exp, exp2 as exp2, exp2_ as exp2_, exp_
     as exp_, expm1 as expm1, expm1_ as expm1_, fix as fix, fix_ as fix_, floor as floor, floor_ as floor_, fmax as
     fmax, fmin as fmin, frac as frac, frac_ as frac_, frexp as frexp, gcd as gcd, gcd_ as gcd_, heaviside as
-    heaviside, hypot as hypot, i0 as i0, i0_ as i0_, igamma as igamma, igammac as igammac, lcm as lcm, lcm_ as lcm_, ldexp as ldexp, ldexp_ as ldexp_,
+    heaviside, hypot as hypot, i0 as i0, i0_ as i0_, igamma as igamma, igammac as igammac, lcm as lcm,
+    lcm_ as lcm_, ldexp as ldexp, ldexp_ as ldexp_,
     lgamma as lgamma, log as log, log10 as log10, log10_ as log10_, log1p as log1p, log1p_ as log1p_, log2 as log2,
     log2_ as log2_, log_ as log_, logaddexp as logaddexp, logaddexp2 as logaddexp2, logit as logit, logit_ as logit_,
     maximum as maximum, minimum as minimum, mvlgamma as mvlgamma, neg as neg, neg_ as neg_, negative as negative,

@@ -22,8 +22,8 @@ HOMES = {
     "slice_copy split_copy split_with_sizes_copy squeeze_copy t_copy transpose_copy unbind_copy unfold_copy "
     "unsqueeze_copy view_as_complex_copy view_as_real_copy view_copy",
     "undertow.overrides": "DisableTorchFunction DisableTorchFunctionSubclass",
-    "undertow.process_settings": "compiled_with_cxx11_abi get_deterministic_debug_mode get_device_module has_lapack has_mkl has_openmp "
-    "has_spectral is_vulkan_available set_deterministic_debug_mode set_flush_denormal",
+    "undertow.process_settings": "compiled_with_cxx11_abi get_deterministic_debug_mode get_device_module has_lapack "
+    "has_mkl has_openmp has_spectral is_vulkan_available set_deterministic_debug_mode set_flush_denormal",
     "undertow.symbols": "SymBool SymFloat SymInt sym_float sym_int sym_ite sym_max sym_min sym_not sym_sqrt sym_sum",
     "undertow.typed_storage": "BFloat16Storage BoolStorage ByteStorage CharStorage ComplexDoubleStorage "
     "ComplexFloatStorage DoubleStorage FloatStorage HalfStorage IntStorage LongStorage ShortStorage Storage TypedStorage",

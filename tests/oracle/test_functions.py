@@ -14,6 +14,7 @@ import pytest
 
 import undertow
 from tests.oracle import (
+    samples_beneath,
     samples_compare,
     samples_conv,
     samples_elementwise,
@@ -34,6 +35,7 @@ from tests.oracle.harness import Log, agree
 from tests.oracle.sampling import Sample
 
 TABLES = [
+    samples_beneath.table,
     samples_compare.table,
     samples_conv.table,
     samples_elementwise.table,
