@@ -7,6 +7,7 @@ Builders only use what both libraries have, and keep nothing between steps that 
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import pairwise
 from types import ModuleType
 from typing import Any, NamedTuple
 
@@ -89,6 +90,115 @@ def saved_hooks(torch: ModuleType, operations: int = 200) -> Step:
     return step
 
 
+def mlp(torch: ModuleType, sizes: tuple[int, ...], batch: int, adam: bool = False) -> Step:
+    """A perceptron learns to name classes."""
+    nn = torch.nn
+    layers = [layer for wide, narrow in pairwise(sizes) for layer in (nn.Linear(wide, narrow), nn.ReLU())]
+    model = nn.Sequential(*layers[:-1])
+    optim = torch.optim
+    optimizer = optim.Adam(model.parameters(), lr=1e-3) if adam else optim.SGD(model.parameters(), lr=0.01)
+    x, target, loss_of = normal(torch, 0, batch, sizes[0]), classes(torch, 1, sizes[-1], batch), nn.CrossEntropyLoss()
+
+    def step() -> None:
+        optimizer.zero_grad()
+        loss_of(model(x), target).backward()
+        optimizer.step()
+
+    return step
+
+
+def hooked_mlp(torch: ModuleType) -> Step:
+    """Sixteen modules with a forward and a full backward hook each, sixteen parameters with two hooks each."""
+    nn = torch.nn
+    model = nn.Sequential(*[layer for _ in range(8) for layer in (nn.Linear(32, 32), nn.ReLU())])
+    for module in model:
+        module.register_forward_hook(lambda module, args, output: None)
+        module.register_full_backward_hook(lambda module, grad_input, grad_output: None)
+    for parameter in model.parameters():
+        parameter.register_hook(lambda gradient: gradient * 1.0)
+        parameter.register_post_accumulate_grad_hook(lambda parameter: None)
+    x = normal(torch, 0, 16, 32).requires_grad_()
+
+    def step() -> None:
+        model.zero_grad()
+        (model(x) ** 2).mean().backward()
+        x.grad = None
+
+    return step
+
+
+def cnn(torch: ModuleType) -> Step:
+    """Two convolutions, normalised and pooled, on 64 small pictures."""
+    nn, layers = torch.nn, []
+    for wide, narrow in ((3, 16), (16, 32)):
+        layers += [nn.Conv2d(wide, narrow, 3, padding=1), nn.BatchNorm2d(narrow), nn.ReLU(), nn.MaxPool2d(2)]
+    model = nn.Sequential(*layers, nn.Flatten(), nn.Linear(32 * 64, 10))
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    x, target = normal(torch, 0, 64, 3, 32, 32), classes(torch, 1, 10, 64)
+
+    def step() -> None:
+        optimizer.zero_grad()
+        nn.functional.cross_entropy(model(x), target).backward()
+        optimizer.step()
+
+    return step
+
+
+def lstm(torch: ModuleType) -> Step:
+    """16 sequences of 40 steps, classed by the last output."""
+    nn = torch.nn
+    model, head = nn.LSTM(32, 64, batch_first=True), nn.Linear(64, 4)
+    optimizer = torch.optim.Adam([*model.parameters(), *head.parameters()], lr=1e-3)
+    x, target = normal(torch, 0, 16, 40, 32), classes(torch, 1, 4, 16)
+
+    def step() -> None:
+        optimizer.zero_grad()
+        output, _ = model(x)
+        nn.functional.cross_entropy(head(output[:, -1]), target).backward()
+        optimizer.step()
+
+    return step
+
+
+def gpt(torch: ModuleType, layers: int = 4, width: int = 128, heads: int = 4, context: int = 128, words: int = 512) -> Step:
+    """A small GPT on 8 sequences."""
+    nn, F = torch.nn, torch.nn.functional
+
+    class Block(nn.Module):  # type: ignore[name-defined]
+        def __init__(self) -> None:
+            super().__init__()
+            self.norm1, self.norm2 = nn.LayerNorm(width), nn.LayerNorm(width)
+            self.qkv, self.projection = nn.Linear(width, 3 * width), nn.Linear(width, width)
+            self.up, self.down = nn.Linear(width, 4 * width), nn.Linear(4 * width, width)
+
+        def forward(self, x: Any) -> Any:
+            batch, time, _ = x.shape
+            parts = self.qkv(self.norm1(x)).split(width, 2)
+            q, k, v = (part.view(batch, time, heads, width // heads).transpose(1, 2) for part in parts)
+            y = F.scaled_dot_product_attention(q, k, v, is_causal=True).transpose(1, 2).reshape(batch, time, width)
+            x = x + self.projection(y)
+            return x + self.down(F.gelu(self.up(self.norm2(x)), approximate="tanh"))
+
+    embeddings = nn.ModuleList([nn.Embedding(words, width), nn.Embedding(context, width)])
+    blocks = nn.Sequential(*[Block() for _ in range(layers)], nn.LayerNorm(width), nn.Linear(width, words, bias=False))
+    optimizer = torch.optim.AdamW([*embeddings.parameters(), *blocks.parameters()], lr=3e-4)
+    tokens, targets = classes(torch, 0, words, 8, context), classes(torch, 1, words, 8, context)
+    places = torch.arange(context)
+
+    def step() -> None:
+        optimizer.zero_grad()
+        logits = blocks(embeddings[0](tokens) + embeddings[1](places))
+        F.cross_entropy(logits.view(-1, words), targets.view(-1)).backward()
+        optimizer.step()
+
+    return step
+
+
+def classes(torch: ModuleType, seed: int, count: int, *shape: int) -> Any:
+    """Numbers of classes, the same on both libraries."""
+    return torch.from_numpy(np.random.RandomState(seed).randint(0, count, shape))
+
+
 def normal(torch: ModuleType, seed: int, *shape: int) -> Any:
     """A float32 tensor with the same values on both libraries, not by way of their random numbers."""
     return torch.from_numpy(np.random.RandomState(seed).randn(*shape).astype(np.float32))
@@ -101,6 +211,14 @@ ROWS: tuple[Row, ...] = (
     Row("diamonds, 900 ops", diamond, aim=0.8),
     Row("double backward", double_backward, aim=1.0),
     Row("saved-tensor hooks on 200 ops", saved_hooks),
+    Row("8-layer MLP with 64 hooks", hooked_mlp, aim=0.8),
+    Row("MLP 16-32-4", lambda torch: mlp(torch, (16, 32, 4), 8), aim=0.8),
+    Row("MLP 784-128-10", lambda torch: mlp(torch, (784, 128, 10), 32)),
+    Row("MLP 784-512-512-10, Adam", lambda torch: mlp(torch, (784, 512, 512, 10), 128, adam=True), aim=1.2),
+    Row("MLP 1024-2048-2048-1024", lambda torch: mlp(torch, (1024, 2048, 2048, 1024), 256)),
+    Row("small CNN", cnn, aim=2.0),
+    Row("LSTM", lstm, aim=2.0),
+    Row("small GPT, AdamW", gpt, aim=1.6),
 )
 
 
