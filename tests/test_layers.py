@@ -33,8 +33,8 @@ LAYERS: tuple[tuple[str, ...], ...] = (
         "autograd.views",
     ),
     (
-        "autograd.apply", "autograd.record", "autograd.writes", "ops", "xp.tensor", "xp.tensor_elementwise", "xp.tensor_index",
-        "xp.tensor_linalg", "xp.tensor_nn", "xp.tensor_reduce", "xp.tensor_scan", "xp.tensor_shape",
+        "autograd.apply", "autograd.record", "autograd.writes", "ops", "xp.tensor", "xp.tensor_elementwise",
+        "xp.tensor_index", "xp.tensor_linalg", "xp.tensor_nn", "xp.tensor_reduce", "xp.tensor_scan", "xp.tensor_shape",
     ),
     ("printing", "linalg", "special", "dlpack", "tensor_layout", "tensor_convert", "tensor_python"),
     (
@@ -42,8 +42,9 @@ LAYERS: tuple[tuple[str, ...], ...] = (
         "low_rank", "signal", "tensor_rare", "windows",
     ),
     (
-        "autograd.accumulate", "autograd.anomaly_mode", "autograd.differentiate", "autograd.engine", "autograd.firing", "autograd.forward_ad",
-        "autograd.function", "autograd.functional", "autograd.gradcheck", "autograd.graph", "autograd.levels", "autograd.methods",
+        "autograd.accumulate", "autograd.anomaly_mode", "autograd.differentiate", "autograd.engine", "autograd.firing",
+        "autograd.forward_ad", "autograd.function", "autograd.functional", "autograd.gradcheck", "autograd.graph",
+        "autograd.levels", "autograd.methods",
     ),
     ("_tensor", "autograd"),
     (

@@ -249,7 +249,6 @@ from undertow.tensor_types import (
 
 # Imported when first used: each of these brings in much that most programs do without.
 _LAZY = {
-    "func": "undertow.func",
     "amp": "undertow.amp",
     **dict.fromkeys(["autocast", "GradScaler"], "undertow.amp"),
     **dict.fromkeys(

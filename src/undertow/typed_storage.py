@@ -62,7 +62,8 @@ class TypedStorage:
     @classmethod
     def from_buffer(cls, buffer: Any, byte_order: str | None = None, dtype: dtypes.dtype | None = None) -> TypedStorage:
         """A storage with a copy of a buffer's bytes."""
-        own = cls.dtype if isinstance(cls.dtype, dtypes.dtype) else dtypes.get_default_dtype()
+        found = getattr(cls, "dtype", None)
+        own = found if isinstance(found, dtypes.dtype) else dtypes.get_default_dtype()
         kind = own if dtype is None else dtype
         row = np.frombuffer(buffer, kind.numpy).copy()
         if byte_order is not None and byte_order != "native" and byte_order != sys.byteorder:

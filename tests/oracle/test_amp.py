@@ -11,7 +11,7 @@ from tests.oracle.harness import agree, agree_error
 from tests.oracle.programs import Table, attempt
 
 autocasts, scalers = Table(), Table()
-HALF = {"rtol": 3e-2, "atol": 2e-2}
+HALF: dict[str, Any] = {"rtol": 3e-2, "atol": 2e-2}
 
 
 @autocasts

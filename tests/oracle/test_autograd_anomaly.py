@@ -102,7 +102,8 @@ def test_the_users_own_exception_is_left_as_it_is_and_gets_a_note() -> None:
     y = x * 2
     with pytest.warns(UserWarning, match="Error detected in MulBackward0"), undertow.autograd.set_detect_anomaly(True):
         y = x * 2  # the line that the note names
-        y.register_hook(lambda g: {}["missing"])
+        empty: dict[str, int] = {}
+        y.register_hook(lambda g: empty["missing"])
         with pytest.raises(KeyError) as caught:
             y.sum().backward()
     assert caught.value.args == ("missing",)

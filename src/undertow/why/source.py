@@ -176,7 +176,8 @@ def _is_looked_at(outers: list[ast.AST]) -> bool:
 
 def _is_harmless(node: ast.Call) -> bool:
     """A call that only shapes a number for show."""
-    return isinstance(node.func, ast.Name) and node.func.id in ("float", "int", "round", "str", "len", "sum", "min", "max", "abs")
+    shapers = ("float", "int", "round", "str", "len", "sum", "min", "max", "abs")
+    return isinstance(node.func, ast.Name) and node.func.id in shapers
 
 
 # --- questions about a read of .grad

@@ -21,8 +21,8 @@ _SAID = {
     "tensor": ("torch.tensor() copies values and starts a new graph", "torch.stack(list_of_tensors)"),
     "as_tensor": ("torch.as_tensor() copies values and starts a new graph", "torch.stack(list_of_tensors)"),
     "new_tensor": ("new_tensor() copies values and starts a new graph", "torch.stack(list_of_tensors)"),
-    "Parameter": ("nn.Parameter(t) starts a new leaf with the values of t", "use the computed tensor, not a Parameter of it"),
-    "autograd.grad": ("autograd.grad() without create_graph returns plain values", "torch.autograd.grad(..., create_graph=True)"),
+    "Parameter": ("nn.Parameter(t) starts a new leaf with the values of t", "use the computed tensor itself"),
+    "autograd.grad": ("autograd.grad() without create_graph returns plain values", "autograd.grad(..., create_graph=True)"),
 }  # fmt: skip
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable
+from itertools import pairwise
 
 from undertow.why.causes.base import Cause, hook_name
 from undertow.why.facts.facts import Facts
@@ -25,7 +26,7 @@ class DuplicateHook(Cause):
                 code = hook.same[0] if isinstance(hook.same, tuple) else hook.same
                 groups[hook.kind, hook.tensor, hook.module, code].append(hook)
         for hooks in groups.values():
-            for earlier, later in zip(hooks, hooks[1:]):
+            for earlier, later in pairwise(hooks):
                 if _is_again(facts, earlier, later) and _fire_together(facts, earlier, later):
                     yield self._finding(hooks, earlier, later)
                     break

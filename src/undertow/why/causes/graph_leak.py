@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable
+from itertools import pairwise
 
 from undertow.why.causes.base import Cause
 from undertow.why.facts.facts import Facts
@@ -25,7 +26,8 @@ class GraphLeak(Cause):
     def run(self, facts: Facts) -> Iterable[Finding]:
         lines: dict[tuple[str, int, str], list[OpRecord]] = defaultdict(list)
         for op in facts.trace.ops:
-            if op.place is not None and any(op.gave) and op.grad_mode and op.firing is None and op.kind != "grad":
+            recorded = any(node is not None for node in op.output_nodes)
+            if op.place is not None and recorded and op.grad_mode and op.firing is None and op.kind != "grad":
                 lines[*op.place.key, op.name].append(op)
         for ops in lines.values():
             if len(ops) < _ENOUGH:
@@ -39,7 +41,7 @@ class GraphLeak(Cause):
     def _growing_sum(self, facts: Facts, ops: list[OpRecord]) -> Finding | None:
         """Each result of a line goes into the next result of the same line, and none is differentiated."""
         links = 0
-        for earlier, later in zip(ops, ops[1:]):
+        for earlier, later in pairwise(ops):
             if _feeds(facts, earlier, later):
                 links += 1
         place = ops[-1].place
@@ -70,10 +72,10 @@ class GraphLeak(Cause):
         for op, following in zip(ops, [*ops[1:], None]):
             if op.id != tensors[op.outputs[0]].maker:
                 continue
-            for number, gave in zip(op.outputs, op.gave):
+            for number, node in zip(op.outputs, op.output_nodes):
                 died = tensors[number].died
                 outlives = following is None or died is None or died > following.time + 1
-                if gave and outlives and not _used_later(facts, number, following):
+                if node is not None and outlives and not _used_later(facts, number, following):
                     kept.append(number)
         if len(kept) < _ENOUGH or _most_alive(facts, kept) < _ENOUGH:
             return None
@@ -85,7 +87,7 @@ class GraphLeak(Cause):
             self.code,
             place,
             container,
-            f"{container} keeps {_most_alive(facts, kept)} tensors with their whole graphs, and nobody differentiates them.",
+            f"{container} keeps {_most_alive(facts, kept)} tensors with their graphs, and nobody differentiates them.",
             [fact("the tensors are computed, with their graphs", ops[0].place), fact("they are stored", place)],
             f"{container}.append(loss.item())  # or loss.detach()",
             tensor=kept[-1],
@@ -116,7 +118,7 @@ def _is_scalar(facts: Facts, op: OpRecord) -> bool:
 def _spans_backwards(facts: Facts, ops: list[OpRecord]) -> bool:
     """Whether backward passes ran between the rounds."""
     times = [record.time for record in facts.trace.backwards]
-    return sum(any(a.time < time < b.time for time in times) for a, b in zip(ops, ops[1:])) >= _ENOUGH - 1
+    return sum(any(a.time < time < b.time for time in times) for a, b in pairwise(ops)) >= _ENOUGH - 1
 
 
 def _used_later(facts: Facts, tensor: int, following: OpRecord | None) -> bool:

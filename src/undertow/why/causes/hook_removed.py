@@ -35,6 +35,6 @@ class HookRemoved(Cause):
             hook_name(hook),
             f"The hook is removed here, before {then} runs, so it never fires.",
             [registered(hook), fact("it is removed", hook.removed_at), fact(f"{then} runs only now", later[0].place)],
-            "remove the handle after the pass: run forward and backward inside the with block, or handle.remove() at the end",
+            "run forward and backward inside the with block, or call handle.remove() after them",
             [later[0].place],
         )

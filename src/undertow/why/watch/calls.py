@@ -126,7 +126,7 @@ class Calls:
         place = watcher.here()
         ignored = _only_the_shape(name)
         inputs = [] if ignored else [(watcher.see(tensor, place), asked) for tensor, asked, _ in before]
-        kind = self._kind(name, leaves, bool(inputs))
+        kind = self._kind(name, bool(leaves), bool(inputs))
         scalars, constant = self._numbers(args, kwargs, inputs)
         records = self._made(name, kind, [*outputs, *written], inputs, place)
         grad_mode = engine.is_grad_enabled()

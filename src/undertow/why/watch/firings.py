@@ -28,7 +28,7 @@ def code_of(hook: Any) -> tuple[CodeType | None, Any, Any]:
         return getattr(hook.__func__, "__code__", None), hook.__self__, hook.__func__
     if isinstance(hook, FunctionType):
         return hook.__code__, None, hook
-    call = getattr(type(hook), "__call__", None)
+    call = getattr(type(hook), "__call__", None)  # noqa: B004
     return getattr(call, "__code__", None), hook, call
 
 

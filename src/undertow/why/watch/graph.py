@@ -77,7 +77,7 @@ class Graph:
                 id=len(trace.ops), time=trace.tick(), name=self.nodes[number].name, kind="unseen", place=place,
                 inputs=inputs, asked=(True,) * len(inputs), outputs=(record.id,), gave=(True,), grad_mode=True,
                 nodes=tuple(fresh), output_nodes=(number,),
-            )  # fmt: skip
+            )
         )
         record.op = record.maker = self.nodes[number].op
 

@@ -6,6 +6,7 @@ import copy
 import functools
 import sys
 from collections.abc import Callable
+from functools import partial
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
@@ -85,7 +86,7 @@ class Hooks:
     def install(self, patches: Patches) -> None:
         engine = self.watcher.engine
         for kind, registrar in REGISTRARS.items():
-            patches.wrap(engine.Module, registrar, lambda original, kind=kind: self._registrar(original, kind))
+            patches.wrap(engine.Module, registrar, partial(self._registrar, kind=kind))
         patches.wrap(engine.handles.RemovableHandle, "remove", self._removing)
 
     # --- registering and removing

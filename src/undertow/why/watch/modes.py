@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import threading
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from undertow.why.places import Place
@@ -27,7 +28,7 @@ class Modes:
         torch = self.watcher.engine.torch
         for cls in (torch.no_grad, torch.enable_grad, torch.set_grad_enabled, torch.inference_mode):
             at_once = cls is torch.set_grad_enabled
-            patches.wrap(cls, "__init__", lambda original, at_once=at_once: self._made(original, at_once))
+            patches.wrap(cls, "__init__", partial(self._made, at_once=at_once))
             patches.wrap(cls, "__enter__", self._entered)
             patches.wrap(cls, "__exit__", self._left)
             patches.wrap(cls, "clone", self._cloned)

@@ -97,7 +97,7 @@ class ModuleCalls:
             BindingRecord(
                 self.trace.tick(), module.id, name, place, tensor, child, old,
                 module.children.get(name) if child is not None else None,
-            )  # fmt: skip
+            )
         )
 
     # --- calling

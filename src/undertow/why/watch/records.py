@@ -24,7 +24,7 @@ class Objects:
 
     def __init__(self, trace: Trace) -> None:
         self.trace = trace
-        self.known: dict[int, _Reference] = {}
+        self.known: dict[int, Any] = {}
 
     def find(self, value: Any) -> Any:
         """The record of an object, or None."""
@@ -32,7 +32,7 @@ class Objects:
         return reference.record if reference is not None and reference() is value else None
 
     def add(self, value: Any, record: Any) -> None:
-        reference = _Reference(value, self._gone)
+        reference: Any = _Reference(value, self._gone)
         reference.key, reference.record = id(value), record
         self.known[id(value)] = reference
 
