@@ -14,7 +14,7 @@ from tests import global_state
 
 # Not tests: seeds and packages are programs that tests run, xp/jax.py needs a JAX that the core does without, and
 # importing the stand-in makes a process pretend.
-collect_ignore = ["tests/packages", "tests/seeds", "src/undertow/xp/jax.py", "src/undertow/stand_in"]
+collect_ignore = ["tests/packages", "tests/seeds", "tests/why/cases", "src/undertow/xp/jax.py", "src/undertow/stand_in"]
 
 
 def pytest_configure(config: pytest.Config) -> None:

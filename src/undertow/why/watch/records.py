@@ -37,7 +37,8 @@ class Objects:
         self.known[id(value)] = reference
 
     def _gone(self, reference: Any) -> None:
-        if self.known.get(reference.key) is reference:
+        found = self.known.get(reference.key)
+        if found is not None and found is reference:
             del self.known[reference.key]
         if type(reference.record) is TensorRecord:
             reference.record.died = self.trace.time
