@@ -2,6 +2,8 @@
 
 # The functions of `undertow`.
 HOMES = {
+    "undertow.amp.old_names": "get_autocast_cpu_dtype get_autocast_gpu_dtype is_autocast_cpu_enabled "
+    "set_autocast_cpu_dtype set_autocast_cpu_enabled set_autocast_gpu_dtype",
     "undertow.autograd.anomaly_mode": "set_anomaly_enabled",
     "undertow.errors": "AcceleratorError OutOfMemoryError",
     "undertow.ops.draws": "_dirichlet_grad _sample_dirichlet _standard_gamma _standard_gamma_grad",

@@ -252,6 +252,30 @@ torch.triplet_margin_loss(p,q,p*2)
 torch.triplet_margin_loss(p,q,p*2,2.,1.,1e-6,True,1)
 """
 
+GRADS: dict[str, Values] = {
+    "x": values(normal(2, 4, 6)),
+    "w": values(normal(6, 4, 3)),
+    "g": values(normal(2, 6, 4)),
+    "im": values(normal(2, 4, 6, 6)),
+    "k": values(normal(6, 2, 3, 3)),
+    "gi": values(normal(2, 6, 3, 3)),
+    "v": values(normal(1, 2, 3, 4, 3)),
+    "kv": values(normal(2, 2, 2, 2, 2)),
+    "gv": values(normal(1, 2, 2, 3, 2)),
+}
+
+OF_CONVOLUTIONS = """
+torch.nn.grad.conv1d_input((2,4,6),w,g)
+torch.nn.grad.conv1d_weight(x,(6,4,3),g)
+torch.nn.grad.conv2d_input((2,4,6,6),k,gi,stride=2,padding=1,groups=2)
+torch.nn.grad.conv2d_weight(im,(6,2,3,3),gi,stride=2,padding=1,groups=2)
+torch.nn.grad.conv3d_input((1,2,3,4,3),kv,gv)
+torch.nn.grad.conv3d_weight(v,(2,2,2,2,2),gv)
+torch.nn.grad.conv1d_input((2,4,6),w,g[:,:,:2])
+torch.nn.grad.conv1d_weight(x,(6,4,3),g,padding=1)
+torch.nn.grad.conv1d_input((2,4),w,g)
+"""
+
 ONCE = """
 torch.embedding_bag(e,i,off,False,1,include_last_offset=True)
 torch.embedding_bag(e,i,off,False,0,False,s)
@@ -268,3 +292,4 @@ table.programs(SHARES, GAMMA)
 table.programs(RECURRENT, LAYERS, tolerance=(1e-8, 1e-8))
 table.programs(BENEATH, NATIVE, tolerance=(1e-8, 1e-8))
 table.programs(ONCE, NATIVE, second=False)
+table.programs(OF_CONVOLUTIONS, GRADS)

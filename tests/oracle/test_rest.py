@@ -8,6 +8,7 @@ import warnings
 
 import pytest
 import torch as real_torch
+import torch.nn.attention
 
 import undertow
 from tests.oracle.harness import agree, agree_error
@@ -86,6 +87,9 @@ torch.torch_version.TorchVersion("2.1") < "2.2"
 torch.functional.unravel_index(torch.tensor([5]), (3, 4))
 torch.sym_int(3.7), torch.sym_max(1, 2.0), torch.sym_min(3, 1)
 torch.sym_float(3), torch.sym_not(True), torch.sym_ite(True, 1, 2), torch.sym_sum([1, 2]), torch.sym_sqrt(4)
+torch.backends.cudnn.is_available(), torch.backends.cudnn.version(), torch.backends.cudnn.benchmark_limit
+[C.enable_flash_sdp(False), C.flash_sdp_enabled(), C.enable_flash_sdp(True), C.math_sdp_enabled()]
+torch.backends.opt_einsum.is_available(), torch.backends.opt_einsum.strategy, torch.backends.mps.is_built()
 isinstance(3, torch.SymInt), isinstance(True, torch.SymBool)
 """.strip().splitlines()
 
@@ -138,8 +142,8 @@ torch.signal.windows.general_cosine(5, a=3)
 
 def evaluated(torch, program):
     names = {
-        "torch": torch, "A": torch.autograd, "copy": copy, "pickle": pickle, "x": torch.arange(6.0).reshape(2, 3).clone(),
-        "p": torch.ones(2, 2, requires_grad=True),
+        "torch": torch, "A": torch.autograd, "C": torch.backends.cuda, "copy": copy, "pickle": pickle,
+        "x": torch.arange(6.0).reshape(2, 3).clone(), "p": torch.ones(2, 2, requires_grad=True),
     }  # fmt: skip
     return eval(program, names)
 
@@ -198,3 +202,37 @@ def test_late_methods_are_functions_of_the_class():
 
     undertow.ones(2, 2).as_subclass(Named).narrow_copy(0, 0, 1)
     assert "Tensor.narrow_copy" in Named.seen
+
+
+@pytest.mark.parametrize("library", ["cudnn", "mkldnn"])
+def test_switches_hold_for_a_block(library):
+    def program(torch, log):
+        switches = getattr(torch.backends, library)
+        with switches.flags(enabled=False):
+            log(switches.enabled)
+        log(switches.enabled)
+
+    agree(program, raises=False)
+
+
+@pytest.mark.parametrize(
+    "name", "is_autocast_cpu_enabled get_autocast_cpu_dtype get_autocast_gpu_dtype set_autocast_cpu_enabled".split()
+)
+def test_old_names_of_autocast(name):
+    arguments = (False,) if name.startswith("set") else ()
+    agree(lambda torch, log: log(getattr(torch, name)(*arguments)), raises=False)
+
+
+def test_attention_kernels_are_chosen_for_a_block():
+    def program(torch, log):
+        attention, switches = torch.nn.attention, torch.backends.cuda
+        asked = lambda: (switches.flash_sdp_enabled(), switches.math_sdp_enabled(), switches.mem_efficient_sdp_enabled())
+        with attention.sdpa_kernel(attention.SDPBackend.MATH):
+            log(asked())
+            with attention.sdpa_kernel([attention.SDPBackend.FLASH_ATTENTION, attention.SDPBackend.MATH]):
+                log(asked())
+                log(torch.nn.functional.scaled_dot_product_attention(*[torch.ones(1, 1, 2, 4)] * 3))
+            log(asked())
+        log(asked())
+
+    agree(program, raises=False)

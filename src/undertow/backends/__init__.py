@@ -1,21 +1,22 @@
 """Switches of the libraries that PyTorch computes with. None of them is here; programs set them all the same."""
 
-from __future__ import annotations
+from typing import TYPE_CHECKING
 
-from types import SimpleNamespace
+from undertow.lazy import lazy_names
 
+_PARTS = ("cpu", "cuda", "cudnn", "mkl", "mkldnn", "mps", "nnpack", "openmp", "opt_einsum")
+__all__ = [*_PARTS, "fp32_precision"]
+__getattr__, __dir__ = lazy_names(__name__, {part: f"undertow.backends.{part}" for part in _PARTS})
 
-def _absent() -> bool:
-    return False
+fp32_precision = "none"
 
-
-cudnn = SimpleNamespace(
-    enabled=True, benchmark=False, deterministic=False, allow_tf32=True, is_available=_absent, version=lambda: None
-)
-cuda = SimpleNamespace(
-    matmul=SimpleNamespace(allow_tf32=False, allow_fp16_reduced_precision_reduction=True), is_built=_absent
-)
-mps = SimpleNamespace(is_available=_absent, is_built=_absent)
-mkl = SimpleNamespace(is_available=_absent)
-mkldnn = SimpleNamespace(is_available=_absent, enabled=True)
-openmp = SimpleNamespace(is_available=_absent)
+if TYPE_CHECKING:
+    from undertow.backends import cpu as cpu
+    from undertow.backends import cuda as cuda
+    from undertow.backends import cudnn as cudnn
+    from undertow.backends import mkl as mkl
+    from undertow.backends import mkldnn as mkldnn
+    from undertow.backends import mps as mps
+    from undertow.backends import nnpack as nnpack
+    from undertow.backends import openmp as openmp
+    from undertow.backends import opt_einsum as opt_einsum

@@ -4,67 +4,87 @@ from __future__ import annotations
 
 from typing import Any
 
-from undertow.autograd.differentiate import grad
-from undertow.creation import zeros
-from undertow.modes import enable_grad
-from undertow.nn import functional as F
+from undertow.autograd.apply import apply
+from undertow.ops.conv import expanded
+from undertow.rules import conv as rules
 
 __all__ = [
     "conv1d_input", "conv1d_weight", "conv2d_input", "conv2d_weight", "conv3d_input", "conv3d_weight",
 ]  # fmt: skip
 
 
-def _to_input(name: str, input_size: Any, weight: Any, grad_output: Any, options: tuple[Any, ...]) -> Any:
-    with enable_grad():
-        input = zeros(tuple(input_size), dtype=grad_output.dtype, requires_grad=True)
-        output = getattr(F, name)(input, weight.detach(), None, *options)
-    return grad(output, input, grad_output)[0]
+def _options(
+    rank: int, shape: tuple[int, ...], kernel: tuple[int, ...], grad_output: Any, options: tuple[Any, ...]
+) -> dict[str, Any]:
+    """One number per dim in every option; refuses a gradient that is not shaped as the convolution's result."""
+    if len(shape) != rank + 2:
+        raise RuntimeError(
+            f"Expected {rank + 2}-dimensional input for {rank + 2}-dimensional weight {list(kernel)}, but got "
+            f"{len(shape)}-dimensional input of size {list(shape)} instead"
+        )
+    names = ("stride", "padding", "dilation")
+    sizes = {name: expanded(value, rank, name, f"conv{rank}d") for name, value in zip(names, options, strict=False)}
+    found = grad_output._array.shape
+    for axis, (n, k, s, p, d) in enumerate(zip(shape[2:], kernel[2:], *sizes.values(), strict=True)):
+        wanted = (n + 2 * p - d * (k - 1) - 1) // s + 1
+        if found[2 + axis] != wanted:
+            place = 2 + axis + (rank == 1)  # PyTorch computes sequences as images with one row
+            raise RuntimeError(
+                f"Expected a tensor of dimension {max(rank, 2) + 2} and tensor.size[{place}] == {wanted} but got: "
+                f"dimension {max(rank, 2) + 2} and tensor.size[{place}] = {found[2 + axis]}"
+            )
+    return {**sizes, "groups": options[3]}
 
 
-def _to_weight(name: str, input: Any, weight_size: Any, grad_output: Any, options: tuple[Any, ...]) -> Any:
-    with enable_grad():
-        weight = zeros(tuple(weight_size), dtype=grad_output.dtype, requires_grad=True)
-        output = getattr(F, name)(input.detach(), weight, None, *options)
-    return grad(output, weight, grad_output)[0]
+def _to_input(rank: int, input_size: Any, weight: Any, grad_output: Any, options: tuple[Any, ...]) -> Any:
+    shape = tuple(input_size)
+    statics = _options(rank, shape, weight._array.shape, grad_output, options)
+    return apply(rules.conv_input_grad, grad_output, weight, shape=shape, **statics)
+
+
+def _to_weight(rank: int, input: Any, weight_size: Any, grad_output: Any, options: tuple[Any, ...]) -> Any:
+    shape = tuple(weight_size)
+    statics = _options(rank, input._array.shape, shape, grad_output, options)
+    return apply(rules.conv_weight_grad, grad_output, input, shape=shape, **statics)
 
 
 def conv1d_input(
     input_size: Any, weight: Any, grad_output: Any, stride: Any = 1, padding: Any = 0, dilation: Any = 1, groups: int = 1
 ) -> Any:
     """The gradient of conv1d with respect to its input."""
-    return _to_input("conv1d", input_size, weight, grad_output, (stride, padding, dilation, groups))
+    return _to_input(1, input_size, weight, grad_output, (stride, padding, dilation, groups))
 
 
 def conv1d_weight(
     input: Any, weight_size: Any, grad_output: Any, stride: Any = 1, padding: Any = 0, dilation: Any = 1, groups: int = 1
 ) -> Any:
     """The gradient of conv1d with respect to its weight."""
-    return _to_weight("conv1d", input, weight_size, grad_output, (stride, padding, dilation, groups))
+    return _to_weight(1, input, weight_size, grad_output, (stride, padding, dilation, groups))
 
 
 def conv2d_input(
     input_size: Any, weight: Any, grad_output: Any, stride: Any = 1, padding: Any = 0, dilation: Any = 1, groups: int = 1
 ) -> Any:
     """The gradient of conv2d with respect to its input."""
-    return _to_input("conv2d", input_size, weight, grad_output, (stride, padding, dilation, groups))
+    return _to_input(2, input_size, weight, grad_output, (stride, padding, dilation, groups))
 
 
 def conv2d_weight(
     input: Any, weight_size: Any, grad_output: Any, stride: Any = 1, padding: Any = 0, dilation: Any = 1, groups: int = 1
 ) -> Any:
     """The gradient of conv2d with respect to its weight."""
-    return _to_weight("conv2d", input, weight_size, grad_output, (stride, padding, dilation, groups))
+    return _to_weight(2, input, weight_size, grad_output, (stride, padding, dilation, groups))
 
 
 def conv3d_input(
     input_size: Any, weight: Any, grad_output: Any, stride: Any = 1, padding: Any = 0, dilation: Any = 1, groups: int = 1
 ) -> Any:
     """The gradient of conv3d with respect to its input."""
-    return _to_input("conv3d", input_size, weight, grad_output, (stride, padding, dilation, groups))
+    return _to_input(3, input_size, weight, grad_output, (stride, padding, dilation, groups))
 
 
 def conv3d_weight(
     input: Any, weight_size: Any, grad_output: Any, stride: Any = 1, padding: Any = 0, dilation: Any = 1, groups: int = 1
 ) -> Any:
     """The gradient of conv3d with respect to its weight."""
-    return _to_weight("conv3d", input, weight_size, grad_output, (stride, padding, dilation, groups))
+    return _to_weight(3, input, weight_size, grad_output, (stride, padding, dilation, groups))

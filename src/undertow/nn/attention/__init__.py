@@ -1,4 +1,4 @@
-"""Which kernels attention may use. undertow has one, so the choice is accepted and changes nothing."""
+"""Which kernels attention may use. undertow has one, so the choice is noted and changes nothing."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from enum import Enum
 from typing import Any
+
+from undertow.backends import cuda
 
 __all__ = ["SDPBackend", "sdpa_kernel"]
 
@@ -21,6 +23,14 @@ class SDPBackend(Enum):
     OVERRIDEABLE = 4
 
 
+_KERNELS = {
+    "flash": SDPBackend.FLASH_ATTENTION,
+    "math": SDPBackend.MATH,
+    "mem_efficient": SDPBackend.EFFICIENT_ATTENTION,
+    "cudnn": SDPBackend.CUDNN_ATTENTION,
+}
+
+
 @contextmanager
 def sdpa_kernel(backends: Any, set_priority: bool = False) -> Iterator[None]:
     """Inside, PyTorch's attention uses only the given kernels; undertow's is the same everywhere."""
@@ -29,4 +39,10 @@ def sdpa_kernel(backends: Any, set_priority: bool = False) -> Iterator[None]:
             "Backend must be an instance of SDPBackend or a list of SDPBackend instances, got "
             f"{type(backends).__name__}"
         )
-    yield
+    wanted = backends if isinstance(backends, list) else [backends]
+    before = dict(cuda.attention_kernels)
+    cuda.attention_kernels.update({name: kernel in wanted for name, kernel in _KERNELS.items()})
+    try:
+        yield
+    finally:
+        cuda.attention_kernels.update(before)

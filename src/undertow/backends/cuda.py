@@ -1,0 +1,39 @@
+"""CUDA, which is not here. Which of its kernels attention may use is noted, and changes nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from types import SimpleNamespace
+
+matmul = SimpleNamespace(
+    allow_tf32=False, allow_fp16_reduced_precision_reduction=True, allow_bf16_reduced_precision_reduction=True,
+    fp32_precision="none",
+)  # fmt: skip
+attention_kernels = dict.fromkeys(("flash", "math", "mem_efficient", "cudnn"), True)
+
+
+def is_built() -> bool:
+    """Whether PyTorch was built with CUDA."""
+    return False
+
+
+def is_flash_attention_available() -> bool:
+    return False
+
+
+def _asked(kernel: str) -> Callable[[], bool]:
+    return lambda: attention_kernels[kernel]
+
+
+def _switch(kernel: str) -> Callable[[bool], None]:
+    def enable(enabled: bool) -> None:
+        """Whether attention may use this kernel."""
+        attention_kernels[kernel] = enabled
+
+    return enable
+
+
+flash_sdp_enabled, enable_flash_sdp = _asked("flash"), _switch("flash")
+math_sdp_enabled, enable_math_sdp = _asked("math"), _switch("math")
+mem_efficient_sdp_enabled, enable_mem_efficient_sdp = _asked("mem_efficient"), _switch("mem_efficient")
+cudnn_sdp_enabled, enable_cudnn_sdp = _asked("cudnn"), _switch("cudnn")

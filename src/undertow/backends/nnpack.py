@@ -1,0 +1,6 @@
+"""NNPACK, which is not here."""
+
+
+def is_available() -> bool:
+    """Whether it can be used."""
+    return False
