@@ -53,6 +53,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ),
     (
         "nn", "func", "optim", "serialization", "data", "testing", "utils", "amp", "cpu", "cuda.amp", "jit",
+        "distributions", "fft",
         "_jit_internal", "hub", "multiprocessing", "profiler", "onnx", "fx",
     ),
     ("compile", "distributed"),

@@ -24,9 +24,11 @@ from undertow.devices import (
 from undertow.dtypes import (
     bfloat16 as bfloat16, bool as bool, can_cast as can_cast, cdouble as cdouble, cfloat as cfloat, chalf as chalf,
     complex128 as complex128, complex32 as complex32, complex64 as complex64, double as double, dtype as dtype,
-    finfo as finfo, float as float, float16 as float16, float32 as float32, float64 as float64,
+    finfo as finfo, float as float, float8_e4m3fn as float8_e4m3fn, float8_e4m3fnuz as float8_e4m3fnuz,
+    float8_e5m2 as float8_e5m2, float8_e5m2fnuz as float8_e5m2fnuz, float8_e8m0fnu as float8_e8m0fnu, float16 as float16, float32 as float32, float64 as float64,
     get_default_dtype as get_default_dtype, half as half, iinfo as iinfo, int as int, int16 as int16, int32 as int32,
     int64 as int64, int8 as int8, long as long, promote_types as promote_types,
+    qint32 as qint32, qint8 as qint8, quint8 as quint8,
     set_default_dtype as set_default_dtype, short as short, uint16 as uint16, uint32 as uint32, uint64 as uint64,
     uint8 as uint8,
 )  # fmt: skip
@@ -258,6 +260,7 @@ _LAZY = {
         "undertow.amp.casting",
     ),
     "cpu": "undertow.cpu",
+    "distributions": "undertow.distributions",
     "func": "undertow.func",
     "load": "undertow.serialization",
     "optim": "undertow.optim",
@@ -276,6 +279,7 @@ __getattr__, __dir__ = lazy_names(__name__, _LAZY)
 if TYPE_CHECKING:
     from undertow import amp as amp
     from undertow import cpu as cpu
+    from undertow import distributions as distributions
     from undertow import func as func
     from undertow import optim as optim
     from undertow import serialization as serialization

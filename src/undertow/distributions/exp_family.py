@@ -1,0 +1,40 @@
+"""Exponential families: distributions whose entropy comes out of one function."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from undertow.autograd.differentiate import grad
+from undertow.distributions import _functions as torch
+from undertow.distributions.distribution import Distribution
+
+__all__ = ["ExponentialFamily"]
+
+
+class ExponentialFamily(Distribution):
+    """A density of the form exp(<t(x), θ> - F(θ) + k(x)), with natural parameters θ and log normaliser F."""
+
+    @property
+    def _natural_params(self) -> tuple[Any, ...]:
+        """θ, as a tuple of tensors."""
+        raise NotImplementedError
+
+    def _log_normalizer(self, *natural_params: Any) -> Any:
+        """F."""
+        raise NotImplementedError
+
+    @property
+    def _mean_carrier_measure(self) -> Any:
+        """The expected k(x)."""
+        raise NotImplementedError
+
+    def entropy(self) -> Any:
+        """F - <θ, F'> - E k, by differentiating F."""
+        params = [param.detach().requires_grad_() for param in self._natural_params]
+        with torch.enable_grad():
+            normalizer = self._log_normalizer(*params)
+            slopes = grad(normalizer.sum(), params, create_graph=True)
+        result = -self._mean_carrier_measure + normalizer
+        for param, slope in zip(params, slopes, strict=True):
+            result = result - (param * slope).reshape((*self._batch_shape, -1)).sum(-1)
+        return result
