@@ -67,12 +67,20 @@ def without_consequences(facts: Facts, findings: list[Finding]) -> list[Finding]
 
 
 def merged(findings: list[Finding]) -> list[Finding]:
-    """Findings with one cause on one line are one finding about several subjects."""
-    kept: dict[tuple[str, str | None, int | None], Finding] = {}
+    """Findings with one cause on one line are one finding about several subjects, and those about one subject too."""
+    kept: list[Finding] = []
     for finding in findings:
-        key = finding.code, finding.file, finding.line
-        if key in kept:
-            kept[key].subjects += [subject for subject in finding.subjects if subject not in kept[key].subjects]
-        else:
-            kept[key] = finding
-    return list(kept.values())
+        twin = next((other for other in kept if _is_the_same(finding, other)), None)
+        if twin is None:
+            kept.append(finding)
+            continue
+        twin.subjects += [subject for subject in finding.subjects if subject not in twin.subjects]
+        if finding.file == twin.file and finding.line is not None:
+            twin.also_lines = sorted({*twin.also_lines, finding.line, *finding.also_lines} - {twin.line})  # type: ignore[type-var]
+    return kept
+
+
+def _is_the_same(one: Finding, other: Finding) -> bool:
+    if one.code != other.code or one.file != other.file:
+        return False
+    return one.line == other.line or one.subject == other.subject

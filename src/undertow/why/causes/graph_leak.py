@@ -79,7 +79,8 @@ class GraphLeak(Cause):
                     kept.append(number)
         if len(kept) < _ENOUGH or _most_alive(facts, kept) < _ENOUGH:
             return None
-        stored = _where_stored(facts, ops[0])
+        made = [maker for number in kept if (maker := facts.maker(number)) is not None]
+        stored = next((found for op in made if (found := _where_stored(op)) is not None), None)
         if stored is None:
             return None
         place, container = stored
@@ -88,7 +89,7 @@ class GraphLeak(Cause):
             place,
             container,
             f"{container} keeps {_most_alive(facts, kept)} tensors with their graphs, and nobody differentiates them.",
-            [fact("the tensors are computed, with their graphs", ops[0].place), fact("they are stored", place)],
+            [fact("the tensors are computed, with their graphs", made[0].place), fact("they are stored", place)],
             f"{container}.append(loss.item())  # or loss.detach()",
             tensor=kept[-1],
         )
@@ -149,7 +150,7 @@ def _in_loop(place: Place) -> bool:
     return False
 
 
-def _where_stored(facts: Facts, op: OpRecord) -> tuple[Place, str] | None:
+def _where_stored(op: OpRecord) -> tuple[Place, str] | None:
     """The statement that puts a result, or what a function made of it returns, into a container."""
     if op.place is None:
         return None

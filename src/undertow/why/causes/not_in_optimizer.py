@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterable
 
 from undertow.why.causes.base import Cause
 from undertow.why.facts.facts import Facts
 from undertow.why.finding import Finding, fact
 from undertow.why.places import Place
+from undertow.why.source import assigned, stores
 from undertow.why.trace import OptimizerRecord
 
 
@@ -20,21 +22,16 @@ class NotInOptimizer(Cause):
 
     def run(self, facts: Facts) -> Iterable[Finding]:
         stepping = [optimizer for optimizer in facts.trace.optimizers if optimizer.steps]
-        if not stepping:
-            return
         held = {tensor for optimizer in facts.trace.optimizers for tensor in optimizer.tensors}
-        trains_parameters = any(facts.trace.tensors[tensor].parameter for opt in stepping for tensor in opt.tensors)
-        for tensor, events in facts.grads.items():
-            if tensor in held or tensor in facts.updates:
-                continue
-            writes = [event for event in events if event.kind == "write" and event.peak]
-            last_step = max(optimizer.steps[-1].time for optimizer in stepping)
-            if not writes or writes[0].time > last_step:
-                continue
-            parameter = facts.trace.tensors[tensor].parameter
-            if parameter and trains_parameters:
-                yield self._finding(facts, tensor, stepping)
-            elif not parameter and not trains_parameters and _looks_trained(facts, tensor, len(writes)):
+        parameters = any(facts.trace.tensors[tensor].parameter for opt in stepping for tensor in opt.tensors)
+        found: dict[int, OptimizerRecord] = {}
+        for optimizer in stepping:
+            for tensor in _beside(facts, optimizer):
+                if tensor not in held and tensor not in facts.updates:
+                    found.setdefault(tensor, optimizer)
+        for tensor in found:
+            is_parameter = facts.trace.tensors[tensor].parameter
+            if is_parameter == parameters and (parameters or _looks_trained(facts, tensor)):
                 yield self._finding(facts, tensor, stepping)
 
     def _finding(self, facts: Facts, tensor: int, stepping: list[OptimizerRecord]) -> Finding:
@@ -52,17 +49,37 @@ class NotInOptimizer(Cause):
                 fact("the optimizer steps", optimizer.steps[0].place),
             ],
             cure,
-            [optimizer.place],
+            [optimizer.place, facts.made_at(tensor)],
             tensor,
         )
 
 
-def _looks_trained(facts: Facts, tensor: int, writes: int) -> bool:
+def _beside(facts: Facts, optimizer: OptimizerRecord) -> list[int]:
+    """Tensors that got gradients in the backward passes whose gradients an optimizer then stepped with.
+
+    A step that found no gradient at all counts for every backward before it: its whole list may be the wrong one.
+    """
+    found: dict[int, None] = {}
+    looks = [event for event in facts.trace.grads if event.kind == "step" and event.optimizer == optimizer.id]
+    waiting = deque(record for record in facts.trace.backwards if record.kind == "backward")
+    size = len(looks) // len(optimizer.steps)  # each step looks at every tensor it holds
+    for number, step in enumerate(optimizer.steps):
+        end = step.end if step.closure else step.time
+        empty = not any(event.found for event in looks[number * size : (number + 1) * size])
+        while waiting and waiting[0].time < end:
+            written = [tensor for tensor, peak in waiting.popleft().written.items() if peak]
+            if empty or not optimizer.tensors.keys().isdisjoint(written):
+                found.update(dict.fromkeys(written))
+    return [tensor for tensor in found if facts.trace.tensors[tensor].leaf]
+
+
+def _looks_trained(facts: Facts, tensor: int) -> bool:
     """A plain leaf among plain leaves that are trained, not an input whose gradient is only looked at."""
-    if any(event.kind == "read" for event in facts.grads[tensor]):
+    events = facts.grads[tensor]
+    if any(event.kind == "read" for event in events):
         return False
     backwards = [record for record in facts.trace.backwards if record.kind == "backward"]
-    return writes == len(backwards)
+    return sum(event.kind == "write" for event in events) == len(backwards)
 
 
 def _is_near(facts: Facts, tensor: int, optimizer: OptimizerRecord) -> bool:
@@ -93,10 +110,18 @@ def _where(facts: Facts, tensor: int, optimizer: OptimizerRecord) -> tuple[Place
             "make it before the optimizer, or opt.add_param_group({'params': [it]})"
         )  # fmt: skip
     if _is_hidden(facts, tensor):
-        return facts.made_at(tensor), "it lies in a plain container, where parameters() does not look", (
+        return _container(facts.made_at(tensor)), "it lies in a plain container, where parameters() does not look", (
             "nn.ModuleList([...]) or nn.ParameterList([...]) in place of the plain list; nn.ModuleDict for a dict"
         )  # fmt: skip
     return optimizer.place, "it was not given to it", "give the optimizer these parameters too"
+
+
+def _container(made: Place | None) -> Place | None:
+    """The statement of the module that takes a new layer in: `self.layers = [...]`, `self.layers.append(...)`."""
+    for place in made.chain() if made is not None else ():
+        if (assigned(place) or stores(place)).startswith("self."):
+            return place
+    return made
 
 
 def _is_hidden(facts: Facts, tensor: int) -> bool:

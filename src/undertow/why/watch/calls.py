@@ -170,7 +170,7 @@ class Calls:
         fresh: list[int] = []
         output_nodes: list[int | None] = []
         for tensor, record in made:
-            node = tensor.grad_fn
+            node = self.engine.node(tensor)
             if node is None:
                 record.node = None
             else:

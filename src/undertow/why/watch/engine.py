@@ -69,6 +69,13 @@ class Engine:
         except (RuntimeError, TypeError, NotImplementedError):  # sparse, quantized, meta
             return None
 
+    def node(self, tensor: Any) -> Any:
+        """A tensor's grad_fn; None also for a view that autograd has given up on."""
+        try:
+            return tensor.grad_fn
+        except RuntimeError:
+            return None
+
     def version(self, tensor: Any) -> int:
         """How often a tensor's memory was changed in place."""
         try:

@@ -60,7 +60,7 @@ class Graph:
 
     def adopt(self, tensor: Any, record: TensorRecord, place: Place | None) -> None:
         """Takes in a computed tensor whose making was not seen: an op is made up from the graph behind it."""
-        node = tensor.grad_fn
+        node = self.watcher.engine.node(tensor)
         if node is None:
             return
         trace = self.watcher.trace
