@@ -2,6 +2,7 @@
 
 # ruff: noqa: F401, I001
 
+from undertow.lazy import lazy_names
 from undertow.ops.activation import (
     celu as celu,
     celu_ as celu_,
@@ -166,3 +167,5 @@ from undertow.ops.sampling import (
     affine_grid as affine_grid,
     grid_sample as grid_sample,
 )
+
+__getattr__, __dir__ = lazy_names(__name__, {"conv_tbc": "undertow.ops.native", "grad": "undertow.nn:grad"})
