@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+import hypothesis
 import numpy as np
 import pytest
 import torch as real_torch
@@ -14,6 +15,9 @@ from tests import global_state
 
 # Not tests: seeds and packages are programs that tests run, xp/jax.py needs a JAX that the core does without, and
 # importing the stand-in makes a process pretend.
+hypothesis.settings.register_profile("repeatable", derandomize=True)  # the same examples in every run
+hypothesis.settings.load_profile("repeatable")
+
 collect_ignore = ["tests/packages", "tests/seeds", "tests/why/cases", "src/undertow/xp/jax.py", "src/undertow/stand_in"]
 
 

@@ -29,7 +29,7 @@ def sizes(low: int, high: int, rank: int) -> st.SearchStrategy[tuple[int, ...]]:
 
 
 def tensor(array: np.ndarray, requires_grad: bool = False) -> torch.Tensor:
-    return torch.from_numpy(np.array(array)).requires_grad_(requires_grad)
+    return torch.from_numpy(np.array(array, order="C")).requires_grad_(requires_grad)
 
 
 def check(got: np.ndarray, want: Any, scale: float = 1.0) -> None:

@@ -21,7 +21,6 @@ from contextlib import contextmanager
 from types import FrameType
 from typing import Any
 
-import undertow
 from undertow.why.places import Place, Places
 from undertow.why.trace import ErrorRecord, TensorRecord, Trace
 from undertow.why.watch.backward import Backwards
@@ -50,7 +49,7 @@ class Watcher:
     def __init__(self, torch: Any, script: str | None = None, limit: int = DEFAULT_LIMIT) -> None:
         self.engine = Engine(torch)
         self.trace = Trace(engine=self.engine.name, script=script)
-        self.places = Places((undertow, torch), script)
+        self.places = Places((sys.modules["undertow"], torch), script)
         self.tensors = Tensors(self.trace, self.engine)
         self.modules = Modules(self.trace, self.engine)
         self.limit = limit
