@@ -86,12 +86,13 @@ def _make(
     storage: Any,
     signed: builtins.bool = True,
     opmath: dtype | None = None,
+    itemsize: builtins.int = 4,
 ) -> dtype:
     self = object.__new__(dtype)
     self.name, self.abbr, self.scalar_name, self.category = name, abbr, scalar_name, category
     self.is_signed, self.is_floating_point, self.is_complex = signed, category == FLOATING, category == COMPLEX
     if storage is None:
-        self.itemsize = 4  # complex32: NumPy cannot store it; it exists so that promotion can answer with it
+        self.itemsize = itemsize  # NumPy cannot store it; complex32 exists so that promotion can answer with it
     else:
         self.numpy = np.dtype(storage)
         self.itemsize = self.numpy.itemsize
@@ -112,6 +113,15 @@ float32 = float = _make("float32", "f32", "Float", FLOATING, np.float32)
 float64 = double = _make("float64", "f64", "Double", FLOATING, np.float64)
 float16 = half = _make("float16", "f16", "Half", FLOATING, np.float16, opmath=float32)
 bfloat16 = _make("bfloat16", "bf16", "BFloat16", FLOATING, ml_dtypes.bfloat16, opmath=float32)
+# Programs name these and ask how wide they are; no tensor here has one.
+float8_e4m3fn = _make("float8_e4m3fn", "f8e4m3fn", "Float8_e4m3fn", FLOATING, None, itemsize=1)
+float8_e5m2 = _make("float8_e5m2", "f8e5m2", "Float8_e5m2", FLOATING, None, itemsize=1)
+float8_e4m3fnuz = _make("float8_e4m3fnuz", "f8e4m3fnuz", "Float8_e4m3fnuz", FLOATING, None, itemsize=1)
+float8_e5m2fnuz = _make("float8_e5m2fnuz", "f8e5m2fnuz", "Float8_e5m2fnuz", FLOATING, None, itemsize=1)
+float8_e8m0fnu = _make("float8_e8m0fnu", "f8e8m0fnu", "Float8_e8m0fnu", FLOATING, None, signed=False, itemsize=1)
+qint8 = _make("qint8", "qint8", "QInt8", INTEGRAL, None, itemsize=1)
+quint8 = _make("quint8", "quint8", "QUInt8", INTEGRAL, None, signed=False, itemsize=1)
+qint32 = _make("qint32", "qint32", "QInt32", INTEGRAL, None, itemsize=4)
 complex64 = cfloat = _make("complex64", "c64", "ComplexFloat", COMPLEX, np.complex64)
 complex128 = cdouble = _make("complex128", "c128", "ComplexDouble", COMPLEX, np.complex128)
 complex32 = chalf = _make("complex32", "c32", "ComplexHalf", COMPLEX, None, opmath=complex64)
@@ -320,6 +330,16 @@ class _Limits:
         raise TypeError(f"cannot pickle '{type(self).__name__}' object")
 
 
+# Bits of the mantissa (as PyTorch counts them for eps), the largest number, the smallest normal one.
+_FLOAT8_LIMITS = {
+    float8_e4m3fn: (3, 448.0, 2.0**-6),
+    float8_e5m2: (2, 57344.0, 2.0**-14),
+    float8_e4m3fnuz: (3, 240.0, 2.0**-7),
+    float8_e5m2fnuz: (3, 57344.0, 2.0**-15),
+    float8_e8m0fnu: (0, 2.0**127, 2.0**-127),
+}
+
+
 class finfo(_Limits):
     """Limits of a floating-point dtype; those of its parts for a complex one."""
 
@@ -338,15 +358,18 @@ class finfo(_Limits):
                 "torch.finfo() requires a floating point input type. Use torch.iinfo to handle 'torch.finfo'"
             )
         real = given.to_real()
-        mantissa, exponent, digits = _FLOAT_LAYOUT[real]
-        largest = (2.0 - 2.0**-mantissa) * 2.0**exponent
-        smallest = 2.0 ** (1 - exponent)
+        if real in _FLOAT8_LIMITS:
+            mantissa, largest, smallest, digits = *_FLOAT8_LIMITS[real], 0
+        else:
+            mantissa, exponent, digits = _FLOAT_LAYOUT[real]
+            largest = (2.0 - 2.0**-mantissa) * 2.0**exponent
+            smallest = 2.0 ** (1 - exponent)
         self._fill(
             bits=8 * real.itemsize,
             dtype=real.name,
             eps=2.0**-mantissa,
             max=largest,
-            min=-largest,
+            min=-largest if real.is_signed else smallest,
             resolution=builtins.float(f"1e-{digits}"),
             smallest_normal=smallest,
             tiny=smallest,

@@ -144,9 +144,41 @@ def _named_keys(node: Any) -> tuple[list[tuple[Any, Any]], Context]:
     return [(GetAttrKey(name), x) for name, x in zip(node._fields, node, strict=True)], type(node)
 
 
-_sequence(tuple, lambda values, _: tuple(values))
-_sequence(list, lambda values, _: list(values))
-_mapping(dict, lambda values, keys: dict(zip(keys, values, strict=True)))
+# Packages make nodes of classes like these by their functions.
+
+
+def _list_flatten(node: Any) -> tuple[list[Any], Context]:
+    return list(node), None
+
+
+def _list_flatten_with_keys(node: Any) -> tuple[list[tuple[Any, Any]], Context]:
+    return [(SequenceKey(index), value) for index, value in enumerate(node)], None
+
+
+def _list_unflatten(values: Iterable[Any], context: Context) -> list[Any]:
+    return list(values)
+
+
+def _tuple_unflatten(values: Iterable[Any], context: Context) -> tuple[Any, ...]:
+    return tuple(values)
+
+
+def _dict_flatten(node: Any) -> tuple[list[Any], Context]:
+    return list(node.values()), list(node)
+
+
+def _dict_flatten_with_keys(node: Any) -> tuple[list[tuple[Any, Any]], Context]:
+    return [(MappingKey(key), value) for key, value in node.items()], list(node)
+
+
+def _dict_unflatten(values: Iterable[Any], context: Context) -> dict[Any, Any]:
+    return dict(zip(context, values, strict=True))
+
+
+_tuple_flatten, _tuple_flatten_with_keys = _list_flatten, _list_flatten_with_keys
+register_pytree_node(tuple, _tuple_flatten, _tuple_unflatten, flatten_with_keys_fn=_tuple_flatten_with_keys)
+register_pytree_node(list, _list_flatten, _list_unflatten, flatten_with_keys_fn=_list_flatten_with_keys)
+register_pytree_node(dict, _dict_flatten, _dict_unflatten, flatten_with_keys_fn=_dict_flatten_with_keys)
 register_pytree_node(
     namedtuple,  # type: ignore[arg-type]  # stands for all of them, as in PyTorch
     lambda node: (list(node), type(node)), lambda values, cls: cls(*values), flatten_with_keys_fn=_named_keys,
