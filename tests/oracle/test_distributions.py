@@ -376,7 +376,7 @@ def test_registering_a_divergence() -> None:
     def program(torch: Any, log: Any) -> None:
         D = torch.distributions
 
-        class Mine(D.Normal):
+        class Mine(D.Normal):  # type: ignore[name-defined]
             pass
 
         @D.register_kl(Mine, Mine)
@@ -392,7 +392,7 @@ def test_a_distribution_of_ones_own() -> None:
     def program(torch: Any, log: Any) -> None:
         D = torch.distributions
 
-        class Two(D.Distribution):
+        class Two(D.Distribution):  # type: ignore[name-defined]
             arg_constraints = {"value": D.constraints.positive}
             support = D.constraints.positive
 
