@@ -76,7 +76,7 @@ def merged(findings: list[Finding]) -> list[Finding]:
             continue
         twin.subjects += [subject for subject in finding.subjects if subject not in twin.subjects]
         if finding.file == twin.file and finding.line is not None:
-            twin.also_lines = sorted({*twin.also_lines, finding.line, *finding.also_lines} - {twin.line})  # type: ignore[type-var]
+            twin.also_lines = sorted({*twin.also_lines, finding.line, *finding.also_lines} - {twin.line})
     return kept
 
 
