@@ -33,12 +33,12 @@ LAYERS: tuple[tuple[str, ...], ...] = (
         "autograd.views",
     ),
     (
-        "autograd.apply", "autograd.record", "autograd.writes", "ops", "xp.tensor", "xp.tensor_elementwise",
-        "xp.tensor_index", "xp.tensor_linalg", "xp.tensor_nn", "xp.tensor_reduce", "xp.tensor_scan", "xp.tensor_shape",
+        "autograd.apply", "autograd.record", "autograd.writes", "ops", "xp.tensor", "xp.tensor_elementwise", "xp.tensor_fft",
+        "xp.tensor_fft", "xp.tensor_index", "xp.tensor_linalg", "xp.tensor_nn", "xp.tensor_reduce", "xp.tensor_scan", "xp.tensor_shape",
     ),
     ("printing", "linalg", "special", "dlpack", "tensor_layout", "tensor_convert", "tensor_python"),
     (
-        "factory_arguments", "from_data", "creation", "ranges", "random", "tensor_copy", "tensor_random", "tensor_types",
+        "factory_arguments", "fft", "from_data", "creation", "ranges", "random", "tensor_copy", "tensor_random", "tensor_types", "fft",
         "low_rank", "signal", "tensor_rare", "windows",
     ),
     (
@@ -53,7 +53,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ),
     (
         "nn", "func", "optim", "serialization", "data", "testing", "utils", "amp", "cpu", "cuda.amp", "jit",
-        "distributions", "fft",
+        "distributions",
         "_jit_internal", "hub", "multiprocessing", "profiler", "onnx", "fx",
     ),
     ("compile", "distributed"),

@@ -262,6 +262,7 @@ _LAZY = {
     ),
     "cpu": "undertow.cpu",
     "distributions": "undertow.distributions",
+    "fft": "undertow.fft",
     "func": "undertow.func",
     "load": "undertow.serialization",
     "optim": "undertow.optim",
@@ -281,6 +282,7 @@ if TYPE_CHECKING:
     from undertow import amp as amp
     from undertow import cpu as cpu
     from undertow import distributions as distributions
+    from undertow import fft as fft
     from undertow import func as func
     from undertow import optim as optim
     from undertow import serialization as serialization

@@ -26,6 +26,7 @@ from undertow.xp.tensor_elementwise import (  # noqa: F401
     sigmoid, sign, signbit, silu, silu_grad, sin, sinh, softmax, softmax_grad, softplus, sqrt, square, subtract, tan,
     tanh, trunc, trunc_divide, view_as_complex, view_as_real, where, zeta,
 )  # fmt: skip
+from undertow.xp.tensor_fft import fft_c2c, fft_c2r, fft_r2c  # noqa: F401
 from undertow.xp.tensor_linalg import (  # noqa: F401
     addmm, cholesky, cholesky_solve, cofactors, cross, det, eig, eigh, eye, geqrf, inverse, least_squares, lu_factor,
     lu_parts, matmul, matrix_exp, pinv, qr, slogdet, solve, solve_triangular, svd,
@@ -44,6 +45,7 @@ from undertow.xp.tensor_nn import (  # noqa: F401
     conv, conv_input_grad, conv_weight_grad, ctc_loss, ctc_loss_grad, embedding_grad, fold, labels, max_pool,
     put_along, put_in_planes, resize, resize_adjoint, take_from_planes, take_rows, unfold,
 )  # fmt: skip
+from undertow.xp.tensor_fft import fft_c2c, fft_c2r, fft_r2c  # noqa: F401
 from undertow.xp.tensor_index import (  # noqa: F401
     gather, gather_backward, index, index_add, index_backward, index_copy, index_fill, index_put, index_select,
     index_select_backward, masked_fill,

@@ -154,6 +154,9 @@ LINALG = {
     "pinv": "(x, cutoff, hermitian) the pseudo-inverse",
     "least_squares": "(a, b, cutoff, driver) the solution, residuals, rank and singular values",
     "matrix_exp": "e to the power of a matrix",
+    "fft_c2c": "(x, axes, norm, forward) Fourier transform; norm 0, 1, 2: divided by nothing, √n, n",
+    "fft_r2c": "(x, axes, norm, onesided) of real numbers: all of it, or the half that matters of the last axis",
+    "fft_c2r": "(x, axes, norm, last) the way back from a half to so many real numbers",
 }
 
 # Sizes are tuples with one number per spatial axis, which are the last ones; `needs` says which gradients are wanted.
@@ -197,4 +200,10 @@ LAYERS = {
     "as_index": "whole numbers as indices, which have no gradient",
 }
 
-VOCABULARY = {**ELEMENTWISE, **SHAPE, **INDEX, **REDUCE, **LINALG, **LAYERS}
+FOURIER = {
+    "fft_c2c": "(x, axes, normalization, forward) complex to complex; 0: sums, 1: divided by √n, 2: by n",
+    "fft_r2c": "(x, axes, normalization, onesided) real to complex, the last axis in half if onesided",
+    "fft_c2r": "(x, axes, normalization, last) half of a mirrored spectrum to real, so many along the last axis",
+}
+
+VOCABULARY = {**ELEMENTWISE, **SHAPE, **INDEX, **REDUCE, **LINALG, **LAYERS, **FOURIER}

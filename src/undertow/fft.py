@@ -1,0 +1,65 @@
+"""`torch.fft`: discrete Fourier transforms."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from undertow.factory_arguments import check_options, made, parse_kind
+from undertow.ops.arguments import as_int
+from undertow.ops.fft import fft_fft as fft
+from undertow.ops.fft import fft_fft2 as fft2
+from undertow.ops.fft import fft_fftn as fftn
+from undertow.ops.fft import fft_fftshift as fftshift
+from undertow.ops.fft import fft_hfft as hfft
+from undertow.ops.fft import fft_hfft2 as hfft2
+from undertow.ops.fft import fft_hfftn as hfftn
+from undertow.ops.fft import fft_ifft as ifft
+from undertow.ops.fft import fft_ifft2 as ifft2
+from undertow.ops.fft import fft_ifftn as ifftn
+from undertow.ops.fft import fft_ifftshift as ifftshift
+from undertow.ops.fft import fft_ihfft as ihfft
+from undertow.ops.fft import fft_ihfft2 as ihfft2
+from undertow.ops.fft import fft_ihfftn as ihfftn
+from undertow.ops.fft import fft_irfft as irfft
+from undertow.ops.fft import fft_irfft2 as irfft2
+from undertow.ops.fft import fft_irfftn as irfftn
+from undertow.ops.fft import fft_rfft as rfft
+from undertow.ops.fft import fft_rfft2 as rfft2
+from undertow.ops.fft import fft_rfftn as rfftn
+
+__all__ = [
+    "fft", "fft2", "fftfreq", "fftn", "fftshift", "hfft", "hfft2", "hfftn", "ifft", "ifft2", "ifftn", "ifftshift",
+    "ihfft", "ihfft2", "ihfftn", "irfft", "irfft2", "irfftn", "rfft", "rfft2", "rfftfreq", "rfftn",
+]  # fmt: skip
+
+
+def _frequencies(
+    name: str, places: Any, n: int, d: float, dtype: Any, device: Any, layout: Any, requires_grad: bool
+) -> Any:
+    kind = parse_kind(dtype, name)
+    check_options(name, device, layout, False)
+    values = places.astype(kind.numpy) * kind.numpy.type(1.0 / (n * d) if n else 0.0)
+    return made(values.astype(kind.numpy), name, requires_grad)
+
+
+def fftfreq(
+    n: int, d: float = 1.0, *, out: Any = None, dtype: Any = None, layout: Any = None, device: Any = None,
+    requires_grad: bool = False,
+) -> Any:  # fmt: skip
+    """The frequency of each place of fft's result, for samples that are `d` apart."""
+    n = as_int(n, "fft_fftfreq", "n", 1)
+    places = np.concatenate((np.arange((n + 1) // 2), np.arange(-(n // 2), 0)))
+    result = _frequencies("fft_fftfreq", places, n, d, dtype, device, layout, requires_grad)
+    return result if out is None else out.copy_(result)
+
+
+def rfftfreq(
+    n: int, d: float = 1.0, *, out: Any = None, dtype: Any = None, layout: Any = None, device: Any = None,
+    requires_grad: bool = False,
+) -> Any:  # fmt: skip
+    """The frequency of each place of rfft's result, for samples that are `d` apart."""
+    n = as_int(n, "fft_rfftfreq", "n", 1)
+    result = _frequencies("fft_rfftfreq", np.arange(n // 2 + 1), n, d, dtype, device, layout, requires_grad)
+    return result if out is None else out.copy_(result)
