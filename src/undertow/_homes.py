@@ -20,6 +20,7 @@ HOMES = {
     "undertow.ops.recurrent": "gru gru_cell lstm lstm_cell rnn_relu rnn_relu_cell rnn_tanh rnn_tanh_cell",
     "undertow.ops.removed": "eig lstsq matrix_rank solve symeig",
     "undertow.ops.segments": "segment_reduce",
+    "undertow.ops.spectrogram": "istft stft",
     "undertow.ops.view_copies": "alias_copy as_strided_copy detach_copy diagonal_copy expand_copy permute_copy select_copy "
     "slice_copy split_copy split_with_sizes_copy squeeze_copy t_copy transpose_copy unbind_copy unfold_copy "
     "unsqueeze_copy view_as_complex_copy view_as_real_copy view_copy",
@@ -40,6 +41,7 @@ METHODS = {
     "undertow.ops.householder": "geqrf orgqr ormqr",
     "undertow.ops.lu": "lu lu_solve",
     "undertow.ops.removed": "eig lstsq solve symeig",
+    "undertow.ops.spectrogram": "istft stft",
     "undertow.tensor_rare": "_conj _conj_physical _is_all_true _is_any_true _is_zerotensor _lazy_clone _neg_view coalesce "
     "const_data_ptr indices is_coalesced map2_ module_load record_stream reinforce resize resize_as values",
     "undertow.typed_storage": "_typed_storage storage storage_type",
@@ -47,6 +49,6 @@ METHODS = {
 
 # Modules of which few programs ask something.
 MODULES = (
-    "__config__ _dynamo _jit_internal compiler distributed functional futures fx hub jit mps mtia multiprocessing onnx "
+    "__config__ _dynamo _jit_internal compiler distributed fft functional futures fx hub jit mps mtia multiprocessing onnx "
     "profiler signal torch_version xpu"
 ).split()

@@ -19,5 +19,6 @@ from undertow.ops.stretch import broadcast_shapes as broadcast_shapes
 from undertow.ops.stretch import broadcast_tensors as broadcast_tensors
 
 _LAZY = {"lu": "undertow.ops.lu", "unravel_index": "undertow.ops.coordinates"}
+_LAZY |= dict.fromkeys(["istft", "stft"], "undertow.ops.spectrogram")
 _LAZY |= dict.fromkeys(["pca_lowrank", "svd_lowrank"], "undertow.low_rank")
 __getattr__, __dir__ = lazy_names(__name__, _LAZY)

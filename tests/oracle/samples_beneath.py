@@ -85,6 +85,67 @@ torch.kaiser_window(9,dtype=torch.bfloat16)
 torch.bartlett_window(9,dtype=torch.bfloat16)
 """
 
+SIGNALS: dict[str, Values] = {
+    "x": values(normal(2, 40)),
+    "v": values(normal(40)),
+    "z": values(normal(40) + 1j * normal(40), "complex128"),
+    "w": values(random.random(16) + 0.2),
+    "i": values(np.arange(80).reshape(2, 40), "int64"),
+    "S": values(normal(2, 9, 7) + 1j * normal(2, 9, 7), "complex128"),
+    "s": values(normal(9, 7) + 1j * normal(9, 7), "complex128"),
+    "T": values(normal(2, 16, 7) + 1j * normal(2, 16, 7), "complex128"),
+}
+
+SPECTRA = """
+torch.stft(x,16,return_complex=True)
+torch.stft(x,16,window=w,return_complex=True)
+torch.stft(v,16,4,window=w,return_complex=True)
+torch.stft(x,16,4,12,window=w[:12],return_complex=True)
+torch.stft(x,16,4,12,return_complex=True)
+torch.stft(x,16,4,window=w,center=False,return_complex=True)
+torch.stft(x,16,4,window=w,pad_mode='constant',return_complex=True)
+torch.stft(x,16,4,window=w,normalized=True,return_complex=True)
+torch.stft(x,16,4,window=w,onesided=False,return_complex=True)
+torch.stft(z,16,4,window=w,return_complex=True)
+torch.stft(z,16,4)
+torch.stft(x,16,4,window=torch.complex(w,w),return_complex=True)
+torch.stft(x,16,4,return_complex=False)
+torch.stft(x,16,window=w.float(),return_complex=True)
+torch.stft(x,16,4,12,window=w[:12],align_to_window=True,center=False,return_complex=True)
+x.stft(16,4,window=w,return_complex=True)
+torch.stft(x,16)
+torch.stft(z,16,4,window=w,onesided=True,return_complex=True)
+torch.stft(x,16,0,return_complex=True)
+torch.stft(x,100,return_complex=True)
+torch.stft(x,100,center=False,return_complex=True)
+torch.stft(x,16,4,20,return_complex=True)
+torch.stft(x,16,4,window=w[:5],return_complex=True)
+torch.stft(x,0,return_complex=True)
+torch.stft(x[None],16,return_complex=True)
+torch.stft(i,16,return_complex=True)
+torch.stft(x,16,4,window=w,align_to_window=True,return_complex=True)
+torch.istft(S,16,4,window=w)
+torch.istft(s,16,4,window=w)
+torch.istft(S,16,4,12,window=w[:12])
+torch.istft(S,16,4,window=w,length=20)
+torch.istft(S,16,4,window=w,length=50)
+torch.istft(S,16,4,window=w,center=False)
+torch.istft(S,16,4)
+torch.istft(S,16,4,window=w,normalized=True)
+torch.istft(T,16,4,window=w,onesided=False)
+torch.istft(T,16,4,window=w,return_complex=True)
+torch.istft(torch.stft(x,16,4,window=w,return_complex=True),16,4,window=w)
+S.istft(16,4,window=w)
+torch.istft(S,16,4,window=w,return_complex=True)
+torch.istft(S,12,4,window=w)
+torch.istft(torch.view_as_real(S),16,4,window=w)
+torch.istft(S,16,0,window=w)
+torch.istft(S,16,20,window=w)
+torch.istft(S,16,4,window=w[:3])
+torch.istft(S,16,4,window=w*0)
+torch.istft(v,16)
+"""
+
 GAMMA: dict[str, Values] = {
     "a": values(random.random(6) * 5, grad=False),
     "x": values(random.random(6) * 9),
@@ -293,3 +354,5 @@ table.programs(RECURRENT, LAYERS, tolerance=(1e-8, 1e-8))
 table.programs(BENEATH, NATIVE, tolerance=(1e-8, 1e-8))
 table.programs(ONCE, NATIVE, second=False)
 table.programs(OF_CONVOLUTIONS, GRADS)
+table.programs(SPECTRA, SIGNALS, tolerance=(1e-8, 1e-8))
+table.programs("torch.stft(x.float(),16,window=w.float(),return_complex=True)", SIGNALS, tolerance=(1e-5, 1e-5))
