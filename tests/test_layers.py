@@ -33,12 +33,13 @@ LAYERS: tuple[tuple[str, ...], ...] = (
         "autograd.views",
     ),
     (
-        "autograd.apply", "autograd.record", "autograd.writes", "ops", "xp.tensor", "xp.tensor_elementwise", "xp.tensor_fft",
-        "xp.tensor_fft", "xp.tensor_index", "xp.tensor_linalg", "xp.tensor_nn", "xp.tensor_reduce", "xp.tensor_scan", "xp.tensor_shape",
+        "autograd.apply", "autograd.record", "autograd.writes", "ops", "xp.tensor", "xp.tensor_elementwise",
+        "xp.tensor_fft", "xp.tensor_index", "xp.tensor_linalg", "xp.tensor_nn", "xp.tensor_reduce", "xp.tensor_scan",
+        "xp.tensor_shape",
     ),
     ("printing", "linalg", "special", "dlpack", "tensor_layout", "tensor_convert", "tensor_python"),
     (
-        "factory_arguments", "fft", "from_data", "creation", "ranges", "random", "tensor_copy", "tensor_random", "tensor_types", "fft",
+        "factory_arguments", "fft", "from_data", "creation", "ranges", "random", "tensor_copy", "tensor_random", "tensor_types",
         "low_rank", "signal", "tensor_rare", "windows",
     ),
     (

@@ -49,6 +49,6 @@ METHODS = {
 
 # Modules of which few programs ask something.
 MODULES = (
-    "__config__ _dynamo _jit_internal compiler distributed fft functional futures fx hub jit mps mtia multiprocessing onnx "
+    "__config__ _dynamo _jit_internal compiler distributed functional futures fx hub jit mps mtia multiprocessing onnx "
     "profiler signal torch_version xpu"
 ).split()

@@ -57,6 +57,7 @@ _KEPT = {
     "input_sym_sizes weight_sym_sizes": "ConvolutionBackward0",
     "k": "KthvalueBackward0",
     "k largest sorted": "TopkBackward0",
+    "last": "FftC2RBackward0",
     "layout": "AsStridedBackward0 AsStridedBackward0_copy AsStridedBackward1",
     "log_alpha result": "CtcLossBackward0",
     "lower": "LinalgEighBackward0",

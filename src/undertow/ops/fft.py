@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from undertow.autograd.apply import apply, into
@@ -44,14 +44,16 @@ def _check_real(input: Any, name: str, words: str = "real") -> None:
         raise RuntimeError(f"{name} expects a {words} input tensor, but got {kind.scalar_name}")
 
 
-def _resized(input: Any, dim: int, size: int) -> Any:
-    """The input cut, or filled up with zeros, to a size along a dim."""
-    now = input._array.shape[dim]
-    if size < now:
-        return narrow(input, dim, 0, size)
-    if size > now:
-        return constant_pad_nd(input, [0, 0] * (input._array.ndim - dim - 1) + [0, size - now])
-    return input
+def _resized(input: Any, dims: Sequence[int], sizes: Sequence[int]) -> Any:
+    """The input cut, or filled up with zeros, to a size along each of the dims."""
+    shape = input._array.shape
+    frame = [0] * (2 * len(shape))
+    for dim, size in zip(dims, sizes):
+        if size < shape[dim]:
+            input = narrow(input, dim, 0, size)
+        else:
+            frame[2 * (len(shape) - dim) - 1] = size - shape[dim]
+    return constant_pad_nd(input, frame) if any(frame) else input
 
 
 # --- along one dim
@@ -85,7 +87,7 @@ def _complex_transform(name: str, input: Any, n: Any, dim: Any, norm: str | None
     mode = _normalization(norm, forward)
 
     def compute() -> Any:
-        given = _resized(_as_float(input), axis, count)
+        given = _resized(_as_float(input), [axis], [count])
         if DTYPE_OF[given._array.dtype].is_complex:
             return apply(rules.fft_c2c, given, dim=(axis,), normalization=mode, forward=forward)
         result = apply(rules.fft_r2c, given, dim=(axis,), normalization=mode, onesided=False)
@@ -115,7 +117,7 @@ def _half_transform(name: str, input: Any, n: Any, dim: Any, norm: str | None, o
     mode = _normalization(norm, forward)
 
     def compute() -> Any:
-        given = _resized(_as_float(input), axis, count)
+        given = _resized(_as_float(input), [axis], [count])
         result = apply(rules.fft_r2c, given, dim=(axis,), normalization=mode, onesided=True)
         return result if forward else conj(result)
 
@@ -142,7 +144,7 @@ def _real_transform(name: str, input: Any, n: Any, dim: Any, norm: str | None, o
     mode = _normalization(norm, forward)
 
     def compute() -> Any:
-        given = _resized(_as_complex(_as_float(input)), axis, last // 2 + 1)
+        given = _resized(_as_complex(_as_float(input)), [axis], [last // 2 + 1])
         return apply(rules.fft_c2r, conj(given) if forward else given, dim=(axis,), normalization=mode, last=last)
 
     return _finished(name, out, input, compute)
@@ -198,18 +200,12 @@ def _several_dims(name: str, input: Any, s: Any, dim: Any) -> tuple[list[int], l
     return dims, wanted
 
 
-def _all_resized(input: Any, dims: list[int], sizes: list[int]) -> Any:
-    for axis, size in zip(dims, sizes):
-        input = _resized(input, axis, size)
-    return input
-
-
 def _complex_transforms(name: str, input: Any, s: Any, dim: Any, norm: str | None, out: Any, forward: bool) -> Any:
     dims, sizes = _several_dims(name, input, s, dim)
     mode = _normalization(norm, forward)
 
     def compute() -> Any:
-        given = _all_resized(_as_complex(_as_float(input)), dims, sizes)
+        given = _resized(_as_complex(_as_float(input)), dims, sizes)
         return apply(rules.fft_c2c, given, dim=tuple(dims), normalization=mode, forward=forward)
 
     return _finished(name, out, input, compute)
@@ -230,7 +226,7 @@ def _half_transforms(name: str, input: Any, s: Any, dim: Any, norm: str | None, 
     mode = _normalization(norm, forward)
 
     def compute() -> Any:
-        given = _all_resized(_as_float(input), dims, sizes)
+        given = _resized(_as_float(input), dims, sizes)
         if forward:
             return apply(rules.fft_r2c, given, dim=tuple(dims), normalization=mode, onesided=True)
         result = apply(rules.fft_r2c, given, dim=(last,), normalization=mode, onesided=True)
@@ -251,7 +247,7 @@ def _real_transforms(name: str, input: Any, s: Any, dim: Any, norm: str | None, 
     mode = _normalization(norm, forward)
 
     def compute() -> Any:
-        given = _all_resized(_as_complex(_as_float(input)), dims, [*sizes[:-1], last // 2 + 1])
+        given = _resized(_as_complex(_as_float(input)), dims, [*sizes[:-1], last // 2 + 1])
         if not forward:
             return apply(rules.fft_c2r, given, dim=tuple(dims), normalization=mode, last=last)
         if len(dims) > 1:

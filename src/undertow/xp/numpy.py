@@ -26,7 +26,6 @@ from undertow.xp.numpy_embedding import (  # noqa: F401
     add_rows, bag_max, bag_max_grad, bag_max_take, embedding_grad, take_rows,
 )  # fmt: skip
 from undertow.xp.numpy_fft import fft_c2c, fft_c2r, fft_r2c  # noqa: F401
-from undertow.xp.numpy_fft import fft_c2c, fft_c2r, fft_r2c  # noqa: F401
 from undertow.xp.numpy_gamma import digamma, i0, i0e, i1, i1e, lgamma, polygamma, zeta  # noqa: F401
 from undertow.xp.numpy_igamma import igamma, igammac  # noqa: F401
 from undertow.xp.numpy_index import (  # noqa: F401

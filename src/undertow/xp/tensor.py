@@ -45,7 +45,6 @@ from undertow.xp.tensor_nn import (  # noqa: F401
     conv, conv_input_grad, conv_weight_grad, ctc_loss, ctc_loss_grad, embedding_grad, fold, labels, max_pool,
     put_along, put_in_planes, resize, resize_adjoint, take_from_planes, take_rows, unfold,
 )  # fmt: skip
-from undertow.xp.tensor_fft import fft_c2c, fft_c2r, fft_r2c  # noqa: F401
 from undertow.xp.tensor_index import (  # noqa: F401
     gather, gather_backward, index, index_add, index_backward, index_copy, index_fill, index_put, index_select,
     index_select_backward, masked_fill,

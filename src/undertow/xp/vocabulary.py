@@ -200,10 +200,4 @@ LAYERS = {
     "as_index": "whole numbers as indices, which have no gradient",
 }
 
-FOURIER = {
-    "fft_c2c": "(x, axes, normalization, forward) complex to complex; 0: sums, 1: divided by √n, 2: by n",
-    "fft_r2c": "(x, axes, normalization, onesided) real to complex, the last axis in half if onesided",
-    "fft_c2r": "(x, axes, normalization, last) half of a mirrored spectrum to real, so many along the last axis",
-}
-
-VOCABULARY = {**ELEMENTWISE, **SHAPE, **INDEX, **REDUCE, **LINALG, **LAYERS, **FOURIER}
+VOCABULARY = {**ELEMENTWISE, **SHAPE, **INDEX, **REDUCE, **LINALG, **LAYERS}
