@@ -39,8 +39,8 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ),
     ("printing", "linalg", "special", "dlpack", "tensor_layout", "tensor_convert", "tensor_python"),
     (
-        "factory_arguments", "fft", "from_data", "creation", "ranges", "random", "tensor_copy", "tensor_random", "tensor_types",
-        "low_rank", "signal", "tensor_rare", "windows",
+        "factory_arguments", "fft", "from_data", "creation", "ranges", "random", "tensor_copy", "tensor_random",
+        "tensor_types", "low_rank", "signal", "tensor_rare", "windows",
     ),
     (
         "autograd.accumulate", "autograd.anomaly_mode", "autograd.differentiate", "autograd.engine", "autograd.firing",
