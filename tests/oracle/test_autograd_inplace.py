@@ -296,3 +296,88 @@ def test_gradient_through_a_write_to_a_view(name):
         log(x.grad, w.grad)
 
     agree(program, graph=True)
+
+
+# --- what is saved, and so may not be written to -------------------------------------------------------------------------
+
+PAIRS = {
+    "mul": (lambda torch, a, b: a * b, (2,), (2,)),
+    "div": (lambda torch, a, b: a / b, (2,), (2,)),
+    "pow": (lambda torch, a, b: a**b, (2,), (2,)),
+    "atan2": (lambda torch, a, b: torch.atan2(a, b), (2,), (2,)),
+    "maximum": (lambda torch, a, b: torch.maximum(a, b), (2,), (2,)),
+    "lerp": (lambda torch, a, b: torch.lerp(a, b, a), (2,), (2,)),
+    "addcmul": (lambda torch, a, b: torch.addcmul(a, a, b), (2,), (2,)),
+    "dot": (lambda torch, a, b: a @ b, (2,), (2,)),
+    "mv": (lambda torch, a, b: a @ b, (2, 2), (2,)),
+    "mm": (lambda torch, a, b: a @ b, (2, 2), (2, 2)),
+    "bmm": (lambda torch, a, b: torch.bmm(a, b), (1, 2, 2), (1, 2, 2)),
+    "addmm": (lambda torch, a, b: torch.addmm(a, a, b), (2, 2), (2, 2)),
+    "linear": (lambda torch, a, b: torch.nn.functional.linear(a, b), (2, 2), (2, 2)),
+    "einsum": (lambda torch, a, b: torch.einsum("ij,jk->ik", a, b), (2, 2), (2, 2)),
+    "mse_loss": (lambda torch, a, b: torch.nn.functional.mse_loss(a, b), (2,), (2,)),
+}
+
+
+@pytest.mark.parametrize("name", PAIRS)
+def test_an_input_that_no_gradient_reads_may_be_written(name):
+    compute, *shapes = PAIRS[name]
+
+    def program(torch, log):
+        for asking in (0, 1):
+            for written in (0, 1):
+                torch.manual_seed(0)
+                leaves = [torch.rand(shape).add(0.5) for shape in shapes]
+                leaves[asking].requires_grad_()
+                inputs = [tensor * 1 for tensor in leaves]
+                y = compute(torch, *inputs)
+                inputs[written].add_(1)
+                succeeds(log, (asking, written), lambda y=y: y.sum().backward())
+                log(leaves[asking].grad)
+
+    agree(program)
+
+
+@cases
+def a_write_through_a_view_is_freed_like_any_other(torch, log):
+    x = leaf(torch)
+    y = x * 1
+    y[0] += 1
+    y.sum().backward()
+    succeeds(log, "again", lambda: y.sum().backward())
+    y = x * 1
+    y[0] += 1
+    y.sum().backward(retain_graph=True)
+    succeeds(log, "again, retained", lambda: y.sum().backward())
+    return x.grad
+
+
+@cases
+def saved_views_that_must_not_be_written_say_so(torch, log):
+    x = leaf(torch)
+    base = x * 1
+    first, second = base.unbind()
+    y = first * second
+    with torch.no_grad():
+        view = base[:1]
+    z = view * x[:1]
+    base.mul_(2)
+    succeeds(log, "one of several views", lambda: y.backward())
+    succeeds(log, "a view made in no_grad", lambda: z.sum().backward())
+    log(second.output_nr)
+
+
+@cases
+def writes_to_tensors_without_dimensions(torch, log):
+    for write in (
+        lambda t, x: t.masked_fill_(t > 0.5, 0.25),
+        lambda t, x: t.scatter_(0, torch.tensor(0), x[0]),
+        lambda t, x: t.mul_(x[0]),
+        lambda t, x: t.copy_(x[1]),
+        lambda t, x: t.index_fill_(0, torch.tensor(0), 3.0),
+    ):
+        x = leaf(torch, 1.0, 2.0)
+        y = x.sum() * 1
+        write(y, x)
+        (y * 3 * x[0]).backward()
+        log(y, x.grad)

@@ -122,6 +122,9 @@ def note_gradients(torch: ModuleType, log: Log, outputs: list[Any], leaves: list
     """The second gradient is taken with respect to the inputs and to the direction of the first."""
     along = [direction(torch, tensor, seed) for seed, tensor in enumerate(outputs)]
     if second:
+        # Recorded and unrecorded passes run the same rules on different arrays: the plain one is what users mostly run.
+        plain = torch.autograd.grad(outputs, leaves, along, retain_graph=True, allow_unused=True)
+        log("gradient", [None if gradient is None else gradient.detach() for gradient in plain])
         along = [tensor.requires_grad_() for tensor in along]
     gradients = torch.autograd.grad(outputs, leaves, along, create_graph=second, allow_unused=True)
     log("first gradient", [None if gradient is None else gradient.detach() for gradient in gradients])

@@ -390,3 +390,11 @@ def calling_a_node_with_the_wrong_arguments(torch, log):
     made = function(torch, lambda ctx, a: a * 2, lambda ctx, g: g * 2).apply(leaf(torch))
     attempt(log, "of a custom function", lambda: made.grad_fn(torch.ones(2)))
     log(made.grad_fn.apply(torch.ones(2)))
+
+
+@cases
+def gradients_that_nobody_asked_for_are_shown(torch, log):
+    made = function(torch, lambda ctx, a, b: a * b, lambda ctx, g: (g * 2, torch.ones(3)))
+    y = made.apply(leaf(torch), torch.ones(2))
+    y.grad_fn.register_hook(lambda inputs, outputs: log("post", inputs, outputs))
+    y.sum().backward()

@@ -143,12 +143,14 @@ class FunctionNode(FunctionCtx, Node):
         checked: list[Any] = []
         for nr, (place, spec) in enumerate(zip(self._tensor_inputs, self._input_specs, strict=True)):
             result = results[place]
-            if result is None or self.edges[nr] is None:
+            if result is None:
                 checked.append(None)
                 continue
             if not isinstance(result, TensorCore):
                 raise RuntimeError(f"expected Variable or None (got {type(result).__name__})")
-            checked.append(self._fitted(xp, nr, result if xp.RECORDED else result._array, spec))
+            value = result if xp.RECORDED else result._array
+            # What nobody asked for is shown to the node's hooks all the same, as it is.
+            checked.append(value if self.edges[nr] is None else self._fitted(xp, nr, value, spec))
         return tuple(checked)
 
     def _fitted(self, xp: Any, nr: int, value: Any, spec: Spec) -> Any:

@@ -84,7 +84,7 @@ class AutogradMethods(TensorCore):
     @property
     def output_nr(self) -> int:
         """Which output of `grad_fn` this tensor is."""
-        return 0 if self.grad_fn is None else self._edge[1]
+        return 0 if self._edge is None else self._edge[1]
 
     @property
     def grad(self) -> Any:

@@ -85,6 +85,9 @@ class SavedInput(SavedValue):
             raise errors.detached(node.name())
         storage = tensor._storage
         if storage is not None and storage.version != self.version:
+            view = tensor._view
+            if view is not None and view.origin is not None and view.base._requires_grad:
+                raise errors.written_view(view.origin, described_source(tensor), through_another=True)
             raise _overwritten(tensor._array, tensor._edge, storage, self.version, node)
         return tensor._array
 
@@ -230,6 +233,12 @@ def short_name(node: Node) -> str:
     """A node's name as errors about views and versions give it: Mul for MulBackward0, Squeeze1 for SqueezeBackward1."""
     head, found, number = node.name().rpartition("Backward")
     return head + number.removeprefix("0") if found else number
+
+
+def described_source(tensor: Any) -> str:
+    """`Output 0 of Mul`: where a tensor comes from, as errors about views name it."""
+    edge = tensor._edge
+    return "This tensor" if edge is None else f"Output {edge[1]} of {short_name(edge[0])}"
 
 
 def describe(array: Any) -> str:

@@ -254,4 +254,4 @@ def _saving(rule: Rule, name: str, recorded: list[str]) -> str:
     if rule.joint is not None:
         return f"({value})"
     wanting = [given for given, needed in zip(rule.inputs, rule.needed) if given in recorded and name in needed]
-    return f"({value} if {' or '.join(f'r_{given}' for given in wanting)} else None)"
+    return f"(({value}) if {' or '.join(f'r_{given}' for given in wanting)} else None)"

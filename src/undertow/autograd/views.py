@@ -15,7 +15,7 @@ import numpy as np
 from undertow import errors
 from undertow._core import InferenceStorage, View
 from undertow.autograd.node import Edge, Node, edge_of, note_origin
-from undertow.autograd.saved import short_name
+from undertow.autograd.saved import described_source
 from undertow.modes import local, special
 from undertow.rules.rule import Rule, Spec
 from undertow.xp import numpy as numpy_xp
@@ -58,7 +58,7 @@ def refresh_view(tensor: Any) -> None:
     if view.version == storage.version:
         return
     if view.origin is not None:
-        raise written_view(tensor, view.origin, through_another=True)
+        raise errors.written_view(view.origin, described_source(tensor), through_another=True)
     view.version = storage.version
     old = tensor._edge
     node = AsStridedBackward0(edge_of(base), next(local.modes.sequence), view.steps)
@@ -67,13 +67,6 @@ def refresh_view(tensor: Any) -> None:
     meta = tensor._meta
     if meta is not None and meta.retains and old is not None:
         move_retained(tensor, old, tensor._edge)
-
-
-def written_view(tensor: Any, origin: str, through_another: bool = False) -> RuntimeError:
-    """Refuses a write to a view, or the use of one whose memory was written through an alias, where history would lie."""
-    edge = tensor._edge
-    name = f"Output {edge[1]} of {short_name(edge[0])}" if edge is not None else "This tensor"
-    return errors.written_view(origin, name, through_another)
 
 
 def move_retained(tensor: Any, old: Edge, new: Edge) -> None:

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from undertow import errors
 from undertow._core import InferenceStorage, TensorCore, ndarray
 from undertow.autograd.apply import (
     FAST_DTYPES,
@@ -26,7 +27,7 @@ from undertow.autograd.apply import (
 )  # fmt: skip
 from undertow.autograd.node import FIT, Edge, Node, RuleNode, edge_of, note_origin
 from undertow.autograd.record import edges_of, keep_inputs, make_node
-from undertow.autograd.saved import Freed, SavedInput, SavedOutput
+from undertow.autograd.saved import Freed, SavedInput, SavedOutput, described_source
 from undertow.autograd.views import (
     AsStridedBackward0,
     Step,
@@ -34,7 +35,6 @@ from undertow.autograd.views import (
     refresh_view,
     take_view,
     view_gradient,
-    written_view,
 )  # fmt: skip
 from undertow.dtypes import DTYPE_OF
 from undertow.modes import local, special
@@ -176,7 +176,7 @@ def check_writable(target: Any, recorded: bool) -> None:
     view = target._view
     if view is not None:
         if view.origin is not None:
-            raise written_view(target, view.origin)
+            raise errors.written_view(view.origin, described_source(target), through_another=False)
         if view.base._edge is None and view.base._requires_grad:
             raise RuntimeError(
                 "a view of a leaf Variable that requires grad is being used in an in-place operation. "
@@ -235,7 +235,7 @@ class SavedViewOutput(SavedOutput):
 class CopySlices(Node):
     """A write through a view, seen from the base: the op's node runs on the written part, the rest passes through."""
 
-    __slots__ = ("written", "steps")
+    __slots__ = ("written", "steps", "freed")
 
     def __init__(self, base_edge: Edge | None, written: Node, steps: tuple[Step, ...]) -> None:
         self.edges = (base_edge, *written.edges[1:])
@@ -243,6 +243,7 @@ class CopySlices(Node):
         self.extras = None
         self.written = written
         self.steps = steps
+        self.freed: Freed | None = None
         if special.anomaly:
             note_origin(self)
         if isinstance(written, RuleNode) and type(written.saved) is tuple:
@@ -251,6 +252,8 @@ class CopySlices(Node):
             ])
 
     def run(self, xp: Any, g: Any, needs: tuple[bool, ...] | None) -> tuple[Any, ...]:
+        if self.freed is not None:
+            raise errors.freed_graph(self.name(), self.freed.at)
         inner_needs = None if needs is None else (needs[0] and self.written.edges[0] is not None, *needs[1:])
         part = take_view(xp, g, self.steps)
         results = self.written.run(xp, part, inner_needs)
@@ -261,6 +264,7 @@ class CopySlices(Node):
         return (base, *results[1:])
 
     def release(self, freed: Freed) -> None:
+        self.freed = freed
         self.written.release(freed)
 
 

@@ -198,7 +198,7 @@ ldexp = op("ldexp", lambda xp, self, other: self * xp.exp2(other), promote="floa
 
 frexp = op("frexp", lambda xp, self: xp.frexp(self), promote="numeric", accepts="f", outputs=2, differentiable=1,
            names=("mantissa", "exponent"),
-           self=lambda xp, g, exponent: g[0] / xp.exp2(exponent))  # fmt: skip
+           self=lambda xp, g, exponent: g[0] / xp.astype(xp.exp2(exponent), xp.dtype_of(g[0])))  # fmt: skip
 
 # --- the larger and the smaller
 

@@ -1,7 +1,8 @@
 """Raw advanced indexing, masks and flat positions on NumPy. Scatters and gathers are in numpy_scatter.py.
 
 `indices` has one entry per leading axis: an array of whole numbers, a mask over one or more axes, or None for an axis
-that is kept whole. Indices are in range when they come here; the public functions check.
+that is kept whole. Indices are in range when they come here; the public functions check. What is written to is copied with
+`np.array`, because a gradient without dimensions may be a NumPy scalar, which `.copy()` leaves one.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ def index_put(x: Array, values: Array, *indices: Array | None, accumulate: bool)
     """A copy of x with [indices] = values, or += with every repeated place counted."""
     key = numpy_key(indices)
     if accumulate and len(key) == 1 and key[0].dtype.kind == "b":  # a mask names no place twice
-        out = x.copy("C")
+        out = np.array(x, order="C")
         out[key] = out[key] + values
         return out
     return numpy_scatter.index_put(x, key, values, accumulate)
@@ -92,7 +93,7 @@ def gather_backward(g: Array, shape: tuple[int, ...], axis: int, index: Array) -
 
 def index_copy(x: Array, axis: int, index: Array, source: Array) -> Array:
     """A copy of x with the named slices replaced by source's."""
-    out = x.copy("C")
+    out = np.array(x, order="C")
     if x.ndim:
         out[(*leading(axis), index.reshape(-1))] = source
     elif index.size:
@@ -102,7 +103,7 @@ def index_copy(x: Array, axis: int, index: Array, source: Array) -> Array:
 
 def index_fill(x: Array, axis: int, index: Array, value: Any) -> Array:
     """A copy of x with the named slices replaced by a value."""
-    out = x.copy("C")
+    out = np.array(x, order="C")
     if x.ndim:
         out[(*leading(axis), index.reshape(-1))] = value
     elif index.size:
@@ -112,7 +113,7 @@ def index_fill(x: Array, axis: int, index: Array, value: Any) -> Array:
 
 def scatter_value(x: Array, axis: int, index: Array, value: Any) -> Array:
     """A copy of x with one value at the places that an index along an axis names."""
-    out = x.copy("C")
+    out = np.array(x, order="C")
     out.reshape(-1)[numpy_scatter.positions_along(index, axis, x.shape)] = value
     return out
 
@@ -131,7 +132,7 @@ def masked_scatter(x: Array, mask: Array, source: Array) -> Array:
     """x with the elements where a mask is true replaced by source's first elements, in order."""
     if x.shape != mask.shape:
         x, mask = np.broadcast_arrays(x, mask)
-    out = x.copy("C")
+    out = np.array(x, order="C")
     out[mask] = source.reshape(-1)[: np.count_nonzero(mask)]
     return out
 
@@ -140,7 +141,7 @@ def masked_fill(x: Array, mask: Array, value: Any) -> Array:
     """x with a value where a mask is true; both are stretched to one shape."""
     if x.shape != mask.shape:
         x, mask = np.broadcast_arrays(x, mask)
-    out = x.copy()
+    out = np.array(x, order="C")
     np.copyto(out, value, where=mask, casting="unsafe")
     return out
 
@@ -152,7 +153,7 @@ def take_flat(x: Array, index: Array) -> Array:
 
 def put_flat(x: Array, index: Array, source: Array, accumulate: bool) -> Array:
     """A copy of x with the elements at flat places replaced by source's, or source's added to them."""
-    out = x.copy("C")
+    out = np.array(x, order="C")
     flat, places = out.reshape(-1), index.reshape(-1)
     if accumulate:
         np.add.at(flat, places, source.reshape(-1))

@@ -80,7 +80,7 @@ def _running_extreme(extreme: np.ufunc, x: Array, axis: int) -> tuple[Array, Arr
 
 def recurrence(x: Array, factor: Array, axis: int) -> Array:
     """y[i] = x[i] + factor[i] y[i-1] along an axis."""
-    out = x.copy(order="C")
+    out = np.array(x, order="C")
     if x.ndim:
         steps, factors = np.moveaxis(out, axis, 0), np.moveaxis(factor, axis, 0)
         for place in range(1, len(steps)):

@@ -277,7 +277,7 @@ def gelu(x: Array) -> Array:
 
 def _gelu_grad_into(g: Array, x: Array, target: Array) -> None:
     _gelu_cdf_into(x, target)
-    density = x * x
+    density = np.asarray(x * x)
     density *= -0.5
     np.exp(density, out=density)
     density *= x
