@@ -6,9 +6,10 @@ from undertow.why.causes import CAUSES
 from undertow.why.facts.facts import Facts
 from undertow.why.facts.failure import errors
 from undertow.why.facts.passes import is_silent
-from undertow.why.facts.wants import misses
+from undertow.why.facts.unreached import unreached
+from undertow.why.facts.wants import Miss, misses
 from undertow.why.finding import Finding
-from undertow.why.trace import Trace
+from undertow.why.trace import ErrorRecord, Trace
 
 
 def judge(trace: Trace) -> list[Finding]:
@@ -18,20 +19,40 @@ def judge(trace: Trace) -> list[Finding]:
     """
     facts = Facts(trace)
     for error in errors(facts):
-        for cause in CAUSES:
-            found = cause.failure(facts, error)
-            if found is not None:
-                return [found]
-    return merged(without_consequences(facts, [*_missed(facts), *_of_the_run(facts), *_silent(facts)]))
+        explained = _explained(facts, error)
+        if explained is not None:
+            return [explained]
+    silent = [] if _stopped_short(trace) else _silent(facts)
+    return merged(without_consequences(facts, [*_missed(facts), *_of_the_run(facts), *silent]))
+
+
+_OWN_ERRORS = frozenset({"AssertionError", "IndexError", "KeyError", "TypeError", "AttributeError", "ZeroDivisionError"})
+
+
+def _stopped_short(trace: Trace) -> bool:
+    """Whether an error that nobody explained kept passes from running in which hooks would have fired.
+
+    What the program itself raises when a hook has collected nothing is another matter.
+    """
+    return trace.error is not None and trace.error.type not in _OWN_ERRORS
+
+
+def _explained(facts: Facts, error: ErrorRecord) -> Finding | None:
+    """What an exception comes from."""
+    found = next((found for cause in CAUSES if (found := cause.failure(facts, error)) is not None), None)
+    if found is None:
+        miss = unreached(facts, error)
+        return None if miss is None else _reason(facts, miss)
+    return found
+
+
+def _reason(facts: Facts, miss: Miss) -> Finding | None:
+    return next((found for cause in CAUSES if (found := cause.miss(facts, miss)) is not None), None)
 
 
 def _missed(facts: Facts) -> list[Finding]:
-    found = []
-    for miss in misses(facts):
-        answer = next((answer for cause in CAUSES if (answer := cause.miss(facts, miss)) is not None), None)
-        if answer is not None:
-            found.append(answer)
-    return found
+    answers = [_reason(facts, miss) for miss in misses(facts)]
+    return [answer for answer in answers if answer is not None]
 
 
 def _of_the_run(facts: Facts) -> list[Finding]:
@@ -54,6 +75,7 @@ _LOSSES = frozenset({"detached", "no-grad-mode", "not-differentiable", "dead-bra
 def without_consequences(facts: Facts, findings: list[Finding]) -> list[Finding]:
     """Leaves out what only follows from another finding."""
     lost = [finding.tensor for finding in findings if finding.code in _LOSSES and finding.tensor is not None]
+    lines = {(finding.file, finding.line) for finding in findings if finding.code in _LOSSES}
     codes = {finding.code for finding in findings}
     kept = []
     for finding in findings:
@@ -62,6 +84,8 @@ def without_consequences(facts: Facts, findings: list[Finding]) -> list[Finding]
         if finding.code in _LOSSES and "not-in-optimizer" in codes and finding.tensor is not None:
             if not facts.trace.tensors[finding.tensor].names:
                 continue  # an old parameter, which only the optimizer still knows
+        if finding.code == "not-in-optimizer" and (finding.file, finding.line) in lines:
+            continue  # a new leaf each time, where the graph was cut
         kept.append(finding)
     return kept
 

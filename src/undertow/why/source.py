@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import linecache
-from collections.abc import Iterator
+from collections.abc import Iterator, Set
 from functools import lru_cache
 
 from undertow.why.places import Place
@@ -17,6 +17,18 @@ _LOOKS = (ast.JoinedStr, ast.FormattedValue, ast.Compare, ast.Assert, ast.Return
 _GROWS = frozenset("append extend appendleft insert add update setdefault put push".split())
 
 
+Span = tuple[int | None, ...]  # line, column, end line, end column
+
+
+def _span(node: ast.expr) -> Span:
+    return node.lineno, node.col_offset, node.end_lineno, node.end_col_offset
+
+
+def span_of(place: Place) -> Span:
+    """The exact extent of the expression that ran at a place."""
+    return place.line, place.column, place.end_line, place.end_column
+
+
 class Source:
     """One file, parsed, with a way from each node to its parent."""
 
@@ -27,14 +39,13 @@ class Source:
         except (SyntaxError, ValueError):
             self.tree = ast.Module([], [])
         self.parents: dict[ast.AST, ast.AST] = {}
-        self.by_span: dict[tuple[int, int, int, int], list[ast.AST]] = {}
+        self.by_span: dict[Span, list[ast.AST]] = {}
         self.statements: dict[int, ast.stmt] = {}
         for node in ast.walk(self.tree):
             for child in ast.iter_child_nodes(node):
                 self.parents[child] = node
-            if isinstance(node, ast.expr) and node.end_lineno is not None and node.end_col_offset is not None:
-                span = node.lineno, node.col_offset, node.end_lineno, node.end_col_offset
-                self.by_span.setdefault(span, []).append(node)
+            if isinstance(node, ast.expr):
+                self.by_span.setdefault(_span(node), []).append(node)
             if isinstance(node, ast.stmt) and not isinstance(node, (ast.FunctionDef, ast.ClassDef)):
                 last = node.body[0].lineno - 1 if hasattr(node, "body") and node.body else node.end_lineno
                 for line in range(node.lineno, (last or node.lineno) + 1):
@@ -42,9 +53,7 @@ class Source:
 
     def expression(self, place: Place) -> ast.expr | None:
         """The expression that ran at a place."""
-        if place.column is None or place.end_line is None or place.end_column is None:
-            return None
-        found = self.by_span.get((place.line, place.column, place.end_line, place.end_column))
+        found = self.by_span.get(span_of(place))
         return found[0] if found else None  # type: ignore[return-value]
 
     def around(self, node: ast.AST) -> Iterator[ast.AST]:
@@ -118,9 +127,18 @@ def is_whole_value(place: Place | None) -> bool:
 
 # --- questions about a value that left the graph
 
+_MAKES_TENSORS = frozenset(
+    "tensor as_tensor asarray from_numpy full full_like new_tensor Tensor FloatTensor DoubleTensor Variable fill_ "
+    "Parameter backward".split()
+)
+_FAR = 6  # variables that a value is followed through
 
-def only_looked_at(place: Place | None) -> bool:
-    """Whether a value read at a place (item(), float()) is only printed, logged, compared or returned."""
+
+def only_looked_at(place: Place | None, ran: Set[Span] = frozenset()) -> bool:
+    """Whether a value that was read at a place (item(), float()) is only printed, logged, compared or returned.
+
+    `ran`: the expressions of the file that ran as torch operations. A value that goes into one of them has come back.
+    """
     if place is None:
         return False
     file = source(place.file)
@@ -128,56 +146,57 @@ def only_looked_at(place: Place | None) -> bool:
     if node is None:
         node = file.statement(place.line)
         return isinstance(node, ast.Expr) and _is_log(node.value)
+    return _is_looked_at(file, node, ran, frozenset(), _FAR)
+
+
+def _is_looked_at(file: Source, node: ast.AST, ran: Set[Span], followed: frozenset[str], far: int) -> bool:
+    """Follows a value outward through its expression, and from variable to variable."""
     for outer in file.around(node):
-        if isinstance(outer, ast.Call) and node is not outer.func and _is_log(outer):
-            return True
+        if isinstance(outer, (ast.BinOp, ast.Call)) and _span(outer) in ran:
+            return False
+        if isinstance(outer, ast.Attribute) and outer.attr in _MAKES_TENSORS:
+            return False  # loss.backward()
+        if isinstance(outer, ast.Call) and node is not outer.func:
+            if _called(outer) in _MAKES_TENSORS:
+                return False
+            if isinstance(outer.func, ast.Attribute) and outer.func.attr in _GROWS:
+                return _leads_nowhere(file, outer.func.value, outer, ran, followed, far)
+            if _is_log(outer):
+                return True
         if isinstance(outer, _LOOKS):
             return True
-        if isinstance(outer, ast.Call) and node is not outer.func and not _is_harmless(outer):
-            return False
         if isinstance(outer, (ast.Assign, ast.AugAssign, ast.AnnAssign)):
             target = outer.targets[0] if isinstance(outer, ast.Assign) else outer.target
-            return _only_logged(file, outer, target)
+            return _leads_nowhere(file, target, outer, ran, followed, far)
         if isinstance(outer, ast.stmt):
-            return isinstance(outer, (ast.Expr, ast.If, ast.While))
+            return True
         node = outer
-    return False
+    return True
 
 
-def _is_log(node: ast.AST) -> bool:
-    if not isinstance(node, ast.Call):
-        return False
-    name = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
-    return name in _LOGS
-
-
-def _only_logged(file: Source, statement: ast.AST, target: ast.expr) -> bool:
-    """Whether every later use of a variable in its function is a log."""
-    if not isinstance(target, ast.Name):
+def _leads_nowhere(
+    file: Source, target: ast.expr, statement: ast.AST, ran: Set[Span], followed: frozenset[str], far: int
+) -> bool:
+    """Whether every use of a variable, in its function, is a look."""
+    if not isinstance(target, ast.Name) or target.id in followed or not far:
         return True  # log["loss"] = ..., self.last = ...
-    scope = file.function(statement)
-    for node in ast.walk(scope):
+    followed = followed | {target.id}
+    for node in ast.walk(file.function(statement)):
         if isinstance(node, ast.Name) and node.id == target.id and isinstance(node.ctx, ast.Load):
-            outers = list(file.around(node))
-            if statement not in outers and not _is_looked_at(outers):
+            parent = file.parents.get(node)
+            if isinstance(parent, ast.Attribute) and parent.attr in _GROWS:
+                continue  # it is put in here, not taken out
+            if not _is_looked_at(file, node, ran, followed, far - 1):
                 return False
     return True
 
 
-def _is_looked_at(outers: list[ast.AST]) -> bool:
-    """Whether a value goes from its expression into a log, a comparison or a return, and through no other call."""
-    for outer in outers:
-        if _is_log(outer) or isinstance(outer, _LOOKS):
-            return True
-        if isinstance(outer, ast.stmt) or (isinstance(outer, ast.Call) and not _is_harmless(outer)):
-            return False
-    return False
+def _called(node: ast.Call) -> str:
+    return node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
 
 
-def _is_harmless(node: ast.Call) -> bool:
-    """A call that only shapes a number for show."""
-    shapers = ("float", "int", "round", "str", "len", "sum", "min", "max", "abs")
-    return isinstance(node.func, ast.Name) and node.func.id in shapers
+def _is_log(node: ast.AST) -> bool:
+    return isinstance(node, ast.Call) and _called(node) in _LOGS
 
 
 # --- questions about a read of .grad

@@ -96,6 +96,17 @@ class OpRecord:
 
 
 @dataclass(slots=True)
+class RefusedRecord:
+    """A torch function that raised."""
+
+    time: int
+    name: str
+    place: Place | None
+    inputs: tuple[int, ...]
+    error: str
+
+
+@dataclass(slots=True)
 class NodeRecord:
     """One node of the autograd graph."""
 
@@ -322,6 +333,7 @@ class Trace:
     time: int = 0
     tensors: list[TensorRecord] = field(default_factory=list)
     ops: list[OpRecord] = field(default_factory=list)
+    refused: list[RefusedRecord] = field(default_factory=list)
     nodes: list[NodeRecord] = field(default_factory=list)
     backwards: list[BackwardRecord] = field(default_factory=list)
     grads: list[GradEvent] = field(default_factory=list)

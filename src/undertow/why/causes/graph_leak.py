@@ -13,7 +13,7 @@ from undertow.why.places import Place
 from undertow.why.source import assigned, source, stores, storing_lines
 from undertow.why.trace import OpRecord
 
-_ENOUGH = 3  # as many kept graphs are no coincidence
+_ENOUGH = 3  # as many kept graphs are no coincidence; of a loop that runs twice, both
 
 
 class GraphLeak(Cause):
@@ -28,9 +28,9 @@ class GraphLeak(Cause):
         for op in facts.trace.ops:
             recorded = any(node is not None for node in op.output_nodes)
             if op.place is not None and recorded and op.grad_mode and op.firing is None and op.kind != "grad":
-                lines[*op.place.key, op.name].append(op)
+                lines[*op.place.key, op.name.rstrip("_")].append(op)  # total += loss is add, then add_
         for ops in lines.values():
-            if len(ops) < _ENOUGH:
+            if len(ops) < 2:
                 continue
             found = self._growing_sum(facts, ops) or self._growing_list(facts, ops)
             if found is not None:
@@ -45,7 +45,7 @@ class GraphLeak(Cause):
             if _feeds(facts, earlier, later):
                 links += 1
         place = ops[-1].place
-        if place is None or links < _ENOUGH - 1 or not _in_loop(place):
+        if place is None or links < min(_ENOUGH, len(ops)) - 1 or not _in_loop(place):
             return None
         if any(_is_differentiated(facts, op) for op in ops[1:]):
             return None
@@ -77,7 +77,7 @@ class GraphLeak(Cause):
                 outlives = following is None or died is None or died > following.time + 1
                 if node is not None and outlives and not _used_later(facts, number, following):
                     kept.append(number)
-        if len(kept) < _ENOUGH or _most_alive(facts, kept) < _ENOUGH:
+        if _most_alive(facts, kept) < min(_ENOUGH, len(ops)):
             return None
         made = [maker for number in kept if (maker := facts.maker(number)) is not None]
         stored = next((found for op in made if (found := _where_stored(op)) is not None), None)

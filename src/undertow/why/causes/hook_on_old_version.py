@@ -73,7 +73,11 @@ def _rebound(facts: Facts, hook: HookRecord) -> Place | None:
     """Where the name of the hooked tensor was given to another one that is differentiated."""
     trace = facts.trace
     for binding in trace.bindings:
-        if binding.old_tensor == hook.tensor and binding.tensor != hook.tensor and binding.time > hook.time:
+        if binding.time < hook.time:
+            continue
+        if binding.old_tensor == hook.tensor and binding.tensor != hook.tensor:
+            return binding.place
+        if binding.old_child not in (None, binding.child) and hook.tensor in facts.parameters_in(binding.old_child):
             return binding.place
     if not hook.expression or hook.place is None:
         return None

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from undertow.why.causes.cut_off import CutOff
-from undertow.why.trace import OpRecord
+from undertow.why.facts.facts import Facts
+from undertow.why.finding import Finding, fact
+from undertow.why.trace import ErrorRecord, OpRecord
 
 
 class NoGradMode(CutOff):
@@ -11,6 +13,16 @@ class NoGradMode(CutOff):
 
     code = "no-grad-mode"
     meaning = "the path was computed with gradient mode off"
+
+    def failure(self, facts: Facts, error: ErrorRecord) -> Finding | None:
+        if "Inference tensor" in error.message and facts.trace.refused:
+            refused = facts.trace.refused[-1]
+            for tensor in refused.inputs:
+                maker = facts.maker(tensor)
+                if maker is not None and maker.off is not None:
+                    seen = fact(f"{refused.name} cannot be recorded with it", refused.place)
+                    return self._finding(facts, tensor, maker, [], [seen])
+        return super().failure(facts, error)
 
     def words(self, op: OpRecord) -> tuple[str, str]:
         return (

@@ -133,12 +133,8 @@ def _is_hidden(facts: Facts, tensor: int) -> bool:
         call = trace.ops[number].call
         while call is not None:
             module = trace.calls[call].module
-            if module not in top and held.intersection(_own(facts, module)):
+            if module not in top and held.intersection(facts.parameters_in(module)):
                 return True
             call = trace.calls[call].parent
     return False
 
-
-def _own(facts: Facts, module: int) -> list[int]:
-    """The parameters of a module and its children."""
-    return [tensor for number in facts.descendants(module) for tensor in facts.trace.modules[number].parameters.values()]

@@ -7,7 +7,7 @@ from functools import cached_property
 
 from undertow.why.facts.flow import Flow
 from undertow.why.places import Place
-from undertow.why.source import assigned, is_whole_value
+from undertow.why.source import Span, assigned, is_whole_value, span_of
 from undertow.why.trace import (
     BackwardRecord,
     CallRecord,
@@ -55,6 +55,18 @@ class Facts:
         for tensor in self.trace.tensors:
             found[tensor.memory].append(tensor.id)
         return found
+
+    def ran(self, place: Place | None) -> frozenset[Span]:
+        """The expressions of a place's file that ran as operations on tensors."""
+        return self._ran.get(place.file, frozenset()) if place is not None else frozenset()
+
+    @cached_property
+    def _ran(self) -> dict[str, frozenset[Span]]:
+        found: dict[str, set[Span]] = defaultdict(set)
+        for op in self.trace.ops:
+            if op.place is not None and op.kind in ("op", "function", "module", "enters"):
+                found[op.place.file].add(span_of(op.place))
+        return {file: frozenset(spans) for file, spans in found.items()}
 
     def maker(self, tensor: int, before: int | None = None) -> OpRecord | None:
         """The last op that made or changed a tensor, before a time."""
@@ -132,8 +144,8 @@ class Facts:
 
     @cached_property
     def differentiated(self) -> set[int]:
-        """Backward passes that write .grad: numbers of the calls of backward()."""
-        return {record.id for record in self.trace.backwards if record.kind == "backward"}
+        """Backward passes that write .grad, and those of autograd.grad that failed: they were to reach something."""
+        return {record.id for record in self.trace.backwards if record.kind == "backward" or record.error is not None}
 
     def was_reached(self, node: int) -> bool:
         """Whether some backward() could reach a node."""
@@ -209,8 +221,7 @@ class Facts:
         found = {binding.old_tensor for binding in self.trace.bindings if binding.old_tensor not in (None, binding.tensor)}
         for binding in self.trace.bindings:
             if binding.old_child is not None and binding.old_child != binding.child:
-                for module in self.descendants(binding.old_child):
-                    found.update(self.trace.modules[module].parameters.values())
+                found.update(self.parameters_in(binding.old_child))
         return {tensor for tensor in found if tensor is not None}
 
     @cached_property
@@ -229,6 +240,12 @@ class Facts:
     def descendants(self, module: int | None) -> set[int]:
         """A module and every module in it."""
         return self._spread(module, {record.id: list(record.children.values()) for record in self.trace.modules})
+
+    def parameters_in(self, module: int | None) -> list[int]:
+        """The parameters of a module and its children."""
+        return [
+            tensor for number in self.descendants(module) for tensor in self.trace.modules[number].parameters.values()
+        ]
 
     def tree(self, module: int | None) -> set[int]:
         """Every module that belongs to the same whole."""
@@ -288,7 +305,8 @@ class Facts:
             module = self.trace.modules[record.module]
             label = next((name for name, number in module.parameters.items() if number == tensor), "")
             owner = module.names[0] if module.names else module.type
-            return f"{owner}.{label}"
+            if label:
+                return f"{owner}.{label}"
         made = None if record.maker is None else self.trace.ops[record.maker].place
         if made is not None and is_whole_value(made):
             return assigned(made) or self.trace.name(tensor)

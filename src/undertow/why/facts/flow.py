@@ -120,7 +120,7 @@ class Flow:
         """Every way to the root of a backward() on which the graph was left."""
         found = []
         for record in self.facts.trace.backwards:
-            if record.kind == "backward":
+            if record.id in self.facts.differentiated:
                 for root in record.roots:
                     stop = self.stops.get(root)
                     if stop is not None and stop.cut is not None and stop.since < record.time:

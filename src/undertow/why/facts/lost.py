@@ -53,7 +53,7 @@ def lost(facts: Facts, tensor: int) -> Lost:
 
 def _comes_back(facts: Facts, left: OpRecord) -> bool:
     """Whether a value that went to Python may have come back: it was not just looked at, and something entered later."""
-    if only_looked_at(left.place):
+    if only_looked_at(left.place, facts.ran(left.place)):
         return False
     if left.name in ("numpy", "__array__", "tolist"):
         return any(op.kind == "enters" and op.time > left.time for op in facts.trace.ops)

@@ -36,8 +36,8 @@ def misses(facts: Facts) -> list[Miss]:
             continue
         if not writes:
             empty = [event for event in wants if not event.found]
-            if tensor in facts.replaced and all(event.kind == "step" for event in empty):
-                continue  # the optimizer still holds what the program has put aside
+            if all(event.kind == "step" for event in empty) and _is_put_aside(facts, tensor):
+                continue  # only the optimizer still knows it
             if empty and not _only_a_guard(facts, tensor, empty):
                 found.append(Miss(tensor, "none", empty))
         elif all(event.peak == 0 for event in writes):
@@ -49,6 +49,14 @@ def _is_want(event: GradEvent) -> bool:
     if event.kind == "step":
         return True
     return event.kind == "read" and not expects_none(event.place)
+
+
+def _is_put_aside(facts: Facts, tensor: int) -> bool:
+    """Whether the program trains another tensor in its place: one that replaced it, or its deep copy."""
+    if tensor in facts.replaced:
+        return True
+    twins = [twin for twin, _, _ in facts.copies.get(tensor, ())]
+    return any(not facts.holders(twin) and any(e.kind == "write" for e in facts.grads.get(twin, ())) for twin in twins)
 
 
 def _only_a_guard(facts: Facts, tensor: int, wants: list[GradEvent]) -> bool:

@@ -61,6 +61,15 @@ class Backwards:
         watcher = self.watcher
         return watcher.watching or (self.current is not None and watcher.in_thread)
 
+    def raised(self, error: BaseException) -> int | None:
+        """The backward that an exception, or what led to it, came out of."""
+        current: BaseException | None = error
+        while current is not None:
+            if id(current) in self.failed:
+                return self.failed[id(current)]
+            current = current.__cause__ or current.__context__
+        return None
+
     # --- one pass
 
     def run(
@@ -77,6 +86,7 @@ class Backwards:
         look = _Pass(self, record)
         with watcher.quiet:
             look.begin(roots, inputs)
+        record.time = trace.tick()  # what was taken in at the root came before
         outer, self.current = self.current, record.id
         busy, watcher.busy = watcher.busy, watcher.busy + 1
         try:

@@ -19,6 +19,7 @@ from undertow.why.trace import (
     Flag,
     GradEvent,
     OpRecord,
+    RefusedRecord,
     TensorRecord,
     WriteRecord,
 )
@@ -98,10 +99,20 @@ class Calls:
         before: list[tuple[Any, bool, int]] = []
         with self.watcher.quiet:
             before = self._before(args, kwargs)
-        result = function(*args, **kwargs)
+        try:
+            result = function(*args, **kwargs)
+        except Exception as error:
+            self._refused(name, before, error)
+            raise
         with self.watcher.quiet:
             self._record(name, function, args, kwargs, result, before)
         return result
+
+    def _refused(self, name: str, before: list[tuple[Any, bool, int]], error: Exception) -> None:
+        with self.watcher.quiet:
+            place = self.watcher.here()
+            inputs = tuple([self.watcher.see(tensor, place).id for tensor, _, _ in before])
+            self.trace.refused.append(RefusedRecord(self.trace.tick(), name, place, inputs, str(error)))
 
     def _before(self, args: Any, kwargs: Any) -> list[tuple[Any, bool, int]]:
         """The tensors among the arguments, whether each asks for gradients, and its version."""
@@ -152,6 +163,9 @@ class Calls:
         self.finish(op, zip((*outputs, *written), records))
         for tensor, record in zip(written, records[len(outputs) :]):
             self.wrote(tensor, record, place, name, op.id)
+        if kind == "cut":
+            for tensor, record in zip(outputs, records):
+                watcher.copies.cut(tensor, record)
         if kind == "leaves":
             self._let_go(result, op.inputs[0] if op.inputs else None)
 

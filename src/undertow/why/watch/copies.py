@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from collections import deque
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -21,6 +22,7 @@ class Copies:
         self.watcher = watcher
         self.trace = watcher.trace
         self.depth = 0  # deepcopy calls itself
+        self.recent: deque[tuple[int, int]] = deque(maxlen=16)  # (address, tensor) of values cut out of a graph
 
     def install(self, patches: Patches) -> None:
         engine = self.watcher.engine
@@ -49,6 +51,25 @@ class Copies:
         watcher.calls.values(op, [tensor for tensor, _ in made], [record for _, record in made], given)
         watcher.calls.finish(op, made)
         return op
+
+    # --- values that were cut out of a graph and come back as a new leaf
+
+    def cut(self, tensor: Any, record: TensorRecord) -> None:
+        """Remembers where the values of a cut lie: `Variable(t.data)` makes a leaf of them that no mode sees."""
+        self.recent.append((tensor.data_ptr(), record.id))
+
+    def recognise(self, tensor: Any, record: TensorRecord, place: Place | None) -> None:
+        """A leaf that was not seen being made: is its memory that of a recent cut?"""
+        address = tensor.data_ptr()
+        for other, number in reversed(self.recent):
+            if other == address and self.trace.tensors[number].shape == record.shape:
+                record.memory = self.trace.tensors[number].memory
+                op = OpRecord(
+                    id=len(self.trace.ops), time=self.trace.tick(), name="Variable", kind="cut", place=place,
+                    inputs=(number,), asked=(False,), outputs=(record.id,), gave=(True,), grad_mode=True,
+                )  # fmt: skip
+                self.watcher.calls.finish(op, [(tensor, record)])
+                return
 
     # --- nn.Parameter and from_numpy
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
+from types import FunctionType
 from typing import TYPE_CHECKING, Any
 
 from undertow.why.places import Place
@@ -47,6 +48,8 @@ class ModuleCalls:
         patches.wrap(engine.Module, "__init__", self._made)
         patches.wrap(engine.Module, "__call__", self._called)
         patches.wrap(engine.Module, "zero_grad", self._cleared)
+        if hasattr(engine.torch, "jit") and hasattr(engine.torch.jit, "script"):
+            patches.wrap(engine.torch.jit, "script", self._scripted)
         file = engine.module_file
         self.handles = [
             file.register_module_parameter_registration_hook(self._parameter),
@@ -114,11 +117,10 @@ class ModuleCalls:
         """Lets the forward of a class and its bases be seen, however it is called."""
         assert self.patches is not None
         for base in cls.__mro__:
-            if base not in self.wrapped and "forward" in vars(base) and base is not self.watcher.engine.Module:
+            original = vars(base).get("forward")
+            if base not in self.wrapped and isinstance(original, FunctionType) and base is not self.watcher.engine.Module:
                 self.wrapped.add(base)
-                original = vars(base)["forward"]
-                if callable(original):
-                    self.patches.put(base, "forward", self._forward(original))
+                self.patches.put(base, "forward", self._forward(original))
 
     def _forward(self, original: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(original)
@@ -134,6 +136,20 @@ class ModuleCalls:
             return self._run(module, lambda: original(module, *args, **kwargs), (args, kwargs), True)
 
         return forward
+
+    def _scripted(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        def script(*args: Any, **kwargs: Any) -> Any:
+            """TorchScript reads the source of forward, so it gets the classes as they were."""
+            watched = {cls: vars(cls)["forward"] for cls in self.wrapped}
+            for cls, wrapper in watched.items():
+                cls.forward = wrapper.__wrapped__  # type: ignore[attr-defined]
+            try:
+                return original(*args, **kwargs)
+            finally:
+                for cls, wrapper in watched.items():
+                    cls.forward = wrapper  # type: ignore[attr-defined]
+
+        return script
 
     def _with_return(self, module: Any, record: CallRecord, original: Any, args: Any, kwargs: Any) -> Any:
         """Runs a forward; where backward hooks wait for its result, the line of the return is noted."""
@@ -225,6 +241,7 @@ class ModuleCalls:
 
 def _parts(value: Any) -> Any:
     """A result with the fields of a dataclass or other object laid open."""
-    if hasattr(value, "__dataclass_fields__"):
-        return [getattr(value, name) for name in value.__dataclass_fields__]
+    fields = getattr(type(value), "__dataclass_fields__", None)
+    if fields is not None:
+        return [getattr(value, name, None) for name in fields]
     return value

@@ -100,7 +100,7 @@ class Modules(Objects):
                 place=place,
                 type=cls.__name__,
                 library=f"{cls.__module__}.".startswith((self.library, "torch.")),
-                callable=cls.forward is not self.engine.Module.forward,
+                callable=any("forward" in vars(base) for base in cls.__mro__ if base is not self.engine.Module),
             )
             self.trace.modules.append(record)
             self.add(module, record)

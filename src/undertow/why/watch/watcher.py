@@ -106,7 +106,7 @@ class Watcher:
             if self.places.is_user(frame.f_code):
                 place = self.places.of_line(frame.f_code.co_filename, line, frame.f_code.co_name, place)
         self.trace.error = ErrorRecord(
-            self.trace.tick(), type(error).__name__, str(error), place, self.backwards.failed.get(id(error)),
+            self.trace.tick(), type(error).__name__, str(error), place, self.backwards.raised(error),
             self.hooks.firings.last,
         )  # fmt: skip
         for frame in frames:
@@ -147,6 +147,8 @@ class Watcher:
         if record is None:
             record = self.tensors.make(tensor, place)
             self.graph.adopt(tensor, record, place)
+            if record.maker is None and record.requires_grad:
+                self.copies.recognise(tensor, record, place)
         return record
 
     @property
