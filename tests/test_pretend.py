@@ -66,6 +66,18 @@ def test_a_module_first_imported_by_the_name_of_torch_is_loaded_once() -> None:
     assert answer.stdout == "undertow has no torch.nn.functional.nonexistent\n", answer.stderr
 
 
+def test_classes_say_that_they_are_torch_s_while_it_lasts() -> None:
+    with undertow.pretend_torch():
+        import torch
+
+        assert torch.__name__ == "torch" and torch.torch is torch
+        assert str(torch.nn.Linear) == "<class 'torch.nn.modules.linear.Linear'>"
+        pickled = pickle.dumps(torch.nn.Linear(2, 2))
+    assert str(undertow.nn.Linear) == "<class 'undertow.nn.modules.linear.Linear'>"
+    assert undertow.__name__ == "undertow" and not hasattr(undertow, "torch")
+    assert b"torch.nn.modules.linear" in pickled
+
+
 def test_afterwards_all_is_as_it_was() -> None:
     before = snapshot()
     spec, getter = undertow.nn.__spec__, vars(undertow)["__getattr__"]

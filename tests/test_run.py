@@ -41,7 +41,7 @@ def test_a_script(tmp_path: Path) -> None:
             torch.manual_seed(0)
             x = torch.ones(2, requires_grad=True)
             (x * 3).sum().backward()
-            print(torch.__name__, x.grad, beside.name, sys.argv[1:])
+            print(torch.__spec__.name, x.grad, beside.name, sys.argv[1:])
             print(sys.modules["__main__"].__file__ == __file__, sys.path[0] == beside.folder, sys.argv[0])
         """,
     )
@@ -140,7 +140,7 @@ def test_worker_processes_find_torch_too(tmp_path: Path, method: str) -> None:
             def __len__(self):
                 return 4
             def __getitem__(self, index):
-                return torch.tensor(float(index ** 2)), torch.__name__
+                return torch.tensor(float(index ** 2)), torch.__spec__.name
 
         if __name__ == "__main__":
             loader = DataLoader(Squares(), 2, num_workers=1, multiprocessing_context={method!r})

@@ -53,8 +53,9 @@ def _modules(package: str) -> dict[str, ModuleType]:
 class _NameInFull:
     """The `__getattr__` of a module of undertow's while it answers for torch: names that it lacks are named in full."""
 
-    def __init__(self, module: ModuleType) -> None:
+    def __init__(self, module: ModuleType, name: str) -> None:
         self.module = module
+        self.name = name
         self.before = vars(module).get("__getattr__")
 
     def __call__(self, name: str) -> Any:
@@ -66,9 +67,9 @@ class _NameInFull:
         module = self.module
         if name.startswith("__") and name.endswith("__"):
             raise AttributeError(f"module {module.__name__!r} has no attribute {name!r}", name=name, obj=module)
-        message = f"undertow has no {torch_name(module.__name__)}.{name}"
+        message = f"undertow has no {self.name}.{name}"
         if _is_import(sys._getframe(1)):
-            raise ImportError(f"{message}, so it cannot be imported", name=torch_name(module.__name__))
+            raise ImportError(f"{message}, so it cannot be imported", name=self.name)
         raise AttributeError(message, name=name, obj=module)
 
 
@@ -97,15 +98,24 @@ class _AnsweringLoader(Loader):
 def _let_answer(name: str, module: ModuleType) -> None:
     sys.modules[torch_name(name)] = module
     if type(vars(module).get("__getattr__")) is not _NameInFull:
-        vars(module)["__getattr__"] = _NameInFull(module)
+        vars(module)["__getattr__"] = _NameInFull(module, torch_name(name))
+        _say_home(module, name, torch_name(name))
 
 
-def _stop_answering(module: ModuleType) -> None:
+def _stop_answering(name: str, module: ModuleType) -> None:
     answer = vars(module).get("__getattr__")
     if type(answer) is _NameInFull:
         del vars(module)["__getattr__"]
         if answer.before is not None:
             vars(module)["__getattr__"] = answer.before
+        _say_home(module, torch_name(name), name)
+
+
+def _say_home(module: ModuleType, before: str, now: str) -> None:
+    """Classes print, and are pickled, with the module that a program for PyTorch expects."""
+    for value in vars(module).values():
+        if isinstance(value, type) and value.__module__ == before:
+            value.__module__ = now
 
 
 # --- imports
@@ -196,6 +206,8 @@ class _State:
         package: Any = sys.modules["undertow"]
         self.versions = package.__version__, version.__version__
         package.__version__ = version.__version__ = torch_version.__version__
+        package.__name__ = "torch"
+        package.torch = package  # PyTorch's package has itself under this name, and some programs say torch.torch
 
     def stop(self) -> None:
         self.users -= 1
@@ -206,10 +218,12 @@ class _State:
             sys.path.remove(STAND_IN)
         for name in _modules("torch"):
             del sys.modules[name]
-        for module in _modules("undertow").values():
-            _stop_answering(module)
+        for name, module in _modules("undertow").items():
+            _stop_answering(name, module)
         package: Any = sys.modules["undertow"]
         package.__version__, version.__version__ = self.versions
+        package.__name__ = "undertow"
+        del package.torch
         sys.modules.update(self.real)
         self.real = {}
 

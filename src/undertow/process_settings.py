@@ -29,6 +29,8 @@ def get_num_threads() -> int:
 
 def set_num_threads(num: int) -> None:
     """Notes how many threads are wanted."""
+    if not isinstance(num, int):
+        raise RuntimeError(f"set_num_threads expects an int, but got {type(num).__name__}")
     if num <= 0:
         raise RuntimeError("set_num_threads expects a positive integer")
     _settings.threads = num

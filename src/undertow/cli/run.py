@@ -12,6 +12,7 @@ from importlib.machinery import SourceFileLoader
 from types import ModuleType, TracebackType
 from typing import Any
 
+from undertow import pretend
 from undertow.pretend import pretend_torch
 
 _CANNOT_OPEN = 2  # Python's own exit code for this
@@ -82,7 +83,7 @@ class _ProgramTraceback:
             traceback = traceback.tb_next
         last = traceback
         while last is not None and last.tb_next is not None:
-            if last.tb_next.tb_frame.f_globals.get("__name__") == pretend_torch.__module__:
+            if last.tb_next.tb_frame.f_globals.get("__name__") == pretend.__name__:
                 last.tb_next = None  # the frame that only says which name is missing
             else:
                 last = last.tb_next

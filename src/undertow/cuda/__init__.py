@@ -2,13 +2,52 @@
 
 from __future__ import annotations
 
-from typing import Any, NoReturn
+from typing import Any
 
+from undertow.cuda._absent import refuse as _refuse
+from undertow.cuda.memory import (  # noqa: F401
+    empty_cache,
+    host_memory_stats,
+    max_memory_allocated,
+    max_memory_cached,
+    max_memory_reserved,
+    mem_get_info,
+    memory_allocated,
+    memory_cached,
+    memory_reserved,
+    memory_stats,
+    memory_summary,
+    reset_max_memory_allocated,
+    reset_peak_memory_stats,
+    set_per_process_memory_fraction,
+)
+from undertow.cuda.random import (  # noqa: F401
+    get_rng_state,
+    get_rng_state_all,
+    initial_seed,
+    manual_seed,
+    manual_seed_all,
+    seed,
+    seed_all,
+    set_rng_state,
+    set_rng_state_all,
+)
+from undertow.cuda.streams import Event as Event
+from undertow.cuda.streams import ExternalStream as ExternalStream
+from undertow.cuda.streams import Stream as Stream
+from undertow.devices import device as _Device
+from undertow.errors import OutOfMemoryError as OutOfMemoryError
 from undertow.lazy import lazy_names
 
-__getattr__, __dir__ = lazy_names(__name__, {"amp": "undertow.cuda.amp"})
+__getattr__, __dir__ = lazy_names(__name__, {name: f"undertow.cuda.{name}" for name in ("amp", "nvtx")})
 
-_ABSENT = "Torch not compiled with CUDA enabled"
+default_generators: tuple[Any, ...] = ()
+has_half = True
+has_magma = False
+
+
+class DeferredCudaCallError(Exception):
+    """A call that waited for CUDA to be initialised and failed then; never raised here."""
 
 
 def is_available() -> bool:
@@ -24,45 +63,96 @@ def is_bf16_supported(including_emulation: bool = True) -> bool:
     return False
 
 
+def is_tf32_supported() -> bool:
+    return False
+
+
 def device_count() -> int:
     """How many GPUs there are."""
     return 0
 
 
-def manual_seed(seed: int) -> None:
-    """Seeds the generator of the current GPU: there is none, so nothing happens."""
-
-
-manual_seed_all = manual_seed
-
-
-def empty_cache() -> None:
-    """Gives back unused GPU memory: there is none."""
-
-
-def memory_allocated(device: Any = None) -> int:
-    return 0
-
-
-max_memory_allocated = memory_reserved = max_memory_reserved = memory_allocated
-
-
-def reset_peak_memory_stats(device: Any = None) -> None:
-    """Forgets the peak of GPU memory: there is none."""
-
-
-def get_rng_state_all() -> list[Any]:
-    """The generator states of all GPUs: of none."""
+def get_arch_list() -> list[str]:
+    """The GPU architectures that this was built for: none."""
     return []
 
 
-def set_rng_state_all(new_states: Any) -> None:
-    """Sets the generator states of all GPUs: of none."""
+def get_gencode_flags() -> str:
+    return ""
 
 
-def _refuse(*args: Any, **kwargs: Any) -> NoReturn:
-    raise AssertionError(_ABSENT)
+def list_gpu_processes(device: Any = None) -> str:
+    """Who uses a GPU."""
+    return "no processes are running: there is no GPU"
 
+
+class device:
+    """A block in which a GPU is the current one. Only the number -1, which stands for none, can be entered."""
+
+    def __init__(self, device: Any) -> None:
+        if isinstance(device, int):
+            self.idx = device
+            return
+        given = device if type(device) is _Device else _Device(device)
+        if given.type != "cuda":
+            raise ValueError(f"Expected a cuda device, but got: {given}")
+        self.idx = 0 if given.index is None else given.index
+
+    def __enter__(self) -> None:
+        if self.idx >= 0:
+            raise RuntimeError("PyTorch was compiled without CUDA support")
+
+    def __exit__(self, *exc: Any) -> None:
+        pass
+
+
+class device_of(device):
+    """A block in which the GPU of a tensor is the current one; a tensor on the CPU changes nothing."""
+
+    def __init__(self, obj: Any) -> None:
+        super().__init__(obj.get_device() if obj.is_cuda else -1)
+
+
+class StreamContext:
+    """A block whose work goes to a stream; None changes nothing."""
+
+    def __init__(self, stream: Any) -> None:
+        self.stream = stream
+
+    def __enter__(self) -> None:
+        if self.stream is not None:
+            _refuse()
+
+    def __exit__(self, *exc: Any) -> None:
+        pass
+
+
+def stream(stream: Any) -> StreamContext:
+    """A block whose work goes to a stream."""
+    return StreamContext(stream)
+
+
+class CUDAGraph:
+    """Recorded work of a GPU."""
+
+    def __init__(self, keep_graph: bool = False) -> None:
+        raise RuntimeError("Tried to instantiate dummy base class CUDAGraph")
+
+
+def _tensor_type(name: str) -> Any:
+    def refuse(cls: Any, *args: Any, **kwargs: Any) -> Any:
+        raise TypeError(f"type torch.cuda.{name} not available. Torch not compiled with CUDA enabled.")
+
+    return type(name, (), {"__module__": "torch.cuda", "__new__": refuse})
+
+
+FloatTensor, DoubleTensor, HalfTensor, BFloat16Tensor = [
+    _tensor_type(name) for name in ("FloatTensor", "DoubleTensor", "HalfTensor", "BFloat16Tensor")
+]
+LongTensor, IntTensor, ShortTensor, CharTensor, ByteTensor, BoolTensor = [
+    _tensor_type(name) for name in ("LongTensor", "IntTensor", "ShortTensor", "CharTensor", "ByteTensor", "BoolTensor")
+]
 
 current_device = get_device_name = get_device_properties = get_device_capability = synchronize = set_device = _refuse
-get_rng_state = set_rng_state = current_stream = default_stream = mem_get_info = _refuse
+current_stream = default_stream = set_stream = init = ipc_collect = cudart = can_device_access_peer = _refuse
+current_blas_handle = get_sync_debug_mode = set_sync_debug_mode = _refuse

@@ -8,6 +8,8 @@ from __future__ import annotations
 from enum import Enum
 from typing import Any, NoReturn
 
+from undertow.lazy import lazy_names
+
 __all__ = [
     "ProcessGroup", "ReduceOp", "all_gather", "all_gather_into_tensor", "all_gather_object", "all_reduce", "all_to_all",
     "barrier", "broadcast", "broadcast_object_list", "destroy_process_group", "gather", "get_backend", "get_rank",
@@ -79,3 +81,8 @@ recv = reduce = reduce_scatter = scatter = send = _refuse
 def destroy_process_group(group: Any = None) -> NoReturn:
     """Refuses: there is no group."""
     raise AssertionError("Process group cannot be None")
+
+
+__getattr__, __dir__ = lazy_names(
+    __name__, {"nn": "undertow.distributed.nn", "tensor": "undertow.distributed.tensor"}
+)

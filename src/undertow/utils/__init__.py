@@ -6,5 +6,5 @@ from undertow.utils import dlpack as dlpack
 from undertow.utils import hooks as hooks
 
 __getattr__, __dir__ = lazy_names(
-    __name__, {name: f"undertow.utils.{name}" for name in ("_foreach_utils", "_pytree", "data", "model_zoo")}
+    __name__, {name: f"undertow.utils.{name}" for name in ("_foreach_utils", "_pytree", "benchmark", "data", "model_zoo")}
 )

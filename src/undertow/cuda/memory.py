@@ -1,0 +1,59 @@
+"""The memory of GPUs: there is none, and none is in use."""
+
+from __future__ import annotations
+
+import warnings
+from collections import OrderedDict
+from typing import Any
+
+from undertow.cuda._absent import refuse
+
+
+def empty_cache() -> None:
+    """Gives back unused GPU memory: there is none."""
+
+
+def memory_allocated(device: Any = None) -> int:
+    """How many bytes tensors take."""
+    return 0
+
+
+max_memory_allocated = memory_reserved = max_memory_reserved = memory_allocated
+
+
+def memory_cached(device: Any = None) -> int:
+    """An old name of memory_reserved."""
+    _renamed("memory_cached", "memory_reserved")
+    return 0
+
+
+def max_memory_cached(device: Any = None) -> int:
+    """An old name of max_memory_reserved."""
+    _renamed("max_memory_cached", "max_memory_reserved")
+    return 0
+
+
+def _renamed(old: str, new: str) -> None:
+    text = f"`torch.cuda.{old}` has been renamed to `torch.cuda.{new}`"
+    warnings.warn(text, FutureWarning, stacklevel=3)
+
+
+def memory_stats(device: Any = None) -> dict[str, Any]:
+    """Numbers of the allocator: none."""
+    return OrderedDict()
+
+
+host_memory_stats = memory_stats
+
+
+def memory_summary(device: Any = None, abbreviated: bool = False) -> str:
+    """The same as a table."""
+    return "no GPU, no GPU memory"
+
+
+def reset_peak_memory_stats(device: Any = None) -> None:
+    """Forgets the peak of GPU memory: there is none."""
+
+
+reset_accumulated_memory_stats = reset_max_memory_allocated = reset_max_memory_cached = reset_peak_memory_stats
+mem_get_info = set_per_process_memory_fraction = refuse

@@ -1,0 +1,39 @@
+"""The generators of GPUs: seeding them all seeds none."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from undertow.cuda._absent import refuse
+
+
+def manual_seed(seed: int) -> None:
+    """Seeds the generator of the current GPU: there is none, so nothing happens."""
+    int(seed)
+
+
+def manual_seed_all(seed: int) -> None:
+    """Seeds the generators of all GPUs."""
+    int(seed)
+
+
+def seed() -> None:
+    """Seeds the generator of the current GPU with a number of its own choice."""
+
+
+def seed_all() -> None:
+    """The same for all GPUs."""
+
+
+def get_rng_state_all() -> list[Any]:
+    """The generator states of all GPUs: of none."""
+    return []
+
+
+def set_rng_state_all(new_states: Any) -> None:
+    """Sets the generator states of all GPUs."""
+    for state in new_states:
+        set_rng_state(state)
+
+
+get_rng_state = set_rng_state = initial_seed = refuse
