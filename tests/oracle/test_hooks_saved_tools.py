@@ -271,3 +271,22 @@ def leaf_mutation_in_no_grad_is_allowed(torch, log):
             x.mul_(100)
         y.sum().backward()
     return x.grad
+
+
+# --- looking at what is kept, without unpacking it -----------------------------------------------------------------------
+
+
+@cases
+def raw_saved_values_are_looked_at_without_hooks(torch, log):
+    x = leaf(torch)
+    with torch.autograd.graph.saved_tensors_hooks(lambda t: (log("pack"), t.shape)[1], lambda s: log("unpack")):
+        packed = x.exp()
+    raw = packed.grad_fn._raw_saved_result
+    log("packed", raw.data, callable(raw.unpack_hook))
+    result, product = x.exp(), x * x
+    log("plain", result.grad_fn._raw_saved_result.data.requires_grad, result.grad_fn._raw_saved_result.unpack_hook)
+    log("an input is itself", product.grad_fn._raw_saved_self.data is x)
+    log("nothing kept", (x * 2).grad_fn._raw_saved_self.data)
+    (result + product).sum().backward()
+    log("freed", result.grad_fn._raw_saved_result.data, product.grad_fn._raw_saved_self.data)
+    return x.grad

@@ -59,6 +59,10 @@ class SavedValue:
     def forget(self, shown: Any) -> None:
         """Drops the tensor, now that it is packed."""
 
+    def held(self) -> Any:
+        """The tensor as it lies there, unchecked."""
+        raise AssertionError("a saved tensor is an input or an output")
+
 
 class SavedInput(SavedValue):
     """An input of an op: the tensor itself, until a pack hook takes its place."""
@@ -99,6 +103,9 @@ class SavedInput(SavedValue):
 
     def forget(self, shown: Any) -> None:
         self.tensor = None
+
+    def held(self) -> Any:
+        return self.tensor
 
 
 class SavedOutput(SavedValue):
@@ -141,6 +148,9 @@ class SavedOutput(SavedValue):
     def forget(self, shown: Any) -> None:
         self.array = None
         shown._edge, shown._requires_grad = None, False  # a hook that returns its argument must not keep the graph
+
+    def held(self) -> Any:
+        return wrap(self.array)
 
 
 class Packed:
@@ -224,6 +234,20 @@ class SavedTensor:
         if not isinstance(saved, SavedValue):
             raise RuntimeError("Calling register_hooks on a saved tensor with value None is forbidden")
         saved.pack(self.node, pack_hook, unpack_hook, detached=True)
+
+    @property
+    def unpack_hook(self) -> hooks.Hook | None:
+        """The hook that gives the tensor back; None where nobody packed it."""
+        packed = getattr(self.get(), "packed", None)
+        return None if packed is None else packed.unpack_hook
+
+    @property
+    def data(self) -> Any:
+        """What is kept: the tensor, or what a pack hook made of it; None after it was freed. No hook runs."""
+        saved = self.get()
+        if not isinstance(saved, SavedValue):
+            return None
+        return saved.held() if saved.packed is None else saved.packed.value
 
     def __repr__(self) -> str:
         return f"<SavedTensor of {self.node.name()}>"
