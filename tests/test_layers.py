@@ -7,6 +7,7 @@ Inside functions only optional dependencies are imported.
 from __future__ import annotations
 
 import ast
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -184,7 +185,7 @@ def test_imports_inside_functions_are_optional_dependencies() -> None:
 def test_only_required_dependencies_are_imported_at_the_top() -> None:
     wrong = []
     for module in modules():
-        made_for = next((needs for owner, needs in MADE_FOR.items() if f"{module}.".startswith(f"{owner}.")), None)
+        made_for = next((needs for owner, needs in MADE_FOR.items() if re.fullmatch(rf"{owner}([._].*)?", module)), None)
         for item in imports(module):
             root = item.target.partition(".")[0]
             if root == "undertow" or root in sys.stdlib_module_names or root in REQUIRED or root == made_for:

@@ -27,6 +27,7 @@ from undertow.rules.refusals import refusal
 from undertow.rules.rule import Rule, Spec
 from undertow.sites import user_stack
 from undertow.xp import numpy as numpy_xp
+from undertow.xp.namespaces import namespace_of
 from undertow.xp.quiet import quietly, silently
 
 FAST_DTYPES = frozenset({np.dtype("f4"), np.dtype("f8")})
@@ -373,11 +374,6 @@ def run_forward(rule: Rule, arrays: Sequence[Any], statics: dict[str, Any]) -> A
             for _, array in operands:
                 shape = broadcast_two(shape, () if array is None else array.shape)
         raise
-
-
-def namespace_of(arrays: Sequence[Any]) -> Any:
-    """The array library of a rule's operands."""
-    return numpy_xp
 
 
 def operands(rule: Rule, inputs: Sequence[Any]) -> tuple[list[Any], int, dtype | None]:

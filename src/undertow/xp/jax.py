@@ -1,0 +1,60 @@
+"""The array functions a rule may use, on JAX: eagerly on its arrays, and inside a trace. See vocabulary.py for the list.
+
+Loading this turns on JAX's 64-bit types, without which float64 and int64 would quietly become something else. Python
+numbers are weakly typed there: a float32 array times 2.0 stays float32.
+"""
+
+from __future__ import annotations
+
+import sys
+from functools import partial
+
+import jax
+from jax.numpy import (  # noqa: F401
+    abs, add, arange, arccos, arccosh, arcsin, arcsinh, arctan, arctan2, arctanh, argsort, conj, copysign, cos, cosh,
+    divide, equal, exp, exp2, expm1, fmax, fmin, frexp, full_like, gcd, greater, greater_equal, hypot, isfinite, isinf,
+    isnan, lcm, less, less_equal, log, log10, log1p, log2, logaddexp2, logical_and, logical_not, logical_or, logical_xor,
+    maximum, minimum, moveaxis, multiply, nextafter, not_equal, ones_like, sin, sinh, sqrt, square, subtract, take,
+    take_along_axis, tan, tanh, tensordot, tril, triu, zeros_like,
+)  # fmt: skip
+
+from undertow.xp import composed
+from undertow.xp.jax_elementwise import (  # noqa: F401
+    angle, ceil, complex, floor, floor_divide, fmod, gelu, gelu_cdf, gelu_grad, heaviside, imag, isneginf, isposinf,
+    left_shift, log_sigmoid, log_softmax, log_softmax_grad, logaddexp, logit, logsumexp, nan_to_num, negative, power,
+    real, remainder, right_shift, rint, round, sigmoid, sign, signbit, silu, silu_grad, softmax, softmax_grad, softplus,
+    trunc, trunc_divide, view_as_complex, view_as_real, where,
+)  # fmt: skip
+from undertow.xp.jax_index import (  # noqa: F401
+    add_rows, bag_max, bag_max_grad, bag_max_take, embedding_grad, gather, gather_backward, index, index_add,
+    index_backward, index_copy, index_fill, index_put, index_select, index_select_backward, masked_fill, masked_scatter,
+    masked_select, put_along, put_flat, scatter, scatter_add, scatter_reduce, scatter_value, take_flat, take_rows,
+)  # fmt: skip
+from undertow.xp.jax_linalg import addmm, cross, eye, matmul  # noqa: F401
+from undertow.xp.jax_loss import class_loss, class_loss_grad, class_weights, labels  # noqa: F401
+from undertow.xp.jax_reduce import (  # noqa: F401
+    abs_squared, all, any, argmax, argmin, max, max_with_index, mean, min, min_with_index, pair_distances,
+    pair_distances_grad, prod, prod_of_others, sgn, sum, sum_of_squares,
+)  # fmt: skip
+from undertow.xp.jax_shape import (  # noqa: F401
+    alias, as_index, as_strided, as_strided_backward, astype, broadcast_to, cast, concatenate, constant, contiguous, copy,
+    diag_embed, diagonal, diagonal_backward, dtype_of, expand_dims, flip, ones, pad, reshape, roll, rot90, select,
+    select_backward, slice_along, slice_backward, squeeze, stack, sum_to_shape, swapaxes, tile, transpose, windows,
+    windows_backward, zeros,
+)  # fmt: skip
+
+jax.config.update("jax_enable_x64", True)
+
+RECORDED = False  # gradients computed with this namespace are plain arrays
+
+_here = sys.modules[__name__]
+(
+    attention, attention_grad, batch_norm_grad, channel_affine, channel_moments, layer_norm, layer_norm_grad, rms_norm,
+    rms_norm_grad,
+) = [
+    partial(kernel, _here) for kernel in (
+        composed.attention, composed.attention_grad, composed.batch_norm_grad, composed.channel_affine,
+        composed.channel_moments, composed.layer_norm, composed.layer_norm_grad, composed.rms_norm,
+        composed.rms_norm_grad,
+    )
+]  # fmt: skip

@@ -1,0 +1,40 @@
+"""Which array library a rule runs on: found by the type of the arrays it is given.
+
+NumPy serves every type that nobody registered. JAX's types register themselves when `xp/jax.py` is loaded, which the
+first of its arrays to come along sees to; until then nothing here imports it.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+
+from undertow.xp import numpy as numpy_xp
+
+FOREIGN = {"jax": "undertow.xp.jax", "jaxlib": "undertow.xp.jax"}  # where arrays of other libraries are at home
+
+_namespaces: dict[type, Any] = {np.ndarray: numpy_xp, type(None): numpy_xp, float: numpy_xp, int: numpy_xp}
+
+
+def namespace_of(arrays: Iterable[Any]) -> Any:
+    """The namespace of the first array that is not NumPy's, else NumPy's."""
+    for array in arrays:
+        kind = type(array)
+        found = _namespaces.get(kind) or _find(kind)
+        if found is not numpy_xp:
+            return found
+    return numpy_xp
+
+
+def _find(kind: type) -> Any:
+    """The namespace of a type that was not met before: by the library that it, or a class it is made from, is from."""
+    for base in kind.__mro__:
+        home = FOREIGN.get(base.__module__.partition(".")[0])
+        if home is not None:
+            _namespaces[kind] = importlib.import_module(home)
+            return _namespaces[kind]
+    _namespaces[kind] = numpy_xp
+    return numpy_xp
