@@ -59,7 +59,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
         "_jit_internal", "hub", "multiprocessing", "profiler", "onnx", "fx",
     ),
     ("compile", "distributed"),
-    ("why", "cli", "pretend", "stand_in", "__main__"),
+    ("why", "cli", "lacking", "pretend", "stand_in", "__main__"),
     ("",),
 )
 LAYER_OF = {f"undertow.{name}".rstrip("."): number for number, layer in enumerate(LAYERS) for name in layer}

@@ -157,6 +157,48 @@ def test_a_missing_module_is_named_in_full(name: str) -> None:
     assert refusal.value.name == missing
 
 
+def test_parts_of_large_areas_can_be_imported_and_are_refused_when_used() -> None:
+    before = dict(vars(undertow.distributed))
+    with pretend_torch():
+        import torch.distributed.fsdp.wrap as wrapping
+        from torch.distributed import GradBucket
+        from torch.distributed.fsdp import CPUOffload, FullyShardedDataParallel
+
+        class Sharded(FullyShardedDataParallel):
+            kinds = list[CPUOffload | None]
+
+        assert not isinstance(3, (CPUOffload, GradBucket)) and issubclass(Sharded, FullyShardedDataParallel)
+        used = {
+            "torch.distributed.fsdp.FullyShardedDataParallel": lambda: Sharded(undertow.nn.Linear(1, 1)),
+            "torch.distributed.fsdp.wrap.size_based_auto_wrap_policy": lambda: wrapping.size_based_auto_wrap_policy(),
+            "torch.distributed.fsdp.CPUOffload.enabled": lambda: 1 if CPUOffload.enabled else 2,
+            "torch.distributed.GradBucket": lambda: list(GradBucket),
+        }
+        for name, use in used.items():
+            with pytest.raises(NotImplementedError, match=f"^undertow has no {name}$"):
+                use()
+        with pytest.raises(AttributeError, match=r"undertow has no torch\.distributed\.GradBucket"):
+            undertow.distributed.GradBucket  # noqa: B018
+    assert vars(undertow.distributed).keys() == before.keys()
+
+
+def test_a_program_that_is_prepared_is_told_that_a_name_is_lacking() -> None:
+    with pretend_torch():
+        found = []
+        try:
+            import torch.distributed.fsdp  # noqa: F401
+        except ImportError:
+            found.append("module")
+        try:
+            from torch.distributed import GradBucket  # noqa: F401
+        except ImportError:
+            found.append("name")
+        assert found == ["module", "name"]
+        assert importlib.util.find_spec("torch.distributed") is not None
+        with pytest.raises(ModuleNotFoundError):
+            importlib.import_module("torch.distributed.fsdp")
+
+
 def test_the_usual_questions_about_a_module_still_work() -> None:
     with pretend_torch():
         import torch

@@ -18,12 +18,11 @@ import sys
 from collections.abc import Iterator
 from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec, PathFinder
-from opcode import opmap
 from pathlib import Path
 from types import FrameType, ModuleType
 from typing import Any, Self
 
-from undertow import torch_version, version
+from undertow import lacking, torch_version, version
 
 # A package named torch that only calls pretend_torch: processes that are started anew, not forked, find it on sys.path.
 STAND_IN = str(Path(__file__).parent / "stand_in")
@@ -68,14 +67,12 @@ class _NameInFull:
         if name.startswith("__") and name.endswith("__"):
             raise AttributeError(f"module {module.__name__!r} has no attribute {name!r}", name=name, obj=module)
         message = f"undertow has no {self.name}.{name}"
-        if _is_import(sys._getframe(1)):
+        frame = sys._getframe(1)
+        if lacking.in_import_from(frame):
+            if lacking.may_stand_in(self.name) and not lacking.is_prepared(frame):
+                return lacking.stand_in(f"{self.name}.{name}")
             raise ImportError(f"{message}, so it cannot be imported", name=self.name)
         raise AttributeError(message, name=name, obj=module)
-
-
-def _is_import(frame: FrameType) -> bool:
-    """Whether a frame is in the middle of `from … import name`, which hides the message of an AttributeError."""
-    return frame.f_code.co_code[frame.f_lasti] == opmap["IMPORT_FROM"]
 
 
 class _AnsweringLoader(Loader):
@@ -140,7 +137,12 @@ class _Finder(MetaPathFinder):
 
     def find_spec(self, fullname: str, path: Any = None, target: Any = None) -> ModuleSpec | None:
         if _is("torch", fullname):
-            module = _own_module(fullname)
+            try:
+                module = _own_module(fullname)
+            except ModuleNotFoundError as error:
+                if not _is(str(error.name), fullname) or not _may_stand_in(fullname, sys._getframe(1)):
+                    raise
+                return ModuleSpec(fullname, lacking.LackingLoader(), is_package=True)
             # Loading it has put it under this name too. The import system would take that for a module that was loaded
             # while it searched, and load it a second time by its own spec.
             sys.modules.pop(fullname, None)
@@ -158,6 +160,12 @@ class _Finder(MetaPathFinder):
             yield _Distribution()
 
 
+def _may_stand_in(name: str, asker: FrameType) -> bool:
+    """Whether a module that undertow lacks is imported by a statement that is not prepared for its absence."""
+    frame = lacking.importing_frame(asker)
+    return frame is not None and lacking.may_stand_in(name) and not lacking.is_prepared(frame)
+
+
 def _own_module(name: str) -> ModuleType:
     own = own_name(name)
     try:
@@ -165,7 +173,7 @@ def _own_module(name: str) -> ModuleType:
     except ModuleNotFoundError as error:
         if error.name is None or not _is(error.name, own):
             raise  # the module is there, but something that it imports is not
-        raise ModuleNotFoundError(f"undertow has no module {name}", name=name) from None
+        raise ModuleNotFoundError(f"undertow has no module {torch_name(error.name)}", name=torch_name(error.name)) from None
 
 
 class _Distribution(importlib.metadata.Distribution):
@@ -216,8 +224,12 @@ class _State:
         sys.meta_path.remove(self.finder)
         if STAND_IN in sys.path:
             sys.path.remove(STAND_IN)
-        for name in _modules("torch"):
+        for name, module in _modules("torch").items():
             del sys.modules[name]
+            if isinstance(module, lacking.LackingModule):  # the import system has put it into its parent
+                parent, _, last = name.rpartition(".")
+                if own_name(parent) in sys.modules:
+                    vars(sys.modules[own_name(parent)]).pop(last, None)
         for name, module in _modules("undertow").items():
             _stop_answering(name, module)
         package: Any = sys.modules["undertow"]

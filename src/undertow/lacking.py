@@ -1,0 +1,149 @@
+"""Names of PyTorch's that undertow lacks, while it answers for torch: they can be imported, and using one is refused.
+
+A package that reads its models on one machine still says `from torch.distributed.fsdp import FullyShardedDataParallel` at
+its top. In the areas listed here such an import gets a stand-in: a class that can be named in annotations, asked with
+`isinstance` and taken as a base. Calling it, or asking for its truth or its items, raises an error that names it in full.
+
+A program that is prepared for the absence of a name (its import lies in a `try` block) is told the truth at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from importlib.abc import Loader
+from importlib.machinery import ModuleSpec
+from opcode import opmap
+from types import CodeType, FrameType, ModuleType
+from typing import Any, NoReturn
+
+# What programs for one machine import and seldom use: many processes, other compilers, other formats of programs.
+AREAS = tuple(
+    "torch." + area
+    for area in (
+        "_C _decomp _dispatch _dynamo _export _functorch _guards _higher_order_ops _inductor _library _logging _ops _prims "
+        "_prims_common _refs _subclasses accelerator ao backends contrib cuda distributed export fx jit library masked "
+        "monitor mps mtia nested nn.intrinsic nn.qat nn.quantizable nn.quantized onnx package profiler quantization "
+        "sparse testing._internal utils._triton utils.bundled_inputs utils.cpp_extension utils.mobile_optimizer "
+        "utils.show_pickle utils.viz xpu"
+    ).split()
+)
+
+
+def may_stand_in(name: str) -> bool:
+    """Whether a name lies in an area of which the parts that undertow lacks may be imported."""
+    return any(name == area or name.startswith(f"{area}.") for area in AREAS)
+
+
+class Lacking(type):
+    """The class of stand-ins for names that undertow lacks."""
+
+    def __call__(cls, *args: Any, **kwargs: Any) -> NoReturn:
+        base = next(base for base in cls.__mro__ if "_lacks" in vars(base))
+        raise NotImplementedError(f"undertow has no {vars(base)['_lacks']}")
+
+    def __bool__(cls) -> bool:
+        cls()
+
+    def __iter__(cls) -> Iterator[Any]:
+        cls()
+
+    def __len__(cls) -> int:
+        cls()
+
+    def __enter__(cls) -> Any:
+        cls()
+
+    def __exit__(cls, *exception: object) -> None:
+        cls()
+
+    def __getitem__(cls, parameters: Any) -> Any:
+        return cls
+
+    def __getattr__(cls, name: str) -> Any:
+        if name.startswith("__") and name.endswith("__"):
+            raise AttributeError(name)
+        lacks = vars(cls).get("_lacks")
+        if lacks is None:  # a subclass that lacks nothing but this
+            raise AttributeError(f"type object {cls.__name__!r} has no attribute {name!r}")
+        return stand_in(f"{lacks}.{name}")
+
+
+def stand_in(name: str) -> Any:
+    """A class in place of the thing of this full name.
+
+    >>> from undertow.lacking import stand_in
+    >>> isinstance(3, stand_in("torch.distributed.fsdp.FullyShardedDataParallel"))
+    False
+    """
+    module, _, last = name.rpartition(".")
+    return Lacking(last, (), {"_lacks": name, "__module__": module, "__doc__": f"undertow has no {name}."})
+
+
+class LackingModule(ModuleType):
+    """A module that undertow lacks; its names are stand-ins."""
+
+    __path__: list[str] = []
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__") and name.endswith("__"):
+            raise AttributeError(name)
+        made = stand_in(f"{self.__name__}.{name}")
+        setattr(self, name, made)
+        return made
+
+
+class LackingLoader(Loader):
+    """Makes a `LackingModule`."""
+
+    def create_module(self, spec: ModuleSpec) -> ModuleType:
+        return LackingModule(spec.name)
+
+    def exec_module(self, module: ModuleType) -> None:
+        pass
+
+
+# --- who asks
+
+
+def in_import_from(frame: FrameType) -> bool:
+    """Whether a frame is in the middle of `from … import name`, which hides the message of an AttributeError."""
+    return frame.f_code.co_code[frame.f_lasti] == opmap["IMPORT_FROM"]
+
+
+def importing_frame(frame: FrameType | None) -> FrameType | None:
+    """The frame whose `import` statement the import system is working on; None if it looks for a name in a from-list."""
+    while frame is not None and frame.f_code.co_filename.startswith("<frozen importlib"):
+        if frame.f_code.co_name == "_handle_fromlist":
+            return None
+        frame = frame.f_back
+    return frame if frame and frame.f_code.co_code[frame.f_lasti] == opmap["IMPORT_NAME"] else None
+
+
+def is_prepared(frame: FrameType) -> bool:
+    """Whether an exception at a frame's present instruction would meet an `except` or `finally` of the same frame."""
+    code, place, seen = frame.f_code.co_code, frame.f_lasti, set[int]()
+    while (handler := _handler(frame.f_code, place)) is not None and handler not in seen:
+        seen.add(handler)
+        catches = code[handler] == opmap["PUSH_EXC_INFO"]
+        if catches and code[handler + 2] != opmap["WITH_EXCEPT_START"]:
+            return True
+        place = handler + 2 * catches  # the end of a `with` block, or a clean-up: what lies around it?
+    return False
+
+
+def _handler(code: CodeType, place: int) -> int | None:
+    """Where a code goes on after an exception at a place (Objects/exception_handling_notes.txt of CPython)."""
+    numbers = _numbers(code.co_exceptiontable)
+    for start, length, target, _depth in zip(numbers, numbers, numbers, numbers):
+        if 2 * start <= place < 2 * (start + length):
+            return 2 * target
+    return None
+
+
+def _numbers(table: bytes) -> Iterator[int]:
+    value = 0
+    for byte in table:
+        value = value << 6 | byte & 0x3F
+        if not byte & 0x40:
+            yield value
+            value = 0
