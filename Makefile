@@ -1,4 +1,5 @@
-# make demo    run the hook tour on undertow and print what fired, in order
+# make demo    ask a broken training script why, on undertow: findings with their lines, and the page demo.html
+# make demo-hooks  run the hook tour on undertow and print what fired, in order
 # make test    lint, types, tests (real PyTorch 2.13.0 is installed beside undertow as the oracle)
 # make lint    ruff and mypy alone
 # make bench   undertow and torch side by side, as ratios
@@ -12,7 +13,7 @@ BIN := .venv/bin
 WORKERS ?= 2
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-.PHONY: setup demo test lint bench clean
+.PHONY: setup demo demo-hooks test lint bench clean
 .DELETE_ON_ERROR:
 
 setup: .venv/ready-dev
@@ -32,7 +33,16 @@ setup: .venv/ready-dev
 	$(PIP) --requirement requirements-dev.txt --editable '.[dev]'
 	@touch $@
 
-demo: .venv/ready
+# rich, for colours.
+.venv/ready-cli: .venv/ready
+	$(PIP) --constraint requirements-dev.txt --editable '.[cli]'
+	@touch $@
+
+# It has findings, so its exit status is 1.
+demo: .venv/ready-cli
+	$(BIN)/undertow why examples/broken_training.py --engine undertow || test $$? -eq 1
+
+demo-hooks: .venv/ready
 	$(BIN)/python examples/hooks_tour.py
 
 lint: .venv/ready-dev

@@ -42,7 +42,7 @@ class GraphLeak(Cause):
         """Each result of a line goes into the next result of the same line, and none is differentiated."""
         links = 0
         for earlier, later in pairwise(ops):
-            if _feeds(facts, earlier, later):
+            if later.id > earlier.id + 1 and _feeds(facts, earlier, later):  # not sum(losses), which is one round
                 links += 1
         place = ops[-1].place
         if place is None or links < min(_ENOUGH, len(ops)) - 1 or not _in_loop(place):

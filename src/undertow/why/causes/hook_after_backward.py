@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from undertow.why.causes.base import Cause, hook_name, registered
 from undertow.why.facts.facts import Facts
-from undertow.why.facts.passes import passes, runs
+from undertow.why.facts.passes import overtaken, passes, runs
 from undertow.why.finding import Finding, fact
 from undertow.why.trace import HookRecord
 
@@ -24,8 +24,8 @@ class HookAfterBackward(Cause):
             missed, what = found.before[-1].place, "backward has already run"
         else:
             ran = runs(facts, hook)
-            called = [call for call in ran.before if not call.direct]
-            if not called or ran.during or ran.after:
+            called = overtaken(facts, hook) or [call for call in ran.before if not call.direct and not ran.after]
+            if not called or ran.during:
                 return None
             missed, what = called[-1].place, "the module's forward has already run, and hooks are wired in there"
         return Finding(

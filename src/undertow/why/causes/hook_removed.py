@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from undertow.why.causes.base import Cause, hook_name, registered
 from undertow.why.facts.facts import Facts
-from undertow.why.facts.passes import passes, runs
+from undertow.why.facts.passes import overtaken, passes, runs
 from undertow.why.finding import Finding, fact
 from undertow.why.trace import HookRecord
 
@@ -25,6 +25,8 @@ class HookRemoved(Cause):
             then = "backward"
         else:
             ran = runs(facts, hook)
+            if overtaken(facts, hook):
+                return None  # it was there in time for backward, and too late for forward
             later = [call for call in ran.after if not call.direct] if not ran.during else []  # type: ignore[misc]
             then = "the module"
         if not later:

@@ -29,7 +29,7 @@ class NotInOptimizer(Cause):
             for tensor in _beside(facts, optimizer):
                 if tensor not in held and tensor not in facts.updates:
                     found.setdefault(tensor, optimizer)
-        for tensor in found:
+        for tensor in sorted(found):
             is_parameter = facts.trace.tensors[tensor].parameter
             if is_parameter == parameters and (parameters or _looks_trained(facts, tensor)):
                 yield self._finding(facts, tensor, stepping)

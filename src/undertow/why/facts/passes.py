@@ -67,6 +67,18 @@ def reaching_outputs(facts: Facts, calls: list[CallRecord]) -> list[BackwardReco
     return [records[number] for number in sorted(records)]
 
 
+def overtaken(facts: Facts, hook: HookRecord) -> list[CallRecord]:
+    """For a module's backward hook: earlier calls, whose graph was differentiated while the hook was there.
+
+    The pass went through the module, but forward, where such hooks are wired, had run before.
+    """
+    if hook.kind not in BACKWARD_KINDS:
+        return []
+    end = facts.trace.time if hook.removed is None else hook.removed
+    calls = [call for call in runs(facts, hook).before if not call.direct]
+    return [call for call in calls if any(hook.time < r.time <= end for r in reaching_outputs(facts, [call]))]
+
+
 def is_silent(facts: Facts, hook: HookRecord) -> bool:
     """Whether a hook never fired, and nothing else made up for it.
 
