@@ -7,6 +7,7 @@ and tests walk it: each row has a registrar, a fire site and an order test.
 from __future__ import annotations
 
 import itertools
+import operator
 import weakref
 from collections import OrderedDict
 from collections.abc import Callable
@@ -16,25 +17,22 @@ Hook = Callable[..., Any]
 HookMap = OrderedDict  # id -> callable; a real mutable mapping, because tools edit these in place
 
 _ids = itertools.count()
+_reference = weakref.ref
 
 
 class RemovableHandle:
     """Takes a hook out again: `remove()`, or leaving a `with` block. It does not keep the hooked object alive."""
 
-    __slots__ = ("__weakref__", "extra_dict_ref", "hooks_dict_ref", "id")
-
     id: int
-    extra_dict_ref: tuple[Any, ...]
+    hooks_dict_ref: weakref.ref[Any]
+    extra_dict_ref: tuple[Any, ...] = ()
 
     def __init__(self, hooks_dict: Any, *, extra_dict: Any = None) -> None:
-        self.hooks_dict_ref = weakref.ref(hooks_dict)
+        self.hooks_dict_ref = _reference(hooks_dict)
         self.id = next(_ids)
-        if extra_dict is None:
-            self.extra_dict_ref = ()
-        elif isinstance(extra_dict, list):
-            self.extra_dict_ref = tuple(weakref.ref(d) for d in extra_dict)
-        else:
-            self.extra_dict_ref = (weakref.ref(extra_dict),)
+        if extra_dict is not None:
+            maps = extra_dict if isinstance(extra_dict, list) else (extra_dict,)
+            self.extra_dict_ref = tuple([weakref.ref(each) for each in maps])
 
     def remove(self) -> None:
         for ref in (self.hooks_dict_ref, *self.extra_dict_ref):
@@ -70,9 +68,8 @@ def add(hooks: HookMap[int, Hook], hook: Hook, *, prepend: bool = False) -> Remo
     return handle
 
 
-def fire(hook: Hook, *args: Any) -> Any:
-    """The one line of undertow that calls a user's hook."""
-    return hook(*args)
+# fire(hook, *args): the one line of undertow that calls a user's hook.
+fire = operator.call
 
 
 def thread(hooks: HookMap[int, Hook], value: Any, check: Callable[[Hook, Any, Any], Any]) -> Any:

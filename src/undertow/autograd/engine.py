@@ -54,7 +54,7 @@ class BackwardPass:
 
     def value(self, tensor: Any) -> Any:
         """A user's gradient as it travels in this pass."""
-        return tensor if tensor is None or self.xp is tensor_xp else tensor._array
+        return tensor if self.xp is tensor_xp or not isinstance(tensor, TensorCore) else tensor._array
 
 
 def run(
@@ -136,19 +136,26 @@ def traverse(task: BackwardPass, roots: Sequence[Edge], grads: Sequence[Any], wa
     while ready:
         node = heappop(ready)[1]
         g = arrived.pop(node)
-        if plain and node.extras is None and g is not None:
+        if plain and node.extras is None and node.tensor_hooks is None and g is not None:
             if type(node) is AccumulateGrad:
                 meta = node.variable._meta
                 if meta.hooks:
-                    g = firing.fire_tensor_hooks(task, node, g)
+                    g = task.value(firing.fire_tensor_hooks(task, node, g))
                 accumulate(task, node, g)
                 if meta.hooks or meta.post_hooks:
                     modes.grad_enabled = recorded
                 continue
             results = node.run(xp, g, None)
+        elif plain and g is not None:
+            g = firing.fire_tensor_hooks(task, node, g)
+            if node.extras is None and node.n_outputs == 1:  # asked now: hooks may add hooks
+                results = node.run(xp, task.value(g), None)
+            else:
+                results = run_node(task, node, g)
+            modes.grad_enabled = recorded  # a hook may have switched it
         else:
             around = run_watched(task, node, g) if special.anomaly else run_with_hooks(task, node, g)
-            modes.grad_enabled = recorded  # a hook may have switched it
+            modes.grad_enabled = recorded
             if around is None:
                 continue
             results, around = around, None
@@ -187,9 +194,19 @@ def run_with_hooks(task: BackwardPass, node: Node, g: Any) -> tuple[Any, ...] | 
             return None
         if node not in executed:
             return None
-    extras = node.extras
+    return run_node(task, node, g)
+
+
+def run_node(task: BackwardPass, node: Node, g: Any) -> tuple[Any, ...]:
+    """A node between its own hooks."""
+    executed, extras = task.executed, node.extras
     if extras is not None and extras.pre_hooks:
         g = firing.fire_pre_hooks(task, node, g)
+    shown = g if extras is not None else None
+    if node.n_outputs != 1:
+        g = [task.value(part) for part in g]
+    elif type(g) is not ndarray:
+        g = task.value(g)
     if type(node) is AccumulateGrad:
         accumulate(task, node, g)
         results: tuple[Any, ...] = ()
@@ -199,7 +216,7 @@ def run_with_hooks(task: BackwardPass, node: Node, g: Any) -> tuple[Any, ...] | 
             needs = tuple([edge is not None and edge[0] in executed for edge in node.edges])
         results = node.run(task.xp, g, needs) if node.takes(g) else (None,) * len(node.edges)
     if extras is not None and extras.post_hooks:
-        results = firing.fire_post_hooks(task, node, results, g)
+        results = firing.fire_post_hooks(task, node, results, shown)
     return results
 
 
@@ -322,7 +339,8 @@ class _Holder(Node):
     __slots__ = ("held",)
 
     def __init__(self, leaf: Any) -> None:
-        self.edges, self.sequence_nr, self.extras = (edge_of(leaf),), 0, None
+        self.edges, self.sequence_nr = (edge_of(leaf),), 0
+        self.extras = self.tensor_hooks = None
         self.held = np.zeros(2)
 
     def run(self, xp: Any, g: Any, needs: tuple[bool, ...] | None) -> tuple[Any, ...]:

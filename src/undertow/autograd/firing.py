@@ -1,4 +1,8 @@
-"""Calling hooks during a backward pass, and checking what they return. `hooks.fire` is the call itself."""
+"""Calling hooks during a backward pass, and checking what they return. `hooks.fire` is the call itself.
+
+Gradients come as the pass carries them (mostly raw arrays) and what a hook was shown goes on as a tensor: all hooks at one
+node see the same object. The engine takes it apart again where it computes.
+"""
 
 from __future__ import annotations
 
@@ -6,29 +10,27 @@ from collections import OrderedDict
 from typing import Any
 
 from undertow import hooks
-from undertow._core import TensorCore
+from undertow._core import TensorCore, ndarray, wrap
 from undertow.autograd.node import AccumulateGrad, Node
 from undertow.dtypes import DTYPE_OF
+from undertow.hooks import fire
 
 
 def fire_tensor_hooks(task: Any, node: Node, g: Any) -> Any:
     """Tensor hooks of a node's outputs (or of a leaf), then the writes of `retain_grad`."""
     if type(node) is AccumulateGrad:
         own = node.variable._meta.hooks
-        return _through(task, own, g) if own else g
+        return _through(own, g) if own else g
+    hooked, single = node.tensor_hooks, node.n_outputs == 1
+    if hooked:
+        if single:
+            g = _through(hooked, g)
+        else:
+            for nr, own in list(hooked.items()):
+                if own:
+                    g[nr] = _through(own, g[nr])
     extras = node.extras
-    if extras is None:
-        return g
-    single = node.n_outputs == 1
-    if single:
-        only = extras.tensor_hooks.get(0)
-        if only:
-            g = _through(task, only, g)
-    else:
-        for nr, own in list(extras.tensor_hooks.items()):
-            if own:
-                g[nr] = _through(task, own, g[nr])
-    if not extras.retained:
+    if extras is None or not extras.retained:
         return g
     for nr, reference in list(extras.retained.items()):
         tensor, value = reference(), g if single else g[nr]
@@ -39,10 +41,13 @@ def fire_tensor_hooks(task: Any, node: Node, g: Any) -> Any:
     return g
 
 
-def _through(task: Any, own: OrderedDict[int, hooks.Hook], g: Any) -> Any:
-    before = task.tensor(g)
-    after = hooks.thread(own, before, check_gradient)
-    return g if after is before else task.value(after)
+def _through(own: OrderedDict[int, hooks.Hook], g: Any) -> Any:
+    shown = wrap(g) if type(g) is ndarray else g if g is None or isinstance(g, TensorCore) else wrap(g)
+    for hook in tuple(own.values()):  # read before the first one runs: hooks may add and remove hooks
+        answer = fire(hook, shown)
+        if answer is not None:
+            shown = check_gradient(hook, shown, answer)
+    return shown
 
 
 def fire_pre_hooks(task: Any, node: Node, g: Any) -> Any:
@@ -50,8 +55,7 @@ def fire_pre_hooks(task: Any, node: Node, g: Any) -> Any:
     single = node.n_outputs == 1
     grads = tuple([task.tensor(part) for part in ((g,) if single else g)])
     grads = hooks.thread(node.extras.pre_hooks, grads, _check_tuple)
-    values = [task.value(part) for part in grads]
-    return values[0] if single else values
+    return grads[0] if single else list(grads)
 
 
 def fire_post_hooks(task: Any, node: Node, results: tuple[Any, ...], g: Any) -> tuple[Any, ...]:

@@ -70,7 +70,7 @@ class FunctionNode(FunctionCtx, Node):
     def __init__(self) -> None:
         self.edges: tuple[Edge | None, ...] = ()
         self.sequence_nr = next(local.modes.sequence)
-        self.extras = None
+        self.extras = self.tensor_hooks = None
         self._saved: Any = ()
         self._tensor_inputs: tuple[int, ...] = ()  # positions of tensors among the arguments
         self._input_specs: tuple[Spec, ...] = ()
@@ -458,7 +458,7 @@ class Error(Node):
     def __init__(self, function: Callable[..., Any]) -> None:
         self.edges = ()
         self.sequence_nr = next(local.modes.sequence)
-        self.extras = None
+        self.extras = self.tensor_hooks = None
         self.function = function
 
     def run(self, xp: Any, g: Any, needs: Any) -> tuple[Any, ...]:

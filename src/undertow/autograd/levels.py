@@ -32,7 +32,7 @@ class LevelInput(Node):
     def __init__(self, edge: Edge | None, level: Level) -> None:
         self.edges = (edge,)
         self.sequence_nr = next(local.modes.sequence)
-        self.extras = None
+        self.extras = self.tensor_hooks = None
         self.level = level
 
     def run(self, xp: Any, g: Any, needs: tuple[bool, ...] | None) -> tuple[Any, ...]:

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import warnings
-import weakref
 from collections import OrderedDict
 from typing import Any
 
-from undertow import hooks
-from undertow._core import InferenceStorage, TensorCore, wrap
+from undertow import hooks, overrides
+from undertow._core import InferenceStorage, TensorCore, tensor_class, wrap
 from undertow.autograd import differentiate
-from undertow.autograd.node import Node, edge_of, tensor_hooks_of
+from undertow.autograd.node import Node, edge_of, keep_gradient, tensor_hooks_of
 from undertow.autograd.views import asks_through_base, refresh_view
 from undertow.dtypes import DTYPE_OF
-from undertow.modes import local
+from undertow.modes import local, special
 from undertow.ops.arguments import must_be
 
 _C_NAMES = {"float32": "float", "float64": "double", "int64": "long long", "int32": "int", "int16": "short",
@@ -25,7 +24,79 @@ def _c_name(tensor: Any) -> str:
     return _C_NAMES.get(name, name)
 
 
-class AutogradMethods(TensorCore):
+class HookMethods(TensorCore):
+    """Registering hooks. These methods offer themselves to `__torch_function__`, which costs less than `public_method`."""
+
+    __slots__ = ()
+
+    @property
+    def _backward_hooks(self) -> OrderedDict[int, hooks.Hook] | None:
+        if self._edge is None:
+            return None if self._meta is None else self._meta.hooks
+        node, nr = self._edge
+        return node.hooked_outputs().get(nr)
+
+    @_backward_hooks.setter
+    def _backward_hooks(self, value: OrderedDict[int, hooks.Hook] | None) -> None:
+        if self._edge is None:
+            self._get_meta().hooks = value
+            return
+        node, nr = self._edge
+        if node.n_outputs == 1:
+            node.tensor_hooks = value
+        else:
+            node.tensor_hooks = {**node.hooked_outputs(), nr: value}
+
+    def register_hook(self, hook: hooks.Hook) -> hooks.RemovableHandle:
+        """hook(grad) -> Tensor or None; a result replaces the gradient that flows on.
+
+        Fires once per backward pass, with the summed gradient, before it reaches `.grad`.
+
+        >>> x = torch.tensor([1., 2.], requires_grad=True)
+        >>> handle = x.register_hook(lambda grad: grad * 10)
+        >>> (x * 3).sum().backward()
+        >>> x.grad
+        tensor([30., 30.])
+        """
+        if (special.active or type(self) not in overrides.PLAIN) and overrides.wanted((self,)):
+            return overrides.dispatch(tensor_class().register_hook, (self, hook), {})
+        if self._view is not None:
+            refresh_view(self)
+        if not self._requires_grad:
+            raise RuntimeError("cannot register a hook on a tensor that doesn't require gradient")
+        edge = self._edge
+        if edge is not None:
+            return hooks.add(tensor_hooks_of(edge[0], edge[1]), hook)
+        meta = self._get_meta()
+        if meta.hooks is None:
+            meta.hooks = OrderedDict()
+        return hooks.add(meta.hooks, hook)
+
+    def register_post_accumulate_grad_hook(self, hook: hooks.Hook) -> hooks.RemovableHandle:
+        """hook(param) -> None, called after a backward pass has added to this leaf's `.grad`.
+
+        >>> w = torch.tensor(1., requires_grad=True)
+        >>> handle = w.register_post_accumulate_grad_hook(lambda w: print(w.grad))
+        >>> (w * 2).backward()
+        tensor(2.)
+        """
+        if (special.active or type(self) not in overrides.PLAIN) and overrides.wanted((self,)):
+            return overrides.dispatch(tensor_class().register_post_accumulate_grad_hook, (self, hook), {})
+        if not self.requires_grad:
+            raise RuntimeError("cannot register a hook on a tensor that doesn't require gradient")
+        if self._edge is not None:
+            raise RuntimeError("post accumulate grad hooks cannot be registered on non-leaf tensors")
+        meta = self._get_meta()
+        if meta.post_hooks is None:
+            meta.post_hooks = OrderedDict()
+        return hooks.add(meta.post_hooks, hook)
+
+    @property
+    def _post_accumulate_grad_hooks(self) -> OrderedDict[int, hooks.Hook] | None:
+        return None if self._meta is None else self._meta.post_hooks
+
+
+class AutogradMethods(HookMethods):
     """What a tensor can tell and do about gradients."""
 
     __slots__ = ()
@@ -143,8 +214,7 @@ class AutogradMethods(TensorCore):
         meta = self._get_meta()
         if not meta.retains:
             meta.retains = True
-            node, nr = self._edge
-            node.get_extras().retained[nr] = weakref.ref(self)
+            keep_gradient(self._edge, self)
 
     @property
     def retains_grad(self) -> bool:
@@ -186,69 +256,6 @@ class AutogradMethods(TensorCore):
     def is_inference(self) -> bool:
         """Whether the tensor was made in inference mode."""
         return type(self._storage) is InferenceStorage
-
-    # --- hooks
-
-    @property
-    def _backward_hooks(self) -> OrderedDict[int, hooks.Hook] | None:
-        if self._edge is None:
-            return None if self._meta is None else self._meta.hooks
-        node, nr = self._edge
-        return None if node.extras is None else node.extras.tensor_hooks.get(nr)
-
-    @_backward_hooks.setter
-    def _backward_hooks(self, value: OrderedDict[int, hooks.Hook] | None) -> None:
-        if self._edge is None:
-            self._get_meta().hooks = value
-            return
-        node, nr = self._edge
-        if value is None:
-            node.get_extras().tensor_hooks.pop(nr, None)
-        else:
-            node.get_extras().tensor_hooks[nr] = value
-
-    def register_hook(self, hook: hooks.Hook) -> hooks.RemovableHandle:
-        """hook(grad) -> Tensor or None; a result replaces the gradient that flows on.
-
-        Fires once per backward pass, with the summed gradient, before it reaches `.grad`.
-
-        >>> x = torch.tensor([1., 2.], requires_grad=True)
-        >>> handle = x.register_hook(lambda grad: grad * 10)
-        >>> (x * 3).sum().backward()
-        >>> x.grad
-        tensor([30., 30.])
-        """
-        if self._view is not None:
-            refresh_view(self)
-        if not self._requires_grad:
-            raise RuntimeError("cannot register a hook on a tensor that doesn't require gradient")
-        if self._edge is not None:
-            return hooks.add(tensor_hooks_of(*self._edge), hook)
-        meta = self._get_meta()
-        if meta.hooks is None:
-            meta.hooks = OrderedDict()
-        return hooks.add(meta.hooks, hook)
-
-    def register_post_accumulate_grad_hook(self, hook: hooks.Hook) -> hooks.RemovableHandle:
-        """hook(param) -> None, called after a backward pass has added to this leaf's `.grad`.
-
-        >>> w = torch.tensor(1., requires_grad=True)
-        >>> handle = w.register_post_accumulate_grad_hook(lambda w: print(w.grad))
-        >>> (w * 2).backward()
-        tensor(2.)
-        """
-        if not self.requires_grad:
-            raise RuntimeError("cannot register a hook on a tensor that doesn't require gradient")
-        if self._edge is not None:
-            raise RuntimeError("post accumulate grad hooks cannot be registered on non-leaf tensors")
-        meta = self._get_meta()
-        if meta.post_hooks is None:
-            meta.post_hooks = OrderedDict()
-        return hooks.add(meta.post_hooks, hook)
-
-    @property
-    def _post_accumulate_grad_hooks(self) -> OrderedDict[int, hooks.Hook] | None:
-        return None if self._meta is None else self._meta.post_hooks
 
     def _gradient_edge(self) -> Any:
         return edge_of(self)

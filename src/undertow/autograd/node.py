@@ -29,12 +29,11 @@ Edge = tuple["Node", int]
 
 
 class Extras:
-    """What few nodes have: hooks, metadata, and in anomaly mode the stack that made them."""
+    """What few nodes have: hooks of their own, metadata, and in anomaly mode the stack that made them."""
 
-    __slots__ = ("tensor_hooks", "retained", "pre_hooks", "post_hooks", "metadata", "stack", "parent")
+    __slots__ = ("retained", "pre_hooks", "post_hooks", "metadata", "stack", "parent")
 
     def __init__(self) -> None:
-        self.tensor_hooks: dict[int, OrderedDict[int, hooks.Hook]] = {}  # by output number
         self.retained: dict[int, weakref.ref[Any]] = {}  # outputs that keep their gradient
         self.pre_hooks: OrderedDict[int, hooks.Hook] | None = None
         self.post_hooks: OrderedDict[int, hooks.Hook] | None = None
@@ -46,10 +45,11 @@ class Extras:
 class Node:
     """A step of the backward pass."""
 
-    __slots__ = ("edges", "sequence_nr", "extras", "__weakref__")
+    __slots__ = ("edges", "sequence_nr", "tensor_hooks", "extras", "__weakref__")
 
     edges: tuple[Edge | None, ...]
     sequence_nr: int
+    tensor_hooks: Any  # hooks on its output; by output number if there are several; None if there are none
     extras: Extras | None
     n_outputs: int = 1  # of the forward op: how many gradients come in
 
@@ -83,11 +83,12 @@ class Node:
     def metadata(self) -> dict[str, Any]:
         """A dict of the user's own, kept with the node; in anomaly mode it also tells where the node was made."""
         extras = self.get_extras()
-        if extras.stack is not None and "traceback_" not in extras.metadata:
-            extras.metadata["traceback_"] = [format_stack(extras.stack)]
+        metadata = extras.metadata
+        if extras.stack is not None and "traceback_" not in metadata:
+            metadata["traceback_"] = [format_stack(extras.stack)]
             if extras.parent is not None:
-                extras.metadata["parent_"] = extras.parent
-        return extras.metadata
+                metadata["parent_"] = extras.parent
+        return metadata
 
     def _sequence_nr(self) -> int:
         return self.sequence_nr
@@ -97,6 +98,11 @@ class Node:
         if extras is None:
             extras = self.extras = Extras()
         return extras
+
+    def hooked_outputs(self) -> dict[int, OrderedDict[int, hooks.Hook]]:
+        """The tensor hooks on this node's outputs, by output number."""
+        own = self.tensor_hooks
+        return {} if own is None else own if self.n_outputs != 1 else {0: own}
 
     def register_hook(self, fn: hooks.Hook) -> hooks.RemovableHandle:
         """hook(grad_inputs, grad_outputs) -> tuple or None; a result replaces grad_inputs. Runs after the node."""
@@ -133,9 +139,19 @@ def note_origin(node: Node) -> None:
 
 def tensor_hooks_of(node: Node, output_nr: int) -> OrderedDict[int, hooks.Hook]:
     """The hooks on one output of a node, for adding to."""
-    extras = node.extras or node.get_extras()
-    own = extras.tensor_hooks.get(output_nr)
-    return extras.tensor_hooks.setdefault(output_nr, OrderedDict()) if own is None else own
+    own = node.tensor_hooks
+    if node.n_outputs != 1:
+        if own is None:
+            own = node.tensor_hooks = {}
+        return own.setdefault(output_nr, OrderedDict())
+    if own is None:
+        own = node.tensor_hooks = OrderedDict()
+    return own
+
+
+def keep_gradient(edge: Edge, tensor: Any) -> None:
+    """From now on the gradient that arrives there is written to the tensor's `.grad`."""
+    edge[0].get_extras().retained[edge[1]] = weakref.ref(tensor)
 
 
 # --- nodes that run a rule
@@ -167,7 +183,7 @@ class RuleNode(Node):
             raise TypeError(f"cannot create '{type(self).__name__}' instances")
         self.edges = edges
         self.sequence_nr = sequence_nr
-        self.extras = None
+        self.extras = self.tensor_hooks = None
         self.saved = saved
         self.statics = statics
         self.specs = specs
@@ -388,7 +404,7 @@ class AccumulateGrad(Node):
     def __init__(self, variable: Any) -> None:
         self.edges = ()
         self.sequence_nr = 2**64 - 1  # always first when ready
-        self.extras = None
+        self.extras = self.tensor_hooks = None
         self.variable = variable
         self.lock = threading.Lock()
         if special.anomaly:
@@ -415,5 +431,5 @@ def edge_of(tensor: Any) -> Edge:
 
 __all__ = [
     "CONJUGATE", "FIT", "UPCAST", "AccumulateGrad", "Edge", "Extras", "MultiOutputNode", "Node", "RuleNode",
-    "SavedOutput", "edge_of", "fit", "node_class", "note_origin", "tensor_hooks_of",
+    "SavedOutput", "edge_of", "fit", "keep_gradient", "node_class", "note_origin", "tensor_hooks_of",
 ]  # fmt: skip

@@ -7,14 +7,13 @@ runs the steps' gradients in reverse.
 
 from __future__ import annotations
 
-import weakref
 from typing import Any
 
 import numpy as np
 
 from undertow import errors
 from undertow._core import InferenceStorage, View
-from undertow.autograd.node import Edge, Node, edge_of, note_origin
+from undertow.autograd.node import Edge, Node, edge_of, keep_gradient, note_origin
 from undertow.autograd.saved import described_source
 from undertow.modes import local, special
 from undertow.rules.rule import Rule, Spec
@@ -74,7 +73,7 @@ def move_retained(tensor: Any, old: Edge, new: Edge) -> None:
     extras = old[0].extras
     if extras is not None:
         extras.retained.pop(old[1], None)
-    new[0].get_extras().retained[new[1]] = weakref.ref(tensor)
+    keep_gradient(new, tensor)
 
 
 def view_gradient(xp: Any, g: Any, steps: tuple[Step, ...]) -> Any:
@@ -119,7 +118,7 @@ class AsStridedBackward0(Node):
     def __init__(self, edge: Edge, sequence_nr: int, steps: tuple[Step, ...]) -> None:
         self.edges = (edge,)
         self.sequence_nr = sequence_nr
-        self.extras = None
+        self.extras = self.tensor_hooks = None
         self.steps = steps
         if special.anomaly:
             note_origin(self)

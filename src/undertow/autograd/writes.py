@@ -240,7 +240,7 @@ class CopySlices(Node):
     def __init__(self, base_edge: Edge | None, written: Node, steps: tuple[Step, ...]) -> None:
         self.edges = (base_edge, *written.edges[1:])
         self.sequence_nr = next(local.modes.sequence)
-        self.extras = None
+        self.extras = self.tensor_hooks = None
         self.written = written
         self.steps = steps
         self.freed: Freed | None = None

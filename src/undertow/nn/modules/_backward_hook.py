@@ -40,7 +40,7 @@ class BackwardHookFunctionBackward(Node):
     def __init__(self, edges: tuple[Any, ...], shapes: Sequence[Any], observe: Observer) -> None:
         self.edges = edges
         self.sequence_nr = next(local.modes.sequence)
-        self.extras = None
+        self.extras = self.tensor_hooks = None
         if special.anomaly:
             self.get_extras().stack = user_stack()
         self.n_outputs = len(edges)
