@@ -120,8 +120,10 @@ def opening(message: str, words: int = 8) -> str:
     """The first words of a message, up to its first full stop or line end: what a user searches for.
 
     A message that opens with the name of a kernel (`"exp_vml_cpu" not implemented for 'Half'`) is the same for any kernel.
+    The words of a printed set are sorted: they stand in an order that changes from process to process.
     """
     line = neutral(message).strip().split("\n", 1)[0]
+    line = re.sub(r"\{('[^{}:]*')\}", lambda found: "{" + ", ".join(sorted(found[1].split(", "))) + "}", line)
     line = re.sub(r'^"[^"]+" not implemented', '"…" not implemented', line)
     sentence = re.split(r"[.;](?:\s|$)", line, maxsplit=1)[0]
     return " ".join(sentence.split()[:words])

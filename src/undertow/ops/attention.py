@@ -18,7 +18,7 @@ from undertow.rules import activation, scalars
 from undertow.rules import attention as rules
 
 
-def _check_operands(query: Any, key: Any, value: Any, mask: Any, is_causal: bool) -> None:
+def _check_operands(query: Any, key: Any, value: Any, mask: Any) -> None:
     for place, (argument, given) in enumerate((("query", query), ("key", key), ("value", value)), 1):
         check_tensor(given, "scaled_dot_product_attention", argument, place)
     kinds = [C_NAMES[DTYPE_OF[given._array.dtype].name] for given in (query, key, value)]
@@ -44,8 +44,6 @@ def _check_operands(query: Any, key: Any, value: Any, mask: Any, is_causal: bool
         )
     if mask._array.ndim < 2:
         raise IndexError("Dimension out of range (expected to be in range of [-1, 0], but got -2)")
-    if is_causal:
-        raise RuntimeError("_scaled_dot_product_attention: Explicit attn_mask should not be set when is_causal=True")
 
 
 def _one_step(query: Any, key: Any, value: Any, mask: Any, dropout_p: float, enable_gqa: bool) -> bool:
@@ -71,7 +69,7 @@ def scaled_dot_product_attention(
     scale: float | None = None, enable_gqa: bool = False,
 ) -> Any:  # fmt: skip
     """softmax(query keyᵀ · scale + attn_mask) value, the mask boolean (True: look here) or added."""
-    _check_operands(query, key, value, attn_mask, is_causal)
+    _check_operands(query, key, value, attn_mask)
     if enable_gqa:
         _check_groups(query, key, value)
     width = query._array.shape[-1]
@@ -83,6 +81,8 @@ def scaled_dot_product_attention(
             scale=factor,
         )  # fmt: skip
     if is_causal:
+        if mask is not None:
+            raise RuntimeError("_scaled_dot_product_attention: Explicit attn_mask should not be set when is_causal=True")
         size = (query._array.shape[-2], key._array.shape[-2])
         mask = wrap(np.where(np.tri(*size, dtype=bool), 0, -np.inf).astype(query._array.dtype))
     return _composed(query, key, value, mask, dropout_p, factor, enable_gqa)

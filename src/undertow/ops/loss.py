@@ -22,6 +22,7 @@ from undertow.ops.public import public
 from undertow.ops.stretch import broadcast_tensors
 from undertow.rules import loss as rules
 from undertow.rules import scalars
+from undertow.rules.refusals import refusal
 
 NONE, MEAN, SUM = 0, 1, 2
 _REDUCTIONS = {"none": NONE, "mean": MEAN, "sum": SUM}
@@ -173,9 +174,9 @@ def binary_cross_entropy(
         raise no_kernel("binary_cross_entropy", input)
     if kinds[0] is not kinds[1]:
         raise RuntimeError(f"Found dtype {kinds[1].scalar_name} but expected {kinds[0].scalar_name}")
-    values = input._array
-    if values.size and not (values.min() >= 0 and values.max() <= 1) and not np.isnan(values).any():
-        raise RuntimeError("all elements of input should be between 0 and 1")
+    for name, values in (("input", input._array), ("target", target._array)):
+        if values.size and not (values.min() >= 0 and values.max() <= 1):  # a NaN is not either
+            raise RuntimeError(f"all elements of {name} should be between 0 and 1")
     return apply(rules.binary_cross_entropy, input, target, weight, reduction=how)
 
 
@@ -190,6 +191,8 @@ def binary_cross_entropy_with_logits(
         raise ValueError(f"Target size ({target.size()}) must be the same as input size ({input.size()})")
     check_constant(weight, "binary_cross_entropy_with_logits", "weight")
     check_constant(pos_weight, "binary_cross_entropy_with_logits", "pos_weight")
+    if target._array.dtype == bool:
+        raise refusal("rsub", DTYPE_OF[target._array.dtype])
     if DTYPE_OF[target._array.dtype].category < 2:
         wide, narrow = (DTYPE_OF[given._array.dtype].scalar_name for given in (input, target))
         raise RuntimeError(f"result type {wide} can't be cast to the desired output type {narrow}")

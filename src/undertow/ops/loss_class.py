@@ -16,6 +16,7 @@ from undertow.ops.loss import MEAN, NONE, SUM, reduced, reduction_of
 from undertow.ops.public import public
 from undertow.rules import activation, scalars
 from undertow.rules import loss as rules
+from undertow.xp.device import values_known
 
 
 def _check_targets(input: Any, target: Any, weight: Any, ignore_index: int, classes: int) -> None:
@@ -34,7 +35,7 @@ def _check_targets(input: Any, target: Any, weight: Any, ignore_index: int, clas
         if kinds[0] is not kinds[1]:
             raise RuntimeError(f"expected scalar type {kinds[0].scalar_name} but found {kinds[1].scalar_name}")
         check_constant(weight, "nll_loss_forward", "weight")
-    if labels.size and (labels.min() < 0 or labels.max() >= classes):
+    if values_known(labels) and labels.size and (labels.min() < 0 or labels.max() >= classes):
         wrong = ((labels < 0) | (labels >= classes)) & (labels != ignore_index)
         if wrong.any():
             raise IndexError(f"Target {labels[wrong][0]} is out of bounds.")
@@ -54,12 +55,18 @@ def _nll(input: Any, target: Any, weight: Any, reduction: int, ignore_index: int
     if len(shape) <= 2:
         if len(labels) > 1:
             raise RuntimeError("0D or 1D target tensor expected, multi-target not supported")
-        _check_targets(input, target, weight, ignore_index, shape[-1])
         if len(shape) == 1 and labels:
+            if labels != (1,):
+                raise ValueError(f"For 1D input, 1D target must have size 1, but got target size: {labels[0]}")
             target = target.reshape(())
+        _check_targets(input, target, weight, ignore_index, shape[-1])
         return apply(rules.nll_loss, input, target, weight, **statics)
     wanted = (shape[0], *shape[2:])
     if labels != wanted:
+        if len(shape) == 4 and len(labels) != 3:
+            raise RuntimeError(
+                f"only batches of spatial targets supported (3D tensors) but got targets of dimension: {len(labels)}"
+            )
         if len(shape) == 4:
             raise RuntimeError(f"size mismatch (got input: {list(shape)} , target: {list(labels)}")
         raise RuntimeError(f"Expected target size {list(wanted)}, got {list(labels)}")
@@ -259,6 +266,8 @@ def ctc_loss(
         )
     if probabilities._array.dtype.kind != "f" or probabilities._array.dtype.itemsize < 4:
         raise no_kernel("ctc_loss_cpu", probabilities)
+    if not probabilities._array.size:
+        raise RuntimeError("log_probs tensor must not be empty")
     time, batch, symbols = probabilities._array.shape
     times, sizes = _lengths(input_lengths, "input_lengths", batch), _lengths(target_lengths, "target_lengths", batch)
     if not 0 <= blank < symbols:

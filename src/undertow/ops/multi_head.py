@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import warnings
 from typing import Any
 
 import numpy as np
@@ -48,8 +49,21 @@ def _check_shapes(query: Any, key: Any, value: Any, padding: Any, mask: Any, hea
     return batched
 
 
-def additive_mask(mask: Any, name: str, like: Any, other: Any = None, check_other: bool = True) -> Any:
-    """A mask as what is added to the scores; True in a boolean one means: do not look here."""
+def additive_masks(
+    padding: Any, mask: Any, like: Any, names: tuple[str, str] = ("key_padding_mask", "attn_mask"), stacklevel: int = 3
+) -> tuple[Any, Any]:
+    """Both masks as what is added to the scores. PyTorch wants them of one dtype."""
+    added = _additive(padding, names[0], like)
+    if padding is not None and mask is not None and padding.dtype != mask.dtype:
+        warnings.warn(
+            f"Support for mismatched {names[0]} and {names[1]} is deprecated. Use same type for both instead.",
+            stacklevel=stacklevel,
+        )
+    return added, _additive(mask, names[1], like)
+
+
+def _additive(mask: Any, name: str, like: Any) -> Any:
+    """0 and −∞ for a boolean mask, in which True means: do not look here."""
     if mask is None:
         return None
     kind = DTYPE_OF[mask._array.dtype]
@@ -98,13 +112,12 @@ def multi_head_attention_forward(
         key_padding_mask = None if key_padding_mask is None else key_padding_mask.unsqueeze(0)
     length, batch, width = query.size()
     source = key.size(0)
-    key_padding_mask = additive_mask(key_padding_mask, "key_padding_mask", query)
+    key_padding_mask, attn_mask = additive_masks(key_padding_mask, attn_mask, query, stacklevel=5)
     if is_causal and attn_mask is None:
         raise RuntimeError("Need attn_mask if specifying the is_causal hint.")
     if is_causal and key_padding_mask is None and not need_weights:
         attn_mask = None  # the hint says it all
     else:
-        attn_mask = additive_mask(attn_mask, "attn_mask", query)
         is_causal = is_causal and key_padding_mask is None
     if width != embed_dim_to_check:
         raise AssertionError(f"was expecting embedding dimension of {embed_dim_to_check}, but got {width}")
@@ -130,10 +143,9 @@ def multi_head_attention_forward(
         attn_mask, key_padding_mask = _one_wider(attn_mask), _one_wider(key_padding_mask)
     source = k.size(1)
     if key_padding_mask is not None:
-        if tuple(key_padding_mask.shape) != (batch, source):
-            raise AssertionError(
-                f"expecting key_padding_mask shape of {(batch, source)}, but got {key_padding_mask.shape}"
-            )
+        for dim, (wanted, given) in enumerate(zip((batch, source), key_padding_mask.shape, strict=True)):
+            if wanted != given:
+                raise AssertionError(f"Expected key_padded_mask.shape[{dim}] to be {wanted}, but got {given}")
         spread = key_padding_mask.view(batch, 1, 1, source).expand(-1, num_heads, -1, -1)
         spread = spread.reshape(batch * num_heads, 1, source)
         attn_mask = spread if attn_mask is None else attn_mask + spread
@@ -175,6 +187,7 @@ def _projected(
             if given is None:
                 raise AssertionError(f"use_separate_proj_weight is True but {name}_proj_weight is None")
         biases = (None, None, None) if bias is None else bias.chunk(3)
+        _check_projections(query, key, value, weights, biases)
         first, second, third = (
             linear(x, w, b) for x, w, b in zip((query, key, value), weights, biases, strict=True)
         )
@@ -184,6 +197,15 @@ def _projected(
     if weight is None:
         raise AssertionError("use_separate_proj_weight is False but in_proj_weight is None")
     return in_projection_packed(query, key, value, weight, bias)
+
+
+def _check_projections(query: Any, key: Any, value: Any, weights: Any, biases: Any) -> None:
+    width = query.size(-1)
+    named = zip(("query", "key", "value"), (query, key, value), weights, biases, strict=True)
+    for name, x, weight, bias in named:
+        for what, given, wanted in (("weights", weight, (width, x.size(-1))), ("bias", bias, (width,))):
+            if given is not None and tuple(given.shape) != wanted:
+                raise AssertionError(f"expecting {name} {what} shape of {wanted}, but got {given.shape}")
 
 
 def _mask_of_heads(mask: Any, length: int, source: int, heads: int) -> Any:

@@ -179,7 +179,6 @@ def ctc_loss_grad(
         np.add.at(share, (rows[:, None], symbols), np.exp(np.where(np.isnan(shares), -np.inf, shares)))
         grad[step] -= share
     grad *= g[:, None]
-    if zero_infinity:
-        grad[:, np.isinf(loss)] = 0
+    grad[:, np.isinf(loss)] = 0 if zero_infinity else np.nan  # no alignment: nothing that more of any symbol would help
     grad[np.arange(time)[:, None] > last] = 0
     return grad

@@ -109,6 +109,19 @@ class MultiheadAttention(Module):
         )  # fmt: skip
         return (output.transpose(1, 0), weights) if turned else (output, weights)
 
+    def merge_masks(self, attn_mask: Any, key_padding_mask: Any, query: Any) -> tuple[Any, int | None]:
+        """One mask for a batch-first query, and its kind: 1 padding alone, 2 (batch, head, query, key), None no mask."""
+        if attn_mask is None:
+            return key_padding_mask, None if key_padding_mask is None else 1
+        batch, length = query.shape[:2]
+        if attn_mask.dim() == 3:
+            merged = attn_mask.view(batch, -1, length, length)
+        else:
+            merged = attn_mask.view(1, 1, length, length).expand(batch, self.num_heads, -1, -1)
+        if key_padding_mask is not None:
+            merged = merged + key_padding_mask.view(batch, 1, 1, length).expand(-1, self.num_heads, -1, -1)
+        return merged, 2
+
     @staticmethod
     def _time_first(query: Any, key: Any, value: Any) -> tuple[Any, Any, Any]:
         """Transposed inputs; what was one tensor stays one, because it is then projected in one product."""

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 from undertow.creation import full
+from undertow.modes import is_grad_enabled
 from undertow.nn import functional as F
 from undertow.nn import init
 from undertow.nn.modules.activation import GELU, ReLU
@@ -18,7 +19,7 @@ from undertow.nn.modules.linear import Linear
 from undertow.nn.modules.module import Module
 from undertow.nn.modules.normalization import LayerNorm
 from undertow.ops.arrange import triu
-from undertow.ops.multi_head import additive_mask
+from undertow.ops.multi_head import additive_masks
 
 Activation = str | Callable[[Any], Any]
 
@@ -111,11 +112,12 @@ class TransformerEncoderLayer(_Layer):
     def forward(
         self, src: Any, src_mask: Any = None, src_key_padding_mask: Any = None, is_causal: bool = False
     ) -> Any:
+        padding, mask = additive_masks(src_key_padding_mask, src_mask, src, ("src_key_padding_mask", "src_mask"))
         x = src
         if self.norm_first:
-            x = x + self._sa_block(self.norm1(x), src_mask, src_key_padding_mask, is_causal)
+            x = x + self._sa_block(self.norm1(x), mask, padding, is_causal)
             return x + self._ff_block(self.norm2(x))
-        x = self.norm1(x + self._sa_block(x, src_mask, src_key_padding_mask, is_causal))
+        x = self.norm1(x + self._sa_block(x, mask, padding, is_causal))
         return self.norm2(x + self._ff_block(x))
 
     def _sa_block(self, x: Any, attn_mask: Any, key_padding_mask: Any, is_causal: bool = False) -> Any:
@@ -203,6 +205,26 @@ class TransformerDecoderLayer(_Layer):
         return self._feed_forward(x, self.dropout3)
 
 
+def _hindrance_to_skipping(layer: Any) -> str:
+    """Why PyTorch would compute padded places too; nothing if it would skip them."""
+    if not isinstance(layer, TransformerEncoderLayer):
+        return "encoder_layer was not TransformerEncoderLayer"
+    if layer.norm_first:
+        return "encoder_layer.norm_first was True"
+    attention = layer.self_attn
+    if not attention.batch_first:
+        return (
+            "encoder_layer.self_attn.batch_first was not True(use batch_first for better inference performance)"
+        )
+    if attention.in_proj_bias is None:
+        return "encoder_layer.self_attn was passed bias=False"
+    if not layer.activation_relu_or_gelu:
+        return "encoder_layer.activation_relu_or_gelu was not True"
+    if layer.norm1.eps != layer.norm2.eps:
+        return "encoder_layer.norm1.eps was not equal to encoder_layer.norm2.eps"
+    return "encoder_layer.self_attn.num_heads is odd" if attention.num_heads % 2 else ""
+
+
 class TransformerEncoder(Module):
     """A stack of encoder layers."""
 
@@ -221,26 +243,35 @@ class TransformerEncoder(Module):
         self.num_layers = num_layers
         self.norm = norm
         self.enable_nested_tensor = enable_nested_tensor
-        self.use_nested_tensor = False
         self.mask_check = mask_check
-        attention = getattr(encoder_layer, "self_attn", None)
-        if enable_nested_tensor and attention is not None and not attention.batch_first:
+        hindrance = _hindrance_to_skipping(encoder_layer)
+        self.use_nested_tensor = enable_nested_tensor and not hindrance
+        if enable_nested_tensor and hindrance:
             warnings.warn(
-                "enable_nested_tensor is True, but self.use_nested_tensor is False because "
-                "encoder_layer.self_attn.batch_first was not True(use batch_first for better inference performance)",
-                stacklevel=2,
+                f"enable_nested_tensor is True, but self.use_nested_tensor is False because {hindrance}", stacklevel=2
             )
 
     def forward(
         self, src: Any, mask: Any = None, src_key_padding_mask: Any = None, is_causal: bool | None = None
     ) -> Any:
-        padding = additive_mask(src_key_padding_mask, "src_key_padding_mask", src, mask)
-        mask = additive_mask(mask, "mask", src, check_other=False)
+        padding, mask = additive_masks(src_key_padding_mask, mask, src, ("src_key_padding_mask", "mask"))
         output = src
         causal = _looks_causal(mask, is_causal, _sequence_length(src, self.layers[0].self_attn.batch_first))
         for layer in self.layers:
             output = layer(output, src_mask=mask, is_causal=causal, src_key_padding_mask=padding)
+        if mask is None and padding is not None and self._skips_padding(src, padding):
+            output = output.masked_fill(padding.bool().unsqueeze(-1), 0.0)
         return output if self.norm is None else self.norm(output)
+
+    def _skips_padding(self, src: Any, padding: Any) -> bool:
+        """Whether PyTorch would not compute padded places at all, which leaves zeros there: never while training."""
+        layer = self.layers[0]
+        if not self.use_nested_tensor or layer.training or src.dim() != 3:
+            return False
+        if is_grad_enabled() and (src.requires_grad or any(param.requires_grad for param in layer.parameters())):
+            return False
+        padded = padding.bool()
+        return not self.mask_check or not bool((padded[:, :-1] & ~padded[:, 1:]).any())  # all of it at the end
 
 
 class TransformerDecoder(Module):
