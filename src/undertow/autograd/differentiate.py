@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from undertow._core import InferenceStorage, TensorCore, wrap
+from undertow._core import InferenceStorage, TensorCore, tensor_class, wrap
 from undertow.autograd import engine
 from undertow.autograd.node import Edge, Node, edge_of
 from undertow.autograd.views import refresh_view
@@ -65,7 +65,8 @@ def backward(
         if not targets:
             raise RuntimeError("`inputs` argument to `backward()` cannot be empty.")
     outputs = (tensors,) if isinstance(tensors, (TensorCore, GradientEdge)) else tuple(tensors)
-    roots, seeds = _roots(outputs, _as_tuple(grad_tensors, len(outputs)))
+    given = _as_tuple(grad_tensors, len(outputs))
+    roots, seeds = _roots(outputs, given)
     keep = create_graph if retain_graph is None else retain_graph
     aims = None
     if targets is not None:
@@ -74,7 +75,7 @@ def backward(
             if isinstance(target, TensorCore):
                 target.retain_grad()
             aims.append(_input_edge(place, target))
-    engine.run(roots, _travelling(seeds, create_graph), keep, create_graph, aims)
+    engine.run(roots, _travelling(seeds, given, create_graph), keep, create_graph, aims)
 
 
 def grad(
@@ -103,7 +104,7 @@ def grad(
         return _batched_grad(outs, wanted, given, keep, create_graph, allow_unused, materialize_grads)
     roots, seeds = _roots(outs, given)
     aims = [_input_edge(place, target) for place, target in enumerate(wanted)]
-    found = engine.run(roots, _travelling(seeds, create_graph), keep, create_graph, aims, accumulates=False)
+    found = engine.run(roots, _travelling(seeds, given, create_graph), keep, create_graph, aims, accumulates=False)
     tensors = {id(seed._array): seed for seed in seeds}  # one array is one tensor, wherever it arrives
     results = []
     for place, (target, value) in enumerate(zip(wanted, found, strict=True)):
@@ -152,9 +153,14 @@ def _as_tuple(given: Any, count: int) -> tuple[Any, ...]:
     return result[:count]
 
 
-def _travelling(seeds: list[Any], recorded: bool) -> list[Any]:
-    """Gradients as the engine passes them on: raw arrays, or tensors where the pass is itself recorded."""
-    return seeds if recorded else [seed._array for seed in seeds]
+def _travelling(seeds: list[Any], given: tuple[Any, ...], recorded: bool) -> list[Any]:
+    """Gradients as the engine passes them on: raw arrays, but the user's own tensors as they are, as in a recorded pass."""
+    if recorded:
+        return seeds
+    plain = tensor_class()
+    return [
+        seed if seed is own and type(seed) is plain else seed._array for seed, own in zip(seeds, given, strict=True)
+    ]
 
 
 def _roots(outputs: tuple[Any, ...], given: tuple[Any, ...]) -> tuple[list[Edge], list[Any]]:

@@ -2,7 +2,8 @@
 
 Count how many gradients each node waits for, then run nodes as they become ready, latest made first, adding up what
 arrives. Gradients are raw arrays and become tensors only where someone looks: a hook, `.grad`, a custom Function; or
-everywhere, when the pass is itself recorded (create_graph).
+everywhere, when the pass is itself recorded (create_graph). What someone has seen travels on as that tensor, so that the
+next to look sees the same object, with the writes to it counted.
 
 At one node, in this order: tensor hooks; `retain_grad`; what `grad(inputs=...)` captures; node pre-hooks; the node
 (a leaf's accumulator adds to `.grad`, then runs post-accumulate hooks); node post-hooks.
@@ -18,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from undertow import hooks
-from undertow._core import TensorCore, ndarray, wrap
+from undertow._core import TensorCore, ndarray, tensor_class, wrap
 from undertow.autograd import anomaly_mode as anomaly
 from undertow.autograd import firing
 from undertow.autograd.accumulate import accumulate, set_own_references
@@ -53,8 +54,12 @@ class BackwardPass:
         return value if value is None or isinstance(value, TensorCore) else wrap(np.asarray(value))
 
     def value(self, tensor: Any) -> Any:
-        """A user's gradient as it travels in this pass."""
+        """A gradient as the nodes of this pass compute with it."""
         return tensor if self.xp is tensor_xp or not isinstance(tensor, TensorCore) else tensor._array
+
+    def travelling(self, value: Any) -> Any:
+        """A gradient as it goes on its way: what someone has seen stays that tensor, unless its class is the user's."""
+        return value if type(value) is tensor_class() else self.value(value)
 
 
 def run(
@@ -133,10 +138,12 @@ def traverse(task: BackwardPass, roots: Sequence[Edge], grads: Sequence[Any], wa
             heappush(ready, (-node.sequence_nr, node))
     plain = executed is None and not special.active
     modes, recorded = local.modes, xp.RECORDED
+    unusual = {type(None)} if recorded else {type(None), list, tensor_class()}
     while ready:
         node = heappop(ready)[1]
         g = arrived.pop(node)
-        if plain and node.extras is None and node.tensor_hooks is None and g is not None:
+        array = shown = None
+        if plain and node.tensor_hooks is None and node.extras is None and type(g) not in unusual:
             if type(node) is AccumulateGrad:
                 meta = node.variable._meta
                 if meta.hooks:
@@ -148,8 +155,10 @@ def traverse(task: BackwardPass, roots: Sequence[Edge], grads: Sequence[Any], wa
             results = node.run(xp, g, None)
         elif plain and g is not None:
             g = firing.fire_tensor_hooks(task, node, g)
-            if node.extras is None and node.n_outputs == 1:  # asked now: hooks may add hooks
-                results = node.run(xp, task.value(g), None)
+            if node.extras is None and node.n_outputs == 1 and node.edges:  # asked now: hooks may add hooks
+                array = task.value(g)
+                results = node.run(xp, array, None)
+                shown = g if type(g) in unusual else array
             else:
                 results = run_node(task, node, g)
             modes.grad_enabled = recorded  # a hook may have switched it
@@ -164,12 +173,17 @@ def traverse(task: BackwardPass, roots: Sequence[Edge], grads: Sequence[Any], wa
         for edge, g in zip(node.edges, results):
             if edge is None:
                 continue
+            if g is array:
+                g = shown
             target = edge[0]
             if executed is not None and target not in executed:
                 continue
             if target.n_outputs == 1:
                 earlier = arrived.get(target)
-                arrived[target] = g if earlier is None else earlier if g is None else earlier + g
+                if earlier is None:
+                    arrived[target] = g
+                elif g is not None:
+                    arrived[target] = earlier + g if type(earlier) is type(g) else _sum(earlier, g)
             else:
                 deliver(arrived, target, edge[1], g)
             left = waiting[target] = waiting[target] - 1
@@ -187,7 +201,7 @@ def run_with_hooks(task: BackwardPass, node: Node, g: Any) -> tuple[Any, ...] | 
         captures = task.captures.get(node, ())
         last = bool(captures) and not _goes_on(task, node)
         if not last:
-            _capture(task, node, captures, g)
+            g = _capture(task, node, captures, g)
         g = firing.fire_tensor_hooks(task, node, g)
         if last:  # hooks change what is captured only where the pass ends
             _capture(task, node, captures, g)
@@ -202,22 +216,25 @@ def run_node(task: BackwardPass, node: Node, g: Any) -> tuple[Any, ...]:
     executed, extras = task.executed, node.extras
     if extras is not None and extras.pre_hooks:
         g = firing.fire_pre_hooks(task, node, g)
-    shown = g if extras is not None else None
-    if node.n_outputs != 1:
-        g = [task.value(part) for part in g]
-    elif type(g) is not ndarray:
-        g = task.value(g)
+    single = node.n_outputs == 1
+    values = task.value(g) if single else [task.value(part) for part in g]
     if type(node) is AccumulateGrad:
-        accumulate(task, node, g)
+        if extras is None:
+            g = None  # so that the gradient does not look shared
+        accumulate(task, node, values)
         results: tuple[Any, ...] = ()
-    else:
+    elif node.takes(values):
         needs = None
         if executed is not None:
             needs = tuple([edge is not None and edge[0] in executed for edge in node.edges])
-        results = node.run(task.xp, g, needs) if node.takes(g) else (None,) * len(node.edges)
+        results = node.run(task.xp, values, needs)
+        if single:
+            results = tuple([g if result is values else result for result in results])
+    else:
+        results = (None,) * len(node.edges)
     if extras is not None and extras.post_hooks:
-        results = firing.fire_post_hooks(task, node, results, shown)
-    return results
+        results = firing.fire_post_hooks(task, node, results, g)
+    return tuple([task.travelling(result) for result in results])
 
 
 def run_watched(task: BackwardPass, node: Node, g: Any) -> tuple[Any, ...] | None:
@@ -235,9 +252,15 @@ def run_watched(task: BackwardPass, node: Node, g: Any) -> tuple[Any, ...] | Non
         task.running = before
 
 
-def _capture(task: BackwardPass, node: Node, captures: Sequence[tuple[int, int]], g: Any) -> None:
+def _capture(task: BackwardPass, node: Node, captures: Sequence[tuple[int, int]], g: Any) -> Any:
+    """Takes out what was asked for at a node; from then on it is a tensor that someone has seen."""
+    single = node.n_outputs == 1
     for nr, place in captures:
-        task.captured[place] = g if node.n_outputs == 1 else g[nr]
+        if single:
+            g = task.captured[place] = task.tensor(g)
+        else:
+            g[nr] = task.captured[place] = task.tensor(g[nr])
+    return g
 
 
 def _goes_on(task: BackwardPass, node: Node) -> bool:
@@ -249,14 +272,21 @@ def _goes_on(task: BackwardPass, node: Node) -> bool:
 def deliver(arrived: dict[Node, Any], node: Node, nr: int, g: Any) -> None:
     """Adds a gradient to what has arrived at one output of a node."""
     if node.n_outputs == 1:
-        earlier = arrived.get(node)
-        arrived[node] = g if earlier is None else earlier if g is None else earlier + g
+        arrived[node] = _sum(arrived.get(node), g)
         return
     parts = arrived.get(node)
     if parts is None:
         parts = arrived[node] = [None] * node.n_outputs
-    earlier = parts[nr]
-    parts[nr] = g if earlier is None else earlier if g is None else earlier + g
+    parts[nr] = _sum(parts[nr], g)
+
+
+def _sum(earlier: Any, g: Any) -> Any:
+    """Two gradients that arrived at one place; either may be undefined, or a tensor where the other is raw."""
+    if earlier is None or g is None:
+        return g if earlier is None else earlier
+    if isinstance(earlier, TensorCore) != isinstance(g, TensorCore):
+        earlier, g = (each._array if isinstance(each, TensorCore) else each for each in (earlier, g))
+    return earlier + g
 
 
 def count_dependencies(

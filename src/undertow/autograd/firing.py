@@ -1,7 +1,7 @@
 """Calling hooks during a backward pass, and checking what they return. `hooks.fire` is the call itself.
 
-Gradients come as the pass carries them (mostly raw arrays) and what a hook was shown goes on as a tensor: all hooks at one
-node see the same object. The engine takes it apart again where it computes.
+Gradients come as the pass carries them (mostly raw arrays) and what a hook was shown goes on as a tensor, so that later
+hooks see the same object. The engine takes it apart again where it computes.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ def fire_post_hooks(task: Any, node: Node, results: tuple[Any, ...], g: Any) -> 
         answer = hooks.fire(hook, grads, outgoing)
         if answer is not None:
             grads = _check_tuple(hook, grads, answer)
-    return tuple([task.value(part) for part in grads])
+    return grads
 
 
 def fire_post_accumulate_hooks(leaf: Any, own: OrderedDict[int, hooks.Hook]) -> None:
