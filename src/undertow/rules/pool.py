@@ -20,16 +20,20 @@ def _max_pool(rank: int, indices: bool) -> Rule:
         self=_max_gradient_of_two if indices else _max_gradient)
 
 
-def _max_gradient(xp: Any, g: Any, self: Any, self_spec: Any, result1: Any, kernel_size: Any, stride: Any) -> Any:
+def _max_gradient(
+    xp: Any, g: Any, self: Any, self_spec: Any, result1: Any, kernel_size: Any, stride: Any, padding: Any, dilation: Any
+) -> Any:
     # `self` is asked for because PyTorch's nodes show it.
-    apart = all(s >= k for s, k in zip(stride, kernel_size, strict=True))
-    return xp.add_to_planes(g, result1, self_spec.shape[self_spec.ndim - len(kernel_size) :], apart)
+    size = self_spec.shape[self_spec.ndim - len(kernel_size) :]
+    return xp.max_pool_grad(g, result1, size, kernel_size, stride, padding, dilation)
 
 
 def _max_gradient_of_two(
-    xp: Any, g: Any, self: Any, self_spec: Any, result1: Any, kernel_size: Any, stride: Any
+    xp: Any, g: Any, self: Any, self_spec: Any, result1: Any, kernel_size: Any, stride: Any, padding: Any, dilation: Any
 ) -> Any:
-    return None if g[0] is None else _max_gradient(xp, g[0], self, self_spec, result1, kernel_size, stride)
+    if g[0] is None:
+        return None
+    return _max_gradient(xp, g[0], self, self_spec, result1, kernel_size, stride, padding, dilation)
 
 
 max_pool = {rank: _max_pool(rank, indices=False) for rank in (2, 3)}

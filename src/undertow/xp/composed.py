@@ -125,16 +125,23 @@ def attention_weights(xp: Any, q: Any, k: Any, mask: Any, causal: bool, scale: f
 
 
 def attention(xp: Any, q: Any, k: Any, v: Any, mask: Any, causal: bool, scale: float) -> tuple[Any, Any, Any]:
-    weights = attention_weights(xp, q, _repeated(xp, k, q), mask, causal, scale)
-    return xp.matmul(weights, _repeated(xp, v, q)), None, None
+    weights = attention_weights(xp, q, repeated(xp, k, q), mask, causal, scale)
+    return xp.matmul(weights, repeated(xp, v, q)), None, None
 
 
 def attention_grad(
     xp: Any, g: Any, q: Any, k: Any, v: Any, mask: Any, out: Any, rows: Any, weights: Any, causal: bool, scale: float
 ) -> tuple[Any, Any, Any]:
+    weights = attention_weights(xp, q, repeated(xp, k, q), mask, causal, scale)
+    return attention_grad_from(xp, weights, g, q, k, v, scale)
+
+
+def attention_grad_from(
+    xp: Any, weights: Any, g: Any, q: Any, k: Any, v: Any, scale: float
+) -> tuple[Any, Any, Any]:
+    """Gradients of q, k and v, given the weights of the values."""
     key_shape, value_shape = tuple(k.shape), tuple(v.shape)
-    k, v = _repeated(xp, k, q), _repeated(xp, v, q)
-    weights = attention_weights(xp, q, k, mask, causal, scale)
+    k, v = repeated(xp, k, q), repeated(xp, v, q)
     slopes = xp.matmul(g, xp.swapaxes(v, 2, 3))
     slopes = weights * (slopes - xp.sum(slopes * weights, axis=(3,), keepdims=True))
     grads = xp.matmul(xp.swapaxes(slopes, 2, 3), q * scale), xp.matmul(xp.swapaxes(weights, 2, 3), g)
@@ -145,7 +152,7 @@ def attention_grad(
     )
 
 
-def _repeated(xp: Any, x: Any, q: Any) -> Any:
+def repeated(xp: Any, x: Any, q: Any) -> Any:
     batch, heads, length, channels = x.shape
     if heads == q.shape[1]:
         return x

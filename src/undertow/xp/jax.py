@@ -18,7 +18,8 @@ from jax.numpy import (  # noqa: F401
     take_along_axis, tan, tanh, tensordot, tril, triu, zeros_like,
 )  # fmt: skip
 
-from undertow.xp import composed
+from undertow.xp import composed, jax_attention
+from undertow.xp.jax_conv import channel_sums, conv, conv_input_grad, conv_weight_grad, fold, unfold  # noqa: F401
 from undertow.xp.jax_elementwise import (  # noqa: F401
     angle, ceil, complex, floor, floor_divide, fmod, gelu, gelu_cdf, gelu_grad, heaviside, imag, isneginf, isposinf,
     left_shift, log_sigmoid, log_softmax, log_softmax_grad, logaddexp, logit, logsumexp, nan_to_num, negative, power,
@@ -30,17 +31,39 @@ from undertow.xp.jax_index import (  # noqa: F401
     index_backward, index_copy, index_fill, index_put, index_select, index_select_backward, masked_fill, masked_scatter,
     masked_select, put_along, put_flat, scatter, scatter_add, scatter_reduce, scatter_value, take_flat, take_rows,
 )  # fmt: skip
-from undertow.xp.jax_linalg import addmm, cross, eye, matmul  # noqa: F401
-from undertow.xp.jax_loss import class_loss, class_loss_grad, class_weights, labels  # noqa: F401
+from undertow.xp.jax_fft import fft_c2c, fft_c2r, fft_r2c  # noqa: F401
+from undertow.xp.jax_linalg import (  # noqa: F401
+    addmm, cholesky, cholesky_solve, cofactors, cross, det, eig, eigh, eye, geqrf, inverse, least_squares, lu_factor,
+    lu_parts, matmul, matrix_exp, pinv, qr, slogdet, solve, solve_triangular, svd,
+)  # fmt: skip
+from undertow.xp.jax_loss import (  # noqa: F401
+    class_loss, class_loss_grad, class_weights, ctc_loss, ctc_loss_grad, labels,
+)  # fmt: skip
+from undertow.xp.jax_pool import (  # noqa: F401
+    adaptive_avg_pool, adaptive_avg_pool_grad, adaptive_max_pool, add_to_planes, avg_pool, avg_pool_grad, max_pool,
+    max_pool_grad, put_in_planes, take_from_planes,
+)  # fmt: skip
 from undertow.xp.jax_reduce import (  # noqa: F401
     abs_squared, all, any, argmax, argmin, max, max_with_index, mean, min, min_with_index, pair_distances,
     pair_distances_grad, prod, prod_of_others, sgn, sum, sum_of_squares,
+)  # fmt: skip
+from undertow.xp.jax_resize import resize, resize_adjoint  # noqa: F401
+from undertow.xp.jax_rnn import (  # noqa: F401
+    gru_scan, gru_scan_grad, lstm_scan, lstm_scan_grad, rnn_scan, rnn_scan_grad,
+)  # fmt: skip
+from undertow.xp.jax_scan import (  # noqa: F401
+    bincount, cummax, cummin, cumprod, cumsum, histc, histogram, kthvalue, logcumsumexp, median, mode, nanmedian,
+    recurrence, searchsorted, sort, topk, unique, unique_consecutive,
 )  # fmt: skip
 from undertow.xp.jax_shape import (  # noqa: F401
     alias, as_index, as_strided, as_strided_backward, astype, broadcast_to, cast, concatenate, constant, contiguous, copy,
     diag_embed, diagonal, diagonal_backward, dtype_of, expand_dims, flip, ones, pad, reshape, roll, rot90, select,
     select_backward, slice_along, slice_backward, squeeze, stack, sum_to_shape, swapaxes, tile, transpose, windows,
     windows_backward, zeros,
+)  # fmt: skip
+from undertow.xp.jax_special import (  # noqa: F401
+    digamma, dirichlet_grad, erf, erfc, erfcx, erfinv, i0, i0e, i1, i1e, igamma, igammac, lgamma, log_ndtr, ndtr, ndtri,
+    polygamma, standard_gamma_grad, zeta,
 )  # fmt: skip
 
 jax.config.update("jax_enable_x64", True)
@@ -53,7 +76,7 @@ _here = sys.modules[__name__]
     rms_norm_grad,
 ) = [
     partial(kernel, _here) for kernel in (
-        composed.attention, composed.attention_grad, composed.batch_norm_grad, composed.channel_affine,
+        jax_attention.attention, jax_attention.attention_grad, composed.batch_norm_grad, composed.channel_affine,
         composed.channel_moments, composed.layer_norm, composed.layer_norm_grad, composed.rms_norm,
         composed.rms_norm_grad,
     )

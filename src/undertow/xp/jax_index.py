@@ -14,12 +14,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from undertow.xp.jax_tracing import ShapeNeedsValues, as_short_index, is_traced, values_of
+from undertow.xp.jax_tracing import IN_BOUNDS, ShapeNeedsValues, as_short_index, is_traced, picked, values_of
 
 Array = Any
 Shape = tuple[int, ...]
 
-IN_BOUNDS: dict[str, Any] = {"mode": "promise_in_bounds"}
 MASK_CURE = "Keep the shape: torch.where(mask, x, other), or multiply by the mask."
 
 
@@ -40,7 +39,7 @@ def _key(word: str, indices: tuple[Any, ...]) -> tuple[Any, ...]:
 
 def index(x: Array, *indices: Array | None) -> Array:
     """x[indices]."""
-    return x.at[_key("indexing with a mask", indices)].get(**IN_BOUNDS)
+    return jnp.asarray(x).at[_key("indexing with a mask", indices)].get(**IN_BOUNDS)
 
 
 def index_put(x: Array, values: Array, *indices: Array | None, accumulate: bool) -> Array:
@@ -54,7 +53,7 @@ def index_put(x: Array, values: Array, *indices: Array | None, accumulate: bool)
                 values = values[0]
             inside = (mask if mask.dtype == bool else mask != 0).reshape(mask.shape + (1,) * rest)
             return jnp.where(inside, x + values if accumulate else values, x)
-    at = x.at[_key("writing to x[mask] as many values as the mask selects", indices)]
+    at = jnp.asarray(x).at[_key("writing to x[mask] as many values as the mask selects", indices)]
     return at.add(values) if accumulate else at.set(values)
 
 
@@ -74,7 +73,7 @@ def index_select(x: Array, axis: int, index: Array) -> Array:
     """The slices of an axis that an index names."""
     if not x.ndim:
         return x
-    return jnp.take(x, as_short_index(index.reshape(-1)), axis, **IN_BOUNDS)
+    return picked(x, index.reshape(-1), axis)
 
 
 def index_select_backward(g: Array, shape: Shape, axis: int, index: Array) -> Array:
@@ -85,7 +84,7 @@ def index_select_backward(g: Array, shape: Shape, axis: int, index: Array) -> Ar
 
 
 def _slices(x: Array, axis: int, index: Array) -> Any:
-    return x.at[(*[slice(None)] * (axis % x.ndim), as_short_index(index.reshape(-1)))]
+    return jnp.asarray(x).at[(*[slice(None)] * (axis % x.ndim), as_short_index(index.reshape(-1)))]
 
 
 def index_add(x: Array, axis: int, index: Array, source: Array) -> Array:
@@ -145,7 +144,7 @@ def gather(x: Array, axis: int, index: Array) -> Array:
         return jnp.broadcast_to(x, index.shape)
     if not index.ndim:
         return gather(x, axis, index.reshape(1)).reshape(())
-    return x.at[_along(index, axis, x.ndim)].get(**IN_BOUNDS)
+    return jnp.asarray(x).at[_along(index, axis, x.ndim)].get(**IN_BOUNDS)
 
 
 def gather_backward(g: Array, shape: Shape, axis: int, index: Array) -> Array:
@@ -157,8 +156,8 @@ def _written(x: Array, axis: int, index: Array, write: Any) -> Array:
     """x with an update at an index; numbers count as vectors of length 1."""
     if not x.ndim or not index.ndim:
         flat = x.reshape(-1)
-        return write(flat.at[_along(index.reshape(-1), 0, 1)]).reshape(x.shape)
-    return write(x.at[_along(index, axis, x.ndim)])
+        return write(jnp.asarray(flat).at[_along(index.reshape(-1), 0, 1)]).reshape(x.shape)
+    return write(jnp.asarray(x).at[_along(index, axis, x.ndim)])
 
 
 def _flat_if(x: Array, index: Array, source: Array) -> Array:
@@ -234,7 +233,7 @@ def masked_scatter(x: Array, mask: Array, source: Array) -> Array:
     if not flat.size:
         return jnp.broadcast_to(x, shape)
     places = jnp.clip(jnp.cumsum(mask, dtype=np.int32) - 1, 0, flat.size - 1)
-    given = flat.at[places].get(**IN_BOUNDS).astype(x.dtype)
+    given = jnp.asarray(flat).at[places].get(**IN_BOUNDS).astype(x.dtype)
     return jnp.where(mask, given, jnp.broadcast_to(x, shape).reshape(-1)).reshape(shape)
 
 
@@ -245,12 +244,12 @@ def masked_fill(x: Array, mask: Array, value: Any) -> Array:
 
 def take_flat(x: Array, index: Array) -> Array:
     """Elements by their place in x read row by row; negative places count from the end."""
-    return x.reshape(-1).at[as_short_index(index)].get(**IN_BOUNDS)
+    return jnp.asarray(x).reshape(-1).at[as_short_index(index)].get(**IN_BOUNDS)
 
 
 def put_flat(x: Array, index: Array, source: Array, accumulate: bool) -> Array:
     """x with the elements at flat places replaced by source's, or source's added to them."""
-    at = x.reshape(-1).at[as_short_index(index.reshape(-1))]
+    at = jnp.asarray(x).reshape(-1).at[as_short_index(index.reshape(-1))]
     given = source.reshape(-1).astype(x.dtype)
     return (at.add(given) if accumulate else at.set(given)).reshape(x.shape)
 
@@ -260,7 +259,7 @@ def put_flat(x: Array, index: Array, source: Array, accumulate: bool) -> Array:
 
 def take_rows(x: Array, index: Array) -> Array:
     """out[i, …] = x[index[i], …]; the adjoint of add_rows."""
-    return x.at[as_short_index(index)].get(**IN_BOUNDS, wrap_negative_indices=False)
+    return jnp.asarray(x).at[as_short_index(index)].get(**IN_BOUNDS, wrap_negative_indices=False)
 
 
 def add_rows(rows: Array, index: Array, count: int) -> Array:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from undertow.xp.jax_index import IN_BOUNDS, as_short_index, gather, is_named
+from undertow.xp.jax_index import gather, is_named
+from undertow.xp.jax_tracing import IN_BOUNDS, as_short_index
+from undertow.xp.numpy_loss import Lengths
 
 Array = Any
 Shape = tuple[int, ...]
@@ -24,7 +27,7 @@ def class_loss(
     axis = 1 if x.ndim > 1 else 0
     ignored = target == ignore_index
     index = jnp.where(ignored, 0, as_short_index(target))
-    of_class = jnp.ones((), x.dtype) if weight is None else weight.at[index].get(**IN_BOUNDS)
+    of_class = jnp.ones((), x.dtype) if weight is None else jnp.asarray(weight).at[index].get(**IN_BOUNDS)
     slopes = jnp.where(ignored, 0, -of_class).astype(x.dtype)
     total = -jnp.sum(slopes)
     if reduction == 1:
@@ -49,7 +52,7 @@ def class_weights(target: Array, weight: Array | None, ignore_index: int, dtype:
     axis = 1 if target.ndim else 0
     ignored = target == ignore_index
     index = jnp.where(ignored, 0, target).astype(np.int64)
-    of_class = jnp.ones((), dtype) if weight is None else weight.at[as_short_index(index)].get(**IN_BOUNDS)
+    of_class = jnp.ones((), dtype) if weight is None else jnp.asarray(weight).at[as_short_index(index)].get(**IN_BOUNDS)
     return jnp.expand_dims(index, axis), jnp.where(ignored, 0, of_class).astype(dtype)
 
 
@@ -60,3 +63,94 @@ def labels(target: Array, dtype: np.dtype[Any]) -> tuple[Array, Array, Array]:
     classes = np.arange(target.shape[-1], dtype=np.int32)
     labelled = jnp.any(listed[..., None] & (as_short_index(index)[..., None] == classes), -2)
     return index, listed.astype(dtype), labelled.astype(dtype)
+
+
+# --- CTC: see numpy_loss.py for what the states are
+
+
+def _states(targets: Array, target_lengths: Lengths, blank: int) -> tuple[Array, Array]:
+    """(batch, states): the symbol of each state, and whether the state may be entered from two states back."""
+    longest = max(target_lengths, default=0)
+    lengths = np.asarray(target_lengths)[:, None]
+    column = np.arange(longest)
+    if targets.ndim == 2:
+        padded = targets[:, :longest]
+    else:
+        starts = np.cumsum((0, *target_lengths))[:-1, None]
+        padded = targets[np.where(column < lengths, starts + column, 0).astype(np.int32)] if targets.size else targets
+        padded = padded.reshape(len(target_lengths), longest)
+    padded = jnp.where(column < lengths, padded, blank)
+    blanks = jnp.full(padded.shape, blank, padded.dtype)
+    last = jnp.full((len(target_lengths), 1), blank, padded.dtype)
+    symbols = jnp.concatenate([jnp.stack([blanks, padded], 2).reshape(len(target_lengths), 2 * longest), last], 1)
+    differ = jnp.concatenate([jnp.zeros((len(target_lengths), min(2, symbols.shape[1])), bool),
+                              symbols[:, 2:] != symbols[:, :-2]], 1)  # fmt: skip
+    return as_short_index(symbols), differ & (np.arange(symbols.shape[1]) % 2 == 1)
+
+
+def _shifted(x: Array, by: int) -> Array:
+    """States moved on, nothing coming in from before the first."""
+    return lax.pad(x, jnp.asarray(-math.inf, x.dtype), ((0, 0, 0), (by, -by, 0)))
+
+
+def _advance(before: Array, skips: Array) -> Array:
+    """log Σ e^before over the states each state can be entered from."""
+    skipped = jnp.where(skips, _shifted(before, 2), -math.inf)
+    return jnp.logaddexp(jnp.logaddexp(before, _shifted(before, 1)), skipped)
+
+
+def ctc_loss(
+    log_probs: Array, targets: Array, input_lengths: Lengths, target_lengths: Lengths, blank: int
+) -> tuple[Array, Array]:
+    """−log of the probability of each target under log_probs (time, batch, symbol), and the table it is read from."""
+    symbols, skips = _states(targets, target_lengths, blank)
+    time, batch = log_probs.shape[:2]
+    rows, state = np.arange(batch), np.arange(symbols.shape[1])
+    end = 2 * np.asarray(target_lengths)
+    scores = log_probs[:, rows[:, None], symbols]
+    starts = (state == 0) | ((state == 1) & (end > 0)[:, None])
+    first = jnp.where(starts, scores[0], -math.inf) if time else jnp.full(symbols.shape, -math.inf, log_probs.dtype)
+
+    def step(before: Array, here: Array) -> tuple[Array, Array]:
+        after = _advance(before, skips) + here
+        return after, after
+
+    _, later = lax.scan(step, first, scores[1:])
+    alpha = jnp.concatenate([first[None], later], 0)
+    last = np.maximum(np.asarray(input_lengths) - 1, 0)
+    before = jnp.where(end > 0, alpha[last, rows, np.maximum(end - 1, 0)], -math.inf)
+    loss = -jnp.logaddexp(alpha[last, rows, end], before)
+    nothing = np.asarray(input_lengths) == 0
+    loss = jnp.where(nothing, np.where(end == 0, 0.0, math.inf), loss)
+    return loss.astype(log_probs.dtype), jnp.swapaxes(alpha, 0, 1)
+
+
+def ctc_loss_grad(
+    g: Array, log_probs: Array, targets: Array, loss: Array, alpha: Array, input_lengths: Lengths,
+    target_lengths: Lengths, blank: int, zero_infinity: bool,
+) -> Array:  # fmt: skip
+    """g · (e^log_probs − the share of each symbol in the alignments), zero behind each sequence's end."""
+    symbols, skips = _states(targets, target_lengths, blank)
+    time, batch, classes = log_probs.shape
+    rows, state = np.arange(batch), np.arange(symbols.shape[1])
+    last, end = np.asarray(input_lengths) - 1, 2 * np.asarray(target_lengths)[:, None]
+    scores = log_probs[:, rows[:, None], symbols]
+    # Backwards a skip leaves from where it arrived: two states on.
+    leaving = jnp.flip(lax.pad(skips, np.False_, ((0, 0, 0), (-2, 2, 0))) if symbols.shape[1] > 2 else skips & False, 1)
+    ends = (state == end) | ((state == end - 1) & (end > 0))
+
+    def step(after: Array, given: Any) -> tuple[Array, Array]:
+        at, here = given
+        beta = jnp.flip(_advance(jnp.flip(after, 1), leaving), 1)
+        beta = jnp.where((last <= at)[:, None], jnp.where((last == at)[:, None] & ends, 0.0, -math.inf), beta)
+        return beta + here, beta
+
+    nowhere = jnp.full(symbols.shape, -math.inf, log_probs.dtype)
+    _, beta = lax.scan(step, nowhere, (np.arange(time), scores), reverse=True)
+    shares = jnp.swapaxes(alpha, 0, 1)[:time] + beta.astype(log_probs.dtype) + loss[:, None]
+    shares = jnp.exp(jnp.where(jnp.isnan(shares), -math.inf, shares))
+    taken = jnp.zeros((time, batch, classes), log_probs.dtype).at[:, rows[:, None], symbols].add(shares)
+    grad = (jnp.exp(log_probs) - taken) * g[:, None]
+    if zero_infinity:
+        grad = jnp.where(jnp.isinf(loss)[:, None], 0, grad)
+    return jnp.where((np.arange(time)[:, None] > last)[..., None], 0, grad)

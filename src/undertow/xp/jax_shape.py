@@ -9,7 +9,8 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from undertow.xp.numpy_shape import Geometry, _extent, _repeats
+from undertow.xp.jax_tracing import picked
+from undertow.xp.numpy_shape import Geometry, extent_of, shows_twice
 
 Array = Any
 Shape = tuple[int, ...]
@@ -80,14 +81,14 @@ def windows(x: Array, axis: int, size: int, step: int) -> Array:
         return jnp.broadcast_to(x, (size,))
     count = (x.shape[axis] - size) // step + 1
     places = np.arange(count)[:, None] * step + np.arange(size)
-    taken = jnp.take(x, places.reshape(-1).astype(np.int32), axis, mode="promise_in_bounds")
+    taken = picked(x, places.reshape(-1), axis)
     shape = (*x.shape[:axis], count, size, *x.shape[axis + 1 :])
     return jnp.moveaxis(taken.reshape(shape), axis + 1, -1)
 
 
 def as_strided(x: Array, size: Shape, stride: Shape, offset: int, layout: Geometry) -> Array:
     """The elements that a strided view shows of a memory in which x lies as `layout` says."""
-    memory = jnp.zeros(_extent((size, stride, offset), layout), x.dtype)
+    memory = jnp.zeros(extent_of((size, stride, offset), layout), x.dtype)
     memory = memory.at[_places(layout)].set(x)
     return memory.at[_places((size, stride, offset))].get(mode="promise_in_bounds")
 
@@ -95,9 +96,9 @@ def as_strided(x: Array, size: Shape, stride: Shape, offset: int, layout: Geomet
 def as_strided_backward(g: Array, size: Shape, stride: Shape, offset: int, layout: Geometry) -> Array:
     """The adjoint of `as_strided`: elements shown several times add up, elements stored once are shared out."""
     here = (size, stride, offset)
-    extent = _extent(here, layout)
+    extent = extent_of(here, layout)
     memory = jnp.zeros(extent, g.dtype).at[_places(here)].add(g)
-    if _repeats(layout):
+    if shows_twice(layout):
         counts = np.zeros(extent, g.dtype)
         np.add.at(counts, _places(layout), 1)
         memory = memory / np.maximum(counts, 1)

@@ -5,8 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 from jax.core import Tracer
+
+from undertow.xp.quiet import quietly
 
 Array = Any
 
@@ -37,3 +40,26 @@ def values_of(word: str, cure: str, *arrays: Any) -> list[Any]:
 def as_short_index(index: Array) -> Array:
     """An index in int32, in which XLA gathers and scatters fastest; int64 only says what PyTorch's indices are."""
     return index if index.dtype.itemsize <= 4 else index.astype(np.int32)
+
+
+IN_BOUNDS: dict[str, Any] = {"mode": "promise_in_bounds"}
+
+
+def picked(x: Array, index: Array, axis: int) -> Array:
+    """The slices of an axis that an index names; the axes of the index stand in its place."""
+    return jnp.asarray(x).at[(*[slice(None)] * (axis % x.ndim), as_short_index(index))].get(**IN_BOUNDS)
+
+
+def on_host(function: Any, like: Any, *arrays: Any) -> Any:
+    """NumPy's own function on the values of arrays, in a trace when the program runs; `like` says what it returns.
+
+    For words that XLA has no counterpart of and that nobody trains with.
+    """
+    if not is_traced(*arrays):
+        return jax.tree.map(jnp.asarray, quietly(function, *[np.asarray(array) for array in arrays]))
+    return jax.pure_callback(lambda *given: quietly(function, *map(np.asarray, given)), like, *arrays)
+
+
+def shaped(shape: tuple[int, ...], dtype: Any) -> jax.ShapeDtypeStruct:
+    """A description of an array, for `on_host`."""
+    return jax.ShapeDtypeStruct(shape, dtype)

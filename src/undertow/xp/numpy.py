@@ -49,7 +49,7 @@ from undertow.xp.numpy_norm import (  # noqa: F401
 )  # fmt: skip
 from undertow.xp.numpy_pool import (  # noqa: F401
     adaptive_avg_pool, adaptive_avg_pool_grad, adaptive_max_pool, add_to_planes, avg_pool, avg_pool_grad, max_pool,
-    put_in_planes, take_from_planes,
+    max_pool_grad, put_in_planes, take_from_planes,
 )  # fmt: skip
 from undertow.xp.numpy_reduce import (  # noqa: F401
     abs_squared, all, any, argmax, argmin, max, max_with_index, mean, min, min_with_index, pair_distances,

@@ -64,7 +64,7 @@ def max_pool(
     windows = window_view(padded, kernel, stride, dilation, counts)
     values = np.empty((len(x), *counts), x.dtype)
     choice = np.empty(values.shape, np.min_scalar_type(math.prod(kernel)))
-    default = _first_inside(kernel, stride, padding, dilation, counts)
+    default = first_inside(kernel, stride, padding, dilation, counts)
     for block in chunks(len(x), max(1, _PLANE_BLOCK_BYTES // max(1, math.prod(counts) * x.dtype.itemsize))):
         choice[block] = default
         _max_over_kernel(windows[block], kernel, values[block], choice[block])
@@ -92,7 +92,7 @@ def _lowest(dtype: np.dtype) -> Any:
     return np.iinfo(dtype).min if dtype.kind in "iu" else -np.inf
 
 
-def _first_inside(kernel: Sizes, stride: Sizes, padding: Sizes, dilation: Sizes, counts: Sizes) -> Array:
+def first_inside(kernel: Sizes, stride: Sizes, padding: Sizes, dilation: Sizes, counts: Sizes) -> Array:
     """Each window's first kernel position that is not padding: the winner when the whole window is −inf."""
     position: Array = np.zeros((), np.intp)
     for k, s, p, d, c in zip(kernel, stride, padding, dilation, counts, strict=True):
@@ -114,7 +114,7 @@ def _flat_indices(choice: Array, size: Sizes, kernel: Sizes, stride: Sizes, padd
     return indices
 
 
-def _edges(n: int, count: int) -> tuple[list[int], list[int]]:
+def adaptive_edges(n: int, count: int) -> tuple[list[int], list[int]]:
     """Where each of `count` adaptive windows over n elements starts and ends: ⌊i·n/count⌋ and ⌈(i+1)·n/count⌉."""
     return [i * n // count for i in range(count)], [-(-(i + 1) * n // count) for i in range(count)]
 
@@ -130,7 +130,7 @@ def adaptive_max_pool(x: Array, counts: Sizes) -> tuple[Array, Array]:
     x, lead, size = _planes(x, rank)
     values, indices = np.empty((len(x), *counts), x.dtype), np.empty((len(x), *counts), np.int64)
     places = np.arange(math.prod(size)).reshape(size)
-    edges = [_edges(n, c) for n, c in zip(size, counts, strict=True)]
+    edges = [adaptive_edges(n, c) for n, c in zip(size, counts, strict=True)]
     for cell in kernel_offsets(counts):
         window = tuple(slice(starts[i], ends[i]) for i, (starts, ends) in zip(cell, edges, strict=True))
         here = places[window].reshape(-1)
@@ -174,6 +174,18 @@ def add_to_planes(values: Array, indices: Array, size: Sizes, distinct: bool = F
     flat = _flat_across_planes(indices, rank, math.prod(size))
     np.add.at(out.reshape(-1), flat.reshape(-1), np.ascontiguousarray(values).reshape(-1))
     return out
+
+
+def max_pool_grad(
+    g: Array, indices: Array, size: Sizes, kernel: Sizes, stride: Sizes, padding: Sizes, dilation: Sizes
+) -> Array:
+    """g at the places that max_pool chose, added up where windows overlap."""
+    return add_to_planes(g, indices, size, lie_apart(kernel, stride))
+
+
+def lie_apart(kernel: Sizes, stride: Sizes) -> bool:
+    """Whether no two windows share an element."""
+    return all(s >= k for s, k in zip(stride, kernel, strict=True))
 
 
 def put_in_planes(values: Array, indices: Array, size: Sizes) -> Array:
@@ -225,7 +237,7 @@ def _spread_windows(g: Array, axis: int, k: int, s: int, p: int, n: int) -> Arra
     return out
 
 
-def _divisor(size: Sizes, kernel: Sizes, stride: Sizes, padding: Sizes, counts: Sizes, count_include_pad: bool,
+def divisor_of(size: Sizes, kernel: Sizes, stride: Sizes, padding: Sizes, counts: Sizes, count_include_pad: bool,
              divisor_override: int | None) -> Array | int:  # fmt: skip
     """What each window's sum is divided by: a number where all agree, else an array (*counts)."""
     if divisor_override is not None:
@@ -264,7 +276,7 @@ def avg_pool(
     rank = len(kernel)
     size = x.shape[x.ndim - rank :]
     counts = pool_counts(size, kernel, stride, padding, (1,) * rank, ceil_mode)
-    divisor = _divisor(size, kernel, stride, padding, counts, count_include_pad, divisor_override)
+    divisor = divisor_of(size, kernel, stride, padding, counts, count_include_pad, divisor_override)
     for axis, k, s, p, c in zip(range(-rank, 0), kernel, stride, padding, counts, strict=True):
         x = _sum_windows(x, axis, k, s, p, c)
     return np.divide(x, divisor, out=x, casting="unsafe")  # unsafe: integer sums are divided and truncated
@@ -285,17 +297,17 @@ def avg_pool_grad(
         return _in_float32(avg_pool_grad, g, size, kernel, stride, padding, count_include_pad, divisor_override)
     rank = len(kernel)
     counts = g.shape[g.ndim - rank :]
-    g = g / np.asarray(_divisor(size, kernel, stride, padding, counts, count_include_pad, divisor_override), g.dtype)
+    g = g / np.asarray(divisor_of(size, kernel, stride, padding, counts, count_include_pad, divisor_override), g.dtype)
     for axis, k, s, p, n in zip(range(-1, -1 - rank, -1), kernel[::-1], stride[::-1], padding[::-1], size[::-1],
                                 strict=True):  # fmt: skip
         g = _spread_windows(g, axis, k, s, p, n)
     return g
 
 
-def _adaptive_divisor(size: Sizes, counts: Sizes) -> Array:
+def adaptive_divisor(size: Sizes, counts: Sizes) -> Array:
     lengths = []
     for n, c in zip(size, counts, strict=True):
-        starts, ends = _edges(n, c)
+        starts, ends = adaptive_edges(n, c)
         lengths.append(np.subtract(ends, starts))
     return np.asarray(reduce(np.multiply.outer, lengths))
 
@@ -316,11 +328,11 @@ def adaptive_avg_pool(x: Array, counts: Sizes) -> Array:
         return avg_pool(x, kernel, kernel, (0,) * rank)
     for axis, n, c in zip(range(-rank, 0), size, counts, strict=True):
         sums = np.empty((*x.shape[: x.ndim + axis], c, *x.shape[x.ndim + axis + 1 :]), x.dtype)
-        for i, (start, end) in enumerate(zip(*_edges(n, c), strict=True)):
+        for i, (start, end) in enumerate(zip(*adaptive_edges(n, c), strict=True)):
             window = x[_along(axis, slice(start, end))]
             np.add.reduce(window, axis=axis, keepdims=True, out=sums[_along(axis, slice(i, i + 1))])
         x = sums
-    x /= _adaptive_divisor(size, counts).astype(x.dtype)
+    x /= adaptive_divisor(size, counts).astype(x.dtype)
     return x
 
 
@@ -331,10 +343,10 @@ def adaptive_avg_pool_grad(g: Array, size: Sizes) -> Array:
         return _in_float32(adaptive_avg_pool_grad, g, size)
     rank = len(size)
     counts = g.shape[g.ndim - rank :]
-    g = g / _adaptive_divisor(size, counts).astype(g.dtype)
+    g = g / adaptive_divisor(size, counts).astype(g.dtype)
     for axis, n, c in zip(range(-1, -1 - rank, -1), size[::-1], counts[::-1], strict=True):
         spread = np.zeros((*g.shape[: g.ndim + axis], n, *g.shape[g.ndim + axis + 1 :]), g.dtype)
-        for i, (start, end) in enumerate(zip(*_edges(n, c), strict=True)):
+        for i, (start, end) in enumerate(zip(*adaptive_edges(n, c), strict=True)):
             spread[_along(axis, slice(start, end))] += g[_along(axis, slice(i, i + 1))]
         g = spread
     return g

@@ -201,7 +201,7 @@ def as_strided(x: Array, size: tuple[int, ...], stride: tuple[int, ...], offset:
         last = offset - layout[2] + sum([(m - 1) * step for m, step in zip(size, stride, strict=True)])
         if x.size and last < x.size:
             return restride(x, size, [step * n for step in stride], (offset - layout[2]) * n)
-    memory = np.zeros(_extent((size, stride, offset), layout), x.dtype)
+    memory = np.zeros(extent_of((size, stride, offset), layout), x.dtype)
     _laid_out(memory, layout)[...] = x
     return _laid_out(memory, (size, stride, offset))
 
@@ -211,10 +211,10 @@ def as_strided_backward(
 ) -> Array:
     """The adjoint of `as_strided`: elements shown several times add up, elements stored once are shared out."""
     here = (size, stride, offset)
-    extent = _extent(here, layout)
+    extent = extent_of(here, layout)
     memory = np.zeros(extent, g.dtype)
     np.add.at(memory, _laid_out(np.arange(extent), here), g)
-    if _repeats(layout):
+    if shows_twice(layout):
         counts = np.zeros(extent, g.dtype)
         np.add.at(counts, _laid_out(np.arange(extent), layout), 1)
         memory = memory / np.maximum(counts, 1)
@@ -226,14 +226,14 @@ def _laid_out(memory: Array, layout: Geometry) -> Array:
     return _ndarray(layout[0], memory.dtype, memory, layout[2] * n, [step * n for step in layout[1]])
 
 
-def _extent(*layouts: Geometry) -> int:
+def extent_of(*layouts: Geometry) -> int:
     return max([1] + [
         offset + 1 + sum([(n - 1) * step for n, step in zip(size, stride, strict=True)])
         for size, stride, offset in layouts if 0 not in size
     ])  # fmt: skip
 
 
-def _repeats(layout: Geometry) -> bool:
+def shows_twice(layout: Geometry) -> bool:
     return any(step == 0 and n > 1 for n, step in zip(layout[0], layout[1], strict=True))
 
 

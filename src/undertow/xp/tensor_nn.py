@@ -18,7 +18,7 @@ from undertow.rules import loss as loss_rules
 from undertow.rules import pool as pool_rules
 from undertow.rules import resize as resize_rules
 from undertow.xp import numpy_loss
-from undertow.xp.numpy_pool import pool_counts
+from undertow.xp.numpy_pool import lie_apart, pool_counts
 
 Sizes = tuple[int, ...]
 
@@ -67,6 +67,12 @@ def max_pool(x: Any, kernel: Sizes, stride: Sizes, padding: Sizes, dilation: Siz
         pool_rules.max_pool_with_indices[len(kernel)], x, kernel_size=kernel, stride=stride, padding=padding,
         dilation=dilation, ceil_mode=ceil_mode,
     )  # fmt: skip
+
+
+def max_pool_grad(
+    g: Any, indices: Any, size: Sizes, kernel: Sizes, stride: Sizes, padding: Sizes, dilation: Sizes
+) -> Any:
+    return add_to_planes(g, indices, size, lie_apart(kernel, stride))
 
 
 def adaptive_max_pool(x: Any, counts: Sizes) -> Any:

@@ -175,6 +175,7 @@ LAYERS = {
     "unfold": "(x, kernel, stride, padding, dilation) windows as columns",
     "fold": "(columns, size, kernel, stride, padding, dilation) its adjoint",
     "max_pool": "(x, kernel, stride, padding, dilation, ceil_mode) maxima of windows, and their flat places",
+    "max_pool_grad": "(g, indices, size, kernel, stride, padding, dilation) g added to those places of planes",
     "adaptive_max_pool": "(x, counts) the same with so many windows",
     "take_from_planes": "(x, indices, rank) elements by flat place in the last `rank` axes",
     "add_to_planes": "(values, indices, size, distinct) its adjoint; `distinct` promises that no place repeats",

@@ -1,0 +1,73 @@
+"""Attention on JAX: cuDNN's fused kernel on GPUs where it serves, else the expression of composed.py, which XLA fuses."""
+
+from __future__ import annotations
+
+from functools import cache, partial
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from undertow.xp import composed
+
+Array = Any
+
+_HALF = ("float16", "bfloat16")
+
+
+@cache
+def _on_gpu() -> bool:
+    return jax.default_backend() == "gpu"
+
+
+def is_fused(q: Array, k: Array, v: Array, mask: Array | None) -> bool:
+    """Whether cuDNN's kernel takes these: half precision, heads of up to 128 channels in steps of 8, no mask."""
+    return (
+        _on_gpu()
+        and mask is None
+        and q.dtype.name in _HALF
+        and q.dtype == k.dtype == v.dtype
+        and q.shape[3] == k.shape[3] == v.shape[3]
+        and q.shape[3] % 8 == 0
+        and q.shape[3] <= 128
+        and q.shape[1] % k.shape[1] == 0
+        and q.shape[2] > 1
+    )
+
+
+def _fused(q: Array, k: Array, v: Array, causal: bool, scale: float) -> Array:
+    """cuDNN's attention, whose axes are (batch, position, head, channel)."""
+    out = jax.nn.dot_product_attention(
+        *[jnp.swapaxes(x, 1, 2) for x in (q, k, v)], scale=scale, is_causal=causal, implementation="cudnn"
+    )
+    return jnp.swapaxes(out, 1, 2)
+
+
+def fused(q: Array, k: Array, v: Array, causal: bool, scale: float) -> tuple[Array, Any]:
+    """The result, and its gradients as a function of the result's.
+
+    Forward and backward each trace this. XLA sees two equal kernels and runs one: the result is asked for in the way that
+    keeps what the gradient needs, also where no gradient follows.
+    """
+    return jax.vjp(partial(_fused, causal=causal, scale=scale), q, k, v)
+
+
+def attention(
+    xp: Any, q: Array, k: Array, v: Array, mask: Array | None, causal: bool, scale: float
+) -> tuple[Array, Array, Array]:
+    """The result, and for the gradient nothing and the weights (or nothing)."""
+    nothing = jnp.zeros((), q.dtype)
+    if is_fused(q, k, v, mask):
+        return fused(q, k, v, causal, scale)[0], nothing, nothing
+    weights = composed.attention_weights(xp, q, composed.repeated(xp, k, q), mask, causal, scale)
+    return xp.matmul(weights, composed.repeated(xp, v, q)), nothing, weights
+
+
+def attention_grad(
+    xp: Any, g: Array, q: Array, k: Array, v: Array, mask: Array | None, out: Array, rows: Array, weights: Array,
+    causal: bool, scale: float,
+) -> tuple[Array, Array, Array]:  # fmt: skip
+    """Gradients of q, k and v."""
+    if is_fused(q, k, v, mask):
+        return fused(q, k, v, causal, scale)[1](g)
+    return composed.attention_grad_from(xp, weights, g, q, k, v, scale)
