@@ -84,10 +84,22 @@ def without_consequences(facts: Facts, findings: list[Finding]) -> list[Finding]
         if finding.code in _LOSSES and "not-in-optimizer" in codes and finding.tensor is not None:
             if not facts.trace.tensors[finding.tensor].names:
                 continue  # an old parameter, which only the optimizer still knows
+            if _is_the_wrong_list(facts, finding.tensor, findings):
+                continue  # its optimizer was given these in place of those that are trained
         if finding.code == "not-in-optimizer" and (finding.file, finding.line) in lines:
             continue  # a new leaf each time, where the graph was cut
         kept.append(finding)
     return kept
+
+
+def _is_the_wrong_list(facts: Facts, tensor: int, findings: list[Finding]) -> bool:
+    """Whether the optimizers of a tensor never found any gradient, and others are in none."""
+    missing = {(finding.file, finding.line) for finding in findings if finding.code == "not-in-optimizer"}
+    fed = {event.optimizer for event in facts.trace.grads if event.kind == "step" and event.found}
+    holders = facts.holders(tensor)
+    return bool(holders) and all(
+        holder.id not in fed and holder.place is not None and holder.place.key in missing for holder in holders
+    )
 
 
 def merged(findings: list[Finding]) -> list[Finding]:

@@ -116,6 +116,15 @@ def assigned(place: Place | None) -> str:
     return ast.unparse(target) if isinstance(target, (ast.Name, ast.Attribute, ast.Subscript)) else ""
 
 
+def targets(place: Place) -> list[str]:
+    """The variables that the statement at a place binds: one, or all of `loss, logits = f(x)`."""
+    statement = source(place.file).statement(place.line)
+    if isinstance(statement, ast.Assign) and isinstance(statement.targets[0], (ast.Tuple, ast.List)):
+        return [ast.unparse(part) for part in statement.targets[0].elts]
+    name = assigned(place)
+    return [name] if name else []
+
+
 def is_whole_value(place: Place | None) -> bool:
     """Whether what ran at a place is the whole right side of an assignment, not a part of it."""
     if place is None:

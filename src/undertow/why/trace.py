@@ -53,6 +53,7 @@ class TensorRecord:
     died: int | None = None  # when the Python object went away
     module: int | None = None  # the module that it was last registered in, as a parameter
     copied_from: int | None = None  # by copy.deepcopy
+    attribute_of: int | None = None  # the module whose plain attribute it is, by itself or in a container
 
     @property
     def size(self) -> int:

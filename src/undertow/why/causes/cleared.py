@@ -63,8 +63,8 @@ def _cleared_before(events: list[GradEvent], wants: set[int]) -> _Found | None:
     """The first want that came after a write and its clearing."""
     write = clear = None
     for event in events:
-        if event.kind in ("write", "set") and event.peak != 0:
-            write, clear = event, None
+        if event.kind in ("write", "set"):
+            write, clear = (event if event.peak != 0 else None), None  # the next want finds this one
         elif event.kind == "clear" and write is not None and clear is None:
             clear = event
         elif id(event) in wants and write is not None and clear is not None:
@@ -111,7 +111,7 @@ def _wiped(facts: Facts, tensor: int, events: list[GradEvent]) -> _Found | None:
                 wiped[write.place.key] += 1
                 first = first or (write, event)
             pending = []
-        else:  # a read, an edit: somebody used it
+        elif event.kind == "read":  # somebody used it
             pending = []
     for key, lost in wiped.items():
         if lost >= 2 and used[key] and lost >= used[key] and first is not None and last_step is not None:

@@ -36,7 +36,7 @@ class CutOff(Cause):
             if behind is None or behind.code != self.code or behind.op is None:
                 return None
             return self._finding(facts, miss.tensor, behind.op, [], [wanted(facts, miss)])
-        found = lost(facts, miss.tensor)
+        found = lost(facts, miss.tensor, miss.wants)
         if found.code != self.code or found.cut is None:
             return None
         source = found.cut.inputs[0] if found.cut.inputs else miss.tensor

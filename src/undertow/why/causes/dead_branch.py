@@ -19,7 +19,7 @@ class DeadBranch(Cause):
     def miss(self, facts: Facts, miss: Miss) -> Finding | None:
         if miss.kind != "none":
             return None
-        found = lost(facts, miss.tensor)
+        found = lost(facts, miss.tensor, miss.wants)
         if found.code != self.code or found.sink is None:
             return None
         name, end = facts.name(miss.tensor), facts.name(found.sink)

@@ -10,7 +10,7 @@ from undertow.why.causes.base import Cause
 from undertow.why.facts.facts import Facts
 from undertow.why.finding import Finding, fact
 from undertow.why.places import Place
-from undertow.why.source import assigned, source, stores, storing_lines
+from undertow.why.source import assigned, source, stores, storing_lines, targets
 from undertow.why.trace import OpRecord
 
 _ENOUGH = 3  # as many kept graphs are no coincidence; of a loop that runs twice, both
@@ -158,9 +158,9 @@ def _where_stored(op: OpRecord) -> tuple[Place, str] | None:
         container = stores(place)
         if container and _in_loop(place):
             return place, container
-        name = assigned(place)
-        for line, container in storing_lines(place, name) if name else ():
-            stored = Place(place.file, line, place.function, (None, None, None), place.outer)
-            if _in_loop(stored):
-                return stored, container
+        for name in targets(place):
+            for line, container in storing_lines(place, name):
+                stored = Place(place.file, line, place.function, (None, None, None), place.outer)
+                if _in_loop(stored):
+                    return stored, container
     return None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from math import prod
 
 from undertow.why.causes.base import Cause
 from undertow.why.facts.facts import Facts
@@ -55,7 +56,7 @@ def _write(facts: Facts, record: BackwardRecord, message: str) -> tuple[WriteRec
     nodes = nodes or [node for node in trace.nodes if record.id in node.reached]
     ops = {node.op for node in nodes if node.op is not None}
     shape = _SHAPE.search(message)
-    size = None if shape is None else sorted(int(part) for part in shape[1].split(",") if part.strip())
+    size = None if shape is None else prod(int(part) for part in shape[1].split(",") if part.strip())
     versions = _VERSIONS.search(message)
     best: tuple[WriteRecord, OpRecord] | None = None
     for number in sorted(ops):
@@ -65,9 +66,8 @@ def _write(facts: Facts, record: BackwardRecord, message: str) -> tuple[WriteRec
             tensor = trace.tensors[write.tensor]
             if tensor.memory not in memories or not op.time < write.time < record.time or write.op == op.id:
                 continue
-            owners = {tuple(trace.tensors[other].shape) for other in facts.memory[tensor.memory]}
-            if size is not None and size not in [sorted(owner) for owner in owners]:
-                continue
+            if size is not None and size not in [trace.tensors[other].size for other in facts.memory[tensor.memory]]:
+                continue  # the shape itself may be that of a view inside an op
             if versions is not None and write.version > int(versions[1]):
                 continue
             if versions is not None and write.version <= int(versions[2]):

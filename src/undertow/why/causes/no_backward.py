@@ -34,7 +34,7 @@ class NoBackward(Cause):
                 [*roots],
                 miss.tensor,
             )
-        found = lost(facts, miss.tensor)
+        found = lost(facts, miss.tensor, miss.wants)
         if found.code != self.code or found.sink is None:
             return None
         end = facts.name(found.sink)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import deque
+from collections import defaultdict, deque
 from collections.abc import Iterable
 
 from undertow.why.causes.base import Cause
@@ -24,15 +24,16 @@ class NotInOptimizer(Cause):
         stepping = [optimizer for optimizer in facts.trace.optimizers if optimizer.steps]
         held = {tensor for optimizer in facts.trace.optimizers for tensor in optimizer.tensors}
         parameters = any(facts.trace.tensors[tensor].parameter for opt in stepping for tensor in opt.tensors)
-        found: dict[int, OptimizerRecord] = {}
+        found: dict[int, list[OptimizerRecord]] = defaultdict(list)
         for optimizer in stepping:
             for tensor in _beside(facts, optimizer):
                 if tensor not in held and tensor not in facts.updates:
-                    found.setdefault(tensor, optimizer)
+                    found[tensor].append(optimizer)
         for tensor in sorted(found):
             is_parameter = facts.trace.tensors[tensor].parameter
-            if is_parameter == parameters and (parameters or _looks_trained(facts, tensor)):
-                yield self._finding(facts, tensor, stepping)
+            trained = is_parameter if parameters else not is_parameter and _looks_trained(facts, tensor)
+            if trained or _is_plain_weight(facts, tensor):
+                yield self._finding(facts, tensor, found[tensor])
 
     def _finding(self, facts: Facts, tensor: int, stepping: list[OptimizerRecord]) -> Finding:
         name = facts.name(tensor)
@@ -82,6 +83,15 @@ def _looks_trained(facts: Facts, tensor: int) -> bool:
     return sum(event.kind == "write" for event in events) == len(backwards)
 
 
+def _is_plain_weight(facts: Facts, tensor: int) -> bool:
+    """A plain tensor that asks for gradients as a module's attribute, and gets them again and again."""
+    record = facts.trace.tensors[tensor]
+    events = facts.grads[tensor]
+    if record.attribute_of is None or record.parameter or any(event.kind == "read" for event in events):
+        return False
+    return sum(event.kind == "write" for event in events) > 1
+
+
 def _is_near(facts: Facts, tensor: int, optimizer: OptimizerRecord) -> bool:
     """Whether an optimizer holds a parameter of the same module tree."""
     module = facts.trace.tensors[tensor].module
@@ -109,11 +119,22 @@ def _where(facts: Facts, tensor: int, optimizer: OptimizerRecord) -> tuple[Place
         return facts.made_at(tensor), "it was made after the optimizer took its list", (
             "make it before the optimizer, or opt.add_param_group({'params': [it]})"
         )  # fmt: skip
+    if not record.parameter and record.attribute_of is not None:
+        return _container(facts.made_at(tensor)), "it is a plain tensor, and parameters() lists nn.Parameter only", (
+            "nn.Parameter(...) in place of the plain tensor"
+        )  # fmt: skip
     if _is_hidden(facts, tensor):
-        return _container(facts.made_at(tensor)), "it lies in a plain container, where parameters() does not look", (
+        return _container(_outermost(facts, tensor)), "it lies in a plain container, where parameters() does not look", (
             "nn.ModuleList([...]) or nn.ParameterList([...]) in place of the plain list; nn.ModuleDict for a dict"
         )  # fmt: skip
     return optimizer.place, "it was not given to it", "give the optimizer these parameters too"
+
+
+def _outermost(facts: Facts, tensor: int) -> Place | None:
+    """Where the outermost module that a parameter belongs to was made; for a parameter alone, where it was."""
+    owners = facts.ancestors(facts.trace.tensors[tensor].module)
+    tops = [module for module in owners if not facts.module_parents.get(module)]
+    return facts.trace.modules[tops[0]].place if tops else facts.made_at(tensor)
 
 
 def _container(made: Place | None) -> Place | None:

@@ -19,7 +19,7 @@ class Unused(Cause):
     def miss(self, facts: Facts, miss: Miss) -> Finding | None:
         if miss.kind != "none" or not facts.trace.complete:
             return None
-        found = lost(facts, miss.tensor)
+        found = lost(facts, miss.tensor, miss.wants)
         if found.code != self.code:
             return None
         name = facts.name(miss.tensor)

@@ -6,6 +6,7 @@ from collections import defaultdict
 from functools import cached_property
 
 from undertow.why.facts.flow import Flow
+from undertow.why.facts.ways import Ways
 from undertow.why.places import Place
 from undertow.why.source import Span, assigned, is_whole_value, span_of
 from undertow.why.trace import (
@@ -165,6 +166,11 @@ class Facts:
         if tensor not in self._flows:
             self._flows[tensor] = Flow(self, tensor)
         return self._flows[tensor]
+
+    @cached_property
+    def ways(self) -> Ways:
+        """How values got from tensors to roots."""
+        return Ways(self)
 
     # --- gradients
 

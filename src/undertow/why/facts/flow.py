@@ -27,15 +27,6 @@ class Stop:
     since: int  # from this time on
 
 
-@dataclass(slots=True)
-class Cut:
-    """A way from the tensor to a differentiated root on which the graph was left."""
-
-    op: int
-    root: int
-    backward: int
-
-
 class Flow:
     """Follows the values of one tensor forward through the whole run."""
 
@@ -116,18 +107,6 @@ class Flow:
     # --- what it came to
 
     @cached_property
-    def cuts(self) -> list[Cut]:
-        """Every way to the root of a backward() on which the graph was left."""
-        found = []
-        for record in self.facts.trace.backwards:
-            if record.id in self.facts.differentiated:
-                for root in record.roots:
-                    stop = self.stops.get(root)
-                    if stop is not None and stop.cut is not None and stop.since < record.time:
-                        found.append(Cut(stop.cut, root, record.id))
-        return found
-
-    @cached_property
     def sinks(self) -> list[int]:
         """Tensors still in the graph that no recorded op took further."""
         ops = self.facts.trace.ops
@@ -154,15 +133,14 @@ class Flow:
             tensor = stop.source
         return found[::-1]
 
-    def mixes(self, tensor: int, since: set[int]) -> bool:
-        """Whether something else than the start's own values went in on the way to a tensor, after some tensors."""
+    def mixes(self, tensor: int) -> bool:
+        """Whether something else than the start's own values, by a recorded way, went in on the way to a tensor."""
         ops = self.facts.trace.ops
-        while tensor != self.start and tensor not in since:
+        while tensor != self.start:
             stop = self.stops[tensor]
             if stop.op is None or stop.source is None:
                 return False
-            op = ops[stop.op]
-            if any(other not in self.stops for other in op.inputs):
+            if any(not self._attached(other) for other in ops[stop.op].inputs):
                 return True
             if stop.source == tensor:
                 return False

@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from undertow.why.facts.facts import Facts
 from undertow.why.facts.flow import Flow
 from undertow.why.facts.origin import code_of_cut, place_of_cut
+from undertow.why.facts.ways import weight
 from undertow.why.places import Place
 from undertow.why.source import only_looked_at
-from undertow.why.trace import OpRecord
+from undertow.why.trace import BackwardRecord, GradEvent, OpRecord
 
 
 @dataclass(slots=True)
@@ -23,41 +24,86 @@ class Lost:
     sink: int | None = None
 
 
-def lost(facts: Facts, tensor: int) -> Lost:
+def lost(facts: Facts, tensor: int, wants: list[GradEvent] | None = None) -> Lost:
     """Follows a tensor to where its gradient was lost.
 
-    A recorded path that mixed in other tensors and ends undifferentiated is a loss that was forgotten, also where a
-    detached copy went elsewhere (a GAN's generator). Otherwise the first cut on the way to a root is the cause, then a
-    value that went through Python.
+    Asked of the backward passes before the step or read that missed it, the latest first: an explicit cut on the way to
+    a root that gave gradients to the tensor's neighbours is the cause. Then a recorded path that ends in an
+    undifferentiated scalar (a loss that was forgotten), then any other cut, then a value that went through Python.
+    `wants`: the reads and steps that missed it; without any, it is as if somebody read it at the end.
     """
     flow = facts.flow(tensor)
     ops = facts.trace.ops
-    candidates = [cut.op for cut in flow.cuts]
-    escaped = [cut for left, cut in flow.escapes if _comes_back(facts, ops[left])]
-    before_cut = {number for cut in (*candidates, *escaped) for number in ops[cut].inputs}
-    ends = [end for end in flow.sinks if end != tensor]
-    forgotten = [end for end in ends if end not in before_cut and flow.mixes(end, before_cut)]
+    found, meant = _cut(facts, tensor, wants or [GradEvent(facts.trace.time + 1, "read", tensor, None)])
+    if found is not None and meant and weight(found) > 1:
+        return _cut_off(flow, found)
+    escaped = [ops[cut] for left, cut in flow.escapes if _comes_back(facts, ops[left])]
+    forgotten = _forgotten(facts, flow, escaped)
     if forgotten:
         return _undifferentiated(facts, flow, forgotten)
-    for cut in (*candidates, *escaped):
-        return Lost(code_of_cut(ops[cut]), place_of_cut(ops[cut]), flow, cut=ops[cut])
+    for cut in (found, *escaped):
+        if cut is not None:
+            return _cut_off(flow, cut)
+    ends = [end for end in flow.sinks if end != tensor]
     if ends and flow.is_used:
         return _undifferentiated(facts, flow, ends)
     if flow.is_used:
         unrecorded = [stop.cut for stop in flow.stops.values() if stop.cut is not None]
         if unrecorded:
-            op = ops[min(unrecorded)]
-            return Lost(code_of_cut(op), place_of_cut(op), flow, cut=op)
+            return _cut_off(flow, ops[min(unrecorded)])
     return Lost("unused", facts.made_at(tensor), flow)
+
+
+def _cut_off(flow: Flow, op: OpRecord) -> Lost:
+    return Lost(code_of_cut(op), place_of_cut(op), flow, cut=op)
+
+
+def _cut(facts: Facts, tensor: int, wants: list[GradEvent]) -> tuple[OpRecord | None, bool]:
+    """(the op that took the tensor out of the graph on its way to a root, whether that pass was meant for it)."""
+    for want in wants[:3]:
+        records = facts.ways.asked_of(want, _step_before(facts, want))
+        for record in records:
+            cuts = facts.ways.cuts(tensor, record)
+            if cuts:
+                return facts.ways.worst(cuts), _is_meant(facts, want, record)
+    return None, False
+
+
+def _step_before(facts: Facts, want: GradEvent) -> int:
+    """When the optimizer that found nothing had stepped before; passes of before then were not for this step."""
+    if want.optimizer is None:
+        return -1
+    steps = facts.trace.optimizers[want.optimizer].steps
+    return max((step.time for step in steps if 0 <= step.end < want.time), default=-1)
+
+
+def _is_meant(facts: Facts, want: GradEvent, record: BackwardRecord) -> bool:
+    """Whether a backward gave gradients to others that the same step wanted."""
+    if want.optimizer is None:
+        return True
+    return not facts.trace.optimizers[want.optimizer].tensors.keys().isdisjoint(record.written)
+
+
+def _forgotten(facts: Facts, flow: Flow, escaped: list[OpRecord]) -> list[int]:
+    """Scalars that were computed from the tensor and others, and whose values no backward() starts from or goes on to."""
+    tensors = facts.trace.tensors
+    ends = [end for end in flow.sinks if end != flow.start and tensors[end].size == 1 and flow.mixes(end)]
+    if not ends:
+        return []
+    used = {number for cut in escaped for number in cut.inputs}
+    used.update(taken for number in facts.ways.differentiated for taken in facts.trace.ops[number].inputs)
+    return [end for end in ends if end not in used]
 
 
 def _comes_back(facts: Facts, left: OpRecord) -> bool:
     """Whether a value that went to Python may have come back: it was not just looked at, and something entered later."""
     if only_looked_at(left.place, facts.ran(left.place)):
         return False
-    if left.name in ("numpy", "__array__", "tolist"):
-        return any(op.kind == "enters" and op.time > left.time for op in facts.trace.ops)
-    return True
+    came = [op for op in facts.trace.ops if op.time > left.time and not set(left.inputs).isdisjoint(op.scalars)]
+    if not came and left.name in ("numpy", "__array__", "tolist"):
+        came = [op for op in facts.trace.ops if op.kind == "enters" and op.time > left.time]
+        return any(op.id in facts.ways.differentiated for op in came)
+    return not came or any(op.id in facts.ways.differentiated for op in came)
 
 
 def _undifferentiated(facts: Facts, flow: Flow, ends: list[int]) -> Lost:

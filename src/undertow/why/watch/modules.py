@@ -205,14 +205,14 @@ class ModuleCalls:
             self._out_of_sight(module, record, tensors, first_op)
 
     def _out_of_sight(self, module: Any, record: CallRecord, tensors: list[Any], first_op: int) -> None:
-        """Own parameters that no op of this call was seen to use: an op for them, so that no use is missed."""
+        """An op for what a library module did unseen: own parameters that no op was seen to use, or results of whose
+        making only the graph tells, so that inputs without a graph are missing there."""
         watcher, trace = self.watcher, self.trace
         own = [parameter for parameter in module._parameters.values() if parameter is not None]
-        if not own:
-            return
-        used = {number for op in trace.ops[first_op:] for number in op.inputs}
+        ops = trace.ops[first_op:]
+        used = {number for op in ops for number in op.inputs}
         hidden = [known for known in (watcher.see(tensor, record.place) for tensor in own) if known.id not in used]
-        if not hidden:
+        if not hidden and not any(op.kind == "unseen" for op in ops):
             return
         inputs = [*(known.id for known in hidden), *record.inputs]
         grad_mode = record.grad_mode
@@ -223,6 +223,7 @@ class ModuleCalls:
                    *(trace.tensors[number].requires_grad for number in record.inputs)),
             outputs=record.outputs, gave=record.gave, grad_mode=grad_mode, off=None if grad_mode else watcher.off,
             firing=watcher.firing, call=record.id,
+            output_nodes=tuple([trace.tensors[number].node for number in record.outputs]),
         )  # fmt: skip
         watcher.calls.add(op)
 

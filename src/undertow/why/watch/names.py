@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import types
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
@@ -9,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from types import CodeType, FrameType
 
+    from undertow.why.trace import ModuleRecord
     from undertow.why.watch.watcher import Watcher
 
 _LOOKS = 3  # how often the variables of one function are looked at
@@ -46,6 +48,8 @@ class Names:
                 record = watcher.tensors.find(value)
             elif isinstance(value, engine.Module):
                 record = watcher.modules.find(value)
+                if record is not None:
+                    self._attributes(value, record)
             else:
                 known = watcher.optimizers.records.get(id(value))
                 record = None if known is None else known[1]
@@ -54,6 +58,17 @@ class Names:
         for record, expressions in found.values():
             new = [expression for expression in expressions if expression not in record.names]
             record.names[:] = new + record.names if first else record.names + new
+
+    def _attributes(self, module: Any, record: ModuleRecord) -> None:
+        """Notes the tensors that a module holds without having registered them."""
+        for name, value in list(vars(module).items()):
+            if name.startswith("_"):
+                continue
+            values = value.values() if isinstance(value, dict) else value if isinstance(value, (list, tuple)) else [value]
+            for part in itertools.islice(values, _WIDTH):
+                known = self.watcher.tensors.find(part) if isinstance(part, self.watcher.engine.Tensor) else None
+                if known is not None:
+                    known.attribute_of = record.id
 
     def _walk(self, names: dict[str, Any]) -> Iterator[tuple[str, Any]]:
         """(expression, object) breadth first, so that the shortest expression comes first."""

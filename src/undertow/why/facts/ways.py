@@ -1,0 +1,123 @@
+"""The ways from a tensor to the root of a backward pass, and where each of them leaves the graph."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from undertow.why.trace import BackwardRecord, GradEvent, OpRecord
+
+if TYPE_CHECKING:
+    from undertow.why.facts.facts import Facts
+
+_EXPLICIT = frozenset("detach detach_ data.get data.set".split())
+_COMPARES = frozenset("gt lt ge le eq ne __gt__ __lt__ __ge__ __le__ __eq__ __ne__ isnan isfinite isinf bool".split())
+
+
+class Ways:
+    """Answers which ops a root was computed from, recorded or not, and how a tensor's values got there."""
+
+    def __init__(self, facts: Facts) -> None:
+        self.facts = facts
+        self._behind: dict[int, list[int]] = {}
+
+    @cached_property
+    def _writers(self) -> dict[int, list[int]]:
+        """First owner of some memory -> the ops that wrote into it, in order."""
+        found: dict[int, list[int]] = defaultdict(list)
+        tensors = self.facts.trace.tensors
+        for op in self.facts.trace.ops:
+            for memory in {tensors[number].memory for number in op.writes}:
+                found[memory].append(op.id)
+        return found
+
+    def behind(self, record: BackwardRecord) -> list[int]:
+        """The ops that a backward's roots were computed from, in order."""
+        if record.id not in self._behind:
+            self._behind[record.id] = sorted(self._ancestors([(root, record.time) for root in record.roots]))
+        return self._behind[record.id]
+
+    @cached_property
+    def differentiated(self) -> set[int]:
+        """All ops that the root of some backward() was computed from."""
+        records = [record for record in self.facts.trace.backwards if record.id in self.facts.differentiated]
+        return self._ancestors([(root, record.time) for record in records for root in record.roots])
+
+    def _ancestors(self, stack: list[tuple[int, int]]) -> set[int]:
+        """The ops that some tensors, as they were at their times, were computed from."""
+        trace = self.facts.trace
+        found: set[int] = set()
+        while stack:
+            tensor, before = stack.pop()
+            makers = [maker.id] if (maker := self.facts.maker(tensor, before)) is not None else []
+            makers += [number for number in self._writers.get(trace.tensors[tensor].memory, ()) if number not in makers]
+            for number in makers:
+                op = trace.ops[number]
+                if number in found or op.time >= before or op.kind == "copy" or op.internal:
+                    continue
+                found.add(number)
+                stack.extend((taken, op.time) for taken in (*op.inputs, *op.scalars))
+        return found
+
+    def cuts(self, tensor: int, record: BackwardRecord) -> list[OpRecord]:
+        """The ops at which the ways from a tensor to a backward's roots leave the graph; none if one way stays in it."""
+        trace = self.facts.trace
+        reached: dict[int, set[int | None]] = {tensor: {None}}  # tensor -> cuts on the way to it; None: no cut
+        for number in self.behind(record):
+            op = trace.ops[number]
+            ways = self._into(op, reached)
+            if not ways:
+                continue
+            for output, gave in zip(op.outputs, op.gave):
+                kept = gave and op.kind != "cut"
+                passed = {way if way is not None or kept else op.id for way in ways}
+                reached.setdefault(output, set()).update(passed)
+                if output in op.writes:
+                    for other in self.facts.memory[trace.tensors[output].memory]:
+                        if other != tensor:
+                            reached.setdefault(other, set()).update(passed)
+        ends = [way for root in record.roots for way in reached.get(root, ()) if root != tensor]
+        if None in ends:
+            return []
+        return [trace.ops[number] for number in dict.fromkeys(ends) if number is not None]
+
+    def _into(self, op: OpRecord, reached: dict[int, set[int | None]]) -> set[int | None]:
+        found: set[int | None] = set()
+        for number, asked in zip(op.inputs, op.asked):
+            for way in reached.get(number, ()):
+                found.add(op.id if way is None and not asked else way)
+        for number in op.scalars:
+            for way in reached.get(number, ()):
+                found.add(self._left(number, op) if way is None else way)
+        return found
+
+    def _left(self, tensor: int, op: OpRecord) -> int:
+        """The op by which a tensor's number had left torch."""
+        ops = self.facts.trace.ops
+        for number in reversed(self.facts.uses[tensor]):
+            if ops[number].kind == "leaves" and ops[number].time < op.time:
+                return number
+        return op.id
+
+    # --- which passes, and which of several cuts
+
+    def asked_of(self, want: GradEvent, earlier: int) -> list[BackwardRecord]:
+        """The backward passes from which a read or step could have expected a gradient, latest first."""
+        records = [
+            record for record in self.facts.trace.backwards
+            if earlier < record.time < want.time and record.id in self.facts.differentiated
+        ]  # fmt: skip
+        return records[::-1]
+
+    def worst(self, cuts: list[OpRecord]) -> OpRecord:
+        """Of several cuts the one that is least likely on purpose; of equals the latest."""
+        return max(cuts, key=lambda op: (weight(op), op.time))
+
+
+def weight(op: OpRecord) -> int:
+    """How likely a cut is the mistake: values that went through Python or were rounded to integers, then an explicit
+    detach, then gradient mode off and comparisons, which programs mostly use on purpose."""
+    if not op.grad_mode or op.name in _COMPARES:
+        return 1
+    return 2 if op.name in _EXPLICIT else 3
