@@ -38,7 +38,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
         "xp.tensor_fft", "xp.tensor_index", "xp.tensor_linalg", "xp.tensor_nn", "xp.tensor_reduce", "xp.tensor_scan",
         "xp.tensor_shape",
     ),
-    ("printing", "linalg", "special", "dlpack", "tensor_layout", "tensor_convert", "tensor_python"),
+    ("printing", "_tensor_str", "linalg", "special", "dlpack", "tensor_layout", "tensor_convert", "tensor_python"),
     (
         "factory_arguments", "fft", "from_data", "creation", "ranges", "random", "tensor_copy", "tensor_random",
         "tensor_types", "low_rank", "signal", "tensor_rare", "windows",
@@ -50,12 +50,13 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ),
     ("_tensor", "autograd"),
     (
-        "_C", "foreach", "futures", "types", "version", "cuda", "mps", "mtia", "xpu", "accelerator", "backends",
-        "process_settings", "__config__", "functional", "compiler", "_dynamo", "autograd.profiler",
+        "_C", "_guards", "_subclasses", "classes", "demands", "qualities", "operators", "_ops", "library", "foreach",
+        "futures", "types", "version", "cuda", "mps", "mtia", "xpu", "accelerator", "backends",
+        "process_settings", "__config__", "functional", "compiler", "autograd.profiler",
     ),
     (
-        "nn", "func", "optim", "serialization", "data", "testing", "utils", "amp", "cpu", "cuda.amp", "jit",
-        "distributions",
+        "nn", "func", "optim", "serialization", "data", "testing", "utils", "amp", "cpu", "cuda.amp", "cuda._utils", "jit",
+        "_utils", "_C._functorch", "_dynamo", "distributions",
         "_jit_internal", "hub", "multiprocessing", "profiler", "onnx", "fx",
     ),
     ("compile", "distributed"),

@@ -5,7 +5,14 @@ HOMES = {
     "undertow.amp.old_names": "get_autocast_cpu_dtype get_autocast_gpu_dtype is_autocast_cpu_enabled "
     "set_autocast_cpu_dtype set_autocast_cpu_enabled set_autocast_gpu_dtype",
     "undertow.autograd.anomaly_mode": "set_anomaly_enabled",
+    "undertow.demands": "_assert _assert_async _check _check_index _check_is_size _check_not_implemented "
+    "_check_tensor_all _check_tensor_all_with _check_type _check_value _check_with _has_compatible_shallow_copy_type "
+    "_running_with_deploy _shape_as_tensor set_vital",
+    "undertow.dtypes": "bit bits16 bits1x8 bits2x4 bits4x2 bits8 float4_e2m1fn_x2 int1 int2 int3 int4 int5 int6 int7 "
+    "quint2x4 quint4x2 uint1 uint2 uint3 uint4 uint5 uint6 uint7",
     "undertow.errors": "AcceleratorError OutOfMemoryError",
+    "undertow.futures": "Future",
+    "undertow.jit": "CompilationUnit ScriptFunction ScriptModule",
     "undertow.ops.draws": "_dirichlet_grad _sample_dirichlet _standard_gamma _standard_gamma_grad",
     "undertow.low_rank": "pca_lowrank svd_lowrank",
     "undertow.ops.apart": "as_strided_scatter narrow_copy nonzero_static unsafe_chunk unsafe_split unsafe_split_with_sizes",
@@ -27,6 +34,9 @@ HOMES = {
     "undertow.overrides": "DisableTorchFunction DisableTorchFunctionSubclass",
     "undertow.process_settings": "compiled_with_cxx11_abi get_deterministic_debug_mode get_device_module has_lapack "
     "has_mkl has_openmp has_spectral is_vulkan_available set_deterministic_debug_mode set_flush_denormal",
+    "undertow.qualities": "Event Stream Tag per_channel_affine per_channel_affine_float_qparams per_channel_symmetric "
+    "per_tensor_affine per_tensor_symmetric qscheme",
+    "undertow.serialization.file_reader": "PyTorchFileReader PyTorchFileWriter",
     "undertow.symbols": "SymBool SymFloat SymInt sym_float sym_int sym_ite sym_max sym_min sym_not sym_sqrt sym_sum",
     "undertow.typed_storage": "BFloat16Storage BoolStorage ByteStorage CharStorage ComplexDoubleStorage "
     "ComplexFloatStorage DoubleStorage FloatStorage HalfStorage IntStorage LongStorage ShortStorage Storage TypedStorage",
@@ -49,6 +59,6 @@ METHODS = {
 
 # Modules of which few programs ask something.
 MODULES = (
-    "__config__ _dynamo _jit_internal compiler distributed functional futures fx hub jit mps mtia multiprocessing onnx "
-    "profiler signal torch_version xpu"
+    "__config__ _dynamo _guards _jit_internal _ops _subclasses _tensor_str _utils classes compiler distributed functional "
+    "futures fx hub jit library mps mtia multiprocessing onnx profiler signal torch_version xpu"
 ).split()

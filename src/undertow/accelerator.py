@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NoReturn
 
 
 def is_available() -> bool:
@@ -18,3 +18,27 @@ def device_count() -> int:
 def current_accelerator(check_available: bool = False) -> Any:
     """The accelerator in use: None."""
     return None
+
+
+def _refuse(*args: Any, **kwargs: Any) -> NoReturn:
+    """Refuses: there is nothing to ask about."""
+    raise RuntimeError("Cannot access accelerator device when none is available.")
+
+
+current_device_index = current_device_idx = set_device_index = set_device_idx = current_stream = set_stream = _refuse
+synchronize = empty_cache = memory_allocated = max_memory_allocated = memory_reserved = max_memory_reserved = _refuse
+memory_stats = reset_peak_memory_stats = reset_accumulated_memory_stats = get_memory_info = _refuse
+
+
+class device_index:
+    """A block in which a device is the current one."""
+
+    def __init__(self, device: int | None, /) -> None:
+        self.idx = device
+
+    def __enter__(self) -> None:
+        if self.idx is not None:
+            _refuse()
+
+    def __exit__(self, *exception: object) -> None:
+        pass

@@ -19,17 +19,20 @@ from undertow.serialization import load as load_file
 __all__ = ["download_url_to_file", "get_dir", "help", "list", "load", "load_state_dict_from_url", "set_dir"]
 
 HASH_REGEX = re.compile(r"-([a-f0-9]*)\.")  # weights-<the first digits of their SHA-256>.pth
+ENV_TORCH_HOME, ENV_XDG_CACHE_HOME, DEFAULT_CACHE_DIR = "TORCH_HOME", "XDG_CACHE_HOME", "~/.cache"
 READ_DATA_CHUNK = 128 * 1024
 _folder: str | None = None
 
 
 def get_dir() -> str:
     """Where downloads are kept: what `set_dir` said, or `hub` in `$TORCH_HOME`."""
-    if _folder is not None:
-        return _folder
-    cache = os.environ.get("XDG_CACHE_HOME", "~/.cache")
-    home = os.environ.get("TORCH_HOME", os.path.join(cache, "torch"))
-    return os.path.join(os.path.expanduser(home), "hub")
+    return _folder if _folder is not None else os.path.join(_get_torch_home(), "hub")
+
+
+def _get_torch_home() -> str:
+    """Where PyTorch keeps files: `$TORCH_HOME`, or `torch` in the cache of the user."""
+    cache = os.environ.get(ENV_XDG_CACHE_HOME, DEFAULT_CACHE_DIR)
+    return os.path.expanduser(os.environ.get(ENV_TORCH_HOME, os.path.join(cache, "torch")))
 
 
 def set_dir(d: str | os.PathLike[str]) -> None:

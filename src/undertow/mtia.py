@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
-__all__ = ["device_count", "is_available", "manual_seed", "manual_seed_all"]
+from collections.abc import Callable
+from typing import Any, NoReturn
+
+__all__ = [
+    "current_device", "device_count", "empty_cache", "is_available", "is_initialized", "manual_seed", "manual_seed_all",
+    "memory_stats", "synchronize",
+]  # fmt: skip
 
 
 def is_available() -> bool:
     """Whether such a device can be used."""
     return False
+
+
+is_initialized = is_available
 
 
 def device_count() -> int:
@@ -20,3 +29,20 @@ def manual_seed(seed: int) -> None:
 
 
 manual_seed_all = manual_seed
+
+
+def memory_stats(device: Any = None) -> dict[str, Any]:
+    """Numbers of the allocator: none."""
+    return {}
+
+
+def _refusing(needed: str) -> Callable[..., NoReturn]:
+    def refuse(*args: Any, **kwargs: Any) -> NoReturn:
+        """Refuses in the words of a PyTorch without such a device."""
+        raise RuntimeError(f"Cannot execute {needed}() without MTIA backend.")
+
+    return refuse
+
+
+empty_cache = _refusing("emptyCache")
+current_device = synchronize = _refusing("getCurrentDevice")

@@ -165,3 +165,8 @@ class profile:
         """Accepted; traces carry no metadata."""
 
     add_metadata_json = add_metadata
+
+
+def kineto_available() -> bool:
+    """Whether PyTorch's own recorder is here: undertow has another."""
+    return False

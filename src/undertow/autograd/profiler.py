@@ -264,3 +264,22 @@ class _Watching(TorchFunctionMode):
             return func(*args, **(kwargs or {}))
         finally:
             event.end()
+
+
+def kineto_available() -> bool:
+    """Whether PyTorch's own recorder is here: undertow has another."""
+    return False
+
+
+class emit_nvtx:
+    """Marks functions for NVIDIA's profiler, which needs a GPU."""
+
+    def __init__(self, enabled: bool = True, record_shapes: bool = False) -> None:
+        self.enabled = enabled
+
+    def __enter__(self) -> None:
+        if self.enabled:
+            raise AssertionError("Torch not compiled with CUDA enabled")
+
+    def __exit__(self, *exception: object) -> None:
+        pass

@@ -4,7 +4,10 @@ from typing import TYPE_CHECKING
 
 from undertow.lazy import lazy_names
 
-_PARTS = ("cpu", "cuda", "cudnn", "mkl", "mkldnn", "mps", "nnpack", "openmp", "opt_einsum")
+_PARTS = (
+    "cpu", "cuda", "cudnn", "cusparselt", "kleidiai", "mha", "mkl", "mkldnn", "mps", "nnpack", "openmp", "opt_einsum",
+    "quantized",
+)  # fmt: skip
 __all__ = [*_PARTS, "fp32_precision"]
 __getattr__, __dir__ = lazy_names(__name__, {part: f"undertow.backends.{part}" for part in _PARTS})
 

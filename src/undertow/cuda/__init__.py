@@ -5,6 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from undertow.cuda._absent import refuse as _refuse
+from undertow.cuda.graphs import CUDAGraph as CUDAGraph
+from undertow.cuda.graphs import graph as graph
+from undertow.cuda.graphs import graph_pool_handle as graph_pool_handle
+from undertow.cuda.graphs import is_current_stream_capturing as is_current_stream_capturing
+from undertow.cuda.graphs import make_graphed_callables as make_graphed_callables
 from undertow.cuda.memory import (  # noqa: F401
     empty_cache,
     host_memory_stats,
@@ -16,6 +21,7 @@ from undertow.cuda.memory import (  # noqa: F401
     memory_cached,
     memory_reserved,
     memory_stats,
+    memory_stats_as_nested_dict,
     memory_summary,
     reset_max_memory_allocated,
     reset_peak_memory_stats,
@@ -39,11 +45,16 @@ from undertow.devices import device as _Device
 from undertow.errors import OutOfMemoryError as OutOfMemoryError
 from undertow.lazy import lazy_names
 
-__getattr__, __dir__ = lazy_names(__name__, {name: f"undertow.cuda.{name}" for name in ("amp", "nvtx")})
+_PARTS = ("_utils", "amp", "comm", "nccl", "nvtx", "profiler")
+__getattr__, __dir__ = lazy_names(
+    __name__,
+    {name: f"undertow.cuda.{name}" for name in _PARTS} | {"AcceleratorError": "undertow.errors"},
+)
 
 default_generators: tuple[Any, ...] = ()
 has_half = True
 has_magma = False
+_initialized = False
 
 
 class DeferredCudaCallError(Exception):
@@ -132,13 +143,6 @@ def stream(stream: Any) -> StreamContext:
     return StreamContext(stream)
 
 
-class CUDAGraph:
-    """Recorded work of a GPU."""
-
-    def __init__(self, keep_graph: bool = False) -> None:
-        raise RuntimeError("Tried to instantiate dummy base class CUDAGraph")
-
-
 def _tensor_type(name: str) -> Any:
     def refuse(cls: Any, *args: Any, **kwargs: Any) -> Any:
         raise TypeError(f"type torch.cuda.{name} not available. Torch not compiled with CUDA enabled.")
@@ -155,4 +159,20 @@ LongTensor, IntTensor, ShortTensor, CharTensor, ByteTensor, BoolTensor = [
 
 current_device = get_device_name = get_device_properties = get_device_capability = synchronize = set_device = _refuse
 current_stream = default_stream = set_stream = init = ipc_collect = cudart = can_device_access_peer = _refuse
-current_blas_handle = get_sync_debug_mode = set_sync_debug_mode = _refuse
+current_blas_handle = get_sync_debug_mode = set_sync_debug_mode = caching_allocator_alloc = _refuse
+caching_allocator_delete = get_per_process_memory_fraction = get_stream_from_external = _lazy_init = _refuse
+
+
+def _is_compiled() -> bool:
+    return False
+
+
+class CudaError(RuntimeError):
+    """What a GPU answers to a call that it cannot carry out; never raised here."""
+
+
+def _no_nvml(device: Any = None) -> int:
+    raise ModuleNotFoundError("nvidia-ml-py does not seem to be installed or it can't be imported.")
+
+
+utilization = temperature = memory_usage = power_draw = clock_rate = device_memory_used = _no_nvml

@@ -43,7 +43,7 @@ def memory_stats(device: Any = None) -> dict[str, Any]:
     return OrderedDict()
 
 
-host_memory_stats = memory_stats
+host_memory_stats = memory_stats_as_nested_dict = memory_stats
 
 
 def memory_summary(device: Any = None, abbreviated: bool = False) -> str:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any, NoReturn
 
 __all__ = ["mark", "range", "range_end", "range_pop", "range_push", "range_start"]
@@ -15,14 +17,8 @@ def range_push(*args: Any, **kwargs: Any) -> NoReturn:
 range_pop = range_start = range_end = mark = range_push
 
 
-class range:
-    """A named stretch, as a block."""
-
-    def __init__(self, msg: str, *args: Any, **kwargs: Any) -> None:
-        self.msg = msg
-
-    def __enter__(self) -> None:
-        range_push(self.msg)
-
-    def __exit__(self, *exc: Any) -> None:
-        pass
+@contextmanager
+def range(msg: str, *args: Any, **kwargs: Any) -> Iterator[None]:
+    """A named stretch, as a block or over a function."""
+    range_push(msg.format(*args, **kwargs))
+    yield

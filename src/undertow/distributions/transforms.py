@@ -7,6 +7,7 @@ from undertow.distributions._transform_base import (
     IndependentTransform,
     ReshapeTransform,
     Transform,
+    _InverseTransform,  # noqa: F401
     identity_transform,
 )
 from undertow.distributions._transforms_elementwise import (

@@ -112,3 +112,6 @@ def vec_to_tril_matrix(vec: Any, diag: int = 0) -> Any:
     kept = place < place.view(-1, 1) + (diag + 1)
     matrix[..., kept] = vec
     return matrix
+
+
+_sum_rightmost = sum_rightmost

@@ -59,6 +59,11 @@ def open_levels() -> list[MappedLevel]:
     return [mode.level for mode in local.modes.function_modes if isinstance(mode, LevelMode)]
 
 
+def in_vmap() -> bool:
+    """Whether the code that asks runs inside a vmap."""
+    return bool(open_levels())
+
+
 def to_whole(tensor: Any, levels: Sequence[MappedLevel]) -> Any:
     """A tensor with the dims of all these levels in front, outermost first."""
     if not levels:

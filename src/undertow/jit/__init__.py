@@ -17,8 +17,8 @@ from undertow.nn.modules.module import Module
 __all__ = [
     "Attribute", "CompilationUnit", "Error", "Final", "Future", "RecursiveScriptModule", "ScriptFunction", "ScriptModule",
     "TopLevelTracedModule", "TracedModule", "annotate", "enable_onednn_fusion", "export", "fork", "freeze", "ignore",
-    "interface", "is_scripting", "is_tracing", "isinstance", "onednn_fusion_enabled", "optimize_for_inference",
-    "optimized_execution", "run_frozen_optimizations", "script", "script_if_tracing", "script_method",
+    "interface", "is_scripting", "is_tracing", "isinstance", "load", "onednn_fusion_enabled", "optimize_for_inference",
+    "optimized_execution", "run_frozen_optimizations", "save", "script", "script_if_tracing", "script_method",
     "set_fusion_strategy", "strict_fusion", "trace", "trace_module", "unused", "wait",
 ]  # fmt: skip
 
@@ -57,6 +57,18 @@ class CompilationUnit:
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         raise TypeError("torch.jit.CompilationUnit: undertow has no compiler for TorchScript source")
+
+
+class TracerWarning(Warning):
+    """What PyTorch warns of while it traces. Nothing here does."""
+
+
+class TracingCheckError(Exception):
+    """What PyTorch raises when a trace gives other results. Nothing here does."""
+
+
+class ScriptWarning(Warning):
+    """What PyTorch warns of while it compiles a script. Nothing here does."""
 
 
 class Attribute(NamedTuple):
@@ -119,6 +131,14 @@ def script_method(fn: Decorated) -> Decorated:
 def script_if_tracing(fn: Decorated) -> Decorated:
     """The function itself."""
     return fn
+
+
+def _overload(func: Decorated) -> Decorated:
+    """Another signature of a function, for the compiler; the last definition is the function."""
+    return func
+
+
+_overload_method = _overload
 
 
 def interface(obj: Decorated) -> Decorated:
@@ -224,3 +244,16 @@ def fork(func: Callable[..., Any], *args: Any, **kwargs: Any) -> Future:
 def wait(future: Future) -> Any:
     """The result of what was forked."""
     return future.wait()
+
+
+def save(m: Any, f: Any, _extra_files: Any = None) -> None:
+    """Refuses: there is no compiled program to save."""
+    raise NotImplementedError(
+        "undertow has no torch.jit.save: scripted modules stay Python here. torch.save(module.state_dict(), file) saves "
+        "their weights."
+    )
+
+
+def load(f: Any, map_location: Any = None, _extra_files: Any = None, _restore_shapes: bool = False) -> Any:
+    """Refuses: undertow runs no TorchScript programs."""
+    raise NotImplementedError("undertow has no torch.jit.load: it runs no TorchScript programs")

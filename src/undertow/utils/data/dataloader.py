@@ -5,7 +5,7 @@ from __future__ import annotations
 import multiprocessing
 import os
 import warnings
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Generic, Protocol, TypeVar
 
 from undertow.generators import Generator
@@ -19,6 +19,10 @@ from undertow.utils.data.sampler import BatchSampler, RandomSampler, Sampler, Se
 
 T_co = TypeVar("T_co", covariant=True)
 _FIXED = ("batch_size", "batch_sampler", "sampler", "drop_last", "dataset", "persistent_workers")
+
+
+_collate_fn_t = Callable[[list[Any]], Any]
+_worker_init_fn_t = Callable[[int], None]
 
 
 class _DatasetKind:

@@ -14,8 +14,10 @@ from undertow.dtypes import float64
 from undertow.from_data import as_tensor, tensor
 from undertow.ops.join import stack
 
-_REFUSED = "default_collate: batch must contain tensors, numpy arrays, numbers, dicts or lists; found {}"
-_TEXT_DTYPE = re.compile(r"[SaUO]")
+default_collate_err_msg_format = (
+    "default_collate: batch must contain tensors, numpy arrays, numbers, dicts or lists; found {}"
+)
+np_str_obj_array_pattern = re.compile(r"[SaUO]")
 
 Collate = Callable[..., Any]
 
@@ -29,7 +31,7 @@ def default_convert(data: Any) -> Any:
     if isinstance(data, (TensorCore, str, bytes)):
         return data
     if isinstance(data, (np.ndarray, np.generic)):
-        return data if isinstance(data, np.ndarray) and _TEXT_DTYPE.search(data.dtype.str) else as_tensor(data)
+        return data if isinstance(data, np.ndarray) and np_str_obj_array_pattern.search(data.dtype.str) else as_tensor(data)
     if isinstance(data, Mapping):
         return _like_mapping(data, {key: default_convert(value) for key, value in data.items()})
     if _is_namedtuple(data):
@@ -60,7 +62,7 @@ def collate(batch: Any, *, collate_fn_map: dict[Any, Collate] | None = None) -> 
             raise RuntimeError("each element in list of batch should be of equal size")
         parts = [collate(items, collate_fn_map=collate_fn_map) for items in zip(*batch, strict=True)]
         return parts if isinstance(sample, tuple) else _like_sequence(sample, parts)
-    raise TypeError(_REFUSED.format(type(sample)))
+    raise TypeError(default_collate_err_msg_format.format(type(sample)))
 
 
 def collate_tensor_fn(batch: Any, *, collate_fn_map: Any = None) -> Any:
@@ -68,8 +70,8 @@ def collate_tensor_fn(batch: Any, *, collate_fn_map: Any = None) -> Any:
 
 
 def collate_numpy_array_fn(batch: Any, *, collate_fn_map: Any = None) -> Any:
-    if _TEXT_DTYPE.search(batch[0].dtype.str):
-        raise TypeError(_REFUSED.format(batch[0].dtype))
+    if np_str_obj_array_pattern.search(batch[0].dtype.str):
+        raise TypeError(default_collate_err_msg_format.format(batch[0].dtype))
     return collate([as_tensor(item) for item in batch], collate_fn_map=collate_fn_map)
 
 

@@ -203,8 +203,13 @@ def _seed_all(base_seed: int, number: int) -> None:
     seed = base_seed + number
     python_random.seed(seed)
     random.manual_seed(seed)
-    words = [number, base_seed & 0xFFFFFFFF, base_seed >> 32, 0]
-    np.random.seed(np.random.SeedSequence(words).generate_state(4))
+    np.random.seed(_generate_state(base_seed, number))
+
+
+def _generate_state(base_seed: int, worker_id: int) -> list[int]:
+    """Four words to seed NumPy's generator with."""
+    words = [worker_id, base_seed & 0xFFFFFFFF, base_seed >> 32, 0]
+    return np.random.SeedSequence(words).generate_state(4).tolist()
 
 
 def _next_task(tasks: Connection, parent: int) -> Task | None:

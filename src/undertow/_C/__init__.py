@@ -1,0 +1,83 @@
+"""The few names of PyTorch's compiled core that ordinary code reaches for."""
+
+from __future__ import annotations
+
+from undertow._core import TensorCore as TensorBase
+from undertow._tensor import _TensorMeta as _TensorMeta
+from undertow.devices import device as device
+from undertow.dtypes import dtype as dtype
+from undertow.errors import _LinAlgError as _LinAlgError
+from undertow.generators import Generator as Generator
+from undertow.layouts import layout as layout
+from undertow.layouts import memory_format as memory_format
+from undertow.lazy import lazy_names
+from undertow.modes import is_grad_enabled as is_grad_enabled
+from undertow.overrides import DisableTorchFunction as DisableTorchFunction
+from undertow.overrides import DisableTorchFunctionSubclass as DisableTorchFunctionSubclass
+from undertow.overrides import disabled as _disabled_torch_function_impl
+from undertow.overrides import has_torch_function as _has_torch_function
+from undertow.overrides import has_torch_function_unary as _has_torch_function_unary
+from undertow.overrides import has_torch_function_variadic as _has_torch_function_variadic
+from undertow.sizes import Size as Size
+
+# What compiled code asks of itself, at home in other modules here.
+_ELSEWHERE = {
+    "undertow": "autocast_decrement_nesting autocast_increment_nesting clear_autocast_cache default_generator finfo "
+    "get_autocast_cpu_dtype get_autocast_dtype get_autocast_gpu_dtype get_default_dtype get_num_interop_threads "
+    "get_num_threads has_lapack has_mkl has_openmp has_spectral iinfo is_anomaly_check_nan_enabled is_anomaly_enabled "
+    "is_autocast_cache_enabled is_autocast_cpu_enabled is_autocast_enabled is_inference_mode_enabled set_anomaly_enabled "
+    "set_autocast_cache_enabled set_autocast_cpu_dtype set_autocast_cpu_enabled set_autocast_dtype set_autocast_enabled "
+    "set_autocast_gpu_dtype set_flush_denormal set_num_interop_threads set_num_threads AcceleratorError OutOfMemoryError",
+    "undertow.futures": "Future",
+    "undertow.jit": "CompilationUnit ScriptFunction ScriptModule",
+    "undertow.qualities": "Event Stream Tag qscheme",
+    "undertow.serialization.file_reader": "PyTorchFileReader PyTorchFileWriter",
+    "undertow.storage": "UntypedStorage",
+}
+_homes = {name: home for home, names in _ELSEWHERE.items() for name in names.split()}
+_homes |= {name: f"undertow._C.{name}" for name in ("_functorch", "_nn")}
+_homes["_are_functorch_transforms_active"] = "undertow.func._vmapping:in_vmap"
+_homes["StorageBase"] = "undertow.storage:UntypedStorage"
+__getattr__, __dir__ = lazy_names(__name__, _homes)
+
+
+def _log_api_usage_once(event: str) -> None:
+    """Counts the use of a feature: nobody counts."""
+
+
+def _get_tracing_state() -> None:
+    """What records a program while it is traced: nothing does."""
+
+
+def _get_privateuse1_backend_name() -> str:
+    return "privateuseone"
+
+
+def _get_accelerator(check: bool = False) -> device:
+    """The device to compute on."""
+    return device("cpu")
+
+
+def _jit_set_profiling_mode(enabled: bool) -> bool:
+    """Has no effect: scripts stay Python."""
+    return True
+
+
+_jit_set_profiling_executor = _jit_set_profiling_mode
+
+
+def _jit_set_texpr_fuser_enabled(enabled: bool) -> None:
+    """Has no effect: nothing is fused."""
+
+
+_jit_override_can_fuse_on_cpu = _jit_override_can_fuse_on_gpu = _jit_set_texpr_fuser_enabled
+_jit_set_nvfuser_enabled = _jit_set_texpr_fuser_enabled
+
+
+__all__ = [
+    "_get_accelerator", "_get_privateuse1_backend_name", "_get_tracing_state",
+    "_jit_set_profiling_executor", "_jit_set_profiling_mode", "_jit_set_texpr_fuser_enabled", "_log_api_usage_once",
+    "DisableTorchFunction", "DisableTorchFunctionSubclass", "Generator", "Size", "TensorBase", "_TensorMeta",
+    "_disabled_torch_function_impl", "_has_torch_function", "_has_torch_function_unary", "_has_torch_function_variadic",
+    "device", "dtype", "is_grad_enabled", "layout", "memory_format",
+]  # fmt: skip

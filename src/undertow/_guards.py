@@ -1,0 +1,11 @@
+"""`torch._guards`: how packages ask whether their tensors are made up for a compiler. None is."""
+
+from __future__ import annotations
+
+from typing import Any
+
+__all__ = ["detect_fake_mode"]
+
+
+def detect_fake_mode(inputs: Any = None) -> None:
+    """What made up the tensors that a program sees: nothing."""

@@ -1,0 +1,184 @@
+"""`torch.ops`: operators by namespace and name, `torch.ops.aten.add.Tensor` and those that a program registers itself.
+
+The operators of `aten` are undertow's public functions under their names there; an overload (`.Tensor`, `.default`) is the
+same function, which looks at its arguments anyway. Operators of other namespaces are made with `torch.library`.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+from collections.abc import Callable
+from typing import Any
+
+from undertow.operators import REGISTRY, Operator
+
+__all__ = ["HigherOrderOperator", "OpOverload", "OpOverloadPacket"]
+
+
+class OpOverload:
+    """One overload of an operator: `torch.ops.aten.add.Tensor`."""
+
+    def __init__(self, packet: OpOverloadPacket, overload: str) -> None:
+        self._packet, self._overload = packet, overload
+        self.namespace = packet.namespace
+        self.__name__ = f"{packet.__name__}.{overload}"
+        self.__module__ = packet.__module__
+
+    def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
+        return self._packet(*args, **kwargs)
+
+    @property
+    def overloadpacket(self) -> OpOverloadPacket:
+        return self._packet
+
+    _overloadpacket = overloadpacket
+
+    @property
+    def _overloadname(self) -> str:
+        return self._overload
+
+    @property
+    def _schema(self) -> Any:
+        operator = self._packet.operator
+        if operator is None:
+            raise NotImplementedError(f"undertow has no torch.ops.{self}._schema: its functions have no schemas")
+        return operator.schema
+
+    def name(self) -> str:
+        """`aten::add.Tensor`."""
+        suffix = "" if self._overload == "default" else f".{self._overload}"
+        return f"{self._packet._qualified_op_name}{suffix}"
+
+    def __str__(self) -> str:
+        return f"{self._packet}.{self._overload}"
+
+    def __repr__(self) -> str:
+        return f"<OpOverload(op='{self._packet}', overload='{self._overload}')>"
+
+    def __hash__(self) -> int:
+        return id(self)
+
+
+class OpOverloadPacket:
+    """An operator with all its overloads: `torch.ops.aten.add`."""
+
+    def __init__(self, namespace: str, name: str, call: Callable[..., Any], operator: Operator | None = None) -> None:
+        self.namespace, self.__name__, self._call, self.operator = namespace, name, call, operator
+        self._qualified_op_name = f"{namespace}::{name}"
+        self.__module__ = f"torch.ops.{namespace}"
+        self._overloads: dict[str, OpOverload] = {}
+
+    def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
+        return self._call(*args, **kwargs)
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(f"'{self}' can't have an overload name beginning with '__' and has no such attribute")
+        if name not in self._overloads:
+            if name not in (_OVERLOADS if self.operator is None else ("default",)):
+                raise AttributeError(f"The underlying op of '{self}' has no overload name '{name}'")
+            self._overloads[name] = OpOverload(self, name)
+        return self._overloads[name]
+
+    def overloads(self) -> list[str]:
+        """The names of the overloads that were asked for."""
+        return list(self._overloads) or ["default"]
+
+    def __str__(self) -> str:
+        return f"{self.namespace}.{self.__name__}"
+
+    def __repr__(self) -> str:
+        return f"<OpOverloadPacket(op='{self}')>"
+
+
+class HigherOrderOperator:
+    """An operator that takes functions."""
+
+    def __init__(self, name: str, **options: Any) -> None:
+        self.__name__, self.namespace = name, "higher_order"
+
+    def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
+        raise NotImplementedError(f"undertow has no torch.ops.higher_order.{self.__name__}")
+
+
+class OpNamespace:
+    """The operators of one namespace."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.__name__ = f"torch.ops.{name}"
+
+    def __getattr__(self, name: str) -> OpOverloadPacket:
+        operator = REGISTRY.get(f"{self.name}::{name}")
+        if operator is not None:
+            packet = OpOverloadPacket(self.name, name, operator, operator)
+        else:
+            call = None if name.startswith("__") or self.name != "aten" else _aten(name)
+            if call is None:
+                raise AttributeError(f"'_OpNamespace' '{self.name}' object has no attribute '{name}'")
+            packet = OpOverloadPacket(self.name, name, call)
+        setattr(self, name, packet)
+        return packet
+
+    def __dir__(self) -> list[str]:
+        start = f"{self.name}::"
+        return sorted({*super().__dir__(), *[name.removeprefix(start) for name in REGISTRY if name.startswith(start)]})
+
+
+_namespaces: dict[str, OpNamespace] = {}
+
+
+def namespace(name: str) -> OpNamespace:
+    """The operators under `torch.ops.<name>`."""
+    if name not in _namespaces:
+        _namespaces[name] = OpNamespace(name)
+    return _namespaces[name]
+
+
+def load_library(path: str) -> None:
+    """Refuses: compiled operators are made for PyTorch's own memory."""
+    raise OSError(f"Could not load this library: {os.path.abspath(path)}")
+
+
+loaded_libraries: set[str] = set()
+
+# --- aten
+
+_OVERLOADS = frozenset(
+    "default Tensor Scalar Tensor_Tensor Tensor_Scalar Scalar_Tensor Tensor_mode Scalar_mode out Scalar_out Tensor_out dim "
+    "int int_out dim_IntList dimname dims names_dim correction IntList_out ScalarOpt_dim ScalarOpt_dim_dtype p2 self float "
+    "sizes start start_step vec other input grad_input dtype dtype_layout device prim_Device this_dim indices sections "
+    "using_ints self_int self_Tensor value reduce src value_reduce two two_out unary_out dim_max dim_min dim_values "
+    "Tensor_with_scalar complex low generator padding values stable from from_scalar".split()
+)
+# Operators whose public function has another name or is called otherwise.
+_SPELLED: dict[str, Callable[..., Any]] = {
+    "_log_softmax": lambda self, dim, half_to_float: self.log_softmax(dim),
+    "_softmax": lambda self, dim, half_to_float: self.softmax(dim),
+    "_to_copy": lambda self, *, dtype=None, **rest: self.clone() if dtype is None else self.to(dtype, copy=True),
+    "_unsafe_view": lambda self, size: self.reshape(size),
+    "alias": lambda self: self.view_as(self),
+    "index": lambda self, indices: self[tuple([slice(None) if index is None else index for index in indices])],
+    "lift_fresh": lambda self: self,
+    "slice": lambda self, dim=0, start=None, end=None, step=1: self[(slice(None),) * dim + (slice(start, end, step),)],
+    "sym_numel": lambda self: self.numel(),
+    "sym_size": lambda self, dim=None: self.size() if dim is None else self.size(dim),
+    "sym_stride": lambda self, dim=None: self.stride() if dim is None else self.stride(dim),
+}
+
+
+def _aten(name: str) -> Callable[..., Any] | None:
+    """The function behind an operator of `aten`: a function of undertow's, of its namespaces, or a method of tensors."""
+    if name in _SPELLED:
+        return _SPELLED[name]
+    package = importlib.import_module("undertow")
+    first, _, rest = name.partition("_")
+    places = [(package, name), (package.nn.functional, name), (package.Tensor, name)]
+    if first in ("linalg", "special", "fft"):
+        places.insert(0, (getattr(package, first), rest))
+    for place, spelled in places:
+        found = getattr(place, spelled, None)
+        if callable(found):
+            return found
+    return None

@@ -1,0 +1,31 @@
+"""Tensors without values. Packages ask whether a tensor is one; none is, and none can be made."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+__all__ = ["FakeTensor", "FakeTensorMode", "is_fake", "unset_fake_temporarily"]
+
+
+class FakeTensor:
+    """A tensor with a shape and no values. None can be made."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        raise NotImplementedError(f"undertow has no torch._subclasses.fake_tensor.{type(self).__name__}")
+
+
+class FakeTensorMode(FakeTensor):
+    """A block in which new tensors have no values. It cannot be entered."""
+
+
+def is_fake(x: Any) -> bool:
+    """Whether a tensor has no values."""
+    return False
+
+
+@contextmanager
+def unset_fake_temporarily() -> Iterator[None]:
+    """A block in which tensors have values, as everywhere."""
+    yield

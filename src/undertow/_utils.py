@@ -1,0 +1,142 @@
+"""`torch._utils`: the few of PyTorch's own tools that packages borrow."""
+
+from __future__ import annotations
+
+import sys
+import traceback
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+from undertow.devices import device as Device
+from undertow.dtypes import dtype as Dtype
+from undertow.ops.join import cat
+from undertow.serialization.rebuild import rebuild_from_type as _rebuild_from_type_v2  # noqa: F401
+from undertow.serialization.rebuild import rebuild_parameter as _rebuild_parameter  # noqa: F401
+from undertow.serialization.rebuild import (
+    rebuild_parameter_with_state as _rebuild_parameter_with_state,  # noqa: F401
+)
+from undertow.serialization.rebuild import rebuild_tensor as _rebuild_tensor  # noqa: F401
+from undertow.serialization.rebuild import rebuild_tensor_v2 as _rebuild_tensor_v2  # noqa: F401
+from undertow.serialization.rebuild import rebuild_tensor_v3 as _rebuild_tensor_v3  # noqa: F401
+
+__all__ = ["ExceptionWrapper", "KeyErrorMessage", "classproperty"]
+
+
+# --- many tensors as one
+
+
+def _flatten_dense_tensors(tensors: Sequence[Any]) -> Any:
+    """All elements of several tensors in one of one dim."""
+    return cat([tensor.contiguous().view(-1) for tensor in tensors]) if len(tensors) != 1 else tensors[0].reshape(-1)
+
+
+def _unflatten_dense_tensors(flat: Any, tensors: Iterable[Any]) -> tuple[Any, ...]:
+    """Views of a tensor of one dim, shaped as other tensors one after the other."""
+    parts, place = [], 0
+    for tensor in tensors:
+        parts.append(flat.narrow(0, place, tensor.numel()).view_as(tensor))
+        place += tensor.numel()
+    return tuple(parts)
+
+
+def _take_tensors(tensors: Iterable[Any], size_limit: int) -> Iterator[list[Any]]:
+    """Groups of tensors of one type, none much larger than a number of bytes."""
+    groups: dict[str, list[Any]] = {}
+    sizes: dict[str, int] = {}
+    for tensor in tensors:
+        kind, size = tensor.type(), tensor.numel() * tensor.element_size()
+        if groups.get(kind) and sizes[kind] + size > size_limit:
+            yield groups.pop(kind)
+        groups.setdefault(kind, []).append(tensor)
+        sizes[kind] = (sizes[kind] if len(groups[kind]) > 1 else 0) + size
+    yield from groups.values()
+
+
+def _reorder_tensors_as(tensors: Iterable[Any], ordered_tensors: Iterable[Any]) -> tuple[Any, ...]:
+    """Tensors grouped by type, in the order in which other tensors have these types."""
+    groups: dict[str, Iterator[Any]] = {}
+    collected: dict[str, list[Any]] = {}
+    for tensor in tensors:
+        collected.setdefault(tensor.type(), []).append(tensor)
+    groups = {kind: iter(members) for kind, members in collected.items()}
+    return tuple(next(groups[tensor.type()]) for tensor in ordered_tensors)
+
+
+def _element_size(dtype: Any) -> int:
+    """How many bytes an element takes."""
+    if not isinstance(dtype, Dtype):
+        raise RuntimeError(f"expected torch.dtype, but got {type(dtype)}")
+    return dtype.itemsize
+
+
+# --- devices
+
+
+def _get_device_index(device: Any, optional: bool = False, allow_cpu: bool = False) -> Any:
+    """The number of a device of an accelerator; of the CPU, which has none, -1 where that is allowed."""
+    if isinstance(device, str):
+        device = Device(device)
+    if isinstance(device, Device):
+        if device.type == "cpu" and not allow_cpu:
+            raise ValueError(f"Expected a non cpu device, but got: {device}")
+        if device.index is not None or device.type == "cpu":
+            return -1 if device.type == "cpu" else device.index
+        return 0
+    if isinstance(device, int):
+        return device
+    if optional and device is None:
+        return None
+    raise ValueError(f"Expected a torch.device with a specified index or an integer, but got:{device}")
+
+
+def _get_available_device_type() -> str | None:
+    """The kind of accelerator that is here: none."""
+    return None
+
+
+_get_all_device_indices = _get_current_device_index = _get_available_device_type
+
+
+# --- errors from elsewhere
+
+
+class KeyErrorMessage(str):
+    """A message that a KeyError shows as it is."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return str(self)
+
+
+class ExceptionWrapper:
+    """An exception of another thread or process, to be raised again here with its traceback as text."""
+
+    def __init__(self, exc_info: Any = None, where: str = "in background") -> None:
+        kind, error, trace = exc_info or sys.exc_info()
+        self.exc_type: Any = kind
+        self.exc_msg = "".join(traceback.format_exception(kind, error, trace))
+        self.where = where
+
+    def reraise(self) -> None:
+        """Raises an exception of the same class."""
+        message = f"Caught {self.exc_type.__name__} {self.where}.\nOriginal {self.exc_msg}"
+        if self.exc_type is KeyError:
+            raise KeyError(KeyErrorMessage(message))
+        if getattr(self.exc_type, "message", None):
+            raise self.exc_type(message=message)
+        try:
+            error = self.exc_type(message)
+        except Exception:  # it takes other arguments
+            raise RuntimeError(message) from None
+        raise error
+
+
+class classproperty:
+    """A property of a class, not of its instances."""
+
+    def __init__(self, func: Any) -> None:
+        self.func = func
+
+    def __get__(self, instance: Any, owner: Any) -> Any:
+        return self.func(owner)

@@ -1,0 +1,109 @@
+"""`torch._check` and its kind: a condition that must hold, and what to say if it does not."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from undertow import dtypes
+from undertow._core import TensorCore, wrap
+from undertow.dtypes import DTYPE_OF
+from undertow.ops.reduce import all as all_of
+
+Message = Callable[[], Any] | None
+
+
+def _assert(condition: Any, message: str) -> None:
+    """An assertion as a function."""
+    assert condition, message
+
+
+def _assert_async(condition: Any, message: str | None = None) -> None:
+    """An assertion about a tensor of one element."""
+    if not bool(condition):
+        raise RuntimeError(message or "Expected Tensor with single nonzero value, but got zero")
+
+
+def _check_with(error: type[Exception], cond: Any, message: Message = None) -> None:
+    """Raises an error of a given class unless a condition holds."""
+    if not isinstance(cond, bool):
+        if isinstance(cond, TensorCore):
+            raise TypeError(
+                "cond must be a bool, but got a Tensor. For tensor conditions, use torch._check_tensor_all() to assert "
+                "that all elements are true."
+            )
+        raise TypeError(f"cond must be a bool, but got {type(cond)}")
+    if cond:
+        return
+    if message is None:
+        raise error("Expected cond to be True, but got False.")
+    if not callable(message):
+        raise TypeError("message must be a callable")
+    raise error(str(message()))
+
+
+def _check(cond: Any, message: Message = None) -> None:
+    """Raises RuntimeError unless a condition holds; `message` is a function of no arguments.
+
+    >>> torch._check(1 < 2, lambda: "numbers are in disorder")
+    """
+    _check_with(RuntimeError, cond, message)
+
+
+def _check_index(cond: Any, message: Message = None) -> None:
+    """Raises IndexError unless a condition holds."""
+    _check_with(IndexError, cond, message)
+
+
+def _check_value(cond: Any, message: Message = None) -> None:
+    """Raises ValueError unless a condition holds."""
+    _check_with(ValueError, cond, message)
+
+
+def _check_type(cond: Any, message: Message = None) -> None:
+    """Raises TypeError unless a condition holds."""
+    _check_with(TypeError, cond, message)
+
+
+def _check_not_implemented(cond: Any, message: Message = None) -> None:
+    """Raises NotImplementedError unless a condition holds."""
+    _check_with(NotImplementedError, cond, message)
+
+
+def _check_is_size(i: Any, message: Message = None, *, max: int | None = None) -> None:
+    """Raises RuntimeError unless a number can be a size."""
+    _check(bool(i >= 0), message)
+
+
+def _check_tensor_all_with(error: type[Exception], cond: Any, message: Message = None) -> None:
+    """Raises an error of a given class unless every element of a tensor of bools is true."""
+    if not isinstance(cond, TensorCore):
+        raise TypeError(f"cond must be a tensor, but got {type(cond)}")
+    if DTYPE_OF[cond._array.dtype] is not dtypes.bool:
+        raise TypeError(f"cond tensor must have dtype torch.bool, but got {DTYPE_OF[cond._array.dtype]}")
+    _check_with(error, bool(all_of(cond)), message)
+
+
+def _check_tensor_all(cond: Any, message: Message = None) -> None:
+    """Raises RuntimeError unless every element of a tensor of bools is true."""
+    _check_tensor_all_with(RuntimeError, cond, message)
+
+
+def _shape_as_tensor(input: Any) -> Any:
+    """A tensor's shape as a tensor."""
+    return wrap(np.array(input._array.shape, np.int64))
+
+
+def _has_compatible_shallow_copy_type(input: Any, from_: Any) -> bool:
+    """Whether one tensor can take over another's memory: all of undertow's lie in memory alike."""
+    return isinstance(input, TensorCore) and isinstance(from_, TensorCore)
+
+
+def _running_with_deploy() -> bool:
+    return False
+
+
+def set_vital(*words: str) -> None:
+    """Notes a fact about the program for a report that nobody writes."""

@@ -1,0 +1,251 @@
+"""Operators that programs register: a name, a schema, functions that compute it, and how its gradient is taken.
+
+`torch.library` makes them and `torch.ops` finds them; here is what a call of one does.
+"""
+
+from __future__ import annotations
+
+import re
+import warnings
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from undertow._core import TensorCore
+from undertow.autograd.apply import bump
+from undertow.autograd.function import Function
+from undertow.modes import is_grad_enabled
+
+_PARAMETER = re.compile(
+    r"(?P<type>\w+(?:\([^)]*\))?(?:\?|\[\d*\])*)\s+(?P<name>\w+)(?:\s*=\s*(?P<default>.+))?$", re.DOTALL
+)
+_WHOLE_FLOAT = re.compile(r"(=-?\d+\.)0\b")  # shown as `2.`
+_CONSTANTS = {"None": None, "True": True, "False": False}
+
+
+class Argument:
+    """One parameter of a schema."""
+
+    def __init__(self, text: str, kwarg_only: bool) -> None:
+        match = _PARAMETER.match(text.strip())
+        if match is None:
+            raise RuntimeError(f"expected a type and a name in a schema, found {text!r}")
+        self.type, self.name, self.kwarg_only = match["type"], match["name"], kwarg_only
+        self.is_written = "!" in self.type
+        self.has_default = match["default"] is not None
+        self.default_value = _constant(match["default"]) if self.has_default else None
+
+    def has_default_value(self) -> bool:
+        return self.has_default
+
+
+def _constant(text: str) -> Any:
+    text = text.strip()
+    if text in _CONSTANTS:
+        return _CONSTANTS[text]
+    if text.startswith("["):
+        return [_constant(part) for part in text[1:-1].split(",") if part.strip()]
+    if text[0] in "\"'":
+        return text[1:-1]
+    try:
+        return int(text)
+    except ValueError:
+        pass
+    try:
+        return float(text)
+    except ValueError:
+        return text  # the name of a constant, such as contiguous_format
+
+
+class Schema:
+    """What an operator takes and gives: `foo::bar(Tensor x, int n=2) -> Tensor`."""
+
+    def __init__(self, namespace: str, text: str) -> None:
+        name, _, rest = text.strip().partition("(")
+        name = name.strip()
+        name = name if "::" in name else f"{namespace}::{name}"
+        inside, _, returned = rest.rpartition("->")
+        self.name, _, self.overload_name = name.partition(".")
+        self.text = _WHOLE_FLOAT.sub(r"\1", f"{name}({rest}")
+        self.arguments: list[Argument] = []
+        kwarg_only = False
+        for part in _parts(inside.strip().removesuffix(")")):
+            if part.strip() == "*":
+                kwarg_only = True
+            else:
+                self.arguments.append(Argument(part, kwarg_only))
+        self.returns = [part.strip() for part in _parts(returned.strip().removeprefix("(").removesuffix(")"))]
+        self.is_mutable = any(argument.is_written for argument in self.arguments)
+
+    def __str__(self) -> str:
+        return self.text
+
+    __repr__ = __str__
+
+    def bind(self, args: Sequence[Any], kwargs: dict[str, Any]) -> tuple[list[Any], dict[str, Any]]:
+        """The values of a call's positional and keyword-only parameters, defaults filled in."""
+        places = [argument for argument in self.arguments if not argument.kwarg_only]
+        if len(args) > len(places):
+            raise RuntimeError(
+                f"{self.name}() expected at most {len(places)} argument(s) but received {len(args)} argument(s). "
+                f"Declaration: {self}"
+            )
+        rest = dict(kwargs)
+        positional: list[Any] = []
+        keyword: dict[str, Any] = {}
+        for number, argument in enumerate(self.arguments):
+            if not argument.kwarg_only and number < len(args):
+                value = args[number]
+            elif argument.name in rest:
+                value = rest.pop(argument.name)
+            elif argument.has_default:
+                value = argument.default_value
+            else:
+                raise RuntimeError(
+                    f"{self.name}() is missing value for argument '{argument.name}'. Declaration: {self}"
+                )
+            self._check(argument, number, value)
+            if argument.kwarg_only:
+                keyword[argument.name] = value
+            else:
+                positional.append(value)
+        if rest:
+            raise RuntimeError(f"Unknown keyword argument '{next(iter(rest))}' for operator '{self.name}'. Schema: {self}")
+        return positional, keyword
+
+    def _check(self, argument: Argument, place: int, value: Any) -> None:
+        kind = argument.type.split("(")[0] if "(" in argument.type else argument.type
+        wrong = (kind == "Tensor" and not isinstance(value, TensorCore)) or (
+            kind in ("int", "SymInt") and isinstance(value, float)
+        )
+        if wrong:
+            raise RuntimeError(
+                f"{self.name}() Expected a value of type '{kind}' for argument '{argument.name}' but instead found type "
+                f"'{type(value).__name__}'.\nPosition: {place}\nValue: {value}\nDeclaration: {self}"
+            )
+
+
+def _parts(text: str) -> list[str]:
+    """The pieces between commas that are not inside brackets."""
+    parts, depth, piece = [], 0, ""
+    for letter in text:
+        depth += (letter in "([") - (letter in ")]")
+        if letter == "," and not depth:
+            parts.append(piece)
+            piece = ""
+        else:
+            piece += letter
+    return [*parts, piece] if piece.strip() else parts
+
+
+class Operator:
+    """A registered operator."""
+
+    def __init__(self, namespace: str, text: str) -> None:
+        self.schema = Schema(namespace, text)
+        self.name = self.schema.name
+        self.kernels: dict[str, Callable[..., Any]] = {}
+        self.backward: Callable[..., Any] | None = None
+        self.setup_context: Callable[..., Any] | None = None
+        self.is_custom = False  # made by custom_op: its functions are opaque to autograd
+        self.fake: Callable[..., Any] | None = None
+        self._function: type[Function] | None = None
+
+    @property
+    def shown(self) -> str:
+        return f"{self.name.replace('::', '.')}.{self.schema.overload_name or 'default'}"
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        positional, keyword = self.schema.bind(args, kwargs)
+        for key in ("Autograd", "AutogradCPU", "CompositeImplicitAutograd"):
+            if key in self.kernels:
+                return self.kernels[key](*positional, **keyword)
+        kernel = self._kernel()
+        tensors = [value for value in (*positional, *keyword.values()) if isinstance(value, TensorCore)]
+        wants = is_grad_enabled() and any(tensor.requires_grad for tensor in tensors)
+        if not wants:
+            result = kernel(*positional, **keyword)
+        elif self.backward is None and not self.is_custom:
+            warnings.warn(
+                f"{self.name}: an autograd kernel was not registered to the Autograd key(s) but we are trying to "
+                "backprop through it. This may lead to silently incorrect behavior.",
+                stacklevel=3,
+            )
+            result = kernel(*positional, **keyword)
+        else:
+            result = self._differentiable().apply(*positional, keyword)
+        if self.is_custom:
+            self._check_aliases(positional, keyword, result)
+        return result
+
+    def _kernel(self) -> Callable[..., Any]:
+        for key in ("CPU", "CompositeExplicitAutograd"):
+            if key in self.kernels:
+                return self.kernels[key]
+        raise NotImplementedError(
+            f"Could not run '{self.name}' with arguments from the 'CPU' backend: no function was registered for it"
+        )
+
+    def _check_aliases(self, positional: list[Any], keyword: dict[str, Any], result: Any) -> None:
+        """Results of custom operators own their memory, and what they write to counts the write."""
+        values = dict(zip([argument.name for argument in self.schema.arguments], positional, strict=False)) | keyword
+        results = result if isinstance(result, tuple) else (result,)
+        storages = {id(value._get_storage()) for value in values.values() if isinstance(value, TensorCore)}
+        if any(isinstance(value, TensorCore) and id(value._get_storage()) in storages for value in results):
+            raise RuntimeError(
+                f"{self.name.partition('::')[2]}: The output of this custom operator (1) must not also be an input to this "
+                "custom operator and (2) may not alias any inputs to this custom operator or other returns. Return a "
+                "clone() instead."
+            )
+        for argument in self.schema.arguments:
+            if argument.is_written and isinstance(values[argument.name], TensorCore):
+                bump(values[argument.name])
+
+    def _differentiable(self) -> type[Function]:
+        """An autograd function around the operator."""
+        if self._function is not None:
+            return self._function
+        operator = self
+
+        def forward(ctx: Any, *given: Any) -> Any:
+            *positional, keyword = given
+            result = operator._kernel()(*positional, **keyword)
+            if operator.setup_context is not None:
+                more = {"keyword_only_inputs": keyword} if keyword else {}
+                operator.setup_context(ctx=ctx, inputs=tuple(positional), output=result, **more)
+            return result
+
+        def backward(ctx: Any, *grads: Any) -> Any:
+            if operator.backward is None:
+                raise RuntimeError(
+                    f"Trying to backward through {operator.shown} but no autograd formula was registered. Please use "
+                    "register_autograd to add one."
+                )
+            gradients = operator.backward(ctx, *grads)
+            return (*(gradients if isinstance(gradients, tuple) else (gradients,)), None)
+
+        name = f"GeneratedBackwardFor_{self.shown.replace('.', '_')}"
+        body = {"forward": staticmethod(forward), "backward": staticmethod(backward)}
+        self._function = type(name, (Function,), body)
+        return self._function
+
+
+REGISTRY: dict[str, Operator] = {}
+
+
+def register(namespace: str, text: str) -> Operator:
+    """Makes an operator known by its schema."""
+    operator = Operator(namespace, text)
+    if operator.name in REGISTRY:
+        raise RuntimeError(
+            f"Tried to register an operator ({operator.schema}) with the same name and overload name multiple times. Each "
+            "overload's schema should only be registered with a single call to def()."
+        )
+    REGISTRY[operator.name] = operator
+    return operator
+
+
+def registered(name: str) -> Operator:
+    """The operator of this name."""
+    if name not in REGISTRY:
+        raise RuntimeError(f"operator {name} does not exist")
+    return REGISTRY[name]

@@ -1,0 +1,180 @@
+"""Operators of a program's own: `torch.library` makes them, `torch.ops` finds them."""
+
+from __future__ import annotations
+
+import inspect
+import itertools
+from collections.abc import Sequence
+from typing import Any, Optional
+
+import numpy as np
+import pytest
+
+from tests.oracle.harness import agree, agree_error
+
+_numbers = itertools.count()
+
+
+def fresh() -> str:
+    """A namespace that neither library has seen."""
+    return f"undertow_test_{next(_numbers)}"
+
+
+def scaled_sin(torch: Any, space: str) -> Any:
+    def compute(x, factor=2.0):  # type: ignore[no-untyped-def]
+        return torch.sin(x) * factor
+
+    compute.__annotations__ = {"x": torch.Tensor, "factor": float, "return": torch.Tensor}
+    return torch.library.custom_op(f"{space}::scaled_sin", mutates_args=())(compute)
+
+
+def save(ctx: Any, inputs: Any, output: Any) -> None:
+    ctx.save_for_backward(inputs[0])
+    ctx.factor = inputs[1]
+
+
+def differentiate(ctx: Any, grad: Any) -> Any:
+    assert ctx.needs_input_grad[0]
+    return grad * ctx.saved_tensors[0].cos() * ctx.factor, None
+
+
+def test_a_custom_operator_is_one_step_of_the_graph() -> None:
+    space = fresh()
+
+    def program(torch: Any, log: Any) -> Any:
+        op = scaled_sin(torch, space)
+        x = torch.ones(2, requires_grad=True)
+        log(repr(op), op(x), op(x, factor=3.0), op(x.detach()))
+        op.register_autograd(differentiate, setup_context=save)
+        found = getattr(torch.ops, space).scaled_sin
+        log(str(found), str(found.default), str(found.default._schema), found.default.name())
+        assert found.default is found.default
+        log(found(x), found.default(x, factor=3.0), found(x).grad_fn.name())
+        found(x).sum().backward()
+        return x.grad
+
+    agree(program)
+
+
+def test_backward_without_a_formula() -> None:
+    space = fresh()
+    agree_error(lambda torch: scaled_sin(torch, space)(torch.ones(1, requires_grad=True)).backward())
+
+
+def test_an_operator_that_writes_counts_the_write() -> None:
+    space = fresh()
+
+    def program(torch: Any) -> Any:
+        def fill(x):  # type: ignore[no-untyped-def]
+            x.fill_(1)
+
+        fill.__annotations__ = {"x": torch.Tensor, "return": None}
+        op = torch.library.custom_op(f"{space}::fill", mutates_args={"x"})(fill)
+        x = torch.zeros(2)
+        op(x)
+        return x, x._version > 0, str(getattr(torch.ops, space).fill.default._schema)
+
+    agree(program)
+
+
+def test_a_result_may_not_be_an_input() -> None:
+    space = fresh()
+
+    def program(torch: Any) -> Any:
+        def same(x):  # type: ignore[no-untyped-def]
+            return x
+
+        same.__annotations__ = {"x": torch.Tensor, "return": torch.Tensor}
+        torch.library.custom_op(f"{space}::same", mutates_args=())(same)(torch.ones(1))
+
+    agree_error(program, words=0)
+
+
+SIGNATURES = [
+    lambda torch: {"a": torch.Tensor, "b": Optional[torch.Tensor], "c": Sequence[int], "return": torch.Tensor},  # noqa: UP045
+    lambda torch: {"a": int, "b": float | None, "c": list[torch.Tensor], "return": tuple[torch.Tensor, torch.Tensor]},
+    lambda torch: {"a": str, "b": bool, "c": list[float], "return": None},
+    lambda torch: {"a": torch.dtype, "b": torch.device, "c": torch.types.Number, "return": int},
+    lambda torch: {"a": torch.Tensor, "b": dict, "c": int, "return": int},
+    lambda torch: {"a": torch.Tensor, "c": int, "return": int},
+]
+
+
+@pytest.mark.parametrize("number", range(len(SIGNATURES)))
+@pytest.mark.parametrize("written", [(), ("a",)])
+def test_schemas_follow_from_annotations(number: int, written: Any) -> None:
+    def program(torch: Any) -> str:
+        def function(a, b, *, c=1.0): ...  # type: ignore[no-untyped-def]
+
+        function.__annotations__ = SIGNATURES[number](torch)
+        tensors = "Tensor" in str(function.__annotations__)
+        return torch.library.infer_schema(function, mutates_args=written if tensors else ())
+
+    agree(program, words=6)
+
+
+def test_a_library_by_schema_and_key() -> None:
+    space = fresh()
+
+    def program(torch: Any, log: Any) -> Any:
+        library = torch.library.Library(space, "DEF")
+        log(library.define("times(Tensor x, int n=2, *, float s=1.5) -> Tensor"))
+        library.impl("times", lambda x, n=2, *, s=1.5: x * n * s, "CompositeImplicitAutograd")
+        times = getattr(torch.ops, space).times
+        x = torch.ones(1, requires_grad=True)
+        for args in ((x,), (x, 3), (), (x, 2.5), (3,)):
+            try:
+                log(times(*args, s=2.0), times(*args))
+            except RuntimeError as error:
+                log(str(error).split("\n")[0].split(" Declaration")[0])
+        times(x, 4).backward()
+        library._destroy()
+        return x.grad
+
+    agree(program)
+
+
+def test_an_operator_by_name() -> None:
+    space = fresh()
+
+    def program(torch: Any, log: Any) -> Any:
+        torch.library.define(f"{space}::add_one", "(Tensor x) -> Tensor")
+
+        @torch.library.impl(f"{space}::add_one", "cpu")
+        def add_one(x: Any) -> Any:
+            return x + 1
+
+        @torch.library.register_fake(f"{space}::add_one")
+        def fake(x: Any) -> Any:
+            return torch.empty_like(x)
+
+        torch.library.register_autograd(f"{space}::add_one", lambda ctx, grad: grad * 7)
+        x = torch.ones(1, requires_grad=True)
+        result = getattr(torch.ops, space).add_one(x)
+        result.backward()
+        return result, x.grad
+
+    agree(program)
+
+
+@pytest.mark.parametrize("name", ["torch.ops.aten.nonesuch", "torch.ops.nowhere.nothing", "torch.ops.aten.add.nope"])
+def test_missing_operators(name: str) -> None:
+    agree_error(lambda torch: eval(name, {"torch": torch}))
+
+
+ATEN = """
+add.Tensor(x, 2) mul(x, x) relu.default(x) sum.dim_IntList(x, [0]) mm.default(x, x) view.default(x, [9]) t.default(x)
+_softmax.default(x, 1, False) slice.Tensor(x, 1, 0, 2) linalg_inv(x) special_expit(x) fft_fft(x) addmm(x, x, x)
+index.Tensor(x, [None, y]) native_layer_norm(x, [3], None, None, 1e-5) _unsafe_view(x, [9]) gelu(x) sym_size.int(x, 0)
+""".replace("\n", " ").strip()
+
+
+@pytest.mark.parametrize("call", inspect.cleandoc(ATEN).replace(") ", ")\n").split("\n"))
+def test_operators_of_aten(call: str) -> None:
+    values = np.random.RandomState(0).randn(3, 3)
+
+    def program(torch: Any) -> Any:
+        x = torch.tensor(values) + 3 * torch.eye(3, dtype=torch.float64)
+        return eval(f"torch.ops.aten.{call}", {"torch": torch, "x": x, "y": torch.tensor([0, 2])})
+
+    agree(program)

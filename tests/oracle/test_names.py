@@ -1,0 +1,137 @@
+"""Names that packages ask of PyTorch's corners: what they answer, and how they refuse."""
+
+from __future__ import annotations
+
+import gc
+import io
+from typing import Any
+
+import pytest
+
+import undertow
+from tests.oracle.harness import agree
+
+ABSENT_DEVICES = """
+cuda.graph(None) cuda.graph_pool_handle() cuda.is_current_stream_capturing() cuda.utilization() cuda._initialized
+cuda.caching_allocator_alloc(3) cuda._is_compiled() cuda.nccl.is_available([]) cuda.profiler.start() cuda._lazy_init()
+cuda._utils._get_device_index('cuda:0') cuda._utils._get_device_index(None,optional=True) cuda.nvtx.range('a').__enter__()
+xpu.current_device() xpu.synchronize() xpu.memory_allocated() xpu.is_bf16_supported() xpu.get_rng_state_all()
+xpu.set_rng_state_all([]) xpu.device(0).__enter__() xpu.Event() xpu.is_initialized() xpu.seed() xpu.get_arch_list()
+mps.empty_cache() mps.synchronize() mps.current_allocated_memory() mps.get_rng_state() mps.manual_seed(1)
+accelerator.current_device_index() accelerator.synchronize() accelerator.memory_stats() accelerator.current_accelerator()
+accelerator.device_index(0).__enter__() mtia.is_initialized() mtia.synchronize() mtia.empty_cache() mtia.memory_stats()
+Stream() Event() Stream('cpu').query() Stream('cuda') backends.cusparselt.is_available() backends.kleidiai.is_available()
+backends.mha.get_fastpath_enabled()
+""".split()
+
+PRIVATE = """
+_C._get_tracing_state() _C._get_privateuse1_backend_name() _C._get_accelerator() _C._nn._parse_to('cpu')
+_C._are_functorch_transforms_active() _C._nn._parse_to(torch.float64,non_blocking=True) _C._nn._parse_to(3.5)
+_C._nn._parse_to(torch.ones(1,dtype=torch.float16)) _C._nn._parse_to(memory_format=torch.channels_last)
+_check(False) _check(False,lambda:'why') _check(False,'why') _check(torch.tensor(True)) _check(1) _check(True)
+_check_index(False,lambda:'x') _check_value(False) _check_type(False) _check_not_implemented(False) _check_is_size(-1)
+_check_tensor_all(torch.tensor([True,False]),lambda:'t') _check_tensor_all(torch.tensor([1,0]))
+_check_with(KeyError,False,lambda:'k') _assert(False,'bad') _assert(True,'bad') _assert_async(torch.tensor(False))
+_shape_as_tensor(torch.ones(2,3)) _has_compatible_shallow_copy_type(torch.ones(1),torch.ones(2))
+_utils._get_device_index('cpu') _utils._get_device_index(3) _utils._element_size(torch.float32) _utils._element_size(3)
+_utils._flatten_dense_tensors([torch.ones(2),torch.zeros(2,2)]) _utils._get_available_device_type()
+_utils._unflatten_dense_tensors(torch.arange(6),[torch.ones(2),torch.zeros(2,2)])
+quint4x2 uint4 int1 bits8 qint8.itemsize float4_e2m1fn_x2 int4.itemsize per_tensor_affine per_channel_symmetric
+list(torch.Tag.__members__) hub._get_torch_home() utils.data._utils.HAS_NUMPY utils.deterministic.fill_uninitialized_memory
+utils.data._utils.worker._generate_state(3,1) utils.data._utils.pin_memory.pin_memory([torch.ones(1)])
+distributions.utils._sum_rightmost(torch.ones(2,3),1) _tensor_str._str(torch.ones(2)) _guards.detect_fake_mode()
+jit.TracerWarning.__name__ classes.loaded_libraries ops.loaded_libraries ops.load_library('/nope.so')
+""".split()
+
+
+@pytest.mark.parametrize("text", ABSENT_DEVICES + PRIVATE)
+def test_answers(text: str) -> None:
+    def program(torch: Any) -> Any:
+        expression = text if text.startswith("list(") else f"torch.{text}"
+        value = eval(expression, {"torch": torch})
+        return value if isinstance(value, (torch.Tensor, tuple)) and "_parse" not in text else repr(value)
+
+    agree(program, words=6)
+
+
+def test_weak_mappings_tell_tensors_apart_by_identity() -> None:
+    def program(torch: Any, log: Any) -> Any:
+        mapping = torch.utils.weak.WeakTensorKeyDictionary()
+        x, y = torch.ones(2), torch.ones(2)
+        mapping[x], mapping[y] = "x", "y"
+        log(mapping[x], mapping[y], len(mapping), x in mapping, torch.ones(2) in mapping)
+        del x
+        gc.collect()
+        log(len(mapping), list(mapping.values()))
+        del mapping[y]
+        reference = torch.utils.weak.TensorWeakRef(y)
+        log(reference() is y, len(mapping))
+
+    agree(program)
+
+
+def test_context_managers_decorate_functions_and_generators() -> None:
+    def program(torch: Any, log: Any) -> Any:
+        from_contextlib = torch.utils._contextlib._DecoratorContextManager
+
+        class Noted(from_contextlib):  # type: ignore[misc, valid-type]
+            def __enter__(self) -> None:
+                log("enter")
+
+            def __exit__(self, *exception: object) -> None:
+                log("exit", exception[0] is None)
+
+        @Noted()
+        def double(x: int) -> int:
+            return 2 * x
+
+        @Noted()
+        def count(to: int) -> Any:
+            for number in range(to):
+                got = yield number
+                log("got", got)
+            return "end"
+
+        log(double(3))
+        steps = count(2)
+        log(next(steps), steps.send("a"))
+        try:
+            steps.send("b")
+        except StopIteration as end:
+            log(end.value)
+
+    agree(program)
+
+
+def test_records_of_a_checkpoint() -> None:
+    def program(torch: Any) -> Any:
+        file = io.BytesIO()
+        torch.save({"x": torch.arange(3)}, file)
+        file.seek(0)
+        reader = torch._C.PyTorchFileReader(file)
+        records = set(reader.get_all_records()) & {"data.pkl", "data/0", "version", "byteorder"}
+        return records, reader.has_record("data/0"), reader.has_record("x"), reader.get_record("data/0")
+
+    agree(program)
+
+
+def test_exceptions_from_elsewhere_keep_their_class() -> None:
+    def program(torch: Any, log: Any) -> Any:
+        for error in (ValueError("bad"), KeyError("missing"), UnicodeDecodeError("utf-8", b"", 0, 1, "no")):
+            try:
+                raise error
+            except Exception:
+                wrapped = torch._utils.ExceptionWrapper(where="in a thread")
+            try:
+                wrapped.reraise()
+            except Exception as again:
+                log(type(again).__name__, str(again).split("\n")[0])
+
+    agree(program)
+
+
+def test_old_packages_find_words_of_torchscript() -> None:
+    jit = undertow.jit
+    assert issubclass(jit.TracerWarning, Warning) and jit._overload_method(len) is len
+    with pytest.raises(NotImplementedError, match=r"undertow has no torch\.jit\.load"):
+        jit.load("model.pt")
