@@ -35,7 +35,7 @@ from undertow.xp.quiet import quietly
 class BackwardPass:
     """One run of the engine: where it may go, what it has to bring back."""
 
-    __slots__ = ("xp", "freed", "executed", "captures", "captured", "callbacks", "running", "waiting", "__weakref__")
+    __slots__ = ("xp", "freed", "executed", "captures", "captured", "callbacks", "running", "reached", "__weakref__")
 
     def __init__(self, keep_graph: bool, create_graph: bool) -> None:
         self.xp: Any = tensor_xp if create_graph else numpy_xp
@@ -45,7 +45,7 @@ class BackwardPass:
         self.captured: list[Any] = []
         self.callbacks: list[Callable[[], None]] = []
         self.running: Node | None = None  # known in anomaly mode
-        self.waiting: dict[Node, int] = {}  # every node that can be reached, and how many gradients it waits for
+        self.reached: set[Node] = set()  # every node that leads from the roots
 
     def tensor(self, value: Any) -> Any:
         """A gradient as users see it."""
@@ -72,27 +72,26 @@ def run(
 ) -> list[Any]:
     """Runs backward from the roots; with `inputs`, only where they can be reached, capturing or accumulating there."""
     task = BackwardPass(keep_graph, create_graph)
-    waiting, parents = count_dependencies(roots, inputs is not None)
-    task.waiting = waiting
+    task.reached, waiting, parents = count_dependencies(roots, inputs is not None)
     if inputs is not None:
         aim_at(task, inputs, parents, accumulates)
     if local.modes.backward_depth < MAX_DEPTH:
-        _run(task, roots, grads, create_graph)
+        _run(task, roots, grads, waiting)
     else:
-        _run_in_a_thread(task, roots, grads, create_graph)
+        _run_in_a_thread(task, roots, grads, waiting)
     return task.captured
 
 
 MAX_DEPTH = 16  # backward passes started inside one another on one thread's stack
 
 
-def _run(task: BackwardPass, roots: Sequence[Edge], grads: Sequence[Any], create_graph: bool) -> None:
+def _run(task: BackwardPass, roots: Sequence[Edge], grads: Sequence[Any], waiting: dict[Node, int]) -> None:
     modes = local.modes
     before, outer = modes.grad_enabled, modes.backward_pass
-    modes.grad_enabled, modes.backward_pass = create_graph, task
+    modes.grad_enabled, modes.backward_pass = task.xp.RECORDED, task
     modes.backward_depth += 1
     try:
-        quietly(traverse, task, roots, grads, task.waiting)
+        quietly(traverse, task, roots, grads, waiting)
         for callback in task.callbacks:
             hooks.fire(callback)
     finally:
@@ -100,7 +99,7 @@ def _run(task: BackwardPass, roots: Sequence[Edge], grads: Sequence[Any], create
         modes.backward_depth -= 1
 
 
-def _run_in_a_thread(task: BackwardPass, roots: Sequence[Edge], grads: Sequence[Any], create_graph: bool) -> None:
+def _run_in_a_thread(task: BackwardPass, roots: Sequence[Edge], grads: Sequence[Any], waiting: dict[Node, int]) -> None:
     """Deep nesting goes on with a fresh stack, so that no number of nested passes runs into Python's recursion limit."""
     modes, failed = local.modes, []
 
@@ -108,7 +107,7 @@ def _run_in_a_thread(task: BackwardPass, roots: Sequence[Edge], grads: Sequence[
         local.modes = modes  # the thread that started this one waits for it, so its modes are free to use
         depth, modes.backward_depth = modes.backward_depth, 0
         try:
-            _run(task, roots, grads, create_graph)
+            _run(task, roots, grads, waiting)
         except BaseException as error:
             failed.append(error)
         finally:
@@ -186,8 +185,10 @@ def traverse(task: BackwardPass, roots: Sequence[Edge], grads: Sequence[Any], wa
                     arrived[target] = earlier + g if type(earlier) is type(g) else _sum(earlier, g)
             else:
                 deliver(arrived, target, edge[1], g)
-            left = waiting[target] = waiting[target] - 1
-            if not left:
+            left = waiting.get(target, 1) - 1
+            if left:
+                waiting[target] = left
+            else:
                 heappush(ready, (-target.sequence_nr, target))
         results = ()  # so that a gradient held here does not look shared to its accumulator
 
@@ -291,28 +292,26 @@ def _sum(earlier: Any, g: Any) -> Any:
 
 def count_dependencies(
     roots: Sequence[Edge], want_parents: bool
-) -> tuple[dict[Node, int], dict[Node, list[Node]]]:
-    """For each node that can be reached: how many gradients it waits for, and (if wanted) who sends them."""
-    waiting: dict[Node, int] = {}
+) -> tuple[set[Node], dict[Node, int], dict[Node, list[Node]]]:
+    """The nodes that can be reached; how many gradients a node waits for, where that is not one; if wanted, who sends them.
+    """
+    reached = {root for root, _ in roots}
+    waiting = dict.fromkeys(reached, 0)
     parents: dict[Node, list[Node]] = {}
-    stack: list[Node] = []
-    for root, _ in roots:
-        if root not in waiting:
-            waiting[root] = 0
-            stack.append(root)
+    stack = list(waiting)
     while stack:
         node = stack.pop()
         for edge in node.edges:
             if edge is not None:
                 child = edge[0]
-                if child in waiting:
-                    waiting[child] += 1
+                if child in reached:
+                    waiting[child] = waiting.get(child, 1) + 1
                 else:
-                    waiting[child] = 1
+                    reached.add(child)
                     stack.append(child)
                 if want_parents:
                     parents.setdefault(child, []).append(node)
-    return waiting, parents
+    return reached, waiting, parents
 
 
 def aim_at(task: BackwardPass, inputs: Sequence[Edge], parents: dict[Node, list[Node]], accumulates: bool) -> None:
@@ -383,10 +382,10 @@ def _takes_what_others_hold(aimed: bool) -> bool:
     leaf._requires_grad = True
     node = _Holder(leaf)
     task = BackwardPass(keep_graph=True, create_graph=False)
-    task.waiting, _ = count_dependencies([(node, 0)], False)
+    task.reached, waiting, _ = count_dependencies([(node, 0)], False)
     if aimed:
-        task.executed = set(task.waiting)
-    _run(task, [(node, 0)], [np.zeros(2)], create_graph=False)
+        task.executed = task.reached
+    _run(task, [(node, 0)], [np.zeros(2)], waiting)
     return leaf._meta.grad._array is node.held
 
 

@@ -162,13 +162,13 @@ def _will_run(task: Any, node: Node | None) -> bool:
     if node is None:
         return False
     if task.executed is None:
-        return node in task.waiting
+        return node in task.reached
     if isinstance(node, AccumulateGrad) and task.captures:
         raise RuntimeError(
             "A leaf node was passed to _will_engine_execute_node but we are currently running autograd.grad(). This is "
             "currently not supported."
         )
-    return node in task.executed and node in task.waiting
+    return node in task.executed and node in task.reached
 
 
 # --- writing to saved tensors
