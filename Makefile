@@ -3,6 +3,8 @@
 # make test    lint, types, tests (real PyTorch 2.13.0 is installed beside undertow as the oracle)
 # make lint    ruff and mypy alone
 # make bench   undertow and torch side by side, as ratios
+# make page    build the page of `undertow why --html` into the package (needs node)
+# make test-page  the page in a real browser (needs node and Chromium)
 # make setup   what the others do first: a virtual environment in .venv
 # make clean   remove what the others made
 
@@ -13,7 +15,7 @@ BIN := .venv/bin
 WORKERS ?= 2
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-.PHONY: setup demo demo-hooks test lint bench clean
+.PHONY: setup demo demo-hooks test lint bench page test-page clean
 .DELETE_ON_ERROR:
 
 setup: .venv/ready-dev
@@ -40,7 +42,7 @@ setup: .venv/ready-dev
 
 # It has findings, so its exit status is 1.
 demo: .venv/ready-cli
-	$(BIN)/undertow why examples/broken_training.py --engine undertow || test $$? -eq 1
+	$(BIN)/undertow why examples/broken_training.py --engine undertow --html demo.html || test $$? -eq 1
 
 demo-hooks: .venv/ready
 	$(BIN)/python examples/hooks_tour.py
@@ -55,6 +57,17 @@ test: lint
 bench: .venv/ready-dev
 	$(BIN)/python -m benchmarks.run
 
+page/node_modules: page/package.json page/package-lock.json
+	npm ci --prefix page --no-audit --no-fund
+	@touch $@
+
+page: page/node_modules
+	npm run --prefix page build
+
+test-page: page .venv/ready-dev
+	@command -v chromium >/dev/null || { apt-get update && apt-get install -y chromium; }
+	PYTHON=$(abspath $(BIN)/python) npm test --prefix page
+
 clean:
-	rm -rf .venv build dist src/*.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf page/node_modules demo.html .venv build dist src/*.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find src tests benchmarks examples -name __pycache__ -type d -prune -exec rm -rf {} +

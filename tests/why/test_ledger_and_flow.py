@@ -149,6 +149,18 @@ def test_flow_over_steps(torch: Any) -> None:
 
 
 @both
+def test_a_ledger_enters_hooks_on_every_module(torch: Any) -> None:
+    register = torch.nn.modules.module.register_module_full_backward_hook
+    with why.ledger() as ledger:
+        handle = register(lambda module, grad_input, grad_output: None)
+        registered = line_here() - 1
+        torch.nn.Linear(2, 1)(torch.ones(1, 2, requires_grad=True)).sum().backward()
+    handle.remove()
+    assert [(entry.kind, entry.owner) for entry in ledger.entries] == [("global full-backward", "every module")]
+    assert ledger.entries[0].registered is not None and ledger.entries[0].registered.line == registered
+
+
+@both
 def test_flow_by_hand(torch: Any) -> None:
     layer = torch.nn.Linear(2, 1)
     flow = why.flow(layer)

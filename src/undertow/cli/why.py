@@ -8,11 +8,14 @@ import sys
 from typing import Any
 
 from undertow.why.judge import judge
+from undertow.why.page.data import page_data
+from undertow.why.page.html import write_page
+from undertow.why.page.recorder import Recorder
 from undertow.why.script import Run
 from undertow.why.show import show
 from undertow.why.watch.watcher import DEFAULT_LIMIT
 
-_TAKES_A_VALUE = ("--engine", "--limit")
+_TAKES_A_VALUE = ("--engine", "--limit", "--html")
 _CANNOT_OPEN = 2  # Python's own exit code for this
 
 
@@ -23,7 +26,8 @@ def add_to(commands: Any) -> None:
         help="run a PyTorch program and say why its gradients and hooks do what they do",
         description="Runs a program and reports lost gradients, silent hooks, freed graphs and their kin, each with the "
         "line that causes it. Exit status: 0 healthy, 1 with findings.",
-        usage="undertow why [-h] script.py [argument ...] [--engine ENGINE] [--json[=FILE]] [--limit N]",
+        usage="undertow why [-h] script.py [argument ...] [--engine ENGINE] [--json[=FILE]]\n"
+        "                    [--html FILE] [--limit N]",
         epilog="Options may stand anywhere; what follows -- belongs to the program.",
     )
     parser.add_argument(
@@ -33,6 +37,7 @@ def add_to(commands: Any) -> None:
     parser.add_argument(
         "--json", nargs="?", const="-", metavar="FILE", help="findings as JSON, last on stdout or in a file"
     )
+    parser.add_argument("--html", metavar="FILE", help="write a page: the graph, hooks, gradients over steps, findings")
     parser.add_argument(
         "--limit", type=int, default=DEFAULT_LIMIT, metavar="N",
         help=f"stop watching after N operations (default {DEFAULT_LIMIT})",
@@ -77,7 +82,8 @@ def split(arguments: list[str]) -> tuple[list[str], list[str]]:
 
 
 def _why(arguments: argparse.Namespace) -> int:
-    run = Run(arguments.script, arguments.arguments, arguments.engine, arguments.limit)
+    recorder = Recorder() if arguments.html else None
+    run = Run(arguments.script, arguments.arguments, arguments.engine, arguments.limit, recorder)
     try:
         trace = run.go()
     except OSError as error:
@@ -96,6 +102,9 @@ def _why(arguments: argparse.Namespace) -> int:
         if arguments.json:
             with open(arguments.json, "w", encoding="utf-8") as file:
                 file.write(data + "\n")
+    if recorder is not None:
+        write_page(arguments.html, page_data(trace, findings, recorder))
+        print(f"undertow: the page is in {arguments.html}", file=sys.stderr)
     if not trace.complete:
         print(f"undertow: watching ended early, after {len(trace.ops)} operations (--limit)", file=sys.stderr)
     for problem in trace.problems[:1]:

@@ -69,7 +69,7 @@ class Registration:
         owner: Any = None
         self.kind = "hook"
         self.wiring = False
-        registrar, depth = frame, 0
+        registrar, depth, is_helper = frame, 0, False
         finder = places()
         while frame is not None and depth < 6 and not finder.is_user(frame.f_code):
             code = frame.f_code
@@ -77,9 +77,10 @@ class Registration:
             if called or code.co_name in _WIRING or code.co_filename.endswith(_WATCHER):
                 self.wiring = True
                 break
-            if self.kind == "hook" and code.co_name.lstrip("_").startswith("register_"):
+            if code.co_name.lstrip("_").startswith("register_") and (self.kind == "hook" or is_helper):
                 owner = frame.f_locals.get("self")
                 self.kind = KINDS.get(code.co_name) or code.co_name.removeprefix("register_").replace("_", "-")
+                is_helper = code.co_name not in KINDS  # a registrar that others call
             elif self.kind == "tensor" and code.co_name == "register_multi_grad_hook":
                 self.kind = "multi-grad"
             frame, depth = frame.f_back, depth + 1

@@ -10,12 +10,14 @@ import sys
 import traceback
 import warnings
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from importlib.machinery import SourceFileLoader
 from types import ModuleType
 from typing import Any
 
 from undertow.pretend import pretend_torch
+from undertow.why.ledgers import ledger
+from undertow.why.page.recorder import Recorder
 from undertow.why.trace import Trace
 from undertow.why.watch.watcher import DEFAULT_LIMIT, Watcher
 
@@ -30,11 +32,15 @@ def choose_engine(name: str) -> str:
 class Run:
     """One watched run of a script: its trace, its global variables, and how it ended."""
 
-    def __init__(self, path: str, arguments: list[str] | None = None, engine: str = "auto", limit: int = DEFAULT_LIMIT):
+    def __init__(
+        self, path: str, arguments: list[str] | None = None, engine: str = "auto", limit: int = DEFAULT_LIMIT,
+        recorder: Recorder | None = None,
+    ) -> None:  # fmt: skip
         self.path = os.path.abspath(path)
         self.arguments = arguments or []
         self.engine = choose_engine(engine)
         self.limit = limit
+        self.recorder = recorder
         self.error: BaseException | None = None
         self.status = 0  # what the script asked for with sys.exit
         self.names: dict[str, Any] = {}
@@ -58,11 +64,11 @@ class Run:
         sys.modules["__main__"] = main
         sys.argv = [self.path, *self.arguments]
         sys.path.insert(0, os.path.dirname(self.path))
-        watcher = Watcher(torch, script=self.path, limit=self.limit)
+        watcher = Watcher(torch, script=self.path, limit=self.limit, recorder=self.recorder)
         self.trace = watcher.trace
         self.names = main.__dict__
         try:
-            with warnings_at_user_lines(watcher), watcher:
+            with warnings_at_user_lines(watcher), self._book(watcher), watcher:
                 exec(code, main.__dict__)
         except SystemExit as leaving:
             self.status = leaving.code if isinstance(leaving.code, int) else int(leaving.code is not None)
@@ -76,6 +82,14 @@ class Run:
             watcher.names.globals(main.__dict__)
             sys.modules["__main__"], sys.argv, sys.path[:] = before
         return self.trace
+
+    def _book(self, watcher: Watcher) -> AbstractContextManager[Any]:
+        """What the recorder hears of hooks beyond those that the watcher sees."""
+        if self.recorder is None:
+            return nullcontext()
+        book = ledger()
+        self.recorder.listen(book, watcher)
+        return book
 
     def print_error(self) -> None:
         """The script's exception, as Python itself would have shown it: frames of the watcher are left out."""

@@ -14,6 +14,9 @@ from undertow.why.hook_list import HookList, hooks
 from undertow.why.judge import judge
 from undertow.why.ledgers import ledger
 from undertow.why.objects import package_of, packages
+from undertow.why.page.data import page_data
+from undertow.why.page.html import write_page
+from undertow.why.page.recorder import Recorder
 from undertow.why.questions import Answer, grad, hook
 from undertow.why.report import Report, Table
 from undertow.why.show import Findings
@@ -40,8 +43,10 @@ class watch(Report):
     def __init__(self, *subjects: Any, engine: Any = None, limit: int = DEFAULT_LIMIT) -> None:
         self._subjects = subjects
         chosen = engine if engine is not None else package_of(*subjects) if subjects else packages()[-1]
-        self._watcher = Watcher(chosen, limit=limit)
+        self._recorder = Recorder()
+        self._watcher = Watcher(chosen, limit=limit, recorder=self._recorder)
         self.ledger = ledger(*subjects)
+        self._recorder.listen(self.ledger, self._watcher)
         self.flows = [flow(subject) for subject in subjects if hasattr(subject, "named_modules")]
         self.open = False
 
@@ -78,6 +83,10 @@ class watch(Report):
     def findings(self) -> Findings:
         """What is wrong, with the lines that hold the causes: what `undertow why` says of a script."""
         return Findings(judge(self.trace))
+
+    def save_html(self, path: str, title: str | None = None) -> None:
+        """Writes the page of `undertow why --html` about this block: one file, which needs no server and no network."""
+        write_page(path, page_data(self.trace, list(self.findings()), self._recorder, title))
 
     def grad(self, tensor: Any, loss: Any = None) -> Answer:
         """`why.grad`, with what was seen: the line, and the way on which the gradient was lost."""

@@ -116,6 +116,7 @@ class _Pass:
         self.watcher = backwards.watcher
         self.trace = backwards.trace
         self.record = record
+        self.recorder = self.watcher.recorder
         self.handles: list[Any] = []
         self.nodes: list[Any] = []
         self.leaves: list[tuple[Any, int, bool]] = []  # (tensor, its id, whether it had a gradient)
@@ -147,6 +148,8 @@ class _Pass:
                 leaf = watcher.see(tensor, place).id
                 self.leaves.append((tensor, leaf, tensor.grad is not None))
                 record.leaves.append(leaf)
+        if self.recorder is not None:
+            self.recorder.begin(watcher, record, tensors, self.nodes)
         frame = watcher.caller()
         while frame is not None:
             if watcher.places.is_user(frame.f_code):
@@ -155,11 +158,13 @@ class _Pass:
 
     def _hook(self, number: int) -> Callable[..., None]:
         watcher, record, peak_of = self.watcher, self.record, self.watcher.engine.peak
-        seen = self.trace.nodes[number]
+        seen, recorder = self.trace.nodes[number], self.recorder
 
         def at_node(grad_inputs: Any, grad_outputs: Any) -> None:
             with watcher.quiet:
                 seen.ran.append(record.id)
+                if recorder is not None:
+                    recorder.at_node(watcher, number, grad_inputs, grad_outputs)
                 if seen.leaf is not None:
                     if grad_outputs and grad_outputs[0] is not None:
                         record.written[seen.leaf] = peak_of(grad_outputs[0])
@@ -212,6 +217,8 @@ class _Pass:
                         self._recorded([tensor.grad], place)
             elif record.kind == "grad":
                 record.written.pop(number, None)
+        if self.recorder is not None:
+            self.recorder.end(self.watcher, record, [(tensor, number) for tensor, number, _ in self.leaves])
         self.leaves.clear()
         if record.kind == "backward":
             self._retained(place)

@@ -126,6 +126,8 @@ class Optimizers:
     def _looks_at(self, optimizer: Any, record: OptimizerRecord, place: Place | None) -> None:
         """Which gradients a step finds; with a closure these are there only when it is over."""
         watcher = self.watcher
+        if watcher.recorder is not None:
+            watcher.recorder.step(watcher, record, place, self._tensors(optimizer))
         for tensor in self._tensors(optimizer):
             known = watcher.see(tensor, place)
             found = watcher.calls.gradient(tensor, known, place)

@@ -19,7 +19,7 @@ import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from undertow.why.places import Place, Places
 from undertow.why.trace import ErrorRecord, TensorRecord, Trace
@@ -36,6 +36,9 @@ from undertow.why.watch.optimizers import Optimizers
 from undertow.why.watch.patches import Patches
 from undertow.why.watch.records import Modules, Tensors
 
+if TYPE_CHECKING:
+    from undertow.why.page.recorder import Recorder
+
 DEFAULT_LIMIT = 300_000  # operations; about half a gigabyte of records
 
 
@@ -43,16 +46,19 @@ class Watcher:
     """Watches one engine in one thread: `with Watcher(torch) as watcher: ...`, then `watcher.trace`.
 
     script: the program's file, which counts as the user's wherever it lies. limit: operations after which watching
-    ends (`trace.complete` is False then).
+    ends (`trace.complete` is False then). recorder: is told of the gradients in passes and steps, for the page.
     """
 
-    def __init__(self, torch: Any, script: str | None = None, limit: int = DEFAULT_LIMIT) -> None:
+    def __init__(
+        self, torch: Any, script: str | None = None, limit: int = DEFAULT_LIMIT, recorder: Recorder | None = None
+    ) -> None:
         self.engine = Engine(torch)
         self.trace = Trace(engine=self.engine.name, script=script)
         self.places = Places((sys.modules["undertow"], torch), script)
         self.tensors = Tensors(self.trace, self.engine)
         self.modules = Modules(self.trace, self.engine)
         self.limit = limit
+        self.recorder = recorder
         self.busy = _NEVER  # above 0: library code runs, or nobody watches
         self.mode_on = False
         self.off: Place | None = None  # what switched gradient mode off

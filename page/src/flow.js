@@ -1,0 +1,217 @@
+// Gradients over steps: one row per module and parameter, one cell per step. Colour is the norm on a log scale; zero, NaN,
+// None and frozen have signs of their own.
+
+import { h, replace, s } from "./dom.js";
+import { isFinite, logScale, number, plural, shape } from "./format.js";
+import { combined } from "./graph/model.js";
+
+const ROW = 20;
+const MOST_OPEN = 60; // parameters that are shown without their modules being opened first
+const SAID = { ok: "", zero: "all zeros", nan: "NaN or Inf", none: "None", frozen: "frozen" };
+const RANK = ["nan", "ok", "zero", "none", "frozen"];
+
+export class FlowView {
+  constructor(data, store, actions) {
+    this.data = data;
+    this.store = store;
+    this.actions = actions;
+    const { rows, steps, unit } = data.flow;
+    this.scale = logScale(rows.flatMap((row) => row.samples.map((sample) => sample?.[1])));
+    this.modules = modules(rows);
+    this.open = new Set(rows.length <= MOST_OPEN ? this.modules.map((module) => module.name) : []);
+    this.said = h("span", { class: "facts", "aria-live": "polite" }, `${plural(rows.length, "parameter")} over ${plural(data.flow.total, unit, unit === "pass" ? "passes" : "steps")}`);
+    this.body = h("div", { class: "scroll" });
+    this.element = h("section", { class: "view flow-view", id: "flow" }, h("div", { class: "toolbar" }, this.legend(), h("span", { class: "spring" }), this.said), this.body);
+    store.on(["theme", "view"], () => this.draw());
+    store.on(["row"], () => this.mark());
+    window.addEventListener("resize", () => this.draw());
+    this.steps = steps;
+  }
+
+  legend() {
+    const ramp = h("span", { class: "ramp", role: "img", "aria-label": "norm, small to large" });
+    const sign = (state, text) => {
+      const canvas = h("canvas", { width: 28, height: 28, class: "legend-cell", "data-state": state });
+      return h("span", { class: "legend-sign" }, canvas, text);
+    };
+    return h("span", { class: "flow-legend" }, `1e${this.scale.low}`, ramp, `1e${this.scale.high}`, sign("zero", "zero"), sign("nan", "NaN"), sign("none", "None"), sign("frozen", "frozen"), sign("edited", "changed by a hook"));
+  }
+
+  draw() {
+    if (this.store.get("view") !== "flow") return;
+    const { rows, unit } = this.data.flow;
+    if (!rows.length) {
+      replace(this.body, h("p", { class: "empty" }, "No parameter got a gradient: no backward pass ended, and no optimizer stepped."));
+      return;
+    }
+    this.colours = colours(this.element);
+    for (const canvas of this.element.querySelectorAll(".legend-cell")) {
+      const context = canvas.getContext("2d");
+      context.setTransform(2, 0, 0, 2, 0, 0);
+      context.clearRect(0, 0, 14, 14);
+      const state = canvas.dataset.state;
+      cell(context, 0, 14, 14, state === "edited" ? ["ok", 1, 0, 1] : [state, 1, 0, 0], this.colours, () => 0.6);
+    }
+    const names = Math.min(300, Math.max(140, ...rows.map((row) => 30 + 7.2 * row.name.length)));
+    this.width = Math.max(160, this.body.clientWidth - names - 110);
+    this.cell = Math.max(2, Math.min(26, Math.floor(this.width / this.steps.length)));
+    this.rows = [];
+    const parts = [this.losses(names)];
+    for (const module of this.modules) {
+      const open = this.open.has(module.name);
+      if (module.rows.length > 1 || !open) parts.push(this.row(names, module, true, open));
+      if (open) for (const row of module.rows) parts.push(this.row(names, row, false, false, module.rows.length > 1));
+    }
+    parts.push(h("div", { class: "flow-axis", style: `padding-left:${names}px` }, h("span", {}, `${unit} ${this.steps[0].step}`), h("span", { style: `margin-left:${Math.max(0, this.cell * this.steps.length - 120)}px` }, `${unit} ${this.steps.at(-1).step}`)));
+    replace(this.body, parts);
+    this.mark();
+  }
+
+  /** The loss above its gradients. */
+  losses(names) {
+    const values = this.steps.map((step) => step.value);
+    const known = values.filter(isFinite);
+    if (known.length < 2) return null;
+    const [low, high] = [Math.min(...known), Math.max(...known)];
+    const y = (value) => 34 - 28 * (high > low ? (value - low) / (high - low) : 0.5);
+    let pen = "M";
+    const path = values.map((value, place) => {
+      if (!isFinite(value)) { pen = "M"; return ""; } // prettier-ignore
+      const text = `${pen}${(place + 0.5) * this.cell} ${y(value).toFixed(1)}`;
+      pen = "L";
+      return text;
+    }).join(""); // prettier-ignore
+    return h("div", { class: "flow-row loss" }, h("span", { class: "row-name", style: `width:${names}px` }, "loss"),
+      s("svg", { width: this.cell * this.steps.length, height: 40, role: "img", "aria-label": `loss from ${number(known[0])} to ${number(known.at(-1))}` }, s("path", { class: "trend", d: path })),
+      h("span", { class: "last" }, number(known[0]), " → ", number(known.at(-1)))); // prettier-ignore
+  }
+
+  row(names, row, isModule, open, inner) {
+    const count = this.steps.length;
+    const canvas = h("canvas", { width: 2 * this.cell * count, height: 2 * ROW, style: `width:${this.cell * count}px;height:${ROW}px` });
+    const context = canvas.getContext("2d");
+    context.scale(2, 2);
+    row.samples.forEach((sample, place) => sample && cell(context, place * this.cell, this.cell, ROW, sample, this.colours, this.scale));
+    const last = row.samples.findLast((sample) => sample);
+    const name = isModule ? `${open ? "▾" : "▸"} ${row.name || "(program)"}` : row.name.slice(inner && row.owner ? row.owner.length + 1 : 0);
+    const label = `${row.name}: ${summary(row.samples, this.data.flow.unit)}`;
+    const element = h("div", { class: `flow-row${isModule ? " module" : ""}${inner ? " inner" : ""}`, tabindex: 0, role: "button", "aria-label": label, title: row.name },
+      h("span", { class: "row-name", style: `width:${names}px` }, name, isModule ? h("i", {}, row.type ?? "") : h("i", {}, shape(row.shape))), canvas,
+      h("span", { class: "last" }, last ? (last[0] === "ok" || last[0] === "frozen" ? number(last[1]) : SAID[last[0]]) : "")); // prettier-ignore
+    const choose = () => {
+      if (isModule) {
+        if (!this.open.delete(row.name)) this.open.add(row.name);
+        this.draw();
+        [...this.body.querySelectorAll(".flow-row.module")].find((one) => one.title === row.name)?.focus();
+      } else this.actions.showParameter(row);
+    };
+    let cursor = count - 1;
+    element.addEventListener("click", choose);
+    canvas.addEventListener("mousemove", (event) => this.tell(row, Math.floor(event.offsetX / this.cell)));
+    element.addEventListener("keydown", (event) => {
+      if (event.key === "Enter" || event.key === " ") choose();
+      else if (event.key === "ArrowLeft") this.tell(row, (cursor = Math.max(0, cursor - 1)));
+      else if (event.key === "ArrowRight") this.tell(row, (cursor = Math.min(count - 1, cursor + 1)));
+      else if (event.key === "ArrowDown") element.nextElementSibling?.focus();
+      else if (event.key === "ArrowUp") element.previousElementSibling?.focus();
+      else return;
+      event.preventDefault();
+    });
+    this.rows.push([row, element]);
+    return element;
+  }
+
+  tell(row, place) {
+    const sample = row.samples[place], step = this.steps[place];
+    if (!step) return;
+    const said = sample
+      ? [SAID[sample[0]], sample[1] === null ? "" : `norm ${number(sample[1])}`, sample[2] > 0 && sample[2] < 1 ? `${number(100 * sample[2])} % zeros` : "", sample[3] ? "changed by a hook" : ""].filter(Boolean).join(", ")
+      : "not looked at"; // prettier-ignore
+    replace(this.said, h("b", {}, row.name || "(program)"), ` · ${this.data.flow.unit} ${step.step}: ${said}`);
+  }
+
+  mark() {
+    const chosen = this.store.get("row");
+    for (const [row, element] of this.rows ?? []) element.classList.toggle("chosen", chosen !== null && row.id === chosen);
+  }
+}
+
+/** Parameters by the module that owns them; a module's cell is its parameters' norm together, and their worst state. */
+function modules(rows) {
+  const found = new Map();
+  for (const row of rows) {
+    if (!found.has(row.owner)) found.set(row.owner, { name: row.owner, type: row.type, rows: [] });
+    found.get(row.owner).rows.push(row);
+  }
+  for (const module of found.values()) {
+    module.samples = module.rows[0].samples.map((_, place) => {
+      const known = module.rows.map((row) => row.samples[place]).filter(Boolean);
+      if (!known.length) return null;
+      const state = RANK.find((one) => known.some((sample) => sample[0] === one));
+      return [state, combined(known.map((sample) => sample[1])), null, known.some((sample) => sample[3]) ? 1 : 0];
+    });
+  }
+  return [...found.values()];
+}
+
+function summary(samples, unit) {
+  const known = samples.filter(Boolean);
+  const norms = known.map((sample) => sample[1]).filter(isFinite);
+  const odd = ["zero", "nan", "none", "frozen"].map((state) => [state, known.filter((sample) => sample[0] === state).length]).filter(([, count]) => count);
+  return [norms.length ? `norm from ${number(norms[0])} to ${number(norms.at(-1))}` : "no gradient", ...odd.map(([state, count]) => `${SAID[state]} in ${plural(count, unit, unit === "pass" ? "passes" : "steps")}`)].join(", ");
+}
+
+function colours(element) {
+  const style = getComputedStyle(element);
+  const get = (name) => style.getPropertyValue(name).trim();
+  return { ramp: [0, 1, 2, 3, 4].map((nth) => rgb(get(`--ramp-${nth}`))), ink: get("--ink"), faint: get("--faint"), bad: get("--bad"), paper: get("--panel"), line: get("--line"), warn: get("--warn") };
+}
+
+const rgb = (hex) => [1, 3, 5].map((at) => parseInt(hex.slice(at, at + 2), 16));
+
+function ramp(colours, share) {
+  const at = Math.min(3.9999, share * 4), low = Math.floor(at), part = at - low;
+  const mixed = colours.ramp[low].map((value, nth) => Math.round(value + part * (colours.ramp[low + 1][nth] - value)));
+  return `rgb(${mixed.join(",")})`;
+}
+
+/** One cell. The signs are drawn so that they differ without colour, and still do when cells are narrow. */
+function cell(context, x, width, height, [state, norm, , edited], colours, scale) {
+  const gap = width > 5 ? 1 : 0, wide = width - gap, tall = height - 2, centre = x + wide / 2, half = 1 + tall / 2;
+  const r = Math.min(3.2, wide / 2.6);
+  context.lineWidth = Math.min(1.4, Math.max(0.8, wide / 4));
+  if ((state === "ok" || state === "frozen") && isFinite(norm) && norm > 0) {
+    context.fillStyle = ramp(colours, scale(norm));
+    context.fillRect(x, 1, wide, tall);
+  } else {
+    context.fillStyle = state === "nan" ? colours.bad : colours.paper;
+    context.fillRect(x, 1, wide, tall);
+    if (wide > 4 && state !== "nan") {
+      context.strokeStyle = colours.line;
+      context.strokeRect(x + 0.5, 1.5, wide - 1, tall - 1);
+    }
+  }
+  context.strokeStyle = colours.ink;
+  context.beginPath();
+  if (state === "zero") context.arc(centre, half, r, 0, 2 * Math.PI);
+  else if (state === "none") { context.moveTo(x + wide * 0.2, half); context.lineTo(x + wide * 0.8, half); } // prettier-ignore
+  else if (state === "nan") {
+    context.strokeStyle = colours.paper;
+    context.moveTo(centre - r, half - r);
+    context.lineTo(centre + r, half + r);
+    context.moveTo(centre + r, half - r);
+    context.lineTo(centre - r, half + r);
+  } else if (state === "frozen") {
+    context.strokeStyle = colours.faint;
+    for (let at = 4; at < tall + wide; at += 5) { context.moveTo(x + Math.max(0, at - tall), 1 + Math.min(at, tall)); context.lineTo(x + Math.min(at, wide), 1 + Math.max(0, at - wide)); } // prettier-ignore
+  }
+  context.stroke();
+  if (edited && wide > 3) {
+    context.fillStyle = colours.ink;
+    context.beginPath();
+    context.moveTo(x + wide, 1);
+    context.lineTo(x + wide, 1 + Math.min(7, wide));
+    context.lineTo(x + wide - Math.min(7, wide), 1);
+    context.fill();
+  }
+}

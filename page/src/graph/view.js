@@ -1,0 +1,286 @@
+// The graph view: drawing, zooming, opening and closing, walking by keyboard.
+
+import { select } from "d3-selection";
+import { zoom, zoomIdentity } from "d3-zoom";
+import { h, replace, s } from "../dom.js";
+import { bytes, logScale, number, plural } from "../format.js";
+import { Drawing } from "./draw.js";
+import { Layout } from "./layout.js";
+import { Model } from "./model.js";
+
+const EDGE_STATES = ["ok", "zero", "nan", "none", "idle", "lost"];
+const ALL_AT_ONCE = 4000; // nodes that "open all" still opens
+
+export class GraphView {
+  constructor(data, store) {
+    this.data = data;
+    this.store = store;
+    this.models = new Map();
+    this.sheet = s("g", { class: "sheet" });
+    this.svg = s("svg", { class: "graph", tabindex: 0, role: "application", "aria-label": "Graph of the backward pass. Arrow keys walk along it, Enter opens and closes a module." }, markers(), this.sheet);
+    this.zoom = zoom().scaleExtent([0.04, 3]).on("zoom", ({ transform }) => this.moved(transform));
+    select(this.svg).call(this.zoom).on("dblclick.zoom", null);
+    this.svg.addEventListener("click", (event) => this.clicked(event));
+    this.svg.addEventListener("keydown", (event) => this.key(event));
+    this.bar = h("div", { class: "toolbar" });
+    this.lens = h("div", { class: "lens" });
+    this.element = h("section", { class: "view graph-view", id: "graph" }, this.bar, this.svg, legend(), this.lens);
+    store.on(["pass"], () => this.choose());
+    store.on(["selected", "line"], () => this.mark());
+  }
+
+  get model() {
+    const { pass } = this.store.state;
+    if (!this.models.has(pass) && this.data.passes[pass]) {
+      const model = new Model(this.data.passes[pass]);
+      const norms = [...model.nodes.values()].map((node) => node.received);
+      this.models.set(pass, { model, open: model.firstOpen(), layout: new Layout(model), scale: logScale(norms) });
+    }
+    return this.models.get(pass);
+  }
+
+  /** Another pass. */
+  choose() {
+    if (!this.model) {
+      replace(this.element, h("p", { class: "empty" }, "No backward pass was seen."));
+      return;
+    }
+    this.tools();
+    this.redraw();
+    this.fit(false);
+  }
+
+  tools() {
+    const { data, store } = this;
+    const { pass, nodes } = this.model.model;
+    const chooser = data.passes.length > 1
+      ? h("select", { "aria-label": "Backward pass", onchange: (event) => store.set({ pass: Number(event.target.value), selected: null }) },
+          data.passes.map((one, place) => h("option", { value: place, selected: place === store.get("pass") }, one.title)))
+      : h("span", { class: "pass-title" }, pass.title); // prettier-ignore
+    const facts = [
+      plural(nodes.size, "node"), pass.value === null ? null : `loss ${number(pass.value)}`,
+      pass.saved ? `${bytes(pass.saved)} saved` : null,
+    ].filter(Boolean).join(" · "); // prettier-ignore
+    const button = (text, title, onclick) => h("button", { type: "button", title, onclick }, text);
+    replace(
+      this.bar, chooser, h("span", { class: "facts" }, facts), pass.error && h("span", { class: "failed", title: pass.error }, "this pass raised"),
+      h("span", { class: "spring" }), button("Open all", "Open every module", () => this.openAll()),
+      button("Close", "Back to the first view", () => this.closeAll()),
+    ); // prettier-ignore
+    replace(this.lens, button("+", "Nearer", () => select(this.svg).call(this.zoom.scaleBy, 1.3)),
+      button("−", "Farther", () => select(this.svg).call(this.zoom.scaleBy, 1 / 1.3)), button("⤢", "Show everything (0)", () => this.fit(true))); // prettier-ignore
+  }
+
+  // --- drawing
+
+  redraw() {
+    const { model, open, layout, scale } = this.model;
+    this.size = layout.box(0, open);
+    this.drawing = new Drawing(model, scale, this.data.files);
+    replace(this.sheet, this.drawing.draw(this.size));
+    this.mark();
+  }
+
+  moved(transform) {
+    this.sheet.setAttribute("transform", transform);
+    this.svg.classList.toggle("far", transform.k < 0.5);
+    this.svg.classList.toggle("very-far", transform.k < 0.22);
+  }
+
+  fit(smoothly) {
+    const { clientWidth: width, clientHeight: height } = this.svg;
+    if (!width || !this.size) return;
+    const k = Math.min(1.1, (width - 40) / this.size.width, (height - 40) / this.size.height);
+    const readable = Math.max(k, 0.62); // a long graph begins at its loss, legibly
+    const x = (width - this.size.width * readable) / 2;
+    const y = this.size.height * readable < height ? Math.max(12, (height - this.size.height * readable) / 2) : 12;
+    this.go(zoomIdentity.translate(smoothly ? (width - this.size.width * k) / 2 : x, smoothly ? Math.max(12, (height - this.size.height * k) / 2) : y).scale(smoothly ? k : readable));
+  }
+
+  go(transform) {
+    select(this.svg).call(this.zoom.transform, transform);
+  }
+
+  transform() {
+    return this.svg.__zoom ?? zoomIdentity;
+  }
+
+  /** Opens or closes a box; it stays where it is on the screen. */
+  toggle(group) {
+    const { open, layout } = this.model;
+    const before = this.drawing.places.get(group);
+    if (!open.delete(group)) open.add(group);
+    layout.forget(group);
+    this.redraw();
+    const after = this.drawing.places.get(group), { k, x, y } = this.transform();
+    if (before && after) {
+      const moved = before.x + before.width / 2 - (after.x + after.width / 2);
+      this.go(zoomIdentity.translate(x + k * moved, y + k * (before.y - after.y)).scale(k));
+    }
+  }
+
+  openAll() {
+    const { model, open, layout } = this.model;
+    if (model.nodes.size > ALL_AT_ONCE) return;
+    for (const group of model.groups) open.add(group.id);
+    layout.known.clear();
+    this.redraw();
+    this.fit(true);
+  }
+
+  closeAll() {
+    const { model, open, layout } = this.model;
+    open.clear();
+    for (const group of model.firstOpen()) open.add(group);
+    layout.known.clear();
+    this.redraw();
+    this.fit(false);
+  }
+
+  /** Opens what is around some nodes or boxes and moves the first into sight. */
+  reveal(ids) {
+    if (!this.model || !ids.length) return;
+    const { model, open, layout } = this.model;
+    let changed = false;
+    for (const id of ids) {
+      for (const group of model.around(id)) {
+        if (!open.has(group)) {
+          open.add(group);
+          layout.forget(group);
+          changed = true;
+        }
+      }
+    }
+    if (changed) this.redraw();
+    const place = this.drawing.places.get(ids[0]);
+    const { clientWidth: width, clientHeight: height } = this.svg;
+    if (!place || !width) return;
+    const { k: now, x, y } = this.transform();
+    const k = Math.max(0.75, Math.min(now, 1.3));
+    const left = x + now * place.x, top = y + now * place.y;
+    const visible = left > 30 && top > 40 && left + now * place.width < width - 30 && top + now * place.height < height - 60;
+    if (visible && k === now) return;
+    this.go(zoomIdentity.translate(width / 2 - k * (place.x + place.width / 2), height / 2 - k * (place.y + place.height / 2)).scale(k));
+  }
+
+  /** The selected nodes or box, every way from the loss to them, and what the chosen source line made. */
+  mark() {
+    if (!this.drawing) return;
+    const { model } = this.model;
+    const { selected, line } = this.store.state;
+    const chosen = new Set(selected ?? []);
+    const ends = new Set([...chosen].flatMap((id) => (typeof id === "number" ? [...model.inside(id)] : model.nodes.has(id) ? [id] : [])));
+    const ways = ends.size ? model.waysTo(ends) : null;
+    this.sheet.classList.toggle("dimmed", Boolean(ways));
+    for (const [element, segment] of this.drawing.paths) {
+      element.classList.toggle("on-way", Boolean(ways) && segment.edges.some((place) => ways.edges.has(place)));
+    }
+    for (const [id, element] of this.drawing.elements) {
+      const isBox = typeof id === "number";
+      const touched = ways && (isBox ? chosen.has(id) || [...model.inside(id)].some((node) => ways.nodes.has(node)) : ways.nodes.has(id));
+      element.classList.toggle("on-way", Boolean(touched));
+      element.classList.toggle("selected", chosen.has(id));
+      const made = !isBox && line && model.nodes.get(id).file === line.file && model.nodes.get(id).line === line.line;
+      element.classList.toggle("of-line", Boolean(made));
+      element.setAttribute("tabindex", chosen.has(id) ? 0 : -1);
+    }
+  }
+
+  // --- hands
+
+  clicked(event) {
+    const frame = event.target.closest("[data-id]");
+    if (!frame) {
+      this.store.set({ selected: null });
+      return;
+    }
+    const id = named(frame);
+    if (typeof id === "number") {
+      if (frame.classList.contains("open") && !event.target.closest(".head, .chevron, .name")) {
+        this.store.set({ selected: null });
+        return;
+      }
+      this.toggle(id);
+    }
+    this.store.set({ selected: [id] });
+    this.drawing.elements.get(id)?.focus({ preventScroll: true });
+  }
+
+  key(event) {
+    const [current] = this.store.get("selected") ?? [];
+    if (event.key === "0") this.fit(true);
+    else if (event.key === "Enter" || event.key === " ") {
+      if (typeof current === "number") this.toggle(current);
+    } else if (event.key.startsWith("Arrow")) this.walk(event.key.slice(5), current);
+    else return;
+    event.preventDefault();
+    event.stopPropagation();
+  }
+
+  /** Down and up along the edges, the strongest first; left and right to what stands beside. */
+  walk(direction, current) {
+    const { places, paths } = this.drawing;
+    const shown = [...places].filter(([id]) => typeof id !== "number" || !this.model.open.has(id));
+    if (current === undefined || !places.has(current)) {
+      const first = shown.reduce((best, one) => (!best || one[1].y < best[1].y ? one : best), null);
+      if (first) this.choosePlace(first[0]);
+      return;
+    }
+    const here = middle(places.get(current));
+    const { model } = this.model;
+    const own = typeof current === "number" ? model.inside(current) : new Set([current]);
+    let candidates = [];
+    if (direction === "Down" || direction === "Up") {
+      const [near, far] = direction === "Down" ? ["from", "to"] : ["to", "from"];
+      const norms = new Map();
+      for (const [, segment] of paths) {
+        for (const place of segment.edges) {
+          const edge = model.edges[place];
+          if (own.has(edge[near]) && !own.has(edge[far])) norms.set(edge[far], Math.max(norms.get(edge[far]) ?? 0, Number(edge.norm) || 0));
+        }
+      }
+      candidates = [...norms].sort((a, b) => b[1] - a[1]).map(([id]) => this.standsFor(id));
+    } else {
+      const side = direction === "Right" ? 1 : -1;
+      candidates = shown
+        .map(([id, place]) => [id, (middle(place).x - here.x) * side, Math.abs(middle(place).y - here.y)])
+        .filter(([id, across, along]) => id !== current && across > 4 && along < 60 + across)
+        .sort((a, b) => a[1] + 3 * a[2] - b[1] - 3 * b[2])
+        .map(([id]) => id);
+    }
+    if (candidates.length) this.choosePlace(candidates[0]);
+  }
+
+  /** A node, or the closed box that hides it. */
+  standsFor(id) {
+    return this.model.model.around(id).find((group) => !this.model.open.has(group)) ?? id;
+  }
+
+  choosePlace(id) {
+    this.store.set({ selected: [id] });
+    this.reveal([id]);
+    this.drawing.elements.get(id)?.focus({ preventScroll: true });
+  }
+}
+
+const middle = ({ x, y, width, height }) => ({ x: x + width / 2, y: y + height / 2 });
+
+function named(frame) {
+  const id = frame.getAttribute("data-id");
+  return /^\d+$/.test(id) ? Number(id) : id;
+}
+
+function markers() {
+  return s("defs", {}, EDGE_STATES.map((state) =>
+    s("marker", { id: `arrow-${state}`, viewBox: "0 0 8 8", refX: 7, refY: 4, markerWidth: 7, markerHeight: 7, orient: "auto", markerUnits: "userSpaceOnUse" },
+      s("path", { d: "M0 0.8 L8 4 L0 7.2 z", class: `arrow ${state}` })))); // prettier-ignore
+}
+
+function legend() {
+  const edge = (state, text) => h("li", {}, s("svg", { width: 30, height: 10, "aria-hidden": "true" }, s("path", { d: "M1 5 H29", class: `edge ${state}`, "stroke-width": 2 })), text);
+  return h("details", { class: "legend" }, h("summary", {}, "How to read it"),
+    h("p", {}, "Gradients go from the loss at the top to the leaves at the bottom. A bar is the norm of what arrives, on a log scale; a broader line carries more."),
+    h("ul", {}, edge("ok", "gradient"), edge("zero", "zero (0)"), edge("nan", "NaN or Inf"), edge("none", "none was sent"), edge("idle", "did not run"), edge("lost", "the way that is cut (✂)")),
+    h("p", {}, "Click a module to open or close it, a node to see every way from the loss to it."),
+    h("p", {}, h("kbd", {}, "↑↓←→"), " walk  ", h("kbd", {}, "Enter"), " open  ", h("kbd", {}, "0"), " fit  ", h("kbd", {}, "/"), " search  ", h("kbd", {}, "n"), " next finding  ", h("kbd", {}, "g h f"), " views  ", h("kbd", {}, "t"), " light or dark")); // prettier-ignore
+}

@@ -1,0 +1,131 @@
+// The page of `undertow why --html`: it reads its data from the script element above it and loads nothing.
+
+import { DetailsView } from "./details.js";
+import { h, replace } from "./dom.js";
+import { FindingsView } from "./findings.js";
+import { FlowView } from "./flow.js";
+import { plural } from "./format.js";
+import { GraphView } from "./graph/view.js";
+import { HooksView } from "./hooks.js";
+import { Search } from "./search.js";
+import { SourceView } from "./source.js";
+import { Store } from "./store.js";
+
+const VERSION = 1;
+const VIEWS = { graph: "Graph", hooks: "Hooks", flow: "Gradient flow" };
+
+function start() {
+  const data = JSON.parse(document.getElementById("undertow-data").textContent);
+  if (data.version !== VERSION) {
+    document.body.append(h("p", {}, `This page reads data of version ${VERSION}, not ${data.version}.`));
+    return;
+  }
+  const dark = window.matchMedia("(prefers-color-scheme: dark)");
+  const store = new Store({
+    view: "graph", pass: Math.max(0, data.passes.length - 1), selected: null, finding: null, line: null, row: null,
+    theme: dark.matches ? "dark" : "light",
+  }); // prettier-ignore
+  const wanted = new URLSearchParams(location.hash.slice(1)); // #view=flow&theme=dark&finding=1, for links and tests
+  if (wanted.get("theme")) store.state.theme = wanted.get("theme");
+  if (VIEWS[wanted.get("view")]) store.state.view = wanted.get("view");
+
+  const actions = {};
+  const graph = new GraphView(data, store);
+  const hooks = new HooksView(data, store, actions);
+  const flow = new FlowView(data, store, actions);
+  const findings = new FindingsView(data, store, actions);
+  const source = new SourceView(data, store, actions);
+  const details = new DetailsView(data, store, actions, graph);
+  const search = new Search(data, store, actions, graph);
+  const views = { graph, hooks, flow };
+
+  Object.assign(actions, {
+    select(ids) {
+      store.set({ view: "graph", selected: ids, row: null });
+      graph.reveal(ids);
+    },
+    /** A line of the source; with its nodes, if there are any. */
+    showLine(file, line, nodes = false) {
+      store.set({ line: { file, line } });
+      const model = graph.model?.model;
+      const made = nodes && model ? model.pass.nodes.filter((node) => node.file === file && node.line === line && node.kind !== "leaf").map((node) => node.id) : [];
+      if (made.length) actions.select(made);
+    },
+    /** A finding: its line in the source, its nodes in the graph of the pass that has them. */
+    showFinding(place) {
+      const again = store.get("finding") === place;
+      const finding = data.findings[place];
+      if (again) return store.set({ finding: null, selected: null });
+      store.set({ finding: place, line: finding.line === null ? store.get("line") : { file: finding.file, line: finding.line } });
+      const here = data.passes[store.get("pass")]?.findings[place];
+      const other = here ? -1 : data.passes.findLastIndex((pass) => pass.findings[place]);
+      if (other >= 0) store.set({ pass: other });
+      const ids = here ?? data.passes[other]?.findings[place];
+      if (ids) actions.select(ids);
+      else store.set({ selected: null });
+    },
+    showParameter(row) {
+      const leaf = graph.model?.model.pass.nodes.find((node) => node.row === row.id);
+      store.set({ row: row.id, selected: leaf ? [leaf.id] : null, line: row.at ?? store.get("line") });
+    },
+    showHook(hook, firing) {
+      if (hook.at) store.set({ line: hook.at });
+      const place = data.passes.findIndex((pass) => pass.id === firing.pass);
+      if (place >= 0) store.set({ pass: place });
+      const { nodes, groups } = graph.model?.model.pass ?? { nodes: [], groups: [] };
+      const owner = nodes.find((node) => node.hooks?.includes(hook.id)) ?? groups.find((group) => group.hooks?.includes(hook.id));
+      store.set({ selected: owner ? [owner.id] : null });
+    },
+  });
+
+  const tabs = h("div", { class: "tabs", role: "tablist" });
+  const main = h("main", {}, tabs, Object.values(views).map((view) => view.element));
+  const theme = h("button", { class: "theme", type: "button", title: "Light or dark (t)", onclick: () => store.set({ theme: store.get("theme") === "dark" ? "light" : "dark" }) });
+  const { program } = data;
+  document.body.append(
+    h("header", {},
+      h("span", { class: "mark", "aria-hidden": "true" }, "∇"), h("h1", {}, program.title),
+      h("span", { class: "facts" }, `on ${program.engine} · ${plural(program.operations, "operation")} · ${plural(program.passes, "backward pass", "backward passes")} · ${program.made}`),
+      h("span", { class: "spring" }), search.element, theme),
+    h("div", { class: "columns" }, findings.element, main, h("div", { class: "side" }, source.element, details.element)),
+  ); // prettier-ignore
+
+  const counts = { graph: data.passes[0] ? data.passes.reduce((sum, pass) => Math.max(sum, pass.nodes.length), 0) : 0, hooks: data.hooks.total, flow: data.flow.rows.length };
+  function drawTabs() {
+    replace(tabs, Object.entries(VIEWS).map(([name, title]) =>
+      h("button", { type: "button", role: "tab", id: `tab-${name}`, "aria-selected": String(store.get("view") === name), "aria-controls": name, title: `${title} (${name[0]})`, onclick: () => store.set({ view: name }) },
+        title, h("i", {}, counts[name].toLocaleString("en"))))); // prettier-ignore
+    for (const [name, view] of Object.entries(views)) view.element.hidden = store.get("view") !== name;
+  }
+  function drawTheme() {
+    document.documentElement.dataset.theme = store.get("theme");
+    replace(theme, store.get("theme") === "dark" ? "☀" : "☾");
+    theme.setAttribute("aria-label", store.get("theme") === "dark" ? "Light colours" : "Dark colours");
+  }
+  store.listeners.unshift([["view"], drawTabs], [["theme"], drawTheme]); // before the views measure themselves
+  store.on(["selected"], () => {
+    const [id] = store.get("selected") ?? [];
+    const node = typeof id === "string" ? graph.model?.model.nodes.get(id) : null;
+    if (node?.line && store.get("finding") === null) store.set({ line: { file: node.file, line: node.line } });
+  });
+  document.addEventListener("keydown", (event) => {
+    if (event.target.matches("input, select, textarea") || event.ctrlKey || event.metaKey || event.altKey) return;
+    const view = Object.keys(VIEWS).find((name) => name[0] === event.key);
+    if (view) store.set({ view });
+    else if (event.key === "/") search.input.focus();
+    else if (event.key === "t") theme.click();
+    else if (event.key === "Escape") store.set({ selected: null, finding: null, row: null });
+    else if ((event.key === "n" || event.key === "p") && data.findings.length) {
+      const count = data.findings.length, now = store.get("finding");
+      actions.showFinding(event.key === "n" ? ((now ?? -1) + 1) % count : ((now ?? 0) + count - 1) % count);
+    } else return;
+    event.preventDefault();
+  });
+  drawTheme();
+  drawTabs();
+  graph.choose();
+  flow.draw();
+  if (wanted.get("finding")) actions.showFinding(Number(wanted.get("finding")) - 1);
+}
+
+start();

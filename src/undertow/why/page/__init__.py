@@ -1,0 +1,1 @@
+"""The page of `undertow why --html`: one file with the graph, the hooks, the gradients over steps and the findings."""

@@ -1,0 +1,285 @@
+"""The graph of one backward pass as the page draws it: nodes, edges, boxes, and the ways that gradients did not go."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from undertow.why.facts.facts import Facts
+from undertow.why.facts.lost import lost
+from undertow.why.finding import Finding
+from undertow.why.page.groups import Groups
+from undertow.why.page.recorder import NodeSample, PassPicture
+from undertow.why.page.values import SourceFiles, number
+from undertow.why.source import assigned, is_whole_value
+from undertow.why.trace import OpRecord
+
+# Findings about a tensor that the gradient does not reach: the way that it would have gone is drawn, too.
+LOSSES = frozenset({
+    "detached", "no-grad-mode", "not-differentiable", "dead-branch", "no-backward", "unused", "no-requires-grad",
+})  # fmt: skip
+MOST_SUBJECTS = 24  # of one finding, whose lost ways are drawn
+
+
+class PassGraph:
+    """Builds the data of one pass."""
+
+    def __init__(self, facts: Facts, picture: PassPicture, files: SourceFiles) -> None:
+        self.facts = facts
+        self.trace = facts.trace
+        self.picture = picture
+        self.files = files
+        self.record = self.trace.backwards[picture.backward]
+        self.groups = Groups(facts)
+        self.nodes: dict[str, dict[str, Any]] = {}
+        self.edges: list[dict[str, Any]] = []
+        self.times: dict[str, float] = {}  # when the op of a node ran
+        self.focus: dict[int, list[str]] = {}  # finding -> nodes
+        self._made: dict[int, int] = {}  # node -> the tensor it is the grad_fn of
+        self._add_nodes()
+        self._add_edges()
+        self._place_leaves()
+
+    # --- what was there
+
+    def _op(self, node: int) -> OpRecord | None:
+        made_by = self.trace.nodes[node].op
+        return None if made_by is None or made_by >= len(self.trace.ops) else self.trace.ops[made_by]
+
+    def _add_nodes(self) -> None:
+        for node in self.picture.nodes:
+            op = self._op(node)
+            if op is not None:
+                for output, made in zip(op.outputs, op.output_nodes):
+                    if made is not None:
+                        self._made.setdefault(made, output)
+        record = self.record
+        births, stops, damaged = set(record.births), set(record.stops), set(record.damaged)
+        for node, sample in self.picture.nodes.items():
+            known, op = self.trace.nodes[node], self._op(node)
+            tensor = known.leaf if known.leaf is not None else self._made.get(node)
+            call = None if op is None or known.leaf is not None else op.call  # leaves are placed by their users
+            data = {
+                "id": f"n{node}", "name": known.name, "group": self.groups.of_call(call),
+                "kind": "leaf" if known.leaf is not None else "op", "op": None if op is None else op.name,
+                **self._where(None if op is None or known.leaf is not None else op), **self._tensor(tensor, known.leaf),
+                "order": sample.order, "received": number(sample.received), "saved": sample.saved,
+                "state": _state(sample, node in births, node in stops, node in damaged),
+            }  # fmt: skip
+            self.nodes[data["id"]] = data
+            self.times[data["id"]] = float(op.time) if op is not None else -1.0
+
+    def _where(self, op: OpRecord | None) -> dict[str, Any]:
+        if op is None or op.place is None:
+            return {"file": None, "line": None}
+        return {"file": self.files.number(op.place.file), "line": op.place.line}
+
+    def _tensor(self, tensor: int | None, leaf: int | None) -> dict[str, Any]:
+        if tensor is None:
+            return {"tensor": None, "shape": None, "dtype": None}
+        record = self.trace.tensors[tensor]
+        name = self.facts.name(tensor) if leaf is not None else self._variable(tensor)
+        found: dict[str, Any] = {"tensor": name, "shape": list(record.shape), "dtype": record.dtype}
+        if leaf is not None:
+            found["row"] = leaf
+            found |= self.files.place(self.facts.made_at(leaf)) or {}
+        return found
+
+    def _variable(self, tensor: int) -> str | None:
+        """How the program calls a computed tensor, if it does."""
+        record = self.trace.tensors[tensor]
+        if record.names:
+            return record.names[0]
+        made = None if record.maker is None else self.trace.ops[record.maker].place
+        return (assigned(made) or None) if is_whole_value(made) else None
+
+    def _add_edges(self) -> None:
+        for node, sample in self.picture.nodes.items():
+            sent = [*sample.sent, *[None] * len(self.trace.nodes[node].next)]
+            for child, norm in zip(self.trace.nodes[node].next, sent):
+                if child in self.picture.nodes:
+                    state = "idle" if sample.order is None else _value_state(norm)
+                    self.edges.append({"from": f"n{node}", "to": f"n{child}", "norm": number(norm), "state": state})
+
+    def _place_leaves(self) -> None:
+        """A leaf stands in the innermost box that holds all who use it, just before its first use."""
+        users: dict[str, list[str]] = {}
+        for edge in self.edges:
+            users.setdefault(edge["to"], []).append(edge["from"])
+        for node in self.nodes.values():
+            if node["kind"] == "leaf" and node["id"] in users:
+                by = users[node["id"]]
+                node["group"] = self.groups.common(self.nodes[user]["group"] for user in by)
+                self.times[node["id"]] = min(self.times[user] for user in by) - 0.5
+
+    # --- what was not there
+
+    def add_lost(self, place: int, finding: Finding, anyhow: bool) -> bool:
+        """Draws the ways on which a finding's gradients were lost; whether any belongs to this pass.
+
+        anyhow: draw also what has nothing to do with this pass, since no other one has more to do with it.
+        """
+        if finding.code not in LOSSES:
+            return False
+        drawn = False
+        for tensor in self._subjects(finding):
+            flow = self.facts.flow(tensor)
+            roots = [root for root in self.record.roots if root in flow.stops]
+            if roots and flow.stops[roots[0]].cut is None:
+                continue  # it is in this pass's graph
+            if roots:
+                self._draw(place, tensor, flow.path(roots[0]), flow.stops[roots[0]].cut, "the gradient stops here")
+            elif anyhow:
+                found = lost(self.facts, tensor)
+                if found.cut is not None:
+                    source = found.cut.inputs[0] if found.cut.inputs else tensor
+                    way = flow.path(source) if source in flow.stops else []
+                    self._draw(place, tensor, [*way, found.cut.id], found.cut.id, "the gradient stops here")
+                elif found.sink is not None:
+                    way = flow.path(found.sink)
+                    self._draw(place, tensor, way, way[-1] if way else None, "nothing calls backward() from here")
+                else:
+                    self._draw(place, tensor, [], None, "no loss uses it")
+            else:
+                continue
+            drawn = True
+        return drawn
+
+    def _subjects(self, finding: Finding) -> list[int]:
+        """The tensors that a finding is about."""
+        found = dict.fromkeys([] if finding.tensor is None else [finding.tensor])
+        wanted = set(finding.subjects[:MOST_SUBJECTS])
+        for record in self.trace.tensors:
+            if record.names and record.names[0] in wanted and record.floating:
+                found[record.id] = None
+        return list(found)[:MOST_SUBJECTS]
+
+    def _draw(self, place: int, tensor: int, way: list[int], cut: int | None, said: str) -> None:
+        """A leaf and the ops that used it up to one that is in the graph, as nodes without gradients."""
+        focus = self.focus.setdefault(place, [])
+        before = self._ghost_leaf(tensor, said if cut is None else None)
+        if cut is None:
+            focus.append(before)
+        for step in way:
+            op = self.trace.ops[step]
+            real = next((f"n{node}" for node in (*op.output_nodes, *op.nodes) if node in self.picture.nodes), None)
+            here = real or self._ghost(op)
+            if real is None and step == cut:
+                self.nodes[here]["cut"] = said
+                focus.append(here)
+            if {"from": here, "to": before, "norm": None, "state": "lost"} not in self.edges and here != before:
+                self.edges.append({"from": here, "to": before, "norm": None, "state": "lost"})
+            if real is not None:
+                if step == cut:
+                    focus.append(here)
+                break
+            before = here
+
+    def _ghost(self, op: OpRecord) -> str:
+        id = f"g{op.id}"
+        if id not in self.nodes:
+            tensor = op.outputs[0] if op.outputs else None
+            self.nodes[id] = {
+                "id": id, "name": op.name, "group": self.groups.of_call(op.call), "kind": "lost", "op": op.name,
+                **self._where(op), **self._tensor(tensor, None), "order": None, "received": None, "saved": 0,
+                "state": "lost",
+            }  # fmt: skip
+            self.times[id] = float(op.time)
+        return id
+
+    def _ghost_leaf(self, tensor: int, said: str | None) -> str:
+        accumulator = next((f"n{n}" for n in self.facts.accumulators.get(tensor, ()) if n in self.picture.nodes), None)
+        node = self.trace.tensors[tensor].node
+        known = accumulator or (f"n{node}" if node is not None and node in self.picture.nodes else None)
+        if known is not None:
+            return known
+        id = f"t{tensor}"
+        if id not in self.nodes:
+            uses = [self.trace.ops[use] for use in self.facts.uses.get(tensor, ())]
+            self.nodes[id] = {
+                "id": id, "name": "leaf", "group": self._home(tensor, [op.call for op in uses]),
+                "kind": "lost-leaf", "op": None, "order": None, "received": None, "saved": 0, "state": "lost", "file": None,
+                "line": None,
+                **self._tensor(tensor, tensor),
+            }  # fmt: skip
+            self.times[id] = float(uses[0].time) - 0.5 if uses else 0.0
+        if said is not None:
+            self.nodes[id]["cut"] = said
+        return id
+
+    def _home(self, tensor: int, calls: list[int | None]) -> int:
+        """The box for a leaf that is not in the graph: of those who use it in this pass, or of its module."""
+        known = [self.groups.of_call(call) for call in calls if self.groups.has_call(call)]
+        return self.groups.common(known) if known else self.groups.of_module(self.trace.tensors[tensor].module)
+
+    def point(self, place: int, finding: Finding) -> None:
+        """Which nodes a finding is about, where no way was lost: those of its line, or of its tensor."""
+        if place in self.focus or finding.file is None:
+            return
+        file = self.files.number(finding.file)
+        lines = {finding.line, *finding.also_lines}
+        own = [n["id"] for n in self.nodes.values() if n["file"] == file and n["line"] == finding.line]
+        if not own and finding.tensor is not None:
+            own = [f"n{node}" for node in self.facts.nodes_of(finding.tensor) if node in self.picture.nodes]
+        if not own:
+            own = [n["id"] for n in self.nodes.values() if n["tensor"] in finding.subjects]
+        if not own:
+            own = [n["id"] for n in self.nodes.values() if n["file"] == file and n["line"] in lines]
+        if own:
+            self.focus[place] = own[:MOST_SUBJECTS]
+
+    # --- all of it
+
+    def data(self, title: str) -> dict[str, Any]:
+        self._add_hooks()
+        self.groups.number_repeats()
+        nodes = list(self.nodes.values())
+        self.groups.split_levels(nodes, self.times)
+        record = self.record
+        return {
+            "id": record.id, "title": title, "kind": record.kind, "at": self.files.place(record.place),
+            "error": record.error, "value": number(self.picture.value),
+            "roots": [f"n{self._root(root)}" for root in record.roots if self._root(root) is not None],
+            "saved": sum(node["saved"] for node in nodes),
+            "nodes": nodes, "edges": self.edges, "groups": self.groups.boxes,
+            "findings": {str(place): ids for place, ids in self.focus.items()},
+        }  # fmt: skip
+
+    def _root(self, tensor: int) -> int | None:
+        """The node at which the pass began."""
+        if self.trace.tensors[tensor].node in self.picture.nodes:
+            return self.trace.tensors[tensor].node
+        return next((node for node in self.facts.nodes_of(tensor) if node in self.picture.nodes), None)
+
+    def _add_hooks(self) -> None:
+        """Nodes and boxes know the hooks on them."""
+        boxes: dict[int, list[dict[str, Any]]] = {}
+        for box in self.groups.boxes[1:]:
+            boxes.setdefault(box["module"], []).append(box)
+        leaves = {node["row"]: node for node in self.nodes.values() if "row" in node}
+        for hook in self.trace.hooks:
+            on: list[dict[str, Any]] = []
+            if hook.module is not None:
+                on = boxes.get(hook.module, [])
+            elif hook.node is not None and f"n{hook.node}" in self.nodes:
+                on = [self.nodes[f"n{hook.node}"]]
+            elif hook.tensor in leaves:
+                on = [leaves[hook.tensor]]
+            for owner in on:
+                owner.setdefault("hooks", []).append(hook.id)
+
+
+def _value_state(norm: float | None) -> str:
+    if norm is None:
+        return "none"
+    return "nan" if norm != norm or norm in (float("inf"), float("-inf")) else "zero" if norm == 0 else "ok"
+
+
+def _state(sample: NodeSample, born: bool, stops: bool, damaged: bool) -> str:
+    """born: NaN or Inf began here; stop: the gradient became zero here; damaged: what it saved was overwritten."""
+    if damaged:
+        return "damaged"
+    if sample.order is None:
+        return "idle"
+    if born:
+        return "born"
+    return "stop" if stops else _value_state(sample.received)

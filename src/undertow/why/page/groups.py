@@ -1,0 +1,153 @@
+"""The tree of boxes that a graph is collapsed into: module calls, and parts of a level that has too many things."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable
+from typing import Any
+
+from undertow.why.facts.facts import Facts
+
+ROOT = 0
+MOST_ON_A_LEVEL = 48  # boxes and nodes side by side; above that they are put into parts
+PART = 24
+
+
+class Groups:
+    """Boxes by number. Box 0 is the whole program; a module call is one box in that of the call around it."""
+
+    def __init__(self, facts: Facts) -> None:
+        self.facts = facts
+        self.boxes: list[dict[str, Any]] = [{"id": ROOT, "parent": None, "kind": "program", "label": "program"}]
+        self.times: list[float] = [-1.0]
+        self._of_call: dict[int, int] = {}
+
+    def of_call(self, call: int | None) -> int:
+        """The box of a module call."""
+        if call is None:
+            return ROOT
+        known = self._of_call.get(call)
+        if known is not None:
+            return known
+        record = self.facts.trace.calls[call]
+        module = self.facts.trace.modules[record.module]
+        parent = self.of_call(record.parent)
+        box: dict[str, Any] = {
+            "id": len(self.boxes), "parent": parent, "kind": "module", "label": self._label(call), "type": module.type,
+            "module": record.module, "name": module.names[0] if module.names else None, "call": call,
+        }  # fmt: skip
+        self._of_call[call] = box["id"]
+        self.boxes.append(box)
+        self.times.append(record.time)
+        return box["id"]
+
+    def has_call(self, call: int | None) -> bool:
+        """Whether a module call has a box."""
+        return call in self._of_call
+
+    def _label(self, call: int) -> str:
+        """What a module is called in the module whose call is around it: `blocks.0`, not `net.blocks[0]`."""
+        trace = self.facts.trace
+        record = trace.calls[call]
+        module = trace.modules[record.module]
+        around = None if record.parent is None else trace.calls[record.parent].module
+        inner = None if around is None else self._path(around, record.module)
+        return inner or (module.names[0] if module.names else module.type)
+
+    def _path(self, outer: int, inner: int) -> str | None:
+        """The attributes that lead from a module to one inside it, by the shortest way."""
+        modules = self.facts.trace.modules
+        seen = {outer}
+        level = [("", outer)]
+        while level:
+            following = []
+            for path, current in level:
+                for name, child in modules[current].children.items():
+                    if child == inner:
+                        return path + name
+                    if child not in seen:
+                        seen.add(child)
+                        following.append((f"{path}{name}.", child))
+            level = following
+        return None
+
+    def of_module(self, module: int | None) -> int:
+        """The first box of a module's calls, or of the nearest module around it that was called."""
+        boxes = {box["module"]: box["id"] for box in reversed(self.boxes[1:])}
+        level = [] if module is None else [module]
+        while level:
+            found = next((boxes[one] for one in level if one in boxes), None)
+            if found is not None:
+                return found
+            level = [outer for one in level for outer in self.facts.module_parents.get(one, ())]
+        return ROOT
+
+    def around(self, box: int) -> list[int]:
+        """A box and those around it, outermost first."""
+        found: list[int] = []
+        current: int | None = box
+        while current is not None:
+            found.append(current)
+            current = self.boxes[current]["parent"]
+        return found[::-1]
+
+    def common(self, boxes: Iterable[int]) -> int:
+        """The innermost box that holds all of these."""
+        ways = [self.around(box) for box in boxes]
+        if not ways:
+            return ROOT
+        shared = ROOT
+        for level in zip(*ways):
+            if len(set(level)) > 1:
+                break
+            shared = level[0]
+        return shared
+
+    def number_repeats(self) -> None:
+        """Calls of one module in one box get their number."""
+        repeats: dict[tuple[int, int], list[dict[str, Any]]] = defaultdict(list)
+        for box in self.boxes[1:]:
+            repeats[box["parent"], box["module"]].append(box)
+        for boxes in repeats.values():
+            if len(boxes) > 1:
+                for nth, box in enumerate(boxes, 1):
+                    box["label"] += f" #{nth}"
+
+    def split_levels(self, nodes: list[dict[str, Any]], times: dict[str, float]) -> None:
+        """Puts the things of crowded levels into parts, in the order of the backward pass (latest made first).
+
+        Things of one level are made one after the other, and gradients go from later to earlier ones: between parts,
+        too, they go one way only.
+        """
+        for box in range(len(self.boxes)):
+            self._split(box, nodes, times)
+
+    def _split(self, box: int, nodes: list[dict[str, Any]], times: dict[str, float]) -> None:
+        inside: list[tuple[float, dict[str, Any], str]] = [
+            (self.times[other["id"]], other, "parent") for other in self.boxes[1:] if other["parent"] == box
+        ]
+        inside += [(times[node["id"]], node, "group") for node in nodes if node["group"] == box]
+        inside.sort(key=lambda entry: -entry[0])
+        while len(inside) > MOST_ON_A_LEVEL:
+            parts: list[tuple[float, dict[str, Any], str]] = []
+            for start in range(0, len(inside), PART):
+                members = inside[start : start + PART]
+                part = {"id": len(self.boxes), "parent": box, "kind": "part", "label": _span(members)}
+                self.boxes.append(part)
+                self.times.append(members[0][0])
+                for _, member, key in members:
+                    member[key] = part["id"]
+                parts.append((members[0][0], part, "parent"))
+            inside = parts
+
+
+def _span(members: list[tuple[float, dict[str, Any], str]]) -> str:
+    """`blocks.23 … blocks.0`: what is first and last in a part."""
+    names = [member.get("label") or member.get("op") or member["name"] for _, member, _ in members]
+    modules = [name for (_, member, _), name in zip(members, names) if member.get("kind") in ("module", "part")]
+    shown = modules or names
+    first, last = shown[0].split(" … ")[0], shown[-1].split(" … ")[-1]
+    lines = sorted({member["line"] for _, member, _ in members if member.get("line") is not None})
+    if not modules and lines:
+        return f"line {lines[0]}" if len(lines) == 1 else f"lines {lines[0]}–{lines[-1]}"
+    return first if first == last else f"{first} … {last}"

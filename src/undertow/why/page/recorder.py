@@ -1,0 +1,235 @@
+"""What the page needs and a trace has not: the gradients at each node of a backward pass, and those of steps.
+
+A `Watcher` that was given a recorder tells it of every pass and every optimizer step. What it keeps is bounded: one pass
+for each line that calls backward() (the last one, or the first that went wrong), and a limited number of steps, evenly
+spread over the run.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+from undertow.why.gradient_flow import Sample
+from undertow.why.ledgers import Firing, ledger
+from undertow.why.trace import BackwardRecord, OptimizerRecord
+
+if TYPE_CHECKING:
+    from undertow.why.watch.watcher import Watcher
+
+MOST_PASSES = 8  # lines that call backward()
+MOST_STEPS = 240  # above this, every second step is forgotten, and so on
+MOST_PARAMETERS = 2000  # looked at in one step
+MOST_UNWATCHED = 2000  # hook calls that only a ledger sees
+
+
+class NodeSample:
+    """A node in one backward pass. received: norm of the gradient that arrived; sent: norms, in the order of its edges."""
+
+    __slots__ = ("edges", "order", "received", "saved", "sent")
+
+    def __init__(self, edges: list[int], saved: int) -> None:
+        self.edges = edges  # which of the node's inputs have a node behind them
+        self.saved = saved  # bytes that it kept for this pass
+        self.order: int | None = None  # when it ran; None: it did not
+        self.received: float | None = None
+        self.sent: list[float | None] = []
+
+
+class PassPicture:
+    """One backward pass: its nodes by their numbers in the trace, and the value of its root where that is one number."""
+
+    def __init__(self, backward: int) -> None:
+        self.backward = backward
+        self.nodes: dict[int, NodeSample] = {}
+        self.value: float | None = None
+        self.ran = 0
+        self.bad = False  # NaN or Inf was born in it, or it raised
+
+
+class StepSamples:
+    """The gradients of parameters at one step: tensor number -> sample."""
+
+    __slots__ = ("backwards", "optimizer", "place", "samples", "step", "value")
+
+    def __init__(self, step: int, place: Any, optimizer: int | None, backwards: int, value: float | None) -> None:
+        self.step = step  # counted from 1
+        self.place = place
+        self.optimizer = optimizer
+        self.backwards = backwards  # passes until then
+        self.value = value  # of the last root
+        self.samples: dict[int, Sample] = {}
+
+
+class UnwatchedFiring:
+    """One call of a hook that is in no trace."""
+
+    __slots__ = ("backward", "firing", "time")
+
+    def __init__(self, firing: Firing, time: int, backward: int | None) -> None:
+        self.firing = firing
+        self.time = time
+        self.backward = backward
+
+
+class Thinned:
+    """A list that stays short: when it is full, every second entry goes, and from then on every second one is kept."""
+
+    def __init__(self, most: int) -> None:
+        self.most = most
+        self.stride = 1
+        self.total = 0
+        self.kept: list[StepSamples] = []
+
+    def wants_next(self) -> bool:
+        """Counts one more; whether it is to be added."""
+        self.total += 1
+        return (self.total - 1) % self.stride == 0
+
+    def add(self, entry: StepSamples) -> None:
+        self.kept.append(entry)
+        if len(self.kept) >= self.most:
+            self.kept = self.kept[::2]
+            self.stride *= 2
+
+
+class Recorder:
+    """Listens to one watcher."""
+
+    def __init__(self) -> None:
+        self.pictures: dict[Any, PassPicture] = {}  # line of the backward() -> its pass
+        self.dropped_lines = 0
+        self.steps = Thinned(MOST_STEPS)
+        self.passes = Thinned(MOST_STEPS)  # samples after backward(), until an optimizer steps
+        self.dropped_parameters = False
+        self.unwatched: list[UnwatchedFiring] = []  # calls of hooks that a trace does not have: on nodes, on every module
+        self.all_unwatched = 0
+        self._value: float | None = None
+        self._open: list[PassPicture] = []
+        self._firings = 0  # of hooks, that earlier samples have taken
+        self._layouts: dict[Any, tuple[list[str], list[tuple[list[int], int]]]] = {}
+
+    # --- hooks
+
+    def listen(self, book: ledger, watcher: Watcher) -> None:
+        """Takes from a ledger what the watcher does not see."""
+
+        def entered(firing: Firing) -> None:
+            if firing.kind.startswith(("node", "global")):
+                self.all_unwatched += 1
+                if len(self.unwatched) < MOST_UNWATCHED:
+                    self.unwatched.append(UnwatchedFiring(firing, watcher.trace.tick(), watcher.backwards.current))
+
+        book.entered = entered
+
+    # --- backward passes
+
+    def begin(self, watcher: Watcher, record: BackwardRecord, roots: list[Any], nodes: list[Any]) -> None:
+        """A pass is about to go through these nodes."""
+        picture = PassPicture(record.id)
+        self._open.append(picture)
+        if len(roots) == 1 and roots[0].numel() == 1:
+            picture.value = self._value = float(roots[0].detach().real.item())
+        for node, (edges, saved) in zip(nodes, self._layout(record, nodes)):
+            number = watcher.graph.number(node)
+            assert number is not None
+            picture.nodes[number] = NodeSample(edges, saved)
+
+    def _layout(self, record: BackwardRecord, nodes: list[Any]) -> list[tuple[list[int], int]]:
+        """(edges, saved bytes) of each node. The graphs of one line's passes are mostly alike, and then looked at once."""
+        key = None if record.place is None else record.place.key
+        names = [node.name() for node in nodes]
+        known = self._layouts.get(key)
+        if known is not None and known[0] == names:
+            return known[1]
+        counted: set[int] = set()
+        found = []
+        for node in nodes:
+            edges = [place for place, (child, _) in enumerate(node.next_functions) if child is not None]
+            found.append((edges, sum(_saved_bytes(node, counted))))
+        self._layouts[key] = names, found
+        return found
+
+    def at_node(self, watcher: Watcher, number: int, grad_inputs: Any, grad_outputs: Any) -> None:
+        """A node has run."""
+        picture = self._open[-1] if self._open else None
+        sample = None if picture is None else picture.nodes.get(number)
+        if picture is None or sample is None:  # of a pass around this one
+            return
+        picture.ran += 1
+        sample.order = picture.ran
+        norm = watcher.engine.norm
+        received = [norm(grad) for grad in grad_outputs if grad is not None]
+        told = [one for one in received if one is not None]
+        sample.received = math.hypot(*told) if told else None
+        given = tuple(grad_inputs)
+        sample.sent = [
+            None if place >= len(given) or given[place] is None else norm(given[place]) for place in sample.edges
+        ]
+
+    def end(self, watcher: Watcher, record: BackwardRecord, leaves: list[tuple[Any, int]]) -> None:
+        """A pass is over; leaves: the tensors whose .grad it may have written."""
+        if not self._open or self._open[-1].backward != record.id:  # it could not be begun
+            return
+        picture = self._open.pop()
+        picture.bad = record.error is not None or bool(record.births)
+        key = None if record.place is None else record.place.key
+        before = self.pictures.get(key)
+        if before is None and len(self.pictures) >= MOST_PASSES and record.error is None:
+            self.dropped_lines += 1
+        elif before is None or not before.bad or record.error is not None:
+            self.pictures[key] = picture
+        if record.kind == "backward" and not self.steps.total and self.passes.wants_next():
+            self.passes.add(self._sampled(watcher, self.passes.total, record.place, None, leaves))
+
+    # --- steps
+
+    def step(self, watcher: Watcher, optimizer: OptimizerRecord, place: Any, tensors: list[Any]) -> None:
+        """An optimizer is about to step."""
+        if not self.steps.wants_next():
+            return
+        held = {number for other in watcher.trace.optimizers for number in other.tensors}
+        found = [(tensor, watcher.see(tensor, place).id) for tensor in tensors]
+        found += [(tensor, number) for tensor, number in _parameters(watcher) if number not in held]
+        self.steps.add(self._sampled(watcher, self.steps.total, place, optimizer.id, found))
+
+    def _sampled(
+        self, watcher: Watcher, step: int, place: Any, optimizer: int | None, tensors: list[tuple[Any, int]]
+    ) -> StepSamples:
+        trace = watcher.trace
+        edited = {
+            trace.hooks[firing.hook].tensor
+            for firing in trace.firings[self._firings :]
+            if firing.changed or firing.answer == "new"
+        }
+        self._firings = len(trace.firings)
+        entry = StepSamples(step, place, optimizer, len(trace.backwards), self._value)
+        self.dropped_parameters = self.dropped_parameters or len(tensors) > MOST_PARAMETERS
+        for tensor, number in tensors[:MOST_PARAMETERS]:
+            entry.samples[number] = Sample(tensor, number in edited)
+        return entry
+
+
+def _parameters(watcher: Watcher) -> Iterator[tuple[Any, int]]:
+    """The parameters that exist now."""
+    return ((tensor, record.id) for tensor, record in watcher.tensors.alive() if record.parameter and tensor.is_leaf)
+
+
+def _saved_bytes(node: Any, counted: set[int]) -> Iterator[int]:
+    """Bytes of each tensor that a node keeps, each memory counted once; what hooks have packed is not unpacked."""
+    for name in dir(type(node)):
+        if not name.startswith("_raw_saved_"):
+            continue
+        try:
+            raw = getattr(node, name)
+            for part in raw if isinstance(raw, (tuple, list)) else (raw,):
+                kept = part.data
+                if not hasattr(kept, "untyped_storage") or (kept.is_leaf and kept.requires_grad):
+                    continue  # a number, something packed, or a parameter, which the program keeps anyway
+                storage = kept.untyped_storage()
+                if storage.data_ptr() not in counted:
+                    counted.add(storage.data_ptr())
+                    yield storage.nbytes()
+        except (RuntimeError, AttributeError, NotImplementedError):  # freed, sparse
+            continue

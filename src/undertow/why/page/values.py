@@ -1,0 +1,71 @@
+"""Plain values for the page: short numbers, and the source files that places name."""
+
+from __future__ import annotations
+
+import linecache
+import math
+import os
+from collections.abc import Iterable
+from typing import Any
+
+from undertow.why.places import Place
+
+MOST_LINES = 4000  # of one file
+MOST_LINES_IN_ALL = 20_000
+
+
+def number(value: float | None) -> float | str | None:
+    """A number with six digits. JSON knows no NaN or Inf, so they are texts."""
+    if value is None:
+        return None
+    if math.isnan(value):
+        return "nan"
+    if math.isinf(value):
+        return "inf" if value > 0 else "-inf"
+    return float(f"{value:.6g}")
+
+
+def length(norms: Iterable[float | None]) -> float | str | None:
+    """The norm of several tensors together."""
+    known = [norm for norm in norms if norm is not None]
+    return number(math.hypot(*known)) if known else None
+
+
+class SourceFiles:
+    """The files that the page's lines are in, numbered as they are asked for, with their text."""
+
+    def __init__(self, script: str | None = None) -> None:
+        self.numbers: dict[str, int] = {}
+        self.script = script
+        if script is not None:
+            self.number(script)
+
+    def number(self, file: str | None) -> int | None:
+        if file is None:
+            return None
+        return self.numbers.setdefault(file, len(self.numbers))
+
+    def place(self, place: Place | None) -> dict[str, Any] | None:
+        """A line of a file: {file, line}."""
+        return None if place is None else {"file": self.number(place.file), "line": place.line}
+
+    def data(self) -> list[dict[str, Any]]:
+        """[{path, name, lines}]; lines is null for a file that cannot be read or is too long to be put into a page."""
+        names = _short_names(list(self.numbers))
+        found: list[dict[str, Any]] = []
+        room = MOST_LINES_IN_ALL
+        for path in self.numbers:
+            lines = [line.rstrip("\n") for line in linecache.getlines(path)]
+            fits = 0 < len(lines) <= min(MOST_LINES, room)
+            room -= len(lines) if fits else 0
+            found.append({"path": path, "name": names[path], "lines": lines if fits else None})
+        return found
+
+
+def _short_names(paths: list[str]) -> dict[str, str]:
+    """A file's own name, with its folder where two files share it."""
+    plain = [os.path.basename(path) for path in paths]
+    return {
+        path: name if plain.count(name) == 1 else os.path.join(os.path.basename(os.path.dirname(path)), name)
+        for path, name in zip(paths, plain)
+    }
