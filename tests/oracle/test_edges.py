@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from tests.oracle.harness import agree
-from tests.oracle.snippets import described, evaluate, tensors_in
+from tests.oracle.snippets import evaluate, tensors_in
 
 LOSSES = """
 F.nll_loss(torch.zeros(5), torch.tensor([1, 0, 4]))
@@ -63,6 +63,70 @@ x = torch.randn(1, 1, 3, 4); F.scaled_dot_product_attention(x, x, x, attn_mask=t
 x = torch.randn(1, 3, 4); F.scaled_dot_product_attention(x, x, x, attn_mask=torch.randn(3, 3), is_causal=True)
 """
 
+LAYERS = """
+F.fractional_max_pool2d(torch.ones(1, 2, 5, 6), (2, 3), output_ratio=0.5)
+F.fractional_max_pool2d(torch.ones(1, 2, 5, 6), (2, 3), output_ratio=(0.5, 0.5, 0.5))
+F.fractional_max_pool3d(torch.ones(1, 2, 5, 6, 6), 2, output_ratio=0.5)
+nn.FractionalMaxPool3d(2, output_ratio=(0.5, 0.5))
+nn.AdaptiveAvgPool2d(None)(torch.ones(1, 2, 3, 4))
+nn.AdaptiveMaxPool1d(None)(torch.ones(1, 2, 3))
+F.lp_pool2d(torch.randn(1, 2, 4, 5), float('inf'), 2)
+F.lp_pool1d(torch.randn(2, 4, 5), float('inf'), 2, 1, True)
+F.unfold(torch.ones(5, 6), 2)
+F.unfold(torch.ones(1, 1, 5, 6), 2, padding=-1)
+F.fold(torch.ones(1, 4, 20), (5, 6), 2, padding=-1)
+F.affine_grid(torch.ones(1, 2, 3), (1, 3, 1, 4), align_corners=True)
+F.affine_grid(torch.ones(1, 3, 4), (1, 3, 2, 1, 4), align_corners=True)
+F.affine_grid(torch.ones(1, 2, 3), (1, 3, 1, 4), align_corners=False)
+nn.ConvTranspose1d(3, 4, 1, padding=2)(torch.ones(1, 3, 3))
+nn.ConvTranspose2d(3, 4, 1, padding=3)(torch.ones(1, 3, 3, 3))
+nn.ConvTranspose3d(3, 4, 1, padding=2)(torch.ones(1, 3, 3, 3, 3))
+F.conv1d(torch.ones(2, 3, 5), torch.ones(4, 3, 4), padding='same')
+m = nn.BatchNorm1d(3); m(torch.ones(0, 3)), m.running_mean, m.running_var, m.num_batches_tracked
+m = nn.InstanceNorm1d(3, track_running_stats=True); m(torch.ones(0, 3, 4)), m.running_mean, m.running_var
+F.rms_norm(torch.ones(2, 3).half(), (3,), weight=torch.ones(3))
+F.rms_norm(torch.ones(2, 3), (3,), weight=torch.ones(3).double())
+F.rms_norm(torch.ones(2, 3).double(), (3,), weight=torch.ones(3))
+F.rrelu(torch.ones(3), 0.5, 0.1)
+F.rrelu(torch.ones(3), float('nan'), 0.1)
+F.gumbel_softmax(torch.ones(3), eps=1e-5)
+F.dropout(torch.ones(3, dtype=torch.complex64), 0.3)
+F.elu(torch.ones(3), 'a')
+F.celu(torch.ones(3), 'a')
+F.leaky_relu(torch.ones(3), None)
+F.softplus(torch.ones(3), 1, 'a')
+F.threshold(torch.ones(3), 'a', 1)
+F.softshrink(torch.ones(3), 'a')
+x = torch.ones(3, requires_grad=True); F.leaky_relu_(x * 1, -0.1).sum().backward()
+x = torch.ones(3, requires_grad=True); F.elu(x * 1, -0.1, inplace=True).sum().backward()
+x = torch.ones(3, requires_grad=True); F.celu_(x * 1, -0.1).sum().backward()
+"""
+RECURRENT = """
+nn.LSTM(3, 5)(torch.ones(0, 2, 3))
+nn.GRU(3, 5, batch_first=True)(torch.ones(2, 0, 3))
+nn.GRU(3, 5)(torch.ones(2, 0, 3))
+nn.RNN(3, 5, dropout='a')
+nn.RNN(3, 5, dropout=True)
+m = nn.LSTM(3, 5, 2, bidirectional=True, batch_first=True, proj_size=2); x = torch.ones(4, 7, 3);
+    m.get_expected_hidden_size(x, None), m.get_expected_cell_size(x, None), m.get_expected_hidden_size(x,
+    torch.tensor([3, 2]))
+nn.GRU(3, 5).check_input(torch.ones(4, 3), None)
+nn.GRU(3, 5).check_input(torch.ones(4, 3, 3), torch.tensor([4]))
+nn.GRU(3, 5).check_hidden_size(torch.ones(2, 2, 2), (1, 2, 3), 'wanted {} got {}')
+nn.GRU(3, 5).check_forward_args(torch.ones(4, 7, 3), torch.ones(1, 4, 5), None)
+nn.LSTM(3, 5).check_forward_args(torch.ones(4, 7, 3), (torch.ones(1, 7, 5), torch.ones(1, 7, 4)), None)
+nn.GRU(2, 2).permute_hidden(torch.arange(6.0).view(1, 2, 3), torch.tensor([1, 0]))
+nn.LSTMCell(3, 5)(torch.ones(2, 3), torch.ones(2, 5))
+nn.LSTMCell(3, 5)(torch.ones(2, 3), (torch.ones(2, 5),))
+nn.LSTMCell(3, 5)(torch.ones(2, 3), (torch.ones(1, 2, 5), torch.ones(2, 5)))
+nn.LSTMCell(3, 5)(torch.ones(3), (torch.ones(2, 5), torch.ones(2, 5)))
+nn.GRUCell(3, 5)(torch.ones(2, 3), torch.ones(5))
+nn.GRUCell(3, 5)(torch.ones(2, 3), torch.ones(2))
+nn.GRUCell(3, 5)(torch.ones(3), torch.ones(2, 5))
+nn.RNNCell(3, 5)(torch.ones(2, 3).double())
+nn.RNNCell(3, 5)(torch.ones(1, 2, 3))
+"""
+
 
 def _lines(text: str) -> list[str]:
     return text.strip().replace("\n    ", " ").split("\n")
@@ -107,10 +171,35 @@ def test_an_encoder_at_inference_leaves_padded_places_zero(case: str, padding: s
     agree(program, rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.parametrize("text", _lines(LAYERS))
+def test_layers(text: str) -> None:
+    _agree(text)
+
+
+@pytest.mark.parametrize("text", _lines(RECURRENT))
+def test_recurrent(text: str) -> None:
+    _agree(text)
+
+
+@pytest.mark.parametrize("lower", [False, True])
+@pytest.mark.parametrize("cell", ["RNNCell", "GRUCell", "LSTMCell"])
+def test_cells_are_made_of_the_same_steps(cell: str, lower: bool) -> None:
+    def program(torch: Any, log: Any) -> None:
+        module = getattr(torch.nn, cell)(3, 5)
+        x = torch.randn(2, 3, requires_grad=True)
+        with torch.autocast("cpu", dtype=torch.bfloat16, enabled=lower):
+            batched, alone = module(x), module(x[0])
+        log(batched, alone)
+        first = batched if isinstance(batched, tuple) else (batched,)
+        log(torch.autograd.grad([part.sum() for part in first], [x, *module.parameters()]))
+
+    agree(program, graph=not lower, atol=1e-2 if lower else None)
+
+
 def _agree(text: str) -> None:
     def program(torch: Any, log: Any) -> Any:
         result = evaluate(text, _names(torch))
-        log("layout", [described(tensor) for tensor in tensors_in(torch, result)])
+        log([tensor.stride() for tensor in tensors_in(torch, result)])
         return result
 
     agree(program, warns=True, words=10)

@@ -13,8 +13,8 @@ from undertow.autograd.apply import apply, unary
 from undertow.autograd.writes import apply_in_place
 from undertow.dtypes import DTYPE_OF, INTEGRAL, as_dtype, finfo
 from undertow.ops import elementwise
-from undertow.ops.arguments import as_int, check_tensor, wrap_dim
-from undertow.ops.numbers import as_number
+from undertow.ops.arguments import as_int, check_tensor, must_be, wrap_dim
+from undertow.ops.numbers import as_number, is_number
 from undertow.ops.public import finish, in_place, public
 from undertow.ops.shape import reshape
 from undertow.ops.writing import as_element
@@ -27,6 +27,9 @@ SELU = {"alpha": 1.6732632423543772848170429916717, "scale": 1.05070098735548049
 
 def _activate(name: str, rule: Rule, twin: Rule, input: Any, inplace: bool, **statics: Any) -> Any:
     check_tensor(input, name)
+    for position, (argument, value) in enumerate(statics.items(), 2):
+        if isinstance(value, str) or value is None:
+            raise must_be("Number", value, name, argument, position)
     if inplace:
         return apply_in_place(twin, input, **statics)
     return apply(rule, input, **statics)
@@ -98,7 +101,10 @@ def threshold_(input: Any, threshold: float, value: float) -> Any:
 def _threshold(name: str, input: Any, threshold: Any, value: Any, inplace: bool) -> Any:
     check_tensor(input, name)
     kind = DTYPE_OF[input._array.dtype]
-    limits = {"threshold": as_element(as_number(threshold), kind), "value": as_element(as_number(value), kind)}
+    limits = {
+        argument: given if isinstance(given, str) else as_element(as_number(given), kind)
+        for argument, given in (("threshold", threshold), ("value", value))
+    }
     return _activate(name, rules.threshold, rules.threshold_, input, inplace, **limits)
 
 
@@ -144,7 +150,7 @@ def hardshrink(input: Any, lambd: float = 0.5) -> Any:
 def softshrink(input: Any, lambd: float = 0.5) -> Any:
     """x moved towards 0 by lambd."""
     check_tensor(input, "softshrink")
-    if lambd < 0:
+    if is_number(lambd) and lambd < 0:
         kind = DTYPE_OF[input._array.dtype]
         raise RuntimeError(
             f"lambda must be in range [0, {finfo(kind).max:g}] for input dtype {kind.scalar_name}, but found {lambd:g}"

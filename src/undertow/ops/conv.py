@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 from undertow._core import TensorCore
@@ -122,6 +123,7 @@ def convolved(
         _check_kernel_fits(input._array.shape[2:], weight._array.shape[2:], padding, dilation)
     else:
         _check_output_padding(output_padding, stride, dilation)
+        _check_transposed_size(input._array.shape[2:], weight._array.shape[2:], stride, padding, dilation, output_padding)
     _check_dtypes(input, weight, bias)
     options = {
         "stride": stride, "padding": padding, "dilation": dilation, "transposed": transposed,
@@ -166,6 +168,21 @@ def _check_output_padding(output_padding: Sizes, stride: Sizes, dilation: Sizes)
     )
 
 
+def _check_transposed_size(
+    size: Sizes, kernel: Sizes, stride: Sizes, padding: Sizes, dilation: Sizes, output_padding: Sizes
+) -> None:
+    out = tuple([
+        (n - 1) * s - 2 * p + d * (k - 1) + more + 1
+        for n, k, s, p, d, more in zip(size, kernel, stride, padding, dilation, output_padding, strict=True)
+    ])
+    if min(out) < 1:
+        given, made = (" x ".join(map(str, sizes if len(sizes) > 1 else (1, *sizes))) for sizes in (size, out))
+        raise RuntimeError(
+            f"Given input size per channel: ({given}). Calculated output size per channel: ({made}). Output size is too "
+            "small"
+        )
+
+
 def _conv(
     rank: int, input: Any, weight: Any, bias: Any, stride: Any, padding: Any, dilation: Any, groups: Any
 ) -> Any:
@@ -191,6 +208,11 @@ def _named_padding(input: Any, weight: Any, padding: str, stride: Sizes, dilatio
         raise RuntimeError("padding='same' is not supported for strided convolutions")
     total = [d * (k - 1) for k, d in zip(weight._array.shape[2:], dilation, strict=True)]
     if any(n % 2 for n in total):
+        warnings.warn(
+            "Using padding='same' with even kernel lengths and odd dilation may require a zero-padded copy of the input be "
+            "created",
+            stacklevel=5,
+        )
         widths = [side for n in reversed(total) for side in (0, n % 2)]
         input = constant_pad_nd(input, widths, 0)
     return input, tuple([n // 2 for n in total])
@@ -286,6 +308,13 @@ def _check_positive(what: str, values: Sizes, names: str) -> None:
         raise RuntimeError(f"{what} should be greater than zero, but got {given}")
 
 
+def _check_padding(padding: Sizes) -> None:
+    if min(padding) < 0:
+        raise RuntimeError(
+            f"padding should be non-negative, but got pad_height: {padding[0]} pad_width: {padding[1]}"
+        )
+
+
 def _block_counts(size: Sizes, kernel: Sizes, dilation: Sizes, padding: Sizes, stride: Sizes) -> Sizes:
     return tuple([
         (n + 2 * p - d * (k - 1) - 1) // s + 1
@@ -301,8 +330,9 @@ def unfold(input: Any, kernel_size: Any, dilation: Any = 1, padding: Any = 0, st
     _check_positive("kernel size", kernel, "kernel")
     _check_positive("dilation", dilations, "dilation")
     _check_positive("stride", strides, "stride")
+    _check_padding(paddings)
     shape = input._array.shape
-    wrap_dim(1, len(shape))
+    wrap_dim(2, len(shape))
     if len(shape) not in (3, 4) or 0 in shape[-3:]:
         raise RuntimeError(
             "Expected 3D or 4D (batch mode) tensor with possibly 0 batch size and other non-zero dimensions for input, "
@@ -328,6 +358,7 @@ def fold(
     _check_positive("kernel size", kernel, "kernel")
     _check_positive("dilation", dilations, "dilation")
     _check_positive("stride", strides, "stride")
+    _check_padding(paddings)
     shape = input._array.shape
     if len(shape) not in (2, 3) or 0 in shape[-2:]:
         raise RuntimeError(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import warnings
 from typing import Any
 
@@ -39,6 +40,8 @@ def _noise(input: Any, p: float, features: bool) -> Any:
             "result type Float can't be cast to the desired output type "
             f"{DTYPE_OF[array.dtype].scalar_name}"
         )
+    if array.dtype.kind == "c":
+        raise no_kernel("bernoulli_scalar_cpu_", input)
     if not features:
         flat = default_generator.stream.dropout_noise(array.size, p, array.dtype)
         if array.flags.c_contiguous:
@@ -221,6 +224,11 @@ def _random_relu(name: str, input: Any, lower: float, upper: float, training: bo
     array = input._array
     if DTYPE_OF[array.dtype].category != 2:
         raise no_kernel("rrelu_with_noise_out_cpu", input)
+    for name, bound in (("lower", lower), ("upper", upper)):
+        if not math.isfinite(bound):
+            raise RuntimeError(f"rrelu: {name} bound must be finite, got {bound}")
+    if lower > upper:
+        raise RuntimeError("Lower bound should be less than or equal to the upper bound")
     noise = np.ones(array.shape, array.dtype)
     below = array <= 0
     noise[below] = (lower + upper) / 2
@@ -249,6 +257,8 @@ def rrelu_(input: Any, lower: float = 1.0 / 8, upper: float = 1.0 / 3, training:
 def gumbel_softmax(logits: Any, tau: float = 1, hard: bool = False, eps: float = 1e-10, dim: int = -1) -> Any:
     """softmax((logits + Gumbel noise) / tau): a soft draw of a class, or a hard one that passes soft gradients."""
     check_tensor(logits, "empty_like")
+    if eps != 1e-10:
+        warnings.warn("`eps` parameter is deprecated and has no effect.", stacklevel=3)
     array = logits._array
     drawn = default_generator.stream.exponential(array.size, dtype=array.dtype)
     noise = wrap(drawn.reshape(array.shape) if array.flags.c_contiguous else _laid_out_like(array, drawn))

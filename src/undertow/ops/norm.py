@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import warnings
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,7 @@ from undertow._core import TensorCore, wrap
 from undertow.autograd.apply import apply, into, namespace_of
 from undertow.autograd.writes import write
 from undertow.dtypes import DTYPE_OF, float32
-from undertow.ops.arguments import as_ints, check_constant, check_tensor, must_be, no_kernel, wrap_dim
+from undertow.ops.arguments import C_NAMES, as_ints, check_constant, check_tensor, must_be, no_kernel, wrap_dim
 from undertow.ops.arrange import constant_pad_nd
 from undertow.ops.pool_average import avg_pool2d, avg_pool3d
 from undertow.ops.public import public
@@ -96,9 +97,17 @@ def rms_norm(input: Any, normalized_shape: Any, weight: Any = None, eps: float |
         raise no_kernel("rms_norm", input)
     if eps is None:
         eps = float(np.finfo(kind.opmath.numpy).eps)
-    if kind.itemsize == 2:
-        wide = None if weight is None else weight.to(float32)
-        return apply(rules.rms_norm, input.to(float32), wide, normalized_shape=wanted, eps=eps).to(input.dtype)
+    if weight is not None and weight._array.dtype != input._array.dtype:
+        names = [C_NAMES[DTYPE_OF[given._array.dtype].name] for given in (input, weight)]
+        warnings.warn(
+            f"Mismatch dtype between input and weight: input dtype = {names[0]}, weight dtype = {names[1]}, Cannot "
+            "dispatch to fused implementation.",
+            stacklevel=3,
+        )
+    if kind.itemsize == 2 or (weight is not None and weight.dtype.itemsize > kind.itemsize):
+        wide = kind.opmath if weight is None or weight.dtype.itemsize < 8 else weight.dtype
+        scale = None if weight is None else weight.to(wide)
+        return apply(rules.rms_norm, input.to(wide), scale, normalized_shape=wanted, eps=eps).to(input.dtype)
     return apply(rules.rms_norm, input, weight, normalized_shape=wanted, eps=eps)
 
 
@@ -188,7 +197,7 @@ def _statistics(
         wide = running_mean._array.astype(array.dtype), running_var._array.astype(array.dtype)
         return wide[0], 1 / np.sqrt(wide[1] + eps)
     mean, variance = namespace_of([array]).channel_moments(array)
-    if running_mean is not None:
+    if running_mean is not None and array.size:
         count = array.size // max(1, array.shape[1])
         unbiased = variance * (count / (count - 1)) if count > 1 else variance * np.nan
         for running, batch in ((running_mean, mean), (running_var, unbiased)):
@@ -251,7 +260,8 @@ def instance_norm(
     out = _batch_norm(images, weights, biases, means, variances, use_input_stats, momentum, eps)
     for running, repeated in ((running_mean, means), (running_var, variances)):
         if running is not None and repeated is not None and use_input_stats:
-            write(running, repeated._array.reshape(batch, channels).mean(0))
+            total = repeated._array.reshape(batch, channels).sum(0)
+            write(running, quietly(np.divide, total, total.dtype.type(batch)))
     return out.view(shape)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from undertow.autograd.apply import apply
@@ -9,7 +10,7 @@ from undertow.dtypes import DTYPE_OF
 from undertow.ops.activation import relu
 from undertow.ops.arguments import as_int, check_tensor, is_int, must_be, no_kernel, wrap_dim
 from undertow.ops.elementwise import abs, sign
-from undertow.ops.pool import Sizes, check_windows, is_left_out, window_option
+from undertow.ops.pool import Sizes, check_windows, is_left_out, max_pool1d, max_pool2d, max_pool3d, window_option
 from undertow.ops.public import public
 from undertow.ops.reduce import mean
 from undertow.ops.stretch import squeeze, unsqueeze
@@ -84,10 +85,12 @@ def avg_pool3d(
 
 
 def _target_size(name: str, input: Any, output_size: Any, rank: int) -> Sizes:
-    """The size asked for; None keeps the input's."""
+    """The size asked for; None in it keeps the input's."""
     check_tensor(input, name)
-    if is_int(output_size) or output_size is None:
+    if is_int(output_size):
         output_size = (output_size,) * rank
+    elif output_size is None and rank > 1:
+        raise TypeError("object of type 'NoneType' has no len()")
     elif not isinstance(output_size, (tuple, list)):
         raise must_be("tuple of ints", output_size, name, "output_size", 2)
     elif len(output_size) == 1:
@@ -223,6 +226,8 @@ def _lp_pool(rank: int, input: Any, norm_type: float, kernel_size: Any, stride: 
     kernel = window_option(kernel_size, rank, f"avg_pool{rank}d", "kernel_size")
     pooled = (avg_pool1d, avg_pool2d, avg_pool3d)[rank - 1]
     strides = {} if stride is None else {"stride": stride}
+    if norm_type == math.inf:
+        return (max_pool1d, max_pool2d, max_pool3d)[rank - 1](abs(input), kernel_size, ceil_mode=ceil_mode, **strides)
     out = pooled(input**norm_type, kernel_size, ceil_mode=ceil_mode, **strides)
     count = 1
     for k in kernel:

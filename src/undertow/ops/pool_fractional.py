@@ -65,8 +65,11 @@ def _pool(
     array = input._array
     sizes = array.shape[-rank:]
     if output_size is None:
-        ratios = output_ratio if isinstance(output_ratio, (tuple, list)) else (output_ratio,) * rank
-        output_size = [int(size * ratio) for size, ratio in zip(sizes, ratios, strict=True)]
+        if rank == 3 and isinstance(output_ratio, float):  # PyTorch takes one number for all sides of volumes only
+            output_ratio = (output_ratio,) * rank
+        if len(output_ratio) > rank:
+            raise ValueError(f"{name} requires output_ratio to either be a single Int or tuple of Ints.")
+        output_size = [int(size * output_ratio[dim]) for dim, size in enumerate(sizes)]
     if array.ndim not in (rank + 1, rank + 2):
         raise IndexError(
             f"Dimension out of range (expected to be in range of [-{array.ndim}, {array.ndim - 1}], but got {-rank - 1})"

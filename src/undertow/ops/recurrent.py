@@ -11,7 +11,7 @@ from undertow._core import TensorCore
 from undertow.autograd.apply import apply
 from undertow.ops.activation import relu
 from undertow.ops.apart import unsafe_chunk
-from undertow.ops.arguments import invalid_combination, must_be
+from undertow.ops.arguments import invalid_combination, must_be, wrap_dim
 from undertow.ops.dropout import dropout
 from undertow.ops.elementwise import sigmoid, tanh
 from undertow.ops.join import cat, stack
@@ -178,7 +178,7 @@ def _check_step(input: Any, states: Tensors, w_ih: Any, w_hh: Any) -> None:
         have = state._array.shape
         if have[0] != rows[0]:
             raise RuntimeError(f"Input batch size {rows[0]} doesn't match hidden{nr} batch size {have[0]}")
-        if have[1] != w_hh._array.shape[1]:
+        if have[wrap_dim(1, len(have))] != w_hh._array.shape[1]:
             raise RuntimeError(
                 f"hidden{nr} has inconsistent hidden_size: got {have[1]}, expected {w_hh._array.shape[1]}"
             )

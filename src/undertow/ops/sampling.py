@@ -48,6 +48,12 @@ def affine_grid(theta: Any, size: Any, align_corners: bool | None = None) -> Any
             f"Expected a batch of {rank}D affine matrices of shape Nx{rank}x{rank + 1} for size {size}. Got "
             f"{size_of(shape)}."
         )
+    if align_corners and min(size[2:]) == 1:
+        warnings.warn(
+            "Since version 1.3.0, affine_grid behavior has changed for unit-size grids when align_corners=True. This is "
+            "not an intended use case of affine_grid. See the documentation of affine_grid for details.",
+            stacklevel=3,
+        )
     if min(size) <= 0:
         raise ValueError(f"Expected non-zero, positive output size. Got {size}")
     if size[0] != shape[0]:

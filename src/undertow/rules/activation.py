@@ -21,7 +21,8 @@ leaky_relu = op("leaky_relu", lambda xp, self, *, negative_slope: leaky(xp, self
 
 leaky_relu_ = op("leaky_relu", lambda xp, self, *, negative_slope: leaky(xp, self, negative_slope),
                  promote="numeric", accepts="f", node="LeakyReluBackward1",
-                 self=lambda xp, g, result, negative_slope: xp.where(result > 0, g, g * negative_slope))  # fmt: skip
+                 self=lambda xp, g, result, negative_slope: xp.where(
+                     result > 0, g, g * one_to_one(negative_slope, "leakyReLu")))  # fmt: skip
 
 prelu = op("prelu", lambda xp, self, weight: xp.where(self > 0, self, self * weight), promote="numeric", accepts="f",
            node="PreluKernelBackward0",
@@ -62,6 +63,16 @@ def leaky(xp: Any, x: Any, slope: float) -> Any:
     return xp.maximum(x, x * slope) if 0 <= slope <= 1 else xp.where(x > 0, x, x * slope)
 
 
+def one_to_one(slope: float, name: str) -> float:
+    """The slope below 0; if negative, a result no longer tells on which side of 0 its input was."""
+    if slope < 0:
+        raise RuntimeError(
+            f"In-place {name} backward calculation is triggered with a negative slope which is not supported. This is "
+            "caused by calling in-place forward function with a negative slope, please call out-of-place version instead."
+        )
+    return slope
+
+
 def within(xp: Any, x: Any, bound: float) -> Any:
     return xp.logical_and(x >= -bound, x <= bound)
 
@@ -83,14 +94,15 @@ elu = op("elu", lambda xp, self, *, alpha, scale, input_scale: bent(xp, self, al
 elu_ = op("elu", lambda xp, self, *, alpha, scale, input_scale: bent(xp, self, alpha, scale, input_scale),
           promote="numeric", accepts="f", node="EluBackward1",
           self=lambda xp, g, result, alpha, scale, input_scale: xp.where(
-              result > 0, g * scale, g * (input_scale * (result + alpha * scale))))  # fmt: skip
+              result > 0, g * scale, g * (input_scale * (result + one_to_one(alpha, "elu") * scale))))  # fmt: skip
 
 celu = op("celu", lambda xp, self, *, alpha: bent(xp, self, alpha, 1, 1 / alpha), promote="numeric", accepts="f",
           self=lambda xp, g, self, alpha: xp.where(self > 0, g, g * xp.exp(xp.minimum(self, 0) / alpha)))  # fmt: skip
 
 celu_ = op("celu", lambda xp, self, *, alpha: bent(xp, self, alpha, 1, 1 / alpha), promote="numeric", accepts="f",
            node="CeluBackward1",
-           self=lambda xp, g, result, alpha: xp.where(result > 0, g, g * (result + alpha) / alpha))  # fmt: skip
+           self=lambda xp, g, result, alpha: xp.where(
+               result > 0, g, g * (result + one_to_one(alpha, "elu")) / alpha))  # fmt: skip
 
 softplus = op("softplus", lambda xp, self, *, beta, threshold: xp.where(
                   self * beta > threshold, self, xp.softplus(self * beta) / beta),

@@ -354,7 +354,7 @@ class _FractionalMaxPool(Module):
             )
         if output_size is not None and output_ratio is not None:
             raise ValueError("only one of output_size and output_ratio may be specified")
-        if self.output_ratio is not None and not all(0 < ratio < 1 for ratio in self.output_ratio):
+        if self.output_ratio is not None and not all(0 < self.output_ratio[dim] < 1 for dim in range(self._dimensions)):
             raise ValueError(f"output_ratio must be between 0 and 1 (got {output_ratio})")
 
     def forward(self, input: Any) -> Any:

@@ -7,22 +7,23 @@ import numbers
 import warnings
 from typing import Any
 
-from undertow._core import TensorCore
-from undertow.autograd.apply import apply
 from undertow.creation import empty, zeros
 from undertow.nn import init
 from undertow.nn.modules.module import Module
 from undertow.nn.parameter import Parameter
 from undertow.nn.utils.rnn import PackedSequence, sizes_of
 from undertow.ops.recurrent import (
+    gru_cell,
     gru_layer,
+    lstm_cell,
     lstm_layer,
     relu_layer,
+    rnn_relu_cell,
+    rnn_tanh_cell,
     stacked,
     tanh_layer,
     transposed_output,
-)
-from undertow.rules import rnn as rules
+)  # fmt: skip
 
 _LAYERS = {"LSTM": lstm_layer, "GRU": gru_layer, "RNN_TANH": tanh_layer, "RNN_RELU": relu_layer}
 _GATES = {"LSTM": 4, "GRU": 3, "RNN_TANH": 1, "RNN_RELU": 1}
@@ -46,7 +47,6 @@ class RNNBase(Module):
         dtype: Any = None,
     ) -> None:
         super().__init__()
-        _check_options(mode, hidden_size, num_layers, dropout, proj_size)
         self.mode = mode
         self.input_size = input_size
         self.hidden_size = hidden_size
@@ -56,6 +56,7 @@ class RNNBase(Module):
         self.dropout = float(dropout)
         self.bidirectional = bidirectional
         self.proj_size = proj_size
+        _check_options(mode, hidden_size, num_layers, dropout, proj_size)
         wide = _GATES[mode] * hidden_size
         output = proj_size or hidden_size
         directions = 2 if bidirectional else 1
@@ -127,95 +128,106 @@ class RNNBase(Module):
 
     # --- running
 
-    def _expected_hidden_size(self, batch: int, size: int) -> tuple[int, int, int]:
+    def get_expected_hidden_size(self, input: Any, batch_sizes: Any) -> tuple[int, int, int]:
+        """The shape of h for an input that is packed (with batch sizes) or has a batch dim."""
+        return self._state_shape(input, batch_sizes, self.proj_size or self.hidden_size)
+
+    def _state_shape(self, input: Any, batch_sizes: Any, size: int) -> tuple[int, int, int]:
+        batch = input.size(0 if self.batch_first else 1) if batch_sizes is None else int(batch_sizes[0])
         return (self.num_layers * (2 if self.bidirectional else 1), batch, size)
 
-    def _check_state(self, state: Any, expected: tuple[int, int, int], name: str) -> None:
-        if tuple(state.shape) != expected:
-            raise RuntimeError(f"Expected {name} size {expected}, got {list(state.shape)}")
+    def check_input(self, input: Any, batch_sizes: Any) -> None:
+        """Raises for an input of the wrong dtype or size."""
+        weight = self.weight_ih_l0
+        if input.dtype != weight.dtype:
+            raise ValueError(
+                f"RNN input dtype ({input.dtype}) does not match weight dtype ({weight.dtype}). Convert input: "
+                f"input.to({weight.dtype}), or convert model: model.to({input.dtype})"
+            )
+        wanted = 3 if batch_sizes is None else 2
+        if input.dim() != wanted:
+            raise RuntimeError(f"input must have {wanted} dimensions, got {input.dim()}")
+        if input.size(-1) != self.input_size:
+            raise RuntimeError(
+                f"input.size(-1) must be equal to input_size. Expected {self.input_size}, got {input.size(-1)}"
+            )
 
-    def _initial(self, data: Any, batch: int, hx: Any) -> tuple[Any, ...]:
-        raise AssertionError("every recurrent layer has its own state")
+    def check_hidden_size(
+        self, hx: Any, expected_hidden_size: tuple[int, int, int], msg: str = "Expected hidden size {}, got {}"
+    ) -> None:
+        """Raises for a state of another size."""
+        if tuple(hx.shape) != expected_hidden_size:
+            raise RuntimeError(msg.format(expected_hidden_size, list(hx.shape)))
 
-    def _weights(self, suffix: str) -> tuple[Any, ...]:
-        """The weights of one direction of one layer, None for those it lacks."""
-        names = ("weight_ih", "weight_hh", "bias_ih", "bias_hh", "weight_hr")
-        return tuple([getattr(self, name + suffix) if hasattr(self, name + suffix) else None for name in names])
+    def check_forward_args(self, input: Any, hidden: Any, batch_sizes: Any) -> None:
+        """Raises for an input or a state that does not fit."""
+        self.check_input(input, batch_sizes)
+        self.check_hidden_size(hidden, self.get_expected_hidden_size(input, batch_sizes))
+
+    def permute_hidden(self, hx: Any, permutation: Any) -> Any:
+        """The state with its batch in another order."""
+        if permutation is None:
+            return hx
+        return self._map_state(hx, lambda part: part.index_select(1, permutation))
+
+    def _nothing_yet(self, input: Any, batch_sizes: Any) -> Any:
+        """The state before the first step."""
+        return zeros(self.get_expected_hidden_size(input, batch_sizes), dtype=input.dtype)
 
     def forward(self, input: Any, hx: Any = None) -> Any:
-        packed = isinstance(input, PackedSequence)
-        if packed:
-            data, sizes, order, back = input.data, sizes_of(input.batch_sizes), input.sorted_indices, input.unsorted_indices
-            batched = True
-            batch = sizes[0]
-            self._check_input(data)
-            hx = self._permuted(hx, order)
-        else:
-            data, hx, batched = self._as_time_first(input, hx)
-            self._check_input(data)
-            length, batch = data.shape[0], data.shape[1]
-            sizes, back = (batch,) * length, None
-        state = self._initial(data, batch, hx)
-        data, last = self._run(data, state, sizes)
-        if packed:
-            output: Any = PackedSequence(data, input.batch_sizes, input.sorted_indices, back)
-            return output, self._finished(last, back, True)
+        if isinstance(input, PackedSequence):
+            data, batch_sizes, order, back = input
+            hx = self._nothing_yet(data, batch_sizes) if hx is None else self.permute_hidden(hx, order)
+            self.check_forward_args(data, hx, batch_sizes)
+            output, last = self._run(data, hx, sizes_of(batch_sizes))
+            return PackedSequence(output, batch_sizes, order, back), self.permute_hidden(last, back)
+        batched = self._is_batched(input, hx)
         if not batched:
-            data = data.squeeze(1)
-        elif self.batch_first:
-            data = transposed_output(data, self.mode.lower())
-        return data, self._finished(last, None, batched)
+            input = input.unsqueeze(0 if self.batch_first else 1)
+            hx = self._map_state(hx, lambda part: part.unsqueeze(1))
+        if hx is None:
+            hx = self._nothing_yet(input, None)
+        self.check_forward_args(input, hx, None)
+        data = input.transpose(0, 1) if self.batch_first else input
+        length, batch = data.shape[:2]
+        if not length:
+            raise RuntimeError("Expected sequence length to be larger than 0 in RNN")
+        output, last = self._run(data, hx, (batch,) * length)
+        if not batched:
+            return output.squeeze(1), self._map_state(last, lambda part: part.squeeze(1))
+        return (transposed_output(output, self.mode.lower()) if self.batch_first else output), last
 
-    def _as_time_first(self, input: Any, hx: Any) -> tuple[Any, Any, bool]:
-        """Time-first batched input and state, and whether the input came as a batch."""
+    def _is_batched(self, input: Any, hx: Any) -> bool:
         if input.dim() not in (2, 3):
             kind = "RNN" if self.mode.startswith("RNN") else self.mode
             tensor = " tensor" if kind == "RNN" else ""
             raise ValueError(f"{kind}: Expected input to be 2D or 3D, got {input.dim()}D{tensor} instead")
         batched = input.dim() == 3
-        self._check_state_rank(hx, batched)
-        if not batched:
-            return input.unsqueeze(1), self._map_state(hx, lambda part: part.unsqueeze(1)), False
-        return (input.transpose(0, 1) if self.batch_first else input), hx, True
+        if hx is not None:
+            self._check_state_rank(hx, "batched 3-D" if batched else "unbatched 2-D", input.dim())
+        return batched
 
-    def _check_state_rank(self, hx: Any, batched: bool) -> None:
-        if hx is not None and hx.dim() != (3 if batched else 2):
-            kind = "batched 3-D" if batched else "unbatched 2-D"
-            raise RuntimeError(
-                f"For {kind} input, hx should also be {3 if batched else 2}-D but got {hx.dim()}-D tensor"
-            )
-
-    def _check_input(self, data: Any) -> None:
-        weight = self.weight_ih_l0
-        if data.dtype != weight.dtype:
-            raise ValueError(
-                f"RNN input dtype ({data.dtype}) does not match weight dtype ({weight.dtype}). Convert input: "
-                f"input.to({weight.dtype}), or convert model: model.to({data.dtype})"
-            )
-        if data.shape[-1] != self.input_size:
-            raise RuntimeError(
-                f"input.size(-1) must be equal to input_size. Expected {self.input_size}, got {data.shape[-1]}"
-            )
+    def _check_state_rank(self, hx: Any, kind: str, rank: int) -> None:
+        if hx.dim() != rank:
+            raise RuntimeError(f"For {kind} input, hx should also be {rank}-D but got {hx.dim()}-D tensor")
 
     def _map_state(self, hx: Any, change: Any) -> Any:
         if hx is None:
             return None
         return tuple([change(part) for part in hx]) if isinstance(hx, tuple) else change(hx)
 
-    def _permuted(self, hx: Any, order: Any) -> Any:
-        return hx if order is None else self._map_state(hx, lambda part: part.index_select(1, order))
-
-    def _run(self, data: Any, state: tuple[Any, ...], sizes: tuple[int, ...]) -> tuple[Any, list[Any]]:
-        weights = [self._weights(suffix) for layer in range(self.num_layers) for suffix in self._suffixes(layer)]
+    def _run(self, data: Any, hx: Any, sizes: tuple[int, ...]) -> tuple[Any, Any]:
+        """Outputs and last state; data has time first, or is packed."""
+        names = ("weight_ih", "weight_hh", "bias_ih", "bias_hh", "weight_hr")
+        weights = [
+            tuple([getattr(self, name + suffix, None) for name in names])
+            for layer in range(self.num_layers)
+            for suffix in self._suffixes(layer)
+        ]
         chance = self.dropout if self.training else 0.0
-        return stacked(_LAYERS[self.mode], data, state, weights, sizes, self.bidirectional, chance)
-
-    def _finished(self, last: list[Any], back: Any, batched: bool) -> Any:
-        """The last state as the caller gave it: order, rank, and a tuple only for the LSTM."""
-        state: Any = tuple(last) if len(last) > 1 else last[0]
-        if back is not None:
-            state = self._permuted(state, back)
-        return state if batched else self._map_state(state, lambda part: part.squeeze(1))
+        state = tuple(hx) if self.mode == "LSTM" else (hx,)
+        output, last = stacked(_LAYERS[self.mode], data, state, weights, sizes, self.bidirectional, chance)
+        return output, tuple(last) if self.mode == "LSTM" else last[0]
 
 
 def _check_options(mode: str, hidden_size: Any, num_layers: Any, dropout: Any, proj_size: int) -> None:
@@ -249,26 +261,19 @@ class _OneState(RNNBase):
             raise ValueError("proj_size argument is only supported for LSTM, not RNN or GRU")
         super().__init__(mode, *args, **kwargs)
 
-    def _initial(self, data: Any, batch: int, hx: Any) -> tuple[Any, ...]:
-        expected = self._expected_hidden_size(batch, self.hidden_size)
-        if hx is None:
-            return (zeros(expected, dtype=data.dtype),)
-        self._check_state(hx, expected, "hidden")
-        return (hx,)
-
 
 class RNN(_OneState):
     """h' = tanh (or relu) of W_ih x + b_ih + W_hh h + b_hh."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         if len(args) > 3:
-            self_nonlinearity, args = args[3], args[:3] + args[4:]
+            nonlinearity, args = args[3], args[:3] + args[4:]
         else:
-            self_nonlinearity = kwargs.pop("nonlinearity", "tanh")
-        if self_nonlinearity not in ("tanh", "relu"):
-            raise ValueError(f"Unknown nonlinearity '{self_nonlinearity}'. Select from 'tanh' or 'relu'.")
-        super().__init__("RNN_TANH" if self_nonlinearity == "tanh" else "RNN_RELU", *args, **kwargs)
-        self.nonlinearity = self_nonlinearity
+            nonlinearity = kwargs.pop("nonlinearity", "tanh")
+        if nonlinearity not in ("tanh", "relu"):
+            raise ValueError(f"Unknown nonlinearity '{nonlinearity}'. Select from 'tanh' or 'relu'.")
+        super().__init__("RNN_TANH" if nonlinearity == "tanh" else "RNN_RELU", *args, **kwargs)
+        self.nonlinearity = nonlinearity
 
 
 class GRU(_OneState):
@@ -284,26 +289,28 @@ class LSTM(RNNBase):
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__("LSTM", *args, **kwargs)
 
-    def _check_state_rank(self, hx: Any, batched: bool) -> None:
-        if hx is None:
-            return
-        if isinstance(hx, TensorCore):
-            hx = (hx[0], hx[1])  # type: ignore[index]
-        rank = 3 if batched else 2
+    def get_expected_cell_size(self, input: Any, batch_sizes: Any) -> tuple[int, int, int]:
+        """The shape of c, which is not projected."""
+        return self._state_shape(input, batch_sizes, self.hidden_size)
+
+    def check_forward_args(self, input: Any, hidden: Any, batch_sizes: Any) -> None:
+        """Raises for an input or a state that does not fit."""
+        self.check_input(input, batch_sizes)
+        sizes = self.get_expected_hidden_size(input, batch_sizes), self.get_expected_cell_size(input, batch_sizes)
+        for nr, size in enumerate(sizes):
+            self.check_hidden_size(hidden[nr], size, f"Expected hidden[{nr}] size {{}}, got {{}}")
+
+    def _nothing_yet(self, input: Any, batch_sizes: Any) -> Any:
+        return (
+            zeros(self.get_expected_hidden_size(input, batch_sizes), dtype=input.dtype),
+            zeros(self.get_expected_cell_size(input, batch_sizes), dtype=input.dtype),
+        )
+
+    def _check_state_rank(self, hx: Any, kind: str, rank: int) -> None:
         if hx[0].dim() != rank or hx[1].dim() != rank:
-            kind = "batched 3-D" if batched else "unbatched 2-D"
             raise RuntimeError(
                 f"For {kind} input, hx and cx should also be {rank}-D but got ({hx[0].dim()}-D, {hx[1].dim()}-D) tensors"
             )
-
-    def _initial(self, data: Any, batch: int, hx: Any) -> tuple[Any, ...]:
-        expected_h = self._expected_hidden_size(batch, self.proj_size or self.hidden_size)
-        expected_c = self._expected_hidden_size(batch, self.hidden_size)
-        if hx is None:
-            return zeros(expected_h, dtype=data.dtype), zeros(expected_c, dtype=data.dtype)
-        self._check_state(hx[0], expected_h, "hidden[0]")
-        self._check_state(hx[1], expected_c, "hidden[1]")
-        return tuple(hx)
 
 
 # --- cells: one step
@@ -339,38 +346,25 @@ class RNNCellBase(Module):
         nonlinearity = self.__dict__.get("nonlinearity", "tanh")
         return text if nonlinearity == "tanh" else text + f", nonlinearity={nonlinearity}"
 
-    def _rows(self, input: Any, *states: Any) -> tuple[Any, list[Any], bool]:
-        """Input and states as batches, zeros for states that were not given."""
-        name = type(self).__name__
-        if input.dim() not in (1, 2):
-            raise ValueError(f"{name}: Expected input to be 1D or 2D, got {input.dim()}D instead")
-        for nr, state in enumerate(states):
-            if state is not None and state.dim() not in (1, 2):
-                which = "hidden" if len(states) == 1 else f"hx[{nr}]"
-                raise ValueError(f"{name}: Expected {which} to be 1D or 2D, got {state.dim()}D instead")
-        batched = input.dim() == 2
-        rows = input if batched else input.unsqueeze(0)
-        if rows.shape[1] != self.input_size:
-            raise RuntimeError(f"input has inconsistent input_size: got {rows.shape[1]} expected {self.input_size}")
-        ready = []
-        for nr, state in enumerate(states):
-            if state is None:
-                ready.append(zeros((rows.shape[0], self.hidden_size), dtype=rows.dtype))
-                continue
-            whole = state if state.dim() == 2 else state.unsqueeze(0)
-            if whole.shape[0] != rows.shape[0]:
-                raise RuntimeError(
-                    f"Input batch size {rows.shape[0]} doesn't match hidden{nr} batch size {whole.shape[0]}"
+    def _batched(self, input: Any, state: Any = None, *, which: str = "hidden") -> bool:
+        """Whether the input has a batch dim; input and state may have one or not."""
+        for name, given in (("input", input), (which, state)):
+            if given is not None and given.dim() not in (1, 2):
+                raise ValueError(
+                    f"{type(self).__name__}: Expected {name} to be 1D or 2D, got {given.dim()}D instead"
                 )
-            if whole.shape[1] != self.hidden_size:
-                raise RuntimeError(
-                    f"hidden{nr} has inconsistent hidden_size: got {whole.shape[1]}, expected {self.hidden_size}"
-                )
-            ready.append(whole)
-        return rows, ready, batched
+        return input.dim() == 2
 
-    def _weights(self) -> tuple[Any, ...]:
-        return self.weight_ih, self.weight_hh, self.bias_ih, self.bias_hh
+    def _step(self, function: Any, input: Any, hx: Any) -> Any:
+        """One step of a function of an input and one state; no state is zeros."""
+        batched = self._batched(input, hx)
+        rows = input if batched else input.unsqueeze(0)
+        if hx is None:
+            state = zeros((rows.shape[0], self.hidden_size), dtype=rows.dtype)
+        else:
+            state = hx if batched else hx.unsqueeze(0)
+        output = function(rows, state, self.weight_ih, self.weight_hh, self.bias_ih, self.bias_hh)
+        return output if batched else output.squeeze(0)
 
 
 class RNNCell(RNNCellBase):
@@ -384,14 +378,9 @@ class RNNCell(RNNCellBase):
         self.nonlinearity = nonlinearity
 
     def forward(self, input: Any, hx: Any = None) -> Any:
-        rows, (state,), batched = self._rows(input, hx)
         if self.nonlinearity not in ("tanh", "relu"):
             raise RuntimeError(f"Unknown nonlinearity: {self.nonlinearity}")
-        relu = self.nonlinearity == "relu"
-        output, _ = apply(
-            rules.rnn, rows, state, *self._weights(), relu=relu, batch_sizes=(rows.shape[0],), reverse=False
-        )
-        return output if batched else output.squeeze(0)
+        return self._step(rnn_tanh_cell if self.nonlinearity == "tanh" else rnn_relu_cell, input, hx)
 
 
 class GRUCell(RNNCellBase):
@@ -403,9 +392,7 @@ class GRUCell(RNNCellBase):
         super().__init__(input_size, hidden_size, bias, 3, device, dtype)
 
     def forward(self, input: Any, hx: Any = None) -> Any:
-        rows, (state,), batched = self._rows(input, hx)
-        output, _ = apply(rules.gru, rows, state, *self._weights(), batch_sizes=(rows.shape[0],), reverse=False)
-        return output if batched else output.squeeze(0)
+        return self._step(gru_cell, input, hx)
 
 
 class LSTMCell(RNNCellBase):
@@ -417,8 +404,14 @@ class LSTMCell(RNNCellBase):
         super().__init__(input_size, hidden_size, bias, 4, device, dtype)
 
     def forward(self, input: Any, hx: Any = None) -> Any:
-        rows, (h, c), batched = self._rows(input, *(hx if hx is not None else (None, None)))
-        output, _, cell = apply(
-            rules.lstm, rows, h, c, *self._weights(), None, batch_sizes=(rows.shape[0],), reverse=False
-        )
-        return (output, cell) if batched else (output.squeeze(0), cell.squeeze(0))
+        batched = self._batched(input)
+        for nr, state in enumerate(hx if hx is not None else ()):
+            self._batched(input, state, which=f"hx[{nr}]")
+        rows = input if batched else input.unsqueeze(0)
+        if hx is None:
+            nothing = zeros((rows.shape[0], self.hidden_size), dtype=rows.dtype)
+            states: Any = (nothing, nothing)
+        else:
+            states = hx if batched else (hx[0].unsqueeze(0), hx[1].unsqueeze(0))
+        h, c = lstm_cell(rows, states, self.weight_ih, self.weight_hh, self.bias_ih, self.bias_hh)
+        return (h, c) if batched else (h.squeeze(0), c.squeeze(0))
