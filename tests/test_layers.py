@@ -56,10 +56,10 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ),
     (
         "nn", "func", "optim", "serialization", "data", "testing", "utils", "amp", "cpu", "cuda.amp", "cuda._utils", "jit",
-        "_utils", "_C._functorch", "_dynamo", "distributions",
+        "_utils", "_C._functorch", "_dynamo", "_vmap_internals", "distributions",
         "_jit_internal", "hub", "multiprocessing", "profiler", "onnx", "fx",
     ),
-    ("compile", "distributed"),
+    ("compile", "xla", "distributed"),
     ("why", "cli", "lacking", "pretend", "stand_in", "__main__"),
     ("",),
 )
@@ -68,7 +68,7 @@ LAYER_OF = {f"undertow.{name}".rstrip("."): number for number, layer in enumerat
 REQUIRED = {"numpy", "ml_dtypes"}
 OPTIONAL = {"jax", "jaxlib", "torch", "safetensors", "rich"}
 # Packages that exist only for an optional dependency may import it at their top.
-MADE_FOR = {"undertow.xp.jax": "jax", "undertow.compile": "jax", "undertow.distributed": "jax"}
+MADE_FOR = {"undertow.xp.jax": "jax", "undertow.xla": "jax", "undertow.distributed": "jax"}
 
 
 class Import(NamedTuple):

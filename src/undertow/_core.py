@@ -17,6 +17,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from undertow.xp.device import Watch
+
 if TYPE_CHECKING:
     from weakref import ref
 
@@ -49,11 +51,12 @@ class InferenceStorage(Storage):
 class View:
     """How a view was taken: from which base, by which steps, and whether it may be written to."""
 
-    __slots__ = ("base", "steps", "version", "origin")
+    __slots__ = ("base", "steps", "whole", "version", "origin")
 
     def __init__(self, base: TensorCore, steps: tuple[Any, ...], version: int, origin: str | None) -> None:
         self.base = base
         self.steps = steps  # each a (rule, statics, spec of its input): base -> view
+        self.whole = base._array  # the base as it lay in memory when the steps were taken
         self.version = version  # the storage's version for which the view's edge is right
         self.origin = origin  # None, or why gradients refuse writes: "no_grad", "multi_output", "function", "inference"
 
@@ -125,6 +128,8 @@ def wrap(array: Any, cls: Any = None) -> Any:
     tensor = _new(cls or _tensor_class)
     if type(array) is not ndarray and isinstance(array, (np.generic, int, float, complex)):
         array = np.asarray(array)
+    if Watch.trace is not None:
+        array = Watch.trace.constant(array)
     tensor._array = array
     tensor._edge = None
     tensor._requires_grad = False

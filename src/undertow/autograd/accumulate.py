@@ -21,9 +21,11 @@ from undertow.autograd.node import AccumulateGrad
 from undertow.autograd.writes import check_writable, is_dense
 from undertow.modes import local, special
 from undertow.rules.rule import op
+from undertow.xp.device import DeviceArray
 
 copy_gradient = op("copy", lambda xp, self: xp.copy(self), node="CopyBackwards", self=lambda g: g)
 
+ARRAYS = (ndarray, DeviceArray)
 _own_references = 0
 
 
@@ -39,7 +41,7 @@ def accumulate(task: Any, node: AccumulateGrad, g: Any) -> None:
     meta = leaf._meta
     if g is not None and leaf._requires_grad:  # it may have been switched off since the graph was made
         array = leaf._array
-        if type(g) is ndarray and g.dtype is not array.dtype:
+        if g.__class__ in ARRAYS and g.dtype is not array.dtype:
             g = g.astype(array.dtype, copy=False)
         with node.lock:
             grad = meta.grad
@@ -64,6 +66,8 @@ def accumulate(task: Any, node: AccumulateGrad, g: Any) -> None:
 
 def copy_like(g: Any, leaf_array: Any) -> Any:
     """A copy of a gradient that is laid out as the leaf is; in C order if the leaf has gaps."""
+    if type(g) is DeviceArray:
+        return g.copy()
     if type(leaf_array) is not ndarray or leaf_array.flags.c_contiguous or not is_dense(leaf_array):
         return np.array(g, order="C")
     copy = np.empty_like(leaf_array)
@@ -78,5 +82,5 @@ def _add_in_place(grad: Any, g: Any) -> None:
         refuse_overlap(array)
         np.add(array, g, out=array, casting="unsafe")
     else:
-        grad._array = array + g
+        array[...] = array + g
     bump(grad)

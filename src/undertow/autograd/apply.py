@@ -27,11 +27,13 @@ from undertow.rules.refusals import refusal
 from undertow.rules.rule import Rule, Spec
 from undertow.sites import user_stack
 from undertow.xp import numpy as numpy_xp
+from undertow.xp.device import DeviceArray, Watch
 from undertow.xp.namespaces import namespace_of
 from undertow.xp.quiet import quietly, silently
 
 FAST_DTYPES = frozenset({np.dtype("f4"), np.dtype("f8")})
 NUMBERS = frozenset({float, int})
+PYTHON_NUMBERS = frozenset({float, int, bool, complex})
 HUGE = 1e38  # larger numbers may not fit into a float32, which the general path sees to
 MISSING: Any = object()  # an operand that was not given
 
@@ -309,6 +311,7 @@ def specialise(rule: Rule) -> Callable[..., Any]:
 
 def apply_generally(rule: Rule, inputs: tuple[Any, ...], statics: dict[str, Any]) -> Any:
     """`apply` in every case."""
+    settle(inputs)
     if tensor_among(statics):
         statics = with_numbers(rule, statics)
     if special.active and local.modes.autocast is not None:
@@ -323,6 +326,19 @@ def apply_generally(rule: Rule, inputs: tuple[Any, ...], statics: dict[str, Any]
     if rule.view:
         link_view(rule, inputs[0], results[:shown], statics)
     return results[0] if rule.outputs == 1 else results[:shown]
+
+
+def settle(inputs: Sequence[Any]) -> None:
+    """Brings inputs to where the op runs: into the program that is being traced, or to the host for one to look at."""
+    trace = Watch.trace
+    for given in inputs:
+        if isinstance(given, TensorCore):
+            array = given._array
+            if trace is not None:
+                if type(array) is ndarray:
+                    trace.adopt(given)
+            elif type(array) is DeviceArray and array.is_on_cpu:
+                given._array = array.on_host()
 
 
 def tensor_among(statics: dict[str, Any]) -> bool:
@@ -423,6 +439,8 @@ def operands(rule: Rule, inputs: Sequence[Any]) -> tuple[list[Any], int, dtype |
 
 def _number(given: Any, compute: np.dtype[Any]) -> Any:
     """A Python number as an array; integers wrap around as PyTorch's do."""
+    if type(given) not in PYTHON_NUMBERS and hasattr(given, "as_array"):  # an input of a program that is being traced
+        return given.as_array(compute)
     try:
         return _asarray(given, compute)
     except OverflowError:

@@ -29,6 +29,8 @@ from undertow.modes import local, special
 from undertow.sites import user_site
 from undertow.xp import numpy as numpy_xp
 from undertow.xp import tensor as tensor_xp
+from undertow.xp.device import DeviceArray
+from undertow.xp.namespaces import namespace_of
 from undertow.xp.quiet import quietly
 
 
@@ -49,7 +51,7 @@ class BackwardPass:
 
     def tensor(self, value: Any) -> Any:
         """A gradient as users see it."""
-        if type(value) is ndarray:
+        if type(value) is ndarray or type(value) is DeviceArray:
             return wrap(value)
         return value if value is None or isinstance(value, TensorCore) else wrap(np.asarray(value))
 
@@ -72,6 +74,8 @@ def run(
 ) -> list[Any]:
     """Runs backward from the roots; with `inputs`, only where they can be reached, capturing or accumulating there."""
     task = BackwardPass(keep_graph, create_graph)
+    if not create_graph:
+        task.xp = namespace_of([task.value(g) for g in grads])
     task.reached, waiting, parents = count_dependencies(roots, inputs is not None)
     if inputs is not None:
         aim_at(task, inputs, parents, accumulates)

@@ -24,6 +24,7 @@ from undertow.dtypes import DTYPE_OF
 from undertow.modes import local, special
 from undertow.rules.rule import Gradient, Rule, Spec
 from undertow.sites import format_stack, user_stack
+from undertow.xp.device import DeviceArray
 
 Edge = tuple["Node", int]
 
@@ -385,7 +386,7 @@ def _conjugate(xp: Any, g: Any) -> Any:
 def _upcast(xp: Any, value: Any) -> Any:
     if type(value) is tuple:
         return tuple([_upcast(xp, part) for part in value])
-    if isinstance(value, (np.ndarray, np.generic, TensorCore)):
+    if isinstance(value, (np.ndarray, np.generic, TensorCore, DeviceArray)):
         name = DTYPE_OF[xp.dtype_of(value)]
         return value if name.opmath is name else xp.astype(value, name.opmath.numpy)
     return value

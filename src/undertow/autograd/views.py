@@ -17,7 +17,10 @@ from undertow.autograd.node import Edge, Node, edge_of, keep_gradient, note_orig
 from undertow.autograd.saved import described_source
 from undertow.modes import local, special
 from undertow.rules.rule import Rule, Spec
+from undertow.rules.shape import as_strided
+from undertow.storage import layout_of, root_of
 from undertow.xp import numpy as numpy_xp
+from undertow.xp.device import DeviceArray
 
 Step = tuple[Rule, dict[str, Any], Spec, int]  # rule, statics, the input's spec, which output
 
@@ -26,7 +29,7 @@ def link_view(rule: Rule, source: Any, results: tuple[Any, ...], statics: dict[s
     """Makes results views of source: same storage, and a record leading to the root base."""
     storage = source._get_storage()
     outer = source._view
-    base, steps = (source, ()) if outer is None else (outer.base, outer.steps)
+    base, steps = (source, ()) if outer is None else (outer.base, steps_of(outer))
     origin = outer.origin if outer is not None else None
     modes = local.modes
     if modes.inference or type(storage) is InferenceStorage:
@@ -38,7 +41,24 @@ def link_view(rule: Rule, source: Any, results: tuple[Any, ...], statics: dict[s
     spec = Spec(source._array.shape, source._array.dtype)
     for place, result in enumerate(results):
         result._storage = storage
-        result._view = View(base, (*steps, (rule, statics, spec, place)), storage.version, origin)
+        step = (rule, statics, spec, place)
+        result._view = View(base, (*steps, step), storage.version, origin)
+        if type(source._array) is DeviceArray:
+            result._array = device_view(source._array, step)
+
+
+def device_view(source: DeviceArray, step: Step) -> DeviceArray:
+    """A view on a device, where no memory is shared: it knows how to take its part and how to put a new one back."""
+
+    def put(xp: Any, whole: Any, part: Any) -> Any:
+        rule, statics, spec, place = step
+        back = step_gradient(xp, part, *step)
+        if part.shape and whole.size == part.size:
+            return back
+        mask = step_gradient(xp, xp.ones(part.shape, part.dtype), *step) != 0
+        return xp.where(mask, back, whole)
+
+    return source.view_by(lambda xp, whole: take_view(xp, whole, (step,)), put)
 
 
 def asks_through_base(tensor: Any) -> bool:
@@ -60,12 +80,24 @@ def refresh_view(tensor: Any) -> None:
         raise errors.written_view(view.origin, described_source(tensor), through_another=True)
     view.version = storage.version
     old = tensor._edge
-    node = AsStridedBackward0(edge_of(base), next(local.modes.sequence), view.steps)
+    node = AsStridedBackward0(edge_of(base), next(local.modes.sequence), steps_of(view))
     tensor._edge = (node, 0)
     tensor._requires_grad = True
     meta = tensor._meta
     if meta is not None and meta.retains and old is not None:
         move_retained(tensor, old, tensor._edge)
+
+
+def steps_of(view: View) -> tuple[Step, ...]:
+    """The steps that lead to a view from its base as it is now: one that was turned in place (`t_`) is turned back first."""
+    whole, base = view.whole, view.base._array
+    if whole is not base:
+        view.whole = base
+        if type(whole) is type(base) is np.ndarray and root_of(whole) is root_of(base) and layout_of(whole) != layout_of(base):
+            size, stride, offset = layout_of(whole)
+            statics = {"size": size, "stride": stride, "storage_offset": offset, "layout": layout_of(base)}
+            view.steps = ((as_strided, statics, Spec(base.shape, base.dtype), 0), *view.steps)
+    return view.steps
 
 
 def move_retained(tensor: Any, old: Edge, new: Edge) -> None:

@@ -22,6 +22,7 @@ from undertow.autograd.apply import (
     operands,
     refuse_overlap,
     run_forward,
+    settle,
     tensor_among,
     with_numbers,
 )  # fmt: skip
@@ -33,6 +34,7 @@ from undertow.autograd.views import (
     Step,
     move_retained,
     refresh_view,
+    steps_of,
     take_view,
     view_gradient,
 )  # fmt: skip
@@ -47,6 +49,7 @@ guards: list[Any] = []  # told before memory is written; see graph.allow_mutatio
 
 def apply_in_place(rule: Rule, target: Any, *others: Any, **statics: Any) -> Any:
     """Runs a rule with `target` as its first input and writes the result into it."""
+    settle((target, *others))
     if tensor_among(statics):
         statics = with_numbers(rule, statics)
     inputs = (target, *others)
@@ -131,7 +134,7 @@ def write(target: Any, value: Any) -> None:
 
 def check_overlap(written: ndarray[Any, Any], read: ndarray[Any, Any]) -> None:
     """Refuses to read from memory that is half overwritten: two dense arrays that share a part, or all in another order."""
-    if written is read or not (is_dense(written) and is_dense(read)):
+    if written is read or type(written) is not ndarray or not (is_dense(written) and is_dense(read)):
         return
     first, second = [array.__array_interface__["data"][0] for array in (written, read)]
     if first == second and written.nbytes == read.nbytes and written.strides == read.strides:
@@ -177,7 +180,7 @@ def check_writable(target: Any, recorded: bool) -> None:
     if view is not None:
         if view.origin is not None:
             raise errors.written_view(view.origin, described_source(target), through_another=False)
-        if view.base._edge is None and view.base._requires_grad:
+        if view.base._edge is None and target._requires_grad:
             raise RuntimeError(
                 "a view of a leaf Variable that requires grad is being used in an in-place operation. "
                 "Write under torch.no_grad(), or to a clone() of the leaf."
@@ -200,7 +203,7 @@ def rebase(target: Any, node: Node) -> None:
         return
     base = view.base
     base_edge = edge_of(base) if base._requires_grad else None
-    set_edge(base, (CopySlices(base_edge, node, view.steps), 0))
+    set_edge(base, (CopySlices(base_edge, node, steps_of(view)), 0))
     refresh_view(target)
 
 

@@ -26,7 +26,7 @@ def next_count(state: State, name: str = "step") -> Any:
         array[...] = count
         return count
     counter.add_(1)
-    return counter
+    return counter.double()  # what is computed with it, PyTorch computes in Python's floats
 
 
 def number_in(state: State, name: str) -> Any:

@@ -13,10 +13,13 @@ from typing import Any
 import numpy as np
 
 from undertow.xp import numpy as numpy_xp
+from undertow.xp.device import DeviceArray, device_xp
 
 FOREIGN = {"jax": "undertow.xp.jax", "jaxlib": "undertow.xp.jax"}  # where arrays of other libraries are at home
 
-_namespaces: dict[type, Any] = {np.ndarray: numpy_xp, type(None): numpy_xp, float: numpy_xp, int: numpy_xp}
+_namespaces: dict[type, Any] = {
+    np.ndarray: numpy_xp, type(None): numpy_xp, float: numpy_xp, int: numpy_xp, DeviceArray: device_xp,
+}  # fmt: skip
 
 
 def namespace_of(arrays: Iterable[Any]) -> Any:

@@ -1,0 +1,169 @@
+"""Numbers that are inputs of a compiled program: learning rates and the like.
+
+While a step is traced, an optimizer's float options are `Number`s. Arithmetic with one is part of the program. A question
+asked of one (`momentum != 0`) is answered with the value it has now, and remembered: a later call with other values runs
+the same program as long as all answers stay the same. A number that Python code insists on (`float(lr)`) counts as a
+question about its exact value.
+
+A Number is a float, because code asks `isinstance(lr, float)`; but the float inside is nan. C code that reads it past all
+this (math.sqrt, say) puts a nan into the program, where `baked` finds it: such a step is traced again with plain numbers.
+"""
+
+from __future__ import annotations
+
+import math
+import operator
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from undertow._core import TensorCore, wrap
+from undertow.dtypes import SCALAR_DTYPE
+from undertow.xp.device import DeviceArray
+
+Values = list[float]  # of a program's numbers, in order
+Of = Callable[[Values], float]
+Question = tuple[Callable[[float, Any], Any], Of, Of | None, Any]  # what was asked, of what, beside what, the answer
+
+
+class Number(float):
+    """A float option as the program sees it: its value now, and the value it will have in a call."""
+
+    __slots__ = ("value", "traced", "of", "asked")
+
+    value: float
+    traced: Any  # a 0-dim float64 array
+    of: Of  # how it follows from a program's numbers
+    asked: list[Question]
+
+    def __new__(cls, value: float, traced: Any, of: Of, asked: list[Question]) -> Number:
+        number = float.__new__(cls, math.nan)
+        number.value, number.traced, number.of, number.asked = value, traced, of, asked
+        return number
+
+    # --- arithmetic
+
+    def _combined(self, function: Callable[..., Any], other: Any, swapped: bool) -> Any:
+        mine, of = self.of, _of(other)
+        if isinstance(other, Number):
+            value, traced = other.value, other.traced
+        elif isinstance(other, (int, float)):
+            value = traced = float(other)
+        elif isinstance(other, TensorCore):
+            tensor = wrap(self.as_array(_floating(other._array)))
+            return function(other, tensor) if swapped else function(tensor, other)
+        elif type(other) is DeviceArray:
+            array = self.as_array(_floating(other))
+            return function(other, array) if swapped else function(array, other)
+        else:
+            return NotImplemented
+        if swapped:
+            return Number(
+                function(value, self.value), function(traced, self.traced), lambda v: function(of(v), mine(v)), self.asked
+            )
+        return Number(
+            function(self.value, value), function(self.traced, traced), lambda v: function(mine(v), of(v)), self.asked
+        )
+
+    def as_array(self, dtype: Any = None) -> DeviceArray:
+        """The number as an array of the program."""
+        return DeviceArray(self.traced if dtype is None else self.traced.astype(dtype))
+
+    def _changed(self, function: Callable[[Any], Any]) -> Number:
+        of = self.of
+        return Number(function(self.value), function(self.traced), lambda v: function(of(v)), self.asked)
+
+    def __neg__(self) -> Number:
+        return self._changed(operator.neg)
+
+    def __abs__(self) -> Number:
+        return self._changed(abs)
+
+    def __pos__(self) -> Number:
+        return self
+
+    # --- questions
+
+    def _answer(self, question: Callable[[float, Any], Any], about: Any = None) -> Any:
+        answer = question(self.value, about.value if isinstance(about, Number) else about)
+        self.asked.append((question, self.of, _of(about), answer))
+        return answer
+
+    def __bool__(self) -> bool:
+        return self._answer(_is_true)
+
+    def __float__(self) -> float:
+        return self._answer(_itself)
+
+    item = __float__
+
+    def __hash__(self) -> int:
+        return hash(float(self))
+
+    def __repr__(self) -> str:
+        return repr(self.value)
+
+    def __format__(self, spec: str) -> str:
+        return format(self.value, spec)
+
+
+def _of(value: Any) -> Of:
+    return value.of if isinstance(value, Number) else lambda values: value
+
+
+def _floating(array: Any) -> Any:
+    """The dtype in which a number meets an array; its own if the array holds integers."""
+    return array.dtype if array.dtype.kind in "fcV" else None
+
+
+def _is_true(value: float, about: Any) -> bool:
+    return bool(value)
+
+
+def _itself(value: float, about: Any) -> float:
+    return value
+
+
+def _arithmetic(function: Callable[..., Any], swapped: bool) -> Callable[..., Any]:
+    return lambda self, other: self._combined(function, other, swapped)
+
+
+def _question(function: Callable[..., Any]) -> Callable[..., Any]:
+    return lambda self, other: self._answer(function, other)
+
+
+for _name in ("add", "sub", "mul", "truediv", "pow"):
+    setattr(Number, f"__{_name}__", _arithmetic(getattr(operator, _name), False))
+    setattr(Number, f"__r{_name}__", _arithmetic(getattr(operator, _name), True))
+for _name in ("lt", "le", "gt", "ge", "eq", "ne"):
+    setattr(Number, f"__{_name}__", _question(getattr(operator, _name)))
+
+
+def inputs(values: Values, traced: Any, asked: list[Question]) -> list[Number]:
+    """A program's numbers, given a vector of what stands for them."""
+    return [
+        Number(value, traced[place], operator.itemgetter(place), asked) for place, value in enumerate(values)
+    ]
+
+
+SCALAR_DTYPE[Number] = SCALAR_DTYPE[float]
+
+
+def baked(jaxpr: Any) -> bool:
+    """Whether the nan inside a Number got into a program."""
+    for equation in jaxpr.eqns:
+        for operand in equation.invars:
+            value = getattr(operand, "val", None)
+            if isinstance(value, (float, np.floating, np.ndarray)) and np.ndim(value) == 0 and value != value:
+                return True
+        for parameter in equation.params.values():
+            inner = getattr(parameter, "jaxpr", None)
+            if inner is not None and baked(getattr(inner, "jaxpr", inner)):
+                return True
+    return False
+
+
+def still_true(asked: list[Question], values: Values) -> bool:
+    """Whether every question would be answered as it was when the program was made."""
+    return all(question(of(values), None if about is None else about(values)) == answer for question, of, about, answer in asked)

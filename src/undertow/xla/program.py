@@ -1,0 +1,369 @@
+"""A step as one XLA program: made from a trace, and called in the step's place.
+
+The program's inputs are the arguments' arrays, the memories of tensors that the step reads, the numbers of optimizers, and
+random draws. Its outputs are every memory that the step wrote to and every new memory that outlives it. A call hands over
+the inputs, puts the outputs where the trace left them, and runs the hooks that were kept for the host.
+"""
+
+from __future__ import annotations
+
+import gc
+import time
+from collections.abc import Callable
+from sys import getrefcount
+from typing import Any
+
+import jax
+import numpy as np
+
+from undertow._core import TensorCore, wrap
+from undertow.optim.optimizer import Optimizer
+from undertow.tree import leaves, map_leaves
+from undertow.xla.errors import CompileError
+from undertow.xla.firing import Firing, Later, Placed
+from undertow.xla.numbers import baked, inputs, still_true
+from undertow.xla.state import PLAIN, Snapshot, State
+from undertow.xla.trace import Draw, Trace
+from undertow.xp.device import Cell, DeviceArray, NeedsValue
+
+OWN_REFERENCES = 4  # to an array that only its tensor holds: the tensor, its cell, a local name, and the question itself
+
+
+class Baked(Exception):
+    """A number that should be an input got into the program as a constant."""
+
+
+class Options:
+    """The numbers in optimizers' parameter groups, which are inputs; everything else in them is watched."""
+
+    def __init__(self, optimizers: list[Optimizer]) -> None:
+        self.places: list[tuple[dict[str, Any], str, int | None]] = []
+        self.fixed: list[tuple[dict[str, Any], str, Any]] = []
+        for optimizer in optimizers:
+            for group in optimizer.param_groups:
+                for key, value in group.items():
+                    if type(value) is float:
+                        self.places.append((group, key, None))
+                    elif type(value) is tuple and value and all(type(part) is float for part in value):
+                        self.places += [(group, key, place) for place in range(len(value))]
+                    elif isinstance(value, PLAIN):
+                        self.fixed.append((group, key, value))
+
+    def values(self) -> list[float]:
+        """The numbers as they are now."""
+        return [group[key] if place is None else group[key][place] for group, key, place in self.places]
+
+    def still_fit(self) -> bool:
+        """Whether the rest is as it was, and the numbers are numbers."""
+        return all(group.get(key) == value for group, key, value in self.fixed)
+
+    def put(self, numbers: list[Any]) -> None:
+        """Writes numbers, or what stands for them, into the groups."""
+        whole: dict[tuple[int, str], list[Any]] = {}
+        for (group, key, place), number in zip(self.places, numbers, strict=True):
+            if place is None:
+                group[key] = number
+            else:
+                whole.setdefault((id(group), key), []).append(number)
+                group[key] = tuple(whole[id(group), key])
+
+
+class Program:
+    """One compiled variant of a step."""
+
+    def __init__(
+        self, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], plain_numbers: bool = False
+    ) -> None:
+        started = time.perf_counter()
+        self.plain_numbers = plain_numbers
+        self.arguments = [leaf for leaf in leaves((args, kwargs)) if isinstance(leaf, TensorCore)]
+        state = State()
+        state.walk(function, getattr(function, "__name__", "step"))
+        for leaf in leaves((args, kwargs)):
+            if not isinstance(leaf, TensorCore):
+                state.walk(leaf, "an argument")
+        self.options = Options(state.optimizers)
+        self.entry = Snapshot(state)
+        self.asked: list[Any] = []
+        numbers = self.options.values()
+        trace, firing = Trace(), Firing()
+        trace.firing = firing
+        versions = [(tensor, tensor._get_storage()) for tensor in (*state.tensors, *self.arguments)]
+        counts = [storage.version for _, storage in versions]
+        edges = [(tensor, tensor._edge, tensor._requires_grad) for tensor in (*state.tensors, *self.arguments)]
+        try:
+            closed, outputs = self._trace(function, args, kwargs, state, trace, firing, numbers)
+        except BaseException as error:
+            self.options.put(numbers)
+            trace.undo()
+            self.entry.restore()
+            for (_, storage), count in zip(versions, counts, strict=True):
+                storage.version = count
+            for tensor, edge, flag in edges:
+                tensor._edge, tensor._requires_grad = edge, flag
+            if isinstance(error, NeedsValue):
+                raise CompileError(f"undertow.compile: {error}") from None
+            raise
+        self.options.put(numbers)
+        self.bumps = [
+            (storage, storage.version - count)
+            for (_, storage), count in zip(versions, counts, strict=True)
+            if storage.version != count
+        ]
+        self.later: list[Later] = firing.later
+        self.placed: list[Placed] = firing.placed
+        self.draws: list[Draw] = trace.draws
+        self.first_draws: list[Any] | None = trace.first_draws
+        self._assemble(closed, outputs, trace)
+        self.trace_seconds = time.perf_counter() - started
+        self.compile_seconds: float | None = None
+
+    def _trace(
+        self,
+        function: Callable[..., Any],
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+        state: State,
+        trace: Trace,
+        firing: Firing,
+        numbers: list[float],
+    ) -> tuple[Any, list[Cell]]:
+        outputs: list[Cell] = []
+        tensors = [*self.arguments, *state.tensors]
+        for tensor in tensors:
+            if tensor._view is None:
+                trace.adopt(tensor)
+        known = [cell for cell, _, _ in trace.cells.values()]
+        specs = [jax.ShapeDtypeStruct(cell.value.shape, cell.value.dtype) for cell in known]
+
+        def body(options: Any, *values: Any) -> list[Any]:
+            for cell, value in zip(known, values, strict=True):
+                cell.value = value
+            for tensor in tensors:
+                trace.adopt(tensor)
+            as_inputs = inputs(numbers, options, self.asked)
+            if self.plain_numbers:  # all of them are held to their values
+                numbers[:] = map(float, as_inputs)
+            else:
+                self.options.put(as_inputs)
+            self.result = function(*args, **kwargs)
+            self.options.put(numbers)
+            self.exit = self._settle()
+            gc.collect()
+            outputs.extend([cell for cell, _, _ in trace.cells.values() if cell.writes])
+            outputs.extend(trace.living())
+            return [cell.value for cell in outputs]
+
+        with trace:
+            closed = jax.make_jaxpr(body)(jax.ShapeDtypeStruct((len(numbers),), np.float64), *specs)
+        if not self.plain_numbers and baked(closed.jaxpr):
+            raise Baked
+        trace.inputs = dict(zip(map(id, closed.jaxpr.invars), ["numbers", *known])) | trace.inputs
+        return closed, outputs
+
+    def _settle(self) -> list[tuple[Any, ...]]:
+        """What the step left where: (holder, key, value). A tensor in the place of an alike one keeps the old object."""
+        left: list[tuple[Any, ...]] = []
+        for holder, held in self.entry.maps:
+            for key, now in list(holder.items()):
+                before = held.get(key)
+                if now is before:
+                    continue
+                if self._takes_over(before, now):
+                    holder[key] = before
+                else:
+                    left.append((holder, key, now))
+            left += [(holder, key) for key in held if key not in holder]
+        for into, kept in self.entry.lists:
+            if len(into) != len(kept) or any(a is not b for a, b in zip(into, kept)):
+                left.append((into, slice(None), list(into)))
+        for cell, before in self.entry.cells:
+            now = cell.cell_contents
+            if now is not before:
+                if self._takes_over(before, now):
+                    cell.cell_contents = before
+                else:
+                    left.append((cell, None, now))
+        for names, name, before in self.entry.globals:
+            now = names.get(name)
+            if now is not before:
+                if self._takes_over(before, now):
+                    names[name] = before
+                else:
+                    left.append((names, name, now))
+        for tensor, before in self.entry.grads:
+            meta = tensor._meta
+            now = None if meta is None else meta.grad
+            if now is not before:
+                if self._takes_over(before, now):
+                    meta.grad = before
+                else:
+                    left.append((meta, "grad", now))
+        return left
+
+    def _takes_over(self, before: Any, now: Any) -> bool:
+        if not (isinstance(before, TensorCore) and isinstance(now, TensorCore)) or now._edge is not None:
+            return False
+        old, new = before._array, now._array
+        if type(old) is not DeviceArray or old.shape != new.shape or old.dtype != new.dtype or before._edge is not None:
+            return False
+        old[...] = new
+        return True
+
+    def _assemble(self, closed: Any, outputs: list[Cell], trace: Trace) -> None:
+        """The traced program as a jitted function of its inputs."""
+        arguments = {id(tensor): place for place, tensor in enumerate(self.arguments)}
+        owners: dict[int, tuple[Any, DeviceArray]] = {}
+        argument_cells: dict[int, int] = {}
+        for tensor, held in trace.adopted:
+            if tensor._view is None:
+                if id(tensor) in arguments:
+                    argument_cells[id(held.cell)] = arguments[id(tensor)]
+                else:
+                    owners.setdefault(id(held.cell), (tensor, held))
+        mentioned = {id(var) for equation in closed.jaxpr.eqns for var in equation.invars}
+        mentioned |= {id(var) for var in closed.jaxpr.outvars}
+        used = [(var, trace.inputs[id(var)], None) for var in closed.jaxpr.invars if id(var) in mentioned]
+        used += [(var, trace.inputs.get(id(const)), const) for var, const in zip(closed.jaxpr.constvars, closed.consts)]
+        written = {id(cell) for cell in outputs}
+        self.argument_inputs: list[int] = []
+        self.state_inputs: list[tuple[Any, DeviceArray, Cell]] = []
+        self.draw_inputs: list[tuple[int, int | None]] = []
+        self.uses_numbers = False
+        kinds: dict[str, list[Any]] = {"donated": [], "state": [], "argument": [], "draw": [], "numbers": [], "constant": []}
+        for var, source, const in used:
+            if source is None:
+                kinds["constant"].append((var, const))
+            elif source == "numbers":
+                kinds["numbers"].append((var, None))
+            elif isinstance(source, tuple):
+                kinds["draw"].append((var, source))
+            elif id(source) in argument_cells:
+                kinds["argument"].append((var, argument_cells[id(source)]))
+            else:
+                tensor, held = owners[id(source)]
+                donated = id(source) in written and not self.later
+                kinds["donated" if donated else "state"].append((var, (tensor, held, source)))
+        for kind in ("donated", "state"):
+            self.state_inputs += [where for _, where in kinds[kind]]
+        self.argument_inputs = [where for _, where in kinds["argument"]]
+        self.draw_inputs = [where for _, where in kinds["draw"]]
+        self.uses_numbers = bool(kinds["numbers"])
+        order = [var for kind in ("donated", "state", "argument", "draw", "numbers") for var, _ in kinds[kind]]
+        jaxpr = closed.jaxpr.replace(constvars=[var for var, _ in kinds["constant"]], invars=order)
+        constants = [const for _, const in kinds["constant"]]
+        self.size = len(jaxpr.eqns)
+
+        def run(*values: Any) -> list[Any]:
+            return jax.core.eval_jaxpr(jaxpr, constants, *values)
+
+        self.jitted = jax.jit(run, donate_argnums=tuple(range(len(kinds["donated"]))))
+        # Where the outputs go.
+        self.outputs = outputs
+        self.argument_outputs = [
+            (place, argument_cells[id(cell)]) for place, cell in enumerate(outputs) if id(cell) in argument_cells
+        ]
+        fresh = {}
+        known = {id(tensor) for tensor, _ in trace.adopted} | {id(entry[-1]) for entry in self.exit}
+        for leaf in leaves(self.result):
+            if isinstance(leaf, TensorCore) and id(leaf) not in known and type(leaf._array) is DeviceArray:
+                fresh[id(leaf)] = leaf
+        self.fresh_results = fresh
+        for tensor in self.arguments:  # their memory is handed over call by call
+            for owner, array in trace.originals:
+                if owner is tensor:
+                    tensor._array = array
+        self.exit_after_trace = True
+        trace.originals.clear()
+        trace.finish()
+
+    # --- calling
+
+    def fits(self) -> bool:
+        """Whether everything the program depends on is as it was when it was made."""
+        return self.entry.holds() and self.options.still_fit() and still_true(self.asked, self.options.values())
+
+    def run(self, arguments: list[Any]) -> Any:
+        """One step."""
+        values = []
+        for tensor, held, cell in self.state_inputs:
+            array = tensor._array
+            if array is not held:
+                _bring(tensor, held, cell)
+            values.append(cell.value if cell.host is None else cell.host)
+        for place in self.argument_inputs:
+            array = arguments[place]._array
+            values.append(array.value if type(array) is DeviceArray else array)
+        if self.draw_inputs:
+            drawn = self.first_draws or [draw.again() for draw in self.draws]
+            self.first_draws = None
+            values += [drawn[place] if part is None else drawn[place][part] for place, part in self.draw_inputs]
+        if self.uses_numbers:
+            values.append(np.array(self.options.values()))
+        if self.compile_seconds is None:
+            started = time.perf_counter()
+            results = self.jitted(*values)
+            self.compile_seconds = time.perf_counter() - started
+        else:
+            results = self.jitted(*values)
+        return self._finish(results, arguments)
+
+    def _finish(self, results: list[Any], arguments: list[Any]) -> Any:
+        before = [(cell, cell.value) for cell in self.outputs] if self.later else []
+        for cell, value in zip(self.outputs, results):
+            if cell.host is None:
+                cell.value = value
+                cell.writes += 1
+            else:
+                cell.host[...] = value
+        for place, argument in self.argument_outputs:
+            arguments[argument]._array[...] = results[place]
+        for later in self.later:
+            try:
+                later.run()
+            except BaseException:
+                for cell, value in before:
+                    cell.value = value
+                raise
+        if not self.exit_after_trace:
+            for storage, bumps in self.bumps:
+                storage.version += bumps
+        self.exit_after_trace = False
+        for entry in self.exit:
+            _put(*entry)
+        if not self.fresh_results:
+            return self.result
+        return map_leaves(self._fresh, self.result)
+
+    def _fresh(self, leaf: Any) -> Any:
+        if id(leaf) not in self.fresh_results:
+            return leaf
+        tensor = wrap(DeviceArray(leaf._array.value))
+        tensor._edge, tensor._requires_grad = leaf._edge, leaf._requires_grad
+        return tensor
+
+
+def _bring(tensor: Any, held: DeviceArray, cell: Cell) -> None:
+    """A memory that was looked at on the host: back into the program, if nobody else holds it there."""
+    array = tensor._array
+    if type(array) is DeviceArray:  # another memory was put in its place
+        cell.value, cell.host = array.value, None
+        tensor._array = held
+        return
+    cell.host = array
+    if array.base is None and getrefcount(array) <= OWN_REFERENCES:
+        cell.value, cell.host = jax.numpy.array(array), None
+        cell.writes += 1
+        tensor._array = held
+
+
+def _put(holder: Any, key: Any, *value: Any) -> None:
+    """Leaves a value where the step left it."""
+    if not value:
+        holder.pop(key, None)
+    elif key is None:
+        holder.cell_contents = value[0]
+    elif key == "grad" and not isinstance(holder, dict):
+        holder.grad = value[0]
+    else:
+        holder[key] = value[0]

@@ -1,0 +1,283 @@
+"""What a step depends on besides its arguments: found by walking from the function to all it can reach.
+
+Modules, optimizers, containers and objects of the user's own are looked through; what they hold is remembered. Before a
+call a glance at the same places tells whether anything is another object than it was, in which case the program at hand
+does not fit; after the trace it tells what the step left where.
+"""
+
+from __future__ import annotations
+
+import inspect
+import types
+from operator import is_
+from typing import Any
+
+from undertow._core import TensorCore
+from undertow.nn.modules import module as modules_
+from undertow.nn.modules.module import Module
+from undertow.optim.optimizer import Optimizer
+
+PLAIN = (int, float, complex, str, bytes, bool, type(None))
+DEPTH = 6  # how far objects of the user's own are followed
+
+_GLOBAL_HOOKS = [
+    value for name, value in vars(modules_).items() if name.startswith("_global_") and hasattr(value, "values")
+]
+
+
+class State:
+    """Everything found, in the order in which it was found."""
+
+    def __init__(self) -> None:
+        self.tensors: list[Any] = []
+        self.modules: list[Module] = []
+        self.optimizers: list[Optimizer] = []
+        self.maps: list[tuple[dict[Any, Any], str]] = []
+        self.lists: list[tuple[list[Any], str]] = []
+        self.cells: list[tuple[Any, str]] = []  # closure cells
+        self.globals: list[tuple[dict[str, Any], str]] = []
+        self._seen: set[int] = set()
+        self._kept: list[Any] = []  # so that no id is used again
+
+    def walk(self, root: Any, name: str, depth: int = 0) -> None:
+        """Follows an object to what it holds."""
+        if isinstance(root, PLAIN) or id(root) in self._seen:
+            return
+        self._seen.add(id(root))
+        self._kept.append(root)
+        if isinstance(root, TensorCore):
+            self.tensors.append(root)
+            if root._meta is not None:
+                self.walk(root._meta.grad, name, depth)
+                for hook in _hooks_of(root._meta):
+                    self.walk(hook, name, depth + 1)
+        elif isinstance(root, Module):
+            self._walk_module(root, name)
+        elif isinstance(root, Optimizer):
+            self._walk_optimizer(root, name)
+        elif isinstance(root, types.FunctionType):
+            self._walk_function(root, name, depth)
+        elif isinstance(root, types.MethodType):
+            self.walk(root.__self__, name, depth)
+            self.walk(root.__func__, name, depth)
+        elif isinstance(root, dict):
+            self.maps.append((root, name))
+            for key, value in list(root.items()):
+                self.walk(value, f"{name}[{key!r}]" if isinstance(key, PLAIN) else name, depth)
+        elif isinstance(root, list):
+            self.lists.append((root, name))
+            for place, value in enumerate(root):
+                self.walk(value, f"{name}[{place}]", depth)
+        elif isinstance(root, (tuple, set, frozenset)):
+            for place, value in enumerate(root):
+                self.walk(value, f"{name}[{place}]", depth)
+        elif depth < DEPTH and _is_users_own(root):
+            self.maps.append((vars(root), name))
+            for key, value in list(vars(root).items()):
+                self.walk(value, f"{name}.{key}", depth + 1)
+
+    def _walk_module(self, root: Module, name: str) -> None:
+        for inner, module in root.named_modules():
+            shown = f"{name}.{inner}" if inner else name
+            if id(module) in self._seen and module is not root:
+                continue
+            self._seen.add(id(module))
+            self._kept.append(module)
+            self.modules.append(module)
+            self.maps.append((vars(module), shown))
+            for holder in (module._parameters, module._buffers, module._modules):
+                self._seen.add(id(holder))
+                self.maps.append((holder, shown))
+            for key, value in list(vars(module).items()):
+                if key not in ("_modules",):
+                    self.walk(value, f"{shown}.{key.removeprefix('_')}" if key != "_parameters" else shown, 1)
+            for holder in (module._parameters, module._buffers):
+                for key, value in holder.items():
+                    self.walk(value, f"{shown}.{key}")
+
+    def _walk_optimizer(self, root: Optimizer, name: str) -> None:
+        self.optimizers.append(root)
+        for group in root.param_groups:
+            self._seen.add(id(group))
+            self.walk(group["params"], f"{name}.params")
+            for key, value in group.items():
+                if key != "params":
+                    self.walk(value, f"{name}.{key}")
+        self.walk(root.state, f"{name}.state")
+        for key in ("_optimizer_step_pre_hooks", "_optimizer_step_post_hooks"):
+            self.walk(getattr(root, key, None), name)
+
+    def _walk_function(self, root: types.FunctionType, name: str, depth: int) -> None:
+        if depth > DEPTH or (root.__module__ or "").partition(".")[0] == "undertow":
+            return
+        for free, cell in zip(root.__code__.co_freevars, root.__closure__ or ()):
+            self.cells.append((cell, free))
+            try:
+                self.walk(cell.cell_contents, free, depth + 1)
+            except ValueError:  # not filled yet
+                continue
+        for used in sorted(_names_of(root.__code__)):
+            if used in root.__globals__:
+                self.globals.append((root.__globals__, used))
+                self.walk(root.__globals__[used], used, depth + 1)
+        for value in (*(root.__defaults__ or ()), *(root.__kwdefaults__ or {}).values()):
+            self.walk(value, name, depth + 1)
+
+
+def _names_of(code: types.CodeType) -> set[str]:
+    """The names that a function, and the functions written inside it, may look up among the globals."""
+    names = set(code.co_names)
+    for constant in code.co_consts:
+        if isinstance(constant, types.CodeType):
+            names |= _names_of(constant)
+    return names
+
+
+def _is_users_own(value: Any) -> bool:
+    if isinstance(value, (type, types.ModuleType, types.BuiltinFunctionType)) or not hasattr(value, "__dict__"):
+        return False
+    return (type(value).__module__ or "").partition(".")[0] not in ("undertow", "numpy", "jax", "builtins")
+
+
+class Snapshot:
+    """What every watched place held at one moment."""
+
+    def __init__(self, state: State) -> None:
+        self.state = state
+        self.maps = [(holder, dict(holder)) for holder, _ in state.maps]
+        self.lists = [(holder, list(holder)) for holder, _ in state.lists]
+        self.cells = [(cell, _contents(cell)) for cell, _ in state.cells]
+        self.globals = [(holder, name, holder.get(name)) for holder, name in state.globals]
+        self.grads = [(tensor, tensor._meta.grad if tensor._meta is not None else None) for tensor in state.tensors]
+        self.flags = [(tensor, tensor._requires_grad) for tensor in state.tensors]
+        self.hooks = [(holder, dict(holder)) for holder in _GLOBAL_HOOKS]
+        self.leaf_hooks = [
+            (tensor, _hooks_of(tensor._meta)) for tensor in state.tensors
+        ]  # fmt: skip
+        # For the glance before a call: live views of mappings beside what they held.
+        self._values = [(holder.values(), tuple(held.values())) for holder, held in self.maps]
+        self._values += [(holder.values(), tuple(held.values())) for holder, held in self.hooks if held]
+        self._empty = [holder for holder, held in self.hooks if not held]
+        self._metas = [(tensor, grad) for tensor, grad in self.grads if tensor._requires_grad]
+        self._hooked = [(tensor, held) for tensor, held in self.leaf_hooks if tensor._requires_grad]
+
+    def holds(self) -> bool:
+        """Whether every place holds what it held."""
+        for values, held in self._values:
+            if len(values) != len(held) or not all(map(is_, values, held)):
+                if not _alike(list(values), list(held)):
+                    return False
+        for holder, held in self.lists:
+            if len(holder) != len(held) or not all(map(is_, holder, held)):
+                return False
+        for cell, held in self.cells:
+            if cell.cell_contents is not held and not _same(cell.cell_contents, held):
+                return False
+        for holder, name, held in self.globals:
+            if holder.get(name) is not held and not _same(holder.get(name), held):
+                return False
+        if any(self._empty):
+            return False
+        for tensor, grad in self._metas:
+            meta = tensor._meta
+            if (None if meta is None else meta.grad) is not grad or not tensor._requires_grad:
+                return False
+        for tensor, held in self._hooked:
+            meta = tensor._meta
+            if meta is not None and (meta.hooks or meta.post_hooks or held) and _hooks_of(meta) != held:
+                return False
+        return True
+
+    def difference(self) -> str:
+        """What is not as it was, in words; for `explain` and for warnings."""
+        names = {id(holder): name for holder, name in (*self.state.maps, *self.state.lists)}
+        for holder, held in self.maps:
+            for key in {**held, **holder}:
+                before, now = held.get(key, _ABSENT), holder.get(key, _ABSENT)
+                if before is not now and not _same(before, now):
+                    return f"{names.get(id(holder), '')}: {_change(key, before, now)}"
+        for holder, kept in self.lists:
+            if len(holder) != len(kept) or not all(map(is_, holder, kept)):
+                return f"the list {names.get(id(holder), '')} changed"
+        for cell, name in self.state.cells:
+            held = next(held for other, held in self.cells if other is cell)
+            if not _same(_contents(cell), held):
+                return _change(name, held, _contents(cell))
+        for holder, name, held in self.globals:
+            if not _same(holder.get(name), held):
+                return _change(name, held, holder.get(name))
+        for holder, held in self.hooks:
+            if dict(holder) != held:
+                return "the hooks on all modules changed"
+        for place, (tensor, grad) in enumerate(self.grads):
+            now = None if tensor._meta is None else tensor._meta.grad
+            if now is not grad:
+                had = "had no gradient" if grad is None else "had a gradient"
+                return f"a parameter of shape {list(tensor._array.shape)} {had} when the step was compiled, and now " + (
+                    "has none" if now is None else "has one" if grad is None else "has another"
+                )
+        for tensor, held in self.leaf_hooks:
+            if _hooks_of(tensor._meta) != held:
+                return f"the hooks on a tensor of shape {list(tensor._array.shape)} changed"
+        for tensor, flag in self.flags:
+            if tensor._requires_grad != flag:
+                return f"requires_grad of a tensor of shape {list(tensor._array.shape)} changed"
+        return "something changed"
+
+    def restore(self) -> None:
+        """Puts everything back, after a trace that came to nothing."""
+        for holder, held in self.maps:
+            if len(holder) != len(held) or not all(map(is_, holder.values(), held.values())):
+                holder.clear()
+                holder.update(held)
+        for into, kept in self.lists:
+            into[:] = kept
+        for cell, contents in self.cells:
+            if contents is not _ABSENT:
+                cell.cell_contents = contents
+        for holder, name, value in self.globals:
+            if name in holder and holder[name] is not value:
+                holder[name] = value
+        for tensor, grad in self.grads:
+            if tensor._meta is not None:
+                tensor._meta.grad = grad
+
+
+_ABSENT = object()
+
+
+def _contents(cell: Any) -> Any:
+    try:
+        return cell.cell_contents
+    except ValueError:
+        return _ABSENT
+
+
+def _hooks_of(meta: Any) -> tuple[Any, ...]:
+    if meta is None:
+        return ()
+    return (*(meta.hooks or {}).values(), *(meta.post_hooks or {}).values())
+
+
+def _same(a: Any, b: Any) -> bool:
+    """Whether two values are one object, or equal plain values."""
+    return a is b or (type(a) is type(b) and isinstance(a, PLAIN) and (a == b or (a != a and b != b)))
+
+
+def _alike(now: list[Any], held: list[Any]) -> bool:
+    return len(now) == len(held) and all(map(_same, now, held))
+
+
+def _change(key: Any, before: Any, now: Any) -> str:
+    def shown(value: Any) -> str:
+        if value is _ABSENT:
+            return "absent"
+        return repr(value) if isinstance(value, PLAIN) else f"a {type(value).__name__}"
+
+    return f"{key!s} was {shown(before)} and is {shown(now)}"
+
+
+def where_defined(function: Any) -> str:
+    """file:line of a function."""
+    code = getattr(inspect.unwrap(getattr(function, "__func__", function)), "__code__", None)
+    return "" if code is None else f"{code.co_filename}:{code.co_firstlineno}"

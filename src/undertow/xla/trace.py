@@ -1,0 +1,196 @@
+"""Running a step once with values that are not known yet, and noting all that a program needs to do the same again.
+
+While a trace is on, every op goes down its general path and computes with DeviceArrays. A tensor from outside that an op
+meets is adopted: its memory becomes an input of the program. A tensor made inside is a constant until something is computed
+with it. Draws from a random stream are inputs too: each call draws them anew, from the same stream and in the same order, so
+that they are the numbers that eager code would have drawn. User code that asks for a value is told that there is none.
+"""
+
+from __future__ import annotations
+
+import threading
+import weakref
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import numpy as np
+
+from undertow import hooks
+from undertow.autograd.views import device_view
+from undertow.generators import default_generator
+from undertow.modes import special
+from undertow.sites import user_site
+from undertow.xla.errors import CompileError
+from undertow.xp import jax as _words  # noqa: F401  (turns on 64-bit types)
+from undertow.xp.device import Cell, DeviceArray, NeedsValue, Watch
+
+
+class Draw:
+    """A draw from a random stream: which stream, which method, with which arguments."""
+
+    __slots__ = ("stream", "method", "args", "kwargs")
+
+    def __init__(self, stream: Any, method: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        self.stream, self.method, self.args, self.kwargs = stream, method, args, kwargs
+
+    def again(self) -> Any:
+        return getattr(self.stream, self.method)(*self.args, **self.kwargs)
+
+
+class WatchedStream:
+    """Stands in for a generator's stream during a trace: draws as it does, and makes inputs of what was drawn."""
+
+    def __init__(self, stream: Any, trace: Trace) -> None:
+        self._stream, self._trace = stream, trace
+
+    def __getattr__(self, name: str) -> Any:
+        method = getattr(self._stream, name)
+        if not callable(method):
+            return method
+
+        def draw(*args: Any, **kwargs: Any) -> Any:
+            for arg in (*args, *kwargs.values()):
+                if type(arg) is DeviceArray:
+                    self._trace.refuse_value(arg)
+            drawn = method(*args, **kwargs)
+            if not isinstance(drawn, (np.ndarray, tuple)):
+                return drawn
+            return self._trace.drawn(Draw(self._stream, name, args, kwargs), drawn)
+
+        return draw
+
+
+class Trace:
+    """One run of a step with unknown values."""
+
+    def __init__(self) -> None:
+        self.thread = threading.get_ident()
+        self.inputs: dict[int, Any] = {}  # id of a JAX array that stands for an input -> its Cell, or (Draw, part)
+        self.arrays: list[Any] = []  # those arrays, kept alive
+        self.cells: dict[int, tuple[Cell, Any, int]] = {}  # memories from outside: what they held, and how often written
+        self.adopted: list[tuple[Any, DeviceArray]] = []  # tensors from outside, and what they hold during the trace
+        self.originals: list[tuple[Any, Any]] = []  # tensors from outside, and the arrays they held
+        self.draws: list[Draw] = []
+        self.first_draws: list[Any] = []  # what they gave during the trace, which the first call uses
+        self._by_memory: dict[tuple[Any, ...], DeviceArray] = {}
+        self._made: weakref.WeakSet[Cell] = weakref.WeakSet()
+        self.firing: Callable[..., Any] | None = None
+        self.value_sites: list[Any] = []
+
+    # --- on and off
+
+    def __enter__(self) -> Trace:
+        if Watch.trace is not None:
+            raise CompileError("a step that is being compiled can't compile another one")
+        Watch.trace = self
+        special.enter()
+        self._stream, default_generator.stream = default_generator.stream, WatchedStream(default_generator.stream, self)
+        self._fire, hooks.fire = hooks.fire, self.firing or hooks.fire
+        return self
+
+    def __exit__(self, *exc: Any) -> None:
+        hooks.fire = self._fire
+        default_generator.stream = self._stream
+        special.leave()
+        Watch.trace = None
+
+    # --- what the rest of undertow tells
+
+    def made(self, cell: Cell) -> None:
+        """A memory was made during the trace."""
+        self._made.add(cell)
+
+    def constant(self, array: Any) -> Any:
+        """A new tensor's array: made inside, so it is part of the program."""
+        if type(array) is not np.ndarray or threading.get_ident() != self.thread:
+            return array
+        return DeviceArray(jax.numpy.asarray(array))
+
+    def adopt(self, tensor: Any) -> None:
+        """Makes the memory of a tensor from outside an input of the program."""
+        array = tensor._array
+        if threading.get_ident() != self.thread or (type(array) is DeviceArray and self._is_known(array.cell)):
+            return
+        view = tensor._view
+        if view is not None:
+            self.adopt(view.base)
+            held = view.base._array
+            for step in view.steps:
+                held = device_view(held, step)
+        elif type(array) is DeviceArray:
+            held = array
+            self._enter(held.cell)
+        else:
+            memory = (array.__array_interface__["data"][0], array.shape, array.strides, array.dtype)
+            known = self._by_memory.get(memory) if array.size else None
+            if known is None:
+                known = self._by_memory[memory] = DeviceArray(array)
+                self._made.discard(known.cell)
+                known.cell.host = array
+                self._enter(known.cell)
+            held = known
+        self.originals.append((tensor, array))
+        self.adopted.append((tensor, held))
+        tensor._array = held
+
+    def _is_known(self, cell: Cell) -> bool:
+        return id(cell) in self.cells or cell in self._made
+
+    def _enter(self, cell: Cell) -> None:
+        """A memory from outside becomes an input: before the trace it waits for its place, during it a stand-in is made."""
+        self.cells[id(cell)] = (cell, cell.value, cell.writes)
+        cell.writes = 0
+        if Watch.trace is self:
+            value = self.stand_in(cell.value if cell.host is None else cell.host)
+            self.inputs[id(value)] = cell
+            cell.value = value
+
+    def stand_in(self, array: Any) -> Any:
+        """A JAX array that stands for an input; the traced program mentions it as a constant, by which it is found."""
+        with jax.ensure_compile_time_eval():
+            value = jax.numpy.array(array)
+        self.arrays.append(value)
+        return value
+
+    def drawn(self, draw: Draw, values: Any) -> Any:
+        """Random numbers: inputs that are drawn anew for each call."""
+        place = len(self.draws)
+        self.draws.append(draw)
+        self.first_draws.append(values)
+        parts = []
+        for part, array in enumerate(values if isinstance(values, tuple) else (values,)):
+            value = self.stand_in(array)
+            self.inputs[id(value)] = (place, part if isinstance(values, tuple) else None)
+            parts.append(DeviceArray(value))
+        return tuple(parts) if isinstance(values, tuple) else parts[0]
+
+    def refuse_value(self, array: DeviceArray) -> None:
+        """Python wants to know a value that only the running program will know."""
+        if threading.get_ident() != self.thread:
+            return
+        raise NeedsValue(
+            f"the value of a tensor of shape {list(array.shape)} was asked for at {user_site() or 'an unknown line'}, while "
+            "the step is being compiled. Values are known only when the program runs: write the choice with torch.where, "
+            "return the tensor from the step and look at it outside, or leave this part out of the compiled step."
+        )
+
+    # --- what is left
+
+    def living(self) -> list[Cell]:
+        """The memories made during the trace that somebody still holds."""
+        return list(self._made)
+
+    def undo(self) -> None:
+        """Gives tensors from outside back what they held."""
+        for tensor, array in self.originals:
+            tensor._array = array
+        for cell, value, writes in self.cells.values():
+            cell.value, cell.writes = value, writes + 1
+
+    def finish(self) -> None:
+        """After a trace that became a program: memories hold real values again."""
+        for cell, value, writes in self.cells.values():
+            cell.value, cell.writes = value, writes + cell.writes + 1
+
+

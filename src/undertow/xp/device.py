@@ -1,0 +1,342 @@
+"""Arrays on a JAX device, or inside a program that is being compiled, with NumPy's manners.
+
+JAX's arrays never change. A tensor's memory does: it is written to, and its views see it. A `DeviceArray` is that memory.
+It stands on a `Cell`, which holds the present value; a view of it knows how to take its part of the value and how to put a
+new part back. So the rest of undertow treats it as it treats a NumPy array, and the same code runs eagerly, on a GPU, and
+while a step is traced.
+
+`device_xp` is the namespace that runs rules on these: the words of `xp.jax`, each applied to the present values.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.lib.mixins import NDArrayOperatorsMixin
+
+from undertow.xp import numpy as numpy_xp
+
+Value = Any  # a jax.Array, or what stands for one in a trace
+
+
+class NeedsValue(RuntimeError):
+    """Python asked for a number that is known only when the compiled program runs."""
+
+
+class Cell:
+    """One memory: its present value, and how often it was written to."""
+
+    __slots__ = ("value", "writes", "host", "__weakref__")
+
+    def __init__(self, value: Value) -> None:
+        self.value = value
+        self.writes = 0
+        self.host: np.ndarray[Any, Any] | None = None  # the memory itself, once somebody has looked at it
+
+
+def jax_namespace() -> Any:
+    from undertow.xp import jax
+
+    return jax
+
+
+class Watch:
+    """Who is told of cells while a step is traced; nobody otherwise."""
+
+    trace: Any = None
+
+
+class _Flags:
+    c_contiguous = contiguous = writeable = owndata = True
+    f_contiguous = False
+
+
+class DeviceArray(NDArrayOperatorsMixin):
+    """A memory on a device, or a view of one."""
+
+    __slots__ = ("cell", "_parent", "_take", "_put", "_seen", "_part", "shape", "dtype", "__weakref__")
+
+    flags = _Flags()
+    base = None
+
+    def __init__(self, value: Value) -> None:
+        self.cell = Cell(value)
+        self._parent: DeviceArray | None = None
+        self.shape: tuple[int, ...] = tuple(value.shape)
+        self.dtype: np.dtype[Any] = np.dtype(value.dtype)
+        if Watch.trace is not None:
+            Watch.trace.made(self.cell)
+
+    def view_by(self, take: Callable[[Any, Value], Value], put: Callable[[Any, Value, Value], Value]) -> DeviceArray:
+        """A view: `take(xp, whole)` is its value, `put(xp, whole, part)` the whole with the part replaced."""
+        view = DeviceArray.__new__(DeviceArray)
+        view.cell, view._parent, view._take, view._put = self.cell, self, take, put
+        view._seen, view._part = self.cell.writes, take(jax_namespace(), self.value)
+        view.shape, view.dtype = tuple(view._part.shape), np.dtype(view._part.dtype)
+        return view
+
+    @property
+    def value(self) -> Value:
+        """The present value."""
+        if self._parent is None:
+            return self.cell.value
+        if self._seen != self.cell.writes:
+            self._part, self._seen = self._take(jax_namespace(), self._parent.value), self.cell.writes
+        return self._part
+
+    def write(self, value: Value) -> None:
+        """Replaces the value, in the array's own shape and dtype."""
+        import jax.numpy as jnp
+
+        value = jnp.asarray(value)
+        if value.dtype != self.dtype:
+            if value.dtype.kind == "c" and self.dtype.kind != "c":
+                value = value.real
+            value = value.astype(self.dtype)
+        if value.shape != self.shape:
+            value = jnp.broadcast_to(value, self.shape)
+        self._replace(value)
+
+    def _replace(self, value: Value) -> None:
+        if self._parent is not None:
+            self._parent._replace(self._put(jax_namespace(), self._parent.value, value))
+            return
+        self.cell.value = value
+        self.cell.writes += 1
+
+    def on_host(self) -> np.ndarray[Any, Any]:
+        """The memory as a NumPy array, from now on; its views are views of it."""
+        if Watch.trace is not None:
+            Watch.trace.refuse_value(self)
+        if self._parent is not None:
+            return self._take(numpy_xp, self._parent.on_host())
+        if self.cell.host is None:
+            self.cell.host = np.array(self.cell.value)
+        return self.cell.host
+
+    @property
+    def is_on_cpu(self) -> bool:
+        """Whether the memory is the processor's own, so that NumPy can go on with it."""
+        return self.cell.value.platform() == "cpu" if hasattr(self.cell.value, "platform") else True
+
+    # --- as NumPy's arrays have it
+
+    @property
+    def ndim(self) -> int:
+        return len(self.shape)
+
+    @property
+    def size(self) -> int:
+        return math.prod(self.shape)
+
+    @property
+    def itemsize(self) -> int:
+        return self.dtype.itemsize
+
+    @property
+    def nbytes(self) -> int:
+        return self.size * self.dtype.itemsize
+
+    @property
+    def strides(self) -> tuple[int, ...]:
+        """Those of memory in order: a device lays arrays out as it likes, and programs expect this."""
+        steps, step = [], self.dtype.itemsize
+        for n in reversed(self.shape):
+            steps.append(step)
+            step *= max(n, 1)
+        return tuple(reversed(steps))
+
+    def copy(self, order: str = "C") -> DeviceArray:
+        """A memory of its own with the same value."""
+        return DeviceArray(self.value)
+
+    def astype(self, dtype: Any, copy: bool = True, **_: Any) -> DeviceArray:
+        dtype = np.dtype(dtype)
+        if dtype == self.dtype:
+            return self.copy() if copy else self
+        return device_xp.astype(self, dtype)
+
+    @property
+    def T(self) -> DeviceArray:
+        return DeviceArray(self.value.T)
+
+    @property
+    def real(self) -> DeviceArray:
+        return DeviceArray(self.value.real)
+
+    @property
+    def imag(self) -> DeviceArray:
+        return DeviceArray(self.value.imag)
+
+    def reshape(self, *shape: Any) -> DeviceArray:
+        return DeviceArray(self.value.reshape(*shape))
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_") or name in _CHANGING:
+            raise AttributeError(f"{name}: not for an array on a device")
+        method = getattr(self.value, name)
+        return _applied(method) if callable(method) else method
+
+    def __len__(self) -> int:
+        if not self.shape:
+            raise TypeError("len() of unsized object")
+        return self.shape[0]
+
+    def __getitem__(self, index: Any) -> DeviceArray:
+        index = unwrapped(index)
+        if _is_basic(index):
+            return self.view_by(lambda xp, whole: whole[index], lambda xp, whole, part: whole.at[index].set(part))
+        return DeviceArray(self.value[index])
+
+    def __setitem__(self, index: Any, value: Any) -> None:
+        if index is Ellipsis:
+            self.write(unwrapped(value))
+        else:
+            self._replace(self.value.at[unwrapped(index)].set(unwrapped(value)))
+
+    # --- where a real number is asked for
+
+    def numpy(self) -> np.ndarray[Any, Any]:
+        """The value as a NumPy array of its own."""
+        if Watch.trace is not None:
+            Watch.trace.refuse_value(self)
+        return np.array(self.value)
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray[Any, Any]:
+        array = self.numpy()
+        return array if dtype is None else array.astype(dtype, copy=False)
+
+    def item(self, *index: Any) -> Any:
+        return self.numpy().item(*index)
+
+    def tolist(self) -> Any:
+        return self.numpy().tolist()
+
+    def __bool__(self) -> bool:
+        return bool(self.numpy())
+
+    def __int__(self) -> int:
+        return int(self.numpy())
+
+    def __float__(self) -> float:
+        return float(self.numpy())
+
+    def __complex__(self) -> complex:
+        return complex(self.numpy())
+
+    def __index__(self) -> int:
+        return self.numpy().__index__()
+
+    # --- NumPy's functions, called on such arrays
+
+    def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, out: Any = None, **options: Any) -> Any:
+        import jax.numpy as jnp
+
+        options.pop("casting", None)
+        function = getattr(jnp, ufunc.__name__)
+        if method != "__call__":
+            function = getattr(function, method)
+        dtype = options.pop("dtype", None)
+        inputs, options = _with_arrays(inputs, options)
+        result = function(*unwrapped(inputs), **unwrapped(options))
+        if dtype is not None:
+            result = result.astype(dtype)
+        if out is None:
+            return wrapped(result)
+        out[0].write(result)
+        return out[0]
+
+    def __array_function__(self, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
+        import jax.numpy as jnp
+
+        if function is np.copyto:
+            into, value = args[:2]
+            into.write(unwrapped(value)) if type(into) is DeviceArray else np.copyto(into, value.numpy(), **kwargs)
+            return None
+        if function is np.may_share_memory:
+            return _shares(*args[:2])
+        return wrapped(getattr(jnp, function.__name__)(*unwrapped(args), **unwrapped(kwargs)))
+
+    def __repr__(self) -> str:
+        return f"DeviceArray({self.value!r})"
+
+    __hash__ = object.__hash__
+
+
+_CHANGING = frozenset({"fill", "sort", "partition", "put", "resize", "setfield", "setflags", "byteswap"})
+
+
+def values_known(*arrays: Any) -> bool:
+    """Whether Python may look at these arrays' values, say to check them: not while they are traced."""
+    return Watch.trace is None or not any(type(array) is DeviceArray for array in arrays)
+
+
+def _is_basic(index: Any) -> bool:
+    parts = index if type(index) is tuple else (index,)
+    return all(part is None or part is Ellipsis or isinstance(part, (int, slice)) for part in parts)
+
+
+def _shares(a: Any, b: Any) -> bool:
+    return type(a) is DeviceArray and type(b) is DeviceArray and a.cell is b.cell
+
+
+def unwrapped(args: Any) -> Any:
+    """Arguments with present values in the place of device arrays."""
+    if type(args) is DeviceArray:
+        return args.value
+    if type(args) is tuple:
+        return tuple([unwrapped(arg) for arg in args])
+    if type(args) is list:
+        return [unwrapped(arg) for arg in args]
+    if type(args) is dict:
+        return {name: unwrapped(arg) for name, arg in args.items()}
+    return args
+
+
+def wrapped(result: Any) -> Any:
+    """Results with device arrays in the place of JAX's."""
+    if type(result) in (tuple, list):
+        return tuple([wrapped(part) for part in result])
+    if isinstance(result, np.ndarray) or not (hasattr(result, "aval") and hasattr(result, "dtype")):
+        return result
+    return DeviceArray(result)
+
+
+def _applied(word: Callable[..., Any]) -> Callable[..., Any]:
+    def apply(*args: Any, **kwargs: Any) -> Any:
+        args, kwargs = _with_arrays(args, kwargs)
+        return wrapped(word(*unwrapped(args), **unwrapped(kwargs)))
+
+    return apply
+
+
+def _with_arrays(args: Any, kwargs: Any) -> Any:
+    """Numbers that are inputs of a traced program, as arrays of the dtype that they meet."""
+    if not any(hasattr(arg, "as_array") for arg in (*args, *kwargs.values())):
+        return args, kwargs
+    dtype = next((arg.dtype for arg in args if type(arg) is DeviceArray and arg.dtype.kind in "fV"), None)
+
+    def array(arg: Any) -> Any:
+        return arg.as_array(dtype) if hasattr(arg, "as_array") else arg
+
+    return tuple([array(arg) for arg in args]), {name: array(arg) for name, arg in kwargs.items()}
+
+
+class DeviceNamespace:
+    """The words of `xp.jax` on device arrays, made as they are asked for."""
+
+    RECORDED = False
+
+    def __getattr__(self, word: str) -> Any:
+        applied = _applied(getattr(jax_namespace(), word))
+        setattr(self, word, applied)
+        return applied
+
+    def dtype_of(self, x: Any) -> np.dtype[Any]:
+        return np.dtype(x.dtype)
+
+
+device_xp = DeviceNamespace()
