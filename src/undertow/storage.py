@@ -64,6 +64,11 @@ def offset_of(array: Array) -> int:
     return 0 if root is array else (address(array) - address(root)) // array.itemsize
 
 
+def layout_of(array: Array) -> tuple[tuple[int, ...], tuple[int, ...], int]:
+    """Sizes, strides and offset of an array in its memory, counted in elements."""
+    return array.shape, tuple([step // array.itemsize for step in array.strides]), offset_of(array)
+
+
 def extent_of(root: Array) -> int:
     """How many bytes a root array spans."""
     if not root.size:

@@ -18,7 +18,7 @@ from undertow.autograd.apply import bump
 from undertow.autograd.node import Edge, Node, edge_of, fit, note_origin
 from undertow.autograd.record import save_hooks_of
 from undertow.autograd.saved import Freed, SavedInput, SavedOutput, SavedTensor
-from undertow.autograd.views import refresh_view
+from undertow.autograd.views import refresh_view, steps_of
 from undertow.autograd.writes import check_writable, rebase, set_edge
 from undertow.dtypes import DTYPE_OF
 from undertow.errors import freed_graph
@@ -387,7 +387,7 @@ def _alias(tensor: Any, origin: str) -> Any:
     """A view of the whole of a tensor, which refuses to be written to where gradients are recorded."""
     alias = tensor.detach()
     view = tensor._view
-    base, steps = (tensor, ()) if view is None else (view.base, view.steps)
+    base, steps = (tensor, ()) if view is None else (view.base, steps_of(view))
     alias._view = View(base, steps, _version(tensor), origin)
     return alias
 
@@ -399,7 +399,7 @@ def _fresh_output(node: FunctionNode, nr: int, output: Any, is_input: bool, seve
         output = output.detach()
     elif output._view is not None:
         view = output._view
-        output._view = View(view.base, view.steps, view.version, "multi_output" if several else "function")
+        output._view = View(view.base, steps_of(view), view.version, "multi_output" if several else "function")
     output._edge = (node, nr)
     output._requires_grad = True
     return output

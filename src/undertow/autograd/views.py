@@ -89,14 +89,15 @@ def refresh_view(tensor: Any) -> None:
 
 
 def steps_of(view: View) -> tuple[Step, ...]:
-    """The steps that lead to a view from its base as it is now: one that was turned in place (`t_`) is turned back first."""
-    whole, base = view.whole, view.base._array
-    if whole is not base:
+    """The steps to a view from its base as it is now: one that was turned in place (`t_`) is turned back first."""
+    before, base = view.whole, view.base._array
+    if before is not base:
         view.whole = base
-        if type(whole) is type(base) is np.ndarray and root_of(whole) is root_of(base) and layout_of(whole) != layout_of(base):
-            size, stride, offset = layout_of(whole)
+        if type(before) is type(base) is np.ndarray and root_of(before) is root_of(base):
+            size, stride, offset = layout_of(before)
             statics = {"size": size, "stride": stride, "storage_offset": offset, "layout": layout_of(base)}
-            view.steps = ((as_strided, statics, Spec(base.shape, base.dtype), 0), *view.steps)
+            if (size, stride, offset) != statics["layout"]:
+                view.steps = ((as_strided, statics, Spec(base.shape, base.dtype), 0), *view.steps)
     return view.steps
 
 

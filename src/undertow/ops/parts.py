@@ -20,7 +20,7 @@ from undertow.ops.public import overloaded, public
 from undertow.ops.views import apply_view_in_place, renamed, view_of, views_of
 from undertow.rules import shape as rules
 from undertow.rules.rule import Spec
-from undertow.storage import extent_of, flat_memory, offset_of, root_of
+from undertow.storage import extent_of, flat_memory, layout_of, offset_of, root_of
 from undertow.xp import numpy_shape
 
 END = 2**63 - 1  # a slice without an end goes up to here
@@ -276,12 +276,7 @@ def strides_wanted(input: Any, size: Any, stride: Any, storage_offset: Any, name
             f"{array.itemsize} requiring a storage size of {last * array.itemsize} are out of bounds for storage of size "
             f"{held}"
         )
-    return {"size": size, "stride": stride, "storage_offset": offset, "layout": _layout(array)}
-
-
-def _layout(array: Any) -> tuple[tuple[int, ...], tuple[int, ...], int]:
-    """Sizes, strides and offset of an array in its memory, counted in elements."""
-    return array.shape, tuple([step // array.itemsize for step in array.strides]), offset_of(array)
+    return {"size": size, "stride": stride, "storage_offset": offset, "layout": layout_of(array)}
 
 
 def _strided_view(array: Any, statics: dict[str, Any]) -> Any:
@@ -299,7 +294,7 @@ def as_strided(input: Any, size: Any, stride: Any, storage_offset: int | None = 
     view = result._view
     if view is not None and len(view.steps) > 1:  # it may show what the view before it did not
         base = view.base._array
-        step = (rules.as_strided, {**statics, "layout": _layout(base)}, Spec(base.shape, base.dtype), 0)
+        step = (rules.as_strided, {**statics, "layout": layout_of(base)}, Spec(base.shape, base.dtype), 0)
         result._view = View(view.base, (step,), view.version, view.origin)
     return result
 

@@ -9,7 +9,7 @@ from undertow.autograd import apply as _apply
 from undertow.autograd.apply import apply, bump
 from undertow.autograd.node import edge_of, node_class
 from undertow.autograd.record import edges_of, keep_inputs, make_node
-from undertow.autograd.views import Step, refresh_view
+from undertow.autograd.views import Step, refresh_view, steps_of
 from undertow.autograd.writes import check_writable, set_edge
 from undertow.modes import local, special
 from undertow.rules.rule import Rule, Spec, op
@@ -37,7 +37,7 @@ def view_through(source: Any, steps: tuple[Step, ...], value: Any) -> Any:
         base, path, origin = source, steps, None
     else:
         refresh_view(source)
-        base, path, origin = outer.base, outer.steps + steps, outer.origin
+        base, path, origin = outer.base, steps_of(outer) + steps, outer.origin
     result = _new(_apply.Tensor)
     result._array = value
     result._storage = storage
@@ -75,7 +75,7 @@ def views_of(rule: Rule, source: Any, values: tuple[Any, ...], statics: dict[str
         base, path, origin = source, (), None
     else:
         refresh_view(source)
-        base, path, origin = outer.base, outer.steps, outer.origin
+        base, path, origin = outer.base, steps_of(outer), outer.origin
     modes = local.modes
     requires_grad = source._requires_grad and modes.grad_enabled
     if type(storage) is InferenceStorage:
@@ -126,7 +126,7 @@ def apply_view_in_place(rule: Rule, target: Any, **statics: Any) -> Any:
     bump(target)
     view = target._view
     if view is not None:
-        steps = (*view.steps, (rule, statics, Spec(before.shape, before.dtype), 0))
+        steps = (*steps_of(view), (rule, statics, Spec(before.shape, before.dtype), 0))
         target._view = View(view.base, steps, target._storage.version, view.origin)
     if node is not None:
         set_edge(target, (node, 0))
