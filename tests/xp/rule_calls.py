@@ -104,19 +104,20 @@ def results(call: Call, xp: Any, arrays: list[Any], known: tuple[Any, ...] | Non
                     yield f"gradient of {name} {place}", part
 
 
-def on_numpy(call: Call) -> dict[str, Any]:
-    """NumPy's results, as arrays; up to where a formula refuses."""
-    return quietly(_collect, call, numpy_xp, call.arrays, None)
+def on_numpy(call: Call) -> dict[str, Any] | None:
+    """NumPy's results, up to where a gradient is refused; None if the rule itself is."""
 
+    def compute() -> dict[str, Any]:
+        found: dict[str, Any] = {}
+        try:
+            for name, value in results(call, numpy_xp, call.arrays):
+                if value is not None:
+                    found[name] = value
+        except (RuntimeError, NotImplementedError, np.linalg.LinAlgError):
+            pass
+        return found
 
-def _collect(call: Call, xp: Any, arrays: list[Any], known: Any) -> dict[str, Any]:
-    found: dict[str, Any] = {}
-    try:
-        for name, value in results(call, xp, arrays, known):
-            found[name] = value
-    except (RuntimeError, NotImplementedError) as refusal:
-        found["refused"] = str(refusal)
-    return found
+    return quietly(compute) or None
 
 
 def _spec(array: Any) -> Spec | None:

@@ -18,6 +18,7 @@ from undertow.ops.named import into_all, run
 from undertow.ops.public import public
 from undertow.ops.shape import transpose
 from undertow.rules import decompose as rules
+from undertow.xp.namespaces import namespace_of
 
 
 def check_matrices(A: Any, name: str, argument: str = "A") -> None:
@@ -229,7 +230,7 @@ def cutoff_of(A: Any, atol: Any, rtol: Any) -> Any:
             relative = np.where(np.asarray(absolute) > 0, 0.0, relative)
     else:
         relative = _number(rtol)
-    return lambda largest: np.maximum(absolute, relative * largest)
+    return lambda largest: namespace_of([largest]).maximum(relative * largest, absolute)
 
 
 @public

@@ -89,7 +89,12 @@ def _slices(x: Array, axis: int, index: Array) -> Any:
 
 def index_add(x: Array, axis: int, index: Array, source: Array) -> Array:
     """x with out[…, index[i], …] += source[…, i, …] along an axis; the adjoint of index_select."""
-    return _slices(x, axis, index).add(source) if x.ndim else x + jnp.sum(source)
+    return _added(_slices(x, axis, index), x, source) if x.ndim else x + jnp.sum(source)
+
+
+def _added(at: Any, x: Array, source: Array) -> Array:
+    """What is added at places of x; True and True is True."""
+    return at.max(source) if x.dtype.kind == "b" else at.add(source)
 
 
 def index_copy(x: Array, axis: int, index: Array, source: Array) -> Array:
@@ -180,7 +185,7 @@ def scatter_add(x: Array, axis: int, index: Array, source: Array) -> Array:
     """x with out[index[i, j, …], j, …] += source[i, j, …]; the adjoint of gather."""
     if x.ndim and _spans(x, axis, index):
         return x + jnp.where(is_named(index, axis, x.shape[axis]), _like_index(source, index), 0)
-    return _written(x, axis, index, lambda at: at.add(_flat_if(x, index, source)))
+    return _written(x, axis, index, lambda at: _added(at, x, _flat_if(x, index, source)))
 
 
 def scatter_reduce(x: Array, axis: int, index: Array, source: Array, reduce: str, include_self: bool) -> Array:

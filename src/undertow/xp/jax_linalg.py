@@ -137,8 +137,8 @@ def qr(x: Array, mode: str) -> tuple[Array, Array]:
 
 def geqrf(x: Array) -> tuple[Array, Array]:
     """R above the diagonal and the reflections that make Q below it, and the weights of the reflections."""
-    a, tau = lax.linalg.geqrf(x)
-    return a, tau
+    h, tau = jnp.linalg.qr(x, "raw")
+    return jnp.swapaxes(h, -2, -1), tau
 
 
 def svd(x: Array, full: bool) -> tuple[Array, Array, Array]:

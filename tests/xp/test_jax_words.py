@@ -1,0 +1,120 @@
+"""What the JAX namespace promises beyond values: dtypes that stay, refusals that help, a choice made by arrays' types."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from undertow.xp import jax as jax_xp
+from undertow.xp import numpy as numpy_xp
+from undertow.xp.jax_tracing import ShapeNeedsValues
+from undertow.xp.namespaces import namespace_of
+
+
+def test_arrays_choose_their_namespace() -> None:
+    ours, theirs = np.ones(2), jnp.ones(2)
+    assert namespace_of([ours, None, 2.0]) is numpy_xp
+    assert namespace_of([ours, theirs]) is jax_xp
+    chosen = []
+    jax.jit(lambda x: chosen.append(namespace_of([ours, x])) or x)(theirs)  # type: ignore[func-returns-value]
+    jax.vmap(lambda x: chosen.append(namespace_of([x])) or x)(theirs)  # type: ignore[func-returns-value]
+    assert chosen == [jax_xp, jax_xp]
+
+
+def test_a_foreign_array_brings_its_namespace() -> None:
+    code = (
+        "import sys, undertow; from undertow.xp.namespaces import namespace_of; assert 'jax' not in sys.modules;"
+        "import jax; x = jax.numpy.ones(2); assert namespace_of([x]).__name__ == 'undertow.xp.jax';"
+        "print(jax.numpy.ones(2, 'float64').dtype)"
+    )
+    answer = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert answer.stdout.strip() == "float64"
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "bfloat16"])
+@pytest.mark.parametrize(
+    "word",
+    [
+        lambda xp, x: x * 2.5 + 1,
+        lambda xp, x: xp.where(x > 0, x, 0.5),
+        lambda xp, x: xp.maximum(x, 0),
+        lambda xp, x: xp.gelu(x),
+        lambda xp, x: xp.mean(x),
+        lambda xp, x: xp.softmax(x, 0),
+        lambda xp, x: xp.power(x, 1.5),
+        lambda xp, x: xp.full_like(x, 3) / 7,
+    ],
+)
+def test_python_numbers_do_not_widen(word: Callable[[Any, Any], Any], dtype: str) -> None:
+    x = jnp.ones((3,), dtype)
+    assert jax.jit(lambda x: word(jax_xp, x))(x).dtype == dtype
+
+
+MASK = np.array([True, False, True])
+X = np.arange(3.0)
+
+
+@pytest.mark.parametrize(
+    ("word", "cure"),
+    [
+        (lambda x, mask: jax_xp.masked_select(x, mask), "torch.where"),
+        (lambda x, mask: jax_xp.index(x, mask), "torch.where"),
+        (lambda x, mask: jax_xp.index_put(x, jnp.zeros(2), mask, accumulate=False), "torch.where"),
+        (lambda x, mask: jax_xp.unique(x)[0], "outside the compiled step"),
+        (lambda x, mask: jax_xp.bincount(x.astype(int), None, 0), "scatter_add_"),
+    ],
+)
+def test_shapes_that_depend_on_values(word: Callable[[Any, Any], Any], cure: str) -> None:
+    """Refused while tracing, with a cure; computed where the values are known."""
+    with pytest.raises(ShapeNeedsValues, match=cure):
+        jax.jit(word)(X, MASK)
+    assert word(jnp.asarray(X), jnp.asarray(MASK)).shape[0] in (2, 3)
+
+
+def test_a_mask_of_known_values_is_an_index() -> None:
+    assert jax.jit(lambda x: jax_xp.index(x, MASK))(X).tolist() == [0.0, 2.0]
+
+
+def test_writing_one_value_through_a_mask_is_traced() -> None:
+    written = jax.jit(lambda x, mask: jax_xp.index_put(x, jnp.asarray(9.0), mask, accumulate=False))(X, MASK)
+    assert written.tolist() == [9.0, 1.0, 9.0]
+
+
+def test_whole_numbers_divided_by_zero() -> None:
+    """Raises where the divisor is known, as NumPy's does; a compiled step can't."""
+    with pytest.raises(RuntimeError, match="ZeroDivisionError"):
+        jax_xp.floor_divide(jnp.array([1, 2]), jnp.array([1, 0]))
+    assert jax.jit(jax_xp.floor_divide)(jnp.array([7]), jnp.array([2])).tolist() == [3]
+
+
+def test_sums_over_many_elements_keep_their_digits() -> None:
+    x = np.full(1_000_000, 0.1, np.float32)
+    assert abs(float(jax.jit(jax_xp.sum)(x)) - 100_000) < 5
+
+
+def test_recurrences_of_uneven_batches_are_numpys() -> None:
+    """Packed sequences of different lengths, forwards and backwards in time, with and without projection."""
+    random = np.random.default_rng(0)
+    sizes, hidden, projected = (4, 4, 2, 1), 3, 2
+    for reverse in (False, True):
+        for width in (hidden, projected):
+            gx = random.normal(size=(sum(sizes), 4 * hidden))
+            h0, c0 = random.normal(size=(4, width)), random.normal(size=(4, hidden))
+            w_hh = random.normal(size=(4 * hidden, width))
+            w_hr = None if width == hidden else random.normal(size=(projected, hidden))
+            expected = numpy_xp.lstm_scan(gx, h0, c0, w_hh, w_hr, sizes, reverse)
+            found = jax_xp.lstm_scan(*map(jnp.asarray, (gx, h0, c0, w_hh)), w_hr, sizes, reverse)
+            for want, got in zip(expected, found, strict=True):
+                np.testing.assert_allclose(got, want, rtol=1e-10)
+            g = random.normal(size=expected[0].shape)
+            given = (g, h0, c0, *expected[3:6], w_hh, w_hr, sizes, reverse)
+            for want, got in zip(numpy_xp.lstm_scan_grad(*given), jax_xp.lstm_scan_grad(*given), strict=True):
+                if got is not None:
+                    np.testing.assert_allclose(got, want, rtol=1e-10)
