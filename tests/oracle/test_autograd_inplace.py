@@ -381,3 +381,18 @@ def writes_to_tensors_without_dimensions(torch, log):
         write(y, x)
         (y * 3 * x[0]).backward()
         log(y, x.grad)
+
+
+@pytest.mark.parametrize("written", ["input1", "input2", "weight", "bias"])
+@pytest.mark.parametrize("wanted", ["input1", "input2", "weight", "all"])
+def test_bilinear_checks_only_what_its_gradient_reads(wanted, written):
+    def program(torch):
+        sizes = {"input1": (4, 3), "input2": (4, 2), "weight": (5, 3, 2), "bias": (5,)}
+        tensors = {name: torch.randn(size).requires_grad_(wanted in (name, "all")) for name, size in sizes.items()}
+        result = torch.nn.functional.bilinear(**tensors)
+        with torch.no_grad():
+            tensors[written].mul_(2)
+        result.sum().backward()
+        return [tensor.grad for tensor in tensors.values()]
+
+    agree(program)

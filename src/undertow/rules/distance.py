@@ -13,10 +13,15 @@ pdist = op("pdist", lambda xp, self, *, p, first, second: vector_norm(xp, betwee
            promote="same", accepts="f",
            self=lambda xp, g, self, result, p, first, second: pair_gradient(xp, g, self, result, p, first, second))
 
+# Σᵢⱼ i1[n, i] i2[o, i, j] i3[n, j]
 trilinear = op("_trilinear", lambda xp, i1, i2, i3: xp.squeeze(
                    xp.matmul(spread(xp, i2, i3), xp.expand_dims(i1, 2)), 2),
                node="TrilinearBackward0", promote="same", accepts="fc",
-               joint=lambda xp, g, needs, i1, i2, i3: trilinear_gradients(xp, g, needs, i1, i2, i3))
+               i1=lambda xp, g, i2, i3: xp.squeeze(xp.matmul(xp.expand_dims(g, 1), spread(xp, i2, i3)), 1),
+               i2=lambda xp, g, i1, i3, i2_spec: xp.reshape(
+                   xp.matmul(xp.swapaxes(pairs(xp, g, i1), 0, 1), i3), i2_spec.shape),
+               i3=lambda xp, g, i1, i2: xp.matmul(
+                   pairs(xp, g, i1), xp.reshape(i2, (i2.shape[0] * i2.shape[1], i2.shape[2]))))
 # fmt: on
 
 
@@ -39,13 +44,6 @@ def spread(xp: Any, weight: Any, x: Any) -> Any:
     return xp.reshape(flat, (x.shape[0], outputs, left))
 
 
-def trilinear_gradients(xp: Any, g: Any, needs: Any, i1: Any, i2: Any, i3: Any) -> tuple[Any, Any, Any]:
-    """Gradients of Σᵢⱼ i1[n, i] i2[o, i, j] i3[n, j]."""
-    outputs, left, right = i2.shape
-    left_grad = None
-    if needs[0]:
-        left_grad = xp.squeeze(xp.matmul(xp.expand_dims(g, 1), spread(xp, i2, i3)), 1)
-    pairs = xp.reshape(xp.expand_dims(g, 2) * xp.expand_dims(i1, 1), (g.shape[0], outputs * left))
-    weight_grad = xp.reshape(xp.matmul(xp.swapaxes(pairs, 0, 1), i3), (outputs, left, right)) if needs[1] else None
-    right_grad = xp.matmul(pairs, xp.reshape(i2, (outputs * left, right))) if needs[2] else None
-    return left_grad, weight_grad, right_grad
+def pairs(xp: Any, g: Any, x: Any) -> Any:
+    """g[n, o] x[n, i] as (n, o·i)."""
+    return xp.reshape(xp.expand_dims(g, 2) * xp.expand_dims(x, 1), (g.shape[0], g.shape[1] * x.shape[1]))
