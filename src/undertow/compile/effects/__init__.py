@@ -1,0 +1,101 @@
+"""What running a Python function does besides computing with tensors, found by reading its source.
+
+A compiled step runs its Python code once, while it is traced. So before a hook runs it must be known whether its code
+prints, counts, collects or stores: such a hook has to run at every step.
+
+    analyse(lambda g: g.clamp(-1, 1), ["tensor"]).pure           # True
+    analyse(lambda g: log.append(g.norm()), ["tensor"]).effects  # appends to `log`
+
+Nothing of the user's is run. Whatever cannot be read or followed counts as an effect: a function said to be pure is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from undertow._tensor import Tensor
+from undertow.compile.effects.findings import Effect, Effects, Place, Read
+from undertow.compile.effects.interpreter import Interpreter
+from undertow.compile.effects.state import TooLarge
+from undertow.compile.effects.values import (
+    EMPTY,
+    MODULE,
+    NONE,
+    ONE,
+    OPAQUE,
+    OPTIMIZER,
+    PLAIN,
+    TENSOR,
+    TENSORS,
+    Arguments,
+    Known,
+    Value,
+)  # fmt: skip
+from undertow.nn import Module
+
+__all__ = ["Effect", "Effects", "Exactly", "Kind", "Place", "Read", "analyse", "analyse_module", "kind_of"]
+
+
+@dataclass(frozen=True, eq=False)
+class Exactly:
+    """An argument that is known already: the module of a module hook, the optimizer of an optimizer hook."""
+
+    value: Any
+
+
+Kind = Literal["tensor", "tensors", "module", "optimizer", "plain", "none", "other"] | Exactly
+_ATOMS = {
+    "tensor": TENSOR, "tensors": TENSORS, "module": MODULE, "optimizer": OPTIMIZER, "plain": PLAIN, "none": NONE,
+    "other": OPAQUE,
+}  # fmt: skip
+_MOST_ROUNDS = 25
+
+
+def analyse(
+    function: Callable[..., Any], arguments: Sequence[Kind] = (), keywords: dict[str, Kind] | None = None
+) -> Effects:
+    """Reads a function, with everything of the user's that it calls, and says what running it does."""
+    name = getattr(function, "__name__", type(function).__name__)
+    given = Arguments(
+        [_value(kind, f"argument {number}") for number, kind in enumerate(arguments)],
+        {name: _value(kind, name) for name, kind in (keywords or {}).items()},
+    )
+    interpreter = Interpreter()
+    result = EMPTY
+    try:
+        for _ in range(_MOST_ROUNDS):
+            interpreter.changed = False
+            interpreter.unbound.clear()
+            result = interpreter.call_atom(Known(function, name), given, None)
+            if not interpreter.changed:
+                break
+        else:
+            raise TooLarge
+    except (TooLarge, RecursionError):
+        interpreter.frame = None
+        interpreter.effect("call", "is too large to follow", None)
+    return interpreter.findings(result)
+
+
+def analyse_module(module: Module, arguments: Sequence[Kind] = ("tensor",)) -> Effects:
+    """The same for a module's call: its forward and, through it, those of the modules below. Hooks are not included."""
+    return analyse(module, arguments)
+
+
+def kind_of(value: Any) -> Kind:
+    """The kind of an argument that is there to be looked at."""
+    if isinstance(value, Tensor):
+        return "tensor"
+    if value is None:
+        return "none"
+    if isinstance(value, (tuple, list)) and all(each is None or isinstance(each, Tensor) for each in value):
+        return "tensors"
+    return Exactly(value)
+
+
+def _value(kind: Kind, name: str) -> Value:
+    if isinstance(kind, Exactly):
+        return frozenset([Known(kind.value, name)])
+    return ONE[_ATOMS[kind]]

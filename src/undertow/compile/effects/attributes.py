@@ -1,0 +1,285 @@
+"""Attributes of values: reading them and setting them."""
+
+from __future__ import annotations
+
+import enum
+import types
+from types import FunctionType, ModuleType
+from typing import Any
+
+from undertow._tensor import Tensor
+from undertow.compile.effects import trust
+from undertow.compile.effects.objects import MISSING, in_class, instance_dict, static_value, stored
+from undertow.compile.effects.state import State
+from undertow.compile.effects.values import (
+    EMPTY,
+    GROUPS,
+    MADE,
+    MODULE,
+    NONE,
+    ONE,
+    OPAQUE,
+    OPTIMIZER,
+    OWN,
+    PLAIN,
+    TENSOR,
+    TENSORISH,
+    TENSORS,
+    Arguments,
+    Atom,
+    Bound,
+    Closure,
+    Fresh,
+    Known,
+    Method,
+    Super,
+    Value,
+    is_plain,
+)  # fmt: skip
+from undertow.nn import Module
+
+_METHOD_TYPES = (
+    types.MethodDescriptorType, types.WrapperDescriptorType, types.BuiltinFunctionType, types.ClassMethodDescriptorType,
+    types.MethodWrapperType,
+)  # fmt: skip
+_SLOT_TYPES = (types.MemberDescriptorType, types.GetSetDescriptorType)
+_ABOUT_CODE = {"__name__", "__qualname__", "__module__", "__doc__", "__annotations__", "__mro__", "__bases__"}
+
+
+def is_tensor(value: Any) -> bool:
+    return isinstance(value, Tensor) and trust.home(type(value)) == "own"
+
+
+class Attributes(State):
+    """How values answer to `value.name`."""
+
+    def attribute(self, atom: Atom, name: str, node: Any) -> Value:
+        if isinstance(atom, Known):
+            return self._known_attribute(atom, name, node)
+        if isinstance(atom, Method):
+            return self.attribute(atom.owner, name, node)
+        if isinstance(atom, Fresh):
+            return self._fresh_attribute(atom, name, node)
+        if isinstance(atom, Super):
+            return self._super_attribute(atom, name, node)
+        if atom in TENSORISH:
+            return self._tensor_attribute(atom, name, node)
+        if atom is PLAIN:
+            return frozenset([Method(name, PLAIN)])
+        if atom is NONE:
+            return ONE[PLAIN]
+        if name in _ABOUT_CODE and isinstance(atom, (Closure, Bound)):
+            return ONE[PLAIN]
+        if isinstance(atom, Bound) and name == "__self__":
+            return frozenset([atom.owner])
+        if atom is OPTIMIZER:
+            if name in ("param_groups", "state"):
+                return ONE[GROUPS]
+            if name in ("step", "zero_grad"):
+                return frozenset([Method(name, OWN)])
+        if atom is MODULE and name == "__class__":
+            return ONE[PLAIN]
+        if atom is MODULE and name in ("parameters", "buffers", "zero_grad", "named_parameters", "named_buffers"):
+            return frozenset([Method(name, OWN)])
+        return self.unknown(f"reads `.{name}` of something unknown", node)
+
+    def _tensor_attribute(self, atom: Atom, name: str, node: Any) -> Value:
+        if name == "grad":
+            return frozenset([TENSOR, NONE])
+        if name == "grad_fn":
+            return frozenset([OWN, NONE])
+        if name in trust.PLAIN_ATTRIBUTES:
+            return ONE[PLAIN]
+        if name in trust.RESULT_FIELDS and atom in (MADE, OWN):
+            return frozenset([MADE, Method(name, atom)])
+        if name in trust.TENSOR_METHODS or atom is OWN:
+            return frozenset([Method(name, atom)])
+        if name in trust.TENSOR_NAMES:
+            if name.startswith("is_"):
+                return ONE[PLAIN]
+            return ONE[MADE] if atom is MADE else ONE[TENSOR]
+        if atom is TENSORS and name in ("items", "keys", "get"):
+            return frozenset([Method(name, atom)])
+        return self.unknown(f"reads `.{name}` of a tensor", node)
+
+    def _fresh_attribute(self, atom: Fresh, name: str, node: Any) -> Value:
+        found = atom.fields.get(name, EMPTY)
+        kind = atom.kind
+        if isinstance(kind, type) and trust.home(kind) == "user":
+            if name == "__class__":
+                return frozenset([Known(kind, kind.__name__)])
+            inherited = in_class(kind, name)
+            if inherited is not MISSING:
+                return found | self._inherited(inherited, kind, atom, name, node)
+            hook = in_class(kind, "__getattr__")
+            if isinstance(hook, FunctionType) and trust.home(hook) == "user":
+                found |= self.call_function(hook, Arguments([frozenset([atom]), ONE[PLAIN]]), node)
+            return found | atom.contents | ONE[PLAIN]
+        return found | frozenset([Method(name, atom)])
+
+    def _super_attribute(self, atom: Super, name: str, node: Any) -> Value:
+        owner = atom.owner
+        if isinstance(owner, Known):
+            kind = owner.value if isinstance(owner.value, type) else type(owner.value)
+        elif isinstance(owner, Fresh) and isinstance(owner.kind, type):
+            kind = owner.kind
+        else:
+            kind = atom.after
+        found = in_class(kind, name, atom.after)
+        if found is MISSING:
+            return ONE[PLAIN]
+        if in_class(object, name) is found:
+            return frozenset([Method(name, PLAIN)])
+        return self._inherited(found, kind, owner, name, node)
+
+    def _inherited(self, found: Any, kind: type, owner: Atom, name: str, node: Any) -> Value:
+        """What a class has under a name, as an instance of it gets it."""
+        if isinstance(found, FunctionType):
+            return frozenset([Bound(Known(found, name), owner)])
+        if isinstance(found, staticmethod):
+            return frozenset([Known(found.__func__, name)])
+        if isinstance(found, classmethod):
+            return frozenset([Bound(Known(found.__func__, name), Known(kind, kind.__name__))])
+        if isinstance(found, property):
+            if isinstance(found.fget, FunctionType) and trust.home(found.fget) == "user":
+                return self.call_function(found.fget, Arguments([frozenset([owner])]), node)
+            if isinstance(found.fget, FunctionType) and trust.home(found.fget) == "own":
+                return ONE[OWN]
+            return self.unknown(f"reads the property `{name}`", node)
+        if isinstance(found, _METHOD_TYPES):
+            return frozenset([Method(name, owner)])
+        if isinstance(found, _SLOT_TYPES):
+            if isinstance(owner, Known):
+                try:
+                    value = found.__get__(owner.value)
+                except (AttributeError, TypeError):
+                    return ONE[PLAIN]
+                known = Known(value, f"{owner.name}.{name}", lambda: getattr(owner.get(), name))
+                self.found(known, owner.value, name)
+                return frozenset([known])
+            return ONE[PLAIN]
+        if callable(found) and trust.home(kind) not in ("user", "own"):
+            return frozenset([Method(name, owner)])  # compiled by Cython
+        if in_class(type(found), "__get__") is not MISSING and type(found).__name__ != "_tuplegetter":
+            return self.unknown(f"reads the descriptor `{name}`", node)
+        if isinstance(owner, Known):
+            known = Known(found, f"{owner.name}.{name}", lambda: static_value(owner.get(), name))
+            self.found(known, owner.value, name)
+            for parent in kind.__mro__:
+                if name in vars(parent):
+                    self.place(parent, name)
+            return frozenset([known])
+        if type(found).__name__ == "_tuplegetter":
+            return owner.elements() | ONE[PLAIN] if isinstance(owner, Fresh) else ONE[PLAIN]
+        return frozenset([Known(found, name)])
+
+    def _known_attribute(self, atom: Known, name: str, node: Any) -> Value:
+        value = atom.value
+        kind = type(value)
+        if kind is ModuleType or isinstance(value, ModuleType):
+            return self._module_attribute(atom, name, node)
+        if isinstance(value, type):
+            return self._class_attribute(atom, name, node)
+        if is_plain(value) and (trust.home(kind) != "user" or (isinstance(value, enum.Enum) and name in ("name", "value"))):
+            if isinstance(value, enum.Enum) and name in ("name", "value"):
+                return frozenset([Known(getattr(value, f"_{name}_"), f"{atom.name}.{name}")])
+            if isinstance(value, tuple) and name in getattr(kind, "_fields", ()):
+                return frozenset([Known(getattr(value, name), f"{atom.name}.{name}")])
+            return frozenset([Method(name, PLAIN)])
+        if is_tensor(value) and name not in instance_dict(value):
+            if name in trust.TENSOR_METHODS:
+                return frozenset([Method(name, atom)])
+            return self._tensor_attribute(TENSOR, name, node)
+        if name == "__class__":
+            return frozenset([Known(kind, kind.__name__)])
+        if name == "__dict__":
+            self.effect("update", f"reaches into `{atom.name}.__dict__`", node, value)
+            return ONE[OPAQUE]
+        if name in _ABOUT_CODE and callable(value):
+            return ONE[PLAIN]
+        lookup = in_class(kind, "__getattribute__")
+        if isinstance(lookup, FunctionType) and trust.home(lookup) == "user":
+            return self.unknown(f"reads `{atom.name}.{name}` through `__getattribute__`", node)
+        inherited = in_class(kind, name)
+        if isinstance(inherited, property):
+            return self._inherited(inherited, kind, atom, name, node)
+        own = stored(value, name)
+        if own is not MISSING:
+            known = Known(own, f"{atom.name}.{name}", lambda: stored(atom.get(), name))
+            self.found(known, value, name)
+            return frozenset([known])
+        if inherited is not MISSING:
+            return self._inherited(inherited, kind, atom, name, node)
+        self.place(value, name)  # it may be there another time
+        fallback = in_class(kind, "__getattr__")
+        if isinstance(fallback, FunctionType):
+            if trust.home(fallback) == "user":
+                return self.call_function(fallback, Arguments([frozenset([atom]), ONE[PLAIN]]), node)
+            return ONE[PLAIN] if isinstance(value, Module) else ONE[OWN]
+        if fallback is not MISSING:
+            return self.unknown(f"reads `{atom.name}.{name}` through `__getattr__`", node)
+        return ONE[PLAIN]
+
+    def _module_attribute(self, atom: Known, name: str, node: Any) -> Value:
+        module = atom.value
+        found = vars(module).get(name, MISSING)
+        if found is MISSING:
+            if trust.module_home(module) == "user":
+                if "__getattr__" in vars(module):
+                    return self.unknown(f"reads `{atom.name}.{name}` through the module's `__getattr__`", node)
+                return ONE[PLAIN]
+            found = getattr(module, name, MISSING)
+            if found is MISSING:
+                return ONE[PLAIN]
+        known = Known(found, f"{atom.name}.{name}", lambda: vars(module).get(name, MISSING))
+        if trust.module_home(module) == "user":
+            self.found(known, vars(module), name)  # where a function of that module has its globals
+        return frozenset([known])
+
+    def _class_attribute(self, atom: Known, name: str, node: Any) -> Value:
+        kind = atom.value
+        if name in _ABOUT_CODE:
+            return ONE[PLAIN]
+        member = kind.__dict__.get("_member_map_", {}).get(name, MISSING)
+        if member is not MISSING:
+            return frozenset([Known(member, f"{atom.name}.{name}")])
+        found = in_class(kind, name)
+        if found is MISSING:
+            return self.unknown(f"reads `{atom.name}.{name}`, which is not in the class", node)
+        if isinstance(found, FunctionType):
+            return frozenset([Known(found, f"{atom.name}.{name}")])
+        if isinstance(found, (staticmethod, classmethod)):
+            return self._inherited(found, kind, atom, name, node)
+        known = Known(found, f"{atom.name}.{name}", lambda: in_class(kind, name))
+        if trust.home(kind) == "user":
+            self.found(known, kind, name)
+            for parent in kind.__mro__:
+                if name in vars(parent):
+                    self.place(parent, name)
+        return frozenset([known])
+
+    def store_attribute(self, atom: Atom, name: str, value: Value, node: Any, updating: bool = False) -> None:
+        kind = "update" if updating else "store"
+        verb = "updates" if updating else "sets"
+        if isinstance(atom, Method):
+            atom = atom.owner
+        if isinstance(atom, Known):
+            if is_tensor(atom.value) and name in trust.SETTABLE_ATTRIBUTES:
+                return
+            target = vars(atom.value) if isinstance(atom.value, ModuleType) else atom.value
+            self.effect(kind, f"{verb} `{atom.name}.{name}`", node, target, name)
+        elif isinstance(atom, Fresh):
+            owner = atom.kind
+            if isinstance(owner, type) and trust.home(owner) == "user":
+                setter = in_class(owner, "__setattr__")
+                through = in_class(owner, name)
+                if isinstance(through, property) and isinstance(through.fset, FunctionType):
+                    self.call_function(through.fset, Arguments([frozenset([atom]), value]), node)
+                elif isinstance(setter, FunctionType) and trust.home(setter) == "user":
+                    self.call_function(setter, Arguments([frozenset([atom]), ONE[PLAIN], value]), node)
+            self.set_field(atom, name, value)
+        elif atom in TENSORISH:
+            if name not in trust.SETTABLE_ATTRIBUTES and atom is not MADE:
+                self.effect(kind, f"{verb} `.{name}` of a tensor", node)
+        elif atom not in (PLAIN, NONE) and not isinstance(atom, Closure):
+            self.effect(kind, f"{verb} `.{name}` of an object", node)

@@ -1,0 +1,248 @@
+"""Calls: who is called, with what, and what comes back."""
+
+from __future__ import annotations
+
+import functools
+import types
+from types import FunctionType
+from typing import Any
+
+from undertow.compile.effects import trust
+from undertow.compile.effects.objects import MISSING, in_class, instance_dict
+from undertow.compile.effects.own_calls import OwnCalls
+from undertow.compile.effects.values import (
+    EMPTY,
+    MADE,
+    NONE,
+    ONE,
+    OPAQUE,
+    OWN,
+    PLAIN,
+    TENSORISH,
+    Arguments,
+    Atom,
+    Bound,
+    Closure,
+    Fresh,
+    Known,
+    Method,
+    Value,
+    is_plain,
+)  # fmt: skip
+from undertow.nn import Module
+
+_SPECIAL = {
+    id(function): function.__name__
+    for function in (getattr, hasattr, setattr, delattr, next, type, super, zip, enumerate, dict, map)
+}
+
+
+class Calls(OwnCalls):
+    """How calls find what they call."""
+
+    def call(self, called: Value, arguments: Arguments, node: Any, entering: bool = False) -> Value:
+        result = EMPTY
+        for atom in called:
+            result |= self.call_atom(atom, arguments, node, entering)
+        return result
+
+    def call_atom(self, atom: Atom, arguments: Arguments, node: Any, entering: bool = False) -> Value:
+        if isinstance(atom, Known):
+            return self._call_known(atom, arguments, node, entering)
+        if isinstance(atom, Bound):
+            return self.call_atom(atom.function, arguments.after(frozenset([atom.owner])), node)
+        if isinstance(atom, Method):
+            return self.call_method(atom, arguments, node)
+        if isinstance(atom, Closure):
+            return self.enter_function(atom.node, atom.frame.function, atom.scope, atom, atom.defaults, arguments, node)
+        if isinstance(atom, Fresh):
+            return self._call_fresh(atom, arguments, node)
+        if atom is OWN:
+            self.call_back(arguments, node)
+            return ONE[OWN]
+        if atom in TENSORISH or atom in (PLAIN, NONE):
+            return ONE[PLAIN]
+        return self.unknown("calls something unknown", node)
+
+    def _call_fresh(self, atom: Fresh, arguments: Arguments, node: Any) -> Value:
+        if isinstance(atom.kind, type) and trust.home(atom.kind) == "user":
+            method = in_class(atom.kind, "__call__")
+            if isinstance(method, FunctionType) and trust.home(method) == "user":
+                return self.call_function(method, arguments.after(frozenset([atom])), node)
+            forward = in_class(atom.kind, "forward")
+            if issubclass(atom.kind, Module) and isinstance(forward, FunctionType):
+                return self.call_function(forward, arguments.after(frozenset([atom])), node)
+            return ONE[PLAIN] if method is MISSING else self.unknown("calls an object that it made", node)
+        if atom.kind is functools.wraps:
+            return arguments.all()
+        more = atom.elements() | arguments.all() if atom.kind is functools.partial else EMPTY
+        inner = Arguments(arguments.positional, arguments.keywords, arguments.more | more, arguments.more_keywords | more)
+        if more:
+            inner.positional = []
+        return ONE[PLAIN] | self.call(atom.elements() - {PLAIN, NONE}, inner, node)
+
+    # --- objects from outside
+
+    def _call_known(self, atom: Known, arguments: Arguments, node: Any, entering: bool) -> Value:
+        value = atom.value
+        if is_plain(value):
+            return ONE[PLAIN]  # raises
+        if id(value) in _SPECIAL:
+            special = getattr(self, f"_call_{_SPECIAL[id(value)]}")
+            found = special(arguments, node)
+            if found is not None:
+                return found
+        if isinstance(value, FunctionType):
+            return self._call_python(atom, value, arguments, node)
+        if isinstance(value, types.MethodType):
+            name = atom.name.rpartition(".")[0] or getattr(value.__self__, "__name__", "self")
+            owner = Known(value.__self__, name, lambda: atom.get().__self__)
+            return self.call_atom(Known(value.__func__, atom.name), arguments.after(frozenset([owner])), node)
+        if id(value) in trust.PLAIN_RESULT:
+            self.use(arguments.all(), deep=3)
+            self.protocols(arguments.all() | self.inside(arguments.all()), node)
+            return ONE[PLAIN]
+        if id(value) in trust.ELEMENT_RESULT:
+            return self._element_result(value, arguments, node)
+        if id(value) in trust.MAKERS:
+            return self._make(value, arguments, node)
+        if isinstance(value, type):
+            return self._construct(atom, arguments, node, entering)
+        if isinstance(value, functools.partial):
+            first = [self._part(atom, each, str(number)) for number, each in enumerate(value.args)]
+            named = {name: self._part(atom, each, name) for name, each in value.keywords.items()}
+            inner = arguments.after(*first)
+            inner.keywords = {**named, **inner.keywords}
+            return self.call_atom(Known(value.func, atom.name), inner, node)
+        if isinstance(value, (types.BuiltinFunctionType, types.MethodWrapperType)):
+            holder = value.__self__
+            if holder is not None and not isinstance(holder, types.ModuleType):
+                name = atom.name.rpartition(".")[0] or type(holder).__name__
+                return self.call_method(Method(value.__name__, Known(holder, name)), arguments, node)
+        if isinstance(value, (types.MethodDescriptorType, types.WrapperDescriptorType)) and arguments.positional:
+            result = EMPTY
+            for owner_atom in arguments.positional[0]:
+                result |= self.call_method(Method(value.__name__, owner_atom), arguments.rest(), node)
+            return result
+        if isinstance(value, Module) and in_class(type(value), "__call__") is in_class(Module, "__call__"):
+            return self.call_module(atom, arguments, node)
+        home = trust.home(value)
+        if home == "numpy":
+            return self._call_numpy(value, getattr(value, "__name__", ""), arguments, node)
+        method = in_class(type(value), "__call__")
+        if isinstance(method, FunctionType):
+            return self.call_atom(Known(method, atom.name), arguments.after(frozenset([atom])), node)
+        return self.outside_call(atom, arguments, node)
+
+    def outside_call(self, atom: Known, arguments: Arguments, node: Any) -> Value:
+        """A call of something that is not followed and may do anything, also with what it is given."""
+        name = atom.name
+        if isinstance(atom.value, FunctionType) and "." not in name:
+            name = f"{atom.value.__module__}.{atom.value.__qualname__}"
+        what = "prints" if atom.value is print else f"calls `{name}`"
+        self.effect("call", what, node)
+        return ONE[NONE] if atom.value is print else ONE[OPAQUE]
+
+    def _part(self, atom: Known, value: Any, name: str) -> Value:
+        known = Known(value, f"{atom.name}.{name}")
+        self.found(known, atom.value, name)
+        return frozenset([known])
+
+    def _call_python(self, atom: Known, function: FunctionType, arguments: Arguments, node: Any) -> Value:
+        home = trust.home(function)
+        if home == "user":
+            return self.call_function(function, arguments, node)
+        if home == "own":
+            return self.call_own(atom, function, arguments, node)
+        if home == "numpy":
+            return self._call_numpy(function, function.__name__, arguments, node)
+        if home == "einops":
+            self.use(arguments.all(), deep=3)
+            return ONE[MADE]
+        if id(function) in trust.ELEMENT_RESULT:
+            return self._element_result(function, arguments, node)
+        if id(function) in trust.MAKERS:
+            return self._make(function, arguments, node)
+        inner = instance_dict(function).get("__wrapped__")
+        if isinstance(inner, FunctionType):  # a context manager made of a generator, and the like
+            if trust.home(inner) == "own":
+                return self.call_own(Known(inner, atom.name), inner, arguments, node)
+            self.call_atom(Known(inner, atom.name), arguments, node)
+        return self.outside_call(atom, arguments, node)
+
+    # --- classes
+
+    def _construct(self, atom: Known, arguments: Arguments, node: Any, entering: bool) -> Value:
+        kind = atom.value
+        home = trust.home(kind)
+        if home == "own":
+            if trust.own_effect(kind.__name__, kind.__module__) and not entering:
+                self.effect("call", f"calls `{atom.name}`", node)
+            self.use(arguments.all(), deep=3)
+            self.call_back(arguments, node)
+            return ONE[MADE] if kind.__name__ in ("Tensor", "Parameter") else ONE[OWN]
+        if issubclass(kind, BaseException) and home == "builtin":
+            self.protocols(arguments.all(), node)
+            return self.fresh(node, BaseException, arguments.all())
+        if home == "numpy":
+            return self._call_numpy(kind, kind.__name__, arguments, node)
+        if home != "user":
+            return self.outside_call(atom, arguments, node)
+        if hasattr(kind, "_member_map_"):
+            return ONE[PLAIN]
+        meta_call = in_class(type(kind), "__call__")
+        if isinstance(meta_call, FunctionType) and trust.home(meta_call) == "user":
+            return self.unknown(f"makes a `{atom.name}` through its metaclass", node)
+        made = self.fresh(node, kind, EMPTY)
+        (instance,) = made
+        assert isinstance(instance, Fresh)
+        if (issubclass(kind, tuple) and hasattr(kind, "_fields")) or not arguments.all() <= ONE[PLAIN]:
+            generated = True
+        else:
+            generated = False
+        new, init = in_class(kind, "__new__"), in_class(kind, "__init__")
+        new = new.__func__ if isinstance(new, staticmethod) else new
+        if isinstance(new, FunctionType) and trust.home(new) == "user" and not new.__code__.co_filename.startswith("<"):
+            made |= self.call_function(new, arguments.after(frozenset([atom])), node)
+        if isinstance(init, FunctionType) and trust.home(init) == "user":
+            if init.__code__.co_filename.startswith("<") and hasattr(kind, "__dataclass_fields__"):
+                self._construct_dataclass(kind, instance, arguments, node)
+            else:
+                self.call_function(init, arguments.after(frozenset([instance])), node)
+        elif generated:
+            self.put_into(instance, arguments.all())
+        return made
+
+    def _construct_dataclass(self, kind: Any, instance: Fresh, arguments: Arguments, node: Any) -> None:
+        fields = [field for field in kind.__dataclass_fields__.values() if field.init]
+        for field, value in zip(fields, arguments.positional):
+            self.set_field(instance, field.name, value)
+        for name, value in arguments.keywords.items():
+            self.set_field(instance, name, value)
+        self.put_into(instance, arguments.more | arguments.more_keywords)
+        for field in kind.__dataclass_fields__.values():
+            if callable(field.default_factory):
+                made = self.call_atom(Known(field.default_factory, field.name), Arguments([]), node)
+                self.set_field(instance, field.name, made)
+        after = in_class(kind, "__post_init__")
+        if isinstance(after, FunctionType):
+            self.call_function(after, Arguments([frozenset([instance])], more=arguments.all()), node)
+
+    def enter(self, atom: Atom, node: Any) -> tuple[Value, bool]:
+        """What `with` gives, and whether errors surely pass through the block's end."""
+        if atom is OWN:
+            return ONE[OWN], True
+        if isinstance(atom, Fresh) and atom.kind in trust.CONTEXTS:
+            return atom.contents | ONE[NONE], atom.kind is trust.CONTEXTS[0]
+        kind: Any = type(atom.value) if isinstance(atom, Known) else getattr(atom, "kind", None)
+        if isinstance(kind, type):
+            if trust.home(kind) == "own" and not trust.own_effect("", kind.__module__):
+                return ONE[OWN], True
+            begin, end = in_class(kind, "__enter__"), in_class(kind, "__exit__")
+            if isinstance(begin, FunctionType) and isinstance(end, FunctionType) and trust.home(kind) == "user":
+                entered = self.call_atom(Known(begin, "__enter__"), Arguments([frozenset([atom])]), node)
+                given = Arguments([frozenset([atom])], more=frozenset([NONE, PLAIN]))
+                self.call_atom(Known(end, "__exit__"), given, node)
+                return entered, trust.home(end) == "own"
+        name = atom.name if isinstance(atom, Known) else "something unknown"
+        return self.unknown(f"enters `{name}`", node), False

@@ -1,0 +1,297 @@
+"""Elements of values, writing into them, and operators."""
+
+from __future__ import annotations
+
+import collections
+from types import FunctionType
+from typing import Any
+
+import numpy as np
+
+from undertow._tensor import Tensor
+from undertow.compile.effects import trust
+from undertow.compile.effects.attributes import Attributes, is_tensor
+from undertow.compile.effects.objects import MISSING, element, in_class, instance_dict
+from undertow.compile.effects.values import (
+    EMPTY,
+    GROUPS,
+    MADE,
+    MODULE,
+    NONE,
+    ONE,
+    OPAQUE,
+    OWN,
+    PLAIN,
+    TENSOR,
+    TENSORISH,
+    TENSORS,
+    Arguments,
+    Atom,
+    Bound,
+    Closure,
+    Fresh,
+    Known,
+    Method,
+    Value,
+    is_plain,
+)  # fmt: skip
+from undertow.nn import Module
+
+# What Python calls by itself when an object meets an operator, a test, a loop or a function for all kinds of objects.
+PROTOCOLS = tuple(
+    f"__{name}__"
+    for name in (
+        "len iter next bool str repr format float int index complex hash eq ne lt le gt ge contains getitem missing array "
+        "add radd sub rsub mul rmul truediv rtruediv floordiv rfloordiv mod rmod pow rpow matmul rmatmul and rand or ror "
+        "xor rxor lshift rlshift rshift rrshift neg pos abs invert round iadd isub imul itruediv ior iand ixor ilshift "
+        "irshift imatmul ifloordiv imod ipow torch_function array_ufunc array_function divmod reversed length_hint bytes"
+    ).split()
+)
+
+
+def is_iterator(value: Any) -> bool:
+    return in_class(type(value), "__next__") is not MISSING
+
+
+class Elements(Attributes):
+    """How values answer to loops, subscripts and operators."""
+
+    def child(self, atom: Known, key: Any, value: Any) -> Known:
+        def again() -> Any:
+            return element(atom.get(), key)
+
+        return Known(value, f"{atom.name}[{key!r}]", again)
+
+    def children(self, atom: Known) -> Value:
+        """The elements of a container from outside (of a dict, its values)."""
+        value = atom.value
+        pairs = value.items() if isinstance(value, dict) else enumerate(value)
+        found: set[Atom] = set()
+        for key, each in pairs:
+            if is_plain(each):
+                found.add(NONE if each is None else PLAIN)
+            else:
+                found.add(self.child(atom, key, each))
+        return self.limited(frozenset(found)) or ONE[PLAIN]
+
+    def elements(self, value: Value, node: Any) -> Value:
+        """What iterating over a value gives."""
+        found = EMPTY
+        for atom in value:
+            found |= self._elements(atom, node)
+        return found
+
+    def _elements(self, atom: Atom, node: Any) -> Value:
+        if isinstance(atom, Method):
+            return self._elements(atom.owner, node)
+        if isinstance(atom, Fresh):
+            found = atom.elements() or ONE[PLAIN]
+            if isinstance(atom.kind, type) and trust.home(atom.kind) == "user":
+                found |= self.protocols(frozenset([atom]), node)
+            return found
+        if atom in (TENSOR, MADE):
+            return ONE[MADE]
+        if atom is TENSORS:
+            return frozenset([TENSOR, NONE])
+        if atom in (PLAIN, NONE):
+            return ONE[PLAIN]
+        if atom in (OWN, GROUPS, MODULE):
+            return frozenset([atom])
+        if isinstance(atom, Known):
+            value = atom.value
+            if is_plain(value):
+                return ONE[PLAIN]
+            if isinstance(value, Tensor):
+                return ONE[MADE]
+            if isinstance(value, Module):
+                return self.module_parts(value) | self.protocols(frozenset([atom]), node)
+            if isinstance(value, np.ndarray):
+                self.use(frozenset([atom]))
+                return frozenset([atom, PLAIN])
+            if isinstance(value, (list, dict, set, frozenset, tuple, collections.deque)):
+                self.use(frozenset([atom]))
+                extra = self.protocols(frozenset([atom]), node)
+                if isinstance(value, dict):
+                    plain = all(map(is_plain, value))
+                    return extra | (ONE[PLAIN] if plain else frozenset(Known(key, f"key of {atom.name}") for key in value))
+                return extra | self.children(atom)
+            if is_iterator(value):
+                self.effect("call", f"takes from the iterator `{atom.name}`", node, value)
+                return ONE[OPAQUE]
+            if isinstance(value, type) and hasattr(value, "_member_map_"):
+                return ONE[PLAIN]
+            if trust.home(type(value)) == "user":
+                self.protocols(frozenset([atom]), node)
+                return self.unknown(f"goes through `{atom.name}`", node)
+            if trust.home(type(value)) == "own" and not trust.own_effect("", type(value).__module__):
+                return ONE[OWN]
+            return self.unknown(f"goes through `{atom.name}`", node)
+        return self.unknown("goes through something unknown", node)
+
+    def module_parts(self, module: Module) -> Value:
+        parts: set[Atom] = set()
+        for table in ("_modules", "_parameters"):
+            for name, part in instance_dict(module).get(table, {}).items():
+                if part is not None:
+                    parts.add(Known(part, f"{type(module).__name__}[{name!r}]"))
+        return frozenset(parts) or ONE[PLAIN]
+
+    def dict_values(self, value: Value, node: Any) -> Value:
+        found = EMPTY
+        for atom in value:
+            if isinstance(atom, Known) and isinstance(atom.value, dict):
+                self.use(frozenset([atom]))
+                found |= self.children(atom)
+            else:
+                found |= self._elements(atom, node)
+        return found
+
+    def inside(self, value: Value) -> Value:
+        """The elements of containers that can be looked into at once."""
+        found = EMPTY
+        for atom in value:
+            if isinstance(atom, Fresh):
+                found |= atom.elements()
+            elif isinstance(atom, Known) and type(atom.value) in (list, tuple, dict):
+                found |= self.children(atom)
+        return found
+
+    def exact_items(self, value: Value) -> list[Value] | None:
+        """The items of a tuple whose length is certain."""
+        if len(value) == 1:
+            (atom,) = value
+            if isinstance(atom, Fresh) and atom.items is not None and not atom.contents:
+                return atom.items
+            if isinstance(atom, Known) and type(atom.value) is tuple:
+                return [frozenset([self.child(atom, number, each)]) for number, each in enumerate(atom.value)]
+        return None
+
+    def item(self, atom: Atom, constant: Any, key: Value, node: Any) -> Value:
+        """What subscripting gives; `constant` is ... where the key is not known."""
+        if isinstance(atom, Method):
+            return self.item(atom.owner, constant, key, node)
+        if isinstance(atom, Fresh):
+            items = atom.items
+            if items and type(constant) is int and -len(items) <= constant < len(items) and not atom.contents:
+                return items[constant]
+            return self._elements(atom, node)
+        if atom is GROUPS:
+            if constant == "params":
+                return ONE[TENSORS]
+            if isinstance(constant, str):
+                return self.unknown(f"reads the setting {constant!r} of a parameter group", node)
+            return ONE[GROUPS]
+        if isinstance(atom, Known):
+            return self._known_item(atom, constant, node)
+        return self._elements(atom, node)
+
+    def _known_item(self, atom: Known, constant: Any, node: Any) -> Value:
+        value = atom.value
+        custom = in_class(type(value), "__getitem__")
+        if isinstance(custom, FunctionType) and trust.home(custom) == "user":
+            return self.call_function(custom, Arguments([frozenset([atom]), ONE[PLAIN]]), node)
+        if isinstance(value, type) or (is_plain(value) and constant is ...):
+            return ONE[PLAIN]
+        if isinstance(value, (dict, list, tuple, collections.deque)):
+            if constant is not ...:
+                each = element(value, constant)
+                if each is not MISSING:
+                    found = self.child(atom, constant, each)
+                    self.found(found, value, None)
+                    return frozenset([found])
+            if in_class(type(value), "__missing__") is not MISSING and not isinstance(value, collections.Counter):
+                self.effect("update", f"may add a key to `{atom.name}`", node, value)
+                self.use(frozenset([atom]))
+                return self.children(atom) | ONE[OPAQUE]
+            self.use(frozenset([atom]))
+            return self.children(atom)
+        return self._elements(atom, node)
+
+    def sliced(self, atom: Atom, node: Any) -> Value:
+        """A part of a list is a new list."""
+        if isinstance(atom, Fresh) or (isinstance(atom, Known) and isinstance(atom.value, (list, tuple))):
+            return self.fresh(node, list, self._elements(atom, node))
+        return EMPTY
+
+    def store_item(self, atom: Atom, key: Value, value: Value, node: Any, updating: bool = False) -> None:
+        if isinstance(atom, Method):
+            atom = atom.owner
+        if isinstance(atom, Fresh):
+            setter = in_class(atom.kind, "__setitem__") if isinstance(atom.kind, type) else None
+            if isinstance(setter, FunctionType) and trust.home(setter) == "user":
+                self.call_function(setter, Arguments([frozenset([atom]), key, value]), node)
+            self.put_into(atom, key | value)
+        elif isinstance(atom, Known):
+            if not is_tensor(atom.value):
+                verb = "updates" if updating else "stores into"
+                self.effect("update" if updating else "store", f"{verb} `{atom.name}`", node, atom.value)
+        elif atom not in (TENSOR, MADE, OWN, PLAIN, NONE):
+            self.effect("update" if updating else "store", "stores into something from outside", node)
+
+    def write_into(self, atom: Atom, value: Value, node: Any, name: str) -> None:
+        """`+=` and its like, which change some objects in place."""
+        if isinstance(atom, Fresh):
+            self.put_into(atom, value | self.elements(value, node))
+        elif isinstance(atom, Known):
+            changes = isinstance(atom.value, (list, set, dict, collections.deque, np.ndarray, bytearray))
+            if changes or (not is_plain(atom.value) and not is_tensor(atom.value)):
+                self.effect("update", f"updates `{atom.name}`", node, atom.value)
+        elif atom not in (TENSOR, MADE, OWN, PLAIN, NONE, TENSORS):
+            self.effect("update", f"updates `{name}`", node)
+
+    # --- operators
+
+    def protocols(self, value: Value, node: Any, others: Value = EMPTY) -> Value:
+        """Calls whatever Python might call by itself on objects of users' classes."""
+        found = EMPTY
+        for atom in value:
+            kind: Any = type(atom.value) if isinstance(atom, Known) else getattr(atom, "kind", None)
+            if not isinstance(kind, type) or trust.home(kind) != "user":
+                continue
+            for name in PROTOCOLS:
+                method = in_class(kind, name)
+                if isinstance(method, FunctionType) and trust.home(method) == "user" and not _is_generated(method, kind):
+                    arguments = Arguments([frozenset([atom])], more=others | value)
+                    found |= self.call_function(method, arguments, node)
+        return found
+
+    def arithmetic(self, values: list[Value], node: Any) -> Value:
+        result = EMPTY
+        together = EMPTY.union(*values)
+        self.use(together)
+        for atom in together:
+            if isinstance(atom, Method):
+                atom = atom.owner
+            if atom in TENSORISH:
+                result |= ONE[MADE]
+            elif atom in (PLAIN, NONE) or isinstance(atom, (Closure, Bound)):
+                result |= ONE[PLAIN]
+            elif isinstance(atom, Fresh):
+                kind = atom.kind if atom.kind in (list, tuple, dict, set) else None
+                result |= self.fresh(node, kind, atom.elements())
+                result |= self.protocols(frozenset([atom]), node, together)
+            elif isinstance(atom, Known):
+                outside = atom.value
+                if is_plain(outside) or isinstance(outside, (type, FunctionType, Module)):
+                    result |= ONE[PLAIN]
+                elif is_tensor(outside):
+                    result |= ONE[MADE]
+                elif isinstance(outside, np.ndarray):
+                    result |= self.fresh(node, None, ONE[PLAIN])
+                elif isinstance(outside, (list, dict, set, frozenset, tuple, collections.deque)):
+                    inside = self.dict_values(frozenset([atom]), node)
+                    result |= self.fresh(node, None, inside) | ONE[PLAIN]
+                elif trust.home(type(outside)) == "own":
+                    result |= ONE[OWN]
+                elif trust.home(type(outside)) != "user":
+                    result |= ONE[PLAIN]
+                result |= self.protocols(frozenset([atom]), node, together)
+            else:
+                result |= self.unknown("computes with something unknown", node)
+        return result
+
+
+def _is_generated(method: FunctionType, kind: type) -> bool:
+    """Whether `dataclass` or `namedtuple` wrote the method."""
+    written = method.__code__.co_filename.startswith("<")
+    return written and ("__dataclass_fields__" in dir(kind) or hasattr(kind, "_fields"))

@@ -1,0 +1,333 @@
+"""Names, assignments and expressions: what each value may be, and what happens besides."""
+
+from __future__ import annotations
+
+import ast
+import builtins
+from typing import Any
+
+from undertow.compile.effects.calls import Calls
+from undertow.compile.effects.findings import cell_of
+from undertow.compile.effects.values import (
+    EMPTY,
+    MADE,
+    NONE,
+    ONE,
+    OPAQUE,
+    PLAIN,
+    TENSORISH,
+    Arguments,
+    Closure,
+    Known,
+    Scope,
+    Value,
+)
+
+_BUILTINS = vars(builtins)
+
+
+class Expressions(Calls):
+    """How expressions get their values."""
+
+    # --- names
+
+    def owner_of(self, name: str, scope: Scope | None) -> Scope | None:
+        """The scope of the analysed code that binds a name; None if it comes from outside."""
+        while scope is not None:
+            if name in scope.globals:
+                return None
+            if name in scope.names:
+                return scope
+            scope = scope.parent
+        return None
+
+    def bind(self, name: str, value: Value, scope: Scope, updating: bool = False, node: Any = None) -> None:
+        owner = self.owner_of(name, scope)
+        if owner is None:
+            self.store_outside(name, scope, node, updating)
+            return
+        before = owner.values.get(name, EMPTY)
+        if not value <= before:
+            owner.values[name] = self.limited(before | value)
+            self.changed = True
+
+    def outside_name(self, name: str) -> tuple[Any, str | None, Known | None]:
+        """Where a name from outside is kept (owner, name in it) and what is there."""
+        function = self.function
+        cell = cell_of(function, name)
+        if cell is not None:
+            try:
+                return cell, None, Known(cell.cell_contents, name, lambda: cell.cell_contents)
+            except ValueError:
+                return cell, None, None
+        namespace = function.__globals__
+        if name in namespace:
+            return namespace, name, Known(namespace[name], name, lambda: namespace[name])
+        if name in _BUILTINS:
+            return _BUILTINS, name, Known(_BUILTINS[name], name)
+        return namespace, name, None
+
+    def store_outside(self, name: str, scope: Scope, node: Any, updating: bool) -> None:
+        owner, attribute, _ = self.outside_name(name)
+        what = "nonlocal" if attribute is None else "global"
+        verb = "updates" if updating else "sets"
+        if owner is _BUILTINS:
+            owner = self.function.__globals__
+        kind = "update" if updating else "store"
+        self.effect(kind, f"{verb} {what} `{name}`", node, owner, attribute)
+
+    def see_Name(self, node: ast.Name, scope: Scope) -> Value:
+        name = node.id
+        owner = self.owner_of(name, scope)
+        if owner is not None:
+            found = owner.values.get(name, EMPTY)
+            if not found:
+                self.unbound[name] = node
+            return found
+        if name == "__class__" or name == "__debug__":
+            cell = cell_of(self.function, name)
+            return frozenset([Known(cell.cell_contents, name)]) if cell is not None else ONE[PLAIN]
+        place, attribute, known = self.outside_name(name)
+        if known is None:
+            self.unbound[name] = node
+            return EMPTY
+        if place is not _BUILTINS:
+            self.found(known, place, attribute)
+        return frozenset([known])
+
+    # --- assignments
+
+    def assign(self, target: ast.expr, value: Value, scope: Scope, updating: bool = False) -> None:
+        if isinstance(target, ast.Name):
+            self.bind(target.id, value, scope, updating, target)
+        elif isinstance(target, ast.Attribute):
+            name = self.mangled(target.attr)
+            for atom in self.value(target.value, scope):
+                self.store_attribute(atom, name, value, target, updating)
+        elif isinstance(target, ast.Subscript):
+            key = self.value(target.slice, scope)
+            for atom in self.value(target.value, scope):
+                self.store_item(atom, key, value, target, updating)
+        elif isinstance(target, ast.Starred):
+            self.assign(target.value, self.fresh(target, list, value), scope)
+        elif isinstance(target, (ast.Tuple, ast.List)):
+            exact = self.exact_items(value)
+            if exact is not None and len(exact) == len(target.elts) and not self.starred(target.elts):
+                for part, item in zip(target.elts, exact):
+                    self.assign(part, item, scope)
+            else:
+                items = self.elements(value, target)
+                for part in target.elts:
+                    self.assign(part, items, scope)
+
+    @staticmethod
+    def starred(nodes: list[ast.expr]) -> bool:
+        return any(isinstance(node, ast.Starred) for node in nodes)
+
+    # --- expressions
+
+    def value(self, node: ast.expr, scope: Scope, entering: bool = False) -> Value:
+        self.spend(node)
+        if entering and isinstance(node, ast.Call):
+            return self.see_Call(node, scope, entering=True)
+        method = getattr(self, "see_" + type(node).__name__, None)
+        if method is None:
+            self.effect("call", f"uses {type(node).__name__}, which is not analysed", node)
+            return ONE[OPAQUE]
+        return method(node, scope)
+
+    def test(self, node: ast.expr, scope: Scope) -> None:
+        """A value asked whether it is true."""
+        value = self.value(node, scope)
+        self.use(value)
+        self.protocols(value, node)
+
+    def see_Constant(self, node: ast.Constant, scope: Scope) -> Value:
+        if type(node.value) is str:
+            return frozenset([Known(node.value, repr(node.value))])  # it may be the name of an attribute, or a key
+        return ONE[NONE] if node.value is None else ONE[PLAIN]
+
+    def see_JoinedStr(self, node: ast.JoinedStr, scope: Scope) -> Value:
+        for part in node.values:
+            if isinstance(part, ast.FormattedValue):
+                value = self.value(part.value, scope)
+                self.use(value)
+                self.protocols(value, part)
+                if part.format_spec is not None:
+                    self.value(part.format_spec, scope)
+        return ONE[PLAIN]
+
+    see_TemplateStr = see_JoinedStr
+
+    def see_Attribute(self, node: ast.Attribute, scope: Scope) -> Value:
+        name = self.mangled(node.attr)
+        found = EMPTY
+        for atom in self.value(node.value, scope):
+            found |= self.attribute(atom, name, node)
+        return found
+
+    def mangled(self, name: str) -> str:
+        if name.startswith("__") and not name.endswith("__"):
+            parts = self.function.__code__.co_qualname.replace("<locals>.", "").split(".")
+            if len(parts) > 1:
+                return f"_{parts[-2].lstrip('_')}{name}"
+        return name
+
+    def see_Subscript(self, node: ast.Subscript, scope: Scope) -> Value:
+        key = self.value(node.slice, scope)
+        constant = node.slice.value if isinstance(node.slice, ast.Constant) else ...
+        if isinstance(node.slice, ast.UnaryOp) and isinstance(node.slice.operand, ast.Constant):
+            constant = -node.slice.operand.value if isinstance(node.slice.op, ast.USub) else ...  # type: ignore[operator]
+        if constant is ... and len(key) == 1:
+            (only,) = key
+            if isinstance(only, Known) and isinstance(only.value, (str, int)):
+                constant = only.value
+        found = EMPTY
+        for atom in self.value(node.value, scope):
+            found |= self.item(atom, constant, key, node)
+        if isinstance(node.slice, ast.Slice):
+            found |= frozenset().union(*(self.sliced(atom, node) for atom in self.value(node.value, scope)))
+        return found
+
+    def see_Slice(self, node: ast.Slice, scope: Scope) -> Value:
+        for part in (node.lower, node.upper, node.step):
+            if part is not None:
+                self.value(part, scope)
+        return ONE[PLAIN]
+
+    def see_Starred(self, node: ast.Starred, scope: Scope) -> Value:
+        return self.elements(self.value(node.value, scope), node)
+
+    def see_Tuple(self, node: ast.Tuple, scope: Scope) -> Value:
+        items = [self.value(part, scope) for part in node.elts]
+        if self.starred(node.elts):
+            return self.fresh(node, tuple, EMPTY.union(*items))
+        return self.fresh_tuple(node, items)
+
+    def see_List(self, node: ast.List, scope: Scope) -> Value:
+        return self.fresh(node, list, EMPTY.union(*[self.value(part, scope) for part in node.elts]))
+
+    def see_Set(self, node: ast.Set, scope: Scope) -> Value:
+        return self.fresh(node, set, EMPTY.union(*[self.value(part, scope) for part in node.elts]))
+
+    def see_Dict(self, node: ast.Dict, scope: Scope) -> Value:
+        contents = EMPTY
+        for key, part in zip(node.keys, node.values):
+            value = self.value(part, scope)
+            if key is None:
+                contents |= self.elements(value, part) | self.dict_values(value, part)
+            else:
+                contents |= self.value(key, scope) | value
+        return self.fresh(node, dict, contents)
+
+    def comprehension(self, node: Any, results: list[ast.expr], kind: type | None, scope: Scope) -> Value:
+        inner = self.scopes.get((id(self.frame), id(node)))
+        if inner is None:
+            targets = {
+                part.id for each in node.generators for part in ast.walk(each.target)
+                if isinstance(part, ast.Name) and isinstance(part.ctx, ast.Store)
+            }  # fmt: skip
+            inner = self.scopes[id(self.frame), id(node)] = Scope(targets, set(), scope)
+        for number, each in enumerate(node.generators):
+            if each.is_async:
+                self.effect("call", "awaits", node)
+            source = self.value(each.iter, scope if number == 0 else inner)
+            self.assign(each.target, self.elements(source, each.iter), inner)
+            for condition in each.ifs:
+                self.test(condition, inner)
+        return self.fresh(node, kind, EMPTY.union(*[self.value(result, inner) for result in results]))
+
+    def see_ListComp(self, node: ast.ListComp, scope: Scope) -> Value:
+        return self.comprehension(node, [node.elt], list, scope)
+
+    def see_SetComp(self, node: ast.SetComp, scope: Scope) -> Value:
+        return self.comprehension(node, [node.elt], set, scope)
+
+    def see_GeneratorExp(self, node: ast.GeneratorExp, scope: Scope) -> Value:
+        return self.comprehension(node, [node.elt], list, scope)
+
+    def see_DictComp(self, node: ast.DictComp, scope: Scope) -> Value:
+        return self.comprehension(node, [node.key, node.value], dict, scope)
+
+    def see_NamedExpr(self, node: ast.NamedExpr, scope: Scope) -> Value:
+        value = self.value(node.value, scope)
+        self.bind(node.target.id, value, scope, node=node)
+        return value
+
+    def see_IfExp(self, node: ast.IfExp, scope: Scope) -> Value:
+        self.test(node.test, scope)
+        return self.value(node.body, scope) | self.value(node.orelse, scope)
+
+    def see_BoolOp(self, node: ast.BoolOp, scope: Scope) -> Value:
+        values = [self.value(part, scope) for part in node.values]
+        for value in values[:-1]:
+            self.use(value)
+            self.protocols(value, node)
+        return EMPTY.union(*values)
+
+    def see_BinOp(self, node: ast.BinOp, scope: Scope) -> Value:
+        return self.arithmetic([self.value(node.left, scope), self.value(node.right, scope)], node)
+
+    def see_UnaryOp(self, node: ast.UnaryOp, scope: Scope) -> Value:
+        value = self.arithmetic([self.value(node.operand, scope)], node)
+        return ONE[PLAIN] if isinstance(node.op, ast.Not) else value
+
+    def see_Compare(self, node: ast.Compare, scope: Scope) -> Value:
+        values = [self.value(part, scope) for part in (node.left, *node.comparators)]
+        if all(isinstance(op, (ast.Is, ast.IsNot)) for op in node.ops):
+            return ONE[PLAIN]
+        self.arithmetic(values, node)
+        return ONE[MADE] if any(value & TENSORISH for value in values) else ONE[PLAIN]
+
+    def see_Lambda(self, node: ast.Lambda, scope: Scope) -> Value:
+        return self.make_function(node, scope)
+
+    def see_Call(self, node: ast.Call, scope: Scope, entering: bool = False) -> Value:
+        called = self.value(node.func, scope)
+        arguments = Arguments([])
+        for part in node.args:
+            if isinstance(part, ast.Starred):
+                value = self.value(part.value, scope)
+                exact = self.exact_items(value)
+                if exact is not None and not arguments.more:
+                    arguments.positional.extend(exact)
+                else:
+                    arguments.more |= self.elements(value, part)
+            elif arguments.more:
+                arguments.more |= self.value(part, scope)
+            else:
+                arguments.positional.append(self.value(part, scope))
+        for keyword in node.keywords:
+            value = self.value(keyword.value, scope)
+            if keyword.arg is None:
+                arguments.more_keywords |= self.dict_values(value, keyword.value)
+            else:
+                arguments.keywords[keyword.arg] = value
+        if isinstance(node.func, ast.Name) and node.func.id == "super" and not arguments.positional:
+            return self.own_super(scope)
+        return self.call(called, arguments, node, entering)
+
+    def see_Yield(self, node: ast.expr, scope: Scope) -> Value:
+        self.effect("call", "yields", node)
+        return ONE[OPAQUE]
+
+    see_YieldFrom = see_Await = see_Yield
+
+    # --- functions
+
+    def make_function(self, node: Any, scope: Scope) -> Value:
+        arguments = node.args
+        named = arguments.posonlyargs + arguments.args
+        defaults = {}
+        for argument, default in zip(named[len(named) - len(arguments.defaults) :], arguments.defaults):
+            defaults[argument.arg] = self.value(default, scope)
+        for argument, default in zip(arguments.kwonlyargs, arguments.kw_defaults):
+            if default is not None:
+                defaults[argument.arg] = self.value(default, scope)
+        closure = self.atoms.get((id(self.frame), id(node)))
+        if closure is None:
+            closure = self.atoms[id(self.frame), id(node)] = Closure(node, scope, self.frame, defaults)
+        assert isinstance(closure, Closure)
+        for name, value in defaults.items():
+            closure.defaults[name] = closure.defaults.get(name, EMPTY) | value
+        return frozenset([closure])

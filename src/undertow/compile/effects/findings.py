@@ -1,0 +1,136 @@
+"""What an analysis finds out about a function, as its caller sees it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from types import CellType
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+
+from undertow.compile.effects.values import is_plain
+
+
+class Place(NamedTuple):
+    """Somewhere a value is kept: an attribute of an object; all of a container; a cell; a name in a namespace."""
+
+    owner: Any
+    name: str | None = None
+
+    def overlaps(self, other: Place) -> bool:
+        return self.owner is other.owner and (self.name is None or other.name is None or self.name == other.name)
+
+
+@dataclass(frozen=True)
+class Effect:
+    """Something that the function does besides computing with tensors.
+
+    kind: "call", "store" (doing it again with the same inputs changes nothing) or "update" (depends on what was there).
+    target: the object that is changed, where it could be found; attribute: which part of it, where that is known.
+    """
+
+    kind: Literal["call", "store", "update"]
+    what: str
+    file: str
+    line: int
+    target: Any = None
+    attribute: str | None = None
+
+    def __str__(self) -> str:
+        return f"{self.what} ({self.file}:{self.line})"
+
+
+@dataclass(frozen=True, eq=False)
+class Read:
+    """A Python value from outside that the function depends on, as it was when the function was analysed."""
+
+    name: str
+    get: Callable[[], Any]
+    value: Any
+
+    def changed(self) -> bool:
+        """Whether the value is another one now. Plain values compare by value and type, other objects by identity."""
+        return not same(self.value, self.get())
+
+
+@dataclass(frozen=True, eq=False)
+class Effects:
+    """What running a function does.
+
+    pure: only computes with tensors and local variables.
+    returns: False if always None, True if never None, None if that cannot be told.
+    reads: values that a traced program would hold as constants; holds: tensors and modules that it finds by name.
+    places: where it reads from outside; touches: the objects concerned.
+    """
+
+    effects: tuple[Effect, ...]
+    returns: bool | None
+    reads: tuple[Read, ...]
+    holds: tuple[Read, ...]
+    places: tuple[Place, ...]
+
+    @property
+    def pure(self) -> bool:
+        return not self.effects
+
+    @cached_property
+    def touches(self) -> tuple[Any, ...]:
+        return tuple({id(place.owner): place.owner for place in self.places}.values())
+
+    def feeds(self, other: Effects) -> bool:
+        """Whether something that this function changes may be read by the other one."""
+        for effect in self.effects:
+            if effect.target is None:
+                if effect.kind != "call" and other.places:
+                    return True
+                continue
+            changed = Place(effect.target, effect.attribute)
+            if any(changed.overlaps(place) for place in other.places):
+                return True
+        return False
+
+
+def snapshot(value: Any) -> Any:
+    """A copy of a container that later changes leave alone; the elements themselves are not copied."""
+    if isinstance(value, dict):
+        return dict(value)
+    if isinstance(value, np.ndarray):
+        return value.copy()
+    if isinstance(value, (set, frozenset)):
+        return frozenset(value)
+    if isinstance(value, tuple) or is_plain(value):
+        return value
+    return list(value)
+
+
+def same(before: Any, now: Any) -> bool:
+    """Whether a snapshot still holds."""
+    if before is now:
+        return True
+    if isinstance(before, np.ndarray):
+        return isinstance(now, np.ndarray) and before.dtype == now.dtype and np.array_equal(before, now, equal_nan=True)
+    if is_plain(before):
+        return type(before) is type(now) and (before == now or (before != before and now != now))
+    if isinstance(before, dict):
+        return (
+            isinstance(now, dict)
+            and len(before) == len(now)
+            and all(a is b or (is_plain(a) and a == b) for a, b in zip(before, now))
+            and all(same(a, b) for a, b in zip(before.values(), now.values()))
+        )
+    if isinstance(before, frozenset):
+        return isinstance(now, (set, frozenset)) and before == now
+    if isinstance(before, (list, tuple)):
+        # A deque is remembered as a list.
+        return hasattr(now, "__len__") and len(before) == len(now) and all(same(a, b) for a, b in zip(before, now))
+    return False
+
+
+
+
+def cell_of(function: Any, name: str) -> CellType | None:
+    """The cell in which a function's closure keeps a variable."""
+    names = function.__code__.co_freevars
+    return function.__closure__[names.index(name)] if name in names else None

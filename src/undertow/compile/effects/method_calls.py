@@ -1,0 +1,130 @@
+"""Calls of methods that have no Python code to read: of tensors, builtin containers and arrays."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from undertow.autograd import Function
+from undertow.compile.effects import trust
+from undertow.compile.effects.attributes import is_tensor
+from undertow.compile.effects.builtin_calls import BuiltinCalls
+from undertow.compile.effects.values import (
+    EMPTY,
+    MADE,
+    NONE,
+    ONE,
+    OPAQUE,
+    OWN,
+    PLAIN,
+    TENSOR,
+    TENSORISH,
+    TENSORS,
+    Arguments,
+    Atom,
+    Fresh,
+    Known,
+    Method,
+    Value,
+    is_plain,
+)  # fmt: skip
+
+
+class MethodCalls(BuiltinCalls):
+    """How such methods are called."""
+
+    def call_method(self, method: Method, arguments: Arguments, node: Any) -> Value:
+        owner, name = method.owner, method.name
+        everything = arguments.all()
+        if isinstance(owner, Known) and not is_tensor(owner.value) and not is_plain(owner.value):
+            return self._known_method(owner, name, arguments, node)
+        self.use(everything, deep=2)
+        if isinstance(owner, Fresh):
+            return self._fresh_method(owner, name, arguments, node)
+        if owner is OWN and (name in ("train", "eval") or trust.own_effect(name, "undertow")):
+            self.effect("call", f"calls `.{name}`", node)
+            return ONE[OWN]
+        if owner in TENSORISH or (isinstance(owner, Known) and is_tensor(owner.value)):
+            return self._tensor_method(owner, name, arguments, node)
+        self.protocols(everything | self.inside(everything), node)
+        return ONE[PLAIN]
+
+    def _tensor_method(self, owner: Atom, name: str, arguments: Arguments, node: Any) -> Value:
+        if name in trust.REGISTRARS:
+            if owner is not MADE and owner is not OWN:
+                self.effect("call", "registers a hook on a tensor from outside", node, getattr(owner, "value", None))
+            return ONE[OWN]
+        self.call_back(arguments, node)
+        if name in trust.NO_RESULT:
+            return ONE[NONE]
+        if owner is OWN:
+            return ONE[OWN]
+        if owner is TENSORS and name in ("items", "get", "values", "keys"):
+            pair = self.fresh_tuple(node, [ONE[PLAIN], frozenset([TENSOR, NONE])], "pair")
+            answers = {"items": self.fresh(node, list, pair), "keys": self.fresh(node, set, ONE[PLAIN])}
+            return answers.get(name, frozenset([TENSORS, NONE]))
+        if name in trust.PLAIN_METHODS:
+            return ONE[PLAIN]
+        alias = ONE[TENSOR] if owner is not MADE else ONE[MADE]
+        if (name.endswith("_") and not name.endswith("__")) or name in ("__iadd__", "__imul__", "__isub__"):
+            return alias
+        return ONE[MADE] | alias if name in trust.SAME_METHODS else ONE[MADE]
+
+    def _fresh_method(self, owner: Fresh, name: str, arguments: Arguments, node: Any) -> Value:
+        everything = arguments.all()
+        if name in ("tofile", "dump"):
+            return self.unknown(f"calls `.{name}`", node)
+        self.protocols(everything | self.inside(everything), node)
+        inside = everything | self.elements(frozenset(a for a in everything if not self.is_callback(a)) - {OPAQUE}, node)
+        if name in ("save_for_backward", "mark_dirty", "mark_non_differentiable", "set_materialize_grads"):
+            return ONE[NONE]
+        if name == "sort":
+            self.call(arguments.keywords.get("key", EMPTY), Arguments([], more=owner.elements() or ONE[PLAIN]), node)
+        else:
+            self.put_into(owner, inside)
+        contents = owner.elements()
+        if name == "items":
+            return self.fresh(node, list, self.fresh_tuple(node, [contents or ONE[PLAIN]] * 2, "pair"))
+        if name in ("append", "extend", "add", "update", "clear", "insert", "remove", "sort", "reverse", "discard"):
+            return ONE[NONE]
+        if owner.kind is None:
+            return frozenset([owner, PLAIN]) | contents
+        return frozenset([owner, NONE, PLAIN]) | contents
+
+    def _known_method(self, owner: Known, name: str, arguments: Arguments, node: Any) -> Value:
+        value = owner.value
+        if isinstance(value, np.ufunc):
+            return self._call_numpy(value, name, arguments, node)
+        for kind, reading in trust.READING_METHODS:
+            if isinstance(value, kind) and name in reading:
+                break
+        else:
+            if isinstance(value, (tuple, frozenset, range)):
+                self.use(frozenset([owner]), deep=1)
+                return self.children(owner) | ONE[PLAIN] if isinstance(value, tuple) else ONE[PLAIN]
+            if isinstance(value, Function) or (trust.home(type(value)) == "own" and trust.home(value) == "own"):
+                return ONE[OWN]
+            phrase = trust.PHRASES.get(name)
+            what = f"{phrase} `{owner.name}`" if phrase else f"calls `{owner.name}.{name}`"
+            self.effect("call", what, node, value)
+            return ONE[OPAQUE] if name not in ("append", "extend", "add", "clear") else ONE[NONE]
+        self.use(frozenset([owner]))
+        self.use(arguments.all(), deep=1)
+        self.protocols(arguments.all(), node)
+        if isinstance(value, np.ndarray):
+            for atom in arguments.keywords.get("out", EMPTY):
+                if isinstance(atom, Known):
+                    self.effect("store", f"writes into `{atom.name}`", node, atom.value)
+            return frozenset([owner, PLAIN])
+        children = self.children(owner)
+        if name == "items":
+            keys = self.elements(frozenset([owner]), node)
+            return self.fresh(node, list, self.fresh_tuple(node, [keys, children], "pair"))
+        if name == "keys":
+            return self.fresh(node, set, self.elements(frozenset([owner]), node))
+        if name in ("get", "__getitem__"):
+            return children | ONE[NONE].union(*arguments.positional[1:])
+        if name in ("index", "count", "__len__", "__contains__") or name.startswith("is"):
+            return ONE[PLAIN]
+        return self.fresh(node, type(value) if name == "copy" else list, children)

@@ -1,0 +1,80 @@
+"""Attributes of live objects, looked up without running anybody's code."""
+
+from __future__ import annotations
+
+import types
+from typing import Any
+
+from undertow.nn import Module
+
+MISSING = type("Missing", (), {"__repr__": lambda self: "missing"})()
+_SLOTS = (types.MemberDescriptorType, types.GetSetDescriptorType)
+
+
+def in_class(kind: type, name: str, after: type | None = None) -> Any:
+    """What the class, or one that it inherits from, has under a name, not bound to anything."""
+    order = type.__dict__["__mro__"].__get__(kind)
+    if after is not None:
+        order = order[order.index(after) + 1 :] if after in order else ()
+    for parent in order:
+        found = type.__dict__["__dict__"].__get__(parent).get(name, MISSING)
+        if found is not MISSING:
+            return found
+    return MISSING
+
+
+def instance_dict(owner: Any) -> dict[str, Any]:
+    try:
+        found = object.__getattribute__(owner, "__dict__")
+    except AttributeError:
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def stored(owner: Any, name: str) -> Any:
+    """What an object itself stores under a name: in its dict, a slot, or a module's tables; else MISSING."""
+    found = instance_dict(owner).get(name, MISSING)
+    if found is not MISSING:
+        return found
+    if isinstance(owner, Module):
+        for table in ("_parameters", "_buffers", "_modules"):
+            found = instance_dict(owner).get(table, {}).get(name, MISSING)
+            if found is not MISSING:
+                return found
+    descriptor = in_class(type(owner), name)
+    if type(descriptor) in _SLOTS:
+        try:
+            return descriptor.__get__(owner)
+        except (AttributeError, TypeError):
+            return MISSING
+    return MISSING
+
+
+def static_value(owner: Any, name: str) -> Any:
+    """The plain value of an attribute: stored in the object or its class; MISSING where it takes code to tell."""
+    if isinstance(owner, type):
+        return in_class(owner, name)
+    found = stored(owner, name)
+    return found if found is not MISSING else in_class(type(owner), name)
+
+
+def element(owner: Any, key: Any) -> Any:
+    """An element of a builtin container; MISSING where there is none. A defaultdict stays as it is."""
+    try:
+        return dict.get(owner, key, MISSING) if isinstance(owner, dict) else owner[key]
+    except (LookupError, TypeError):
+        return MISSING
+
+
+def descendants(module: Any) -> list[Any]:
+    """A module and all below it, each once, without asking methods that a user may have replaced."""
+    found, waiting = [], [module]
+    seen = set()
+    while waiting:
+        each = waiting.pop()
+        if each is None or id(each) in seen:
+            continue
+        seen.add(id(each))
+        found.append(each)
+        waiting.extend(reversed(list(instance_dict(each).get("_modules", {}).values())))
+    return found

@@ -1,0 +1,234 @@
+"""What an analysis collects while it goes through the code."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from types import FunctionType, ModuleType
+from typing import Any
+
+import numpy as np
+
+from undertow._tensor import Tensor
+from undertow.compile.effects.findings import Effect, Effects, Place, Read, snapshot
+from undertow.compile.effects.objects import MISSING, in_class
+from undertow.compile.effects.values import (
+    EMPTY,
+    NONE,
+    ONE,
+    OPAQUE,
+    OWN,
+    Arguments,
+    Atom,
+    Fresh,
+    Known,
+    Method,
+    Scope,
+    Value,
+    is_plain,
+)  # fmt: skip
+from undertow.nn import Module
+from undertow.optim import Optimizer
+
+MOST_STEPS = 200_000
+MOST_ATOMS = 500
+CONTAINERS = (list, dict, set, tuple, frozenset, np.ndarray)
+
+
+class TooLarge(Exception):
+    """There is more code than is worth going through."""
+
+
+class Frame:
+    """One function being gone through, as called from one place."""
+
+    __slots__ = ("active", "function", "node", "owner", "returns", "scope")
+
+    def __init__(self, node: Any, function: FunctionType, scope: Scope, owner: Any) -> None:
+        self.node = node
+        self.function = function
+        self.scope = scope
+        self.owner = owner  # kept alive, because frames are found by its id
+        self.returns: Value = EMPTY
+        self.active = False
+
+
+class State(ABC):
+    """The findings so far, and the objects that stand for what the code makes."""
+
+    def __init__(self) -> None:
+        self.frame: Frame | None = None
+        self.stack: list[Frame] = []
+        self.frames: dict[Any, Frame] = {}
+        self.scopes: dict[Any, Scope] = {}
+        self.atoms: dict[Any, Atom] = {}
+        self.changed = False
+        self.steps = 0
+        self.node: Any = None
+        self.unbound: dict[str, Any] = {}
+        self._effects: dict[Any, Effect] = {}
+        self._reads: dict[Any, Read] = {}
+        self._holds: dict[Any, Read] = {}
+        self._places: dict[Any, Place] = {}
+
+    @property
+    def function(self) -> Any:
+        assert self.frame is not None
+        return self.frame.function
+
+    def spend(self, node: Any) -> None:
+        self.node = node
+        self.steps += 1
+        if self.steps > MOST_STEPS:
+            raise TooLarge
+
+    # --- what the layers above add, and all of them call
+
+    def unknown(self, what: str, node: Any) -> Value:
+        self.effect("call", what, node)
+        return ONE[OPAQUE]
+
+    @abstractmethod
+    def call(self, called: Value, arguments: Arguments, node: Any, entering: bool = False) -> Value:
+        """What comes back from a call of any of these."""
+
+    @abstractmethod
+    def call_atom(self, atom: Atom, arguments: Arguments, node: Any, entering: bool = False) -> Value: ...
+
+    @abstractmethod
+    def call_function(self, function: FunctionType, arguments: Arguments, node: Any) -> Value: ...
+
+    @abstractmethod
+    def protocols(self, value: Value, node: Any, others: Value = EMPTY) -> Value: ...
+
+    @abstractmethod
+    def is_callback(self, atom: Atom) -> bool: ...
+
+    @abstractmethod
+    def call_back(self, arguments: Arguments, node: Any, given: Value | None = None) -> None: ...
+
+    @abstractmethod
+    def body(self, node: Any, scope: Scope) -> None: ...
+
+    # --- findings
+
+    def effect(self, kind: Any, what: str, node: Any, target: Any = None, attribute: str | None = None) -> None:
+        file, line = "", 0
+        if self.frame is not None:
+            code = self.frame.function.__code__
+            node = self.node if node is None else node
+            file, line = code.co_filename, getattr(node, "lineno", code.co_firstlineno)
+        self._effects.setdefault((what, file, line, id(target)), Effect(kind, what, file, line, target, attribute))
+
+    def found(self, known: Known, owner: Any, attribute: str | None) -> None:
+        """Notes that a value was read from a place outside."""
+        value = known.value
+        if isinstance(value, (FunctionType, ModuleType, type)):
+            return
+        key = id(owner), attribute, known.name
+        if is_plain(value):
+            self._reads.setdefault(key, Read(known.name, known.get, value))
+        elif isinstance(value, (Tensor, Module, Optimizer)):
+            self._holds.setdefault(key, Read(known.name, known.get, value))
+        self.place(owner, attribute)
+
+    def place(self, owner: Any, attribute: str | None) -> None:
+        self._places.setdefault((id(owner), attribute), Place(owner, attribute))
+
+    def use(self, value: Value, deep: int = 0) -> None:
+        """Notes that the contents of containers from outside matter: `deep` levels of what they hold as well."""
+        for atom in value:
+            if isinstance(atom, Known):
+                self._use_contents(atom.value, atom.name, atom.get, deep)
+            elif isinstance(atom, Fresh) and deep:
+                self.use(atom.elements() - {atom}, deep - 1)
+            elif isinstance(atom, Method):
+                self.use(frozenset([atom.owner]), deep)
+
+    def _use_contents(self, value: Any, name: str, get: Any, deep: int) -> None:
+        if in_class(type(value), "__next__") is not MISSING:
+            self.effect("call", f"takes from the iterator `{name}`", None, value)
+        if is_plain(value) or (not isinstance(value, CONTAINERS) and type(value).__name__ != "deque"):
+            return
+        self.place(value, None)
+        self._reads.setdefault(id(value), Read(name, get, snapshot(value)))
+        if deep and not isinstance(value, np.ndarray):
+            for key, each in value.items() if isinstance(value, dict) else enumerate(value):
+                self._use_contents(each, f"{name}[{key!r}]", lambda each=each: each, deep - 1)
+
+    # --- objects that the code makes
+
+    def fresh(self, node: Any, kind: Any, contents: Value) -> Value:
+        """The object made at a place in the code, holding (at least) these contents."""
+        key = id(self.frame), id(node), kind
+        atom = self.atoms.get(key)
+        if atom is None:
+            atom = self.atoms[key] = Fresh(kind)
+        assert isinstance(atom, Fresh)
+        self.put_into(atom, contents)
+        return frozenset([atom])
+
+    def fresh_tuple(self, node: Any, items: list[Value], part: str = "") -> Value:
+        key = id(self.frame), id(node), "tuple", part, len(items)
+        atom = self.atoms.get(key)
+        if atom is None:
+            atom = self.atoms[key] = Fresh(tuple, [EMPTY] * len(items))
+        assert isinstance(atom, Fresh) and atom.items is not None
+        for number, item in enumerate(items):
+            if not item <= atom.items[number]:
+                atom.items[number] = self.limited(atom.items[number] | item)
+                self.changed = True
+        return frozenset([atom])
+
+    def put_into(self, atom: Fresh, contents: Value) -> None:
+        if not contents <= atom.contents:
+            atom.contents = self.limited(atom.contents | contents)
+            self.changed = True
+
+    def set_field(self, atom: Fresh, name: str, value: Value) -> None:
+        before = atom.fields.get(name, EMPTY)
+        if not value <= before:
+            atom.fields[name] = self.limited(before | value)
+            self.changed = True
+
+    def limited(self, value: Value) -> Value:
+        return value if len(value) < MOST_ATOMS else ONE[OPAQUE]
+
+    def give_back(self, value: Value) -> None:
+        assert self.frame is not None
+        if not value <= self.frame.returns:
+            self.frame.returns = self.limited(self.frame.returns | value)
+            self.changed = True
+
+    # --- the end
+
+    def findings(self, result: Value) -> Effects:
+        for name, node in self.unbound.items():
+            self.effect("call", f"uses `{name}`, of which nothing is known", node)
+        places = tuple(self._places.values())
+        return Effects(
+            tuple(self._finished(effect, places) for effect in self._effects.values()),
+            _returns(result),
+            tuple(self._reads.values()),
+            tuple(self._holds.values()),
+            places,
+        )
+
+    def _finished(self, effect: Effect, places: tuple[Place, ...]) -> Effect:
+        """A store into something that the function also reads may depend on what was there before."""
+        if effect.kind == "store" and effect.target is not None:
+            changed = Place(effect.target, effect.attribute)
+            if any(changed.overlaps(place) for place in places):
+                what = effect.what
+                return Effect("update", what, effect.file, effect.line, effect.target, effect.attribute)
+        return effect
+
+
+def _returns(result: Value) -> bool | None:
+    nothing = {atom for atom in result if atom is NONE or (isinstance(atom, Known) and atom.value is None)}
+    if not result:
+        return None
+    if len(nothing) == len(result):
+        return False
+    return None if nothing or result & {OPAQUE, OWN} else True
+
+

@@ -1,0 +1,198 @@
+"""Which outside code is known to have no effects of its own: undertow, mathematics, pure builtins, NumPy."""
+
+from __future__ import annotations
+
+import builtins
+import cmath
+import collections
+import contextlib
+import copy
+import functools
+import itertools
+import math
+import operator
+import os
+import sys
+import sysconfig
+from types import BuiltinFunctionType, FunctionType
+from typing import Any
+
+import numpy as np
+
+from undertow._tensor import Tensor
+
+_OWN_FOLDER = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))) + os.sep
+_NUMPY_FOLDER = os.path.dirname(os.path.abspath(np.__file__)) + os.sep
+_STANDARD_FOLDER = sysconfig.get_paths()["stdlib"] + os.sep
+_INSTALLED_FOLDERS = tuple(sysconfig.get_paths()[name] + os.sep for name in ("purelib", "platlib"))
+
+# Builtins whose result is a number, a string or the like.
+PLAIN_RESULT = {
+    id(function)
+    for function in (
+        len, isinstance, issubclass, callable, id, hash, repr, str, int, float, bool, complex, ascii, bin, hex, oct,
+        ord, chr, format, range, slice, bytes, all, any,
+        *(value for name, value in vars(math).items() if not name.startswith("_")),
+        *(value for name, value in vars(cmath).items() if not name.startswith("_")),
+        operator.index, operator.not_, operator.truth, operator.is_, operator.is_not, operator.contains,
+    )
+}  # fmt: skip
+# Those that give one of their arguments, an element of one, or something computed from them.
+ELEMENT_RESULT = {
+    id(function)
+    for function in (
+        min, max, sum, abs, round, pow, divmod, functools.reduce, operator.add, operator.sub, operator.mul,
+        operator.truediv, operator.floordiv, operator.mod, operator.pow, operator.neg, operator.pos, operator.abs,
+        operator.matmul, operator.getitem, operator.and_, operator.or_, operator.xor, operator.invert, operator.eq,
+        operator.ne, operator.lt, operator.le, operator.gt, operator.ge, copy.copy, copy.deepcopy,
+    )
+}  # fmt: skip
+# Those that make a container, an iterator or a function out of their arguments.
+MAKERS = {
+    id(function)
+    for function in (
+        list, tuple, dict, set, frozenset, sorted, reversed, zip, enumerate, map, filter, object, iter, bytearray,
+        collections.deque, collections.OrderedDict, collections.defaultdict, collections.Counter, collections.ChainMap,
+        contextlib.nullcontext, contextlib.suppress, functools.partial, functools.wraps,
+        operator.itemgetter, operator.attrgetter,
+        *(value for value in vars(itertools).values() if isinstance(value, type)),
+    )
+}  # fmt: skip
+# Those among them that call a function they are given, at once or when the result is walked through.
+CALLERS = {
+    id(function)
+    for function in (map, filter, sorted, min, max, functools.reduce, itertools.starmap, itertools.accumulate,
+                     itertools.takewhile, itertools.dropwhile, itertools.filterfalse, itertools.groupby, iter,
+                     collections.defaultdict)
+}  # fmt: skip
+
+CONTEXTS = (contextlib.nullcontext, contextlib.suppress)
+
+# Methods of builtin containers that change nothing.
+READING_METHODS: tuple[tuple[type, frozenset[str]], ...] = (
+    (dict, frozenset("get keys values items copy __getitem__ __contains__ __len__ __iter__".split())),
+    (list, frozenset("index count copy __getitem__ __contains__ __len__ __iter__".split())),
+    (collections.deque, frozenset("index count copy __getitem__ __contains__ __len__ __iter__".split())),
+    (
+        set,
+        frozenset(
+            "copy union difference intersection symmetric_difference issubset issuperset isdisjoint "
+            "__contains__ __len__ __iter__".split()
+        ),
+    ),
+    (
+        np.ndarray,
+        frozenset(
+            "all any argmax argmin argsort astype clip compress conj conjugate copy cumprod cumsum diagonal dot flatten "
+            "item max mean min nonzero prod ravel repeat reshape round searchsorted squeeze std sum swapaxes take "
+            "tobytes tolist trace transpose var view __getitem__ __len__ __iter__".split()
+        ),
+    ),
+)
+# What a method of an outside object does, in words.
+PHRASES = {
+    "append": "appends to", "appendleft": "appends to", "extend": "appends to", "insert": "inserts into",
+    "add": "adds to", "update": "updates", "setdefault": "may add to", "pop": "takes from", "popleft": "takes from",
+    "popitem": "takes from", "remove": "removes from", "discard": "removes from", "clear": "empties",
+    "put": "puts into", "put_nowait": "puts into", "get_nowait": "takes from", "write": "writes to",
+    "writelines": "writes to", "sort": "sorts", "reverse": "reverses", "fill": "fills",
+}  # fmt: skip
+# Functions of NumPy's that write into their first argument, and those that act elsewhere or call functions.
+NUMPY_FILLERS = {"copyto", "put", "place", "putmask", "fill_diagonal", "put_along_axis", "at"}
+NUMPY_ACTORS = {
+    "save", "savez", "savez_compressed",
+    "savetxt", "load", "loadtxt", "genfromtxt", "fromfile", "tofile", "dump", "memmap", "open_memmap", "seterr",
+    "seterrcall", "set_printoptions", "setbufsize", "errstate", "printoptions", "info", "show_config", "apply_along_axis",
+    "apply_over_axes", "vectorize", "frompyfunc", "fromfunction", "piecewise", "nditer", "setflags",
+}  # fmt: skip
+
+# Parts of undertow that act on more than tensors.
+_OWN_EFFECTS_IN = ("serialization", "why", "cli", "hub", "multiprocessing", "distributed", "pretend", "profiler",
+                   "process_settings", "printing", "onnx", "utils.benchmark", "utils.data")  # fmt: skip
+_OWN_EFFECTS = {
+    "manual_seed", "seed", "initial_seed", "default_generator", "use_deterministic_algorithms", "train", "eval",
+    "add_module", "load_state_dict", "add_param_group", "share_memory", "register_module",
+    "register_parameter", "register_buffer", "set_submodule", "_load_from_state_dict", "compile",
+}  # fmt: skip
+# Tensor methods that register something which stays; harmless on a tensor that the step itself makes.
+REGISTRARS = {"register_hook", "register_post_accumulate_grad_hook"}
+NO_RESULT = {"backward", "retain_grad", "__setitem__", "record_stream"}
+PLAIN_METHODS = {
+    "item", "size", "dim", "numel", "nelement", "ndimension", "stride", "is_floating_point", "is_complex", "is_contiguous",
+    "element_size", "data_ptr", "storage_offset", "get_device", "equal", "allclose", "is_nonzero", "is_same_size",
+    "tolist", "is_signed", "is_conj", "is_neg", "is_inference", "is_pinned", "is_shared", "dim_order", "__len__",
+}  # fmt: skip
+SAME_METHODS = {"to", "contiguous", "float", "double", "half", "bfloat16", "cpu", "cuda", "type", "type_as", "expand",
+                "int", "long", "resolve_conj", "resolve_neg", "positive", "as_subclass", "squeeze"}  # fmt: skip
+PLAIN_ATTRIBUTES = {
+    "shape", "dtype", "device", "ndim", "requires_grad", "is_leaf", "layout", "itemsize", "nbytes", "name", "names",
+    "_version", "output_nr", "retains_grad", "is_cuda", "is_sparse", "is_meta", "is_cpu", "is_quantized", "volatile",
+}  # fmt: skip
+SETTABLE_ATTRIBUTES = {"grad", "data", "requires_grad", "real", "imag"}
+# Fields of the named tuples that functions with several results give.
+RESULT_FIELDS = {"values", "indices", "Q", "R", "U", "S", "V", "Vh", "L", "LU", "P", "pivots", "eigenvalues",
+                 "eigenvectors", "sign", "logabsdet", "mantissa", "exponent", "solution", "residuals", "min", "max",
+                 "hist", "bin_edges"}  # fmt: skip
+
+TENSOR_NAMES = frozenset(dir(Tensor))
+TENSOR_METHODS = frozenset(name for name in TENSOR_NAMES if callable(getattr(Tensor, name, None)))
+
+
+@functools.lru_cache(maxsize=4096)
+def _folder(filename: str) -> str:
+    """Whose file it is: 'own', 'numpy', 'einops', 'standard' or 'user'."""
+    path = os.path.abspath(filename)
+    if path.startswith(_OWN_FOLDER):
+        return "own"
+    if path.startswith(_NUMPY_FOLDER):
+        return "numpy"
+    if path.startswith(_INSTALLED_FOLDERS):
+        return "einops" if f"{os.sep}einops{os.sep}" in path or f"{os.sep}opt_einsum{os.sep}" in path else "user"
+    if path.startswith(_STANDARD_FOLDER) or filename.startswith("<frozen "):
+        return "standard"
+    return "user"
+
+
+def home(value: Any) -> str:
+    """Whose code a function, class or instance is. Functions are judged by their file: `__module__` can be copied."""
+    if isinstance(value, FunctionType):
+        return _folder(value.__code__.co_filename)
+    if isinstance(value, type):
+        module = sys.modules.get(value.__module__)
+        if module is builtins:
+            return "builtin"
+        file = getattr(module, "__file__", None)
+        if file is not None:
+            return _folder(file)
+        return "standard" if value.__module__.partition(".")[0] in sys.stdlib_module_names else "user"
+    if isinstance(value, (BuiltinFunctionType, np.ufunc)) or type(value).__module__.startswith("numpy"):
+        root = (getattr(value, "__module__", None) or type(value).__module__).partition(".")[0]
+        return "numpy" if root == "numpy" else "builtin"
+    return home(type(value))
+
+
+def own_effect(name: str, module: str) -> bool:
+    """Whether a function of undertow's does more than work on tensors."""
+    package, _, rest = module.partition(".")
+    if package not in ("undertow", "torch"):
+        rest = module
+    if any(rest == part or rest.startswith(f"{part}.") for part in _OWN_EFFECTS_IN):
+        return True
+    if rest.startswith(("optim._lr", "optim.lr_scheduler")):
+        return True
+    if name == "requires_grad_":
+        return rest.startswith("nn")
+    return name in _OWN_EFFECTS or (name.startswith("set_") and name != "set_") or name.startswith("register_")
+
+
+def numpy_effect(name: str, module: str) -> bool:
+    """Whether a function of NumPy's writes, reads files or draws random numbers."""
+    return name in NUMPY_ACTORS or "random" in module or module.startswith("numpy.testing")
+
+
+def module_home(module: Any) -> str:
+    """Whose code a Python module is."""
+    file = getattr(module, "__file__", None)
+    if file is None:
+        return "builtin" if module.__name__.partition(".")[0] in sys.stdlib_module_names else "user"
+    return _folder(file)

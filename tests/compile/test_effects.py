@@ -1,0 +1,350 @@
+"""`compile.effects`: what is said of a hook before it runs.
+
+The one promise that counts is that nothing called pure has an effect, so the tables are large and random programs, whose
+effects are seen by running them, are put beside what was said of them.
+"""
+
+from __future__ import annotations
+
+import linecache
+import time
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import undertow as torch
+from tests.compile import hook_collection as zoo
+from tests.compile.random_programs import Outcome
+from undertow.compile.effects import Effects, Exactly, analyse, analyse_module, kind_of
+
+
+@pytest.mark.parametrize("name", zoo.PURE)
+def test_pure(name: str) -> None:
+    hook, kinds = zoo.PURE[name]
+    found = analyse(hook, kinds)
+    assert found.pure, "; ".join(map(str, found.effects))
+
+
+@pytest.mark.parametrize("name", zoo.EFFECTS)
+def test_effects(name: str) -> None:
+    hook, kinds, kind, words = zoo.EFFECTS[name]
+    found = analyse(hook, kinds)
+    assert not found.pure
+    said = [(effect.kind, effect.what) for effect in found.effects]
+    assert any(k == kind and what.startswith(words) for k, what in said), said
+
+
+# --- what else is said of a function
+
+
+def maybe(g: Any) -> Any:  # noqa: RET503
+    if g.norm() > 1:
+        return g * 2
+
+
+def never(g: Any) -> Any:
+    if g.norm() > 1:
+        return
+    g.mul_(2)
+
+
+def always(g: Any) -> Any:
+    while True:
+        if g.norm() > 1:
+            return g
+        g = g * 2
+
+
+def raises_or_returns(g: Any) -> Any:
+    if torch.isnan(g).any():
+        raise RuntimeError
+    return g * 2
+
+
+def returns_an_element(gs: Any) -> Any:
+    return gs[0]
+
+
+@pytest.mark.parametrize(
+    ("function", "kinds", "returns"),
+    [
+        (maybe, ["tensor"], None),
+        (never, ["tensor"], False),
+        (always, ["tensor"], True),
+        (raises_or_returns, ["tensor"], True),
+        (returns_an_element, ["tensors"], None),
+        (lambda g: g.clamp_(0), ["tensor"], True),
+        (lambda g: torch.clamp(g, 0), ["tensor"], True),
+        (lambda g: print(g), ["tensor"], False),
+        (lambda g: zoo.EVENTS.append(g), ["tensor"], False),
+        (lambda g: g.backward(), ["tensor"], False),
+        (lambda g: (g, g), ["tensor"], True),
+        (lambda g: g if zoo.LIMIT else None, ["tensor"], None),
+        (lambda p: p.grad, ["tensor"], None),
+        (lambda gs: tuple(g for g in gs), ["tensors"], True),
+        (lambda g: zoo.SCALER(g), ["tensor"], True),
+        (zoo.without_gradients_logging, ["tensor"], None),
+    ],
+)
+def test_returns(function: Any, kinds: Any, returns: bool | None) -> None:
+    assert analyse(function, kinds).returns is returns
+
+
+def reads(found: Effects) -> dict[str, Any]:
+    return {read.name: read.value for read in found.reads}
+
+
+def test_reads_of_closures_globals_and_attributes() -> None:
+    factor, names, settings_of = 2.0, ["a", "b"], zoo.Scaler(3.0)
+
+    def hook(g: Any, power: int = 2) -> Any:
+        return g * factor * settings_of.factor * zoo.LIMIT * len(names) * power
+
+    found = analyse(hook, ["tensor"])
+    assert found.pure
+    expected = {"factor": 2.0, "settings_of.factor": 3.0, "zoo.LIMIT": 1.5, "names": ["a", "b"], "power": 2}
+    assert reads(found) == expected
+    assert not any(read.changed() for read in found.reads)
+    factor = 4.0
+    names.append("c")
+    settings_of.factor = 5.0
+    assert {read.name for read in found.reads if read.changed()} == {"factor", "names", "settings_of.factor"}
+
+
+def test_a_read_follows_its_path_again() -> None:
+    box = zoo.Scaler(3.0)
+    found = analyse(lambda g: g * box.factor, ["tensor"])
+    box = zoo.Scaler(3.0)
+    assert not found.reads[0].changed()
+    box = zoo.Scaler(4.0)
+    assert found.reads[0].changed()
+
+
+def test_a_read_tells_a_number_from_an_equal_one_of_another_type() -> None:
+    factor: Any = 1
+    found = analyse(lambda g: g * factor, ["tensor"])
+    factor = True
+    assert found.reads[0].changed()
+
+
+def test_arrays_are_compared_by_what_they_hold() -> None:
+    found = analyse(lambda g: g * torch.from_numpy(zoo.WEIGHTS), ["tensor"])
+    (read,) = found.reads
+    assert not read.changed()
+    zoo.WEIGHTS[0] += 1
+    try:
+        assert read.changed()
+    finally:
+        zoo.WEIGHTS[0] -= 1
+
+
+def test_functions_classes_modules_and_tensors_are_no_reads() -> None:
+    found = analyse(lambda g: zoo.clip_norm(g) * zoo.MASK + zoo.BLOCK(g), ["tensor"])
+    assert "zoo.MASK" not in reads(found)
+    assert {read.name for read in found.holds} >= {"zoo.MASK", "zoo.BLOCK"}
+    assert reads(found)["LIMIT"] == 1.5
+    assert reads(found)["zoo.BLOCK.scale"] == 0.5
+    assert reads(found)["zoo.BLOCK.training"] is True
+
+
+def test_a_list_that_is_only_written_is_not_read() -> None:
+    log: list[Any] = []
+    found = analyse(lambda g: log.append(g), ["tensor"])
+    assert not found.reads
+    assert found.effects[0].target is log
+
+
+def test_one_hook_feeds_another() -> None:
+    features: dict[str, Any] = {}
+    others: dict[str, Any] = {}
+    last = None
+    keeper = zoo.Scaler(1.0)
+
+    def keep_last(g: Any) -> None:
+        nonlocal last
+        last = g
+
+    def keep_feature(g: Any) -> None:
+        features["a"] = g
+
+    store = analyse(keep_feature, ["tensor"])
+    assert [effect.kind for effect in store.effects] == ["store"]
+    assert store.effects[0].target is features
+    reader = analyse(lambda g: g * features["a"], ["tensor"])
+    assert any(each is features for each in reader.touches)
+    assert store.feeds(reader)
+    assert not store.feeds(analyse(lambda g: g * others.get("a", 1), ["tensor"]))
+    assert analyse(keep_last, ["tensor"]).feeds(analyse(lambda g: g if last is None else last, ["tensor"]))
+    assert not analyse(keep_last, ["tensor"]).feeds(reader)
+    assert analyse(keeper.remember, ["tensor"]).feeds(analyse(lambda g: keeper.last, ["tensor"]))
+    assert not analyse(keeper.remember, ["tensor"]).feeds(analyse(keeper, ["tensor"]))
+    assert analyse(zoo.Scaler.bump, ["tensor"]).feeds(analyse(keeper, ["tensor"]))
+    assert analyse(zoo.global_store, ["tensor"]).feeds(analyse(lambda g: g * zoo.TOTAL, ["tensor"]))
+    assert analyse(lambda g: setattr(zoo, "TOTAL", 3), ["tensor"]).feeds(analyse(lambda g: g * zoo.TOTAL, ["tensor"]))
+    assert not analyse(zoo.global_store, ["tensor"]).feeds(analyse(lambda g: g * zoo.LIMIT, ["tensor"]))
+
+
+def test_an_exact_argument_is_looked_into() -> None:
+    hook = lambda module, inputs, output: output * module.scale + module.offset
+    kinds: Any = [Exactly(zoo.BLOCK), "tensors", "tensor"]
+    found = analyse(hook, kinds)
+    assert found.pure
+    assert 0.5 in reads(found).values()
+    assert not analyse(hook, ["module", "tensors", "tensor"]).pure  # whose scale it is cannot be told
+
+
+def test_the_rate_of_an_exact_optimizer_is_a_read_of_its_own() -> None:
+    def hook(optimizer: Any, args: Any, kwargs: Any) -> None:
+        for group in optimizer.param_groups:
+            for p in group["params"]:
+                p.grad.mul_(group["lr"])
+
+    found = analyse(hook, [Exactly(zoo.OPTIMIZER), "tensors", "other"])
+    assert found.pure
+    assert any(name.endswith("['lr']") for name in reads(found))
+
+
+def test_modules() -> None:
+    assert analyse_module(zoo.BLOCK).pure
+    assert analyse_module(zoo.NESTED).pure
+    assert analyse_module(torch.nn.Transformer(8, 2, 1, 1, 8, batch_first=True), ["tensor", "tensor"]).pure
+    assert [effect.what for effect in analyse_module(zoo.NESTED_COUNTING).effects] == ["updates `a CountingBlock.calls`"]
+    assert [effect.kind for effect in analyse_module(zoo.SavingBlock()).effects] == ["store"]
+    noisy = torch.nn.TransformerEncoderLayer(8, 2, 8, activation=zoo.wrapped_loudly)
+    assert not analyse_module(noisy).pure
+
+
+def test_a_step() -> None:
+    model, optimizer, losses = zoo.BLOCK, zoo.OPTIMIZER, []
+
+    def step(x: Any, y: Any) -> Any:
+        optimizer.zero_grad()
+        out = model(x)
+        out.register_hook(zoo.clip_value)
+        loss = torch.nn.functional.mse_loss(out, y)
+        loss.backward()
+        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        optimizer.step()
+        return loss.detach()
+
+    def logging_step(x: Any, y: Any) -> None:
+        losses.append(step(x, y))
+
+    x = torch.ones(2, 3)
+    kinds = [kind_of(x), kind_of(x)]
+    assert analyse(step, kinds).pure, analyse(step, kinds).effects
+    found = analyse(logging_step, kinds)
+    assert [effect.what for effect in found.effects] == ["appends to `losses`"]
+    assert found.effects[0].target is losses
+
+
+def test_kinds_of_values() -> None:
+    x = torch.ones(1)
+    assert kind_of(x) == "tensor"
+    assert kind_of((x, None)) == "tensors"
+    assert kind_of(None) == "none"
+    assert isinstance(kind_of(3), Exactly)
+
+
+# --- finding the source
+
+
+def test_lambdas_that_share_a_line_are_told_apart() -> None:
+    log: list[Any] = []
+    first, second, third = lambda g: g * 2, lambda g: log.append(g), lambda g: (lambda h: h + 1)(g)
+    assert [analyse(each, ["tensor"]).pure for each in (first, second, third)] == [True, False, True]
+    outer = lambda g: (lambda g: log.append(g))  # the outer one only makes the inner one
+    assert analyse(outer, ["tensor"]).pure
+    assert not analyse(outer(0), ["tensor"]).pure
+
+
+def test_without_source_nothing_is_pure() -> None:
+    made: dict[str, Any] = {}
+    exec("def hook(g):\n    return g", made)
+    found = analyse(made["hook"], ["tensor"])
+    assert [effect.what for effect in found.effects] == ["has no source to read"]
+    assert found.returns is None
+
+
+def test_source_that_is_not_that_of_the_function_is_not_believed() -> None:
+    name = "<a file that was edited>"
+    made: dict[str, Any] = {"log": []}
+    exec(compile("def hook(g):\n    log.append(g)\n", name, "exec"), made)
+    linecache.cache[name] = (1, None, ["def hook(g):\n", "    return g\n"], name)
+    try:
+        assert not analyse(made["hook"], ["tensor"]).pure
+    finally:
+        del linecache.cache[name]
+
+
+def test_source_from_a_notebook() -> None:
+    name = "<cell 1>"
+    text = "scale = 2.0\ndef hook(g):\n    return g * scale\n"
+    made: dict[str, Any] = {}
+    exec(compile(text, name, "exec"), made)
+    linecache.cache[name] = (len(text), None, text.splitlines(keepends=True), name)
+    try:
+        found = analyse(made["hook"], ["tensor"])
+        assert found.pure
+        assert reads(found) == {"scale": 2.0}
+    finally:
+        del linecache.cache[name]
+
+
+def test_under_the_name_of_torch() -> None:
+    with torch.pretend_torch():
+        assert analyse(lambda g: torch.clamp(g, 0) + zoo.BLOCK(g), ["tensor"]).pure
+        assert not analyse(lambda g: torch.save(g, "x"), ["tensor"]).pure
+
+
+def test_nothing_of_the_users_is_run() -> None:
+    counted = zoo.Scaler(1.0)
+    analyse(counted.with_counting_property, ["tensor"])
+    analyse(lambda g: zoo.DEFAULTS["never"], ["tensor"])
+    analyse(zoo.make_counter(), ["tensor"])
+    assert counted.count == 0
+    assert "never" not in zoo.DEFAULTS
+    assert not zoo.EVENTS
+    assert not zoo.MAGIC.gets
+
+
+def test_an_endless_chain_of_calls_is_given_up() -> None:
+    def deeper(g: Any, functions: Any) -> Any:
+        return deeper(g, [functions])
+
+    analyse(deeper, ["tensor", "plain"])  # ends
+
+
+def test_speed() -> None:
+    hooks = [zoo.PURE["clip_value"], zoo.PURE["double"], zoo.PURE["object"], zoo.PURE["clip_norm"]]
+    for hook, kinds in hooks:
+        analyse(hook, kinds)
+    best = min(_time_of(hooks) for _ in range(5))
+    assert best < 1e-3
+
+
+def _time_of(hooks: Any) -> float:
+    begin = time.perf_counter()
+    for hook, kinds in hooks:
+        analyse(hook, kinds)
+    return (time.perf_counter() - begin) / len(hooks)
+
+
+# --- random programs
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.integers(0, 2**32))
+def test_random_programs_said_to_be_pure_change_nothing(seed: int) -> None:
+    try:
+        program = Outcome(seed)
+    except SyntaxError:  # a nonlocal without its variable, and the like
+        return
+    with program:
+        found = analyse(program.hook, ["tensor"])
+        changed, result = program.run(torch.ones(2, 2))
+    assert not (found.pure and changed), program.source
+    if found.returns is not None and not isinstance(result, Exception):
+        assert found.returns == (result is not None), program.source
