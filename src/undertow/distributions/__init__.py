@@ -21,6 +21,7 @@ from undertow.distributions.exp_family import ExponentialFamily as ExponentialFa
 from undertow.distributions.exponential import Exponential as Exponential
 from undertow.distributions.fishersnedecor import FisherSnedecor as FisherSnedecor
 from undertow.distributions.gamma import Gamma as Gamma
+from undertow.distributions.generalized_pareto import GeneralizedPareto as GeneralizedPareto
 from undertow.distributions.geometric import Geometric as Geometric
 from undertow.distributions.gumbel import Gumbel as Gumbel
 from undertow.distributions.half_cauchy import HalfCauchy as HalfCauchy
@@ -31,6 +32,7 @@ from undertow.distributions.kl import kl_divergence as kl_divergence
 from undertow.distributions.kl import register_kl as register_kl
 from undertow.distributions.kumaraswamy import Kumaraswamy as Kumaraswamy
 from undertow.distributions.laplace import Laplace as Laplace
+from undertow.distributions.lkj_cholesky import LKJCholesky as LKJCholesky
 from undertow.distributions.log_normal import LogNormal as LogNormal
 from undertow.distributions.logistic_normal import LogisticNormal as LogisticNormal
 from undertow.distributions.lowrank_multivariate_normal import LowRankMultivariateNormal as LowRankMultivariateNormal
@@ -72,17 +74,19 @@ from undertow.distributions.transforms import identity_transform as identity_tra
 from undertow.distributions.uniform import Uniform as Uniform
 from undertow.distributions.von_mises import VonMises as VonMises
 from undertow.distributions.weibull import Weibull as Weibull
+from undertow.distributions.wishart import Wishart as Wishart
 
 __all__ = [
     "Bernoulli", "Beta", "Binomial", "Categorical", "Cauchy", "Chi2", "ContinuousBernoulli", "Dirichlet",
-    "Distribution", "ExponentialFamily", "Exponential", "FisherSnedecor", "Gamma", "Geometric", "Gumbel",
-    "HalfCauchy", "HalfNormal", "Independent", "InverseGamma", "kl_divergence", "register_kl", "Kumaraswamy",
-    "Laplace", "LogNormal", "LogisticNormal", "LowRankMultivariateNormal", "MixtureSameFamily", "Multinomial",
-    "MultivariateNormal", "NegativeBinomial", "Normal", "OneHotCategorical", "OneHotCategoricalStraightThrough",
-    "Pareto", "Poisson", "RelaxedBernoulli", "RelaxedOneHotCategorical", "StudentT", "TransformedDistribution",
-    "Uniform", "VonMises", "Weibull", "biject_to", "transform_to", "AbsTransform", "AffineTransform",
-    "CatTransform", "ComposeTransform", "CorrCholeskyTransform", "CumulativeDistributionTransform",
-    "ExpTransform", "IndependentTransform", "LowerCholeskyTransform", "PositiveDefiniteTransform",
-    "PowerTransform", "ReshapeTransform", "SigmoidTransform", "SoftplusTransform", "TanhTransform",
-    "SoftmaxTransform", "StackTransform", "StickBreakingTransform", "Transform", "identity_transform",
+    "Distribution", "ExponentialFamily", "Exponential", "FisherSnedecor", "Gamma", "GeneralizedPareto", "Geometric",
+    "Gumbel", "HalfCauchy", "HalfNormal", "Independent", "InverseGamma", "kl_divergence", "register_kl",
+    "Kumaraswamy", "LKJCholesky", "Laplace", "LogNormal", "LogisticNormal", "LowRankMultivariateNormal",
+    "MixtureSameFamily", "Multinomial", "MultivariateNormal", "NegativeBinomial", "Normal", "OneHotCategorical",
+    "OneHotCategoricalStraightThrough", "Pareto", "Poisson", "RelaxedBernoulli", "RelaxedOneHotCategorical",
+    "StudentT", "TransformedDistribution", "Uniform", "VonMises", "Weibull", "Wishart", "biject_to", "transform_to",
+    "AbsTransform", "AffineTransform", "CatTransform", "ComposeTransform", "CorrCholeskyTransform",
+    "CumulativeDistributionTransform", "ExpTransform", "IndependentTransform", "LowerCholeskyTransform",
+    "PositiveDefiniteTransform", "PowerTransform", "ReshapeTransform", "SigmoidTransform", "SoftplusTransform",
+    "TanhTransform", "SoftmaxTransform", "StackTransform", "StickBreakingTransform", "Transform",
+    "identity_transform",
 ]  # fmt: skip

@@ -16,11 +16,14 @@ from undertow.modes import enable_grad as enable_grad
 from undertow.modes import no_grad as no_grad
 from undertow.ops.activation import softmax as softmax
 from undertow.ops.activation import softplus as softplus
+from undertow.ops.arrange import tril_indices as tril_indices
 from undertow.ops.clamp import xlogy as xlogy
+from undertow.ops.compare import isclose as isclose
 from undertow.ops.compare import where as where
 from undertow.ops.draws import _sample_dirichlet as sample_dirichlet  # noqa: F401
 from undertow.ops.draws import _standard_gamma as standard_gamma  # noqa: F401
 from undertow.ops.elementwise import maximum as maximum
+from undertow.ops.factor import linalg_slogdet as slogdet  # noqa: F401
 from undertow.ops.factor import matrix_power as matrix_power
 from undertow.ops.join import cat as cat
 from undertow.ops.join import stack as stack

@@ -122,7 +122,7 @@ class Distribution:
 
     def sample_n(self, n: int) -> Any:
         """`sample((n,))`, an old name."""
-        warnings.warn("sample_n will be deprecated. Use .sample((n,)) instead", UserWarning, stacklevel=2)
+        warnings.warn("`sample_n(n)` will be deprecated. Use `sample((n,))` instead.", FutureWarning, stacklevel=2)
         return self.sample(Size((n,)))
 
     def log_prob(self, value: Any) -> Any:
@@ -151,7 +151,7 @@ class Distribution:
 
     def _extended_shape(self, sample_shape: Any = ()) -> Any:
         """The shape of draws."""
-        return Size((*sample_shape, *self._batch_shape, *self._event_shape))
+        return Size(sample_shape) + self._batch_shape + self._event_shape
 
     def _validate_sample(self, value: Any) -> None:
         """Refuses a value that this distribution can't have drawn."""

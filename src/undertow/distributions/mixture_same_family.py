@@ -29,7 +29,7 @@ class MixtureSameFamily(Distribution):
             )
         if not isinstance(component_distribution, Distribution):
             raise ValueError(
-                "The Component distribution need to be an instance of torch.distributions.Distribution"
+                "The Component distribution needs to be an instance of torch.distributions.Distribution"
             )
         own, theirs = mixture_distribution.batch_shape, component_distribution.batch_shape[:-1]
         for one, other in zip(reversed(own), reversed(theirs), strict=False):
