@@ -60,14 +60,18 @@ local = _Local()
 
 
 class Special:
-    """How many rare modes are on anywhere in the process; `anomaly` is PyTorch's process-wide anomaly mode."""
+    """How many rare modes are on anywhere in the process; `anomaly` is PyTorch's process-wide anomaly mode.
 
-    __slots__ = ("active", "anomaly", "anomaly_check_nan", "listeners", "_lock")
+    `duals` is the forward-mode level at work, if there is one: what depends on its duals is recorded even under no_grad.
+    """
+
+    __slots__ = ("active", "anomaly", "anomaly_check_nan", "duals", "listeners", "_lock")
 
     def __init__(self) -> None:
         self.active = 0
         self.anomaly = False
         self.anomaly_check_nan = True
+        self.duals: Any = None
         self.listeners: list[Any] = []
         self._lock = threading.Lock()
 

@@ -1,8 +1,8 @@
 """`torch.autograd.forward_ad`: dual numbers, a tensor that carries its derivative along a direction.
 
 Nothing is pushed forward while a function runs: a dual is an input of a level (see levels.py), and its derivative is
-worked out when `unpack_dual` asks for it, from the recorded graph. So inside `dual_level` results of duals show that
-they are recorded, and a `no_grad` block inside it cuts the derivative off, which it does not do in PyTorch.
+worked out when `unpack_dual` asks for it, from the recorded graph. So inside `dual_level` what depends on a dual is
+recorded, also under `no_grad`, and shows that it is.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from undertow._core import TensorCore
 from undertow.autograd.levels import Level, Pushed, input_edge, requires_grad
 from undertow.autograd.node import Node
-from undertow.modes import local
+from undertow.modes import special
 
 __all__ = ["UnpackedDualTensor", "dual_level", "enter_dual_level", "exit_dual_level", "make_dual", "unpack_dual"]
 
@@ -27,11 +27,28 @@ class UnpackedDualTensor(NamedTuple):
 class _DualLevel(Level):
     """The level of a `dual_level` block: its inputs, and the direction of each."""
 
-    __slots__ = ("duals",)
+    __slots__ = ("duals", "known")
 
     def __init__(self) -> None:
         super().__init__()
         self.duals: dict[Node, tuple[Any, Any]] = {}  # by the node of the input: where gradients arrive, the tangent
+        self.known: dict[Node, bool] = {}  # whether nodes met before lead to a dual
+
+    def leads_to(self, tensor: Any) -> bool:
+        """Whether a tensor depends on one of the duals."""
+        if tensor._edge is None:
+            return False
+        start = tensor._edge[0]
+        if start not in self.known:
+            seen, stack, found = {start}, [start], False
+            while stack and not found:
+                node = stack.pop()
+                found = node in self.duals or self.known.get(node, False)
+                ahead = [edge[0] for edge in node.edges if edge is not None and edge[0] not in seen]
+                seen.update(ahead)
+                stack += [node for node in ahead if self.known.get(node, True)]
+            self.known |= {start: True} if found else dict.fromkeys(seen, False)
+        return self.known[start]
 
     def tangent_of(self, tensor: Any) -> Any:
         if not requires_grad(tensor):
@@ -59,27 +76,25 @@ def _ancestors(tensor: Any) -> set[Node]:
     return seen
 
 
-_open: list[tuple[_DualLevel, bool]] = []  # at most one: PyTorch does not nest them either
-
-
 def enter_dual_level() -> int:
-    """Begins a level; `exit_dual_level` ends it."""
-    if _open:
+    """Begins a level; `exit_dual_level` ends it. They do not nest, as they do not in PyTorch."""
+    if special.duals is not None:
         raise RuntimeError("Nested forward mode AD is not supported at the moment")
-    modes = local.modes
-    _open.append((_DualLevel(), modes.grad_enabled))
-    modes.grad_enabled = True
+    special.duals = _DualLevel()
+    special.enter()
     return 0
 
 
 def exit_dual_level(*, level: int | None = None) -> None:
     """Ends the level: its duals are plain tensors from now on."""
-    if not _open:
+    found = special.duals
+    if found is None:
         raise RuntimeError("Dual level must be a positive number.")
-    found, before = _open.pop()
+    special.duals = None
+    special.leave()
     found.close()
     found.duals.clear()
-    local.modes.grad_enabled = before
+    found.known.clear()
 
 
 class dual_level:
@@ -101,7 +116,8 @@ class dual_level:
 
 def make_dual(tensor: Any, tangent: Any, *, level: int | None = None) -> Any:
     """A tensor that carries `tangent` as its derivative."""
-    if not _open:
+    found = special.duals
+    if found is None:
         raise RuntimeError(
             "Trying to create a dual Tensor for forward AD but no level exists, make sure to enter_dual_level() first."
         )
@@ -114,7 +130,6 @@ def make_dual(tensor: Any, tangent: Any, *, level: int | None = None) -> Any:
             f"supported. Tensor is of size {list(tensor.shape)} while the given forward gradient is of size "
             f"{list(tangent.shape)}."
         )
-    found = _open[-1][0]
     if found.tangent_of(tensor) is not None:
         raise RuntimeError(
             "Making a dual Tensor based on a Tensor that already has a forward gradient at the same level 0 is not "
@@ -127,7 +142,7 @@ def make_dual(tensor: Any, tangent: Any, *, level: int | None = None) -> Any:
 
 def unpack_dual(tensor: Any, *, level: int | None = None) -> UnpackedDualTensor:
     """The value of a dual and its derivative, None for a tensor that does not depend on a dual."""
-    if not _open or not isinstance(tensor, TensorCore):
+    found = special.duals
+    if found is None or not isinstance(tensor, TensorCore):
         return UnpackedDualTensor(tensor, None)
-    found = _open[-1][0]
     return UnpackedDualTensor(found.release(tensor), found.tangent_of(tensor))

@@ -38,8 +38,11 @@ def record(
 def edges_of(rule: Rule, inputs: Sequence[Any]) -> tuple[Any, ...] | None:
     """The edges a node for this call would have; None if there is nothing to record."""
     modes = local.modes
+    duals = None
     if not modes.grad_enabled or modes.inference:
-        return None
+        duals = special.duals
+        if duals is None or modes.inference:
+            return None
     edges, found = [], False
     joint = rule.joint is not None
     for place, given in enumerate(inputs):
@@ -47,7 +50,9 @@ def edges_of(rule: Rule, inputs: Sequence[Any]) -> tuple[Any, ...] | None:
         if isinstance(given, TensorCore):
             if given._view is not None:
                 refresh_view(given)
-            if given._requires_grad and (joint or rule.gradients[min(place, len(rule.gradients) - 1)] is not None):
+            if given._requires_grad and (joint or rule.gradients[min(place, len(rule.gradients) - 1)] is not None) and (
+                duals is None or duals.leads_to(given)
+            ):
                 edge, found = given._edge or edge_of(given), True
         edges.append(edge)
     return tuple(edges[: rule.slots]) if found else None
