@@ -56,10 +56,10 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ),
     (
         "nn", "func", "optim", "serialization", "data", "testing", "utils", "amp", "cpu", "cuda.amp", "cuda._utils", "jit",
-        "_utils", "_C._functorch", "_dynamo", "_vmap_internals", "distributions",
+        "_utils", "_C._functorch", "_dynamo", "_vmap_internals", "sparse", "distributions",
         "_jit_internal", "hub", "multiprocessing", "profiler", "onnx", "fx",
     ),
-    ("compile", "xla", "distributed"),
+    ("xla", "distributed"),
     ("why", "cli", "lacking", "pretend", "stand_in", "__main__"),
     ("",),
 )

@@ -17,6 +17,7 @@ HOMES = {
     "undertow.low_rank": "pca_lowrank svd_lowrank",
     "undertow.ops.apart": "as_strided_scatter narrow_copy nonzero_static unsafe_chunk unsafe_split unsafe_split_with_sizes",
     "undertow.ops.coordinates": "histogramdd unravel_index",
+    "undertow.compiler": "compile",
     "undertow.ops.differences": "gradient",
     "undertow.ops.householder": "geqrf orgqr ormqr",
     "undertow.ops.lu": "lu lu_solve lu_unpack",
@@ -37,6 +38,8 @@ HOMES = {
     "undertow.qualities": "Event Stream Tag per_channel_affine per_channel_affine_float_qparams per_channel_symmetric "
     "per_tensor_affine per_tensor_symmetric qscheme",
     "undertow.serialization.file_reader": "PyTorchFileReader PyTorchFileWriter",
+    "undertow.sparse": "hspmm smm spmm",
+    "undertow.sparse.coo": "sparse_coo_tensor",
     "undertow.symbols": "SymBool SymFloat SymInt sym_float sym_int sym_ite sym_max sym_min sym_not sym_sqrt sym_sum",
     "undertow.typed_storage": "BFloat16Storage BoolStorage ByteStorage CharStorage ComplexDoubleStorage "
     "ComplexFloatStorage DoubleStorage FloatStorage HalfStorage IntStorage LongStorage ShortStorage Storage TypedStorage",
@@ -52,6 +55,7 @@ METHODS = {
     "undertow.ops.lu": "lu lu_solve",
     "undertow.ops.removed": "eig lstsq solve symeig",
     "undertow.ops.spectrogram": "istft stft",
+    "undertow.sparse": "sparse_mask smm to_sparse to_sparse_coo",
     "undertow.tensor_rare": "_conj _conj_physical _is_all_true _is_any_true _is_zerotensor _lazy_clone _neg_view coalesce "
     "const_data_ptr indices is_coalesced map2_ module_load record_stream reinforce resize resize_as values",
     "undertow.typed_storage": "_typed_storage storage storage_type",
@@ -59,6 +63,7 @@ METHODS = {
 
 # Modules of which few programs ask something.
 MODULES = (
-    "__config__ _dynamo _guards _jit_internal _ops _subclasses _tensor_str _utils classes compiler distributed functional "
-    "futures fx hub jit library mps mtia multiprocessing onnx profiler signal torch_version xpu"
+    "__config__ _dynamo _guards _jit_internal _ops _subclasses _tensor_str _utils _vmap_internals classes compiler "
+    "distributed functional futures fx hub jit library mps mtia multiprocessing onnx profiler signal sparse torch_version "
+    "xpu"
 ).split()

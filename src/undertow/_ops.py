@@ -9,6 +9,8 @@ from __future__ import annotations
 import importlib
 import os
 from collections.abc import Callable
+from functools import cache
+from pathlib import Path
 from typing import Any
 
 from undertow.operators import REGISTRY, Operator
@@ -76,14 +78,14 @@ class OpOverloadPacket:
         if name.startswith("__"):
             raise AttributeError(f"'{self}' can't have an overload name beginning with '__' and has no such attribute")
         if name not in self._overloads:
-            if name not in (_OVERLOADS if self.operator is None else ("default",)):
+            if name not in self.overloads():
                 raise AttributeError(f"The underlying op of '{self}' has no overload name '{name}'")
             self._overloads[name] = OpOverload(self, name)
         return self._overloads[name]
 
     def overloads(self) -> list[str]:
-        """The names of the overloads that were asked for."""
-        return list(self._overloads) or ["default"]
+        """The names of the overloads."""
+        return _aten_overloads()[self.__name__] if self.operator is None else ["default"]
 
     def __str__(self) -> str:
         return f"{self.namespace}.{self.__name__}"
@@ -114,10 +116,9 @@ class OpNamespace:
         if operator is not None:
             packet = OpOverloadPacket(self.name, name, operator, operator)
         else:
-            call = None if name.startswith("__") or self.name != "aten" else _aten(name)
-            if call is None:
+            if self.name != "aten" or name not in _aten_overloads():
                 raise AttributeError(f"'_OpNamespace' '{self.name}' object has no attribute '{name}'")
-            packet = OpOverloadPacket(self.name, name, call)
+            packet = OpOverloadPacket(self.name, name, _aten(name))
         setattr(self, name, packet)
         return packet
 
@@ -145,13 +146,14 @@ loaded_libraries: set[str] = set()
 
 # --- aten
 
-_OVERLOADS = frozenset(
-    "default Tensor Scalar Tensor_Tensor Tensor_Scalar Scalar_Tensor Tensor_mode Scalar_mode out Scalar_out Tensor_out dim "
-    "int int_out dim_IntList dimname dims names_dim correction IntList_out ScalarOpt_dim ScalarOpt_dim_dtype p2 self float "
-    "sizes start start_step vec other input grad_input dtype dtype_layout device prim_Device this_dim indices sections "
-    "using_ints self_int self_Tensor value reduce src value_reduce two two_out unary_out dim_max dim_min dim_values "
-    "Tensor_with_scalar complex low generator padding values stable from from_scalar".split()
-)
+
+@cache
+def _aten_overloads() -> dict[str, list[str]]:
+    """Which operators PyTorch has, and which overloads of each."""
+    text = (Path(__file__).parent / "aten_operators.txt").read_text()
+    return {line.split()[0]: line.split()[1:] for line in text.splitlines() if not line.startswith("#")}
+
+
 # Operators whose public function has another name or is called otherwise.
 _SPELLED: dict[str, Callable[..., Any]] = {
     "_log_softmax": lambda self, dim, half_to_float: self.log_softmax(dim),
@@ -168,8 +170,11 @@ _SPELLED: dict[str, Callable[..., Any]] = {
 }
 
 
-def _aten(name: str) -> Callable[..., Any] | None:
-    """The function behind an operator of `aten`: a function of undertow's, of its namespaces, or a method of tensors."""
+def _aten(name: str) -> Callable[..., Any]:
+    """The function behind an operator of `aten`: a function of undertow's, of its namespaces, or a method of tensors.
+
+    Tables of costs and of decompositions name operators that are none of these; calling one is refused.
+    """
     if name in _SPELLED:
         return _SPELLED[name]
     package = importlib.import_module("undertow")
@@ -181,4 +186,8 @@ def _aten(name: str) -> Callable[..., Any] | None:
         found = getattr(place, spelled, None)
         if callable(found):
             return found
-    return None
+
+    def refuse(*args: Any, **kwargs: Any) -> Any:
+        raise NotImplementedError(f"undertow has no torch.ops.aten.{name}")
+
+    return refuse

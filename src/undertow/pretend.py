@@ -64,12 +64,14 @@ class _NameInFull:
             except AttributeError:
                 pass
         module = self.module
+        if name == "__path__" and lacking.may_stand_in(self.name):
+            return []  # of a file here and a package there: its parts are lacking, and are asked for one by one
         if name.startswith("__") and name.endswith("__"):
             raise AttributeError(f"module {module.__name__!r} has no attribute {name!r}", name=name, obj=module)
         message = f"undertow has no {self.name}.{name}"
         frame = sys._getframe(1)
         if lacking.in_import_from(frame):
-            if lacking.may_stand_in(self.name) and not lacking.is_prepared(frame):
+            if lacking.may_stand_in(f"{self.name}.{name}") and not lacking.is_prepared(frame):
                 return lacking.stand_in(f"{self.name}.{name}")
             raise ImportError(f"{message}, so it cannot be imported", name=self.name)
         raise AttributeError(message, name=name, obj=module)

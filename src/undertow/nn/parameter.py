@@ -41,9 +41,6 @@ class Parameter(Tensor, metaclass=_ParameterMeta):
         result._is_param = True
         return result
 
-    def __init__(self, data: Any = None, requires_grad: bool = True) -> None:
-        pass
-
     def __deepcopy__(self, memo: dict[int, Any]) -> Any:
         if id(self) in memo:
             return memo[id(self)]
@@ -150,9 +147,6 @@ class UninitializedParameter(UninitializedTensorMixin, Parameter):  # type: igno
     def __new__(cls, requires_grad: bool = True, device: Any = None, dtype: Any = None) -> Any:
         return Tensor._make_subclass(cls, empty(0, device=device, dtype=dtype), requires_grad)
 
-    def __init__(self, requires_grad: bool = True, device: Any = None, dtype: Any = None) -> None:
-        pass
-
     def __deepcopy__(self, memo: dict[int, Any]) -> Any:
         if id(self) not in memo:
             memo[id(self)] = type(self)(self.requires_grad, None, self.data.dtype)
@@ -173,11 +167,6 @@ class UninitializedBuffer(UninitializedTensorMixin, Tensor):  # type: ignore[mis
         tensor.persistent = persistent
         tensor._is_buffer = True
         return tensor
-
-    def __init__(
-        self, requires_grad: bool = False, device: Any = None, dtype: Any = None, persistent: bool = True
-    ) -> None:
-        pass
 
 
 def _refuse(cls: Any, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:

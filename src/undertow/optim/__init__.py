@@ -22,12 +22,14 @@ from undertow.optim.sgd import SGD as SGD
 
 __all__ = [
     "ASGD", "Adadelta", "Adafactor", "Adagrad", "Adam", "AdamW", "Adamax", "LBFGS", "Muon", "NAdam", "Optimizer",
-    "RAdam", "RMSprop", "Rprop", "SGD", "lr_scheduler", "swa_utils",
+    "RAdam", "RMSprop", "Rprop", "SGD", "SparseAdam", "lr_scheduler", "swa_utils",
 ]  # fmt: skip
 
 
 def __getattr__(name: str) -> Any:
-    """swa_utils needs all of nn, so it is loaded when it is first asked for."""
-    if name == "swa_utils":
-        return import_module("undertow.optim.swa_utils")
+    """What needs all of nn, or tensors that override functions, is loaded when it is first asked for."""
+    if name in ("sparse_adam", "swa_utils"):
+        return import_module(f"undertow.optim.{name}")
+    if name == "SparseAdam":
+        return import_module("undertow.optim.sparse_adam").SparseAdam
     raise AttributeError(f"module 'undertow.optim' has no attribute {name!r}")

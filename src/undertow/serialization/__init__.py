@@ -1,5 +1,7 @@
 """torch.serialization: `save` and `load` in PyTorch's file format, which passes both ways. PyTorch is not needed."""
 
+import pickle as pickle
+
 from undertow.serialization.legacy import MAGIC_NUMBER as MAGIC_NUMBER
 from undertow.serialization.legacy import PROTOCOL_VERSION as PROTOCOL_VERSION
 from undertow.serialization.loading import get_unsafe_globals_in_checkpoint as get_unsafe_globals_in_checkpoint

@@ -1,0 +1,307 @@
+"""`SparseTensor`: a tensor of which only some elements are kept, each with its coordinates (the layout `sparse_coo`).
+
+It holds a tensor of indices, one column per element, and a tensor of values. Every public function asks it first
+(`__torch_function__`); `sparse/functions.py` says how a function runs on indices and values. What it computes with are
+ordinary functions of the values, so gradients pass through them as they pass anywhere.
+"""
+
+from __future__ import annotations
+
+import math
+import textwrap
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from undertow._core import TensorCore, wrap
+from undertow._tensor import Tensor
+from undertow.creation import zeros
+from undertow.devices import device as Device
+from undertow.dtypes import int64
+from undertow.from_data import as_tensor
+from undertow.layouts import sparse_coo
+from undertow.ops.index import index_add
+from undertow.sizes import Size
+
+Function = Callable[..., Any]
+FUNCTIONS: dict[str, Function] = {}  # filled by sparse/functions.py
+
+
+class SparseTensor(Tensor):
+    """A tensor in the layout `sparse_coo`; `torch.sparse_coo_tensor` makes one."""
+
+    __slots__ = ("_coalesced", "_items", "_places", "_sizes")
+    __module__ = "torch"
+
+    _places: Any  # int64, sparse dims × elements
+    _items: Any  # elements × dense dims
+    _sizes: Size
+    _coalesced: bool
+
+    @classmethod
+    def __torch_function__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        name = getattr(func, "__name__", "")
+        if name == "__get__":
+            raise NotImplementedError("undertow has not this property of sparse tensors")
+        found = FUNCTIONS.get(name)
+        if found is None and hasattr(cls, name) and name in vars(cls):
+            return getattr(cls, name)(*args, **(kwargs or {}))
+        if found is None:
+            raise NotImplementedError(f"Could not run 'aten::{name}' with arguments from the 'SparseCPU' backend.")
+        return found(*args, **(kwargs or {}))
+
+    @property
+    def _array(self) -> Any:
+        raise NotImplementedError("Cannot access storage of SparseTensorImpl")
+
+    shape = property(lambda self: self._sizes)
+    ndim = property(lambda self: len(self._sizes))
+    dtype = property(lambda self: self._items.dtype)
+    device = property(lambda self: Device("cpu"))
+    layout = property(lambda self: sparse_coo)
+    is_sparse = property(lambda self: True)
+    grad_fn = property(lambda self: self._items.grad_fn)
+    is_leaf = property(lambda self: self._items.is_leaf)
+    requires_grad = property(
+        lambda self: self._items.requires_grad, lambda self, wanted: self._items.requires_grad_(wanted)
+    )
+    T = property(lambda self: self.t())
+    data = property(lambda self: self.detach())
+
+    @property  # type: ignore[misc]
+    def grad(self) -> Any:
+        """The gradient of the values, at the same places."""
+        gradient = self._items.grad
+        if gradient is None:
+            return None
+        alone = make(self._places, self._items.detach() * 0 + gradient, self._sizes)
+        return alone if self._coalesced else _first_of_each(alone)
+
+    # --- what it looks like
+
+    def size(self, dim: int | None = None) -> Any:
+        return self._sizes if dim is None else self._sizes[dim]
+
+    def dim(self) -> int:
+        return len(self._sizes)
+
+    ndimension = dim
+
+    def numel(self) -> int:
+        return math.prod(self._sizes)
+
+    nelement = numel
+
+    def stride(self, dim: int | None = None) -> Any:
+        return (0,) * self.ndim if dim is None else 0
+
+    def __len__(self) -> int:
+        return self._sizes[0]
+
+    def __hash__(self) -> int:
+        return id(self)
+
+    def is_floating_point(self) -> bool:
+        return self._items.is_floating_point()
+
+    def is_complex(self) -> bool:
+        return self._items.is_complex()
+
+    def is_contiguous(self, memory_format: Any = None) -> bool:
+        return False
+
+    def get_device(self) -> int:
+        return -1
+
+    def type(self, dtype: Any = None, non_blocking: Any = False, **options: Any) -> Any:
+        if dtype is None:
+            return self._items.type().replace("torch.", "torch.sparse.")
+        return self.to(dtype)
+
+    # --- its parts
+
+    def _nnz(self) -> int:
+        """How many elements are kept, those at one place counted apart."""
+        return self._items.shape[0]
+
+    def _indices(self) -> Any:
+        return self._places
+
+    def _values(self) -> Any:
+        return self._items
+
+    def indices(self) -> Any:
+        """The coordinates of the elements, one column each."""
+        self._want_coalesced("indices")
+        return self._places
+
+    def values(self) -> Any:
+        """The elements, in the order of `indices`."""
+        self._want_coalesced("values")
+        return self._items
+
+    def _want_coalesced(self, what: str) -> None:
+        if not self._coalesced:
+            raise RuntimeError(f"Cannot get {what} on an uncoalesced tensor, please call .coalesce() first")
+
+    def sparse_dim(self) -> int:
+        """How many dims have coordinates."""
+        return self._places.shape[0]
+
+    def dense_dim(self) -> int:
+        """How many dims each element has itself."""
+        return self._items.ndim - 1
+
+    def is_coalesced(self) -> bool:
+        """Whether no place comes twice and the places are in order."""
+        return self._coalesced
+
+    def _coalesced_(self, coalesced: bool) -> Any:
+        self._coalesced = coalesced
+        return self
+
+    def coalesce(self) -> Any:
+        """The same tensor with the elements at one place added up, in the order of their places."""
+        if self._coalesced:
+            return self
+        first, which = unique_places(self)
+        total = zeros(first.shape[1:] + self._items.shape[1:], dtype=self.dtype)
+        return make(first, index_add(total, 0, which, self._items), self._sizes, coalesced=True)
+
+    # --- as text and as Python
+
+    def __repr__(self, *, tensor_contents: str | None = None) -> str:  # type: ignore[override]
+        kind = self._items.dtype
+        plain = str(kind) in ("torch.float32", "torch.int64", "torch.bool")
+        facts = [f"size={tuple(self._sizes)}", f"nnz={self._nnz()}"] + [f"dtype={kind}"] * (not plain)
+        facts.append("layout=torch.sparse_coo")
+        if self._items.grad_fn is not None:
+            facts.append(f"grad_fn=<{self._items.grad_fn.name()}>")
+        elif self._items.requires_grad:
+            facts.append("requires_grad=True")
+        parts = [_part("indices", self._places), _part("values", self._items.detach()), ", ".join(facts)]
+        return "tensor(" + ",\n       ".join(parts) + ")"
+
+    __str__ = __repr__
+
+    def __format__(self, spec: str) -> str:
+        return repr(self)
+
+    def item(self) -> Any:
+        if self.numel() != 1:
+            raise RuntimeError(f"a Tensor with {self.numel()} elements cannot be converted to Scalar")
+        return self._items.sum().item()
+
+    def numpy(self, *, force: bool = False) -> Any:
+        raise TypeError("can't convert Sparse layout tensor to numpy. Use Tensor.to_dense() first.")
+
+    __array__ = numpy  # type: ignore[assignment]
+
+    def tolist(self) -> Any:
+        raise RuntimeError("Cannot access data pointer of Tensor that doesn't have storage")
+
+    def __deepcopy__(self, memo: Any) -> Any:
+        copy = make(self._places.clone(), self._items.detach().clone(), self._sizes, self._coalesced)
+        copy._items.requires_grad_(self.requires_grad)
+        memo[id(self)] = copy
+        return copy
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        return make, (self._places, self._items.detach(), self._sizes, self._coalesced)
+
+    def requires_grad_(self, requires_grad: bool = True) -> Any:
+        self._items.requires_grad_(requires_grad)
+        return self
+
+
+def _part(name: str, tensor: Any) -> str:
+    """A tensor as one of the lines of a sparse tensor, its dtype left out."""
+    text = repr(tensor).replace(f", dtype={tensor.dtype}", "").replace(f",\n       dtype={tensor.dtype}", "")
+    if not tensor.numel():
+        text = f"tensor([], size={tuple(tensor.shape)})"
+    return textwrap.indent(f"{name}={text}", " " * (len(name) + 8)).lstrip()
+
+
+def make(places: Any, items: Any, sizes: Any, coalesced: bool = False) -> SparseTensor:
+    """A sparse tensor of these parts."""
+    made = object.__new__(SparseTensor)
+    made._places, made._items, made._sizes, made._coalesced = places, items, Size(sizes), coalesced
+    made._edge = made._storage = made._view = made._meta = None
+    made._requires_grad = False
+    return made
+
+
+def unique_places(tensor: SparseTensor) -> tuple[Any, Any]:
+    """The places of a tensor in order, each once, and for each element which of them it lies at."""
+    places = tensor._places._array
+    sizes = tensor._sizes[: places.shape[0]]
+    flat = np.ravel_multi_index(tuple(places), tuple(sizes)) if places.size else np.zeros(places.shape[1:], np.int64)
+    first, which = np.unique(flat, return_inverse=True)
+    columns = np.stack(np.unravel_index(first, tuple(sizes))) if places.size else places
+    return wrap(columns.astype(np.int64)), wrap(which.reshape(-1).astype(np.int64))
+
+
+def _first_of_each(gradient: SparseTensor) -> SparseTensor:
+    """A gradient in order of its places: elements at one place have the same gradient, which counts once."""
+    first, which = unique_places(gradient)
+    chosen = np.zeros(first.shape[1], np.int64)
+    chosen[which._array[::-1]] = np.arange(which.shape[0])[::-1]
+    return make(first, gradient._items[wrap(chosen)], gradient._sizes, coalesced=True)
+
+
+def sparse_coo_tensor(
+    indices: Any = None,
+    values: Any = None,
+    size: Any = None,
+    *,
+    dtype: Any = None,
+    device: Any = None,
+    requires_grad: bool = False,
+    check_invariants: bool | None = None,
+    is_coalesced: bool | None = None,
+) -> Any:
+    """A sparse tensor from coordinates (one column per element) and values.
+
+    >>> torch.sparse_coo_tensor([[0, 1], [2, 0]], [3.0, 4.0], (2, 3)).to_dense()
+    tensor([[0., 0., 3.],
+            [4., 0., 0.]])
+    """
+    if indices is not None and values is None and not isinstance(indices, TensorCore):
+        indices, size = None, indices  # sparse_coo_tensor(size)
+    if indices is None:
+        kept = zeros((0,), dtype=dtype)
+        return make(zeros((len(size), 0), dtype=int64), kept, size, coalesced=True)
+    places = as_tensor(indices).to(int64)
+    items = as_tensor(values, dtype=dtype)
+    if items.ndim == 0:
+        items = items.expand(places.shape[1])
+    if places.ndim != 2:
+        raise RuntimeError(f"indices must be sparse_dim x nnz, but got: {list(places.shape)}")
+    if places.shape[1] != items.shape[0]:
+        raise RuntimeError(
+            f"indices and values must have same nnz, but got nnz from indices: {places.shape[1]}, nnz from values: "
+            f"{items.shape[0]}"
+        )
+    if size is None:
+        found = [int(row.max()) + 1 if row.size else 0 for row in places._array]
+        size = (*found, *items.shape[1:])
+    elif len(size) != places.shape[0] + items.ndim - 1:
+        raise RuntimeError(
+            f"'len(size) == sparse_dim + dense_dim' is not satisfied: len(size) = {len(size)}, sparse_dim = "
+            f"{places.shape[0]}, dense_dim = {items.ndim - 1}"
+        )
+    elif check_invariants:
+        _check_places(places._array, size)
+    made = make(places, items.detach() if requires_grad else items, size, bool(is_coalesced))
+    return made.requires_grad_() if requires_grad else made
+
+
+def _check_places(places: Any, size: Any) -> None:
+    for dim, row in enumerate(places):
+        if row.size and row.min() < 0:
+            raise RuntimeError(f"found negative index {row.min()} for dim {dim}")
+        if row.size and row.max() >= size[dim]:
+            raise RuntimeError(
+                f"size is inconsistent with indices: for dim {dim}, size is {size[dim]} but found index {row.max()}"
+            )

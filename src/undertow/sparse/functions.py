@@ -1,0 +1,379 @@
+"""How public functions run on sparse tensors: on their indices and values."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from undertow._core import TensorCore, wrap
+from undertow.creation import zeros
+from undertow.ops.index import index_add
+from undertow.ops.join import cat as join
+from undertow.sparse.coo import FUNCTIONS, Function, SparseTensor, make
+
+
+def function(names: str) -> Callable[[Function], Function]:
+    """Registers how the functions of these names run."""
+
+    def register(given: Function) -> Function:
+        FUNCTIONS.update(dict.fromkeys(names.split(), given))
+        return given
+
+    return register
+
+
+def _with_items(tensor: SparseTensor, items: Any, coalesced: bool | None = None) -> SparseTensor:
+    return make(tensor._places, items, tensor._sizes, tensor._coalesced if coalesced is None else coalesced)
+
+
+# --- values alone
+
+
+def _of_values(name: str, linear: bool) -> None:
+    """A function that keeps zeros: of the values, added up first unless it is linear."""
+
+    def run(input: SparseTensor, *args: Any, **kwargs: Any) -> Any:
+        tensor = input if linear else input.coalesce()
+        return _with_items(tensor, getattr(tensor._items, name)(*args, **kwargs))
+
+    FUNCTIONS[name] = run
+
+
+for _name in (
+    "neg negative clone detach float double half bfloat16 int long short bool cfloat cdouble char byte to conj deg2rad "
+    "rad2deg cpu"
+).split():
+    _of_values(_name, linear=_name != "bool")
+for _name in (
+    "abs absolute sqrt square relu sin sinh tan tanh asin asinh atan atanh arcsin arctan expm1 log1p sign sgn ceil floor "
+    "round trunc erf erfinv isnan isinf isneginf isposinf nan_to_num signbit pow leaky_relu"
+).split():
+    _of_values(_name, linear=False)
+
+
+@function("mul multiply __mul__ __rmul__")
+def mul(input: Any, other: Any) -> Any:
+    """Elementwise. A dense factor is looked up at the places of the sparse one."""
+    if not isinstance(input, SparseTensor):
+        input, other = other, input
+    if isinstance(other, SparseTensor):
+        return _times_sparse(input, other.coalesce())
+    if isinstance(other, TensorCore) and other.ndim:
+        wide = other.expand(input._sizes)
+        return _with_items(input, input._items * wide[tuple(input._places)])
+    return _with_items(input, input._items * other)
+
+
+def _times_sparse(one: SparseTensor, other: SparseTensor) -> SparseTensor:
+    """The elements of the first, each times what the second has at its place; gone where that has nothing."""
+    mine, theirs = [
+        np.ravel_multi_index(tuple(tensor._places._array), tuple(tensor._sizes[: tensor.sparse_dim()]))
+        for tensor in (one, other)
+    ]
+    where = np.minimum(np.searchsorted(theirs, mine), max(theirs.size - 1, 0))
+    kept = np.nonzero(theirs[where] == mine)[0] if theirs.size else np.zeros(0, np.int64)
+    items = one._items[wrap(kept)] * other._items[wrap(where[kept])]
+    return make(one._places[:, wrap(kept)], items, one._sizes, one._coalesced)
+
+
+@function("div divide true_divide __truediv__")
+def div(input: Any, other: Any, *, rounding_mode: Any = None) -> Any:
+    """By a number only: zeros divided by zeros are not zeros."""
+    if isinstance(other, SparseTensor) or not isinstance(input, SparseTensor) or getattr(other, "ndim", None):
+        raise RuntimeError("Sparse division requires a scalar or zero-dim dense tensor divisor")
+    tensor = input if rounding_mode is None else input.coalesce()
+    return _with_items(tensor, tensor._items.div(other, rounding_mode=rounding_mode))
+
+
+@function("add __add__ __radd__")
+def add(input: Any, other: Any, *, alpha: Any = 1) -> Any:
+    """Sparse and sparse, or a sparse one onto a dense one."""
+    if not isinstance(input, SparseTensor):
+        return input + to_dense(other) * alpha if alpha != 1 else input + to_dense(other)
+    if not isinstance(other, SparseTensor):
+        raise RuntimeError("add(sparse, dense) is not supported. Use add(dense, sparse) instead.")
+    if input._sizes != other._sizes:
+        raise RuntimeError(
+            f"add: expected 'self' and 'other' to have same sizes, but self has {_by(input)} while other has {_by(other)}"
+        )
+    scaled = other._items if alpha == 1 else other._items * alpha
+    if np.array_equal(input._places._array, other._places._array):
+        return _with_items(input, input._items + scaled, input._coalesced and other._coalesced)
+    return make(join([input._places, other._places], 1), join([input._items, scaled]), input._sizes)
+
+
+def _by(tensor: SparseTensor) -> str:
+    return f"[{', '.join(map(str, tensor._sizes))}]"
+
+
+@function("sub subtract __sub__ __rsub__")
+def sub(input: Any, other: Any, *, alpha: Any = 1) -> Any:
+    """The same with a minus."""
+    return add(input, other, alpha=-alpha)
+
+
+# --- to dense and back
+
+
+@function("to_dense")
+def to_dense(self: SparseTensor, dtype: Any = None, *, masked_grad: Any = None) -> Any:
+    """All elements, zeros where there are none."""
+    places, sizes = self._places._array, self._sizes
+    sparse, dense = sizes[: places.shape[0]], sizes[places.shape[0] :]
+    items = self._items if dtype is None else self._items.to(dtype)
+    flat = np.ravel_multi_index(tuple(places), tuple(sparse)) if places.size else np.zeros(places.shape[1:], np.int64)
+    count = int(np.prod(sparse)) if sparse else 1
+    return index_add(zeros((count, *dense), dtype=items.dtype), 0, wrap(flat), items).reshape(sizes)
+
+
+@function("to_sparse to_sparse_coo coalesce_")
+def to_sparse(
+    self: Any, sparse_dim: Any = None, *, layout: Any = None, blocksize: Any = None, dense_dim: Any = None
+) -> Any:
+    """The elements that are not zero, with their coordinates."""
+    if isinstance(self, SparseTensor):
+        return self
+    dims = self.ndim if sparse_dim is None or not isinstance(sparse_dim, int) else sparse_dim
+    array = self._array
+    kept = array.reshape(*array.shape[:dims], -1).astype(bool).any(-1) if dims < array.ndim else array != 0
+    places = wrap(np.stack(np.nonzero(kept)).astype(np.int64)) if dims else wrap(np.zeros((0, int(kept.any())), np.int64))
+    items = self[tuple(places)] if dims else self[None]
+    return make(places, items, self.shape, coalesced=True)
+
+
+def sparse_mask(self: Any, mask: SparseTensor) -> Any:
+    """The elements at the places of a sparse tensor."""
+    dense = to_dense(self) if isinstance(self, SparseTensor) else self
+    return _with_items(mask, dense[tuple(mask._places)])
+
+
+FUNCTIONS["sparse_mask"] = sparse_mask
+
+
+@function("zeros_like")
+def zeros_like(input: SparseTensor, **options: Any) -> Any:
+    """No elements."""
+    return make(
+        input._places[:, :0], zeros((0, *input._items.shape[1:]), dtype=options.get("dtype") or input.dtype), input._sizes,
+        coalesced=True,
+    )  # fmt: skip
+
+
+# --- dims
+
+
+@function("t transpose swapaxes swapdims")
+def transpose(input: SparseTensor, dim0: int = 0, dim1: int = 1) -> Any:
+    """Two dims change places."""
+    order = list(range(input.ndim))
+    one, other = order[dim0], order[dim1]
+    if max(one, other) >= input.sparse_dim():
+        raise NotImplementedError("undertow transposes the sparse dims of sparse tensors only")
+    order[one], order[other] = other, one
+    rows = order[: input.sparse_dim()]
+    return make(input._places[rows], input._items, [input._sizes[d] for d in order], coalesced=False)
+
+
+@function("unsqueeze")
+def unsqueeze(input: SparseTensor, dim: int) -> Any:
+    """A dim of size one."""
+    place = dim % (input.ndim + 1)
+    row = zeros((1, input._nnz()), dtype=input._places.dtype)
+    rows = join([input._places[:place], row, input._places[place:]])
+    return make(rows, input._items, [*input._sizes[:place], 1, *input._sizes[place:]], input._coalesced)
+
+
+@function("select")
+def select(input: SparseTensor, dim: int, index: int) -> Any:
+    """One of the slices along a dim."""
+    dim %= input.ndim
+    index = int(index) % input._sizes[dim]
+    kept = wrap(np.nonzero(input._places._array[dim] == index)[0])
+    rest = [place for place in range(input.sparse_dim()) if place != dim]
+    items = input._items[kept]
+    if not rest:
+        return items.sum(0)
+    sizes = [size for place, size in enumerate(input._sizes) if place != dim]
+    return make(input._places[rest][:, kept], items, sizes, input._coalesced)
+
+
+@function("_getitem __getitem__")
+def getitem(self: SparseTensor, key: Any) -> Any:
+    """By numbers and full slices."""
+    keys = key if isinstance(key, tuple) else (key,)
+    dim = 0
+    for each in keys:
+        if isinstance(each, int):
+            self = select(self, dim, each)
+        elif each == slice(None):
+            dim += 1
+        else:
+            raise NotImplementedError("undertow indexes sparse tensors by numbers and full slices only")
+    return self
+
+
+@function("index_select")
+def index_select(input: SparseTensor, dim: int, index: Any) -> Any:
+    """Some of the slices along a dim."""
+    tensor = input.coalesce()
+    wanted, have = index._array.reshape(-1), tensor._places._array[dim]
+    new, old = np.nonzero(wanted[:, None] == have[None, :])
+    places = tensor._places._array[:, old].copy()
+    places[dim] = new
+    sizes = list(tensor._sizes)
+    sizes[dim] = wanted.size
+    return make(wrap(places), tensor._items[wrap(old)], sizes, coalesced=dim == 0)
+
+
+@function("cat concat concatenate")
+def cat(tensors: Sequence[SparseTensor], dim: int = 0) -> Any:
+    """One after the other along a dim."""
+    dim %= tensors[0].ndim
+    places, start = [], 0
+    for tensor in tensors:
+        shift = np.zeros((tensor.sparse_dim(), 1), np.int64)
+        shift[dim] = start
+        places.append(tensor._places + wrap(shift))
+        start += tensor._sizes[dim]
+    sizes = list(tensors[0]._sizes)
+    sizes[dim] = start
+    return make(join(places, 1), join([tensor._items for tensor in tensors]), sizes)
+
+
+@function("stack")
+def stack(tensors: Sequence[SparseTensor], dim: int = 0) -> Any:
+    """Along a new dim."""
+    return cat([unsqueeze(tensor, dim) for tensor in tensors], dim)
+
+
+# --- sums
+
+
+@function("sum")
+def total(input: SparseTensor, dim: Any = None, keepdim: bool = False, dtype: Any = None) -> Any:
+    """All elements added up, or those along some dims."""
+    tensor = input if dtype is None else _with_items(input, input._items.to(dtype))
+    dims = range(tensor.ndim) if dim is None else [dim] if isinstance(dim, int) else dim
+    gone = {place % tensor.ndim for place in dims}
+    rest = [place for place in range(tensor.sparse_dim()) if place not in gone]
+    inside = [place - tensor.sparse_dim() + 1 for place in gone if place >= tensor.sparse_dim()]
+    items = tensor._items.sum(inside) if inside else tensor._items
+    sizes = [size for place, size in enumerate(tensor._sizes) if place not in gone]
+    if not rest:
+        return items.sum(0)
+    return make(tensor._places[rest], items, sizes).coalesce()
+
+
+@function("norm")
+def norm(input: SparseTensor, p: Any = "fro", *args: Any, **kwargs: Any) -> Any:
+    """Of the values."""
+    return input.coalesce()._items.norm(p, *args, **kwargs)
+
+
+@function("any")
+def any_of(input: SparseTensor) -> Any:
+    """Whether some element is not zero."""
+    return input.coalesce()._items.any()
+
+
+# --- products
+
+
+def _product(sparse: SparseTensor, dense: Any) -> Any:
+    """A sparse matrix times a dense matrix: rows of the second, scaled and added up by rows of the first."""
+    if sparse._sizes[1] != dense.shape[0]:
+        raise RuntimeError(
+            f"mat1 and mat2 shapes cannot be multiplied ({sparse._sizes[0]}x{sparse._sizes[1]} and "
+            f"{dense.shape[0]}x{dense.shape[1]})"
+        )
+    rows, columns = sparse._places
+    parts = dense[columns] * sparse._items.unsqueeze(1)
+    return index_add(zeros((sparse._sizes[0], dense.shape[1]), dtype=parts.dtype), 0, rows, parts)
+
+
+@function("mm matmul __matmul__ __rmatmul__ spmm smm")
+def mm(input: Any, mat2: Any, reduce: str | None = None) -> Any:
+    """A product of matrices of which one or both are sparse; of two sparse ones it is sparse."""
+    if isinstance(input, SparseTensor) and isinstance(mat2, SparseTensor):
+        return to_sparse(_product(input, to_dense(mat2)))
+    if isinstance(input, SparseTensor):
+        if mat2.ndim == 1:
+            return _product(input, mat2.unsqueeze(1)).squeeze(1)
+        return _product(input, mat2)
+    return _product(transpose(mat2), input.t()).t()
+
+
+@function("mv")
+def mv(input: SparseTensor, vec: Any) -> Any:
+    """A sparse matrix times a vector."""
+    return _product(input, vec.unsqueeze(1)).squeeze(1)
+
+
+@function("bmm")
+def bmm(input: SparseTensor, mat2: Any) -> Any:
+    """Many sparse matrices times many dense ones."""
+    return join([_product(select(input, 0, place), mat2[place]).unsqueeze(0) for place in range(input._sizes[0])])
+
+
+@function("addmm sspaddmm")
+def addmm(input: Any, mat1: Any, mat2: Any, *, beta: Any = 1, alpha: Any = 1) -> Any:
+    """A product of a sparse matrix, added to a matrix."""
+    return input * beta + mm(mat1, mat2) * alpha
+
+
+# --- writes
+
+
+def _take_over(self: SparseTensor, result: SparseTensor) -> Any:
+    if self.requires_grad and self.is_leaf:
+        raise RuntimeError("a leaf Variable that requires grad is being used in an in-place operation.")
+    self._places, self._items, self._coalesced = result._places, result._items, result._coalesced
+    return self
+
+
+@function("add_ __iadd__")
+def add_(self: Any, other: Any, *, alpha: Any = 1) -> Any:
+    """In place; onto a dense tensor too."""
+    if isinstance(self, SparseTensor):
+        return _take_over(self, add(self, other, alpha=alpha))
+    return self.add_(to_dense(other), alpha=alpha)
+
+
+@function("sub_ __isub__")
+def sub_(self: Any, other: Any, *, alpha: Any = 1) -> Any:
+    """In place."""
+    return add_(self, other, alpha=-alpha)
+
+
+@function("mul_ __imul__")
+def mul_(self: SparseTensor, other: Any) -> Any:
+    """In place."""
+    return _take_over(self, mul(self, other))
+
+
+@function("div_ __itruediv__")
+def div_(self: SparseTensor, other: Any) -> Any:
+    """In place."""
+    return _take_over(self, div(self, other))
+
+
+@function("zero_")
+def zero_(self: SparseTensor) -> Any:
+    """In place: no element is left."""
+    return _take_over(self, zeros_like(self))
+
+
+@function("copy_")
+def copy_(self: Any, src: Any, non_blocking: bool = False) -> Any:
+    """In place."""
+    if isinstance(self, SparseTensor):
+        return _take_over(self, to_sparse(src))
+    return self.copy_(to_dense(src))
+
+
+@function("reshape")
+def reshape(input: SparseTensor, *shape: Any) -> Any:
+    """Refused, as PyTorch does."""
+    raise RuntimeError("reshape is not implemented for sparse tensors")
