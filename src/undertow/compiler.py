@@ -1,19 +1,62 @@
-"""`torch.compiler`: what code says about itself to a compiler, and asks of it. Eager code is never being compiled."""
+"""`torch.compile`, and `torch.compiler`: what code says about itself to a compiler, and asks of it.
+
+The compiler itself is `undertow.xla`, which needs JAX and is loaded when something is compiled.
+"""
 
 from __future__ import annotations
 
+import importlib
+import sys
 from collections.abc import Callable
 from typing import Any
 
+from undertow.xp.device import Watch
+
 __all__ = [
-    "allow_in_graph", "assume_constant_result", "cudagraph_mark_step_begin", "disable", "is_compiling",
+    "allow_in_graph", "assume_constant_result", "compile", "cudagraph_mark_step_begin", "disable", "is_compiling",
     "is_dynamo_compiling", "is_exporting", "reset", "set_stance",
 ]  # fmt: skip
 
 
+def compile(
+    model: Any = None, *, fullgraph: bool = False, dynamic: bool | None = None, backend: Any = "inductor",
+    mode: str | None = None, options: dict[str, Any] | None = None, disable: bool = False,
+) -> Any:  # fmt: skip
+    """Makes one XLA program of a function or module: a whole training step, with its hooks, backward and optimizer.
+
+    Also as a decorator. The other options are PyTorch's, for its own backends, and change nothing here, apart from
+    `disable`. `compile.explain()` says what was compiled, what was captured, which hooks run where, and why a step was
+    compiled again.
+    """
+    if model is None:
+        return lambda given: compile(given, disable=disable)
+    return model if disable else _compiler().compile(model)
+
+
+def explain(compiled: Any = None) -> Any:
+    """A report on one compiled function, or on all."""
+    return _compiler().explain(compiled)
+
+
+compile.explain = explain  # type: ignore[attr-defined]
+
+
+def _compiler() -> Any:
+    try:
+        importlib.import_module("jax")
+    except ModuleNotFoundError as error:
+        if error.name != "jax":
+            raise
+        raise ModuleNotFoundError(
+            "undertow.compile goes through JAX, which is not installed. Install it with: pip install 'undertow[xla]'",
+            name="jax",
+        ) from None
+    return importlib.import_module("undertow.xla")
+
+
 def is_compiling() -> bool:
     """Whether the code that asks is being compiled."""
-    return False
+    return Watch.trace is not None
 
 
 is_dynamo_compiling = is_exporting = is_compiling
@@ -39,7 +82,9 @@ def cudagraph_mark_step_begin() -> None:
 
 
 def reset() -> None:
-    """Forgets compiled programs: there are none."""
+    """Forgets compiled programs."""
+    if "undertow.xla" in sys.modules:
+        _compiler().reset()
 
 
 class set_stance:

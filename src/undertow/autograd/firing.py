@@ -13,7 +13,6 @@ from undertow import hooks
 from undertow._core import TensorCore, ndarray, wrap
 from undertow.autograd.node import AccumulateGrad, Node
 from undertow.dtypes import DTYPE_OF
-from undertow.hooks import fire
 
 
 def fire_tensor_hooks(task: Any, node: Node, g: Any) -> Any:
@@ -44,7 +43,7 @@ def fire_tensor_hooks(task: Any, node: Node, g: Any) -> Any:
 def _through(own: OrderedDict[int, hooks.Hook], g: Any) -> Any:
     shown = wrap(g) if type(g) is ndarray else g if g is None or isinstance(g, TensorCore) else wrap(g)
     for hook in tuple(own.values()):  # read before the first one runs: hooks may add and remove hooks
-        answer = fire(hook, shown)
+        answer = hooks.fire(hook, shown)
         if answer is not None:
             shown = check_gradient(hook, shown, answer)
     return shown

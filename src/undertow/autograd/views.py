@@ -51,7 +51,6 @@ def device_view(source: DeviceArray, step: Step) -> DeviceArray:
     """A view on a device, where no memory is shared: it knows how to take its part and how to put a new one back."""
 
     def put(xp: Any, whole: Any, part: Any) -> Any:
-        rule, statics, spec, place = step
         back = step_gradient(xp, part, *step)
         if part.shape and whole.size == part.size:
             return back

@@ -16,6 +16,7 @@ from undertow.ops.arguments import check_tensor, must_be
 from undertow.ops.public import public
 from undertow.rules import embedding as rules
 from undertow.sizes import size_of
+from undertow.xp.device import values_known
 
 
 def _check_indices(indices: Any, name: str, argument: str = "indices", position: int = 1) -> None:
@@ -28,7 +29,7 @@ def _check_indices(indices: Any, name: str, argument: str = "indices", position:
 
 
 def _check_range(indices: Any, count: int) -> None:
-    if indices.size and (indices.min() < 0 or indices.max() >= count):
+    if values_known(indices) and indices.size and (indices.min() < 0 or indices.max() >= count):
         raise IndexError("index out of range in self")
 
 

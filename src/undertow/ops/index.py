@@ -23,6 +23,7 @@ from undertow.ops.scatter import check_in_range, gather
 from undertow.ops.shape import reshape_to
 from undertow.ops.writing import as_element, check_mask
 from undertow.rules import index as rules
+from undertow.xp.device import values_known
 
 
 def scalar_name(tensor: Any) -> str:
@@ -44,7 +45,7 @@ def index_select(input: Any, dim: int, index: Any, *, out: Any = None) -> Any:
         raise RuntimeError("index_select(): Expected dtype int32 or int64 for index")
     dim = wrap_dim(as_int(dim, "index_select", "dim", 2), array.ndim)
     n = array.shape[dim] if array.ndim else 1
-    if picks.size and ((picks < 0) | (picks >= n)).any():
+    if values_known(picks) and picks.size and ((picks < 0) | (picks >= n)).any():
         raise IndexError("index out of range in self")
     if out is None:
         return apply(rules.index_select, input, index, dim=dim)
@@ -169,7 +170,7 @@ def _check_fill(input: Any, dim: Any, index: Any, value: Any) -> tuple[int, Any,
         raise invalid_combination("index_fill", (dim, index, value))
     n = input._array.shape[dim] if input._array.ndim else 1
     check_in_range(picks, n, dim, "", IndexError, negative=True)
-    if picks.size and picks.min() < 0:
+    if picks.size and (not values_known(picks) or picks.min() < 0):
         index = wrap(np.where(picks < 0, picks + n, picks))
     return dim, index, value
 
@@ -229,6 +230,8 @@ def _check_flat(input: Any, index: Any, name: str) -> None:
     picks, n = index._array, input._array.size
     if picks.dtype != np.int64:
         raise RuntimeError(f"{name}(): Expected a long tensor for index, but got {scalar_name(index)}")
+    if not values_known(picks):
+        return
     outside = (picks < -n) | (picks >= n)
     if outside.any():
         first = picks[outside].reshape(-1)[0]
@@ -375,13 +378,13 @@ def one_hot(tensor: Any, num_classes: int = -1) -> Any:
         if num_classes <= 0:
             raise RuntimeError("Can not infer total number of classes from empty tensor.")
         return wrap(np.zeros((*array.shape, num_classes), np.int64))
-    if array.min() < 0:
+    if values_known(array) and array.min() < 0:
         raise RuntimeError("Class values must be non-negative.")
     if num_classes == -1:
         num_classes = int(array.max()) + 1
     elif num_classes < 1:
         raise RuntimeError("num_classes should be positive")
-    elif array.max() >= num_classes:
+    elif values_known(array) and array.max() >= num_classes:
         raise RuntimeError("Class values must be smaller than num_classes.")
     return wrap((array[..., None] == np.arange(num_classes)).astype(np.int64))
 

@@ -23,6 +23,7 @@ from undertow.ops.stretch import broadcast_tensors
 from undertow.rules import loss as rules
 from undertow.rules import scalars
 from undertow.rules.refusals import refusal
+from undertow.xp.device import values_known
 
 NONE, MEAN, SUM = 0, 1, 2
 _REDUCTIONS = {"none": NONE, "mean": MEAN, "sum": SUM}
@@ -280,7 +281,7 @@ def gaussian_nll_loss(
         if var < 0:
             raise ValueError("var has negative entry/entries")
         var = input.new_full(input.size(), var)
-    elif (var._array < 0).any():
+    elif values_known(var._array) and (var._array < 0).any():
         raise ValueError("var has negative entry/entries")
     if var.size() != input.size():
         if input.size()[:-1] == var.size():

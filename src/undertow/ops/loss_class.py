@@ -201,7 +201,7 @@ def multi_margin_loss(
         raise RuntimeError(f"expected scalar type Long but found {DTYPE_OF[labels.dtype].scalar_name}")
     if weight is not None and weight._array.shape[0] != shape[-1]:
         raise RuntimeError(f"inconsistent weight size, expected {shape[-1]} but got {list(weight._array.shape)}")
-    if ((labels < 0) | (labels >= shape[-1])).any():
+    if values_known(labels) and ((labels < 0) | (labels >= shape[-1])).any():
         raise RuntimeError("target out of range")
     check_constant(weight, "multi_margin_loss", "weight")
     single = len(shape) == 1 and labels.ndim == 1
@@ -225,7 +225,7 @@ def multilabel_margin_loss(
         )
     if labels.shape != shape:
         raise RuntimeError(f"inconsistent target size: {list(labels.shape)} for input of size: {list(shape)}")
-    if labels.size and (labels.min() < -1 or labels.max() >= shape[-1]):
+    if values_known(labels) and labels.size and (labels.min() < -1 or labels.max() >= shape[-1]):
         raise RuntimeError("argument #2 'target' is out of range")
     if labels.dtype != np.int64:
         raise RuntimeError(f"expected scalar type Long but found {DTYPE_OF[labels.dtype].scalar_name}")

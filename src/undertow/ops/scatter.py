@@ -15,6 +15,7 @@ from undertow.ops.public import overloaded, public
 from undertow.ops.writing import as_element
 from undertow.rules import index as rules
 from undertow.rules.rule import op
+from undertow.xp.device import values_known
 
 _UNSIGNED = {8: np.uint64, 4: np.uint32}
 
@@ -23,7 +24,9 @@ def check_in_range(
     index: Any, n: int, dim: int, prefix: str = "", error: type[Exception] = RuntimeError, negative: bool = False
 ) -> None:
     """Refuses an index that points outside a dim of n elements."""
-    if not index.size or (not negative and index.view(_UNSIGNED[index.itemsize]).max() < n):  # negative ones look huge
+    if not index.size or not values_known(index):
+        return
+    if not negative and index.view(_UNSIGNED[index.itemsize]).max() < n:  # negative ones look huge
         return
     outside = (index < (-n if negative else 0)) | (index >= n)
     if outside.any():

@@ -1,19 +1,26 @@
-"""`undertow.compile`: a step that compiles itself when it is called, and again when what it depends on has changed."""
+"""A step that compiles itself when it is called, and again when what it depends on has changed."""
 
 from __future__ import annotations
 
 import functools
+import threading
 import warnings
+import weakref
 from collections.abc import Callable
 from typing import Any
 
 from undertow._core import TensorCore
+from undertow.nn.modules.module import Module
 from undertow.sites import user_stacklevel
 from undertow.tree import leaves
+from undertow.xla.cache import keep_on_disk
 from undertow.xla.errors import CompileWarning
 from undertow.xla.program import Baked, Program
+from undertow.xp.device import Watch
 
 MANY = 8  # recompiles of one step after which a warning says why
+
+everything: weakref.WeakSet[Compiled] = weakref.WeakSet()
 
 
 class Compiled:
@@ -24,8 +31,13 @@ class Compiled:
         self.function = function
         self.programs: dict[Any, list[Program]] = {}
         self.causes: list[str] = []
+        self._one_at_a_time = threading.RLock()
+        everything.add(self)
+        keep_on_disk()
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        if Watch.trace is not None:  # part of a larger step that is being compiled
+            return self.function(*args, **kwargs)
         arguments = []
         key: list[Any] = []
         for leaf in leaves((args, kwargs)) if args or kwargs else ():
@@ -34,18 +46,27 @@ class Compiled:
                 arguments.append(leaf)
                 key += (array.shape, array.dtype, leaf._requires_grad)
             else:
-                key.append(leaf)
-        programs = self.programs.setdefault(tuple(key), [])
-        for program in programs:
-            if program.fits():
-                return program.run(arguments)
-        return self._compile(programs, args, kwargs).run(arguments)
+                key.append(_key_of(leaf))
+        with self._one_at_a_time:
+            programs = self.programs.setdefault(tuple(key), [])
+            for program in programs:
+                if program.fits():
+                    return program.run(arguments)
+            return self._compile(programs, args, kwargs).run(arguments)
+
+    def __get__(self, instance: Any, owner: Any = None) -> Any:
+        """A compiled method: each object has programs of its own."""
+        if instance is None:
+            return self
+        bound = Compiled(self.function.__get__(instance, owner))
+        vars(instance)[self.function.__name__] = bound
+        return bound
 
     def _compile(self, programs: list[Program], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Program:
         if programs:
-            self._note(programs[0].entry.difference())
+            self._note(programs[0].misfit())
         elif len(self.programs) > 1:
-            self._note("the arguments have other shapes, dtypes or values")
+            self._note("the arguments have other shapes, dtypes or values than before")
         try:
             program = Program(self.function, args, kwargs)
         except Baked:
@@ -55,17 +76,38 @@ class Compiled:
 
     def _note(self, cause: str) -> None:
         self.causes.append(cause)
-        if len(self.causes) == MANY:
+        if len(self.causes) % MANY == 0:
             warnings.warn(
-                f"{getattr(self, '__name__', 'a step')} was compiled {MANY + 1} times, the last time because {cause}. "
-                "compile.explain() has them all.",
+                f"{getattr(self, '__qualname__', 'a step')} was compiled {len(self.causes) + 1} times, now because "
+                f"{cause}. compile.explain() has every cause.",
                 CompileWarning,
                 stacklevel=user_stacklevel(),
             )
 
 
-def compile(function: Callable[..., Any] | None = None, **options: Any) -> Any:
-    """Makes one XLA program of a step: forward, backward, hooks and optimizer."""
-    if function is None:
-        return functools.partial(compile, **options)
-    return Compiled(function)
+def _key_of(value: Any) -> Any:
+    """A value that is part of the program, so that another value needs another program."""
+    try:
+        hash(value)
+    except TypeError:
+        return id(value)
+    return type(value), value
+
+
+def compile(function: Any) -> Any:
+    """Makes one XLA program of a step or of a module's forward."""
+    if isinstance(function, Module):
+        return compiled_module(function)
+    return function if isinstance(function, Compiled) else Compiled(function)
+
+
+def compiled_module(module: Module) -> Module:
+    """The same module, its calls compiled; what is recorded of them for the backward pass is compiled when that comes."""
+    raise NotImplementedError
+
+
+def reset() -> None:
+    """Forgets every compiled program."""
+    for compiled in list(everything):
+        compiled.programs.clear()
+        compiled.causes.clear()

@@ -20,7 +20,7 @@ from undertow.modes import local, no_grad, set_grad_enabled
 from undertow.nn.modules.module import Module
 from undertow.optim.optimizer import Optimizer
 from undertow.tree import leaves, map_leaves
-from undertow.xla.effects import analyse
+from undertow.xla.effects import Effect, Exactly, Kind, Read, analyse
 from undertow.xla.errors import CompileError
 from undertow.xla.state import where_defined
 from undertow.xp.device import DeviceArray, NeedsValue
@@ -54,7 +54,7 @@ class Later:
 
     def _kept(self, value: Any) -> Any:
         if isinstance(value, TensorCore):
-            if value._edge is None and value._requires_grad or value._meta is not None:
+            if (value._edge is None and value._requires_grad) or value._meta is not None:
                 grad = value._meta.grad if value._meta is not None else None
                 self.patches.append((value, value._array.copy(), None if grad is None else _frozen(grad)))
                 return value
@@ -100,13 +100,17 @@ class Firing:
     def __init__(self) -> None:
         self.later: list[Later] = []
         self.placed: list[Placed] = []
+        self.reads: list[Read] = []  # values that hooks in the program depend on
+        self.stores: list[tuple[dict[Any, Any], dict[Any, Any]]] = []  # where they store something, and what was there
 
     def __call__(self, hook: Any, *args: Any, **kwargs: Any) -> Any:
         if is_own(hook):  # undertow's own bookkeeping, made of tensor work
             return hook(*args, **kwargs)
         effects = analyse(hook, [_kind(arg) for arg in args])
-        stores = all(effect.kind == "store" for effect in effects.effects)
-        if effects.pure or stores:
+        holders = [holder for holder in map(_holder, effects.effects) if holder is not None]
+        if len(holders) == len(effects.effects):  # at most stores, which come out the same on every call
+            self.reads += effects.reads
+            self.stores += [(holder, dict(holder)) for holder in holders]
             try:
                 answer = hook(*args, **kwargs)
             except NeedsValue as error:
@@ -165,12 +169,17 @@ def _changed_argument(args: tuple[Any, ...]) -> int | None:
     return 0 if isinstance(args[0], tuple) else None
 
 
-def _kind(arg: Any) -> str:
-    if isinstance(arg, TensorCore):
-        return "tensor"
-    if isinstance(arg, tuple):
-        return "tensors"
-    return "module" if isinstance(arg, Module) else "optimizer" if isinstance(arg, Optimizer) else "other"
+def _kind(arg: Any) -> Kind:
+    if isinstance(arg, (Module, Optimizer)):
+        return Exactly(arg)
+    return "tensor" if isinstance(arg, TensorCore) else "tensors" if isinstance(arg, tuple) else "other"
+
+
+def _holder(effect: Effect) -> dict[Any, Any] | None:
+    """The mapping that a store changes, if it is one that gives the same on every call."""
+    if effect.kind != "store" or effect.target is None:
+        return None
+    return effect.target if isinstance(effect.target, dict) else getattr(effect.target, "__dict__", None)
 
 
 def is_own(hook: Any) -> bool:

@@ -24,7 +24,7 @@ from undertow.xp.device import DeviceArray
 
 Values = list[float]  # of a program's numbers, in order
 Of = Callable[[Values], float]
-Question = tuple[Callable[[float, Any], Any], Of, Of | None, Any]  # what was asked, of what, beside what, the answer
+Question = tuple[Callable[[float, Any], Any], Of, Of, Any]  # what was asked, of what, beside what, the answer
 
 
 class Number(float):
@@ -166,4 +166,4 @@ def baked(jaxpr: Any) -> bool:
 
 def still_true(asked: list[Question], values: Values) -> bool:
     """Whether every question would be answered as it was when the program was made."""
-    return all(question(of(values), None if about is None else about(values)) == answer for question, of, about, answer in asked)
+    return all(question(of(values), about(values)) == answer for question, of, about, answer in asked)

@@ -85,6 +85,8 @@ class Program:
         self.options = Options(state.optimizers)
         self.entry = Snapshot(state)
         self.asked: list[Any] = []
+        self.good_numbers: list[float] | None = None  # with which all questions were last answered alike
+        self.last_numbers: list[float] | None = None
         numbers = self.options.values()
         trace, firing = Trace(), Firing()
         trace.firing = firing
@@ -112,6 +114,7 @@ class Program:
         ]
         self.later: list[Later] = firing.later
         self.placed: list[Placed] = firing.placed
+        self.reads = firing.reads
         self.draws: list[Draw] = trace.draws
         self.first_draws: list[Any] | None = trace.first_draws
         self._assemble(closed, outputs, trace)
@@ -148,7 +151,7 @@ class Program:
                 self.options.put(as_inputs)
             self.result = function(*args, **kwargs)
             self.options.put(numbers)
-            self.exit = self._settle()
+            self.exit = self._settle(firing.stores)
             gc.collect()
             outputs.extend([cell for cell, _, _ in trace.cells.values() if cell.writes])
             outputs.extend(trace.living())
@@ -161,10 +164,10 @@ class Program:
         trace.inputs = dict(zip(map(id, closed.jaxpr.invars), ["numbers", *known])) | trace.inputs
         return closed, outputs
 
-    def _settle(self) -> list[tuple[Any, ...]]:
+    def _settle(self, stores: list[tuple[dict[Any, Any], dict[Any, Any]]]) -> list[tuple[Any, ...]]:
         """What the step left where: (holder, key, value). A tensor in the place of an alike one keeps the old object."""
         left: list[tuple[Any, ...]] = []
-        for holder, held in self.entry.maps:
+        for holder, held in (*self.entry.maps, *stores):
             for key, now in list(holder.items()):
                 before = held.get(key)
                 if now is before:
@@ -230,7 +233,9 @@ class Program:
         self.state_inputs: list[tuple[Any, DeviceArray, Cell]] = []
         self.draw_inputs: list[tuple[int, int | None]] = []
         self.uses_numbers = False
-        kinds: dict[str, list[Any]] = {"donated": [], "state": [], "argument": [], "draw": [], "numbers": [], "constant": []}
+        kinds: dict[str, list[Any]] = {
+            kind: [] for kind in ("donated", "state", "argument", "draw", "numbers", "constant")
+        }
         for var, source, const in used:
             if source is None:
                 kinds["constant"].append((var, const))
@@ -281,7 +286,30 @@ class Program:
 
     def fits(self) -> bool:
         """Whether everything the program depends on is as it was when it was made."""
-        return self.entry.holds() and self.options.still_fit() and still_true(self.asked, self.options.values())
+        if not (self.entry.holds() and self.options.still_fit()):
+            return False
+        for read in self.reads:
+            if read.changed():
+                return False
+        if not self.asked:
+            return True
+        numbers = self.options.values()
+        if numbers != self.good_numbers:
+            if not still_true(self.asked, numbers):
+                return False
+            self.good_numbers = numbers
+        return True
+
+    def misfit(self) -> str:
+        """Why the program does not fit any more, in words."""
+        if not self.entry.holds():
+            return self.entry.difference()
+        if not self.options.still_fit():
+            return "an option of an optimizer changed"
+        for read in self.reads:
+            if read.changed():
+                return f"`{read.name}`, which a hook reads, was {read.value!r} and is {read.get()!r}"
+        return "an optimizer's numbers changed in a way that the step asks about"
 
     def run(self, arguments: list[Any]) -> Any:
         """One step."""
@@ -299,7 +327,7 @@ class Program:
             self.first_draws = None
             values += [drawn[place] if part is None else drawn[place][part] for place, part in self.draw_inputs]
         if self.uses_numbers:
-            values.append(np.array(self.options.values()))
+            values.append(self._numbers())
         if self.compile_seconds is None:
             started = time.perf_counter()
             results = self.jitted(*values)
@@ -307,6 +335,13 @@ class Program:
         else:
             results = self.jitted(*values)
         return self._finish(results, arguments)
+
+    def _numbers(self) -> Any:
+        """The optimizers' numbers as one array, made anew when one of them has changed."""
+        numbers = self.options.values()
+        if numbers != self.last_numbers:
+            self.last_numbers, self.number_array = numbers, jax.numpy.array(numbers)
+        return self.number_array
 
     def _finish(self, results: list[Any], arguments: list[Any]) -> Any:
         before = [(cell, cell.value) for cell in self.outputs] if self.later else []
@@ -351,10 +386,16 @@ def _bring(tensor: Any, held: DeviceArray, cell: Cell) -> None:
         tensor._array = held
         return
     cell.host = array
-    if array.base is None and getrefcount(array) <= OWN_REFERENCES:
+    if getrefcount(array) <= OWN_REFERENCES and _owned(array):
         cell.value, cell.host = jax.numpy.array(array), None
         cell.writes += 1
         tensor._array = held
+
+
+def _owned(array: Any) -> bool:
+    """Whether nobody holds the memory that an array is a view of."""
+    base = array.base
+    return base is None or (type(base) is np.ndarray and base.base is None and getrefcount(base) <= 3)
 
 
 def _put(holder: Any, key: Any, *value: Any) -> None:

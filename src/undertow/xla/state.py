@@ -49,8 +49,6 @@ class State:
             self.tensors.append(root)
             if root._meta is not None:
                 self.walk(root._meta.grad, name, depth)
-                for hook in _hooks_of(root._meta):
-                    self.walk(hook, name, depth + 1)
         elif isinstance(root, Module):
             self._walk_module(root, name)
         elif isinstance(root, Optimizer):
@@ -89,7 +87,10 @@ class State:
                 self._seen.add(id(holder))
                 self.maps.append((holder, shown))
             for key, value in list(vars(module).items()):
-                if key not in ("_modules",):
+                if "hooks" in key and isinstance(value, dict):  # which hooks there are; `firing` looks into them
+                    self._seen.add(id(value))
+                    self.maps.append((value, f"the {key.removeprefix('_').replace('_', ' ')} of {shown}"))
+                elif key != "_modules":
                     self.walk(value, f"{shown}.{key.removeprefix('_')}" if key != "_parameters" else shown, 1)
             for holder in (module._parameters, module._buffers):
                 for key, value in holder.items():
@@ -104,8 +105,9 @@ class State:
                 if key != "params":
                     self.walk(value, f"{name}.{key}")
         self.walk(root.state, f"{name}.state")
-        for key in ("_optimizer_step_pre_hooks", "_optimizer_step_post_hooks"):
-            self.walk(getattr(root, key, None), name)
+        for key, value in vars(root).items():
+            if "hooks" in key and isinstance(value, dict):
+                self.maps.append((value, f"the hooks of {name}"))
 
     def _walk_function(self, root: types.FunctionType, name: str, depth: int) -> None:
         if depth > DEPTH or (root.__module__ or "").partition(".")[0] == "undertow":
@@ -155,9 +157,9 @@ class Snapshot:
             (tensor, _hooks_of(tensor._meta)) for tensor in state.tensors
         ]  # fmt: skip
         # For the glance before a call: live views of mappings beside what they held.
-        self._values = [(holder.values(), tuple(held.values())) for holder, held in self.maps]
-        self._values += [(holder.values(), tuple(held.values())) for holder, held in self.hooks if held]
-        self._empty = [holder for holder, held in self.hooks if not held]
+        watched = [*self.maps, *self.hooks]
+        self._values = [(holder.values(), tuple(held.values())) for holder, held in watched if held]
+        self._empty = [holder for holder, held in watched if not held]
         self._metas = [(tensor, grad) for tensor, grad in self.grads if tensor._requires_grad]
         self._hooked = [(tensor, held) for tensor, held in self.leaf_hooks if tensor._requires_grad]
 
@@ -167,14 +169,14 @@ class Snapshot:
             if len(values) != len(held) or not all(map(is_, values, held)):
                 if not _alike(list(values), list(held)):
                     return False
-        for holder, held in self.lists:
-            if len(holder) != len(held) or not all(map(is_, holder, held)):
+        for items, kept in self.lists:
+            if len(items) != len(kept) or not all(map(is_, items, kept)):
                 return False
-        for cell, held in self.cells:
-            if cell.cell_contents is not held and not _same(cell.cell_contents, held):
+        for cell, was in self.cells:
+            if cell.cell_contents is not was and not _same(cell.cell_contents, was):
                 return False
-        for holder, name, held in self.globals:
-            if holder.get(name) is not held and not _same(holder.get(name), held):
+        for names, name, was in self.globals:
+            if names.get(name) is not was and not _same(names.get(name), was):
                 return False
         if any(self._empty):
             return False
@@ -196,28 +198,27 @@ class Snapshot:
                 before, now = held.get(key, _ABSENT), holder.get(key, _ABSENT)
                 if before is not now and not _same(before, now):
                     return f"{names.get(id(holder), '')}: {_change(key, before, now)}"
-        for holder, kept in self.lists:
-            if len(holder) != len(kept) or not all(map(is_, holder, kept)):
-                return f"the list {names.get(id(holder), '')} changed"
-        for cell, name in self.state.cells:
-            held = next(held for other, held in self.cells if other is cell)
-            if not _same(_contents(cell), held):
-                return _change(name, held, _contents(cell))
-        for holder, name, held in self.globals:
-            if not _same(holder.get(name), held):
-                return _change(name, held, holder.get(name))
+        for items, kept in self.lists:
+            if len(items) != len(kept) or not all(map(is_, items, kept)):
+                return f"the list {names.get(id(items), '')} changed"
+        for (cell, name), (_, was) in zip(self.state.cells, self.cells):
+            if not _same(_contents(cell), was):
+                return _change(name, was, _contents(cell))
+        for holder, name, was in self.globals:
+            if not _same(holder.get(name), was):
+                return _change(name, was, holder.get(name))
         for holder, held in self.hooks:
             if dict(holder) != held:
                 return "the hooks on all modules changed"
-        for place, (tensor, grad) in enumerate(self.grads):
+        for tensor, grad in self.grads:
             now = None if tensor._meta is None else tensor._meta.grad
             if now is not grad:
                 had = "had no gradient" if grad is None else "had a gradient"
                 return f"a parameter of shape {list(tensor._array.shape)} {had} when the step was compiled, and now " + (
                     "has none" if now is None else "has one" if grad is None else "has another"
                 )
-        for tensor, held in self.leaf_hooks:
-            if _hooks_of(tensor._meta) != held:
+        for tensor, hooks in self.leaf_hooks:
+            if _hooks_of(tensor._meta) != hooks:
                 return f"the hooks on a tensor of shape {list(tensor._array.shape)} changed"
         for tensor, flag in self.flags:
             if tensor._requires_grad != flag:
@@ -274,7 +275,8 @@ def _change(key: Any, before: Any, now: Any) -> str:
             return "absent"
         return repr(value) if isinstance(value, PLAIN) else f"a {type(value).__name__}"
 
-    return f"{key!s} was {shown(before)} and is {shown(now)}"
+    key = key if isinstance(key, PLAIN) else f"an entry for a {type(key).__name__}"
+    return f"{key} was {shown(before)} and is {shown(now)}"
 
 
 def where_defined(function: Any) -> str:

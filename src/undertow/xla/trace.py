@@ -2,8 +2,8 @@
 
 While a trace is on, every op goes down its general path and computes with DeviceArrays. A tensor from outside that an op
 meets is adopted: its memory becomes an input of the program. A tensor made inside is a constant until something is computed
-with it. Draws from a random stream are inputs too: each call draws them anew, from the same stream and in the same order, so
-that they are the numbers that eager code would have drawn. User code that asks for a value is told that there is none.
+with it. Draws from a random stream are inputs too: each call draws them anew, from the same stream and in the same order,
+so that they are the numbers that eager code would have drawn. User code that asks for a value is told that there is none.
 """
 
 from __future__ import annotations
@@ -85,7 +85,8 @@ class Trace:
             raise CompileError("a step that is being compiled can't compile another one")
         Watch.trace = self
         special.enter()
-        self._stream, default_generator.stream = default_generator.stream, WatchedStream(default_generator.stream, self)
+        self._stream: Any = default_generator.stream
+        default_generator.stream = WatchedStream(self._stream, self)  # type: ignore[assignment]
         self._fire, hooks.fire = hooks.fire, self.firing or hooks.fire
         return self
 
@@ -170,9 +171,9 @@ class Trace:
         if threading.get_ident() != self.thread:
             return
         raise NeedsValue(
-            f"the value of a tensor of shape {list(array.shape)} was asked for at {user_site() or 'an unknown line'}, while "
-            "the step is being compiled. Values are known only when the program runs: write the choice with torch.where, "
-            "return the tensor from the step and look at it outside, or leave this part out of the compiled step."
+            f"the value of a tensor of shape {list(array.shape)} was asked for at {user_site() or 'an unknown line'}, "
+            "while the step is being compiled. Values are known only when the program runs: write the choice with "
+            "torch.where, return the tensor and look at it outside, or leave this part out of the compiled step."
         )
 
     # --- what is left

@@ -10,8 +10,10 @@ while a step is traced.
 
 from __future__ import annotations
 
+import importlib
 import math
 from collections.abc import Callable
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -37,10 +39,10 @@ class Cell:
         self.host: np.ndarray[Any, Any] | None = None  # the memory itself, once somebody has looked at it
 
 
+@cache
 def jax_namespace() -> Any:
-    from undertow.xp import jax
-
-    return jax
+    """The words on JAX's arrays; JAX is loaded when they are first needed."""
+    return importlib.import_module("undertow.xp.jax")
 
 
 class Watch:
@@ -61,6 +63,10 @@ class DeviceArray(NDArrayOperatorsMixin):
 
     flags = _Flags()
     base = None
+    _take: Callable[[Any, Value], Value]
+    _put: Callable[[Any, Value, Value], Value]
+    _seen: int
+    _part: Value
 
     def __init__(self, value: Value) -> None:
         self.cell = Cell(value)

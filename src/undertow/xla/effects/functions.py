@@ -6,10 +6,10 @@ from functools import partial
 from types import FunctionType
 from typing import Any
 
-from undertow.compile.effects.elements import Elements
-from undertow.compile.effects.source import definition
-from undertow.compile.effects.state import Frame
-from undertow.compile.effects.values import EMPTY, ONE, OPAQUE, PLAIN, Arguments, Known, Scope, Value, bound_names
+from undertow.xla.effects.elements import Elements
+from undertow.xla.effects.source import definition
+from undertow.xla.effects.state import Frame
+from undertow.xla.effects.values import EMPTY, ONE, OPAQUE, PLAIN, Arguments, Known, Scope, Value, bound_names
 
 MOST_CALLS_DEEP = 40
 

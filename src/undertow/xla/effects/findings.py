@@ -10,7 +10,7 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
-from undertow.compile.effects.values import is_plain
+from undertow.xla.effects.values import is_plain
 
 
 class Place(NamedTuple):

@@ -114,6 +114,11 @@ _OWN_EFFECTS = {
     "add_module", "load_state_dict", "add_param_group", "share_memory", "register_module",
     "register_parameter", "register_buffer", "set_submodule", "_load_from_state_dict", "compile",
 }  # fmt: skip
+# Methods that change one of undertow's objects which is not a tensor.
+OWN_CHANGES = {"remove", "append", "extend", "insert", "pop", "popitem", "clear", "update", "setdefault", "__setitem__",
+               "__delitem__", "__setattr__", "__delattr__", "__enter__", "__exit__"}  # fmt: skip
+# Functions whose tensor shares the memory of an array.
+SHARING = {"from_numpy", "as_tensor", "asarray", "frombuffer", "from_dlpack"}
 # Tensor methods that register something which stays; harmless on a tensor that the step itself makes.
 REGISTRARS = {"register_hook", "register_post_accumulate_grad_hook"}
 NO_RESULT = {"backward", "retain_grad", "__setitem__", "record_stream"}
@@ -141,6 +146,8 @@ TENSOR_METHODS = frozenset(name for name in TENSOR_NAMES if callable(getattr(Ten
 @functools.lru_cache(maxsize=4096)
 def _folder(filename: str) -> str:
     """Whose file it is: 'own', 'numpy', 'einops', 'standard' or 'user'."""
+    if filename.startswith("<"):
+        return "standard" if filename.startswith("<frozen ") else "user"
     path = os.path.abspath(filename)
     if path.startswith(_OWN_FOLDER):
         return "own"
@@ -148,7 +155,7 @@ def _folder(filename: str) -> str:
         return "numpy"
     if path.startswith(_INSTALLED_FOLDERS):
         return "einops" if f"{os.sep}einops{os.sep}" in path or f"{os.sep}opt_einsum{os.sep}" in path else "user"
-    if path.startswith(_STANDARD_FOLDER) or filename.startswith("<frozen "):
+    if path.startswith(_STANDARD_FOLDER):
         return "standard"
     return "user"
 

@@ -7,11 +7,14 @@ import types
 from types import FunctionType, ModuleType
 from typing import Any
 
+import numpy as np
+
 from undertow._tensor import Tensor
-from undertow.compile.effects import trust
-from undertow.compile.effects.objects import MISSING, in_class, instance_dict, static_value, stored
-from undertow.compile.effects.state import State
-from undertow.compile.effects.values import (
+from undertow.nn import Module
+from undertow.xla.effects import trust
+from undertow.xla.effects.objects import MISSING, in_class, instance_dict, static_value, stored
+from undertow.xla.effects.state import State
+from undertow.xla.effects.values import (
     EMPTY,
     GROUPS,
     MADE,
@@ -36,7 +39,6 @@ from undertow.compile.effects.values import (
     Value,
     is_plain,
 )  # fmt: skip
-from undertow.nn import Module
 
 _METHOD_TYPES = (
     types.MethodDescriptorType, types.WrapperDescriptorType, types.BuiltinFunctionType, types.ClassMethodDescriptorType,
@@ -210,6 +212,8 @@ class Attributes(State):
             return frozenset([known])
         if inherited is not MISSING:
             return self._inherited(inherited, kind, atom, name, node)
+        if isinstance(value, np.ndarray) and name in trust.TENSOR_METHODS:
+            return frozenset([Method(name, atom)])
         self.place(value, name)  # it may be there another time
         fallback = in_class(kind, "__getattr__")
         if isinstance(fallback, FunctionType):

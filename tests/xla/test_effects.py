@@ -15,9 +15,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import undertow as torch
-from tests.compile import hook_collection as zoo
-from tests.compile.random_programs import Outcome
-from undertow.compile.effects import Effects, Exactly, analyse, analyse_module, kind_of
+from tests.xla import hook_collection as zoo
+from tests.xla.random_programs import Outcome
+from undertow.xla.effects import Effects, Exactly, analyse, analyse_module, kind_of
 
 
 @pytest.mark.parametrize("name", zoo.PURE)

@@ -9,12 +9,12 @@ from typing import Any
 
 import numpy as np
 
-from undertow.compile.effects import trust
-from undertow.compile.effects.attributes import is_tensor
-from undertow.compile.effects.elements import is_iterator
-from undertow.compile.effects.findings import cell_of
-from undertow.compile.effects.functions import Functions
-from undertow.compile.effects.values import (
+from undertow.xla.effects import trust
+from undertow.xla.effects.attributes import is_tensor
+from undertow.xla.effects.elements import is_iterator
+from undertow.xla.effects.findings import cell_of
+from undertow.xla.effects.functions import Functions
+from undertow.xla.effects.values import (
     EMPTY,
     MADE,
     MODULE,
@@ -106,6 +106,7 @@ class BuiltinCalls(Functions):
     def _make(self, function: Any, arguments: Arguments, node: Any) -> Value:
         """Containers and iterators made of what they are given."""
         self.use(arguments.all(), deep=1)
+        self.protocols(arguments.all() | self.inside(arguments.all()), node)
         self._call_key(function, arguments, node)
         if function in (functools.partial, functools.wraps, functools.update_wrapper) or function in trust.CONTEXTS:
             return self.fresh(node, function, arguments.all())

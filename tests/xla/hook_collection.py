@@ -30,6 +30,7 @@ import numpy as np
 import undertow as torch
 import undertow.nn.functional as F
 from undertow import nn
+from undertow.utils._pytree import tree_map
 from undertow.utils.checkpoint import checkpoint
 
 LIMIT = 1.5
@@ -249,6 +250,34 @@ SCALER, LOUD, QUIET, WATCHER, ADDING, MAGIC, TIMER, WANDB = (
 STICKY = Sticky()
 
 
+class Keeping:
+    def __call__(self, x):
+        EVENTS.append(x)
+        return x
+
+
+class Ordered:
+    def __lt__(self, other):
+        EVENTS.append(other)
+        return True
+
+
+class Watched(torch.Tensor):
+    @classmethod
+    def __torch_function__(cls, function, kinds, args=(), kwargs=None):
+        EVENTS.append(function)
+        return super().__torch_function__(function, kinds, args, kwargs)
+
+
+ORDERED = Ordered()
+WATCHED = torch.ones(2).as_subclass(Watched)
+
+
+def with_profiler(g):
+    with torch.profiler.profile():
+        return g * 2
+
+
 class Clamped(torch.autograd.Function):
     @staticmethod
     def forward(ctx, x):
@@ -311,6 +340,8 @@ class SavingBlock(Block):
 
 BLOCK = Block()
 NESTED_COUNTING = nn.Sequential(nn.Linear(3, 3), nn.Sequential(nn.ReLU(), CountingBlock()))
+PARTS = nn.ModuleDict({"a": CountingBlock()})
+HANDLE = MASK.clone().requires_grad_().register_hook(lambda g: g)
 NESTED = nn.Sequential(nn.Linear(3, 3), nn.Sequential(nn.ReLU(), Block()))
 OPTIMIZER = torch.optim.SGD(BLOCK.parameters(), lr=0.1)
 SCHEDULER = torch.optim.lr_scheduler.StepLR(OPTIMIZER, 1)
@@ -894,6 +925,17 @@ EFFECTS: dict[str, tuple[Any, tuple[Any, ...], str, str]] = {
     "features": (lambda m, i, o: setattr(m, "features", o), FORWARD, "store", "sets `.features` of an object"),
     "unknown_argument": (lambda g, other: other.append(g), ("tensor", "other"), "call", "reads `.append`"),
     "unknown_function": (lambda f: f(1), ("other",), "call", "calls something unknown"),
+    "one_shot": (lambda g: (HANDLE.remove(), g)[1], T, "update", "calls `HANDLE.remove`"),
+    "module_list": (lambda g: BLOCK.layers.append(nn.Linear(1, 1)), T, "update", "calls `BLOCK.layers.append`"),
+    "module_dict": (lambda g: [m(g) for m in PARTS.values()][0], T, "update", "updates `"),
+    "module_dict_items": (lambda g: [m(g) for name, m in PARTS.items()][0], T, "update", "updates `"),
+    "shared_memory": (lambda g: torch.from_numpy(BUFFER).fill_(0), T, "update", "writes into `BUFFER`"),
+    "shared_memory_index": (lambda g: torch.as_tensor(BUFFER).__setitem__(0, 1), T, "call", "calls `BUFFER.__setitem__`"),
+    "tree_map": (lambda g: tree_map(lambda box: box.hook(1), [WATCHER]), T, "call", "appends to"),
+    "local_callable": (lambda g: checkpoint(Keeping(), g, use_reentrant=False), T, "call", "appends to `EVENTS`"),
+    "subclass": (lambda g: torch.add(g, WATCHED), T, "call", "appends to `EVENTS`"),
+    "sorted_objects": (lambda g: sorted([ORDERED, ORDERED]), T, "call", "appends to `EVENTS`"),
+    "profiled": (with_profiler, T, "call", "calls `torch.profiler.profile`"),
     "unbound": (lambda g: g * not_defined_anywhere, T, "call", "uses `not_defined_anywhere`"),  # noqa: F821
     "with_generator": (lambda g: noted().__enter__(), T, "call", "appends"),
     "methodcaller": (lambda g: __import__("operator").methodcaller("append", g)(EVENTS), T, "call", "calls `__import__`"),

@@ -9,9 +9,11 @@ from typing import Any
 import numpy as np
 
 from undertow._tensor import Tensor
-from undertow.compile.effects.findings import Effect, Effects, Place, Read, snapshot
-from undertow.compile.effects.objects import MISSING, in_class
-from undertow.compile.effects.values import (
+from undertow.nn import Module
+from undertow.optim import Optimizer
+from undertow.xla.effects.findings import Effect, Effects, Place, Read, snapshot
+from undertow.xla.effects.objects import MISSING, in_class
+from undertow.xla.effects.values import (
     EMPTY,
     NONE,
     ONE,
@@ -26,8 +28,6 @@ from undertow.compile.effects.values import (
     Value,
     is_plain,
 )  # fmt: skip
-from undertow.nn import Module
-from undertow.optim import Optimizer
 
 MOST_STEPS = 200_000
 MOST_ATOMS = 500

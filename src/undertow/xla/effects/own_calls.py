@@ -7,12 +7,15 @@ import types
 from types import FunctionType
 from typing import Any
 
+import numpy as np
+
 from undertow.autograd import Function
-from undertow.compile.effects import trust
-from undertow.compile.effects.attributes import is_tensor
-from undertow.compile.effects.method_calls import MethodCalls
-from undertow.compile.effects.objects import MISSING, descendants, in_class, instance_dict
-from undertow.compile.effects.values import (
+from undertow.nn import Module
+from undertow.xla.effects import trust
+from undertow.xla.effects.attributes import is_tensor
+from undertow.xla.effects.method_calls import MethodCalls
+from undertow.xla.effects.objects import MISSING, descendants, in_class, instance_dict
+from undertow.xla.effects.values import (
     MADE,
     NONE,
     ONE,
@@ -30,7 +33,6 @@ from undertow.compile.effects.values import (
     Value,
     is_plain,
 )  # fmt: skip
-from undertow.nn import Module
 
 # Modules of undertow's whose functions always give tensors.
 _TENSOR_MODULES = ("ops.", "autograd.apply", "creation", "ranges", "from_data", "random", "linalg", "fft", "special",
@@ -54,7 +56,11 @@ class OwnCalls(MethodCalls):
             self.effect(kind if target is not None else "call", f"calls `{called}`", node, target)
             self.call_back(arguments.rest() if is_method else arguments, node)
             return ONE[OWN]
+        if name in trust.OWN_CHANGES and target is not None and not is_tensor(target):
+            self.effect("update", f"calls `{owner.name}.{name}`", node, target)
+            return ONE[OWN]
         self.use(arguments.all(), deep=3)
+        self.protocols(arguments.rest().all(), node)
         if isinstance(target, type) and issubclass(target, Function) and name == "apply":
             return self._apply_function(target, arguments, node)
         if isinstance(target, Module):
@@ -64,6 +70,9 @@ class OwnCalls(MethodCalls):
         elif owner is not None:
             self._overriding(owner, node)
         self.call_back(arguments.rest() if is_method else arguments, node)
+        if name in trust.SHARING:
+            arrays = (atom for atom in arguments.all() if isinstance(atom, Known) and isinstance(atom.value, np.ndarray))
+            return ONE[MADE].union(arrays)
         short = module.partition(".")[2]
         return ONE[MADE] if short.startswith(_TENSOR_MODULES) else ONE[OWN]
 
@@ -103,7 +112,8 @@ class OwnCalls(MethodCalls):
         if isinstance(atom, Method):
             return isinstance(atom.owner, Known) and not is_plain(atom.owner.value) and not is_tensor(atom.owner.value)
         if isinstance(atom, Fresh):
-            return atom.kind is functools.partial
+            users = isinstance(atom.kind, type) and trust.home(atom.kind) == "user"
+            return atom.kind is functools.partial or (users and in_class(atom.kind, "__call__") is not MISSING)
         if not isinstance(atom, Known) or not callable(atom.value) or is_plain(atom.value):
             return False
         if isinstance(atom.value, (types.BuiltinFunctionType, types.BuiltinMethodType)):
@@ -115,8 +125,10 @@ class OwnCalls(MethodCalls):
 
     def call_back(self, arguments: Arguments, node: Any, given: Value | None = None) -> None:
         """Calls the user's functions among the arguments, as undertow may do."""
-        given = frozenset([TENSOR, NONE]) if given is None else given
-        for atom in arguments.all() | self.inside(arguments.all()):
+        everything = arguments.all() | self.inside(arguments.all())
+        if given is None:
+            given = frozenset(atom for atom in everything if not self.is_callback(atom)) | {TENSOR, NONE}
+        for atom in everything:
             if self.is_callback(atom):
                 self.call_atom(atom, Arguments([], more=given), node)
 
@@ -170,8 +182,10 @@ class OwnCalls(MethodCalls):
             return self.fresh(node, list, ONE[TENSOR])
         if name in ("named_parameters", "named_buffers"):
             return self.fresh(node, list, self.fresh_tuple(node, [ONE[PLAIN], ONE[TENSOR]], "pair"))
-        if name in ("get_submodule", "__getitem__"):
-            return known
+        if name in ("get_submodule", "__getitem__", "values", "__iter__", "pop"):
+            return self.fresh(node, list, known) | known
+        if name == "items":
+            return self.fresh(node, list, self.fresh_tuple(node, [ONE[PLAIN], known], "pair"))
         if name == "apply":
             self.call_back(rest, node, known)
             return frozenset([owner])

@@ -9,10 +9,11 @@ from typing import Any
 import numpy as np
 
 from undertow._tensor import Tensor
-from undertow.compile.effects import trust
-from undertow.compile.effects.attributes import Attributes, is_tensor
-from undertow.compile.effects.objects import MISSING, element, in_class, instance_dict
-from undertow.compile.effects.values import (
+from undertow.nn import Module
+from undertow.xla.effects import trust
+from undertow.xla.effects.attributes import Attributes, is_tensor
+from undertow.xla.effects.objects import MISSING, element, in_class, instance_dict
+from undertow.xla.effects.values import (
     EMPTY,
     GROUPS,
     MADE,
@@ -35,7 +36,6 @@ from undertow.compile.effects.values import (
     Value,
     is_plain,
 )  # fmt: skip
-from undertow.nn import Module
 
 # What Python calls by itself when an object meets an operator, a test, a loop or a function for all kinds of objects.
 PROTOCOLS = tuple(
@@ -250,6 +250,7 @@ class Elements(Attributes):
                 continue
             for name in PROTOCOLS:
                 method = in_class(kind, name)
+                method = method.__func__ if isinstance(method, (classmethod, staticmethod)) else method
                 if isinstance(method, FunctionType) and trust.home(method) == "user" and not _is_generated(method, kind):
                     arguments = Arguments([frozenset([atom])], more=others | value)
                     found |= self.call_function(method, arguments, node)

@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 
 from undertow.autograd import Function
-from undertow.compile.effects import trust
-from undertow.compile.effects.attributes import is_tensor
-from undertow.compile.effects.builtin_calls import BuiltinCalls
-from undertow.compile.effects.values import (
+from undertow.xla.effects import trust
+from undertow.xla.effects.attributes import is_tensor
+from undertow.xla.effects.builtin_calls import BuiltinCalls
+from undertow.xla.effects.values import (
     EMPTY,
     MADE,
     NONE,
@@ -96,6 +96,10 @@ class MethodCalls(BuiltinCalls):
         value = owner.value
         if isinstance(value, np.ufunc):
             return self._call_numpy(value, name, arguments, node)
+        if isinstance(value, np.ndarray) and not hasattr(np.ndarray, name):  # a tensor that shares its memory
+            if name.endswith("_"):
+                self.effect("update", f"writes into `{owner.name}`", node, value)
+            return frozenset([MADE, owner])
         for kind, reading in trust.READING_METHODS:
             if isinstance(value, kind) and name in reading:
                 break

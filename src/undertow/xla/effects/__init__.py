@@ -16,10 +16,11 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from undertow._tensor import Tensor
-from undertow.compile.effects.findings import Effect, Effects, Place, Read
-from undertow.compile.effects.interpreter import Interpreter
-from undertow.compile.effects.state import TooLarge
-from undertow.compile.effects.values import (
+from undertow.nn import Module
+from undertow.xla.effects.findings import Effect, Effects, Place, Read
+from undertow.xla.effects.interpreter import Interpreter
+from undertow.xla.effects.state import TooLarge
+from undertow.xla.effects.values import (
     EMPTY,
     MODULE,
     NONE,
@@ -33,7 +34,6 @@ from undertow.compile.effects.values import (
     Known,
     Value,
 )  # fmt: skip
-from undertow.nn import Module
 
 __all__ = ["Effect", "Effects", "Exactly", "Kind", "Place", "Read", "analyse", "analyse_module", "kind_of"]
 

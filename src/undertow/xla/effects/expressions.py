@@ -6,9 +6,9 @@ import ast
 import builtins
 from typing import Any
 
-from undertow.compile.effects.calls import Calls
-from undertow.compile.effects.findings import cell_of
-from undertow.compile.effects.values import (
+from undertow.xla.effects.calls import Calls
+from undertow.xla.effects.findings import cell_of
+from undertow.xla.effects.values import (
     EMPTY,
     MADE,
     NONE,

@@ -11,8 +11,8 @@ import ast
 import sys
 from typing import Any
 
-from undertow.compile.effects.expressions import Expressions
-from undertow.compile.effects.values import EMPTY, NONE, ONE, OPAQUE, PLAIN, Arguments, Fresh, Known, Scope
+from undertow.xla.effects.expressions import Expressions
+from undertow.xla.effects.values import EMPTY, NONE, ONE, OPAQUE, PLAIN, Arguments, Fresh, Known, Scope
 
 
 class Interpreter(Expressions):

@@ -7,10 +7,11 @@ import types
 from types import FunctionType
 from typing import Any
 
-from undertow.compile.effects import trust
-from undertow.compile.effects.objects import MISSING, in_class, instance_dict
-from undertow.compile.effects.own_calls import OwnCalls
-from undertow.compile.effects.values import (
+from undertow.nn import Module
+from undertow.xla.effects import trust
+from undertow.xla.effects.objects import MISSING, in_class, instance_dict
+from undertow.xla.effects.own_calls import OwnCalls
+from undertow.xla.effects.values import (
     EMPTY,
     MADE,
     NONE,
@@ -29,7 +30,6 @@ from undertow.compile.effects.values import (
     Value,
     is_plain,
 )  # fmt: skip
-from undertow.nn import Module
 
 _SPECIAL = {
     id(function): function.__name__
@@ -176,7 +176,7 @@ class Calls(OwnCalls):
         kind = atom.value
         home = trust.home(kind)
         if home == "own":
-            if trust.own_effect(kind.__name__, kind.__module__) and not entering:
+            if trust.own_effect(kind.__name__, kind.__module__) and not (entering and kind.__name__.startswith("set_")):
                 self.effect("call", f"calls `{atom.name}`", node)
             self.use(arguments.all(), deep=3)
             self.call_back(arguments, node)

@@ -1,0 +1,89 @@
+"""What `compile.explain()` says: what was compiled and captured, where hooks run, what compiled again and why."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from undertow.xla.compiled import Compiled, everything
+from undertow.xla.program import Program
+from undertow.xla.state import where_defined
+
+
+class Report:
+    """A report that prints well; `data` is the same as plain dicts and lists."""
+
+    def __init__(self, compiled: list[Compiled]) -> None:
+        self.data = [_facts(each) for each in compiled]
+
+    def __str__(self) -> str:
+        return "\n\n".join(_text(facts) for facts in self.data) or "Nothing has been compiled."
+
+    __repr__ = __str__
+
+
+def _facts(compiled: Compiled) -> dict[str, Any]:
+    programs = [program for programs in compiled.programs.values() for program in programs]
+    return {
+        "name": getattr(compiled, "__qualname__", "step"),
+        "where": where_defined(compiled.function),
+        "programs": [_program(program) for program in programs],
+        "recompiles": list(compiled.causes),
+    }
+
+
+def _program(program: Program) -> dict[str, Any]:
+    hooks: dict[tuple[str, str, str, str], int] = {}
+    for placed in program.placed:
+        key = (placed.name, placed.where, placed.runs, placed.why)
+        hooks[key] = hooks.get(key, 0) + 1
+    return {
+        "operations": program.size,
+        "captured": [
+            {"shape": list(cell_of.shape), "dtype": str(cell_of.dtype)} for _, cell_of, _ in program.state_inputs
+        ],
+        "written": len(program.outputs),
+        "numbers": len(program.options.places) if program.uses_numbers else 0,
+        "draws": len(program.draws),
+        "trace_seconds": program.trace_seconds,
+        "compile_seconds": program.compile_seconds,
+        "hooks": [
+            {"name": name, "where": where, "runs": runs, "why": why, "times": times}
+            for (name, where, runs, why), times in hooks.items()
+        ],
+    }
+
+
+def _text(facts: dict[str, Any]) -> str:
+    lines = [f"{facts['name']} ({facts['where']}): {_count(len(facts['programs']), 'program')}"]
+    for program in facts["programs"]:
+        size = sum(_elements(each["shape"]) for each in program["captured"])
+        compiled = program["compile_seconds"]
+        lines.append(
+            f"  {_count(program['operations'], 'operation')}; reads {_count(len(program['captured']), 'tensor')} "
+            f"({size:,} numbers), {_count(program['numbers'], 'optimizer option')} and "
+            f"{_count(program['draws'], 'random draw')}; "
+            f"leaves {_count(program['written'], 'tensor')}; traced in {program['trace_seconds']:.2f} s"
+            + (f", compiled in {compiled:.2f} s" if compiled is not None else "")
+        )
+        for hook in program["hooks"]:
+            times = f" ({hook['times']} times a step)" if hook["times"] > 1 else ""
+            lines.append(f"    {hook['name']} ({hook['where']}) runs {hook['runs']}{times}: {hook['why']}")
+    for cause in facts["recompiles"]:
+        lines.append(f"  compiled again because {cause}")
+    return "\n".join(lines)
+
+
+def _count(n: int, noun: str) -> str:
+    return f"{n:,} {noun}" + ("" if n == 1 else "s")
+
+
+def _elements(shape: list[int]) -> int:
+    product = 1
+    for n in shape:
+        product *= n
+    return product
+
+
+def explain(compiled: Any = None) -> Report:
+    """A report on one compiled function, or on all that there are."""
+    return Report([compiled] if isinstance(compiled, Compiled) else list(everything))
