@@ -70,3 +70,15 @@ def test_refused(text: str) -> None:
 
 def test_pickle_of_a_tensor_with_a_history_forgets_it() -> None:
     agree_snippet("y = pickle.loads(pickle.dumps(g * 2)); (y, y.requires_grad, y.is_leaf)", raises=None)
+
+
+def test_copies_of_stretched_tensors_have_memory_of_their_own() -> None:
+    def program(torch: Any, log: Any) -> Any:
+        x = torch.arange(3.0)
+        for copy in (x.repeat(2, 1), x.repeat(1), x[None].tile(2, 1), x.expand(2, 3).double(), x.expand(2, 3).long()):
+            log(copy.stride(), copy.is_contiguous())
+            copy[0] += 1
+            log(copy)
+        return x
+
+    agree(program)

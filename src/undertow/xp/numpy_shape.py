@@ -338,7 +338,8 @@ def tile(x: Array, repeats: tuple[int, ...]) -> Array:
     shape = (1,) * lead + x.shape
     pairs = [each for n, m in zip(repeats, shape, strict=True) for each in (n, m)]
     ones = [each for m in shape for each in (1, m)]
-    return broadcast_to(x.reshape(ones), tuple(pairs)).reshape([n * m for n, m in zip(repeats, shape, strict=True)])
+    copy = np.array(broadcast_to(x.reshape(ones), tuple(pairs)), order="C")  # the reshape alone may copy nothing
+    return copy.reshape([n * m for n, m in zip(repeats, shape, strict=True)])
 
 
 def diag_embed(x: Array, offset: int, axis1: int, axis2: int) -> Array:
@@ -366,7 +367,8 @@ def cast(x: Array, dtype: np.dtype[Any]) -> Array:
     """A fresh copy in another dtype; complex numbers lose their imaginary part, unrepresentable ones wrap."""
     if x.dtype.kind == "c" and dtype.kind not in "cb":
         x = x.real
+    order: Any = "C" if 0 in x.strides else "K"  # memory that shows in several places has no order to keep
     if dtype.kind in "iu" and x.dtype.kind in "fV":
         with np.errstate(invalid="ignore"):
-            return x.astype(dtype)
-    return x.astype(dtype)
+            return x.astype(dtype, order)
+    return x.astype(dtype, order)
