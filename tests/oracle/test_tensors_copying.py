@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
+from tests.oracle.harness import agree
 from tests.oracle.snippets import agree_snippet, refuse_snippet
 
 COPIES = [
