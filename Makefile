@@ -3,6 +3,7 @@
 # make test    lint, types, tests (real PyTorch 2.13.0 is installed beside undertow as the oracle)
 # make lint    ruff and mypy alone
 # make bench   undertow and torch side by side, as ratios
+# make bench-compile   compiled steps: undertow.compile, torch, torch.compile and hand-written JAX side by side
 # make page    build the page of `undertow why --html` into the package (needs node)
 # make test-page  the page in a real browser (needs node and Chromium)
 # make setup   what the others do first: a virtual environment in .venv
@@ -56,6 +57,9 @@ test: lint
 
 bench: .venv/ready-dev
 	$(BIN)/python -m benchmarks.run
+
+bench-compile: .venv/ready-dev
+	$(BIN)/python -m benchmarks.compile_rows
 
 page/node_modules: page/package.json page/package-lock.json
 	npm ci --prefix page --no-audit --no-fund

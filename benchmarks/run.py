@@ -39,10 +39,10 @@ class Result(NamedTuple):
 
 
 class Process:
-    """A worker for one library; `with` ends it."""
+    """A worker for one engine; `with` ends it."""
 
-    def __init__(self, library: str) -> None:
-        command = [sys.executable, "-m", "benchmarks.worker", library]
+    def __init__(self, engine: str) -> None:
+        command = [sys.executable, "-m", "benchmarks.worker", engine]
         self.process = subprocess.Popen(command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
 
     def __enter__(self) -> Process:
@@ -150,13 +150,17 @@ def main() -> None:
         name = f"peak memory, {case}"
         show(name, lambda: fresh(name, "MiB", 1, ["memory", case], few))
 
-    if options.json:
-        text = json.dumps([result._asdict() for result in results], indent=1)
-        if options.json == "-":
-            print(text)
-        else:
-            Path(options.json).write_text(text + "\n")
+    write_json([result._asdict() for result in results], options.json)
     sys.exit(1 if failed else 0)
+
+
+def write_json(results: list[dict[str, Any]], file: str | None) -> None:
+    """Where the user asked for them: a file, - for standard output, or not at all."""
+    text = json.dumps(results, indent=1)
+    if file == "-":
+        print(text)
+    elif file:
+        Path(file).write_text(text + "\n")
 
 
 if __name__ == "__main__":

@@ -1,9 +1,12 @@
-"""One library in a process of its own: answers a line of JSON on stdin with a line of JSON on stdout.
+"""One engine in a process of its own: answers a line of JSON on stdin with a line of JSON on stdout.
 
     python -m benchmarks.worker undertow
 
-["build", row] → null     ["time", seconds] → seconds per step     ["growth", size] → seconds per node of backward
-["import"] → seconds      ["memory", name] → peak memory in MiB    (these two in a fresh process each)
+The engines are torch, undertow, either with `.compile` behind its name, and jax (the rows written by hand for it).
+
+["build", row] → seconds of the first step (compilation is in it)     ["time", seconds] → seconds per step
+["growth", size] → seconds per node of backward
+["import"] → seconds      ["memory", name] → peak memory in MiB       (these two in a fresh process each)
 """
 
 from __future__ import annotations
@@ -20,10 +23,10 @@ from typing import Any
 
 
 class Worker:
-    """Holds the library and the step that was built last."""
+    """Holds the engine and the step that was built last."""
 
-    def __init__(self, library: str) -> None:
-        self.library = library
+    def __init__(self, engine: str) -> None:
+        self.library, _, self.compiled = engine.partition(".")
         self.step: Callable[[], Any] = lambda: None
 
     # Both are imported on demand: the time of the first import is itself a row.
@@ -43,26 +46,38 @@ class Worker:
         peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
         return peak / (1 << 20 if sys.platform == "darwin" else 1 << 10)
 
-    def build(self, name: str) -> None:
+    def build(self, name: str) -> float:
         self.step = lambda: None
         gc.collect()
+        self.step = self.written_for_jax(name) if self.library == "jax" else self.written_for_torch(name)
+        first = self.seconds(1)
+        self.seconds(2)
+        return first
+
+    def written_for_jax(self, name: str) -> Callable[[], Any]:
+        step: Callable[[], Any] = importlib.import_module("benchmarks.jax_rows").ROWS[name]()
+        return step
+
+    def written_for_torch(self, name: str) -> Callable[[], Any]:
         torch = self.torch()
         torch.manual_seed(0)
         (row,) = (row for row in self.rows().ROWS if row.name == name)
-        self.step = row.build(torch)
-        for _ in range(3):
-            self.step()
+        step: Callable[[], Any] = row.build(torch)
+        return torch.compile(step) if self.compiled else step
+
+    def seconds(self, steps: int) -> float:
+        """For so many steps; a compiled one may still be under way when it returns, so its loss is waited for."""
+        start = time.perf_counter()
+        for _ in range(steps):
+            result = self.step()
+        if result is not None:
+            result.item()
+        return time.perf_counter() - start
 
     def time(self, seconds: float) -> float:
         """The mean over as many steps as fit into `seconds`."""
-        start = time.perf_counter()
-        self.step()
-        once = max(time.perf_counter() - start, 1e-6)
-        steps = max(1, int(seconds / once))
-        start = time.perf_counter()
-        for _ in range(steps):
-            self.step()
-        return (time.perf_counter() - start) / steps
+        steps = max(1, int(seconds / max(self.seconds(1), 1e-6)))
+        return self.seconds(steps) / steps
 
     def growth(self, size: int) -> float:
         """Backward alone: the graph is made and thrown away off the clock; small graphs are run many times."""
@@ -76,8 +91,8 @@ class Worker:
         return statistics.median(seconds) / size
 
 
-def main(library: str) -> None:
-    worker = Worker(library)
+def main(engine: str) -> None:
+    worker = Worker(engine)
     verbs: dict[str, Callable[..., Any]] = {
         "build": worker.build,
         "time": worker.time,
