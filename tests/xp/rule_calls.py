@@ -41,6 +41,7 @@ def calls_of(samples: list[Sample]) -> list[Call]:
     """The calls of rules that these samples make, forward and backward, each kind of call once."""
     found: dict[Any, Call] = {}
     original, running = apply.run_forward, ""
+    unread: Any = lambda *facts: None
 
     def note(rule: Rule, arrays: Any, statics: dict[str, Any]) -> Any:
         copies = [array.copy() if isinstance(array, np.ndarray) else array for array in arrays]
@@ -54,7 +55,7 @@ def calls_of(samples: list[Sample]) -> list[Call]:
         for sample in samples:
             running = sample.name
             try:
-                functions.run_call(sample, undertow, lambda *facts: None)
+                functions.run_call(sample, undertow, unread)
             except Exception:
                 continue  # what undertow refuses is the oracle's affair
     finally:

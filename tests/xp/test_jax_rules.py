@@ -52,7 +52,11 @@ def calls(family: str) -> list[tuple[Call, dict[str, Any]]]:
 
 
 def _rule_and_dtype(call: Call) -> Any:
-    return call.rule.node_name, call.rule.name, tuple([str(array.dtype) for array in call.arrays if array is not None][:2])
+    return (
+        call.rule.node_name,
+        call.rule.name,
+        tuple([str(array.dtype) for array in call.arrays if array is not None][:2]),
+    )
 
 
 def operands(call: Call, expected: dict[str, Any]) -> tuple[list[Any], tuple[Any, ...]]:

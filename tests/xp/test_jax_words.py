@@ -109,8 +109,9 @@ def test_recurrences_of_uneven_batches_are_numpys() -> None:
             h0, c0 = random.normal(size=(4, width)), random.normal(size=(4, hidden))
             w_hh = random.normal(size=(4 * hidden, width))
             w_hr = None if width == hidden else random.normal(size=(projected, hidden))
-            expected = numpy_xp.lstm_scan(gx, h0, c0, w_hh, w_hr, sizes, reverse)
-            found = jax_xp.lstm_scan(*map(jnp.asarray, (gx, h0, c0, w_hh)), w_hr, sizes, reverse)
+            given: Any = (gx, h0, c0, w_hh, w_hr)
+            expected = numpy_xp.lstm_scan(*given, sizes, reverse)
+            found = jax_xp.lstm_scan(*given, sizes, reverse)
             for want, got in zip(expected, found, strict=True):
                 np.testing.assert_allclose(got, want, rtol=1e-10)
             g = random.normal(size=expected[0].shape)
