@@ -26,7 +26,19 @@ export class DetailsView {
       if (known) return replace(this.body, this.crumbs(model, id), typeof id === "number" ? this.box(model, known) : this.node(model, known));
     }
     if (row) return replace(this.body, h("h3", {}, row.name), this.facts({ shape: shape(row.shape) }), this.chart(row));
-    return replace(this.body, h("p", { class: "empty" }, "Select a node, a module, a hook call or a parameter."));
+    return replace(this.body, h("p", { class: "empty" }, "Select a node, a module, a hook call or a parameter."), model && this.memory(model));
+  }
+
+  /** What the graph keeps in memory until its backward pass, by the lines that made it keep it. */
+  memory(model) {
+    const lines = new Map();
+    for (const node of model.pass.nodes) {
+      const key = node.line ? `${node.file}:${node.line}` : "";
+      if (node.saved) lines.set(key, { at: node, saved: (lines.get(key)?.saved ?? 0) + node.saved });
+    }
+    const most = [...lines.values()].sort((a, b) => b.saved - a.saved).slice(0, 8);
+    return most.length > 0 && [h("h4", {}, `Kept for this pass: ${bytes(model.pass.saved)}, most of it by`),
+      h("div", { class: "memory" }, most.map(({ at, saved }) => [h("span", {}, this.place(at) ?? "not known"), h("i", { style: `width:${(100 * saved) / most[0].saved}%` }), h("span", { class: "number" }, bytes(saved))]))]; // prettier-ignore
   }
 
   crumbs(model, id) {

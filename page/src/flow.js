@@ -6,7 +6,7 @@ import { isFinite, logScale, number, plural, shape } from "./format.js";
 import { combined } from "./graph/model.js";
 
 const ROW = 20;
-const MOST_OPEN = 60; // parameters that are shown without their modules being opened first
+const MOST_OPEN = 60; // rows that are shown before anything is opened
 const SAID = { ok: "", zero: "all zeros", nan: "NaN or Inf", none: "None", frozen: "frozen" };
 const RANK = ["nan", "ok", "zero", "none", "frozen"];
 
@@ -17,11 +17,11 @@ export class FlowView {
     this.actions = actions;
     const { rows, steps, unit } = data.flow;
     this.scale = logScale(rows.flatMap((row) => row.samples.map((sample) => sample?.[1])));
-    this.modules = modules(rows);
-    this.open = new Set(rows.length <= MOST_OPEN ? this.modules.map((module) => module.name) : []);
+    this.tree = tree(rows);
+    this.open = firstOpen(this.tree);
     this.said = h("span", { class: "facts", "aria-live": "polite" }, `${plural(rows.length, "parameter")} over ${plural(data.flow.total, unit, unit === "pass" ? "passes" : "steps")}`);
     this.body = h("div", { class: "scroll" });
-    this.element = h("section", { class: "view flow-view", id: "flow" }, h("div", { class: "toolbar" }, this.legend(), h("span", { class: "spring" }), this.said), this.body);
+    this.element = h("section", { class: "view flow-view", id: "flow" }, h("div", { class: "toolbar" }, this.legend()), h("div", { class: "said" }, this.said), this.body);
     store.on(["theme", "view"], () => this.draw());
     store.on(["row"], () => this.mark());
     window.addEventListener("resize", () => this.draw());
@@ -52,16 +52,20 @@ export class FlowView {
       const state = canvas.dataset.state;
       cell(context, 0, 14, 14, state === "edited" ? ["ok", 1, 0, 1] : [state, 1, 0, 0], this.colours, () => 0.6);
     }
-    const names = Math.min(300, Math.max(140, ...rows.map((row) => 30 + 7.2 * row.name.length)));
+    const shown = [];
+    const visit = (node, depth) => {
+      for (const item of node.items) {
+        shown.push([item, depth]);
+        if (item.items && this.open.has(item.name)) visit(item, depth + 1);
+      }
+    };
+    visit(this.tree, 0);
+    const names = Math.min(330, Math.max(150, ...shown.map(([item, depth]) => 44 + 16 * depth + 7.3 * item.label.length + 6.6 * (item.items ? item.type ?? "" : shape(item.shape)).length)));
     this.width = Math.max(160, this.body.clientWidth - names - 110);
-    this.cell = Math.max(2, Math.min(26, Math.floor(this.width / this.steps.length)));
+    this.cell = Math.max(2, Math.min(40, Math.floor(this.width / this.steps.length)));
     this.rows = [];
     const parts = [this.losses(names)];
-    for (const module of this.modules) {
-      const open = this.open.has(module.name);
-      if (module.rows.length > 1 || !open) parts.push(this.row(names, module, true, open));
-      if (open) for (const row of module.rows) parts.push(this.row(names, row, false, false, module.rows.length > 1));
-    }
+    for (const [item, depth] of shown) parts.push(this.row(names, item, depth));
     parts.push(h("div", { class: "flow-axis", style: `padding-left:${names}px` }, h("span", {}, `${unit} ${this.steps[0].step}`), h("span", { style: `margin-left:${Math.max(0, this.cell * this.steps.length - 120)}px` }, `${unit} ${this.steps.at(-1).step}`)));
     replace(this.body, parts);
     this.mark();
@@ -86,17 +90,18 @@ export class FlowView {
       h("span", { class: "last" }, number(known[0]), " → ", number(known.at(-1)))); // prettier-ignore
   }
 
-  row(names, row, isModule, open, inner) {
+  row(names, row, depth) {
+    const isModule = Boolean(row.items), open = this.open.has(row.name);
     const count = this.steps.length;
     const canvas = h("canvas", { width: 2 * this.cell * count, height: 2 * ROW, style: `width:${this.cell * count}px;height:${ROW}px` });
     const context = canvas.getContext("2d");
     context.scale(2, 2);
     row.samples.forEach((sample, place) => sample && cell(context, place * this.cell, this.cell, ROW, sample, this.colours, this.scale));
     const last = row.samples.findLast((sample) => sample);
-    const name = isModule ? `${open ? "▾" : "▸"} ${row.name || "(program)"}` : row.name.slice(inner && row.owner ? row.owner.length + 1 : 0);
+    const name = isModule ? `${open ? "▾" : "▸"} ${row.label}` : row.label;
     const label = `${row.name}: ${summary(row.samples, this.data.flow.unit)}`;
-    const element = h("div", { class: `flow-row${isModule ? " module" : ""}${inner ? " inner" : ""}`, tabindex: 0, role: "button", "aria-label": label, title: row.name },
-      h("span", { class: "row-name", style: `width:${names}px` }, name, isModule ? h("i", {}, row.type ?? "") : h("i", {}, shape(row.shape))), canvas,
+    const element = h("div", { class: `flow-row${isModule ? " module" : ""}`, tabindex: 0, role: "button", "aria-label": label, title: row.name },
+      h("span", { class: "row-name", style: `width:${names}px;padding-left:${16 * depth + (isModule ? 0 : 15)}px` }, name, isModule ? h("i", {}, row.type ?? "") : h("i", {}, shape(row.shape))), canvas,
       h("span", { class: "last" }, last ? (last[0] === "ok" || last[0] === "frozen" ? number(last[1]) : SAID[last[0]]) : "")); // prettier-ignore
     const choose = () => {
       if (isModule) {
@@ -127,7 +132,7 @@ export class FlowView {
     const said = sample
       ? [SAID[sample[0]], sample[1] === null ? "" : `norm ${number(sample[1])}`, sample[2] > 0 && sample[2] < 1 ? `${number(100 * sample[2])} % zeros` : "", sample[3] ? "changed by a hook" : ""].filter(Boolean).join(", ")
       : "not looked at"; // prettier-ignore
-    replace(this.said, h("b", {}, row.name || "(program)"), ` · ${this.data.flow.unit} ${step.step}: ${said}`);
+    replace(this.said, h("b", {}, row.name), ` · ${this.data.flow.unit} ${step.step}: ${said}`);
   }
 
   mark() {
@@ -136,22 +141,54 @@ export class FlowView {
   }
 }
 
-/** Parameters by the module that owns them; a module's cell is its parameters' norm together, and their worst state. */
-function modules(rows) {
-  const found = new Map();
+/** Parameters in the modules that own them, and these in theirs; a module with nothing but one module in it is that one. */
+function tree(rows) {
+  const root = { name: "", label: "", items: [], inner: new Map() };
   for (const row of rows) {
-    if (!found.has(row.owner)) found.set(row.owner, { name: row.owner, type: row.type, rows: [] });
-    found.get(row.owner).rows.push(row);
+    let node = root;
+    for (const part of row.owner ? row.owner.split(".") : []) {
+      if (!node.inner.has(part)) {
+        const made = { name: node.name ? `${node.name}.${part}` : part, label: part, items: [], inner: new Map() };
+        node.inner.set(part, made);
+        node.items.push(made);
+      }
+      node = node.inner.get(part);
+    }
+    node.type ??= row.type;
+    node.items.push({ ...row, label: row.owner ? row.name.slice(row.owner.length + 1) : row.name });
   }
-  for (const module of found.values()) {
-    module.samples = module.rows[0].samples.map((_, place) => {
-      const known = module.rows.map((row) => row.samples[place]).filter(Boolean);
-      if (!known.length) return null;
-      const state = RANK.find((one) => known.some((sample) => sample[0] === one));
-      return [state, combined(known.map((sample) => sample[1])), null, known.some((sample) => sample[3]) ? 1 : 0];
-    });
+  finish(root);
+  return root;
+}
+
+/** A module's cell is the norm of all gradients in it, and their worst state. */
+function finish(node) {
+  node.items = node.items.map((item) => {
+    if (!item.items) return item;
+    finish(item);
+    const [only] = item.items;
+    return item.items.length === 1 && only.items ? { ...only, label: `${item.label}.${only.label}` } : item;
+  });
+  node.samples = node.items[0]?.samples.map((_, place) => {
+    const known = node.items.map((item) => item.samples[place]).filter(Boolean);
+    if (!known.length) return null;
+    const state = RANK.find((one) => known.some((sample) => sample[0] === one));
+    return [state, combined(known.map((sample) => sample[1])), null, known.some((sample) => sample[3]) ? 1 : 0];
+  });
+}
+
+/** Level by level, as long as there are not too many rows. */
+function firstOpen(root) {
+  const open = new Set();
+  let level = root.items.filter((item) => item.items), visible = root.items.length;
+  while (level.length) {
+    const more = level.reduce((sum, item) => sum + item.items.length, 0);
+    if (visible + more > MOST_OPEN && visible > 3) break;
+    visible += more;
+    for (const item of level) open.add(item.name);
+    level = level.flatMap((item) => item.items.filter((inner) => inner.items));
   }
-  return [...found.values()];
+  return open;
 }
 
 function summary(samples, unit) {

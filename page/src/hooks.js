@@ -17,7 +17,7 @@ export class HooksView {
     this.bar = h("div", { class: "toolbar" },
       h("input", { type: "search", placeholder: "Filter by hook, owner, line", "aria-label": "Filter hook calls", oninput: (event) => this.narrow({ text: event.target.value.toLowerCase() }) }),
       kinds.length > 1 && h("select", { "aria-label": "Kind of hook", onchange: (event) => this.narrow({ kind: event.target.value }) }, h("option", { value: "" }, "all kinds"), kinds.map((kind) => h("option", { value: kind }, kind))),
-      h("label", {}, h("input", { type: "checkbox", onchange: (event) => this.narrow({ changed: event.target.checked }) }), " only what changed something"),
+      h("label", {}, h("input", { type: "checkbox", onchange: (event) => this.narrow({ changed: event.target.checked }) }), " only changes"),
       h("span", { class: "spring" }), this.count); // prettier-ignore
     this.body = h("div", { class: "scroll" });
     this.element = h("section", { class: "view hooks-view", id: "hooks" }, this.bar, this.body);
@@ -57,7 +57,7 @@ export class HooksView {
     replace(this.count, `${rows.length === fired.length ? "" : `${rows.length} of `}${plural(fired.length, "call")}${total > fired.length ? ` (of ${total.toLocaleString("en")})` : ""}, ${plural(registered.length, "hook")}`);
     const largest = Math.max(...fired.map((firing) => (isFinite(firing.before) ? firing.before : 0)), 1e-30);
     const table = h("table", { class: "hook-calls" },
-      h("thead", {}, h("tr", {}, ["#", "pass", "kind", "on", "hook", "before", "", "after", "what it did", "registered"].map((title) => h("th", { scope: "col" }, title)))),
+      h("thead", {}, h("tr", {}, ["#", "pass", "hook", "kind", "on", "before → after", "", "what it did", "registered"].map((title) => h("th", { scope: "col" }, title)))),
       h("tbody", {}, rows.slice(0, this.shown).map((firing, nth) => this.row(firing, rows[nth - 1], largest)))); // prettier-ignore
     const more = rows.length > this.shown && h("button", { type: "button", class: "more-rows", onclick: () => { this.shown += 5 * AT_A_TIME; this.draw(); } }, `Show more (${rows.length - this.shown} left)`); // prettier-ignore
     replace(this.body, silent.length > 0 && this.silent(silent), fired.length > 0 && table, more);
@@ -73,7 +73,7 @@ export class HooksView {
   }
 
   place(at) {
-    return at && at.file !== null && h("button", { class: "place", type: "button", onclick: (event) => { event.stopPropagation(); this.actions.showLine(at.file, at.line); } }, this.where(at)); // prettier-ignore
+    return at && at.file !== null && h("button", { class: "place", type: "button", onclick: (event) => { event.stopPropagation(); this.actions.showLine(at.file, at.line); } }, at.file === 0 ? `line ${at.line}` : this.where(at)); // prettier-ignore
   }
 
   row(firing, before, largest) {
@@ -83,14 +83,13 @@ export class HooksView {
     const sign = { bad: "!", same: "=", changed: "≠" }[kind];
     const starts = !before || before.pass !== firing.pass;
     return h("tr", { class: `${kind}${starts ? " starts" : ""}`, onclick: () => this.actions.showHook(hook, firing) },
-      h("td", { class: "number" }, firing.order), h("td", {}, starts ? this.pass(firing) : h("span", { class: "ditto" }, "〃")), h("td", {}, hook.kind), h("td", { class: "mono" }, hook.on),
-      h("td", { class: "mono" }, hook.name), h("td", { class: "number" }, number(firing.before)), h("td", { class: "balance" }, balance(firing, largest)),
-      h("td", { class: "number" }, number(firing.after)), h("td", {}, h("span", { class: `did ${kind}` }, h("span", { class: "sign", "aria-hidden": "true" }, sign), " ", did)), h("td", {}, this.place(hook.at))); // prettier-ignore
+      h("td", { class: "number" }, firing.order), h("td", {}, starts ? this.pass(firing) : h("span", { class: "ditto" }, "〃")), h("td", { class: "mono" }, hook.name), h("td", {}, hook.kind),
+      h("td", { class: "mono", title: hook.on }, hook.on), h("td", { class: "number" }, `${number(firing.before)} → ${number(firing.after)}`), h("td", { class: "balance" }, balance(firing, largest)), h("td", {}, h("span", { class: `did ${kind}` }, h("span", { class: "sign", "aria-hidden": "true" }, sign), " ", did)), h("td", {}, this.place(hook.at))); // prettier-ignore
   }
 }
 
 /** Two bars, before above after, on one log scale. */
 function balance(firing, largest) {
-  const wide = (norm) => (isFinite(norm) && norm > 0 ? Math.max(2, 64 + 10 * Math.log10(norm / largest)) : 0);
+  const wide = (norm) => (isFinite(norm) && norm > 0 ? Math.max(2, 50 + 9 * Math.log10(norm / largest)) : 0);
   return h("span", { class: "bars", "aria-hidden": "true" }, h("i", { style: `width:${wide(firing.before)}px` }), h("i", { class: firing.changed ? "new" : "", style: `width:${wide(firing.after)}px` }));
 }

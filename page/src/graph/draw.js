@@ -1,11 +1,11 @@
 // The graph as SVG. Every state has a sign of its own, so that nothing is told by colour alone.
 
-import { curveBasis, line } from "d3-shape";
+import { curveBumpY, line } from "d3-shape";
 import { s } from "../dom.js";
 import { clip, isFinite, number, plural, shape, short } from "../format.js";
 import { STATES } from "./model.js";
 
-const curve = line((point) => point.x, (point) => point.y).curve(curveBasis);
+const curve = line((point) => point.x, (point) => point.y).curve(curveBumpY);
 
 // A word on what is drawn where the gradient is not as it should be.
 const SIGNS = { zero: "0", stop: "→ 0", nan: "NaN", born: "NaN born", none: "none", idle: "not run", damaged: "overwritten" };
@@ -52,8 +52,10 @@ export class Drawing {
     const width = isFinite(segment.norm) && segment.norm > 0 ? 1 + 2.2 * this.scale(segment.norm) : 1.2;
     const arrow = segment.to === "out" ? null : `url(#arrow-${segment.state})`;
     const path = s("path", { d: curve(points), class: `edge ${segment.state}`, "stroke-width": width.toFixed(1), "marker-end": arrow });
-    const middle = points[Math.floor(points.length / 2)];
-    const sign = { zero: "0", nan: "NaN", lost: segment.to === "out" ? null : "✂" }[segment.state];
+    const [before, after] = [points[Math.floor((points.length - 1) / 2)], points[Math.ceil((points.length - 1) / 2)]];
+    const middle = { x: (before.x + after.x) / 2, y: (before.y + after.y) / 2 };
+    const isCut = segment.edges.some((place) => this.model.nodes.get(this.model.edges[place].from).cut);
+    const sign = { zero: "0", nan: "NaN", lost: isCut && segment.from !== "in" ? "✂" : null }[segment.state];
     const group = s("g", {}, path, sign && s("text", { class: `edge-sign ${segment.state}`, x: middle.x + 6, y: middle.y + 3 }, sign));
     const count = segment.edges.length;
     path.append(s("title", {}, `${plural(count, "gradient")}, norm ${number(segment.norm)}`));
@@ -77,7 +79,7 @@ export class Drawing {
     const { width, height } = place;
     const sign = node.cut ? `✂ ${node.kind === "lost-leaf" ? "unused" : "cut"}` : SIGNS[node.state];
     const title = leaf ? clip(this.inBox(node), 18) : clip(short(node.name), sign ? 15 : 19);
-    const under = leaf ? shape(node.shape) : [node.tensor ?? node.op, shape(node.shape)].filter(Boolean).join(" · ");
+    const under = leaf ? shape(node.shape) : [node.tensor ?? (node.op === node.name ? null : node.op), shape(node.shape)].filter(Boolean).join(" · ");
     const right = sign ?? (isFinite(node.received) ? number(node.received) : "");
     const where = node.line && !leaf ? `:${node.line}` : "";
     const label = [
@@ -136,7 +138,7 @@ export class Drawing {
       s("rect", { class: "head", width, height: 26, rx: 8 }),
       s("path", { class: "chevron", d: "M9 10 l10 0 l-5 6 z" }),
       s("text", { class: "name", x: 24, y: 17 }, clip(box.label, Math.floor(width / 11)), box.type && s("tspan", { class: "type", dx: 7 }, box.type)),
-      this.badges(box.hooks?.length ?? 0, undefined, width),
+      this.badges(box.hooks?.length ?? 0, this.model.flagged.get(group), width),
     ); // prettier-ignore
   }
 

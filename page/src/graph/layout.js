@@ -112,6 +112,7 @@ export class Layout {
 
   points(graph, { from, to }, ports, inner, top) {
     const points = graph.edge(from, to).points.map(({ x, y }) => ({ x: x + PAD, y: y + top }));
+    if (points.length === 3) points.splice(1, 1); // to the next rank: straight down
     const corner = (name) => {
       const node = graph.node(name);
       return { x: node.x - node.width / 2 + PAD, y: node.y - node.height / 2 + top, height: node.height };

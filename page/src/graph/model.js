@@ -33,7 +33,7 @@ export class Model {
       this.outOf.get(edge.from).push(place);
     });
     this.sums = this.groups.map(() => null);
-    this.flagged = new Map(); // node -> findings
+    this.flagged = new Map(); // node or box -> findings
     for (const [finding, ids] of Object.entries(pass.findings)) {
       for (const id of ids) this.flagged.set(id, [...(this.flagged.get(id) ?? []), Number(finding)]);
     }
@@ -77,6 +77,7 @@ export class Model {
       for (const finding of this.flagged.get(id) ?? []) total.findings.add(finding);
     }
     for (const hook of this.groups[group].hooks ?? []) total.hooks.add(hook);
+    for (const finding of this.flagged.get(group) ?? []) total.findings.add(finding);
     return total;
   }
 
@@ -100,11 +101,21 @@ export class Model {
     return found;
   }
 
-  /** The edges on every way from the loss to some nodes. */
+  /** The edges on every way from the loss to some nodes; for what a gradient does not reach, the lost way on to its leaf. */
   waysTo(ids) {
     const edges = new Set();
     const seen = new Set(ids);
-    const waiting = [...ids];
+    const lost = [...ids];
+    while (lost.length) {
+      for (const place of this.outOf.get(lost.pop())) {
+        const { to, state } = this.edges[place];
+        if (state !== "lost") continue;
+        edges.add(place);
+        if (!seen.has(to)) lost.push(to);
+        seen.add(to);
+      }
+    }
+    const waiting = [...seen];
     while (waiting.length) {
       for (const place of this.into.get(waiting.pop())) {
         edges.add(place);
@@ -119,7 +130,7 @@ export class Model {
   }
 
   /** The boxes to open at first: the most important ones, as long as what is shown stays readable. */
-  firstOpen(most = 44) {
+  firstOpen(most = 40) {
     const open = new Set([0]);
     const shown = (group) => this.children[group].groups.length + this.children[group].nodes.length;
     let visible = shown(0);

@@ -6,6 +6,7 @@ import { h, replace, s } from "../dom.js";
 import { bytes, logScale, number, plural } from "../format.js";
 import { Drawing } from "./draw.js";
 import { Layout } from "./layout.js";
+import { Minimap } from "./minimap.js";
 import { Model } from "./model.js";
 
 const EDGE_STATES = ["ok", "zero", "nan", "none", "idle", "lost"];
@@ -24,7 +25,8 @@ export class GraphView {
     this.svg.addEventListener("keydown", (event) => this.key(event));
     this.bar = h("div", { class: "toolbar" });
     this.lens = h("div", { class: "lens" });
-    this.element = h("section", { class: "view graph-view", id: "graph" }, this.bar, this.svg, legend(), this.lens);
+    this.minimap = new Minimap((x, y) => this.look(x, y));
+    this.element = h("section", { class: "view graph-view", id: "graph" }, this.bar, h("div", { class: "stage" }, this.svg, legend(), this.minimap.element, this.lens));
     store.on(["pass"], () => this.choose());
     store.on(["selected", "line"], () => this.mark());
   }
@@ -78,6 +80,7 @@ export class GraphView {
     this.size = layout.box(0, open);
     this.drawing = new Drawing(model, scale, this.data.files);
     replace(this.sheet, this.drawing.draw(this.size));
+    this.minimap.draw(this.drawing, this.size, model);
     this.mark();
   }
 
@@ -85,16 +88,25 @@ export class GraphView {
     this.sheet.setAttribute("transform", transform);
     this.svg.classList.toggle("far", transform.k < 0.5);
     this.svg.classList.toggle("very-far", transform.k < 0.22);
+    this.minimap.follow(transform, this.svg.clientWidth, this.svg.clientHeight);
   }
 
-  fit(smoothly) {
+  /** The whole graph, or the part at the loss in a legible size. */
+  fit(everything) {
     const { clientWidth: width, clientHeight: height } = this.svg;
     if (!width || !this.size) return;
-    const k = Math.min(1.1, (width - 40) / this.size.width, (height - 40) / this.size.height);
-    const readable = Math.max(k, 0.62); // a long graph begins at its loss, legibly
-    const x = (width - this.size.width * readable) / 2;
-    const y = this.size.height * readable < height ? Math.max(12, (height - this.size.height * readable) / 2) : 12;
-    this.go(zoomIdentity.translate(smoothly ? (width - this.size.width * k) / 2 : x, smoothly ? Math.max(12, (height - this.size.height * k) / 2) : y).scale(smoothly ? k : readable));
+    const whole = Math.min(1.1, (width - 40) / this.size.width, (height - 40) / this.size.height);
+    const k = everything && whole > 0.1 ? whole : Math.max(whole, 0.72);
+    const loss = this.drawing.places.get(this.standsFor(this.model.model.pass.roots[0]));
+    const centre = this.size.width * k > width && loss ? loss.x + loss.width / 2 : this.size.width / 2; // a large graph begins at its loss
+    const y = this.size.height * k < height ? (height - this.size.height * k) / 2 : 14;
+    this.go(zoomIdentity.translate(width / 2 - centre * k, Math.max(14, y)).scale(k));
+  }
+
+  /** Moves a point of the sheet into the middle. */
+  look(x, y) {
+    const { k } = this.transform();
+    this.go(zoomIdentity.translate(this.svg.clientWidth / 2 - k * x, this.svg.clientHeight / 2 - k * y).scale(k));
   }
 
   go(transform) {
@@ -184,6 +196,7 @@ export class GraphView {
       element.classList.toggle("of-line", Boolean(made));
       element.setAttribute("tabindex", chosen.has(id) ? 0 : -1);
     }
+    this.minimap.mark(chosen);
   }
 
   // --- hands
@@ -253,6 +266,7 @@ export class GraphView {
 
   /** A node, or the closed box that hides it. */
   standsFor(id) {
+    if (!this.model.model.nodes.has(id)) return undefined;
     return this.model.model.around(id).find((group) => !this.model.open.has(group)) ?? id;
   }
 

@@ -103,7 +103,7 @@ def _why(arguments: argparse.Namespace) -> int:
             with open(arguments.json, "w", encoding="utf-8") as file:
                 file.write(data + "\n")
     if recorder is not None:
-        write_page(arguments.html, page_data(trace, findings, recorder))
+        write_page(arguments.html, page_data(trace, findings, recorder, engine=run.engine))
         print(f"undertow: the page is in {arguments.html}", file=sys.stderr)
     if not trace.complete:
         print(f"undertow: watching ended early, after {len(trace.ops)} operations (--limit)", file=sys.stderr)

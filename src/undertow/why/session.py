@@ -63,6 +63,8 @@ class watch(Report):
             for part in parts:
                 part.__enter__()
                 entered.append(part)
+            for one in self.flows:
+                self._watcher.module_calls.adopt(one.model)
         except BaseException:
             for part in reversed(entered):
                 part.__exit__(None, None, None)

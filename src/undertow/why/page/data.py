@@ -14,7 +14,7 @@ from undertow.why.finding import Finding
 from undertow.why.gradient_flow import Sample
 from undertow.why.page.graph_data import PassGraph
 from undertow.why.page.recorder import MOST_PARAMETERS, Recorder, Thinned
-from undertow.why.page.values import SourceFiles, length, number
+from undertow.why.page.values import SourceFiles, length, number, tensor_name
 from undertow.why.trace import FiringRecord, HookRecord, Trace
 
 FORMAT = "undertow why page"
@@ -23,8 +23,10 @@ FIRST_FIRINGS, LAST_FIRINGS = 500, 1500  # hook calls that are kept of a longer 
 MOST_NODES = 20_000  # of one pass
 
 
-def page_data(trace: Trace, findings: Sequence[Finding], recorder: Recorder, title: str | None = None) -> dict[str, Any]:
-    """What was seen of a run, for the page."""
+def page_data(
+    trace: Trace, findings: Sequence[Finding], recorder: Recorder, title: str | None = None, engine: str | None = None
+) -> dict[str, Any]:
+    """What was seen of a run, for the page. engine: who ran it, where that is not what `import torch` gave."""
     facts = Facts(trace)
     files = SourceFiles(trace.script)
     limits: list[str] = []
@@ -36,9 +38,9 @@ def page_data(trace: Trace, findings: Sequence[Finding], recorder: Recorder, tit
         "version": VERSION,
         "program": {
             "title": title or (os.path.basename(trace.script) if trace.script else "a watched block"),
-            "script": trace.script, "engine": trace.engine, "made": datetime.datetime.now().isoformat(" ", "minutes"),
-            "undertow": _version(), "operations": len(trace.ops), "passes": len(trace.backwards),
-            "error": _error(trace, files),
+            "script": trace.script, "engine": engine or trace.engine, "undertow": _version(),
+            "made": datetime.datetime.now().isoformat(" ", "minutes"), "operations": len(trace.ops),
+            "passes": len(trace.backwards), "error": _error(trace, files),
         },
         "findings": [_finding(finding, files) for finding in findings],
         "passes": passes,
@@ -102,10 +104,10 @@ def _passes(
     for graph in graphs:
         record = graph.record
         own = calls[None if record.place is None else record.place.key]
-        nth = f"{own.index(record.id) + 1} of {len(own)}"
+        nth = f", pass {own.index(record.id) + 1} of {len(own)}" if len(own) > 1 else ""
         call = "backward()" if record.kind == "backward" else "autograd.grad()"
         where = "" if record.place is None else f" at line {record.place.line}"
-        shown.append(graph.data(f"{call}{where}, pass {nth}"))
+        shown.append(graph.data(f"{call}{where}{nth}"))
     return shown
 
 
@@ -161,7 +163,7 @@ def _unwatched(recorder: Recorder, registered: list[dict[str, Any]], files: Sour
 
 def _owner(facts: Facts, hook: HookRecord) -> str:
     if hook.tensor is not None:
-        return facts.name(hook.tensor)
+        return tensor_name(facts, hook.tensor)
     module = None if hook.module is None else facts.trace.modules[hook.module]
     return "" if module is None else module.names[0] if module.names else module.type
 
@@ -185,7 +187,7 @@ def _differs(firing: FiringRecord) -> bool:
 def _flow(facts: Facts, recorder: Recorder, files: SourceFiles, limits: list[str]) -> dict[str, Any]:
     unit, samples = ("step", recorder.steps) if recorder.steps.total else ("pass", recorder.passes)
     if samples.stride > 1:
-        limits.append(f"Of {samples.total} {unit}s every {samples.stride}th is shown in the gradient flow.")
+        limits.append(f"Of {samples.total} {unit}s every {_ordinal(samples.stride)} is shown in the gradient flow.")
     if recorder.dropped_parameters:
         limits.append(f"Gradients of the first {MOST_PARAMETERS} parameters are shown.")
     tensors = sorted({tensor for step in samples.kept for tensor in step.samples})
@@ -205,9 +207,14 @@ def _flow(facts: Facts, recorder: Recorder, files: SourceFiles, limits: list[str
     }
 
 
+def _ordinal(count: int) -> str:
+    """2nd, 4th, 8th, and so on: strides are powers of two."""
+    return f"{count}nd" if count % 10 == 2 and count % 100 != 12 else f"{count}th"
+
+
 def _row(facts: Facts, samples: Thinned, tensor: int, files: SourceFiles) -> dict[str, Any]:
     record = facts.trace.tensors[tensor]
-    name = facts.name(tensor)
+    name = tensor_name(facts, tensor)
     module = None if record.module is None else facts.trace.modules[record.module]
     owner = name.rpartition(".")[0]
     if module is not None and owner not in module.names:  # shared with the module that registered it last

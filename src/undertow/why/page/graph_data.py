@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from undertow.why.facts.facts import Facts
@@ -9,7 +10,7 @@ from undertow.why.facts.lost import lost
 from undertow.why.finding import Finding
 from undertow.why.page.groups import Groups
 from undertow.why.page.recorder import NodeSample, PassPicture
-from undertow.why.page.values import SourceFiles, number
+from undertow.why.page.values import SourceFiles, number, tensor_name
 from undertow.why.source import assigned, is_whole_value
 from undertow.why.trace import OpRecord
 
@@ -18,6 +19,7 @@ LOSSES = frozenset({
     "detached", "no-grad-mode", "not-differentiable", "dead-branch", "no-backward", "unused", "no-requires-grad",
 })  # fmt: skip
 MOST_SUBJECTS = 24  # of one finding, whose lost ways are drawn
+MOST_BEHIND = 60  # ops behind a root that has no graph
 
 
 class PassGraph:
@@ -33,11 +35,13 @@ class PassGraph:
         self.nodes: dict[str, dict[str, Any]] = {}
         self.edges: list[dict[str, Any]] = []
         self.times: dict[str, float] = {}  # when the op of a node ran
-        self.focus: dict[int, list[str]] = {}  # finding -> nodes
+        self.focus: dict[int, list[str | int]] = {}  # finding -> nodes and boxes
         self._made: dict[int, int] = {}  # node -> the tensor it is the grad_fn of
         self._add_nodes()
         self._add_edges()
         self._place_leaves()
+        if not self.nodes:
+            self._draw_behind_roots()
 
     # --- what was there
 
@@ -77,7 +81,7 @@ class PassGraph:
         if tensor is None:
             return {"tensor": None, "shape": None, "dtype": None}
         record = self.trace.tensors[tensor]
-        name = self.facts.name(tensor) if leaf is not None else self._variable(tensor)
+        name = tensor_name(self.facts, tensor) if leaf is not None else self._variable(tensor)
         found: dict[str, Any] = {"tensor": name, "shape": list(record.shape), "dtype": record.dtype}
         if leaf is not None:
             found["row"] = leaf
@@ -156,6 +160,9 @@ class PassGraph:
     def _draw(self, place: int, tensor: int, way: list[int], cut: int | None, said: str) -> None:
         """A leaf and the ops that used it up to one that is in the graph, as nodes without gradients."""
         focus = self.focus.setdefault(place, [])
+        if cut is not None and cut not in way:  # a number that left torch and came back
+            later = next((at for at, step in enumerate(way) if step > cut), len(way))
+            way = [*way[:later], cut, *way[later:]]
         before = self._ghost_leaf(tensor, said if cut is None else None)
         if cut is None:
             focus.append(before)
@@ -173,6 +180,24 @@ class PassGraph:
                     focus.append(here)
                 break
             before = here
+
+    def _draw_behind_roots(self) -> None:
+        """A pass without a graph: the ops that made its root are drawn, back to where the graph was left."""
+        seen: set[int] = set()
+        waiting = [(root, self.record.time, "") for root in self.record.roots]
+        while waiting and len(self.nodes) < MOST_BEHIND:
+            tensor, before, user = waiting.pop(0)
+            op = self.facts.maker(tensor, before)
+            here = self._ghost_leaf(tensor, None) if op is None else self._ghost(op)
+            if user and user != here:
+                self.edges.append({"from": user, "to": here, "norm": None, "state": "lost"})
+            if op is None or op.id in seen:
+                continue
+            seen.add(op.id)
+            if any(op.asked):
+                self.nodes[here]["cut"] = "the gradient would stop here"
+            else:
+                waiting += [(source, op.time, here) for source in op.inputs]
 
     def _ghost(self, op: OpRecord) -> str:
         id = f"g{op.id}"
@@ -217,7 +242,13 @@ class PassGraph:
             return
         file = self.files.number(finding.file)
         lines = {finding.line, *finding.also_lines}
-        own = [n["id"] for n in self.nodes.values() if n["file"] == file and n["line"] == finding.line]
+        own: list[str | int] = self._hooked(finding)
+        if finding.code == "inplace-modified":
+            own = [f"n{node}" for node in self.record.damaged]
+        elif finding.code in LOSSES and not self.picture.nodes:  # backward() of what has no graph
+            own = [n["id"] for n in self.nodes.values() if "cut" in n]
+        if not own:
+            own = [n["id"] for n in self.nodes.values() if n["file"] == file and n["line"] == finding.line]
         if not own and finding.tensor is not None:
             own = [f"n{node}" for node in self.facts.nodes_of(finding.tensor) if node in self.picture.nodes]
         if not own:
@@ -226,6 +257,21 @@ class PassGraph:
             own = [n["id"] for n in self.nodes.values() if n["file"] == file and n["line"] in lines]
         if own:
             self.focus[place] = own[:MOST_SUBJECTS]
+
+    def _hooked(self, finding: Finding) -> list[str | int]:
+        """What the hooks that a finding names are registered on."""
+        found: list[str | int] = []
+        named = {int(text) for text in re.findall(r"hook at line (\d+)", " ".join(finding.subjects))}
+        for hook in self.trace.hooks:
+            if hook.place is None or hook.place.file != finding.file or hook.place.line not in named:
+                continue
+            if hook.module is not None:
+                found += [box["id"] for box in self.groups.boxes[1:] if box["module"] == hook.module]
+            elif f"n{hook.node}" in self.nodes:
+                found.append(f"n{hook.node}")
+            else:
+                found += [node["id"] for node in self.nodes.values() if "row" in node and node["row"] == hook.tensor]
+        return list(dict.fromkeys(found))
 
     # --- all of it
 
@@ -241,7 +287,7 @@ class PassGraph:
             "roots": [f"n{self._root(root)}" for root in record.roots if self._root(root) is not None],
             "saved": sum(node["saved"] for node in nodes),
             "nodes": nodes, "edges": self.edges, "groups": self.groups.boxes,
-            "findings": {str(place): ids for place, ids in self.focus.items()},
+            "findings": {str(place): list(dict.fromkeys(ids)) for place, ids in self.focus.items() if ids},
         }  # fmt: skip
 
     def _root(self, tensor: int) -> int | None:

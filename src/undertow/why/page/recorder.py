@@ -80,6 +80,7 @@ class Thinned:
         self.most = most
         self.stride = 1
         self.total = 0
+        self.firings = 0  # calls of hooks until the last one, kept or not
         self.kept: list[StepSamples] = []
 
     def wants_next(self) -> bool:
@@ -107,7 +108,6 @@ class Recorder:
         self.all_unwatched = 0
         self._value: float | None = None
         self._open: list[PassPicture] = []
-        self._firings = 0  # of hooks, that earlier samples have taken
         self._layouts: dict[Any, tuple[list[str], list[tuple[list[int], int]]]] = {}
 
     # --- hooks
@@ -180,35 +180,36 @@ class Recorder:
             self.dropped_lines += 1
         elif before is None or not before.bad or record.error is not None:
             self.pictures[key] = picture
-        if record.kind == "backward" and not self.steps.total and self.passes.wants_next():
-            self.passes.add(self._sampled(watcher, self.passes.total, record.place, None, leaves))
+        if record.kind == "backward" and not self.steps.total:
+            self._take(watcher, self.passes, record.place, None, leaves)
 
     # --- steps
 
     def step(self, watcher: Watcher, optimizer: OptimizerRecord, place: Any, tensors: list[Any]) -> None:
         """An optimizer is about to step."""
-        if not self.steps.wants_next():
-            return
         held = {number for other in watcher.trace.optimizers for number in other.tensors}
         found = [(tensor, watcher.see(tensor, place).id) for tensor in tensors]
         found += [(tensor, number) for tensor, number in _parameters(watcher) if number not in held]
-        self.steps.add(self._sampled(watcher, self.steps.total, place, optimizer.id, found))
+        self._take(watcher, self.steps, place, optimizer.id, found)
 
-    def _sampled(
-        self, watcher: Watcher, step: int, place: Any, optimizer: int | None, tensors: list[tuple[Any, int]]
-    ) -> StepSamples:
+    def _take(
+        self, watcher: Watcher, into: Thinned, place: Any, optimizer: int | None, tensors: list[tuple[Any, int]]
+    ) -> None:
+        """One more step, with the gradients as they are now, if its turn has come."""
         trace = watcher.trace
+        since, into.firings = into.firings, len(trace.firings)
+        if not into.wants_next():
+            return
         edited = {
             trace.hooks[firing.hook].tensor
-            for firing in trace.firings[self._firings :]
+            for firing in trace.firings[since:]
             if firing.changed or firing.answer == "new"
         }
-        self._firings = len(trace.firings)
-        entry = StepSamples(step, place, optimizer, len(trace.backwards), self._value)
+        entry = StepSamples(into.total, place, optimizer, len(trace.backwards), self._value)
         self.dropped_parameters = self.dropped_parameters or len(tensors) > MOST_PARAMETERS
         for tensor, number in tensors[:MOST_PARAMETERS]:
             entry.samples[number] = Sample(tensor, number in edited)
-        return entry
+        into.add(entry)
 
 
 def _parameters(watcher: Watcher) -> Iterator[tuple[Any, int]]:

@@ -8,6 +8,7 @@ import os
 from collections.abc import Iterable
 from typing import Any
 
+from undertow.why.facts.facts import Facts
 from undertow.why.places import Place
 
 MOST_LINES = 4000  # of one file
@@ -29,6 +30,17 @@ def length(norms: Iterable[float | None]) -> float | str | None:
     """The norm of several tensors together."""
     known = [norm for norm in norms if norm is not None]
     return number(math.hypot(*known)) if known else None
+
+
+def tensor_name(facts: Facts, tensor: int) -> str:
+    """A parameter by the module that it is registered in (`net.fc.weight`, not the `p` of a loop); others as they are."""
+    record = facts.trace.tensors[tensor]
+    if record.module is not None:
+        labels = {label for label, number in facts.trace.modules[record.module].parameters.items() if number == tensor}
+        for name in record.names:
+            if name.rpartition(".")[2] in labels and "." in name:
+                return name
+    return facts.name(tensor)
 
 
 class SourceFiles:

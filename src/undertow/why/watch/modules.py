@@ -93,6 +93,21 @@ class ModuleCalls:
             self._bind(known, name, place, None, None, new.id)
             known.children[name] = new.id
 
+    def adopt(self, module: Any) -> None:
+        """Takes in a module that was made before watching began, with all that is in it."""
+        watcher = self.watcher
+        with watcher.quiet:
+            for part in module.modules():
+                known = watcher.modules.see(part, None)
+                for name, parameter in part._parameters.items():
+                    if parameter is not None:
+                        tensor = watcher.see(parameter, None)
+                        tensor.module, tensor.parameter = known.id, True
+                        known.parameters[name] = tensor.id
+                for name, child in part._modules.items():
+                    if child is not None:
+                        known.children[name] = watcher.modules.see(child, None).id
+
     def _bind(
         self, module: Any, name: str, place: Place | None, old: int | None, tensor: int | None, child: int | None
     ) -> None:
