@@ -99,3 +99,6 @@ def zeta(input: Any, other: Any, *, out: Any = None) -> Any:
     """The Hurwitz zeta function Σ (other + k)^(−input)."""
     rule = _rule_for("zeta", input, other, rules.zeta, rules.zeta_of_number, rules.zeta_number)
     return finish(rule, (input, other), out)
+
+for _function in (expit, gammainc, gammaincc, gammaln, psi, erfcx, ndtr, ndtri, log_ndtr, i0e, i1, i1e, entr):
+    _function.__module__ = __name__  # where pickle looks for it

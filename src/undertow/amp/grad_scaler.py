@@ -40,8 +40,6 @@ class GradScaler:
     `unscale_(optimizer)` divides early, for clipping in between. With enabled=False all of this does nothing.
     """
 
-    __module__ = "torch.amp.grad_scaler"
-
     def __init__(
         self,
         device: str = "cuda",

@@ -36,3 +36,7 @@ __all__ = [
     "PositiveDefiniteTransform", "PowerTransform", "ReshapeTransform", "SigmoidTransform", "SoftplusTransform",
     "TanhTransform", "SoftmaxTransform", "StackTransform", "StickBreakingTransform", "Transform", "identity_transform",
 ]  # fmt: skip
+
+for _name in (*__all__, "_InverseTransform"):  # where PyTorch has them, and files name them
+    if isinstance(globals()[_name], type):
+        globals()[_name].__module__ = __name__

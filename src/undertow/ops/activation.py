@@ -225,6 +225,7 @@ def softplus(input: Any, beta: float = 1.0, threshold: float = 20.0) -> Any:
 # --- smooth
 
 logsigmoid = unary(rules.log_sigmoid, "log_sigmoid", "log(sigmoid(x)).")
+logsigmoid.__module__, logsigmoid.__qualname__ = "undertow.nn.functional", "logsigmoid"
 
 
 @public
@@ -350,6 +351,7 @@ def glu(input: Any, dim: int = -1) -> Any:
 
 for _function in (functional_relu, functional_sigmoid, functional_tanh, functional_softmax, functional_log_softmax):
     _function.__name__ = _function.__qualname__ = _function.__name__.removeprefix("functional_")
+    _function.__module__ = "undertow.nn.functional"
 
 
 class ActivationMethods:

@@ -99,6 +99,7 @@ def _torch_dropout(name: str, drop: Any, features: bool, inplace: bool) -> Any:
         return drop(input, p, train, inplace, features)
 
     function.__name__ = function.__qualname__ = name
+    function.__module__ = "undertow"
     function.__doc__ = f"{'In-place ' if inplace else ''}{name.rstrip('_').replace('_', ' ')} while training."
     return public(function)
 

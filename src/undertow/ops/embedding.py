@@ -51,6 +51,7 @@ def torch_embedding(
 
 
 torch_embedding.__name__ = torch_embedding.__qualname__ = "embedding"
+torch_embedding.__module__ = "undertow"
 
 
 @public

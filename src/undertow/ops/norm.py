@@ -224,6 +224,7 @@ def torch_batch_norm(
 
 
 torch_batch_norm.__name__ = torch_batch_norm.__qualname__ = "batch_norm"
+torch_batch_norm.__module__ = "undertow"
 
 
 @public
@@ -275,6 +276,7 @@ def torch_instance_norm(
 
 
 torch_instance_norm.__name__ = torch_instance_norm.__qualname__ = "instance_norm"
+torch_instance_norm.__module__ = "undertow"
 
 
 # --- by neighbours and by length

@@ -25,6 +25,8 @@ __all__ = [
     "RAdam", "RMSprop", "Rprop", "SGD", "SparseAdam", "lr_scheduler", "swa_utils",
 ]  # fmt: skip
 
+Adafactor.__module__ = Muon.__module__ = __name__  # where PyTorch has them, and files name them
+
 
 def __getattr__(name: str) -> Any:
     """What needs all of nn, or tensors that override functions, is loaded when it is first asked for."""

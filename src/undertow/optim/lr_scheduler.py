@@ -24,3 +24,6 @@ __all__ = [
     "CosineAnnealingLR", "ChainedScheduler", "ReduceLROnPlateau", "CyclicLR", "CosineAnnealingWarmRestarts",
     "OneCycleLR", "PolynomialLR", "LRScheduler",
 ]  # fmt: skip
+
+for _name in (*__all__, "_LRScheduler"):  # where PyTorch has them, and files name them
+    globals()[_name].__module__ = __name__

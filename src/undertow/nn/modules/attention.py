@@ -15,6 +15,7 @@ from undertow.nn.parameter import Parameter
 class MultiheadAttention(Module):
     """Attention of queries over keys and values, in several heads side by side."""
 
+    __module__ = "undertow.nn.modules.activation"  # where PyTorch has it, and files name it
     __constants__ = ["batch_first"]
 
     def __init__(

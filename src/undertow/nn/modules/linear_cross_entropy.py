@@ -15,6 +15,7 @@ __all__ = ["LinearCrossEntropyLoss"]
 class LinearCrossEntropyLoss(_WeightedLoss):
     """The cross entropy of a linear layer's outputs, seen as (batch, num_classes, *out_features)."""
 
+    __module__ = "undertow.nn.modules.loss"  # where PyTorch has it, and files name it
     __constants__ = ["num_classes", "out_features", "reduction", "ignore_index", "label_smoothing"]
     num_classes: int
     out_features: tuple[int, ...]

@@ -28,6 +28,8 @@ from undertow.ops.recurrent import (
 _LAYERS = {"LSTM": lstm_layer, "GRU": gru_layer, "RNN_TANH": tanh_layer, "RNN_RELU": relu_layer}
 _GATES = {"LSTM": 4, "GRU": 3, "RNN_TANH": 1, "RNN_RELU": 1}
 
+_LISTS = ("_flat_weights_names", "_all_weights", "_flat_weights")  # here they are worked out when asked for
+
 
 class RNNBase(Module):
     """A stack of recurrent layers, in one or both directions."""
@@ -87,28 +89,33 @@ class RNNBase(Module):
     @property
     def all_weights(self) -> list[list[Any]]:
         """The weights of each layer and direction."""
+        return [[getattr(self, name) for name in names] for names in self._all_weights]
+
+    @property
+    def _all_weights(self) -> list[list[str]]:
+        """The names of the weights of each layer and direction."""
+        names = ["weight_ih", "weight_hh", *(["bias_ih", "bias_hh"] if self.bias else [])]
+        names += ["weight_hr"] if self.proj_size else []
         return [
-            [getattr(self, name + suffix) for name in self._weight_names()]
-            for layer in range(self.num_layers)
-            for suffix in self._suffixes(layer)
+            [name + suffix for name in names] for layer in range(self.num_layers) for suffix in self._suffixes(layer)
         ]
 
     @property
     def _flat_weights_names(self) -> list[str]:
-        return [
-            name + suffix
-            for layer in range(self.num_layers)
-            for suffix in self._suffixes(layer)
-            for name in self._weight_names()
-        ]
+        return [name for names in self._all_weights for name in names]
 
     @property
     def _flat_weights(self) -> list[Any]:
         return [getattr(self, name) for name in self._flat_weights_names]
 
-    def _weight_names(self) -> list[str]:
-        names = ["weight_ih", "weight_hh"] + (["bias_ih", "bias_hh"] if self.bias else [])
-        return names + (["weight_hr"] if self.proj_size else [])
+    def __getstate__(self) -> dict[str, Any]:
+        """PyTorch keeps its lists of weights in files."""
+        lists = {name: getattr(self, name) for name in _LISTS}
+        return self.__dict__ | lists
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        state = {name: value for name, value in state.items() if name not in _LISTS}
+        super().__setstate__({"proj_size": 0, **state})
 
     def extra_repr(self) -> str:
         text = f"{self.input_size}, {self.hidden_size}"
