@@ -243,13 +243,13 @@ def lu_solution(xp: Any, LU: Any, B: Any, permutation: Any, left: bool, adjoint_
 def lu_solve_gradient(
     xp: Any, g: Any, needs: Any, LU: Any, permutation: Any, result: Any, left: bool, adjoint_: bool, LU_spec: Any,
     B_spec: Any,
-) -> tuple[Any, Any, None]:  # fmt: skip
+) -> tuple[Any, Any]:  # fmt: skip
     of_B = lu_solution(xp, LU, g, permutation, left, not adjoint_)
     of_A = -xp.matmul(of_B, adjoint(xp, result)) if left else -xp.matmul(adjoint(xp, result), of_B)
     of_A = xp.matmul(xp.swapaxes(permutation, -2, -1), adjoint(xp, of_A) if adjoint_ else of_A)
     L, U = triangles(xp, LU)
     of_LU = xp.tril(xp.matmul(of_A, adjoint(xp, U)), -1) + xp.triu(xp.matmul(adjoint(xp, L), of_A))
-    return xp.sum_to_shape(of_LU, LU_spec.shape), xp.sum_to_shape(of_B, B_spec.shape), None
+    return xp.sum_to_shape(of_LU, LU_spec.shape), xp.sum_to_shape(of_B, B_spec.shape)
 
 
 linalg_lu_solve = op("linalg_lu_solve", lambda xp, LU, B, permutation, *, left, adjoint_: lu_solution(
