@@ -10,8 +10,10 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from undertow.xp import jax as jax_xp
+from undertow.xp import jax as jax_namespace
 from undertow.xp.jax_layout import without_transposes
+
+jax_xp: Any = jax_namespace
 
 RANDOM = np.random.default_rng(0)
 X = RANDOM.normal(size=(2, 3, 4, 6))

@@ -12,10 +12,13 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from undertow.xp import jax as jax_xp
-from undertow.xp import numpy as numpy_xp
+from undertow.xp import jax as jax_namespace
+from undertow.xp import numpy as numpy_namespace
 from undertow.xp.jax_tracing import ShapeNeedsValues
 from undertow.xp.namespaces import namespace_of
+
+jax_xp: Any = jax_namespace
+numpy_xp: Any = numpy_namespace
 
 
 def test_arrays_choose_their_namespace() -> None:

@@ -24,6 +24,7 @@ from undertow.xla.firing import Firing, Later, Placed
 from undertow.xla.numbers import baked, inputs, still_true
 from undertow.xla.state import PLAIN, Snapshot, State
 from undertow.xla.trace import Draw, Trace
+from undertow.xp import jax_layout
 from undertow.xp.device import Cell, DeviceArray, NeedsValue
 
 OWN_REFERENCES = 4  # to an array that only its tensor holds: the tensor, its cell, a local name, and the question itself
@@ -260,7 +261,7 @@ class Program:
         self.size = len(jaxpr.eqns)
 
         def run(*values: Any) -> list[Any]:
-            return jax.core.eval_jaxpr(jaxpr, constants, *values)
+            return jax_layout.evaluate(jaxpr, constants, *values)
 
         self.jitted = jax.jit(run, donate_argnums=tuple(range(len(kinds["donated"]))))
         # Where the outputs go.

@@ -55,10 +55,15 @@ def without_transposes(function: Callable[..., Any]) -> Callable[..., Any]:
 
     def evaluated(*args: Any) -> Any:
         closed, shapes = jax.make_jaxpr(function, return_shape=True)(*args)
-        results = _evaluate(closed.jaxpr, closed.consts, jax.tree.leaves(args))
-        return jax.tree.unflatten(jax.tree.structure(shapes), [_plain(result) for result in results])
+        results = evaluate(closed.jaxpr, closed.consts, *jax.tree.leaves(args))
+        return jax.tree.unflatten(jax.tree.structure(shapes), results)
 
     return evaluated
+
+
+def evaluate(jaxpr: Any, consts: Sequence[Any], *args: Any) -> list[Any]:
+    """The results of a program, as `jax.core.eval_jaxpr` has them."""
+    return [_plain(result) for result in _evaluate(jaxpr, consts, args)]
 
 
 def _evaluate(jaxpr: Any, consts: Sequence[Any], args: Sequence[Any]) -> list[Any]:
