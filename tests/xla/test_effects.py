@@ -11,13 +11,14 @@ import time
 from typing import Any
 
 import pytest
+import torch as real_torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import undertow as torch
 from tests.xla import hook_collection as zoo
 from tests.xla.random_programs import Outcome
-from undertow.xla.effects import Effects, Exactly, analyse, analyse_module, kind_of
+from undertow.xla.effects import Effects, Exactly, analyse, analyse_module, kind_of, trust
 
 
 @pytest.mark.parametrize("name", zoo.PURE)
@@ -348,3 +349,44 @@ def test_random_programs_said_to_be_pure_change_nothing(seed: int) -> None:
     assert not (found.pure and changed), program.source
     if found.returns is not None and not isinstance(result, Exception):
         assert found.returns == (result is not None), program.source
+
+
+def test_classes_of_undertow_are_known_by_what_they_are() -> None:
+    own = [torch.Tensor, torch.nn.Parameter, torch.autocast, torch.device, torch.dtype, torch.nn.Linear, torch.optim.SGD]
+    assert [trust.home(kind) for kind in own] == ["own"] * len(own)
+    assert trust.home(real_torch.nn.Linear) == "user"
+    assert trust.home(zoo.Scaler) == trust.home(zoo.Block) == trust.home(zoo.Watched) == "user"
+    hook = lambda g: g.to(torch.device("cpu")) + torch.FloatTensor([1.0]) + zoo.MASK.to(torch.float64)
+    assert analyse(hook, ["tensor"]).pure
+
+
+@pytest.mark.parametrize(
+    ("function", "writes"),
+    [
+        (lambda g: print(g.norm()), False),
+        (lambda g: zoo.EVENTS.append(g.detach().clone()), False),
+        (lambda g: print(g.mul_(2)), True),
+        (lambda g: print(g.view(-1).add_(1)), True),
+        (zoo.clip_in_place, True),
+        (lambda p: setattr(p, "grad", None), True),
+        (lambda g: torch.relu_(g), True),
+        (lambda g: torch.add(g, 1, out=g), True),
+        (lambda p: zoo.OPTIMIZER.step(), True),
+        (lambda g: zoo.BLOCK(g), True),
+        (lambda g: torch.relu(g) * torch.nn.functional.softmax(g, -1), False),
+        (zoo.clip_norm, False),
+    ],
+)
+def test_writes(function: Any, writes: bool) -> None:
+    assert analyse(function, ["tensor"]).writes is writes
+
+
+def test_writes_by_statements() -> None:
+    def through_index(g: Any) -> None:
+        g[0] = 1
+
+    def in_place(g: Any) -> None:
+        g *= 2
+
+    assert analyse(through_index, ["tensor"]).writes
+    assert analyse(in_place, ["tensor"]).writes

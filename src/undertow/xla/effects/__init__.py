@@ -75,6 +75,7 @@ def analyse(
             raise TooLarge
     except (TooLarge, RecursionError):
         interpreter.frame = None
+        interpreter.writes = True
         interpreter.effect("call", "is too large to follow", None)
     return interpreter.findings(result)
 

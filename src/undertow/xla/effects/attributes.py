@@ -269,6 +269,7 @@ class Attributes(State):
             atom = atom.owner
         if isinstance(atom, Known):
             if is_tensor(atom.value) and name in trust.SETTABLE_ATTRIBUTES:
+                self.writes = True
                 return
             target = vars(atom.value) if isinstance(atom.value, ModuleType) else atom.value
             self.effect(kind, f"{verb} `{atom.name}.{name}`", node, target, name)
@@ -283,6 +284,7 @@ class Attributes(State):
                     self.call_function(setter, Arguments([frozenset([atom]), ONE[PLAIN], value]), node)
             self.set_field(atom, name, value)
         elif atom in TENSORISH:
+            self.writes = True
             if name not in trust.SETTABLE_ATTRIBUTES and atom is not MADE:
                 self.effect(kind, f"{verb} `.{name}` of a tensor", node)
         elif atom not in (PLAIN, NONE) and not isinstance(atom, Closure):

@@ -62,6 +62,7 @@ class Calls(OwnCalls):
             return ONE[OWN]
         if atom in TENSORISH or atom in (PLAIN, NONE):
             return ONE[PLAIN]
+        self.writes = True
         return self.unknown("calls something unknown", node)
 
     def _call_fresh(self, atom: Fresh, arguments: Arguments, node: Any) -> Value:
@@ -141,6 +142,8 @@ class Calls(OwnCalls):
             name = f"{atom.value.__module__}.{atom.value.__qualname__}"
         what = "prints" if atom.value is print else f"calls `{name}`"
         self.effect("call", what, node)
+        if trust.home(atom.value) not in ("standard", "builtin"):
+            self.writes = True
         return ONE[NONE] if atom.value is print else ONE[OPAQUE]
 
     def _part(self, atom: Known, value: Any, name: str) -> Value:

@@ -222,10 +222,14 @@ class Elements(Attributes):
                 self.call_function(setter, Arguments([frozenset([atom]), key, value]), node)
             self.put_into(atom, key | value)
         elif isinstance(atom, Known):
-            if not is_tensor(atom.value):
+            if is_tensor(atom.value):
+                self.writes = True
+            else:
                 verb = "updates" if updating else "stores into"
                 self.effect("update" if updating else "store", f"{verb} `{atom.name}`", node, atom.value)
-        elif atom not in (TENSOR, MADE, OWN, PLAIN, NONE):
+        elif atom in (TENSOR, MADE, OWN):
+            self.writes = True
+        elif atom not in (PLAIN, NONE):
             self.effect("update" if updating else "store", "stores into something from outside", node)
 
     def write_into(self, atom: Atom, value: Value, node: Any, name: str) -> None:
@@ -234,9 +238,12 @@ class Elements(Attributes):
             self.put_into(atom, value | self.elements(value, node))
         elif isinstance(atom, Known):
             changes = isinstance(atom.value, (list, set, dict, collections.deque, np.ndarray, bytearray))
+            self.writes = self.writes or is_tensor(atom.value)
             if changes or (not is_plain(atom.value) and not is_tensor(atom.value)):
                 self.effect("update", f"updates `{atom.name}`", node, atom.value)
-        elif atom not in (TENSOR, MADE, OWN, PLAIN, NONE, TENSORS):
+        elif atom in TENSORISH:
+            self.writes = True
+        elif atom not in (PLAIN, NONE):
             self.effect("update", f"updates `{name}`", node)
 
     # --- operators

@@ -62,6 +62,7 @@ class Effects:
     pure: only computes with tensors and local variables.
     returns: False if always None, True if never None, None if that cannot be told.
     reads: values that a traced program would hold as constants; holds: tensors and modules that it finds by name.
+    writes: may write into tensors that it did not make, or set their `.grad`; so it must run where its result is used.
     places: where it reads from outside; touches: the objects concerned.
     """
 
@@ -70,6 +71,7 @@ class Effects:
     reads: tuple[Read, ...]
     holds: tuple[Read, ...]
     places: tuple[Place, ...]
+    writes: bool
 
     @property
     def pure(self) -> bool:

@@ -20,6 +20,7 @@ class Functions(Elements):
     def call_function(self, function: FunctionType, arguments: Arguments, node: Any) -> Value:
         found = definition(function)
         if found is None:
+            self.writes = True
             name = function.__qualname__
             self.effect("call", "has no source to read" if self.frame is None else f"`{name}` has no source to read", node)
             return ONE[OPAQUE]

@@ -56,6 +56,10 @@ class MethodCalls(BuiltinCalls):
                 self.effect("call", "registers a hook on a tensor from outside", node, getattr(owner, "value", None))
             return ONE[OWN]
         self.call_back(arguments, node)
+        if owner is OWN or name in trust.NO_RESULT or (name.endswith("_") and not name.endswith("__")):
+            self.writes = True
+        if name.startswith("__i") or "out" in arguments.keywords:
+            self.writes = True
         if name in trust.NO_RESULT:
             return ONE[NONE]
         if owner is OWN:

@@ -43,20 +43,22 @@ class OwnCalls(MethodCalls):
     """How undertow is called."""
 
     def call_own(self, atom: Known, function: FunctionType, arguments: Arguments, node: Any) -> Value:
-        name, module = function.__name__, function.__module__
+        name, module = function.__name__, trust.own_module(function.__code__.co_filename)
         owner = next(iter(arguments.positional[0]), None) if arguments.positional else None
         target = owner.value if isinstance(owner, Known) else None
         is_method = isinstance(target, Module) and in_class(type(target), name) is function
         inner = self._wrapped_user_functions(function)
         if inner:
             return self.call(inner, arguments, node) | ONE[OWN]
-        if trust.own_effect(name, module) and not (isinstance(owner, Fresh) and issubclass(owner.kind or int, Module)):
+        # A function may be shown under the package's name; and a scheduler wraps the step of its optimizer.
+        shown = function.__module__ if "." in function.__module__ else module
+        if trust.own_effect(name, shown) and not (isinstance(owner, Fresh) and issubclass(owner.kind or int, Module)):
             called = f"{owner.name}.{name}" if isinstance(owner, Known) else atom.name
             kind = "update" if "lr" in module.rpartition(".")[2] else "store"
             self.effect(kind if target is not None else "call", f"calls `{called}`", node, target)
             self.call_back(arguments.rest() if is_method else arguments, node)
             return ONE[OWN]
-        if name in trust.OWN_CHANGES and target is not None and not is_tensor(target):
+        if isinstance(owner, Known) and name in trust.OWN_CHANGES and target is not None and not is_tensor(target):
             self.effect("update", f"calls `{owner.name}.{name}`", node, target)
             return ONE[OWN]
         self.use(arguments.all(), deep=3)
@@ -70,11 +72,12 @@ class OwnCalls(MethodCalls):
         elif owner is not None:
             self._overriding(owner, node)
         self.call_back(arguments.rest() if is_method else arguments, node)
+        if not module.startswith(_TENSOR_MODULES) or name.endswith("_") or {"out", "inplace"} & set(arguments.keywords):
+            self.writes = True
         if name in trust.SHARING:
             arrays = (atom for atom in arguments.all() if isinstance(atom, Known) and isinstance(atom.value, np.ndarray))
             return ONE[MADE].union(arrays)
-        short = module.partition(".")[2]
-        return ONE[MADE] if short.startswith(_TENSOR_MODULES) else ONE[OWN]
+        return ONE[MADE] if module.startswith(_TENSOR_MODULES) else ONE[OWN]
 
     def _wrapped_user_functions(self, function: FunctionType) -> Value:
         """Functions of users that one of undertow's was made around, as by `@no_grad()`."""
@@ -207,6 +210,7 @@ class OwnCalls(MethodCalls):
         return self._call_parts(module, node)
 
     def _call_parts(self, module: Module, node: Any) -> Value:
+        self.writes = True  # running statistics
         for part in descendants(module):
             tensors = Arguments([], more=frozenset([TENSOR, NONE]))
             if part is not module:

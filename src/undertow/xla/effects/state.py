@@ -62,6 +62,7 @@ class State(ABC):
         self.scopes: dict[Any, Scope] = {}
         self.atoms: dict[Any, Atom] = {}
         self.changed = False
+        self.writes = False
         self.steps = 0
         self.node: Any = None
         self.unbound: dict[str, Any] = {}
@@ -211,6 +212,7 @@ class State(ABC):
             tuple(self._reads.values()),
             tuple(self._holds.values()),
             places,
+            self.writes,
         )
 
     def _finished(self, effect: Effect, places: tuple[Place, ...]) -> Effect:

@@ -14,6 +14,7 @@ import operator
 import os
 import sys
 import sysconfig
+import weakref
 from types import BuiltinFunctionType, FunctionType
 from typing import Any
 
@@ -160,22 +161,46 @@ def _folder(filename: str) -> str:
     return "user"
 
 
+_homes: weakref.WeakKeyDictionary[type, str] = weakref.WeakKeyDictionary()
+
+
+def _home_of_class(kind: type) -> str:
+    if kind.__module__.partition(".")[0] == "torch":
+        # Classes of undertow's go by PyTorch's names: what they are made of tells, or where they are found.
+        for part in vars(kind).values():
+            if isinstance(part, FunctionType):
+                return _folder(part.__code__.co_filename)
+        module = sys.modules.get("undertow" + kind.__module__.removeprefix("torch"))
+        return "own" if vars(module or object).get(kind.__name__) is kind else "user"
+    module = sys.modules.get(kind.__module__)
+    if module is builtins:
+        return "builtin"
+    file = getattr(module, "__file__", None)
+    if file is not None:
+        return _folder(file)
+    return "standard" if kind.__module__.partition(".")[0] in sys.stdlib_module_names else "user"
+
+
 def home(value: Any) -> str:
     """Whose code a function, class or instance is. Functions are judged by their file: `__module__` can be copied."""
     if isinstance(value, FunctionType):
         return _folder(value.__code__.co_filename)
     if isinstance(value, type):
-        module = sys.modules.get(value.__module__)
-        if module is builtins:
-            return "builtin"
-        file = getattr(module, "__file__", None)
-        if file is not None:
-            return _folder(file)
-        return "standard" if value.__module__.partition(".")[0] in sys.stdlib_module_names else "user"
+        found = _homes.get(value)
+        if found is None:
+            found = _homes[value] = _home_of_class(value)
+        return found
     if isinstance(value, (BuiltinFunctionType, np.ufunc)) or type(value).__module__.startswith("numpy"):
         root = (getattr(value, "__module__", None) or type(value).__module__).partition(".")[0]
         return "numpy" if root == "numpy" else "builtin"
     return home(type(value))
+
+
+@functools.lru_cache(maxsize=1024)
+def own_module(filename: str) -> str:
+    """A file of undertow's as a module: `ops.clamp`."""
+    inside = os.path.abspath(filename).removeprefix(_OWN_FOLDER)
+    return inside.removesuffix(".py").replace(os.sep, ".").removesuffix(".__init__")
 
 
 def own_effect(name: str, module: str) -> bool:
