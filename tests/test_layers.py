@@ -52,7 +52,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     (
         "_C", "_guards", "_subclasses", "classes", "demands", "qualities", "operators", "_ops", "library", "foreach",
         "futures", "types", "version", "cuda", "mps", "mtia", "xpu", "accelerator", "backends",
-        "process_settings", "__config__", "functional", "compiler", "autograd.profiler",
+        "process_settings", "__config__", "__future__", "functional", "compiler", "autograd.profiler",
     ),
     (
         "nn", "func", "optim", "serialization", "data", "testing", "utils", "amp", "cpu", "cuda.amp", "cuda._utils", "jit",

@@ -363,6 +363,27 @@ def parameters_and_buffers(torch, log):
     log(shared, nn.Parameter(shared).requires_grad, hash(one) == id(one))
 
 
+@cases
+def parameters_that_conversions_replace_or_keep(torch, log):
+    settings = torch.__future__
+    log(settings.get_overwrite_module_params_on_conversion(), settings.get_swap_module_params_on_conversion())
+    module = torch.nn.Linear(2, 2)
+    module(torch.ones(2)).sum().backward()
+    weight = module.weight
+    try:
+        settings.set_overwrite_module_params_on_conversion(True)
+        log(module.double().weight is weight, weight.dtype, module.weight, module.weight.grad)
+        settings.set_swap_module_params_on_conversion(True)
+        weight = module.weight
+        log(module.float().weight is weight, weight, weight.grad)
+        state = {"weight": torch.zeros(2, 2), "bias": torch.ones(2)}
+        module.load_state_dict(state, assign=True)
+        log(module.weight is weight, weight, weight.grad)
+    finally:
+        settings.set_overwrite_module_params_on_conversion(False)
+        settings.set_swap_module_params_on_conversion(False)
+
+
 @cases.test
 def test_module_protocol(program: Any) -> None:
     agree(program, warns=True, raises=False)

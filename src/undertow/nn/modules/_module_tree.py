@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from undertow import hooks
+from undertow.__future__ import get_overwrite_module_params_on_conversion, get_swap_module_params_on_conversion
 from undertow._core import TensorCore
 from undertow.modes import no_grad
 from undertow.nn.parameter import Parameter
@@ -234,22 +235,28 @@ class ModuleTree:
         return self
 
     def _apply(self, fn: Callable[[Any], Any], recurse: bool = True) -> Any:
-        """Replaces every parameter's data, gradient and every buffer by fn of it; parameters stay the same objects."""
+        """Replaces every parameter's data, gradient and every buffer by fn of it.
+
+        Parameters stay the same objects, unless torch.__future__ was told otherwise.
+        """
+        overwrite = get_overwrite_module_params_on_conversion() and not get_swap_module_params_on_conversion()
         if recurse:
             for module in self.children():
                 module._apply(fn)
-        for param in self._parameters.values():
+        for name, param in self._parameters.items():
             if param is None:
                 continue
+            grad = param.grad
             with no_grad():
                 changed = fn(param)
-            param.data = changed
-            if param.grad is not None:
-                asks = param.grad.requires_grad
-                with no_grad():
-                    changed_grad = fn(param.grad)
+                changed_grad = None if grad is None else fn(grad)
+            if overwrite:
+                self._parameters[name] = param = Parameter(changed, param.requires_grad)
+            else:
+                param.data = changed
+            if changed_grad is not None:
                 param.grad = None
-                param.grad = changed_grad.requires_grad_(asks) if changed_grad.is_leaf else changed_grad
+                param.grad = changed_grad.requires_grad_(grad.requires_grad) if changed_grad.is_leaf else changed_grad
         for name, buffer in self._buffers.items():
             if buffer is not None:
                 self._buffers[name] = fn(buffer)

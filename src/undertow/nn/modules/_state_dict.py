@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from undertow import hooks
+from undertow.__future__ import get_swap_module_params_on_conversion
 from undertow._core import TensorCore
 from undertow.modes import no_grad
 from undertow.nn.parameter import Parameter, is_lazy
@@ -271,6 +272,8 @@ def _load_one(module: Any, name: str, key: str, param: Any, given: Any, assign: 
                 if lazy and not is_lazy(given_any):
                     param.materialize(given_any.shape)
                 param.copy_(given_any)
+            elif isinstance(param, Parameter) and get_swap_module_params_on_conversion():
+                param.data, param.grad = given_any.detach(), None
             elif isinstance(param, Parameter):
                 taken = given_any if isinstance(given_any, Parameter) else Parameter(given_any, param.requires_grad)
                 taken.requires_grad_(param.requires_grad)
