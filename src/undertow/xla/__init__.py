@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from undertow.xla.compiled import Compiled as Compiled
-from undertow.xla.compiled import compile as compile
 from undertow.xla.compiled import reset as reset
 from undertow.xla.errors import CompileError as CompileError
 from undertow.xla.errors import CompileWarning as CompileWarning
+from undertow.xla.modules import compile as compile
 from undertow.xla.report import explain as explain

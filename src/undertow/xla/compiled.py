@@ -10,7 +10,6 @@ from collections.abc import Callable
 from typing import Any
 
 from undertow._core import TensorCore
-from undertow.nn.modules.module import Module
 from undertow.sites import user_stacklevel
 from undertow.tree import leaves
 from undertow.xla.cache import keep_on_disk
@@ -25,6 +24,8 @@ everything: weakref.WeakSet[Compiled] = weakref.WeakSet()
 
 class Compiled:
     """A function whose calls run as one program."""
+
+    program_class: Any = Program
 
     def __init__(self, function: Callable[..., Any]) -> None:
         functools.update_wrapper(self, function)
@@ -68,9 +69,9 @@ class Compiled:
         elif len(self.programs) > 1:
             self._note("the arguments have other shapes, dtypes or values than before")
         try:
-            program = Program(self.function, args, kwargs)
+            program = self.program_class(self.function, args, kwargs)
         except Baked:
-            program = Program(self.function, args, kwargs, plain_numbers=True)
+            program = self.program_class(self.function, args, kwargs, plain_numbers=True)
         programs.insert(0, program)
         return program
 
@@ -92,18 +93,6 @@ def _key_of(value: Any) -> Any:
     except TypeError:
         return id(value)
     return type(value), value
-
-
-def compile(function: Any) -> Any:
-    """Makes one XLA program of a step or of a module's forward."""
-    if isinstance(function, Module):
-        return compiled_module(function)
-    return function if isinstance(function, Compiled) else Compiled(function)
-
-
-def compiled_module(module: Module) -> Module:
-    """The same module, its calls compiled; what is recorded of them for the backward pass is compiled when that comes."""
-    raise NotImplementedError
 
 
 def reset() -> None:

@@ -275,12 +275,7 @@ class Program:
             if isinstance(leaf, TensorCore) and id(leaf) not in known and type(leaf._array) is DeviceArray:
                 fresh[id(leaf)] = leaf
         self.fresh_results = fresh
-        for tensor in self.arguments:  # their memory is handed over call by call
-            for owner, array in trace.originals:
-                if owner is tensor:
-                    tensor._array = array
         self.exit_after_trace = True
-        trace.originals.clear()
         trace.finish()
 
     # --- calling

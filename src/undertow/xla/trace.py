@@ -193,5 +193,8 @@ class Trace:
         """After a trace that became a program: memories hold real values again."""
         for cell, value, writes in self.cells.values():
             cell.value, cell.writes = value, writes + cell.writes + 1
+        for tensor, array in self.originals:
+            tensor._array = array  # a program brings memories in when it is called
+        self.originals.clear()
 
 

@@ -88,7 +88,8 @@ class DeviceArray(NDArrayOperatorsMixin):
     def value(self) -> Value:
         """The present value."""
         if self._parent is None:
-            return self.cell.value
+            cell = self.cell
+            return cell.value if cell.host is None or Watch.trace is not None else jax_namespace().constant(cell.host)
         if self._seen != self.cell.writes:
             self._part, self._seen = self._take(jax_namespace(), self._parent.value), self.cell.writes
         return self._part
@@ -110,8 +111,12 @@ class DeviceArray(NDArrayOperatorsMixin):
         if self._parent is not None:
             self._parent._replace(self._put(jax_namespace(), self._parent.value, value))
             return
-        self.cell.value = value
-        self.cell.writes += 1
+        cell = self.cell
+        cell.writes += 1
+        if cell.host is None or Watch.trace is not None:
+            cell.value = value
+        else:
+            cell.host[...] = value
 
     def on_host(self) -> np.ndarray[Any, Any]:
         """The memory as a NumPy array, from now on; its views are views of it."""
