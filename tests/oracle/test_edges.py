@@ -6,6 +6,7 @@ last one and its strides, or the error, and the warnings.
 
 from __future__ import annotations
 
+import io
 from typing import Any
 
 import pytest
@@ -127,13 +128,52 @@ nn.RNNCell(3, 5)(torch.ones(2, 3).double())
 nn.RNNCell(3, 5)(torch.ones(1, 2, 3))
 """
 
+UTILS = """
+[getattr(rnn.pack_sequence([torch.ones(3), torch.ones(2)]), kind)().data.dtype for kind in
+    'byte char short int long float double half'.split()]
+rnn.pack_sequence([torch.ones(3)]).cuda()
+rnn.pack_sequence([torch.ones(3)]).cpu('cpu')
+rnn.pad_sequence([torch.ones(2, 3), torch.ones(3, 3)])
+rnn.pad_sequence([torch.ones(2, 3), torch.ones(3, 3)], batch_first=True, padding_side='left')
+rnn.pad_sequence([torch.ones(2), torch.ones(3)], padding_side='up')
+rnn.pad_sequence([torch.ones(2, 2), torch.ones(3, 3)])
+rnn.pad_sequence([torch.ones(2), torch.ones(3, 3)])
+rnn.unpad_sequence(torch.ones(3, 2), torch.tensor([3, 1]))
+rnn.pack_padded_sequence(torch.ones(3, 2, requires_grad=True), [3, 1])
+rnn.pack_padded_sequence(torch.ones(3, 2), torch.tensor([[3, 1]]))
+rnn.pack_padded_sequence(torch.ones(3, 2), 3)
+rnn.pack_padded_sequence(torch.ones(3), [3])
+rnn.pack_padded_sequence(torch.ones(0, 2), [3, 1])
+nn.utils.clip_grad_norm_((p for p in []), 1.0)
+nn.utils.clip_grad_norm_([], 1.0)
+"""
+DATA = """
+data.ConcatDataset([[1, 2], [3]]).cummulative_sizes
+list(data.DataLoader([1, 2], timeout=3))
+"""
+FILES = """
+saved(torch.ones(2), map_location=3)
+saved(torch.ones(2), map_location=lambda storage, location: 1 / 0)
+saved(torch.ones(2), map_location={'cpu': 'nowhere'})
+saved(torch.ones(2), encoding='latin1')
+saved(torch.ones(2), weights_only=False, encoding='latin1')
+saved(torch.ones(2), keep=True)
+"""
+
 
 def _lines(text: str) -> list[str]:
     return text.strip().replace("\n    ", " ").split("\n")
 
 
 def _names(torch: Any) -> dict[str, Any]:
-    return {"torch": torch, "nn": torch.nn, "F": torch.nn.functional}
+    def saved(value: Any, **options: Any) -> Any:
+        file = io.BytesIO()
+        torch.save(value, file)
+        file.seek(0)
+        return torch.load(file, **options)
+
+    parts = {"nn": torch.nn, "F": torch.nn.functional, "rnn": torch.nn.utils.rnn, "data": torch.utils.data}
+    return {"torch": torch, "saved": saved, **parts}
 
 
 @pytest.mark.parametrize("text", _lines(LOSSES))
@@ -194,6 +234,11 @@ def test_cells_are_made_of_the_same_steps(cell: str, lower: bool) -> None:
         log(torch.autograd.grad([part.sum() for part in first], [x, *module.parameters()]))
 
     agree(program, graph=not lower, atol=1e-2 if lower else None)
+
+
+@pytest.mark.parametrize("text", _lines(UTILS) + _lines(DATA) + _lines(FILES))
+def test_utilities(text: str) -> None:
+    _agree(text)
 
 
 def _agree(text: str) -> None:

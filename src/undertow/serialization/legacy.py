@@ -104,7 +104,7 @@ class _LegacyFile:
                 )
             memory = UntypedStorage(np.zeros(nbytes, np.uint8))
             self.made[key] = kind, memory
-            self.restored[key] = self.restore(memory, location)
+            self.restored[key] = self.source.restored(self.restore, memory, location)
         memory = self.restored[key]
         if view is not None:
             _, offset, size = view

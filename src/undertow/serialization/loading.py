@@ -8,6 +8,7 @@ import os
 import pickle
 import pickletools
 import sys
+import warnings
 from typing import IO, Any
 
 from undertow.serialization import legacy
@@ -45,6 +46,10 @@ def load(
         raise RuntimeError("Can not safely load weights when explicit pickle_module is specified")
     if mmap and not isinstance(f, (str, os.PathLike)):
         raise ValueError("f must be a file path in order to use the mmap argument")
+    if weights_only and pickle_load_args:
+        warnings.warn("pickle_load_args only works if `weights_only=False`.", stacklevel=2)
+        for name in pickle_load_args.keys() - {"encoding"}:
+            raise TypeError(f"Unpickler.__init__() got an unexpected keyword argument {name!r}")
     pickle_load_args.setdefault("encoding", "utf-8")
     source = Source(f, weights_only, pickle_module or pickle, pickle_load_args)
     with _opened(f) as file:
@@ -113,7 +118,7 @@ def _load_archive(source: Source, file: IO[bytes], map_location: MAP_LOCATION, m
             content = _aligned(archive.read(f"data/{key}") if mapped is None else archive.map(f"data/{key}"), kind)
             if swapped:
                 content = kind.swapped(content)
-            loaded[key] = restore(UntypedStorage(content), location)
+            loaded[key] = source.restored(restore, UntypedStorage(content), location)
         memory = loaded[key]
         return memory if kind.dtype is None else TypedStorage.over(memory, kind.dtype)
 

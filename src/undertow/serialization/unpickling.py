@@ -26,6 +26,15 @@ class Source:
         self.weights_only = weights_only
         self.pickle_module = pickle_module
         self.load_args = load_args
+        self.callers_error: Exception | None = None  # raised by the caller's map_location, not by the file
+
+    def restored(self, restore: Callable[[Any, str], Any], storage: Any, location: str) -> Any:
+        """A storage where the caller wants it."""
+        try:
+            return restore(storage, location)
+        except Exception as error:
+            self.callers_error = error
+            raise
 
     def unpickle(self, file: IO[bytes], length: int, persistent_load: Callable[[Any], Any]) -> Any:
         """The next pickle of the file, which has `length` bytes in all."""
@@ -46,6 +55,8 @@ class Source:
         except pickle.UnpicklingError as error:
             raise pickle.UnpicklingError(self._refusal(str(error))) from None
         except TRIPS as error:
+            if error is self.callers_error:
+                raise
             raise pickle.UnpicklingError(self._refusal(f"{type(error).__name__}: {error}")) from error
         except RuntimeError as error:
             if self.label in str(error):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Iterable
+from collections.abc import Generator, Iterable
 from typing import Any
 
 import numpy as np
@@ -86,9 +86,11 @@ def clip_grad_norm_(
     >>> torch.nn.utils.clip_grad_norm_([w], 1.0), w.grad
     (tensor(10.), tensor([0.6000, 0.8000]))
     """
-    parameters = _listed(parameters)
-    total = get_total_norm(_gradients(parameters), norm_type, error_if_nonfinite, foreach)
-    clip_grads_with_norm_(parameters, max_norm, total, foreach)
+    listed = _listed(parameters)
+    if not listed and isinstance(parameters, Generator):
+        warnings.warn("`parameters` is an empty generator, no gradient clipping will occur.", stacklevel=3)
+    total = get_total_norm(_gradients(listed), norm_type, error_if_nonfinite, foreach)
+    clip_grads_with_norm_(listed, max_norm, total, foreach)
     return total
 
 

@@ -8,6 +8,13 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from undertow._core import TensorCore, wrap
+from undertow.autograd.apply import apply
+from undertow.dtypes import DTYPE_OF, float16, float32, float64, int8, int16, int32, int64, uint8
+from undertow.ops.arguments import wrap_dim
+from undertow.rules import index as rules
+from undertow.rules.rule import twin
+
+_taken_rows = twin(rules.index, "PackPaddedSequenceBackward0")
 
 
 class _Packed(NamedTuple):
@@ -38,20 +45,36 @@ class PackedSequence(_Packed):
             return self
         return type(self)(data, self.batch_sizes, self.sorted_indices, self.unsorted_indices)
 
-    def cpu(self) -> PackedSequence:
-        return self.to("cpu")
+    def cpu(self, *args: Any, **kwargs: Any) -> PackedSequence:
+        return self.to(*args, **{"device": "cpu", **kwargs} if not args else kwargs)
+
+    def cuda(self, *args: Any, **kwargs: Any) -> PackedSequence:
+        """Refused, as there is no GPU."""
+        return self.to(*args, **{"device": "cuda", **kwargs} if not args else kwargs)
 
     def double(self) -> PackedSequence:
-        return self.to(self.data.double().dtype)
+        return self.to(float64)
 
     def float(self) -> PackedSequence:
-        return self.to(self.data.float().dtype)
+        return self.to(float32)
 
     def half(self) -> PackedSequence:
-        return self.to(self.data.half().dtype)
+        return self.to(float16)
 
     def long(self) -> PackedSequence:
-        return self.to(self.data.long().dtype)
+        return self.to(int64)
+
+    def int(self) -> PackedSequence:
+        return self.to(int32)
+
+    def short(self) -> PackedSequence:
+        return self.to(int16)
+
+    def char(self) -> PackedSequence:
+        return self.to(int8)
+
+    def byte(self) -> PackedSequence:
+        return self.to(uint8)
 
     def pin_memory(self) -> PackedSequence:
         return self
@@ -93,6 +116,11 @@ def pack_padded_sequence(
     if not isinstance(lengths, TensorCore):
         lengths = wrap(np.asarray(lengths, np.int64))
     counts = lengths._array.astype(np.int64)
+    if counts.ndim != 1:
+        raise RuntimeError(
+            f"'lengths' argument should be a 1D CPU int64 tensor, but got {counts.ndim}D cpu "
+            f"{DTYPE_OF[lengths._array.dtype].scalar_name} tensor"
+        )
     order = None
     if not enforce_sorted:
         order = np.argsort(-counts, kind="stable")
@@ -100,7 +128,9 @@ def pack_padded_sequence(
         input = input.index_select(0 if batch_first else 1, wrap(order))
     if batch_first:
         input = input.transpose(0, 1)
-    if counts.size != input.shape[1]:
+    if not input._array.size:
+        raise RuntimeError("Cannot pack empty tensors.")
+    if counts.size != input.shape[wrap_dim(1, input.dim())]:
         raise RuntimeError(
             f"Expected `len(lengths)` to be equal to batch_size, but got {counts.size} (batch_size={input.shape[1]})"
         )
@@ -115,7 +145,7 @@ def pack_padded_sequence(
             "not need ONNX exportability."
         )
     sizes = tuple([int((counts > step).sum()) for step in range(int(counts[0]))])
-    data = input[_where_rows_are(sizes)]
+    data = apply(_taken_rows, input, *_where_rows_are(sizes))
     return PackedSequence(data, wrap(np.asarray(sizes, np.int64)), None if order is None else wrap(order), None)
 
 
@@ -151,22 +181,24 @@ def pad_sequence(
     if not isinstance(sequences, Iterable):
         raise RuntimeError(f"pad_sequence: Expected iterable for input sequences, but got arg of type: {type(sequences)}")
     if padding_side not in ("left", "right"):
-        raise RuntimeError(f"padding_side must be either left or right, got: {padding_side}")
+        raise RuntimeError(f"Expected padding_side to be one of left or right, but got {padding_side}.")
     parts = list(sequences.unbind(0)) if isinstance(sequences, TensorCore) else list(sequences)
     if not parts:
         raise RuntimeError("received an empty list of sequences")
-    longest = max(part.shape[0] for part in parts)
-    padded = parts[0].new_full((len(parts), longest, *parts[0].shape[1:]), padding_value)
+    longest, rest = max(part.shape[0] for part in parts), parts[0].shape[1:]
+    shape = (len(parts), longest) if batch_first else (longest, len(parts))
+    padded = parts[0].new_full((*shape, *rest), padding_value)
     for nr, part in enumerate(parts):
         length = part.shape[0]
-        padded[nr, slice(length) if padding_side == "right" else slice(longest - length, None)] = part
-    return padded if batch_first else padded.transpose(0, 1)
+        place = slice(length) if padding_side == "right" else slice(longest - length, None)
+        (padded.select(0, nr) if batch_first else padded.select(1, nr))[place].copy_(part)
+    return padded
 
 
 def unpad_sequence(padded_sequences: Any, lengths: Any, batch_first: bool = False) -> list[Any]:
     """The sequences of a padded batch, each with its own length."""
     batch = padded_sequences if batch_first else padded_sequences.transpose(0, 1)
-    return [sequence[:length] for sequence, length in zip(batch, lengths.tolist(), strict=True)]
+    return [sequence[:length].clone() for sequence, length in zip(batch, lengths.tolist(), strict=True)]
 
 
 def pack_sequence(sequences: Any, enforce_sorted: bool = True) -> PackedSequence:

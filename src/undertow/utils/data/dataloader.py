@@ -326,7 +326,7 @@ class _SingleProcessDataLoaderIter(_BaseDataLoaderIter):
     def __init__(self, loader: DataLoader[Any]) -> None:
         super().__init__(loader)
         if loader.timeout:
-            raise AssertionError("timeout needs num_workers > 0")
+            raise AssertionError(f"{type(self).__name__} requires timeout == 0. Only worker processes can be late.")
         is_iterable = loader._dataset_kind == _DatasetKind.Iterable
         self._fetcher = create_fetcher(
             is_iterable, loader.dataset, loader._auto_collation, loader.collate_fn, loader.drop_last

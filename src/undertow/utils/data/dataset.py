@@ -132,6 +132,14 @@ class ConcatDataset(Dataset[Any]):
         before = self.cumulative_sizes[number - 1] if number else 0
         return self.datasets[number][index - before]
 
+    @property
+    def cummulative_sizes(self) -> list[int]:
+        """The old spelling of cumulative_sizes."""
+        warnings.warn(
+            "`cummulative_sizes` attribute is renamed to `cumulative_sizes`", FutureWarning, stacklevel=2
+        )
+        return self.cumulative_sizes
+
 
 class ChainDataset(IterableDataset[Any]):
     """Streams one after the other."""
