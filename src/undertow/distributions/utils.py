@@ -115,3 +115,8 @@ def vec_to_tril_matrix(vec: Any, diag: int = 0) -> Any:
 
 
 _sum_rightmost = sum_rightmost
+
+
+def _standard_normal(shape: Any, dtype: Any, device: Any) -> Any:
+    """Numbers from the standard normal distribution."""
+    return torch.normal(torch.zeros(shape, dtype=dtype, device=device), torch.ones(shape, dtype=dtype, device=device))

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any, NoReturn
 
+from undertow.nn.modules.module import Module
+
 __all__ = ["Graph", "GraphModule", "Interpreter", "Node", "Proxy", "Tracer", "Transformer", "symbolic_trace", "wrap"]
 
 
@@ -30,7 +32,7 @@ class Graph(_Absent):
     """A traced program."""
 
 
-class GraphModule(_Absent):
+class GraphModule(_Absent, Module):
     """A module that runs a traced program."""
 
 

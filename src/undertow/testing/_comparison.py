@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -10,20 +11,27 @@ import numpy as np
 
 from undertow._tensor import Tensor
 from undertow.dtypes import DTYPE_OF, SCALAR_DTYPE, dtype, promote
+from undertow.from_data import as_tensor
 
 # Relative and absolute tolerance by dtype; complex dtypes have those of their parts, all others none.
 _TOLERANCES = {"float16": (1e-3, 1e-5), "bfloat16": (1.6e-2, 1e-5), "float32": (1.3e-6, 1e-5), "float64": (1e-7, 1e-7)}
+
+_OLD_TOLERANCES = {"float16": (1e-3, 1e-3), "bfloat16": (1e-4, 1e-5), "float32": (1e-4, 1e-5), "float64": (1e-5, 1e-8)}
 
 
 class _Options:
     """What one call of `assert_close` was told."""
 
-    def __init__(self, rtol: float | None, atol: float | None, equal_nan: bool, check_dtype: bool, check_stride: bool):
+    def __init__(
+        self, rtol: float | None, atol: float | None, equal_nan: bool, check_dtype: bool, check_stride: bool,
+        allow_subclasses: bool,
+    ) -> None:  # fmt: skip
         if (rtol is None) != (atol is None):
             missing = "rtol" if rtol is None else "atol"
             raise ValueError(f"Both 'rtol' and 'atol' must be either specified or omitted, but got no {missing}.")
         self.rtol, self.atol, self.equal_nan = rtol, atol, equal_nan
         self.check_dtype, self.check_stride = check_dtype, check_stride
+        self.allow_subclasses = allow_subclasses
 
     def tolerances(self, *kinds: dtype) -> tuple[float, float]:
         """The tolerances given, or the loosest of the dtypes'."""
@@ -51,7 +59,9 @@ def assert_close(
 
     Tensors, arrays and numbers are compared, and sequences and mappings of them item by item.
     """
-    complaint = _compare(actual, expected, _Options(rtol, atol, equal_nan, check_dtype, check_stride), ())
+    complaint = _compare(
+        actual, expected, _Options(rtol, atol, equal_nan, check_dtype, check_stride, allow_subclasses), ()
+    )
     if complaint is not None:
         if msg is not None:
             complaint = msg(complaint) if callable(msg) else msg
@@ -91,8 +101,8 @@ def _place(complaint: str, path: tuple[Any, ...]) -> str:
 
 
 def _compare_leaves(actual: Any, expected: Any, options: _Options) -> str | None:
-    if actual is None and expected is None:
-        return None
+    if actual is None or expected is None:
+        return None if actual is expected else f"None mismatch: {actual} is not {expected}"
     if isinstance(actual, (bool, np.bool_)) and isinstance(expected, (bool, np.bool_)):
         return None if bool(actual) is bool(expected) else f"Booleans mismatch: {actual} is not {expected}"
     if isinstance(actual, (int, float, complex)) and isinstance(expected, (int, float, complex)):
@@ -100,12 +110,38 @@ def _compare_leaves(actual: Any, expected: Any, options: _Options) -> str | None
             return f"The (d)types do not match: {type(actual)} != {type(expected)}."
         widest = [_widest(value) for value in (actual, expected)]
         return _compare_scalars(actual, expected, options.tolerances(*widest), options.equal_nan)
+    if _is_sparse(actual) or _is_sparse(expected):
+        return _compare_sparse(actual, expected, options)
     arrays = [_array(value) for value in (actual, expected)]
-    if None in [None if array is None else 0 for array in arrays]:
+    related = isinstance(actual, type(expected)) or isinstance(expected, type(actual))
+    alike = related if options.allow_subclasses else type(actual) is type(expected)
+    if not alike or any(array is None for array in arrays):
         raise TypeError(
             f"No comparison pair was able to handle inputs of type {type(actual)} and {type(expected)}."
         )
     return _compare_arrays(arrays[0], arrays[1], options)
+
+
+def _is_sparse(value: Any) -> bool:
+    return isinstance(value, Tensor) and value.is_sparse
+
+
+def _compare_sparse(actual: Any, expected: Any, options: _Options) -> str | None:
+    if not (_is_sparse(actual) and _is_sparse(expected)):
+        layouts = [getattr(value, "layout", None) for value in (actual, expected)]
+        return f"The values for attribute 'layout' do not match: {layouts[0]} != {layouts[1]}."
+    if actual.shape != expected.shape:
+        return f"The values for attribute 'shape' do not match: {actual.shape} != {expected.shape}."
+    if actual._nnz() != expected._nnz():
+        return (
+            f"The number of specified values in sparse COO tensors does not match: {actual._nnz()} != {expected._nnz()}"
+        )
+    parts = [(tensor.coalesce().indices(), tensor.coalesce().values()) for tensor in (actual, expected)]
+    for name, one, other in zip(("indices", "values"), *parts, strict=True):
+        complaint = _compare_arrays(one.detach()._array, other.detach()._array, options)
+        if complaint is not None:
+            return complaint.replace("Tensor-likes", f"Sparse COO {name}", 1)
+    return None
 
 
 def _widest(value: complex) -> dtype:
@@ -178,3 +214,23 @@ def _describe(close: Any, difference: Any, relative: Any, tolerances: tuple[floa
         where = tuple(int(index) for index in place)
         lines.append(f"Greatest {name} difference: {found} at index {where}" + f" (up to {limit} allowed)" * loose)
     return "\n".join(lines)
+
+
+def assert_allclose(
+    actual: Any, expected: Any, rtol: float | None = None, atol: float | None = None, equal_nan: bool = True, msg: Any = ""
+) -> None:
+    """The old form of `assert_close`: anything that makes a tensor is compared, and dtypes may differ."""
+    warnings.warn(
+        "`torch.testing.assert_allclose()` is deprecated since 1.12 and will be removed in a future release. Please use "
+        "`torch.testing.assert_close()` instead.",
+        FutureWarning,
+        stacklevel=2,
+    )
+    one, other = [value if isinstance(value, Tensor) else as_tensor(value) for value in (actual, expected)]
+    if rtol is None and atol is None:
+        limits = [_OLD_TOLERANCES.get(DTYPE_OF[tensor._array.dtype].name, (0.0, 0.0)) for tensor in (one, other)]
+        rtol, atol = max(limit[0] for limit in limits), max(limit[1] for limit in limits)
+    assert_close(
+        one, other, rtol=rtol, atol=atol, equal_nan=equal_nan, check_device=True, check_dtype=False, check_stride=False,
+        msg=msg or None,
+    )  # fmt: skip

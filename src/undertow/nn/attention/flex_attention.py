@@ -1,0 +1,207 @@
+"""Attention whose scores and mask are Python functions of where they stand.
+
+    def causal(batch, head, query, key):
+        return query >= key
+
+    mask = create_block_mask(causal, B=None, H=None, Q_LEN=128, KV_LEN=128, device="cpu")
+    out = flex_attention(q, k, v, block_mask=mask)
+
+The functions are called once with tensors of indices that spread over all scores. A block mask also says which blocks of
+scores are all masked; nothing here leaves them out, so it changes no result.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+from undertow import dtypes
+from undertow._core import TensorCore
+from undertow.creation import full
+from undertow.ops.compare import where
+from undertow.ops.matmul import matmul
+from undertow.ops.reduce import logsumexp
+from undertow.ops.sort import argsort
+from undertow.ranges import arange
+
+__all__ = [
+    "BlockMask", "and_masks", "create_block_mask", "create_mask", "create_nested_block_mask", "flex_attention", "noop_mask",
+    "or_masks",
+]  # fmt: skip
+
+MaskMod = Callable[[Any, Any, Any, Any], Any]
+_DEFAULT_SPARSE_BLOCK_SIZE = 128
+
+
+def noop_mask(batch: Any, head: Any, token_q: Any, token_kv: Any) -> Any:
+    """A mask that lets every score through."""
+    return batch.new_ones(size=(), dtype=dtypes.bool)
+
+
+def and_masks(*mask_mods: MaskMod) -> MaskMod:
+    """A mask that lets through what all of these do."""
+
+    def both(b: Any, h: Any, q_idx: Any, kv_idx: Any) -> Any:
+        result = b.new_ones((), dtype=dtypes.bool)
+        for mask in mask_mods:
+            result = result & mask(b, h, q_idx, kv_idx)
+        return result
+
+    return _checked(mask_mods, both)
+
+
+def or_masks(*mask_mods: MaskMod) -> MaskMod:
+    """A mask that lets through what any of these does."""
+
+    def either(b: Any, h: Any, q_idx: Any, kv_idx: Any) -> Any:
+        result = b.new_zeros((), dtype=dtypes.bool)
+        for mask in mask_mods:
+            result = result | mask(b, h, q_idx, kv_idx)
+        return result
+
+    return _checked(mask_mods, either)
+
+
+def _checked(mask_mods: tuple[MaskMod, ...], combined: MaskMod) -> MaskMod:
+    if not all(callable(mask) for mask in mask_mods):
+        raise RuntimeError(f"All inputs should be callable mask_mods: {mask_mods}")
+    return combined
+
+
+def _places(batch: int, heads: int, queries: int, keys: int) -> tuple[Any, Any, Any, Any]:
+    """The indices of every score, each along its own dim."""
+    sizes = (batch, heads, queries, keys)
+    return tuple(arange(size).view([-1 if dim == place else 1 for dim in range(4)]) for place, size in enumerate(sizes))
+
+
+def create_mask(
+    mod_fn: Any, B: int | None, H: int | None, Q_LEN: int, KV_LEN: int, device: Any = "cpu", **options: Any
+) -> Any:
+    """A function of indices as a tensor of (B, H, Q_LEN, KV_LEN): a mask, or the scores that a score_mod adds to zero."""
+    sizes = (B or 1, H or 1, Q_LEN, KV_LEN)
+    places = _places(*sizes)
+    if mod_fn.__code__.co_argcount == 5 if hasattr(mod_fn, "__code__") else False:
+        scores = mod_fn(full(sizes, 0.0), *places)
+        return where(scores == -math.inf, False, True)
+    return mod_fn(*places).expand(sizes).clone()
+
+
+class BlockMask:
+    """Which blocks of scores a mask leaves in part, and which it leaves whole; and the mask itself."""
+
+    def __init__(
+        self, seq_lengths: tuple[int, int], kv_num_blocks: Any, kv_indices: Any, full_kv_num_blocks: Any = None,
+        full_kv_indices: Any = None, BLOCK_SIZE: tuple[int, int] = (_DEFAULT_SPARSE_BLOCK_SIZE,) * 2,
+        mask_mod: MaskMod | None = None,
+    ) -> None:  # fmt: skip
+        self.seq_lengths, self.BLOCK_SIZE, self.mask_mod = seq_lengths, BLOCK_SIZE, mask_mod or noop_mask
+        self.kv_num_blocks, self.kv_indices = kv_num_blocks, kv_indices
+        self.full_kv_num_blocks, self.full_kv_indices = full_kv_num_blocks, full_kv_indices
+
+    @classmethod
+    def from_kv_blocks(
+        cls, kv_num_blocks: Any, kv_indices: Any, full_kv_num_blocks: Any = None, full_kv_indices: Any = None,
+        BLOCK_SIZE: Any = _DEFAULT_SPARSE_BLOCK_SIZE, mask_mod: MaskMod | None = None,
+        seq_lengths: tuple[int, int] | None = None, compute_q_blocks: bool = True,
+    ) -> BlockMask:  # fmt: skip
+        """A block mask from the numbers of the blocks that are left."""
+        size = (BLOCK_SIZE, BLOCK_SIZE) if isinstance(BLOCK_SIZE, int) else tuple(BLOCK_SIZE)
+        if seq_lengths is None:
+            seq_lengths = (kv_indices.shape[-2] * size[0], kv_indices.shape[-1] * size[1])
+        return cls(seq_lengths, kv_num_blocks, kv_indices, full_kv_num_blocks, full_kv_indices, size, mask_mod)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return (*self.kv_indices.shape[:-2], *self.seq_lengths)
+
+    def to_dense(self) -> Any:
+        """Which blocks are left, at all, as zeros and ones."""
+        left = _dense_blocks(self.kv_num_blocks, self.kv_indices)
+        if self.full_kv_num_blocks is not None:
+            left = left | _dense_blocks(self.full_kv_num_blocks, self.full_kv_indices)
+        return left.to(dtypes.int32)
+
+    def numel(self) -> int:
+        """How many scores there are."""
+        return math.prod(self.shape)
+
+    def sparsity(self) -> float:
+        """How many percent of the scores lie in blocks that are left out."""
+        blocks = self.to_dense()
+        computed = blocks.sum().item() * self.BLOCK_SIZE[0] * self.BLOCK_SIZE[1]
+        return 100 * (1 - computed / self.numel())
+
+    def to(self, device: Any) -> BlockMask:
+        """The same on a device."""
+        return self
+
+    def __repr__(self) -> str:
+        return f"BlockMask(shape={self.shape}, sparsity={self.sparsity():.2f}%)"
+
+    __str__ = __repr__
+
+
+def _dense_blocks(counts: Any, indices: Any) -> Any:
+    blocks = indices.new_zeros(indices.shape, dtype=dtypes.bool)
+    kept = arange(indices.shape[-1]) < counts.unsqueeze(-1)
+    return blocks.scatter(-1, indices.to(dtypes.int64), kept)
+
+
+def create_block_mask(
+    mask_mod: MaskMod, B: int | None, H: int | None, Q_LEN: int, KV_LEN: int, device: Any = "cpu",
+    BLOCK_SIZE: Any = _DEFAULT_SPARSE_BLOCK_SIZE, _compile: bool = False, **options: Any,
+) -> BlockMask:  # fmt: skip
+    """A block mask from a function of indices."""
+    rows, columns = (BLOCK_SIZE, BLOCK_SIZE) if isinstance(BLOCK_SIZE, int) else BLOCK_SIZE
+    mask = create_mask(mask_mod, B, H, Q_LEN, KV_LEN)
+    down, across = -(-Q_LEN // rows), -(-KV_LEN // columns)
+    padded = mask.new_zeros(*mask.shape[:2], down * rows, across * columns)
+    padded[..., :Q_LEN, :KV_LEN] = mask
+    counts = padded.view(*mask.shape[:2], down, rows, across, columns).to(dtypes.int64).sum((-3, -1))
+    whole = counts == rows * columns
+    partial = (counts > 0) & ~whole
+    parts = [(kind.sum(-1).to(dtypes.int32), argsort(kind.to(dtypes.int32), -1, True, stable=True).to(dtypes.int32))
+             for kind in (partial, whole)]  # fmt: skip
+    return BlockMask((Q_LEN, KV_LEN), *parts[0], *parts[1], BLOCK_SIZE=(rows, columns), mask_mod=mask_mod)
+
+
+def create_nested_block_mask(*args: Any, **kwargs: Any) -> Any:
+    """Refuses: there are no nested tensors."""
+    raise NotImplementedError("undertow has no torch.nn.attention.flex_attention.create_nested_block_mask")
+
+
+def flex_attention(
+    query: Any, key: Any, value: Any, score_mod: Any = None, block_mask: BlockMask | None = None,
+    scale: float | None = None, enable_gqa: bool = False, return_lse: bool = False, kernel_options: Any = None,
+    **options: Any,
+) -> Any:  # fmt: skip
+    """Attention with `score_mod(score, batch, head, query, key)` and a block mask.
+
+    >>> q = k = v = torch.ones(1, 1, 2, 4)
+    >>> flex_attention(q, k, v, score_mod=lambda score, b, h, i, j: score + (i - j)).shape
+    torch.Size([1, 1, 2, 4])
+    """
+    if not all(isinstance(given, TensorCore) and given.ndim == 4 for given in (query, key, value)):
+        raise ValueError(
+            f"Expected query, key, and value to all be 4D tensors, but got query.dim(): {query.dim()}, key.dim(): "
+            f"{key.dim()} and value.dim(): {value.dim()} instead."
+        )
+    heads = query.shape[-3]
+    if enable_gqa:
+        key, value = [given.repeat_interleave(heads // given.shape[-3], -3) for given in (key, value)]
+    elif heads != key.shape[-3]:
+        raise ValueError(
+            f"Expect query and key/value to have the same number of heads but got Hq={heads} and Hkv={key.shape[-3]}. Try "
+            "setting enable_gqa=True for GQA."
+        )
+    scores = matmul(query, key.transpose(-2, -1)) * (1 / math.sqrt(query.shape[-1]) if scale is None else scale)
+    places = _places(*scores.shape)
+    if score_mod is not None:
+        scores = score_mod(scores, *places)
+    if block_mask is not None:
+        scores = where(block_mask.mask_mod(*places), scores, -math.inf)
+    lse = logsumexp(scores, -1)
+    seen = (scores != -math.inf).any(-1, keepdim=True)  # a query that may look at nothing gets zeros
+    out = matmul(where(seen, scores.softmax(-1), 0.0).to(value.dtype), value)
+    return (out, lse) if return_lse else out

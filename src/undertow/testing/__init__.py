@@ -1,0 +1,7 @@
+"""`torch.testing`: whether values agree, and tensors to try functions with."""
+
+from undertow.testing._comparison import assert_allclose as assert_allclose
+from undertow.testing._comparison import assert_close as assert_close
+from undertow.testing._creation import make_tensor as make_tensor
+
+__all__ = ["assert_allclose", "assert_close", "make_tensor"]

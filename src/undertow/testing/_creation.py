@@ -1,0 +1,78 @@
+"""Tensors to try functions with."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from undertow import dtypes
+from undertow.creation import empty
+from undertow.dtypes import finfo, iinfo
+from undertow.ops.complex import view_as_complex
+from undertow.random import randint
+
+# The range of values of each kind of dtype, where the caller gives none.
+_RANGES = {"boolean": (0, 2), "unsigned": (0, 10), "integral": (-9, 10), "real": (-9, 9)}
+
+
+def make_tensor(
+    *shape: Any,
+    dtype: Any,
+    device: Any,
+    low: float | None = None,
+    high: float | None = None,
+    requires_grad: bool = False,
+    noncontiguous: bool = False,
+    exclude_zero: bool = False,
+    memory_format: Any = None,
+) -> Any:
+    """A tensor of random numbers from [low, high); without these, of small numbers that suit the dtype.
+
+    >>> torch.testing.make_tensor((2, 3), dtype=torch.float32, device="cpu").shape
+    torch.Size([2, 3])
+    """
+    if len(shape) == 1 and not isinstance(shape[0], int):
+        shape = tuple(shape[0])
+    number = dtype.is_floating_point or dtype.is_complex
+    if requires_grad and not number:
+        raise ValueError(
+            f"`requires_grad=True` is not supported for boolean and integral dtypes, but got dtype={dtype}"
+        )
+    if noncontiguous and memory_format is not None:
+        raise ValueError(
+            f"The parameters `noncontiguous` and `memory_format` are mutually exclusive, but got noncontiguous=True and "
+            f"memory_format={memory_format}"
+        )
+    low, high = _range(dtype, low, high)
+    spread = noncontiguous and math.prod(shape) > 1  # every second number of twice as many
+    drawn = (*shape[:-1], 2 * shape[-1]) if spread else shape
+    if dtype.is_complex:
+        pairs = empty((*drawn, 2), dtype=dtype.to_real(), device=device).uniform_(low, high)
+        result = view_as_complex(pairs)
+    elif number:
+        result = empty(drawn, dtype=dtype, device=device).uniform_(low, high)
+    else:
+        result = randint(low, high, drawn, dtype=dtype, device=device)
+    if spread:
+        result = result[..., 1::2]
+    elif memory_format is not None:
+        result = result.clone(memory_format=memory_format)
+    if exclude_zero:
+        result[result == 0] = finfo(dtype).tiny if number else 1
+    return result.requires_grad_() if requires_grad else result
+
+
+def _range(dtype: Any, low: float | None, high: float | None) -> tuple[Any, Any]:
+    number = dtype.is_floating_point or dtype.is_complex
+    kind = "boolean" if dtype is dtypes.bool else "real" if number else "integral" if dtype.is_signed else "unsigned"
+    given = _RANGES[kind]
+    low, high = given[0] if low is None else low, given[1] if high is None else high
+    if low != low or high != high:
+        raise ValueError(f"`low` and `high` cannot be NaN, but got {low=} and {high=}")
+    if low > high or (low == high and not number):
+        raise ValueError(f"`low` must be less than `high`, but got {low} >= {high}")
+    if kind == "boolean":
+        return max(math.floor(low), 0), min(math.ceil(high), 2)
+    if number:
+        return max(low, finfo(dtype.to_real()).min), min(high, finfo(dtype.to_real()).max)
+    return max(math.floor(low), iinfo(dtype).min), min(math.ceil(high), iinfo(dtype).max + 1)
