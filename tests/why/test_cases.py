@@ -15,7 +15,7 @@ import pytest
 
 from tests.why.case_server import Server
 
-_CASES = sorted((Path(__file__).parent / "cases").glob("*/*.py"))
+_CASES = sorted(path for folder in ("short", "long") for path in (Path(__file__).parent / "cases" / folder).glob("*.py"))
 
 
 @cache

@@ -116,15 +116,6 @@ def assigned(place: Place | None) -> str:
     return ast.unparse(target) if isinstance(target, (ast.Name, ast.Attribute, ast.Subscript)) else ""
 
 
-def targets(place: Place) -> list[str]:
-    """The variables that the statement at a place binds: one, or all of `loss, logits = f(x)`."""
-    statement = source(place.file).statement(place.line)
-    if isinstance(statement, ast.Assign) and isinstance(statement.targets[0], (ast.Tuple, ast.List)):
-        return [ast.unparse(part) for part in statement.targets[0].elts]
-    name = assigned(place)
-    return [name] if name else []
-
-
 def is_whole_value(place: Place | None) -> bool:
     """Whether what ran at a place is the whole right side of an assignment, not a part of it."""
     if place is None:
@@ -243,55 +234,6 @@ def is_guard(place: Place | None) -> bool:
     node = file.expression(place)
     parent = None if node is None else file.parents.get(node)
     return isinstance(parent, ast.Compare) and any(isinstance(op, (ast.Is, ast.IsNot)) for op in parent.ops)
-
-
-# --- questions about what is kept
-
-
-def stores(place: Place) -> str:
-    """The container into which the statement at a place puts something: `history` for `history.append(loss)`."""
-    statement = source(place.file).statement(place.line)
-    if isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Call):
-        function = statement.value.func
-        if isinstance(function, ast.Attribute) and function.attr in _GROWS:
-            return ast.unparse(function.value)
-    if isinstance(statement, ast.AugAssign):
-        return ast.unparse(statement.target)
-    if isinstance(statement, ast.Assign) and isinstance(statement.targets[0], (ast.Subscript, ast.Attribute)):
-        return ast.unparse(statement.targets[0])
-    return ""
-
-
-def storing_lines(place: Place, name: str) -> list[tuple[int, str]]:
-    """Statements of the same function that put a variable, as it is, into a container: [(line, container)]."""
-    file = source(place.file)
-    statement = file.statement(place.line)
-    if statement is None:
-        return []
-    found = []
-    for node in ast.walk(file.function(statement)):
-        value: ast.expr | None = None
-        container = ""
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in _GROWS:
-            value, container = (node.args[-1] if node.args else None), ast.unparse(node.func.value)
-        elif isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Subscript):
-            value, container = node.value, ast.unparse(node.targets[0].value)
-        elif isinstance(node, ast.AugAssign):
-            value, container = node.value, ast.unparse(node.target)
-        if value is not None and _holds(value, name):
-            found.append((node.lineno, container))  # type: ignore[attr-defined]
-    return found
-
-
-def _holds(value: ast.expr, name: str) -> bool:
-    """Whether an expression is a variable itself, or a display that holds it."""
-    if ast.unparse(value) == name:
-        return True
-    if isinstance(value, (ast.Tuple, ast.List)):
-        return any(_holds(part, name) for part in value.elts)
-    if isinstance(value, ast.Dict):
-        return any(part is not None and _holds(part, name) for part in value.values)
-    return False
 
 
 # --- functions

@@ -24,12 +24,14 @@ class FreedGraph(Cause):
         if not freed:
             return None
         first = facts.trace.backwards[max(freed.values())]
-        carrier = _carrier(facts, record, freed)
         same_line = first.place is not None and record.place is not None and first.place.key == record.place.key
+        old = _before(facts, record, first)
+        carrier = _carrier(facts, record, old)
         if same_line and carrier is not None:
-            return self._carried(facts, record, first, carrier)
+            return self._carried(facts, record, first, carrier, old)
         subject = facts.name(record.roots[0])
-        shared = None if carrier is None else facts.made_at(_old_input(facts, carrier, freed))
+        taker = _carrier(facts, record, set(freed))
+        shared = None if taker is None else facts.made_at(_old_input(facts, taker, set(freed)))
         return Finding(
             self.code,
             first.place,
@@ -40,9 +42,10 @@ class FreedGraph(Cause):
             [shared],
         )
 
-    def _carried(self, facts: Facts, record: BackwardRecord, first: BackwardRecord, carrier: OpRecord) -> Finding:
-        freed = _freed(facts, record)
-        old = _old_input(facts, carrier, freed)
+    def _carried(
+        self, facts: Facts, record: BackwardRecord, first: BackwardRecord, carrier: OpRecord, nodes: set[int]
+    ) -> Finding:
+        old = _old_input(facts, carrier, nodes)
         name = facts.name(old) if facts.trace.tensors[old].names else facts.name(carrier.outputs[0])
         return Finding(
             self.code,
@@ -71,19 +74,29 @@ def _freed(facts: Facts, record: BackwardRecord) -> dict[int, int]:
     return found
 
 
-def _carrier(facts: Facts, record: BackwardRecord, freed: dict[int, int]) -> OpRecord | None:
-    """The first op whose fresh node stands on a freed one."""
+def _before(facts: Facts, record: BackwardRecord, first: BackwardRecord) -> set[int]:
+    """Nodes of a failed backward that are older than the backward that freed a part of them."""
+    ops = facts.trace.ops
+    return {
+        node.id
+        for node in facts.trace.nodes
+        if node.leaf is None and node.op is not None and record.id in node.reached and ops[node.op].time < first.time
+    }
+
+
+def _carrier(facts: Facts, record: BackwardRecord, old: set[int]) -> OpRecord | None:
+    """The first op whose own node stands on an old one."""
     found = [
         facts.trace.ops[node.op]
         for node in facts.trace.nodes
-        if node.op is not None and node.id not in freed and record.id in node.reached and freed.keys() & set(node.next)
+        if node.op is not None and node.id not in old and record.id in node.reached and old & set(node.next)
     ]
     return min(found, key=lambda op: op.time, default=None)
 
 
-def _old_input(facts: Facts, op: OpRecord, freed: dict[int, int]) -> int:
-    """The input of an op that comes from a freed graph."""
+def _old_input(facts: Facts, op: OpRecord, old: set[int]) -> int:
+    """The input of an op that comes from an old graph."""
     for number in op.inputs:
-        if freed.keys() & set(facts.nodes_of(number)):
+        if old & set(facts.nodes_of(number)):
             return number
     return op.inputs[0]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect
 from collections import defaultdict
 from collections.abc import Iterable
 from itertools import pairwise
@@ -9,8 +10,9 @@ from itertools import pairwise
 from undertow.why.causes.base import Cause
 from undertow.why.facts.facts import Facts
 from undertow.why.finding import Finding, fact
+from undertow.why.keeping import where_kept
 from undertow.why.places import Place
-from undertow.why.source import assigned, source, stores, storing_lines, targets
+from undertow.why.source import assigned, source
 from undertow.why.trace import OpRecord
 
 _ENOUGH = 3  # as many kept graphs are no coincidence; of a loop that runs twice, both
@@ -77,7 +79,9 @@ class GraphLeak(Cause):
                 outlives = following is None or died is None or died > following.time + 1
                 if node is not None and outlives and not _used_later(facts, number, following):
                     kept.append(number)
-        if _most_alive(facts, kept) < min(_ENOUGH, len(ops)):
+        kept = _one_a_round(facts, kept)
+        alive = _most_alive(facts, kept)
+        if alive < min(_ENOUGH + 1, len(ops)) or 2 * alive < len(kept):  # a first, a best and a last one may stay
             return None
         made = [maker for number in kept if (maker := facts.maker(number)) is not None]
         stored = next((found for op in made if (found := _where_stored(op)) is not None), None)
@@ -88,7 +92,7 @@ class GraphLeak(Cause):
             self.code,
             place,
             container,
-            f"{container} keeps {_most_alive(facts, kept)} tensors with their graphs, and nobody differentiates them.",
+            f"{container} keeps {alive} tensors with their graphs, and nobody differentiates them.",
             [fact("the tensors are computed, with their graphs", made[0].place), fact("they are stored", place)],
             f"{container}.append(loss.item())  # or loss.detach()",
             tensor=kept[-1],
@@ -128,6 +132,13 @@ def _used_later(facts: Facts, tensor: int, following: OpRecord | None) -> bool:
     return any(record.time > time for record in facts.reaching(tensor))
 
 
+def _one_a_round(facts: Facts, kept: list[int]) -> list[int]:
+    """Of tensors that were made between backward passes, one for each: a forward pass holds many of one line."""
+    times = [record.time for record in facts.trace.backwards if record.parent is None]
+    rounds = {bisect(times, facts.trace.tensors[number].time): number for number in kept}
+    return kept if len(rounds) < _ENOUGH else list(rounds.values())
+
+
 def _most_alive(facts: Facts, kept: list[int]) -> int:
     """How many of some tensors existed at the same time."""
     tensors = facts.trace.tensors
@@ -155,12 +166,8 @@ def _where_stored(op: OpRecord) -> tuple[Place, str] | None:
     if op.place is None:
         return None
     for place in op.place.chain():
-        container = stores(place)
-        if container and _in_loop(place):
-            return place, container
-        for name in targets(place):
-            for line, container in storing_lines(place, name):
-                stored = Place(place.file, line, place.function, (None, None, None), place.outer)
-                if _in_loop(stored):
-                    return stored, container
+        found = where_kept(place) if _in_loop(place) else None
+        if found is not None:
+            line, container = found
+            return Place(place.file, line, place.function, (None, None, None), place.outer), container
     return None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from undertow.why.causes.base import Cause, path, wanted
 from undertow.why.facts.facts import Facts
-from undertow.why.facts.lost import lost
+from undertow.why.facts.lost import lost, way_out
 from undertow.why.facts.wants import Miss
 from undertow.why.finding import Finding, fact
 
@@ -21,7 +21,8 @@ class NoBackward(Cause):
             return None
         name = facts.name(miss.tensor)
         reaching = facts.reaching(miss.tensor)
-        if reaching and all(record.kind == "grad" for record in reaching):
+        cut, _ = way_out(facts, miss.tensor, miss.wants)
+        if reaching and all(record.kind == "grad" for record in reaching) and cut is None:
             call = reaching[-1]
             roots = [facts.made_at(root) for root in call.roots]
             return Finding(

@@ -8,8 +8,9 @@ from collections.abc import Iterable
 from undertow.why.causes.base import Cause
 from undertow.why.facts.facts import Facts
 from undertow.why.finding import Finding, fact
+from undertow.why.keeping import stores
 from undertow.why.places import Place
-from undertow.why.source import assigned, stores
+from undertow.why.source import assigned
 from undertow.why.trace import OptimizerRecord
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from undertow.why.causes.base import Cause, wanted
 from undertow.why.facts.facts import Facts
 from undertow.why.facts.wants import Miss
@@ -10,6 +12,9 @@ from undertow.why.trace import BackwardRecord, NodeRecord, OpRecord
 
 # Nodes whose gradient is a product with another operand: zeros come from that operand, not from a slope.
 _PRODUCTS = ("Mul", "Mm", "Addmm", "Bmm", "Baddbmm", "Dot", "Mv", "Convolution", "Linear", "Einsum", "Matmul", "Div")
+
+
+_LOOKS = 50  # backward passes that are looked at
 
 
 class ZeroByMath(Cause):
@@ -23,11 +28,13 @@ class ZeroByMath(Cause):
         if miss.kind != "zero":
             return None
         backwards = [record for record in facts.reaching(miss.tensor) if miss.tensor in record.written]
-        for record in backwards:
-            found = _flat(facts, record, miss.tensor, len(backwards))
-            if found is not None:
-                return self._finding(facts, miss, found)
-        return None
+        found: dict[tuple[str, int] | None, list[OpRecord]] = {}
+        for record in backwards[:_LOOKS]:
+            for op in _flat(facts, record, miss.tensor, len(backwards)):
+                found.setdefault(None if op.place is None else op.place.key, []).append(op)
+        if not found:
+            return None
+        return self._finding(facts, miss, max(found.values(), key=len)[0])  # the one that is flat most often
 
     def _finding(self, facts: Facts, miss: Miss, op: OpRecord) -> Finding:
         name = facts.name(miss.tensor)
@@ -43,8 +50,8 @@ class ZeroByMath(Cause):
         )
 
 
-def _flat(facts: Facts, record: BackwardRecord, tensor: int, backwards: int) -> OpRecord | None:
-    """The op between the root and a tensor at which a gradient became zero."""
+def _flat(facts: Facts, record: BackwardRecord, tensor: int, backwards: int) -> Iterator[OpRecord]:
+    """The ops between the root and a tensor at which a gradient became zero."""
     targets = set(facts.nodes_of(tensor))
     for number in (*record.stops, *record.zeros):
         node = facts.trace.nodes[number]
@@ -53,17 +60,16 @@ def _flat(facts: Facts, record: BackwardRecord, tensor: int, backwards: int) -> 
         op = facts.trace.ops[node.op]
         if not _is_product(node):
             if number in record.stops:
-                return op
+                yield op
             continue
         source = _zero_operand(facts, op)
         if source is None:
             continue
         made = _first_zero(facts, source, op.time)
         if made is not None:
-            return made
-        if backwards > 1:  # zero weights that stay zero; a single step from a zero initialisation is no sign
-            return op
-    return None
+            yield made
+        elif backwards > 1:  # zero weights that stay zero; a single step from a zero initialisation is no sign
+            yield op
 
 
 def _is_product(node: NodeRecord) -> bool:

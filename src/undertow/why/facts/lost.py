@@ -34,7 +34,7 @@ def lost(facts: Facts, tensor: int, wants: list[GradEvent] | None = None) -> Los
     """
     flow = facts.flow(tensor)
     ops = facts.trace.ops
-    found, meant = _cut(facts, tensor, wants or [GradEvent(facts.trace.time + 1, "read", tensor, None)])
+    found, meant = way_out(facts, tensor, wants or [GradEvent(facts.trace.time + 1, "read", tensor, None)])
     if found is not None and meant and weight(found) > 1:
         return _cut_off(flow, found)
     escaped = [ops[cut] for left, cut in flow.escapes if _comes_back(facts, ops[left])]
@@ -58,7 +58,7 @@ def _cut_off(flow: Flow, op: OpRecord) -> Lost:
     return Lost(code_of_cut(op), place_of_cut(op), flow, cut=op)
 
 
-def _cut(facts: Facts, tensor: int, wants: list[GradEvent]) -> tuple[OpRecord | None, bool]:
+def way_out(facts: Facts, tensor: int, wants: list[GradEvent]) -> tuple[OpRecord | None, bool]:
     """(the op that took the tensor out of the graph on its way to a root, whether that pass was meant for it)."""
     for want in wants[:3]:
         records = facts.ways.asked_of(want, _step_before(facts, want))

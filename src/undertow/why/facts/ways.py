@@ -15,6 +15,12 @@ _EXPLICIT = frozenset("detach detach_ data.get data.set".split())
 _COMPARES = frozenset("gt lt ge le eq ne __gt__ __lt__ __ge__ __le__ __eq__ __ne__ isnan isfinite isinf bool".split())
 
 
+_CHOOSES = frozenset(
+    "embedding gather take take_along_dim index_select __getitem__ __setitem__ index_put index_put_ index_add index_add_ "
+    "scatter scatter_ scatter_add scatter_add_ where masked_fill masked_fill_ masked_select cross_entropy nll_loss".split()
+)
+
+
 class Ways:
     """Answers which ops a root was computed from, recorded or not, and how a tensor's values got there."""
 
@@ -61,9 +67,13 @@ class Ways:
         return found
 
     def cuts(self, tensor: int, record: BackwardRecord) -> list[OpRecord]:
-        """The ops at which the ways from a tensor to a backward's roots leave the graph; none if one way stays in it."""
+        """The ops at which the ways from a tensor to a backward's roots leave the graph; none if one way stays in it.
+
+        A way that only chose among other values, as an index or a mask, counts where there is no other.
+        """
         trace = self.facts.trace
-        reached: dict[int, set[int | None]] = {tensor: {None}}  # tensor -> cuts on the way to it; None: no cut
+        # tensor -> cuts on the way to it; None: no cut; ~cut: it went on as a choice only
+        reached: dict[int, set[int | None]] = {tensor: {None}}
         for number in self.behind(record):
             op = trace.ops[number]
             ways = self._into(op, reached)
@@ -80,13 +90,18 @@ class Ways:
         ends = [way for root in record.roots for way in reached.get(root, ()) if root != tensor]
         if None in ends:
             return []
-        return [trace.ops[number] for number in dict.fromkeys(ends) if number is not None]
+        values = [way for way in ends if way is not None and way >= 0]
+        choices = [~way for way in ends if way is not None and way < 0]
+        return [trace.ops[number] for number in dict.fromkeys(values or choices)]
 
     def _into(self, op: OpRecord, reached: dict[int, set[int | None]]) -> set[int | None]:
         found: set[int | None] = set()
+        tensors = self.facts.trace.tensors
         for number, asked in zip(op.inputs, op.asked):
-            for way in reached.get(number, ()):
-                found.add(op.id if way is None and not asked else way)
+            ways = {op.id if way is None and not asked else way for way in reached.get(number, ())}
+            if op.name in _CHOOSES and not tensors[number].floating:
+                ways = {way if way is None or way < 0 else ~way for way in ways}
+            found |= ways
         for number in op.scalars:
             for way in reached.get(number, ()):
                 found.add(self._left(number, op) if way is None else way)

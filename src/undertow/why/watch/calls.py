@@ -31,6 +31,7 @@ LEAVES = frozenset("item __float__ __int__ __index__ __complex__ tolist numpy __
 SHOWS = frozenset("__repr__ __str__ __format__ __bool__".split())
 CUTS = frozenset("detach detach_ data.get tensor new_tensor as_tensor asarray".split())
 ENTERS = frozenset("tensor as_tensor asarray from_numpy frombuffer".split())
+_TAKES_A_SHAPE = frozenset("view_as expand_as reshape_as type_as".split())  # from its second operand, and no values
 _SHARES = frozenset("detach data.get".split())  # the result is the same memory, and says so nowhere
 _PASSES = 4096  # numbers that left through item() and are remembered
 
@@ -135,8 +136,8 @@ class Calls:
         if not (outputs or written or leaves or (name in SHOWS and watcher.firing is not None)):
             return
         place = watcher.here()
-        ignored = _only_the_shape(name)
-        inputs = [] if ignored else [(watcher.see(tensor, place), asked) for tensor, asked, _ in before]
+        values = [] if _only_the_shape(name) else before[:1] if name in _TAKES_A_SHAPE else before
+        inputs = [(watcher.see(tensor, place), asked) for tensor, asked, _ in values]
         kind = self._kind(name, bool(leaves), bool(inputs))
         scalars, constant = self._numbers(args, kwargs, inputs)
         records = self._made(name, kind, [*outputs, *written], inputs, place)
@@ -301,7 +302,7 @@ class Calls:
             owner = self.trace.tensors[record.memory].gradient_of
         if owner is not None:
             peak = record.peak
-            kind = "clear" if peak == 0 else "edit"
+            kind = "clear" if peak == 0 and self.watcher.firing is None else "edit"  # a hook's zeros are its own affair
             self.grad_event(kind, owner, place, found=True, peak=peak, direct=self.watcher.called_by_user())
 
     # --- attributes and methods about gradients

@@ -226,15 +226,17 @@ class ModuleCalls:
         own = [parameter for parameter in module._parameters.values() if parameter is not None]
         ops = trace.ops[first_op:]
         used = {number for op in ops for number in op.inputs}
-        hidden = [known for known in (watcher.see(tensor, record.place) for tensor in own) if known.id not in used]
-        if not hidden and not any(op.kind == "unseen" for op in ops):
+        if any(op.kind == "unseen" for op in ops):
+            used.clear()
+        hidden = [tensor for tensor in own if watcher.see(tensor, record.place).id not in used]
+        if not hidden and used:
             return
-        inputs = [*(known.id for known in hidden), *record.inputs]
+        inputs = [*(watcher.see(tensor, record.place).id for tensor in hidden), *record.inputs]
         grad_mode = record.grad_mode
         op = OpRecord(
             id=len(trace.ops), time=trace.tick(), name=type(module).__name__, kind="module", place=record.place,
             inputs=tuple(inputs),
-            asked=(*(tensor.requires_grad for tensor in own if watcher.see(tensor, None).id not in used),
+            asked=(*(tensor.requires_grad for tensor in hidden),
                    *(trace.tensors[number].requires_grad for number in record.inputs)),
             outputs=record.outputs, gave=record.gave, grad_mode=grad_mode, off=None if grad_mode else watcher.off,
             firing=watcher.firing, call=record.id,

@@ -1,0 +1,91 @@
+"""What watching costs: the rows with and without `why`, on both engines, as ratios.
+
+    python -m benchmarks.why [--only REGEX] [--rounds N] [--seconds S]
+
+Each engine runs in a process of its own. Watched and unwatched steps take turns there, and a ratio is the median over
+rounds. `watch` is what `undertow why script.py` does: every operation, module call, hook and gradient is recorded.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gc
+import importlib
+import json
+import re
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from benchmarks.rows import ROWS
+
+ROOT = Path(__file__).parent.parent
+WATCHED = (
+    "chain of 1000 ops, forward + backward", "MLP 16-32-4", "MLP 784-128-10", "8-layer MLP with 64 hooks", "small CNN",
+    "LSTM", "small GPT, AdamW",
+)  # fmt: skip
+
+
+def seconds_per_step(step: Callable[[], Any], seconds: float) -> float:
+    start = time.perf_counter()
+    steps = 0
+    while not steps or time.perf_counter() - start < seconds:
+        step()
+        steps += 1
+    return (time.perf_counter() - start) / steps
+
+
+def measure(engine: str, only: str, rounds: int, seconds: float) -> dict[str, tuple[float, float]]:
+    """Row -> (seconds of a step unwatched, the ratio of a watched one to it)."""
+    torch = importlib.import_module(engine)
+    watcher = importlib.import_module("undertow.why.watch.watcher").Watcher
+    results = {}
+    for row in ROWS:
+        if row.name not in WATCHED or not re.search(only, row.name):
+            continue
+        torch.manual_seed(0)
+        bare, ratios = [], []
+        for _ in range(rounds):
+            step = row.build(torch)
+            step()
+            bare.append(seconds_per_step(step, seconds))
+            with watcher(torch, limit=10**9) as watching:
+                step = row.build(torch)  # hooks are registered where they are seen
+                step()
+                ratios.append(seconds_per_step(step, seconds) / bare[-1])
+            assert not watching.trace.problems, watching.trace.problems[0]
+            del watching, step
+            gc.collect()
+        results[row.name] = statistics.median(bare), statistics.median(ratios)
+    return results
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--only", default="", metavar="REGEX")
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--seconds", type=float, default=0.3)
+    parser.add_argument("--engine", help=argparse.SUPPRESS)
+    arguments = parser.parse_args()
+    if arguments.engine:
+        print(json.dumps(measure(arguments.engine, arguments.only, arguments.rounds, arguments.seconds)))
+        return
+    found = {}
+    for engine in ("undertow", "torch"):
+        command = [
+            sys.executable, "-m", "benchmarks.why", "--engine", engine, "--only", arguments.only,
+            "--rounds", str(arguments.rounds), "--seconds", str(arguments.seconds),
+        ]  # fmt: skip
+        found[engine] = json.loads(subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True).stdout)
+    print(f"{'row':40} {'undertow ms':>12} {'watched':>8} {'torch ms':>10} {'watched':>8}")
+    for name, (mine, ratio) in found["undertow"].items():
+        theirs, their_ratio = found["torch"][name]
+        print(f"{name:40} {mine * 1e3:12.3f} {ratio:7.1f}x {theirs * 1e3:10.3f} {their_ratio:7.1f}x")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,173 @@
+"""Which statement of the program keeps a value: puts it, as it is, into a container that outlives the round."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from undertow.why.places import Place
+from undertow.why.source import Source, source
+
+_GROWS = frozenset("append extend appendleft insert add update setdefault put push".split())
+_ONLY_VALUES = frozenset("item detach tolist numpy float int str format".split())
+_DEEP = 2  # functions of the program that a value is followed into
+
+Kept = tuple[int, str]  # the line, and the container as source text
+
+
+def stores(place: Place) -> str:
+    """The container into which the statement at a place puts something: `history` for `history.append(loss)`."""
+    statement = source(place.file).statement(place.line)
+    if isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Call):
+        function = statement.value.func
+        if isinstance(function, ast.Attribute) and function.attr in _GROWS:
+            return ast.unparse(function.value)
+    if isinstance(statement, ast.AugAssign):
+        return ast.unparse(statement.target)
+    if isinstance(statement, ast.Assign) and isinstance(statement.targets[0], (ast.Subscript, ast.Attribute)):
+        return ast.unparse(statement.targets[0])
+    return ""
+
+
+def where_kept(place: Place) -> Kept | None:
+    """Where the value that was computed at a place, or what its statement makes of it, is put into a container."""
+    file = source(place.file)
+    statement = file.statement(place.line)
+    if statement is None:
+        return None
+    for node, values, container in _stored([statement]):
+        if any(_contains(file, value, place) for value in values):
+            return _inside(file, node, values, None) or (node.lineno, container)
+    for target in _targets(statement):
+        scope = file.tree if isinstance(target, ast.Attribute) else file.function(statement)
+        found = _followed(file, scope, target, _DEEP)
+        if found is not None:
+            return found
+    return _handed_on(file, statement, place)
+
+
+def _followed(file: Source, scope: ast.AST, target: ast.expr, deep: int) -> Kept | None:
+    """Where a variable is stored in a function, or in one that it is handed to."""
+    names = _with_parts(scope, target)
+    for node, values, container in _stored([scope]):
+        if any(_holds(value, name) for value in values for name in names):
+            return _inside(file, node, values, names) or (node.lineno, container)
+    for call in ast.walk(scope):
+        if isinstance(call, ast.Call) and deep:
+            found = _into_function(file, call, names, deep)
+            if found is not None:
+                return found
+    return None
+
+
+def _handed_on(file: Source, statement: ast.stmt, place: Place) -> Kept | None:
+    """`log.note(model(x))`: the value goes straight into a function of the program."""
+    for node in ast.walk(statement):
+        if isinstance(node, ast.Call):
+            for number, argument in enumerate(node.args):
+                if _contains(file, argument, place):
+                    name = _parameter(file, node, number)
+                    found = None if name is None else _followed(file, name[0], name[1], _DEEP - 1)
+                    if found is not None:
+                        return found
+    return None
+
+
+def _into_function(file: Source, call: ast.Call, names: list[ast.expr], deep: int) -> Kept | None:
+    for number, argument in enumerate(call.args):
+        if any(_holds(argument, name) for name in names):
+            known = _parameter(file, call, number)
+            found = None if known is None else _followed(file, known[0], known[1], deep - 1)
+            if found is not None:
+                return found
+    return None
+
+
+def _inside(file: Source, node: ast.AST, values: list[ast.expr], names: list[ast.expr] | None) -> Kept | None:
+    """`metrics.add(loss)` may be a method of the program's own: then it is the statement in there that keeps it."""
+    if isinstance(node, ast.Call):
+        for number, argument in enumerate(node.args):
+            if names is None or any(_holds(argument, name) for name in names):
+                known = _parameter(file, node, number)
+                if known is not None:
+                    return _followed(file, known[0], known[1], _DEEP - 1)
+    return None
+
+
+def _parameter(file: Source, call: ast.Call, number: int) -> tuple[ast.AST, ast.expr] | None:
+    """The function of this file that a call means, by its name, and its parameter for an argument."""
+    name = call.func.attr if isinstance(call.func, ast.Attribute) else getattr(call.func, "id", "")
+    method = isinstance(call.func, ast.Attribute)
+    for node in ast.walk(file.tree):
+        if isinstance(node, ast.FunctionDef) and node.name == name:
+            parameters = node.args.args[1:] if method and node.args.args[:1] else node.args.args
+            if number < len(parameters):
+                return node, ast.Name(parameters[number].arg, ast.Load())
+    return None
+
+
+def _stored(scopes: list[ast.AST]) -> Iterator[tuple[ast.expr | ast.stmt, list[ast.expr], str]]:
+    """(node, the values, the container) of everything that puts values into a container."""
+    for scope in scopes:
+        for node in ast.walk(scope):
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in _GROWS:
+                yield node, [*node.args, *(word.value for word in node.keywords)], ast.unparse(node.func.value)
+            elif isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Subscript):
+                yield node, [node.value], ast.unparse(node.targets[0].value)
+            elif isinstance(node, ast.AugAssign):
+                yield node, [node.value], ast.unparse(node.target)
+
+
+def _targets(statement: ast.stmt) -> list[ast.expr]:
+    if isinstance(statement, ast.Assign):
+        first = statement.targets[0]
+        return list(first.elts) if isinstance(first, (ast.Tuple, ast.List)) else [first]
+    return [statement.target] if isinstance(statement, (ast.AnnAssign, ast.AugAssign)) else []
+
+
+def _with_parts(scope: ast.AST, target: ast.expr) -> list[ast.expr]:
+    """A variable, and those that a loop over it binds."""
+    names = [target]
+    for node in ast.walk(scope):
+        if isinstance(node, ast.For) and any(_is(part, target) for part in ast.walk(node.iter)):
+            names += [part for part in ast.walk(node.target) if isinstance(part, ast.Name)]
+    return names
+
+
+def _is(node: ast.AST, name: ast.expr) -> bool:
+    """Whether a node reads a variable; of `self.balance` any `….balance`, since another object may read it."""
+    if isinstance(name, ast.Attribute):
+        return isinstance(node, ast.Attribute) and node.attr == name.attr
+    return isinstance(node, ast.Name) and isinstance(name, ast.Name) and node.id == name.id
+
+
+def _holds(value: ast.AST, name: ast.expr) -> bool:
+    """Whether an expression is a variable itself, or a display that holds it."""
+    if _is(value, name):
+        return True
+    if isinstance(value, (ast.Tuple, ast.List, ast.Set)):
+        return any(_holds(part, name) for part in value.elts)
+    if isinstance(value, ast.Dict):
+        return any(_holds(part, name) for part in value.values)
+    if isinstance(value, (ast.ListComp, ast.DictComp, ast.GeneratorExp)):
+        element = value.value if isinstance(value, ast.DictComp) else value.elt
+        loops = value.generators
+        over = any(_is(part, name) for loop in loops for part in ast.walk(loop.iter))
+        bound = [part for loop in loops for part in ast.walk(loop.target) if isinstance(part, ast.Name)]
+        return _holds(element, name) or (over and any(_holds(element, part) for part in bound))
+    return False
+
+
+def _contains(file: Source, value: ast.expr, place: Place) -> bool:
+    """Whether an expression has what ran at a place in it, and not just its number."""
+    inner = file.expression(place)
+    if inner is None:
+        return False
+    for node in (inner, *file.around(inner)):
+        if isinstance(node, ast.Call) and node is not inner:
+            name = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
+            if name in _ONLY_VALUES:
+                return False
+        if node is value:
+            return True
+    return False
