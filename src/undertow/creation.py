@@ -50,7 +50,7 @@ def _constant(name: str, fill: Fill, doc: str) -> Callable[..., Any]:
         check_options(name, device, layout, pin_memory)
         if out is not None:
             return into_out(out, fill(sizes, kind.numpy), name, dtype)
-        return made(fill(sizes, kind.numpy), name, requires_grad)
+        return made(fill(sizes, kind.numpy), name, requires_grad, device)
 
     factory.__name__ = factory.__qualname__ = name
     factory.__doc__ = doc
@@ -78,7 +78,7 @@ def empty(
     kind = parse_kind(dtype, "empty")
     check_options("empty", device, layout, pin_memory)
     array = empty_array(sizes, kind.numpy, memory_format)
-    return into_out(out, array, "empty", dtype) if out is not None else made(array, "empty", requires_grad)
+    return into_out(out, array, "empty", dtype) if out is not None else made(array, "empty", requires_grad, device)
 
 
 @public
@@ -104,7 +104,7 @@ def empty_strided(
             f"Storage size calculation overflowed with sizes={list(sizes)} and strides={list(strides)}"
         )
     kind = parse_kind(dtype, "empty_strided")
-    return made(empty_strided_array(check_size(sizes, "empty_strided"), strides, kind.numpy), "", requires_grad)
+    return made(empty_strided_array(check_size(sizes, "empty_strided"), strides, kind.numpy), "", requires_grad, device)
 
 
 @public
@@ -126,7 +126,7 @@ def empty_permuted(
         raise RuntimeError(f"empty_permuted: {list(order)} is no order of {len(sizes)} dims")
     back = sorted(range(len(order)), key=order.__getitem__)
     array = np.empty([sizes[dim] for dim in order], parse_kind(dtype, "empty_permuted").numpy).transpose(back)
-    return made(array, "empty_permuted", requires_grad)
+    return made(array, "empty_permuted", requires_grad, device)
 
 
 @public
@@ -147,7 +147,7 @@ def full(
     kind = parse_kind(dtype, "full", SCALAR_DTYPE[type(value)] if out is None else DTYPE_OF[out._array.dtype])
     check_options("full", device, layout, pin_memory)
     array = _filled(np.empty(sizes, kind.numpy), value, kind)
-    return into_out(out, array, "full", dtype) if out is not None else made(array, "full", requires_grad)
+    return into_out(out, array, "full", dtype) if out is not None else made(array, "full", requires_grad, device)
 
 
 def _filled(array: Array, value: Any, kind: Dtype) -> Array:
@@ -171,7 +171,7 @@ def scalar_tensor(
     kind = parse_kind(dtype, "scalar_tensor")
     check_options("scalar_tensor", device, layout, pin_memory)
     check_fits(value, kind)
-    return made(scalar_array(value, kind), "scalar_tensor", requires_grad)
+    return made(scalar_array(value, kind), "scalar_tensor", requires_grad, device)
 
 
 @overloaded
@@ -195,7 +195,7 @@ def eye(
     kind = parse_kind(dtype, "eye")
     check_options("eye", device, layout, pin_memory)
     array = np.eye(rows, columns, dtype=kind.numpy)
-    return into_out(out, array, "eye", dtype) if out is not None else made(array, "eye", requires_grad)
+    return into_out(out, array, "eye", dtype) if out is not None else made(array, "eye", requires_grad, device)
 
 
 # --- like another tensor
@@ -236,7 +236,7 @@ def _like_factory(name: str, value: int | None, doc: str) -> Callable[..., Any]:
         array, _ = like(input, name, dtype, layout, device, pin_memory, memory_format)
         if value is not None:
             array.fill(value)
-        return made(array, name, requires_grad)
+        return made(array, name, requires_grad, device or input.device)
 
     factory.__name__ = factory.__qualname__ = name
     factory.__doc__ = doc
@@ -264,7 +264,7 @@ def full_like(
     check_tensor(input, "full_like")
     value = number(fill_value, "full_like", "fill_value", 2)
     array, kind = like(input, "full_like", dtype, layout, device, pin_memory, memory_format)
-    return made(_filled(array, value, kind), "full_like", requires_grad)
+    return made(_filled(array, value, kind), "full_like", requires_grad, device or input.device)
 
 
 def _new_method(name: str, fill: Fill, doc: str) -> Callable[..., Any]:
@@ -283,7 +283,7 @@ def _new_method(name: str, fill: Fill, doc: str) -> Callable[..., Any]:
         sizes = parse_size(args, size, name)
         kind = parse_kind(dtype, name, DTYPE_OF[self._array.dtype])
         check_options(name, device, layout, pin_memory)
-        return made(fill(sizes, kind.numpy), name, requires_grad)
+        return made(fill(sizes, kind.numpy), name, requires_grad, device or self.device)
 
     method.__name__, method.__qualname__, method.__doc__ = name, f"CreationMethods.{name}", doc
     return public(method)
@@ -315,7 +315,7 @@ class CreationMethods(TensorCore):
         value = number(fill_value, "new_full", "fill_value", 2)
         kind = parse_kind(dtype, "new_full", DTYPE_OF[self._array.dtype])
         check_options("new_full", device, layout, pin_memory)
-        return made(_filled(np.empty(sizes, kind.numpy), value, kind), "new_full", requires_grad)
+        return made(_filled(np.empty(sizes, kind.numpy), value, kind), "new_full", requires_grad, device or self.device)
 
     @public
     def new_empty_strided(self, size: Any, stride: Any, dtype: Any = None, **options: Any) -> Any:

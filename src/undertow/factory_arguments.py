@@ -18,7 +18,8 @@ from undertow.layouts import channels_last, channels_last_3d, layout, memory_for
 from undertow.modes import local, special
 from undertow.ops.arguments import as_ints, binding_error, is_int, must_be
 from undertow.storage import Array, with_strides
-from undertow.tensor_convert import check_device
+from undertow.tensor_convert import check_device, device_named
+from undertow.xp.device import placed
 from undertow.xp.quiet import quietly
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -102,8 +103,14 @@ def check_options(name: str, where: Any, order: Any = None, pin_memory: Any = Fa
         )
 
 
-def made(array: Any, name: str, requires_grad: Any = False) -> Any:
-    """A new tensor over a new array."""
+def made(array: Any, name: str, requires_grad: Any = False, where: Any = None) -> Any:
+    """A new tensor over a new array, on a device."""
+    if where is None:
+        where = _defaults.stack[-1]
+    if where is not cpu:
+        where = device_named(where)
+        if where.type != "cpu":
+            array = placed(array, where)
     if not array.size and array.base is None:
         array = with_strides(array)
     tensor = wrap(array)

@@ -41,7 +41,7 @@ def _frequencies(
     kind = parse_kind(dtype, name)
     check_options(name, device, layout, False)
     values = places.astype(kind.numpy) * kind.numpy.type(1.0 / (n * d) if n else 0.0)
-    return made(values.astype(kind.numpy), name, requires_grad)
+    return made(values.astype(kind.numpy), name, requires_grad, device)
 
 
 def fftfreq(

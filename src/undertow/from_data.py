@@ -33,7 +33,7 @@ def tensor(
     check_options("tensor", device, None, pin_memory)
     if isinstance(data, TensorCore):
         warn_of_copy_construction("torch.tensor(sourceTensor)")
-    return made(copied(data, kind), "tensor", requires_grad)
+    return made(copied(data, kind), "tensor", requires_grad, device)
 
 
 def warn_of_copy_construction(instead_of: str) -> None:
@@ -50,10 +50,10 @@ def as_tensor(data: Any, dtype: Any = None, device: Any = None) -> Any:
     kind = None if dtype is None else parse_kind(dtype, "as_tensor")
     check_options("as_tensor", device)
     if isinstance(data, TensorCore):
-        return converted(data, kind)
+        return data.to(device or data.device, kind or data.dtype)
     if isinstance(data, np.ndarray):
-        return converted(made(_shared(data), "as_tensor"), kind)
-    return made(copied(data, kind), "as_tensor")
+        return converted(made(_shared(data), "as_tensor", where=device), kind)
+    return made(copied(data, kind), "as_tensor", where=device)
 
 
 @from_data

@@ -132,7 +132,7 @@ def _random_factory(name: str, fill: Callable[[Any, Generator | None], Any], doc
         check_options(name, device, layout, pin_memory)
         if out is not None:
             return _into(out, sizes, lambda array: fill(array, generator), name, dtype)
-        return made(fill(np.empty(sizes, parse_kind(dtype, name).numpy), generator), name, requires_grad)
+        return made(fill(np.empty(sizes, parse_kind(dtype, name).numpy), generator), name, requires_grad, device)
 
     factory.__name__ = factory.__qualname__ = name
     factory.__doc__ = doc
@@ -196,7 +196,7 @@ def randint(
     if out is not None:
         return _into(out, sizes, lambda array: _fill(array, generator, integer_draw(*bounds)), "randint", dtype)
     kind = parse_kind(dtype, "randint", SCALAR_DTYPE[int])
-    return made(_fill(np.empty(sizes, kind.numpy), generator, integer_draw(*bounds)), "randint", requires_grad)
+    return made(_fill(np.empty(sizes, kind.numpy), generator, integer_draw(*bounds)), "randint", requires_grad, device)
 
 
 @public
@@ -218,7 +218,7 @@ def randperm(
     check_options("randperm", device, layout, pin_memory)
     own = SCALAR_DTYPE[int] if out is None else DTYPE_OF[out._array.dtype]
     array = stream_of(generator).permutation(count, parse_kind(dtype, "randperm", own).numpy)
-    return into_out(out, array, "randperm", dtype) if out is not None else made(array, "randperm", requires_grad)
+    return into_out(out, array, "randperm", dtype) if out is not None else made(array, "randperm", requires_grad, device)
 
 
 def _random_like(name: str, fill: Callable[[Any, Generator | None], Any], doc: str) -> Callable[..., Any]:
@@ -236,7 +236,7 @@ def _random_like(name: str, fill: Callable[[Any, Generator | None], Any], doc: s
         memory_format: Any = None,
     ) -> Any:
         array, _ = like(input, name, dtype, layout, device, pin_memory, memory_format)
-        return made(fill(array, generator), name, requires_grad)
+        return made(fill(array, generator), name, requires_grad, device)
 
     factory.__name__ = factory.__qualname__ = name
     factory.__doc__ = doc
@@ -269,7 +269,7 @@ def randint_like(
         raise invalid_combination("randint_like", (input, *args), named)
     bounds = [as_int(given.get(key, 0), "randint_like", key) for key in ("low", "high")]
     array, _ = like(input, "randint_like", dtype, layout, device, pin_memory, memory_format)
-    return made(_fill(array, generator, integer_draw(*bounds)), "randint_like", requires_grad)
+    return made(_fill(array, generator, integer_draw(*bounds)), "randint_like", requires_grad, device or input.device)
 
 
 @overloaded
@@ -296,7 +296,7 @@ def normal(
         numbers = number(mean, "normal", "mean"), number(std, "normal", "std")
         kind = parse_kind(dtype, "normal", None if out is None else DTYPE_OF[out._array.dtype])
         array = _fill_normal(np.empty(sizes, kind.numpy), generator, *numbers)
-        return into_out(out, array, "normal", dtype) if out is not None else made(array, "normal", requires_grad)
+        return into_out(out, array, "normal", dtype) if out is not None else made(array, "normal", requires_grad, device)
     if size is not None:
         raise invalid_combination("normal", (mean, std, size))
     std = 1.0 if std is None else std

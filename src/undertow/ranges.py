@@ -48,7 +48,7 @@ def arange(
     check_options("arange", device, layout, pin_memory)
     array = _arange(first, last, by, kind)
     if out is None:
-        return made(array, "arange", requires_grad)
+        return made(array, "arange", requires_grad, device)
     if out._array.size not in (0, array.size):
         warnings.warn(
             f"The number of elements in the out tensor of shape {list(out._array.shape)} is {out._array.size} which does "
@@ -135,7 +135,7 @@ def range(
         raise RuntimeError("upper bound and lower bound inconsistent with step sign")
     count = int((float(last) - float(first)) / float(by) + 1)
     array = (first + by * np.arange(count)).astype(kind.numpy)
-    return into_out(out, array, "range", dtype) if out is not None else made(array, "range", requires_grad)
+    return into_out(out, array, "range", dtype) if out is not None else made(array, "range", requires_grad, device)
 
 
 @overloaded
@@ -155,7 +155,7 @@ def linspace(
     first, last, count, kind = _parse_space("linspace", start, end, steps, out, dtype)
     check_options("linspace", device, layout, pin_memory)
     array = _spaced(first, last, count, kind)
-    return into_out(out, array, "linspace", dtype) if out is not None else made(array, "linspace", requires_grad)
+    return into_out(out, array, "linspace", dtype) if out is not None else made(array, "linspace", requires_grad, device)
 
 
 @overloaded
@@ -179,7 +179,7 @@ def logspace(
     with np.errstate(over="ignore"):
         wide = np.power(float(base), exponents.astype(np.complex128 if kind.is_complex else np.float64))
         array = wide.astype(kind.numpy)
-    return into_out(out, array, "logspace", dtype) if out is not None else made(array, "logspace", requires_grad)
+    return into_out(out, array, "logspace", dtype) if out is not None else made(array, "logspace", requires_grad, device)
 
 
 def _parse_space(name: str, start: Any, end: Any, steps: Any, out: Any, kind: Any) -> tuple[Any, Any, int, dtype]:

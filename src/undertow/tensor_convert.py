@@ -2,30 +2,48 @@
 
 from __future__ import annotations
 
+import importlib.util
 import sys
 from collections.abc import Callable
 from typing import Any
 
 from undertow import dtypes
 from undertow._core import TensorCore
+from undertow.devices import cpu
 from undertow.devices import device as Device
 from undertow.dtypes import DTYPE_OF, as_dtype, dtype
 from undertow.layouts import memory_format as MemoryFormat
 from undertow.layouts import preserve_format
 from undertow.ops.arguments import check_tensor, invalid_combination
 from undertow.ops.convert import cast
+from undertow.ops.placement import moved
 from undertow.ops.public import public
 from undertow.tensor_layout import is_laid_out_as
+from undertow.xp.device import gpus
 
 _NO_ACCELERATOR = "Cannot access accelerator device when none is available."
 
 
+def device_named(given: Any) -> Device:
+    """A device that tensors can live on, from what a program calls it."""
+    device = given if type(given) is Device else Device("cuda", given) if type(given) is int and gpus() else Device(given)
+    if device.type == "cuda" and device.index is None:
+        device = Device("cuda", 0)
+    return device
+
+
 def check_device(given: Any) -> None:
-    """Accepts the CPU (or None) and refuses the rest as a PyTorch without accelerators does."""
+    """Accepts the CPU (or None), and what JAX can use; refuses the rest as a PyTorch without accelerators does."""
     if given is None or given == "cpu":
         return
-    device = given if type(given) is Device else Device(given)
+    device = device_named(given)
+    if device.type == "xla" and importlib.util.find_spec("jax"):
+        return
     if device.type == "cuda":
+        if gpus():
+            if (device.index or 0) >= gpus():
+                raise RuntimeError(f"CUDA error: invalid device ordinal: there are {gpus()} GPUs, got {device}")
+            return
         raise AssertionError("Torch not compiled with CUDA enabled")
     if device.type in ("xpu", "mps", "mtia"):
         raise AssertionError(f"Torch not compiled with {device.type.upper()} enabled")
@@ -77,12 +95,15 @@ class ConvertMethods(TensorCore):
         given = _parse_to(args, kwargs)
         check_device(given.get("device"))
         kind = given.get("dtype")
-        return converted(
+        where = given.get("device")
+        where = self.device if where is None else device_named(where)
+        changed = converted(
             self,
             None if kind is None else as_dtype(kind, "to", "dtype"),
-            given.get("copy", False),
+            given.get("copy", False) and where is self.device,
             given.get("memory_format"),
         )
+        return changed if where is self.device else moved(changed, where)
 
     @public
     def type(self, dtype: Any = None, non_blocking: Any = False, **kwargs: Any) -> Any:
@@ -99,15 +120,19 @@ class ConvertMethods(TensorCore):
 
     @public
     def cpu(self, memory_format: MemoryFormat = preserve_format) -> Any:
-        """The tensor on the CPU: itself."""
-        return converted(self, None, order=memory_format)
+        """The tensor on the CPU: itself if it is there."""
+        return converted(self, None, order=memory_format) if self.device is cpu else moved(self, cpu)
 
     @public
     def cuda(self, device: Any = None, non_blocking: Any = False, memory_format: Any = preserve_format) -> Any:
-        if isinstance(device, int):
+        """The tensor on a GPU."""
+        if isinstance(device, int) and not gpus():
             raise RuntimeError(_NO_ACCELERATOR)
         check_device("cuda" if device is None else device)
-        raise RuntimeError(f"Invalid device, must be cuda device, got {device}")
+        where = device_named("cuda" if device is None else device)
+        if where.type != "cuda":
+            raise RuntimeError(f"Invalid device, must be cuda device, got {device}")
+        return self if where is self.device else moved(self, where)
 
     @public
     def xpu(self, device: Any = None, non_blocking: Any = False, memory_format: Any = preserve_format) -> Any:
@@ -143,6 +168,7 @@ def _parse_to(args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
     other = given.get("other")
     if other is not None:
         given["dtype"] = DTYPE_OF[other._array.dtype]
+        given["device"] = other.device
     return given
 
 

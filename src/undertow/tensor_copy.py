@@ -104,7 +104,7 @@ class CopyMethods(TensorCore):
         check_options("new_tensor", device, None, pin_memory)
         if isinstance(data, TensorCore):
             warn_of_copy_construction("tensor.new_tensor(sourceTensor)")
-        return made(copied(data, kind), "new_tensor", requires_grad)
+        return made(copied(data, kind), "new_tensor", requires_grad, device or self.device)
 
     @public
     def new(self, *args: Any, **kwargs: Any) -> Any:

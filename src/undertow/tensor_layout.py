@@ -17,6 +17,7 @@ from undertow.ops.arguments import as_int, check_tensor, must_be, wrap_real_dim
 from undertow.ops.public import public
 from undertow.sizes import Size, size_of
 from undertow.storage import UntypedStorage, address, is_foreign, offset_of, root_of, with_strides
+from undertow.xp.device import DeviceArray
 
 _CHANNELS_LAST = {channels_last: (0, 2, 3, 1), channels_last_3d: (0, 2, 3, 4, 1)}
 
@@ -100,8 +101,8 @@ def is_distributed(input: Any) -> bool:
 
 @public
 def get_device(input: Any) -> int:
-    """The index of the device: -1, the CPU has none."""
-    return -1
+    """The index of the device: -1 for the CPU, which has none."""
+    return -1 if input.device is cpu else input.device.index or 0
 
 
 class LayoutMethods(TensorCore):
@@ -127,7 +128,8 @@ class LayoutMethods(TensorCore):
     @property
     def device(self) -> Device:
         """Where the tensor lives."""
-        return cpu
+        array = self._array
+        return array.device if type(array) is DeviceArray else cpu
 
     @property
     def layout(self) -> Layout:
@@ -146,12 +148,15 @@ class LayoutMethods(TensorCore):
 
     @property
     def is_cpu(self) -> bool:
-        return True
+        return self.device is cpu
+
+    @property
+    def is_cuda(self) -> bool:
+        return self.device.type == "cuda"
 
     def _never(self) -> bool:
         return False
 
-    is_cuda = property(_never)
     is_sparse = property(_never)
     is_sparse_csr = property(_never)
     is_quantized = property(_never)

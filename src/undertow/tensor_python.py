@@ -11,9 +11,11 @@ import numpy as np
 from undertow import dlpack, printing
 from undertow._core import TensorCore, tensor_class, wrap
 from undertow.autograd.writes import write
+from undertow.devices import cpu
 from undertow.dtypes import DTYPE_OF
 from undertow.ops.public import public
 from undertow.storage import adopt
+from undertow.xp.device import DeviceArray
 
 
 def element(tensor: Any, function: str = "") -> Any:
@@ -35,13 +37,29 @@ def _real_element(tensor: Any, c_type: str) -> Any:
     return value.real
 
 
+def on_host(tensor: Any) -> Any:
+    """A tensor's memory as NumPy's; a copy of it, if it lives on another device."""
+    array = tensor._array
+    if type(array) is not DeviceArray:
+        return array
+    if array.device is cpu:
+        tensor._array = array = array.on_host()
+        return array
+    return array.numpy()
+
+
 def raw_array(tensor: Any) -> Any:
     """The memory of a tensor as a NumPy array, unless gradients or the dtype forbid it."""
     if tensor.requires_grad:
         raise RuntimeError(
             "Can't call numpy() on Tensor that requires grad. Use tensor.detach().numpy() instead."
         )
-    array = tensor._array
+    if tensor.device is not cpu:
+        raise TypeError(
+            f"can't convert {tensor.device} device type tensor to numpy. Use Tensor.cpu() to copy the tensor to host "
+            "memory first."
+        )
+    array = on_host(tensor)
     if array.dtype.kind == "c" and "_conjugated" in tensor.__dict__:
         raise RuntimeError(
             "Can't call numpy() on Tensor that has conjugate bit set. Use tensor.resolve_conj().numpy() instead."
@@ -152,8 +170,9 @@ class PythonMethods(TensorCore):
     def __repr__(self, *, tensor_contents: str | None = None) -> str:
         cls = type(self)
         text = printing.tensor_repr(
-            self._array,
+            on_host(self),
             prefix=vars(cls).get("_repr_prefix", f"{cls.__name__}("),  # a subclass does not inherit it
+            device=None if self.device is cpu else str(self.device),
             notes=_graph_notes(self),
             contents=tensor_contents,
         )

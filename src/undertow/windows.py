@@ -36,10 +36,10 @@ def _window(
     if length < 0:
         raise RuntimeError(f"{name} requires non-negative window_length, got window_length={length}")
     if length < 2:
-        return made(np.ones(length, kind.numpy), name, requires_grad)
+        return made(np.ones(length, kind.numpy), name, requires_grad, device)
     full = length + 1 if periodic else length
     values = weights(np.arange(full, dtype=np.float64), full - 1)[:length]
-    return made(values.astype(kind.numpy), name, requires_grad)
+    return made(values.astype(kind.numpy), name, requires_grad, device)
 
 
 def cosine_sum(*factors: float) -> Callable[[Array, int], Array]:

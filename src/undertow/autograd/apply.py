@@ -20,6 +20,7 @@ from undertow.autograd.record import record
 from undertow.autograd.saved import SavedInput, SavedOutput
 from undertow.autograd.specialise import specialised_apply
 from undertow.autograd.views import link_view, refresh_view
+from undertow.devices import cpu
 from undertow.dtypes import DTYPE_OF, SCALAR_DTYPE, combine, complex32, dtype, get_default_dtype, promote
 from undertow.modes import local, special
 from undertow.ops.arguments import broadcast_two, invalid_combination, must_be, type_name
@@ -331,15 +332,29 @@ def apply_generally(rule: Rule, inputs: tuple[Any, ...], statics: dict[str, Any]
 
 def settle(inputs: Sequence[Any]) -> None:
     """Brings inputs to where the op runs: into the program that is being traced, or to the host for one to look at."""
-    trace = Watch.trace
+    trace, away = Watch.trace, None
     for given in inputs:
         if isinstance(given, TensorCore):
             array = given._array
             if trace is not None:
                 if type(array) is ndarray:
                     trace.adopt(given)
-            elif type(array) is DeviceArray and array.is_on_cpu:
+            elif type(array) is DeviceArray and array.device is cpu:
                 given._array = array.on_host()
+            elif type(array) is DeviceArray:
+                away = array.device
+    if away is not None:
+        together(inputs, away)
+
+
+def together(inputs: Sequence[Any], away: Any) -> None:
+    """Refuses tensors on different devices; a number in a 0-dim tensor may come along from the CPU."""
+    for given in inputs:
+        if isinstance(given, TensorCore) and given.device is not away and given._array.ndim:
+            raise RuntimeError(
+                "Expected all tensors to be on the same device, but found at least two devices, "
+                f"{away} and {given.device}! Move them with .to()."
+            )
 
 
 def tensor_among(statics: dict[str, Any]) -> bool:

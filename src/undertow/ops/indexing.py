@@ -57,7 +57,7 @@ def _getitem(self: Any, key: Any) -> Any:
 
 def getitem(self: Any, key: Any) -> Any:
     """A part of the tensor: a view for ints, slices, None and Ellipsis; a copy for tensors, masks and lists."""
-    if self.__class__ in PLAIN and not special.active:
+    if self.__class__ in PLAIN and not special.active and type(self._array) is np.ndarray:
         kind = type(key)
         if kind is int:
             array = self._array

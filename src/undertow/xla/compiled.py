@@ -30,6 +30,7 @@ class Compiled:
     def __init__(self, function: Callable[..., Any]) -> None:
         functools.update_wrapper(self, function)
         self.function = function
+        self.name = getattr(function, "__qualname__", type(function).__qualname__)
         self.programs: dict[Any, list[Program]] = {}
         self.causes: list[str] = []
         self._one_at_a_time = threading.RLock()
@@ -79,7 +80,7 @@ class Compiled:
         self.causes.append(cause)
         if len(self.causes) % MANY == 0:
             warnings.warn(
-                f"{getattr(self, '__qualname__', 'a step')} was compiled {len(self.causes) + 1} times, now because "
+                f"{self.name} was compiled {len(self.causes) + 1} times, now because "
                 f"{cause}. compile.explain() has every cause.",
                 CompileWarning,
                 stacklevel=user_stacklevel(),

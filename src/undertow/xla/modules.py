@@ -35,7 +35,7 @@ class CompiledModule(Module):
         super().__init__()
         self._orig_mod = module
         self._forward = CompiledForward(module.__call__)
-        self._forward.__qualname__ = type(module).__qualname__
+        self._forward.name = type(module).__qualname__
         self.training = module.training
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
@@ -159,9 +159,9 @@ def _claim(leaf: Any, node: CompiledBackward, number: Any) -> Any:
     return leaf
 
 
-def _leaves_of(roots: list[Edge]) -> list[Edge]:
+def _leaves_of(roots: list[Edge]) -> list[tuple[AccumulateGrad, int]]:
     """The accumulators at the ends of a graph."""
-    found: dict[Any, None] = {}
+    found: dict[AccumulateGrad, None] = {}
     stack, seen = [node for node, _ in roots], set()
     while stack:
         node = stack.pop()

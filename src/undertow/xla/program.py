@@ -17,6 +17,7 @@ import jax
 import numpy as np
 
 from undertow._core import TensorCore, wrap
+from undertow.devices import cpu
 from undertow.optim.optimizer import Optimizer
 from undertow.tree import leaves, map_leaves
 from undertow.xla.errors import CompileError
@@ -25,7 +26,7 @@ from undertow.xla.numbers import baked, inputs, still_true
 from undertow.xla.state import PLAIN, Snapshot, State
 from undertow.xla.trace import Draw, Trace
 from undertow.xp import jax_layout
-from undertow.xp.device import Cell, DeviceArray, NeedsValue
+from undertow.xp.device import Cell, DeviceArray, NeedsValue, jax_device
 
 OWN_REFERENCES = 4  # to an array that only its tensor holds: the tensor, its cell, a local name, and the question itself
 
@@ -89,7 +90,9 @@ class Program:
         self.good_numbers: list[float] | None = None  # with which all questions were last answered alike
         self.last_numbers: list[float] | None = None
         numbers = self.options.values()
-        trace, firing = Trace(), Firing()
+        self.device = next((t.device for t in (*self.arguments, *state.tensors) if t.device is not cpu), cpu)
+        self.jax_device = jax_device(self.device)
+        trace, firing = Trace(self.device), Firing()
         trace.firing = firing
         versions = [(tensor, tensor._get_storage()) for tensor in (*state.tensors, *self.arguments)]
         counts = [storage.version for _, storage in versions]
@@ -266,6 +269,9 @@ class Program:
         self.jitted = jax.jit(run, donate_argnums=tuple(range(len(kinds["donated"]))))
         # Where the outputs go.
         self.outputs = outputs
+        for cell in outputs:
+            if cell.device is None:
+                cell.live_on(self.device)
         self.argument_outputs = [
             (place, argument_cells[id(cell)]) for place, cell in enumerate(outputs) if id(cell) in argument_cells
         ]
@@ -313,7 +319,7 @@ class Program:
         for tensor, held, cell in self.state_inputs:
             array = tensor._array
             if array is not held:
-                _bring(tensor, held, cell)
+                self._bring(tensor, held, cell)
             values.append(cell.value if cell.host is None else cell.host)
         for place in self.argument_inputs:
             array = arguments[place]._array
@@ -336,8 +342,22 @@ class Program:
         """The optimizers' numbers as one array, made anew when one of them has changed."""
         numbers = self.options.values()
         if numbers != self.last_numbers:
-            self.last_numbers, self.number_array = numbers, jax.numpy.array(numbers)
+            self.last_numbers = numbers
+            self.number_array = jax.device_put(np.array(numbers), self.jax_device)
         return self.number_array
+
+    def _bring(self, tensor: Any, held: DeviceArray, cell: Cell) -> None:
+        """A memory that was looked at on the host: back into the program, if nobody else holds it there."""
+        array = tensor._array
+        if type(array) is DeviceArray:  # another memory was put in its place
+            cell.value, cell.host = array.value, None
+            tensor._array = held
+            return
+        cell.host = array
+        if getrefcount(array) <= OWN_REFERENCES and _owned(array):
+            cell.value, cell.host = jax.numpy.array(array, device=self.jax_device), None
+            cell.writes += 1
+            tensor._array = held
 
     def _finish(self, results: list[Any], arguments: list[Any]) -> Any:
         before = [(cell, cell.value) for cell in self.outputs] if self.later else []
@@ -369,23 +389,9 @@ class Program:
     def _fresh(self, leaf: Any) -> Any:
         if id(leaf) not in self.fresh_results:
             return leaf
-        tensor = wrap(DeviceArray(leaf._array.value))
+        tensor = wrap(DeviceArray(leaf._array.value, self.device))
         tensor._edge, tensor._requires_grad = leaf._edge, leaf._requires_grad
         return tensor
-
-
-def _bring(tensor: Any, held: DeviceArray, cell: Cell) -> None:
-    """A memory that was looked at on the host: back into the program, if nobody else holds it there."""
-    array = tensor._array
-    if type(array) is DeviceArray:  # another memory was put in its place
-        cell.value, cell.host = array.value, None
-        tensor._array = held
-        return
-    cell.host = array
-    if getrefcount(array) <= OWN_REFERENCES and _owned(array):
-        cell.value, cell.host = jax.numpy.array(array), None
-        cell.writes += 1
-        tensor._array = held
 
 
 def _owned(array: Any) -> bool:

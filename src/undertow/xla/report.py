@@ -24,7 +24,7 @@ class Report:
 def _facts(compiled: Compiled) -> dict[str, Any]:
     programs = [program for programs in compiled.programs.values() for program in programs]
     return {
-        "name": getattr(compiled, "__qualname__", "step"),
+        "name": compiled.name,
         "where": where_defined(compiled.function),
         "programs": [_program(program) for program in programs],
         "recompiles": list(compiled.causes),

@@ -18,6 +18,8 @@ import numpy as np
 
 from undertow import hooks
 from undertow.autograd.views import device_view
+from undertow.devices import cpu
+from undertow.devices import device as Device
 from undertow.generators import default_generator
 from undertow.modes import special
 from undertow.sites import user_site
@@ -64,7 +66,8 @@ class WatchedStream:
 class Trace:
     """One run of a step with unknown values."""
 
-    def __init__(self) -> None:
+    def __init__(self, device: Device = cpu) -> None:
+        self.device = device
         self.thread = threading.get_ident()
         self.inputs: dict[int, Any] = {}  # id of a JAX array that stands for an input -> its Cell, or (Draw, part)
         self.arrays: list[Any] = []  # those arrays, kept alive

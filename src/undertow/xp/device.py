@@ -11,7 +11,9 @@ while a step is traced.
 from __future__ import annotations
 
 import importlib
+import importlib.util
 import math
+import weakref
 from collections.abc import Callable
 from functools import cache
 from typing import Any
@@ -19,9 +21,45 @@ from typing import Any
 import numpy as np
 from numpy.lib.mixins import NDArrayOperatorsMixin
 
+from undertow.devices import cpu
+from undertow.devices import device as Device
+from undertow.modes import special
 from undertow.xp import numpy as numpy_xp
 
 Value = Any  # a jax.Array, or what stands for one in a trace
+
+
+def placed(array: Any, device: Device) -> Any:
+    """A copy of an array's value on a device."""
+    if Watch.trace is not None:  # a program runs in one place
+        return DeviceArray(jax_namespace().constant(unwrapped(array)), device)
+    if device.type == "cpu":
+        return np.array(unwrapped(array))
+    return DeviceArray(jax_namespace().jax.device_put(unwrapped(array), jax_device(device)), device)
+
+
+def jax_device(device: Device) -> Any:
+    """JAX's name for a device: `cuda` its GPUs, `xla` whatever it takes by default."""
+    jax = jax_namespace().jax
+    found = jax.devices() if device.type == "xla" else jax.devices(device.type)
+    return found[device.index or 0]
+
+
+def device_of(value: Any) -> Device:
+    """Where a JAX array is."""
+    there = next(iter(value.devices())) if hasattr(value, "devices") else None
+    return cpu if there is None or there.platform == "cpu" else Device("cuda", there.id)
+
+
+@cache
+def gpus() -> int:
+    """How many GPUs JAX can use. It is asked only if a plugin for them is installed."""
+    if not any(importlib.util.find_spec(f"jax_cuda{version}_plugin") for version in (12, 13)):
+        return 0
+    try:
+        return len(jax_namespace().jax.devices("cuda"))
+    except RuntimeError:
+        return 0
 
 
 class NeedsValue(RuntimeError):
@@ -31,12 +69,22 @@ class NeedsValue(RuntimeError):
 class Cell:
     """One memory: its present value, and how often it was written to."""
 
-    __slots__ = ("value", "writes", "host", "__weakref__")
+    __slots__ = ("value", "writes", "host", "device", "__weakref__")
 
-    def __init__(self, value: Value) -> None:
+    def __init__(self, value: Value, device: Device | None) -> None:
         self.value = value
         self.writes = 0
+        self.device: Device | None = None  # where the tensor is said to live; None: wherever its value is
         self.host: np.ndarray[Any, Any] | None = None  # the memory itself, once somebody has looked at it
+        if device is not None:
+            self.live_on(device)
+
+    def live_on(self, device: Device) -> None:
+        """Says where the tensor lives. While there is one that is not on the CPU, every op takes its general path."""
+        self.device = device
+        if device is not cpu:
+            special.enter()
+            weakref.finalize(self, special.leave).atexit = False
 
 
 @cache
@@ -68,8 +116,8 @@ class DeviceArray(NDArrayOperatorsMixin):
     _seen: int
     _part: Value
 
-    def __init__(self, value: Value) -> None:
-        self.cell = Cell(value)
+    def __init__(self, value: Value, device: Device | None = None) -> None:
+        self.cell = Cell(value, device)
         self._parent: DeviceArray | None = None
         self.shape: tuple[int, ...] = tuple(value.shape)
         self.dtype: np.dtype[Any] = np.dtype(value.dtype)
@@ -129,9 +177,12 @@ class DeviceArray(NDArrayOperatorsMixin):
         return self.cell.host
 
     @property
-    def is_on_cpu(self) -> bool:
-        """Whether the memory is the processor's own, so that NumPy can go on with it."""
-        return self.cell.value.platform() == "cpu" if hasattr(self.cell.value, "platform") else True
+    def device(self) -> Device:
+        """Where the tensor is said to live. While a step is traced that is where its program will run."""
+        device = self.cell.device
+        if device is None:
+            device = Watch.trace.device if Watch.trace is not None else device_of(self.cell.value)
+        return device
 
     # --- as NumPy's arrays have it
 
@@ -162,7 +213,7 @@ class DeviceArray(NDArrayOperatorsMixin):
 
     def copy(self, order: str = "C") -> DeviceArray:
         """A memory of its own with the same value."""
-        return DeviceArray(self.value)
+        return DeviceArray(self.value, self.cell.device)
 
     def astype(self, dtype: Any, copy: bool = True, **_: Any) -> DeviceArray:
         dtype = np.dtype(dtype)
@@ -256,7 +307,7 @@ class DeviceArray(NDArrayOperatorsMixin):
         if dtype is not None:
             result = result.astype(dtype)
         if out is None:
-            return wrapped(result)
+            return wrapped(result, self.cell.device)
         out[0].write(result)
         return out[0]
 
@@ -269,7 +320,7 @@ class DeviceArray(NDArrayOperatorsMixin):
             return None
         if function is np.may_share_memory:
             return _shares(*args[:2])
-        return wrapped(getattr(jnp, function.__name__)(*unwrapped(args), **unwrapped(kwargs)))
+        return wrapped(getattr(jnp, function.__name__)(*unwrapped(args), **unwrapped(kwargs)), self.cell.device)
 
     def __repr__(self) -> str:
         return f"DeviceArray({self.value!r})"
@@ -307,19 +358,20 @@ def unwrapped(args: Any) -> Any:
     return args
 
 
-def wrapped(result: Any) -> Any:
+def wrapped(result: Any, device: Device | None = None) -> Any:
     """Results with device arrays in the place of JAX's."""
     if type(result) in (tuple, list):
-        return tuple([wrapped(part) for part in result])
+        return tuple([wrapped(part, device) for part in result])
     if isinstance(result, np.ndarray) or not (hasattr(result, "aval") and hasattr(result, "dtype")):
         return result
-    return DeviceArray(result)
+    return DeviceArray(result, device)
 
 
 def _applied(word: Callable[..., Any]) -> Callable[..., Any]:
     def apply(*args: Any, **kwargs: Any) -> Any:
         args, kwargs = _with_arrays(args, kwargs)
-        return wrapped(word(*unwrapped(args), **unwrapped(kwargs)))
+        device = next((arg.cell.device for arg in args if type(arg) is DeviceArray), None)
+        return wrapped(word(*unwrapped(args), **unwrapped(kwargs)), device)
 
     return apply
 

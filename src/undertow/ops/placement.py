@@ -1,0 +1,29 @@
+"""Moving tensors between devices."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from undertow._core import TensorCore
+from undertow.autograd.apply import apply
+from undertow.devices import device as Device
+from undertow.rules.rule import op
+from undertow.xp.device import placed
+
+
+def _place(array: Any, where: Device) -> Any:
+    """An array, or a gradient that is itself recorded, on a device."""
+    return moved(array, where) if isinstance(array, TensorCore) else placed(array, where)
+
+
+to_device = op(
+    "to_device",
+    lambda xp, self, *, to, source: _place(self, to),
+    node="ToCopyBackward0",
+    self=lambda g, to, source: _place(g, source),
+)  # fmt: skip
+
+
+def moved(tensor: Any, to: Device) -> Any:
+    """The tensor on another device, with a gradient that goes back."""
+    return apply(to_device, tensor, to=to, source=tensor.device)
