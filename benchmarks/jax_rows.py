@@ -1,8 +1,8 @@
-"""The rows of `make bench-compile`, written by hand for JAX as its users write them.
+"""The rows of `make bench-compile` and of the GPU, written by hand for JAX as its users write them.
 
 Parameters are a dictionary, weights are kept as (in, out), pictures as NHWC, gradients come from `jax.grad`, the step is
 one `jax.jit` whose old state is donated. Nothing is tuned to a backend: this is the program that undertow's compiled
-step is held against. The names are those of `benchmarks.rows`, and so are shapes, batches and optimizers.
+step is held against. Names, shapes, batches and optimizers are those of `benchmarks.rows` and `benchmarks.gpu_rows`.
 """
 
 from __future__ import annotations
@@ -56,6 +56,10 @@ def adam(state: Tree, gradients: Tree, rate: float = 1e-3, decay: float = 0.0) -
 
     parameters = jax.tree.map(moved, state["parameters"], mean, square)
     return {"parameters": parameters, "mean": mean, "square": square, "count": count}
+
+
+def clipped_adam(state: Tree, gradients: Tree) -> Tree:
+    return adam(state, jax.tree.map(lambda g: jnp.clip(g, -0.1, 0.1), gradients))
 
 
 def cross_entropy(logits: jax.Array, targets: jax.Array) -> jax.Array:
@@ -157,25 +161,32 @@ def lstm() -> Step:
     return trained(loss, {"input": dense(32, 256), "hidden": dense(64, 256), "head": dense(64, 4)}, adam)
 
 
-def gpt(layers: int = 4, width: int = 128, heads: int = 4, context: int = 128, words: int = 512) -> Step:
+def gpt(
+    layers: int = 4, width: int = 128, heads: int = 4, context: int = 128, words: int = 512, tied: bool = False,
+    compute: Any = jnp.float32, attention: str | None = None,
+) -> Step:  # fmt: skip
+    """`compute`: the type of activations, where parameters are float32. `attention`: which kernel, if not JAX's choice."""
     tokens, targets = classes(0, words, 8, context), classes(1, words, 8, context)
 
     def norm(layer: Tree, x: jax.Array) -> jax.Array:
-        mean, variance = x.mean(-1, keepdims=True), x.var(-1, keepdims=True)
-        return (x - mean) * jax.lax.rsqrt(variance + 1e-5) * layer["weight"] + layer["bias"]
+        wide = x.astype(jnp.float32)
+        mean, variance = wide.mean(-1, keepdims=True), wide.var(-1, keepdims=True)
+        return ((wide - mean) * jax.lax.rsqrt(variance + 1e-5) * layer["weight"] + layer["bias"]).astype(compute)
 
     def block(layer: Tree, x: jax.Array) -> jax.Array:
         parts = jnp.split(linear(layer["qkv"], norm(layer["norm1"], x)), 3, axis=-1)
         q, k, v = (part.reshape(8, context, heads, width // heads) for part in parts)
-        y = jax.nn.dot_product_attention(q, k, v, is_causal=True).reshape(8, context, width)
-        x = x + linear(layer["projection"], y)
+        y = jax.nn.dot_product_attention(q, k, v, is_causal=True, implementation=attention)
+        x = x + linear(layer["projection"], y.reshape(8, context, width))
         return x + linear(layer["down"], jax.nn.gelu(linear(layer["up"], norm(layer["norm2"], x)), approximate=True))
 
     def loss(parameters: Tree) -> jax.Array:
+        parameters = jax.tree.map(lambda p: p.astype(compute), parameters)
         x = parameters["words"][tokens] + parameters["places"]
         for layer in parameters["blocks"]:
             x = block(layer, x)
-        return cross_entropy(norm(parameters["norm"], x) @ parameters["head"], targets)
+        head = parameters["words"].T if tied else parameters["head"]
+        return cross_entropy((norm(parameters["norm"], x) @ head).astype(jnp.float32), targets)
 
     def scale() -> Tree:
         return {"weight": jnp.ones(width), "bias": jnp.zeros(width)}
@@ -185,12 +196,11 @@ def gpt(layers: int = 4, width: int = 128, heads: int = 4, context: int = 128, w
         return wide | {"projection": dense(width, width), "norm1": scale(), "norm2": scale()}
 
     parameters = {
-        "words": normal(2, words, width),
+        "words": normal(2, words, width) * 0.02,
         "places": normal(3, context, width),
         "blocks": [new_block() for _ in range(layers)],
         "norm": scale(),
-        "head": dense(width, words)["weight"],
-    }
+    } | ({} if tied else {"head": dense(width, words)["weight"]})  # fmt: skip
     return trained(loss, parameters, partial(adam, rate=3e-4, decay=0.01))
 
 
@@ -219,4 +229,7 @@ ROWS: dict[str, Callable[[], Step]] = {
     "small CNN": cnn,
     "LSTM": lstm,
     "small GPT, AdamW": gpt,
+    # On a GPU: benchmarks/gpu_rows.py
+    "MLP 784-512-512-10, Adam, 6 clipping hooks": lambda: mlp((784, 512, 512, 10), 128, clipped_adam),
+    "GPT-2 124M, bfloat16, AdamW": lambda: gpt(12, 768, 12, 1024, 50304, True, jnp.bfloat16, "cudnn"),
 }

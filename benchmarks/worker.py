@@ -4,8 +4,8 @@
 
 The engines are torch, undertow, either with `.compile` behind its name, and jax (the rows written by hand for it).
 
-["build", row] → seconds of the first step (compilation is in it)     ["time", seconds] → seconds per step
-["growth", size] → seconds per node of backward
+["build", row] → seconds of the first step (compilation is in it)     ["losses"] → those of the steps taken by build
+["time", seconds] → seconds per step                                  ["growth", size] → seconds per node of backward
 ["import"] → seconds      ["memory", name] → peak memory in MiB       (these two in a fresh process each)
 """
 
@@ -28,6 +28,7 @@ class Worker:
     def __init__(self, engine: str) -> None:
         self.library, _, self.compiled = engine.partition(".")
         self.step: Callable[[], Any] = lambda: None
+        self.first_losses: list[float | None] = []
 
     # Both are imported on demand: the time of the first import is itself a row.
     def rows(self) -> Any:
@@ -50,9 +51,19 @@ class Worker:
         self.step = lambda: None
         gc.collect()
         self.step = self.written_for_jax(name) if self.library == "jax" else self.written_for_torch(name)
-        first = self.seconds(1)
-        self.seconds(2)
+        start = time.perf_counter()
+        self.first_losses = [self.loss()]
+        first = time.perf_counter() - start
+        self.first_losses += [self.loss(), self.loss()]
         return first
+
+    def loss(self) -> float | None:
+        """One step; a compiled one may still be under way when it returns, so its loss is waited for."""
+        loss = self.step()
+        return None if loss is None else float(loss.item())
+
+    def losses(self) -> list[float | None]:
+        return self.first_losses
 
     def written_for_jax(self, name: str) -> Callable[[], Any]:
         step: Callable[[], Any] = importlib.import_module("benchmarks.jax_rows").ROWS[name]()
@@ -61,17 +72,17 @@ class Worker:
     def written_for_torch(self, name: str) -> Callable[[], Any]:
         torch = self.torch()
         torch.manual_seed(0)
-        (row,) = (row for row in self.rows().ROWS if row.name == name)
+        rows = (*self.rows().ROWS, *importlib.import_module("benchmarks.gpu_rows").ROWS)
+        (row,) = (row for row in rows if row.name == name)
         step: Callable[[], Any] = row.build(torch)
         return torch.compile(step) if self.compiled else step
 
     def seconds(self, steps: int) -> float:
-        """For so many steps; a compiled one may still be under way when it returns, so its loss is waited for."""
+        """For so many steps, the last of them waited for."""
         start = time.perf_counter()
-        for _ in range(steps):
-            result = self.step()
-        if result is not None:
-            result.item()
+        for _ in range(steps - 1):
+            self.step()
+        self.loss()
         return time.perf_counter() - start
 
     def time(self, seconds: float) -> float:
@@ -95,6 +106,7 @@ def main(engine: str) -> None:
     worker = Worker(engine)
     verbs: dict[str, Callable[..., Any]] = {
         "build": worker.build,
+        "losses": worker.losses,
         "time": worker.time,
         "growth": worker.growth,
         "import": worker.import_,
