@@ -54,6 +54,10 @@ PROGRAMS: dict[str, Callable[[Any], Any]] = {
     "inner function": lambda x: last(jax.jit(lambda y: jax.nn.relu(y) * 2)(first(last(x)))),
     "loop": lambda x: jax.lax.fori_loop(0, 3, lambda _, y: y * 2, first(last(x))),
     "matrix product": lambda x: first(last(x)).reshape(6, 24) @ first(last(x)).reshape(6, 24).T,
+    "turned product": lambda x: (x[0, 0].T @ x[0, 1]).T + 1,
+    "product with a turned matrix": lambda x: jnp.tanh(x[0, 0] @ x[0, 1].T) + x[0, 0].T.T @ x[0, 1].T,
+    "product both ways": lambda x: (lambda p: (p + 1, p.T * 2, p @ p.T))(x[0, 0].T @ x[0, 1]),
+    "matrix times vector": lambda x: x[0, 0].T @ x[0, 1, :, 0],
     "several results": lambda x: (first(last(x)), {"a": last(x)}),
     "only numbers": lambda x: jnp.broadcast_to(jnp.sum(x), (2, 3)) * jnp.broadcast_to(2.0, (2, 3)),
 }
@@ -76,6 +80,19 @@ def test_opposite_transpositions_cancel(name: str) -> None:
     program = PROGRAMS[name]
     assert count(program, X) >= 3
     assert count(without_transposes(program), X) == 1
+
+
+def test_a_weights_gradient_is_computed_as_the_weight_lies() -> None:
+    """(xᵀ g)ᵀ is gᵀ x, with the left side laid out by rows; the weight is not turned to meet it."""
+
+    def update(w: Any, x: Any, g: Any) -> Any:
+        return w - jax_xp.transpose(jax_xp.matmul(jax_xp.transpose(x), g)) * 0.1
+
+    w, x, g = RANDOM.normal(size=(5, 3)), RANDOM.normal(size=(7, 3)), RANDOM.normal(size=(7, 5))
+    found = jax.make_jaxpr(without_transposes(update))(w, x, g)
+    turned = [line for line in str(found).splitlines() if " transpose[" in line]
+    assert len(turned) == 1 and "f64[5,7]" in turned[0], found
+    np.testing.assert_allclose(jax.jit(without_transposes(update))(w, x, g), w - g.T @ x * 0.1)
 
 
 def blocks(x: Any, w1: Any, w2: Any) -> Any:

@@ -7,6 +7,7 @@ an array is kept as it lies in memory, with a note which axis is which, and what
 
     logical axis i of a `Laid` array is axis order[i] of its value
     a `Spread` array is a small one, stretched to a shape when it is known in which order
+    a `Product` of two matrices is computed when it is known whether it, or its transpose, is wanted
 """
 
 from __future__ import annotations
@@ -50,6 +51,39 @@ class Spread(NamedTuple):
     axes: Order
 
 
+class Product:
+    """A product of two matrices that is yet to be computed, along an axis of each; `turned`: its transpose."""
+
+    def __init__(self, equation: Any, matrices: tuple[Any, Any], along: tuple[int, int], turned: bool = False) -> None:
+        self.equation, self.matrices, self.along, self.turned = equation, matrices, along, turned
+        self.found: list[tuple[Any, bool]] = []  # the value, and whether it is the transpose; shared by both
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        rows, columns = [matrix.shape[1 - axis] for matrix, axis in zip(self.matrices, self.along, strict=True)]
+        return (columns, rows) if self.turned else (rows, columns)
+
+    def transposed(self) -> Product:
+        other = Product(self.equation, self.matrices, self.along, not self.turned)
+        other.found = self.found
+        return other
+
+    def value(self) -> Any:
+        if not self.found:
+            self.found.append((self._computed(), self.turned))
+        value, turned = self.found[0]
+        return value if turned == self.turned else lax.transpose(value, (1, 0))
+
+    def _computed(self) -> Any:
+        (left, right), (along_left, along_right) = self.matrices, self.along
+        if self.turned:
+            left, right, along_left, along_right = right, left, along_right, along_left
+        if along_left == 0 and jax.default_backend() == "cpu":
+            # XLA's fast products on the CPU read the left side by rows. The barrier keeps it from undoing this.
+            left, along_left = lax.optimization_barrier(lax.transpose(left, (1, 0))), 1
+        return _bind(self.equation, [left, right], dimension_numbers=(((along_left,), (along_right,)), ((), ())))[0]
+
+
 def without_transposes(function: Callable[..., Any]) -> Callable[..., Any]:
     """The same function, for tracing: its transpositions are moved along until they cancel."""
 
@@ -87,6 +121,11 @@ def _evaluate(jaxpr: Any, consts: Sequence[Any], args: Sequence[Any]) -> list[An
 
 def _apply(name: str, equation: Any, given: list[Any]) -> list[Any]:
     params = equation.params
+    if name == "transpose" and isinstance(given[0], Product):
+        return [given[0].transposed() if params["permutation"] == (1, 0) else given[0]]
+    if name == "dot_general" and _is_product(equation):
+        return [_product(equation, given)]
+    given = [array.value() if isinstance(array, Product) else array for array in given]
     if name == "transpose" and not isinstance(given[0], Spread):
         order = _order_of(given[0])
         return [_laid(_stored(given[0]), tuple([order[axis] for axis in params["permutation"]]))]
@@ -130,6 +169,8 @@ def _stored(array: Any) -> Any:
 
 def _plain(array: Any) -> Any:
     """The array in the order that its axes are counted in."""
+    if isinstance(array, Product):
+        return array.value()
     if isinstance(array, Laid):
         return lax.transpose(array.value, array.order)
     return _in_order(array, _identity(len(array.shape))) if isinstance(array, Spread) else array
@@ -174,7 +215,7 @@ def _broadcast(array: Any, shape: tuple[int, ...], axes: Order) -> Any:
 
 def _elementwise(equation: Any, given: list[Any]) -> Any:
     laid = next((array for array in given if isinstance(array, Laid)), None)
-    if laid is not None:
+    if laid is not None and len(laid.order) > 2:  # a matrix is mostly a weight's gradient, which the weight itself awaits
         values = [array if not len(array.shape) else _in_order(array, laid.order) for array in map(_as_array, given)]
         return Laid(_bind(equation, values)[0], laid.order)
     if all(isinstance(array, Spread) or not jnp.ndim(array) for array in given):
@@ -188,6 +229,22 @@ def _elementwise(equation: Any, given: list[Any]) -> Any:
 
 def _as_array(array: Any) -> Any:
     return array if isinstance(array, (Laid, Spread)) else jnp.asarray(array) if not hasattr(array, "shape") else array
+
+
+def _is_product(equation: Any) -> bool:
+    """Whether an equation multiplies two matrices."""
+    (left, right), batch = equation.params["dimension_numbers"]
+    return [atom.aval.ndim for atom in equation.invars] == [2, 2] and len(left) == len(right) == 1 and batch == ((), ())
+
+
+def _product(equation: Any, given: list[Any]) -> Product:
+    (left, right), _ = equation.params["dimension_numbers"]
+    matrices, along = [], []
+    for array, axis in zip(given, (left[0], right[0]), strict=True):
+        laid = isinstance(array, Laid)  # a transposed matrix is one multiplied along its other axis
+        matrices.append(array.value if laid else _plain(array))
+        along.append(array.order[axis] if laid else axis)
+    return Product(equation, (matrices[0], matrices[1]), (along[0], along[1]))
 
 
 def _reduce(equation: Any, given: list[Any]) -> Any:

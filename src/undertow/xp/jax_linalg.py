@@ -19,7 +19,9 @@ Array = Any
 def matmul(x: Array, y: Array) -> Array:
     """The matrix product; a stack of matrices times one matrix is a single tall product."""
     if x.ndim > 2 and y.ndim == 2:
-        return jnp.matmul(x.reshape(-1, x.shape[-1]), y).reshape(*x.shape[:-1], y.shape[-1])
+        return matmul(x.reshape(-1, x.shape[-1]), y).reshape(*x.shape[:-1], y.shape[-1])
+    if x.ndim == 2 == y.ndim:
+        return lax.dot(x, y)
     return jnp.matmul(x, y)
 
 
