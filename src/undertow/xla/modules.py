@@ -25,7 +25,7 @@ from undertow.xla.compiled import Compiled
 from undertow.xla.firing import Firing
 from undertow.xla.program import Program
 from undertow.xla.trace import Trace
-from undertow.xp.device import Cell, DeviceArray, device_xp
+from undertow.xp.device import Cell, DeviceArray, DeviceNamespace
 
 
 class CompiledModule(Module):
@@ -197,7 +197,7 @@ class CompiledBackward(Node):
                 "backward(create_graph=True), or leave the module as it is."
             )
         results = self.program.go_back(self.kept, self.read, [g] if self.n_outputs == 1 else list(g))
-        return results if xp is device_xp else tuple([None if r is None else r.numpy() for r in results])
+        return results if isinstance(xp, DeviceNamespace) else tuple([None if r is None else r.numpy() for r in results])
 
     def release(self, freed: Freed) -> None:
         self.freed = freed

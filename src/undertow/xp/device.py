@@ -5,7 +5,7 @@ It stands on a `Cell`, which holds the present value; a view of it knows how to 
 new part back. So the rest of undertow treats it as it treats a NumPy array, and the same code runs eagerly, on a GPU, and
 while a step is traced.
 
-`device_xp` is the namespace that runs rules on these: the words of `xp.jax`, each applied to the present values.
+`namespace_on(device)` runs rules on these: the words of `xp.jax`, each applied to the present values.
 """
 
 from __future__ import annotations
@@ -219,7 +219,7 @@ class DeviceArray(NDArrayOperatorsMixin):
         dtype = np.dtype(dtype)
         if dtype == self.dtype:
             return self.copy() if copy else self
-        return device_xp.astype(self, dtype)
+        return namespace_on(self.cell.device).astype(self, dtype)
 
     @property
     def T(self) -> DeviceArray:
@@ -240,7 +240,7 @@ class DeviceArray(NDArrayOperatorsMixin):
         if name.startswith("_") or name in _CHANGING:
             raise AttributeError(f"{name}: not for an array on a device")
         method = getattr(self.value, name)
-        return _applied(method) if callable(method) else method
+        return _applied(method, self.cell.device) if callable(method) else method
 
     def __len__(self) -> int:
         if not self.shape:
@@ -367,10 +367,9 @@ def wrapped(result: Any, device: Device | None = None) -> Any:
     return DeviceArray(result, device)
 
 
-def _applied(word: Callable[..., Any]) -> Callable[..., Any]:
+def _applied(word: Callable[..., Any], device: Device | None) -> Callable[..., Any]:
     def apply(*args: Any, **kwargs: Any) -> Any:
         args, kwargs = _with_arrays(args, kwargs)
-        device = next((arg.cell.device for arg in args if type(arg) is DeviceArray), None)
         return wrapped(word(*unwrapped(args), **unwrapped(kwargs)), device)
 
     return apply
@@ -389,12 +388,15 @@ def _with_arrays(args: Any, kwargs: Any) -> Any:
 
 
 class DeviceNamespace:
-    """The words of `xp.jax` on device arrays, made as they are asked for."""
+    """The words of `xp.jax` on device arrays, made as they are asked for; what they make lives on one device."""
 
     RECORDED = False
 
+    def __init__(self, device: Device | None) -> None:
+        self.device = device
+
     def __getattr__(self, word: str) -> Any:
-        applied = _applied(getattr(jax_namespace(), word))
+        applied = _applied(getattr(jax_namespace(), word), self.device)
         setattr(self, word, applied)
         return applied
 
@@ -402,4 +404,7 @@ class DeviceNamespace:
         return np.dtype(x.dtype)
 
 
-device_xp = DeviceNamespace()
+@cache
+def namespace_on(device: Device | None) -> DeviceNamespace:
+    """The namespace for arrays of a device; for None, of the program that is being traced."""
+    return DeviceNamespace(device)

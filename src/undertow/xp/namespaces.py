@@ -13,12 +13,12 @@ from typing import Any
 import numpy as np
 
 from undertow.xp import numpy as numpy_xp
-from undertow.xp.device import DeviceArray, device_xp
+from undertow.xp.device import DeviceArray, namespace_on
 
 FOREIGN = {"jax": "undertow.xp.jax", "jaxlib": "undertow.xp.jax"}  # where arrays of other libraries are at home
 
 _namespaces: dict[type, Any] = {
-    np.ndarray: numpy_xp, type(None): numpy_xp, float: numpy_xp, int: numpy_xp, DeviceArray: device_xp,
+    np.ndarray: numpy_xp, type(None): numpy_xp, float: numpy_xp, int: numpy_xp,
 }  # fmt: skip
 
 
@@ -26,6 +26,8 @@ def namespace_of(arrays: Iterable[Any]) -> Any:
     """The namespace of the first array that is not NumPy's, else NumPy's."""
     for array in arrays:
         kind = type(array)
+        if kind is DeviceArray:
+            return namespace_on(array.cell.device)
         found = _namespaces.get(kind) or _find(kind)
         if found is not numpy_xp:
             return found
