@@ -57,6 +57,7 @@ PROGRAMS: dict[str, Callable[[Any], Any]] = {
     "turned product": lambda x: (x[0, 0].T @ x[0, 1]).T + 1,
     "product with a turned matrix": lambda x: jnp.tanh(x[0, 0] @ x[0, 1].T) + x[0, 0].T.T @ x[0, 1].T,
     "product both ways": lambda x: (lambda p: (p + 1, p.T * 2, p @ p.T))(x[0, 0].T @ x[0, 1]),
+    "turned matrices": lambda x: jnp.where(x[0, 0].T > 0, x[0, 0].T * 2, x[0, 1].T) + jnp.ones(4),
     "matrix times vector": lambda x: x[0, 0].T @ x[0, 1, :, 0],
     "several results": lambda x: (first(last(x)), {"a": last(x)}),
     "only numbers": lambda x: jnp.broadcast_to(jnp.sum(x), (2, 3)) * jnp.broadcast_to(2.0, (2, 3)),

@@ -216,9 +216,9 @@ def _broadcast(array: Any, shape: tuple[int, ...], axes: Order) -> Any:
 def _elementwise(equation: Any, given: list[Any]) -> Any:
     laid = next((array for array in given if isinstance(array, Laid)), None)
     if laid is not None and len(laid.order) > 2:  # a matrix is mostly a weight's gradient, which the weight itself awaits
-        values = [array if not len(array.shape) else _in_order(array, laid.order) for array in map(_as_array, given)]
+        values = [_in_order(array, laid.order) if _has_axes(array) else array for array in given]
         return Laid(_bind(equation, values)[0], laid.order)
-    if all(isinstance(array, Spread) or not jnp.ndim(array) for array in given):
+    if laid is None and all(isinstance(array, Spread) or not _has_axes(array) for array in given):
         spread = [array for array in given if isinstance(array, Spread)]
         if all((each.shape, each.axes) == (spread[0].shape, spread[0].axes) for each in spread):
             values = [array.value if isinstance(array, Spread) else array for array in given]
@@ -227,8 +227,8 @@ def _elementwise(equation: Any, given: list[Any]) -> Any:
     return _bind(equation, [_plain(array) for array in given])[0]
 
 
-def _as_array(array: Any) -> Any:
-    return array if isinstance(array, (Laid, Spread)) else jnp.asarray(array) if not hasattr(array, "shape") else array
+def _has_axes(array: Any) -> bool:
+    return bool(array.shape if isinstance(array, (Laid, Spread)) else jnp.shape(array))
 
 
 def _is_product(equation: Any) -> bool:
