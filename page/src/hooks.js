@@ -57,7 +57,7 @@ export class HooksView {
     replace(this.count, `${rows.length === fired.length ? "" : `${rows.length} of `}${plural(fired.length, "call")}${total > fired.length ? ` (of ${total.toLocaleString("en")})` : ""}, ${plural(registered.length, "hook")}`);
     const largest = Math.max(...fired.map((firing) => (isFinite(firing.before) ? firing.before : 0)), 1e-30);
     const table = h("table", { class: "hook-calls" },
-      h("thead", {}, h("tr", {}, ["#", "pass", "hook", "kind", "on", "before → after", "", "what it did", "registered"].map((title) => h("th", { scope: "col" }, title)))),
+      h("thead", {}, h("tr", {}, ["#", "pass", "hook", "kind", "on", "before → after", "what it did", "registered"].map((title) => h("th", { scope: "col", colspan: title.startsWith("before") ? 2 : null }, title)))),
       h("tbody", {}, rows.slice(0, this.shown).map((firing, nth) => this.row(firing, rows[nth - 1], largest)))); // prettier-ignore
     const more = rows.length > this.shown && h("button", { type: "button", class: "more-rows", onclick: () => { this.shown += 5 * AT_A_TIME; this.draw(); } }, `Show more (${rows.length - this.shown} left)`); // prettier-ignore
     replace(this.body, silent.length > 0 && this.silent(silent), fired.length > 0 && table, more);

@@ -69,12 +69,12 @@ function start() {
       store.set({ row: row.id, selected: leaf ? [leaf.id] : null, line: row.at ?? store.get("line") });
     },
     showHook(hook, firing) {
-      if (hook.at) store.set({ line: hook.at });
       const place = data.passes.findIndex((pass) => pass.id === firing.pass);
       if (place >= 0) store.set({ pass: place });
       const { nodes, groups } = graph.model?.model.pass ?? { nodes: [], groups: [] };
       const owner = nodes.find((node) => node.hooks?.includes(hook.id)) ?? groups.find((group) => group.hooks?.includes(hook.id));
       store.set({ selected: owner ? [owner.id] : null });
+      if (hook.at) store.set({ line: hook.at });
     },
   });
 

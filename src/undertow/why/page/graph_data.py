@@ -8,7 +8,7 @@ from typing import Any
 from undertow.why.facts.facts import Facts
 from undertow.why.facts.lost import lost
 from undertow.why.finding import Finding
-from undertow.why.page.groups import Groups
+from undertow.why.page.groups import ROOT, Groups
 from undertow.why.page.recorder import NodeSample, PassPicture
 from undertow.why.page.values import SourceFiles, number, tensor_name
 from undertow.why.source import assigned, is_whole_value
@@ -39,7 +39,6 @@ class PassGraph:
         self._made: dict[int, int] = {}  # node -> the tensor it is the grad_fn of
         self._add_nodes()
         self._add_edges()
-        self._place_leaves()
         if not self.nodes:
             self._draw_behind_roots()
 
@@ -93,27 +92,41 @@ class PassGraph:
         record = self.trace.tensors[tensor]
         if record.names:
             return record.names[0]
-        made = None if record.maker is None else self.trace.ops[record.maker].place
-        return (assigned(made) or None) if is_whole_value(made) else None
+        if record.maker is None:
+            return None
+        op = self.trace.ops[record.maker]
+        call = None if op.call is None else self.trace.calls[op.call]
+        if call is not None and call.place is op.place:  # a step inside the module call that the line is
+            while call.parent is not None and self.trace.calls[call.parent].place is op.place:
+                call = self.trace.calls[call.parent]
+            if tensor not in call.outputs:
+                return None
+        return (assigned(op.place) or None) if is_whole_value(op.place) else None
 
     def _add_edges(self) -> None:
         for node, sample in self.picture.nodes.items():
-            sent = [*sample.sent, *[None] * len(self.trace.nodes[node].next)]
-            for child, norm in zip(self.trace.nodes[node].next, sent):
+            sent = [*sample.sent, *[None] * len(sample.edges)]
+            for child, place, norm in zip(self.trace.nodes[node].next, sample.edges, sent):
                 if child in self.picture.nodes:
+                    if place is None:
+                        norm = self.picture.nodes[child].received
                     state = "idle" if sample.order is None else _value_state(norm)
                     self.edges.append({"from": f"n{node}", "to": f"n{child}", "norm": number(norm), "state": state})
 
     def _place_leaves(self) -> None:
-        """A leaf stands in the innermost box that holds all who use it, just before its first use."""
+        """A leaf stands in the innermost box that holds all who use it, just before its first use; or in its module's."""
         users: dict[str, list[str]] = {}
         for edge in self.edges:
             users.setdefault(edge["to"], []).append(edge["from"])
         for node in self.nodes.values():
-            if node["kind"] == "leaf" and node["id"] in users:
-                by = users[node["id"]]
+            if "row" not in node:
+                continue
+            by = users.get(node["id"])
+            if by:
                 node["group"] = self.groups.common(self.nodes[user]["group"] for user in by)
                 self.times[node["id"]] = min(self.times[user] for user in by) - 0.5
+            else:
+                node["group"] = self.groups.of_module(self.trace.tensors[node["row"]].module)
 
     # --- what was not there
 
@@ -219,22 +232,14 @@ class PassGraph:
             return known
         id = f"t{tensor}"
         if id not in self.nodes:
-            uses = [self.trace.ops[use] for use in self.facts.uses.get(tensor, ())]
             self.nodes[id] = {
-                "id": id, "name": "leaf", "group": self._home(tensor, [op.call for op in uses]),
-                "kind": "lost-leaf", "op": None, "order": None, "received": None, "saved": 0, "state": "lost", "file": None,
-                "line": None,
-                **self._tensor(tensor, tensor),
+                "id": id, "name": "leaf", "group": ROOT, "kind": "lost-leaf", "op": None, "order": None,
+                "received": None, "saved": 0, "state": "lost", "file": None, "line": None, **self._tensor(tensor, tensor),
             }  # fmt: skip
-            self.times[id] = float(uses[0].time) - 0.5 if uses else 0.0
+            self.times[id] = 0.0
         if said is not None:
             self.nodes[id]["cut"] = said
         return id
-
-    def _home(self, tensor: int, calls: list[int | None]) -> int:
-        """The box for a leaf that is not in the graph: of those who use it in this pass, or of its module."""
-        known = [self.groups.of_call(call) for call in calls if self.groups.has_call(call)]
-        return self.groups.common(known) if known else self.groups.of_module(self.trace.tensors[tensor].module)
 
     def point(self, place: int, finding: Finding) -> None:
         """Which nodes a finding is about, where no way was lost: those of its line, or of its tensor."""
@@ -276,6 +281,7 @@ class PassGraph:
     # --- all of it
 
     def data(self, title: str) -> dict[str, Any]:
+        self._place_leaves()
         self._add_hooks()
         self.groups.number_repeats()
         nodes = list(self.nodes.values())

@@ -41,10 +41,6 @@ class Groups:
         self.times.append(record.time)
         return box["id"]
 
-    def has_call(self, call: int | None) -> bool:
-        """Whether a module call has a box."""
-        return call in self._of_call
-
     def _label(self, call: int) -> str:
         """What a module is called in the module whose call is around it: `blocks.0`, not `net.blocks[0]`."""
         trace = self.facts.trace

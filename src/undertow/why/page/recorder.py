@@ -8,6 +8,7 @@ spread over the run.
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
@@ -24,13 +25,18 @@ MOST_PARAMETERS = 2000  # looked at in one step
 MOST_UNWATCHED = 2000  # hook calls that only a ledger sees
 
 
+# Of each edge that leads to a node: the place of its gradient among those that the node gives, where that is measured.
+# A node that gets gradients from one edge only is not: what it receives says it.
+Edges = list[int | None]
+
+
 class NodeSample:
     """A node in one backward pass. received: norm of the gradient that arrived; sent: norms, in the order of its edges."""
 
     __slots__ = ("edges", "order", "received", "saved", "sent")
 
-    def __init__(self, edges: list[int], saved: int) -> None:
-        self.edges = edges  # which of the node's inputs have a node behind them
+    def __init__(self, edges: Edges, saved: int) -> None:
+        self.edges = edges
         self.saved = saved  # bytes that it kept for this pass
         self.order: int | None = None  # when it ran; None: it did not
         self.received: float | None = None
@@ -108,7 +114,7 @@ class Recorder:
         self.all_unwatched = 0
         self._value: float | None = None
         self._open: list[PassPicture] = []
-        self._layouts: dict[Any, tuple[list[str], list[tuple[list[int], int]]]] = {}
+        self._layouts: dict[Any, tuple[list[Any], list[tuple[Edges, int]]]] = {}
 
     # --- hooks
 
@@ -131,24 +137,30 @@ class Recorder:
         self._open.append(picture)
         if len(roots) == 1 and roots[0].numel() == 1:
             picture.value = self._value = float(roots[0].detach().real.item())
-        for node, (edges, saved) in zip(nodes, self._layout(record, nodes)):
-            number = watcher.graph.number(node)
-            assert number is not None
+        numbers = [watcher.graph.number(node) or 0 for node in nodes]
+        for number, (edges, saved) in zip(numbers, self._layout(watcher, record, nodes, numbers)):
             picture.nodes[number] = NodeSample(edges, saved)
 
-    def _layout(self, record: BackwardRecord, nodes: list[Any]) -> list[tuple[list[int], int]]:
+    def _layout(
+        self, watcher: Watcher, record: BackwardRecord, nodes: list[Any], numbers: list[int]
+    ) -> list[tuple[Edges, int]]:
         """(edges, saved bytes) of each node. The graphs of one line's passes are mostly alike, and then looked at once."""
         key = None if record.place is None else record.place.key
-        names = [node.name() for node in nodes]
+        known_nodes = watcher.trace.nodes
+        shape = [(known_nodes[number].name, len(known_nodes[number].next)) for number in numbers]
         known = self._layouts.get(key)
-        if known is not None and known[0] == names:
+        if known is not None and known[0] == shape:
             return known[1]
+        users = Counter(child for number in numbers for child in known_nodes[number].next)
         counted: set[int] = set()
-        found = []
-        for node in nodes:
-            edges = [place for place, (child, _) in enumerate(node.next_functions) if child is not None]
+        found: list[tuple[Edges, int]] = []
+        for node, number in zip(nodes, numbers):
+            places = [place for place, (child, _) in enumerate(node.next_functions) if child is not None]
+            edges: Edges = [
+                place if users[child] > 1 else None for place, child in zip(places, known_nodes[number].next)
+            ]
             found.append((edges, sum(_saved_bytes(node, counted))))
-        self._layouts[key] = names, found
+        self._layouts[key] = shape, found
         return found
 
     def at_node(self, watcher: Watcher, number: int, grad_inputs: Any, grad_outputs: Any) -> None:
@@ -165,7 +177,8 @@ class Recorder:
         sample.received = math.hypot(*told) if told else None
         given = tuple(grad_inputs)
         sample.sent = [
-            None if place >= len(given) or given[place] is None else norm(given[place]) for place in sample.edges
+            None if place is None or place >= len(given) or given[place] is None else norm(given[place])
+            for place in sample.edges
         ]
 
     def end(self, watcher: Watcher, record: BackwardRecord, leaves: list[tuple[Any, int]]) -> None:
