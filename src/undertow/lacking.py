@@ -23,8 +23,8 @@ AREAS = tuple(
         "_C _decomp _dispatch _dynamo _export _functorch _guards _higher_order_ops _inductor _library _logging _ops _prims "
         "_prims_common _refs _subclasses accelerator ao backends contrib cuda distributed export fx jit library masked "
         "monitor mps mtia nested nn.intrinsic nn.qat nn.quantizable nn.quantized onnx package profiler quantization "
-        "sparse testing utils._sympy utils._triton utils.bundled_inputs utils.cpp_extension utils.flop_counter "
-        "utils.mobile_optimizer utils.show_pickle utils.viz xpu"
+        "sparse testing utils._python_dispatch utils._sympy utils._triton utils.bundled_inputs utils.cpp_extension "
+        "utils.flop_counter utils.mobile_optimizer utils.show_pickle utils.viz xpu"
     ).split()
 )
 

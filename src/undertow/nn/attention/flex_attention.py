@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 from undertow import dtypes
 from undertow._core import TensorCore
@@ -26,9 +26,23 @@ from undertow.ops.sort import argsort
 from undertow.ranges import arange
 
 __all__ = [
-    "BlockMask", "and_masks", "create_block_mask", "create_mask", "create_nested_block_mask", "flex_attention", "noop_mask",
+    "AuxOutput", "AuxRequest", "BlockMask", "and_masks", "create_block_mask", "create_mask", "flex_attention", "noop_mask",
     "or_masks",
 ]  # fmt: skip
+
+class AuxRequest(NamedTuple):
+    """What else `flex_attention` should give."""
+
+    lse: bool = False
+    max_scores: bool = False
+
+
+class AuxOutput(NamedTuple):
+    """What else it gave: log-sum-exp and maximum of each row of scores."""
+
+    lse: Any = None
+    max_scores: Any = None
+
 
 MaskMod = Callable[[Any, Any, Any, Any], Any]
 _DEFAULT_SPARSE_BLOCK_SIZE = 128
@@ -166,15 +180,10 @@ def create_block_mask(
     return BlockMask((Q_LEN, KV_LEN), *parts[0], *parts[1], BLOCK_SIZE=(rows, columns), mask_mod=mask_mod)
 
 
-def create_nested_block_mask(*args: Any, **kwargs: Any) -> Any:
-    """Refuses: there are no nested tensors."""
-    raise NotImplementedError("undertow has no torch.nn.attention.flex_attention.create_nested_block_mask")
-
-
 def flex_attention(
     query: Any, key: Any, value: Any, score_mod: Any = None, block_mask: BlockMask | None = None,
     scale: float | None = None, enable_gqa: bool = False, return_lse: bool = False, kernel_options: Any = None,
-    **options: Any,
+    *, return_aux: AuxRequest | None = None, **options: Any,
 ) -> Any:  # fmt: skip
     """Attention with `score_mod(score, batch, head, query, key)` and a block mask.
 
@@ -204,4 +213,7 @@ def flex_attention(
     lse = logsumexp(scores, -1)
     seen = (scores != -math.inf).any(-1, keepdim=True)  # a query that may look at nothing gets zeros
     out = matmul(where(seen, scores.softmax(-1), 0.0).to(value.dtype), value)
+    if return_aux is not None:
+        highest = scores.amax(-1) if return_aux.max_scores else None
+        return out, AuxOutput(lse if return_aux.lse else None, highest)
     return (out, lse) if return_lse else out

@@ -1,0 +1,87 @@
+"""Groups of dtypes that tests run over."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from undertow import dtypes as d
+
+
+class _dispatch_dtypes(tuple[Any, ...]):
+    """A group of dtypes; two of them add up."""
+
+    __slots__ = ()
+
+    def __add__(self, other: Any) -> _dispatch_dtypes:
+        return _dispatch_dtypes(tuple(self) + tuple(other))
+
+
+def _group(*members: Any) -> tuple[Callable[[], _dispatch_dtypes], Callable[..., _dispatch_dtypes]]:
+    """Functions that give a group, and the group with more members."""
+
+    def alone() -> _dispatch_dtypes:
+        return _dispatch_dtypes(members)
+
+    def with_more(*more: Any) -> _dispatch_dtypes:
+        return _dispatch_dtypes(members + tuple(more))
+
+    return alone, with_more
+
+
+_INTEGRAL = (d.uint8, d.int8, d.int16, d.int32, d.int64)
+_FLOATING = (d.float32, d.float64)
+_COMPLEX = (d.complex64, d.complex128)
+
+empty_types, custom_types = _group()
+floating_types, floating_types_and = _group(*_FLOATING)
+floating_types_and_half = _group(*_FLOATING, d.float16)[0]
+floating_and_complex_types, floating_and_complex_types_and = _group(*_FLOATING, *_COMPLEX)
+double_types = _group(d.float64, d.complex128)[0]
+integral_types, integral_types_and = _group(*_INTEGRAL)
+all_types, all_types_and = _group(*_FLOATING, *_INTEGRAL)
+all_types_and_half = _group(*_FLOATING, *_INTEGRAL, d.float16)[0]
+complex_types, complex_types_and = _group(*_COMPLEX)
+all_types_and_complex, all_types_and_complex_and = _group(*_FLOATING, *_INTEGRAL, *_COMPLEX)
+float8_types, float8_types_and = _group(d.float8_e4m3fn, d.float8_e5m2, d.float8_e4m3fnuz, d.float8_e5m2fnuz)
+float_to_corresponding_complex_type_map = {d.float16: d.complex32, d.float32: d.complex64, d.float64: d.complex128}
+
+
+def get_all_dtypes(
+    include_half: bool = True, include_bfloat16: bool = True, include_bool: bool = True, include_complex: bool = True,
+    include_complex32: bool = False, include_qint: bool = False,
+) -> list[Any]:  # fmt: skip
+    """All dtypes, without some kinds of them."""
+    return [
+        *get_all_int_dtypes(), *get_all_fp_dtypes(include_half, include_bfloat16), *[d.bool] * include_bool,
+        *(get_all_complex_dtypes(include_complex32) if include_complex else []),
+        *(get_all_qint_dtypes() if include_qint else []),
+    ]  # fmt: skip
+
+
+def get_all_int_dtypes() -> list[Any]:
+    return list(_INTEGRAL)
+
+
+def get_all_complex_dtypes(include_complex32: bool = False) -> list[Any]:
+    return [d.complex32] * include_complex32 + list(_COMPLEX)
+
+
+def get_all_fp_dtypes(include_half: bool = True, include_bfloat16: bool = True) -> list[Any]:
+    return [*_FLOATING, *[d.float16] * include_half, *[d.bfloat16] * include_bfloat16]
+
+
+def get_all_math_dtypes(device: Any) -> list[Any]:
+    return [*get_all_int_dtypes(), *get_all_fp_dtypes(include_bfloat16=False), *_COMPLEX]
+
+
+def get_all_qint_dtypes() -> list[Any]:
+    return [d.qint8, d.quint8, d.qint32, d.quint4x2, d.quint2x4]
+
+
+def highest_precision_float(device: Any) -> Any:
+    return d.float64
+
+
+def highest_precision_complex(device: Any) -> Any:
+    return d.complex128
