@@ -7,7 +7,7 @@ torch.manual_seed(0)
 encoder = nn.Sequential(nn.Linear(4, 8), nn.Tanh())
 head = nn.Linear(8, 1)
 optimizer = torch.optim.SGD([*encoder.parameters(), *head.parameters()], lr=0.1)
-for step in range(5):
+for _ in range(5):
     x = torch.randn(16, 4)
     features = encoder(x)
     loss = (head(features.detach()).squeeze(1) - x.sum(1)).pow(2).mean()

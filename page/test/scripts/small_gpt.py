@@ -1,8 +1,11 @@
 """A small GPT on copied text, as people write it."""
+
 import math
+
 import torch
 import torch.nn as nn
 import torch.nn.functional as F
+
 
 class CausalSelfAttention(nn.Module):
     def __init__(self, width, heads):
@@ -25,6 +28,7 @@ class CausalSelfAttention(nn.Module):
         y = (att @ v).transpose(1, 2).contiguous().view(B, T, C)
         return self.proj(y)
 
+
 class MLP(nn.Module):
     def __init__(self, width):
         super().__init__()
@@ -34,6 +38,7 @@ class MLP(nn.Module):
 
     def forward(self, x):
         return self.proj(self.gelu(self.fc(x)))
+
 
 class Block(nn.Module):
     def __init__(self, width, heads):
@@ -45,8 +50,8 @@ class Block(nn.Module):
 
     def forward(self, x):
         x = x + self.attn(self.ln_1(x))
-        x = x + self.mlp(self.ln_2(x))
-        return x
+        return x + self.mlp(self.ln_2(x))
+
 
 class GPT(nn.Module):
     def __init__(self, vocab=65, width=32, heads=4, layers=24, length=32):
@@ -60,10 +65,11 @@ class GPT(nn.Module):
 
     def forward(self, idx, targets):
         x = self.wte(idx) + self.wpe(torch.arange(idx.size(1)))
-        for i, block in enumerate(self.blocks):
+        for block in self.blocks:
             x = block(x)
         logits = self.head(self.ln_f(x))
         return F.cross_entropy(logits.view(-1, logits.size(-1)), targets.view(-1))
+
 
 torch.manual_seed(0)
 model = GPT()
@@ -73,7 +79,7 @@ for name, p in model.named_parameters():
         p.register_hook(lambda g: g.clamp(-0.01, 0.01))
 seen = []
 model.blocks[3].register_full_backward_hook(lambda m, gi, go: seen.append(go[0].norm().item()))
-for step in range(12):
+for _ in range(12):
     idx = torch.randint(0, 65, (4, 32))
     loss = model(idx, idx.roll(-1, 1))
     opt.zero_grad()
