@@ -9,10 +9,13 @@ from pathlib import Path
 PROGRAM = '''
 import torch
 from torch.testing._internal.common_cuda import TEST_CUDA
-from torch.testing._internal.common_device_type import dtypes, instantiate_device_type_tests, onlyCUDA, tol, toleranceOverride
+from torch.testing._internal.common_device_type import (
+    dtypes, instantiate_device_type_tests, onlyCUDA, tol, toleranceOverride,
+)
 from torch.testing._internal.common_dtype import floating_types
 from torch.testing._internal.common_utils import (
-    TestCase, decorateIf, gradcheck, instantiate_parametrized_tests, parametrize, run_tests, skipIfTorchDynamo, slowTest, subtest,
+    TestCase, decorateIf, gradcheck, instantiate_parametrized_tests, parametrize, run_tests, skipIfTorchDynamo, slowTest,
+    subtest,
 )
 import unittest
 

@@ -149,7 +149,7 @@ class TestCase(unittest.TestCase):
             text = msg(str(error)) if callable(msg) else f"{error}\n{msg}" if msg else str(error)
             raise self.failureException(text) from None
 
-    def assertNotEqual(self, x: Any, y: Any, msg: Any = None, **options: Any) -> None:
+    def assertNotEqual(self, x: Any, y: Any, msg: Any = None, **options: Any) -> None:  # type: ignore[override]
         """The opposite."""
         with self.assertRaises(AssertionError, msg=msg):
             self.assertEqual(x, y, msg, **options)
