@@ -43,8 +43,10 @@ def sort(
     place = wrap_dim(as_int(dim, "sort", "dim"), input._array.ndim)
     if _kind(input).is_complex:
         raise RuntimeError("Sort does not support complex dtypes on CPU")
-    rule = rules.sort if stable is None else rules.sort_stable
-    return run_named(return_types.sort, "sort", out, rule, input, dim=place, descending=descending)
+    options: dict[str, Any] = {"dim": place, "descending": descending}
+    if stable is None:
+        return run_named(return_types.sort, "sort", out, rules.sort, input, **options)
+    return run_named(return_types.sort, "sort", out, rules.sort_stable, input, stable=bool(stable), **options)
 
 
 @overloaded
@@ -55,7 +57,7 @@ def argsort(input: Any, dim: Any = -1, descending: bool = False, *, stable: bool
     place = wrap_dim(as_int(dim, "argsort", "dim"), input._array.ndim)
     if _kind(input).is_complex:
         raise RuntimeError("Sort does not support complex dtypes on CPU")
-    return apply(rules.argsort, input, dim=place, descending=bool(descending))
+    return apply(rules.argsort, input, stable=bool(stable), dim=place, descending=bool(descending))
 
 
 @public

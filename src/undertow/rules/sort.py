@@ -20,12 +20,13 @@ def picked(xp: Any, g: Any, indices: Any, self_spec: Any, dim: int, keepdim: boo
 
 # --- values and the indices they had
 
-sort = op("sort", lambda xp, self, *, dim, descending: xp.sort(self, dim, descending), **PICKED, self=placed)
+sort = op("sort", lambda xp, self, *, dim, descending: xp.sort(self, dim, descending, False), **PICKED,
+          self=placed)  # fmt: skip
 
-sort_stable = op("sort", lambda xp, self, *, dim, descending: xp.sort(self, dim, descending), **PICKED,
+sort_stable = op("sort", lambda xp, self, *, stable, dim, descending: xp.sort(self, dim, descending, stable), **PICKED,
                  node="SortBackward1", self=placed)  # fmt: skip
 
-argsort = op("argsort", lambda xp, self, *, dim, descending: xp.sort(self, dim, descending)[1])
+argsort = op("argsort", lambda xp, self, *, stable, dim, descending: xp.sort(self, dim, descending, stable)[1])
 
 topk = op("topk", lambda xp, self, *, k, dim, largest, sorted: xp.topk(self, k, dim, largest), **PICKED, self=placed)
 

@@ -100,7 +100,7 @@ def _taken(x: Array, places: Array, axis: int) -> Array:
     return jnp.take_along_axis(x, places, axis, mode="promise_in_bounds")
 
 
-def sort(x: Array, axis: int, descending: bool) -> tuple[Array, Array]:
+def sort(x: Array, axis: int, descending: bool, stable: bool) -> tuple[Array, Array]:
     if not x.ndim:
         return x, jnp.zeros((), np.int64)
     order = _order(x, axis, descending)

@@ -1,4 +1,6 @@
-"""Sorting and picking by rank on NumPy. nan is larger than every number, as in PyTorch; ties keep their order."""
+"""Sorting and picking by rank on NumPy. nan is larger than every number, as in PyTorch; ties keep their order,
+except in a sort that is not asked to be stable (NOTE ties, in numpy_introsort.py).
+"""
 
 from __future__ import annotations
 
@@ -7,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from undertow.xp.numpy_introsort import MOST, SHORT, with_ties_swapped
 from undertow.xp.numpy_reduce import take_along
 from undertow.xp.numpy_scatter import unique, unique_consecutive
 
@@ -31,10 +34,14 @@ def _order(x: Array, axis: int, descending: bool) -> Array:
     return np.ascontiguousarray(np.flip(x.shape[axis] - 1 - order, axis))
 
 
-def sort(x: Array, axis: int, descending: bool) -> tuple[Any, Any]:
+def sort(x: Array, axis: int, descending: bool, stable: bool) -> tuple[Any, Any]:
     if not x.ndim:
         return np.array(x), np.zeros((), np.int64)
     order = _order(x, axis, descending)
+    if not stable and SHORT < x.shape[axis] <= MOST:
+        rows, keys = (np.moveaxis(each, axis, -1) for each in (order, _keys(x)))
+        swapped = with_ties_swapped(rows.reshape(-1, rows.shape[-1]), keys.reshape(-1, rows.shape[-1]))
+        order = np.ascontiguousarray(np.moveaxis(swapped.reshape(rows.shape), -1, axis))
     return np.take_along_axis(x, order, axis), order
 
 

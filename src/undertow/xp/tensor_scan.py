@@ -42,8 +42,8 @@ def logcumsumexp(x: Any, axis: int) -> Any:
     return apply(scan.logcumsumexp, x, dim=axis)
 
 
-def sort(x: Any, axis: int, descending: bool) -> Any:
-    return apply(ordering.sort, x, dim=axis, descending=descending)
+def sort(x: Any, axis: int, descending: bool, stable: bool) -> Any:
+    return apply(ordering.sort_stable, x, stable=stable, dim=axis, descending=descending)
 
 
 def topk(x: Any, k: int, axis: int, largest: bool) -> Any:

@@ -124,7 +124,7 @@ REDUCE = {
     "cumsum": "(x, axis, dtype) running sums; cumprod, logcumsumexp without dtype",
     "cummax": "(x, axis) running maxima and where they stand; cummin too",
     "recurrence": "(x, factor, axis) y[i] = x[i] + factor[i] y[i-1]",
-    "sort": "(x, axis, descending) in order, ties as they stood, nan last; and the indices",
+    "sort": "(x, axis, descending, stable) in order, nan last; and the indices. stable: ties as they stood",
     "topk": "(x, k, axis, largest) the k first of those",
     "kthvalue": "(x, k, axis, keepdims) the k-th smallest and where it stands; median, nanmedian, mode without k",
     "unique": "(x, axis) distinct elements in order, where each went, how many there were; unique_consecutive of runs",

@@ -11,6 +11,7 @@ from undertow._core import TensorCore, wrap
 from undertow.autograd.apply import apply
 from undertow.dtypes import DTYPE_OF, float16, float32, float64, int8, int16, int32, int64, uint8
 from undertow.ops.arguments import wrap_dim
+from undertow.ops.sort import argsort
 from undertow.rules import index as rules
 from undertow.rules.rule import twin
 
@@ -123,9 +124,9 @@ def pack_padded_sequence(
         )
     order = None
     if not enforce_sorted:
-        order = np.argsort(-counts, kind="stable")
-        counts = counts[order]
-        input = input.index_select(0 if batch_first else 1, wrap(order))
+        order = argsort(wrap(counts), descending=True)
+        counts = counts[order._array]
+        input = input.index_select(0 if batch_first else 1, order)
     if batch_first:
         input = input.transpose(0, 1)
     if not input._array.size:
@@ -146,7 +147,7 @@ def pack_padded_sequence(
         )
     sizes = tuple([int((counts > step).sum()) for step in range(int(counts[0]))])
     data = apply(_taken_rows, input, *_where_rows_are(sizes))
-    return PackedSequence(data, wrap(np.asarray(sizes, np.int64)), None if order is None else wrap(order), None)
+    return PackedSequence(data, wrap(np.asarray(sizes, np.int64)), order, None)
 
 
 def pad_packed_sequence(
