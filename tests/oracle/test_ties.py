@@ -25,6 +25,21 @@ def test_equal_elements(length: int, descending: bool) -> None:
     agree(program)
 
 
+@pytest.mark.parametrize("length", [1, 2, 8, 16, 17, 40, 200])
+def test_the_best_of_equal_elements(length: int) -> None:
+    """Where more than a 64th is asked for; below that PyTorch keeps a heap."""
+
+    def program(torch: Any, log: Any) -> None:
+        random = np.random.RandomState(length)
+        for distinct in (1, 2, 5, 40):
+            x = to_tensor(torch, random.randint(0, distinct, (3, length)).astype(np.float32))
+            for k in {1, 2, length // 2, length - 1, length}:
+                if 0 < k <= length and length < 64 * k:
+                    log(k, x.topk(k), x.topk(k, largest=False), x.t().topk(k, 0))
+
+    agree(program)
+
+
 @pytest.mark.parametrize("dim", [0, 1, 2])
 def test_equal_elements_along_a_dim(dim: int) -> None:
     def program(torch: Any) -> Any:

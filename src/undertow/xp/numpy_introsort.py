@@ -20,39 +20,67 @@ SHORT = 16  # pieces up to this long are sorted by insertion
 MOST = 1 << 15
 
 
-def with_ties_swapped(order: Array, keys: Array) -> Array:
-    """`order` sorts the rows of `keys` and keeps ties in order; the order that std::sort would have found."""
-    rows, length = keys.shape
-    if length <= SHORT or not rows:
-        return order
+def with_ties_swapped(order: Array, keys: Array, first: int | None = None) -> Array:
+    """`order` sorts the rows of `keys` and keeps ties in order; the order that PyTorch has.
+
+    first: how many are wanted, where the order is torch.topk's.
+    """
+    length = keys.shape[1]
     values = np.take_along_axis(keys, order, 1)
     same = values[:, 1:] == values[:, :-1]
     if values.dtype.kind == "f":
         same |= np.isnan(values[:, 1:]) & np.isnan(values[:, :-1])
-    tied = np.flatnonzero(same.any(1))
+    tied = np.flatnonzero(same[:, :first].any(1))
+    found = order[:, :first]
     if not tied.size or tied.size * length > MOST:
-        return order
-    order = order.copy()
+        return found
+    found = found.copy()
     for row in tied:
         ranks = np.empty(length, np.int64)
         ranks[order[row, 0]] = 0
         ranks[order[row, 1:]] = np.cumsum(~same[row])
-        order[row] = _introsort(ranks.tolist())
-    return order
+        listed, places = ranks.tolist(), list(range(length))
+        if first is None:
+            _sort(listed, places, 0, length)
+        else:
+            _bring_forward(listed, places, first - 1)
+            _sort(listed, places, 0, first - 1)
+        found[row] = places[:first]
+    return found
 
 
-def _introsort(ranks: list[int]) -> Array:
-    """The indices that sort `ranks`."""
-    places = list(range(len(ranks)))
-    pieces = [(0, len(ranks), 2 * (len(ranks).bit_length() - 1))]
+def _sort(ranks: list[int], places: list[int], first: int, last: int) -> None:
+    """std::sort of a piece."""
+    pieces = [(first, last, _depth(last - first))]
     while pieces:
-        first, last, depth = pieces.pop()
-        while last - first > SHORT and depth:
+        begin, end, depth = pieces.pop()
+        while end - begin > SHORT and depth:
             depth -= 1
-            cut = _partition(ranks, places, first, last)
-            pieces.append((cut, last, depth))
-            last = cut
-    return np.asarray(places)[np.argsort(ranks, kind="stable")]
+            cut = _partition(ranks, places, begin, end)
+            pieces.append((cut, end, depth))
+            end = cut
+    _insert(ranks, places, first, last)
+
+
+def _bring_forward(ranks: list[int], places: list[int], nth: int) -> None:
+    """std::nth_element: the nth comes to where a sort would have it, what is smaller before it."""
+    first, last, depth = 0, len(ranks), _depth(len(ranks))
+    while last - first > 3 and depth:
+        depth -= 1
+        cut = _partition(ranks, places, first, last)
+        first, last = (cut, last) if cut <= nth else (first, cut)
+    _insert(ranks, places, first, last)
+
+
+def _depth(length: int) -> int:
+    """How often a piece may be cut before C++ suspects the worst and changes its method."""
+    return 2 * (length.bit_length() - 1) if length else 0
+
+
+def _insert(ranks: list[int], places: list[int], first: int, last: int) -> None:
+    """Sorting by insertion, which keeps ties in order, as any such sort does."""
+    order = sorted(range(first, last), key=ranks.__getitem__)
+    ranks[first:last], places[first:last] = [ranks[i] for i in order], [places[i] for i in order]
 
 
 def _partition(ranks: list[int], places: list[int], first: int, last: int) -> int:

@@ -34,14 +34,18 @@ def _order(x: Array, axis: int, descending: bool) -> Array:
     return np.ascontiguousarray(np.flip(x.shape[axis] - 1 - order, axis))
 
 
+def _swapped(order: Array, x: Array, axis: int, first: int | None = None) -> Array:
+    rows, keys = (np.moveaxis(each, axis, -1) for each in (order, _keys(x)))
+    found = with_ties_swapped(rows.reshape(-1, rows.shape[-1]), keys.reshape(-1, rows.shape[-1]), first)
+    return np.ascontiguousarray(np.moveaxis(found.reshape(*rows.shape[:-1], found.shape[-1]), -1, axis))
+
+
 def sort(x: Array, axis: int, descending: bool, stable: bool) -> tuple[Any, Any]:
     if not x.ndim:
         return np.array(x), np.zeros((), np.int64)
     order = _order(x, axis, descending)
     if not stable and SHORT < x.shape[axis] <= MOST:
-        rows, keys = (np.moveaxis(each, axis, -1) for each in (order, _keys(x)))
-        swapped = with_ties_swapped(rows.reshape(-1, rows.shape[-1]), keys.reshape(-1, rows.shape[-1]))
-        order = np.ascontiguousarray(np.moveaxis(swapped.reshape(rows.shape), -1, axis))
+        order = _swapped(order, x, axis)
     return np.take_along_axis(x, order, axis), order
 
 
@@ -50,6 +54,9 @@ def topk(x: Array, k: int, axis: int, largest: bool) -> tuple[Any, Any]:
     if not x.ndim:
         return np.array(x), np.zeros((), np.int64)
     n = x.shape[axis]
+    if 0 < k and n < 64 * k and n <= MOST:
+        order = _swapped(_order(x, axis, largest), x, axis, k)
+        return np.take_along_axis(x, order, axis), order
     if n < 64 or k > n // 4 or k == 0:
         order = _order(x, axis, largest)[(slice(None),) * axis + (slice(k),)]
         return np.take_along_axis(x, order, axis), np.ascontiguousarray(order)
