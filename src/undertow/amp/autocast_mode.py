@@ -24,6 +24,7 @@ from undertow.amp.casting import (
     set_autocast_enabled,
 )
 from undertow.tensor_convert import converted
+from undertow.xp.device import gpus
 
 __all__ = ["autocast", "autocast_decorator", "custom_bwd", "custom_fwd", "is_autocast_available"]
 
@@ -63,7 +64,7 @@ class autocast:
                 stacklevel=2,
             )
             enabled = False
-        if device_type != "cpu" and enabled:
+        if device_type != "cpu" and enabled and not (device_type == "xla" or (device_type == "cuda" and gpus())):
             name = device_type.upper()
             warnings.warn(f"{name} is not available or torch_xla is imported. Disabling autocast.", stacklevel=2)
             enabled = False

@@ -53,13 +53,13 @@ POLICIES: dict[str, str] = {
 _RECURRENT = frozenset(["mkldnn_rnn_layer", "rnn", "gru"])
 
 
-class CpuAutocast:
-    """Stands in `local.modes.autocast` while autocast is on for the CPU."""
+class Autocast:
+    """Stands in `local.modes.autocast` while autocast is on for some type of device."""
 
-    __slots__ = ("cache", "dtype", "policies")
+    __slots__ = ("cache", "lower", "policies")
 
-    def __init__(self, lower: dtype, cache: dict[int, tuple[Any, Any]] | None = None) -> None:
-        self.dtype = lower
+    def __init__(self, lower: dict[str, dtype], cache: dict[int, tuple[Any, Any]] | None = None) -> None:
+        self.lower = lower  # the dtype to compute in, by type of device
         self.cache = {} if cache is None else cache  # the casts kept for reuse, by the id of what was cast
         self.policies = POLICIES
 
@@ -67,7 +67,7 @@ class CpuAutocast:
     def again(self) -> Iterator[None]:
         """Inside, the mode is on as it was here: for code that runs a second time, in the backward pass."""
         modes = local.modes
-        before, modes.autocast = modes.autocast, CpuAutocast(self.dtype)
+        before, modes.autocast = modes.autocast, Autocast(dict(self.lower))
         special.enter()
         try:
             yield
@@ -79,8 +79,11 @@ class CpuAutocast:
         """A listed function on arguments of the dtype that its list asks for."""
         policy = POLICIES[function.__name__]
         modes = local.modes
+        lower = self.lower_for((args, kwargs))
+        if lower is None:
+            return function(*args, **kwargs)
         if kwargs.get("out") is None and (policy is not PAD or _repeats(*args, **kwargs)):
-            target = self.target(policy, (args, kwargs))
+            target = self.target(policy, lower, (args, kwargs))
             args = tuple([self.cast(value, target) for value in args])
             kwargs = {name: self.cast(value, target) for name, value in kwargs.items()}
         before, modes.autocast = modes.autocast, None
@@ -91,18 +94,24 @@ class CpuAutocast:
 
     def for_rule(self, rule: Rule, inputs: tuple[Any, ...]) -> tuple[Any, ...]:
         """The inputs of a rule that no public function of its own stands before: the recurrent layers."""
-        if rule.name not in _RECURRENT:
+        lower = self.lower_for(inputs) if rule.name in _RECURRENT else None
+        if lower is None:
             return inputs
-        target = DTYPE_OF[inputs[1]._array.dtype] if rule.name == "gru" else self.dtype
+        target = DTYPE_OF[inputs[1]._array.dtype] if rule.name == "gru" else lower
         return tuple([self.cast(value, target) for value in inputs])
 
-    def target(self, policy: str, values: Any) -> dtype:
+    def lower_for(self, values: Any) -> dtype | None:
+        """The dtype to compute in where the first tensor lives; None if autocast is off there."""
+        first = next(_tensors(values), None)
+        return None if first is None else self.lower.get(first.device.type)
+
+    def target(self, policy: str, lower: dtype, values: Any) -> dtype:
         """The dtype to cast to."""
         if policy == LOWER:
-            return self.dtype
+            return lower
         if policy in (FLOAT32, PAD):
             return dtypes.float32
-        widest = self.dtype
+        widest = lower
         for value in _tensors(values):
             widest = promote(widest, DTYPE_OF[value._array.dtype]) if value._array.dtype.kind in "fV" else widest
         return widest
@@ -156,6 +165,7 @@ class Settings(threading.local):
 
 settings = Settings()
 _DEFAULTS = {"cpu": dtypes.bfloat16, "xla": dtypes.bfloat16, "mkldnn": dtypes.bfloat16}
+_HERE = ("cpu", "cuda", "xla")  # types of device that tensors can live on
 _CASTING_DEVICES = ("cpu", "cuda", "xpu", "ipu", "hpu", "xla", "privateuseone", "mps", "mtia", "maia")
 
 
@@ -167,7 +177,9 @@ def is_autocast_available(device_type: str) -> bool:
 def is_autocast_enabled(device_type: str = "cuda") -> bool:
     """Whether autocast is on for a type of device, in this thread."""
     kind = Device(device_type).type
-    return local.modes.autocast is not None if kind == "cpu" else settings.enabled.get(kind, False)
+    if kind in _HERE:
+        return local.modes.autocast is not None and kind in local.modes.autocast.lower
+    return settings.enabled.get(kind, False)
 
 
 def set_autocast_enabled(device_type: Any, enabled: bool | None = None) -> None:
@@ -175,8 +187,8 @@ def set_autocast_enabled(device_type: Any, enabled: bool | None = None) -> None:
     if enabled is None:
         device_type, enabled = "cuda", device_type
     kind = Device(device_type).type
-    if kind == "cpu":
-        _switch(bool(enabled))
+    if kind in _HERE:
+        _switch(kind, bool(enabled))
     else:
         settings.enabled[kind] = bool(enabled)
 
@@ -186,8 +198,8 @@ def get_autocast_dtype(device_type: str) -> dtype:
     kind = Device(device_type).type
     if kind not in _CASTING_DEVICES:
         raise RuntimeError("unsupported scalarType")
-    if kind == "cpu" and local.modes.autocast is not None:
-        return local.modes.autocast.dtype
+    if local.modes.autocast is not None and kind in local.modes.autocast.lower:
+        return local.modes.autocast.lower[kind]
     return settings.dtype.get(kind) or _DEFAULTS.get(kind, dtypes.float16)
 
 
@@ -195,18 +207,21 @@ def set_autocast_dtype(device_type: str, dtype: dtype) -> None:
     """Sets it."""
     kind = Device(device_type).type
     settings.dtype[kind] = dtype
-    if kind == "cpu" and local.modes.autocast is not None:
-        local.modes.autocast.dtype = dtype
+    if local.modes.autocast is not None and kind in local.modes.autocast.lower:
+        local.modes.autocast.lower[kind] = dtype
 
 
-def _switch(enabled: bool) -> None:
-    """Turns a thread's mode on or off; while it is on, ops take their general path."""
+def _switch(kind: str, enabled: bool) -> None:
+    """Turns a thread's mode on or off for a type of device; while it is on, ops take their general path."""
     modes = local.modes
-    was = modes.autocast is not None
-    modes.autocast = CpuAutocast(get_autocast_dtype("cpu"), settings.cache) if enabled else None
-    if modes.autocast is not None and not was:
+    was = modes.autocast
+    lower = {} if was is None else {other: to for other, to in was.lower.items() if other != kind}
+    if enabled:
+        lower[kind] = get_autocast_dtype(kind)
+    modes.autocast = Autocast(lower, settings.cache) if lower else None
+    if modes.autocast is not None and was is None:
         special.enter()
-    if modes.autocast is None and was:
+    if modes.autocast is None and was is not None:
         special.leave()
 
 
