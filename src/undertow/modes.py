@@ -1,7 +1,7 @@
 """What is switched on: gradient recording per thread, and the rare modes that send an op down its general path.
 
 A thread's modes are one plain object, `local.modes`, so that an op reads them with one thread-local lookup. Everything
-rare (inference mode, function modes, saved-value hooks, anomaly mode, listeners) also raises `special.active`, a
+rare (inference mode, function modes, saved-value hooks, anomaly mode) also raises `special.active`, a
 process-wide count: while it is zero an op takes its fast path and asks no further question.
 """
 
@@ -62,6 +62,8 @@ local = _Local()
 class Special:
     """How many rare modes are on anywhere in the process; `anomaly` is PyTorch's process-wide anomaly mode.
 
+    `listeners` are told of the nodes of backward passes, the last one of them: `listener(node, gradients in, gradients
+    out)` as the pass carries them, after the node ran; of an accumulator `listener(node, what it adds, ())`.
     `duals` is the forward-mode level at work, if there is one: what depends on its duals is recorded even under no_grad.
     """
 

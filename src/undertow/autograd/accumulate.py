@@ -40,6 +40,8 @@ def accumulate(task: Any, node: AccumulateGrad, g: Any) -> None:
     leaf = node.variable
     meta = leaf._meta
     if g is not None and leaf._requires_grad:  # it may have been switched off since the graph was made
+        if special.listeners:
+            special.listeners[-1](node, g, ())
         array = leaf._array
         if g.__class__ in ARRAYS and g.dtype is not array.dtype:
             g = g.astype(array.dtype, copy=False)

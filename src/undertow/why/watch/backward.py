@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from math import isfinite
+from math import inf, isfinite
 from typing import TYPE_CHECKING, Any
 
 from undertow.why.places import Place
 from undertow.why.trace import BackwardRecord, OpRecord
+from undertow.why.watch.engine import carried_peak
 from undertow.why.watch.patches import Patches
 
 if TYPE_CHECKING:
@@ -118,7 +119,8 @@ class _Pass:
         self.record = record
         self.recorder = self.watcher.recorder
         self.handles: list[Any] = []
-        self.nodes: list[Any] = []
+        self.nodes: list[tuple[Any, int]] = []
+        self.listens = False
         self.leaves: list[tuple[Any, int, bool]] = []  # (tensor, its id, whether it had a gradient)
 
     def begin(self, roots: Any, inputs: Any) -> None:
@@ -133,23 +135,24 @@ class _Pass:
         starts = [tensor.grad_fn for tensor in tensors if tensor.grad_fn is not None]
         self.nodes = watcher.graph.walk(starts)
         record.nodes = len(self.nodes)
-        for node in self.nodes:
-            number = watcher.graph.number(node)
-            assert number is not None
-            seen = self.trace.nodes[number]
-            seen.reached.append(record.id)
+        self.listens = self.recorder is None and engine.listen(self._heard)
+        nodes, this = self.trace.nodes, record.id
+        for node, number in self.nodes:
+            seen = nodes[number]
+            seen.reached.append(this)
             if seen.leaf is not None:
                 variable = node.variable
                 self.leaves.append((variable, seen.leaf, variable.grad is not None))
                 record.leaves.append(seen.leaf)
-            self.handles.append(node.register_hook(self._hook(number)))
+            if not self.listens:
+                self.handles.append(node.register_hook(self._hook(number)))
         for tensor in tensors:
             if tensor.grad_fn is None and tensor.requires_grad:  # a leaf that is its own root
                 leaf = watcher.see(tensor, place).id
                 self.leaves.append((tensor, leaf, tensor.grad is not None))
                 record.leaves.append(leaf)
         if self.recorder is not None:
-            self.recorder.begin(watcher, record, tensors, self.nodes)
+            self.recorder.begin(watcher, record, tensors, [node for node, _ in self.nodes])
         frame = watcher.caller()
         while frame is not None:
             if watcher.places.is_user(frame.f_code):
@@ -169,39 +172,59 @@ class _Pass:
                     if grad_outputs and grad_outputs[0] is not None:
                         record.written[seen.leaf] = peak_of(grad_outputs[0])
                     return
-                gave = [None if grad is None else peak_of(grad) for grad in grad_inputs]
-                told = [peak for peak in gave if peak is not None]
-                zeros = [place for place, peak in enumerate(gave) if peak == 0]
-                if not zeros and all(map(isfinite, told)):
-                    return
-                got = [peak for peak in map(peak_of, filter(_is_there, grad_outputs)) if peak is not None]
-                if not all(map(isfinite, told)) and all(map(isfinite, got)):
-                    record.births.append(number)
-                if zeros and any(got):
-                    if len(zeros) == len(told):
-                        record.stops.append(number)
-                    else:
-                        record.zeros.append(number)
+                self._passed_on(number, grad_outputs, grad_inputs, peak_of)
 
         return at_node
+
+    def _heard(self, node: Any, got: Any, gave: Any) -> None:
+        """What an engine tells of a node that ran, with gradients as it carries them."""
+        number = self.watcher.graph.number(node)
+        if number is None:
+            return
+        seen = self.trace.nodes[number]
+        seen.ran.append(self.record.id)
+        if seen.leaf is not None:
+            self.record.written[seen.leaf] = carried_peak(got)
+            return
+        for gradient in gave:
+            peak = carried_peak(gradient)
+            if peak is not None and not 0 < peak < inf:
+                self._passed_on(number, got if isinstance(got, (list, tuple)) else (got,), gave, carried_peak)
+                return
+
+    def _passed_on(self, number: int, got: Any, gave: Any, peak_of: Callable[[Any], float | None]) -> None:
+        """Notes a node that turned finite gradients into NaN or Inf, or non-zero ones into zeros."""
+        record = self.record
+        told = [peak for grad in gave if grad is not None and (peak := peak_of(grad)) is not None]
+        zeros = told.count(0)
+        if not zeros and all(map(isfinite, told)):
+            return
+        came = [peak for grad in got if grad is not None and (peak := peak_of(grad)) is not None]
+        if not all(map(isfinite, told)) and all(map(isfinite, came)):
+            record.births.append(number)
+        if zeros and any(came):
+            if zeros == len(told):
+                record.stops.append(number)
+            else:
+                record.zeros.append(number)
 
     def failed(self, error: Exception) -> None:
         """The pass raised: find the nodes whose saved values were overwritten."""
         if "modified by an inplace operation" not in str(error):
             return
-        for node in self.nodes:
+        for node, number in self.nodes:
             for name in dir(node):
                 if name.startswith("_saved_"):
                     try:
                         getattr(node, name)
                     except RuntimeError as problem:
-                        if "inplace" in str(problem):
-                            number = self.watcher.graph.number(node)
-                            if number is not None and number not in self.record.damaged:
-                                self.record.damaged.append(number)
+                        if "inplace" in str(problem) and number not in self.record.damaged:
+                            self.record.damaged.append(number)
 
     def end(self) -> None:
         """After the pass: take the hooks away, note the gradients that were written."""
+        if self.listens:
+            self.watcher.engine.unlisten(self._heard)
         for handle in self.handles:
             handle.remove()
         self.handles.clear()
@@ -257,7 +280,3 @@ class _Pass:
         watcher.calls.finish(op, zip(grads, known))
         for grad, record in zip(grads, known):
             record.peak = watcher.engine.peak(grad)
-
-
-def _is_there(value: Any) -> bool:
-    return value is not None

@@ -5,6 +5,7 @@ from __future__ import annotations
 import weakref
 from collections import OrderedDict
 from collections.abc import Callable, Iterable
+from functools import cache
 from math import isfinite, isnan
 from typing import TYPE_CHECKING, Any
 
@@ -36,6 +37,7 @@ _SHARES = frozenset("detach data.get".split())  # the result is the same memory,
 _PASSES = 4096  # numbers that left through item() and are remembered
 
 
+@cache
 def _only_the_shape(name: str) -> bool:
     """zeros_like and its kind look at a tensor without using its values."""
     return name.endswith("_like") or (name.startswith("new_") and name != "new_tensor")
@@ -65,7 +67,7 @@ class Calls:
 
     def _make_mode(self) -> Any:
         base = self.engine.overrides.TorchFunctionMode
-        calls, watcher = self, self.watcher
+        calls, watcher, rest, wake = self, self.watcher, self.engine.rest, self.engine.wake
 
         class Watching(base):  # type: ignore[misc, valid-type]
             """The function mode of `undertow why`."""
@@ -74,9 +76,11 @@ class Calls:
                 if watcher.busy:
                     return function(*args, **(kwargs or {}))
                 watcher.busy, watcher.mode_on = 1, False
+                rest()
                 try:
                     return calls.call(function, args, kwargs or {})
                 finally:
+                    wake()
                     watcher.mode_on = True
                     if watcher.trace.complete:
                         watcher.busy = 0
@@ -94,19 +98,18 @@ class Calls:
         if name.endswith(".get"):
             result = function(*args)
             if isinstance(result, self.engine.Tensor) and result is not args[0]:
-                with self.watcher.quiet:
-                    self._record(name, function, args, kwargs, result, self._before(args, kwargs))
+                self._record(name, function, args, kwargs, result, self._before(args, kwargs))
             return result
-        before: list[tuple[Any, bool, int]] = []
-        with self.watcher.quiet:
-            before = self._before(args, kwargs)
+        before = self._before(args, kwargs)
         try:
             result = function(*args, **kwargs)
         except Exception as error:
             self._refused(name, before, error)
             raise
-        with self.watcher.quiet:
+        try:
             self._record(name, function, args, kwargs, result, before)
+        except Exception as error:
+            self.watcher.stumbled(error)
         return result
 
     def _refused(self, name: str, before: list[tuple[Any, bool, int]], error: Exception) -> None:
@@ -117,57 +120,62 @@ class Calls:
 
     def _before(self, args: Any, kwargs: Any) -> list[tuple[Any, bool, int]]:
         """The tensors among the arguments, whether each asks for gradients, and its version."""
-        found = list(self.engine.tensors_in(args))
+        engine = self.engine
+        found = engine.tensors_in(args)
         if kwargs:
-            found.extend(self.engine.tensors_in(kwargs))
-        version = self.engine.version
-        return [(tensor, tensor.requires_grad, version(tensor)) for tensor in found]
+            found += engine.tensors_in(kwargs)
+        asks, version = engine.asks, engine.version
+        return [(tensor, asks(tensor), version(tensor)) for tensor in found]
 
     def _record(
         self, name: str, function: Any, args: Any, kwargs: Any, result: Any, before: list[tuple[Any, bool, int]]
     ) -> None:
-        engine, watcher = self.engine, self.watcher
+        engine, watcher, trace = self.engine, self.watcher, self.trace
         written = [tensor for tensor, _, version in before if engine.version(tensor) != version]
-        taken = {id(tensor) for tensor, _, _ in before}
-        outputs = [tensor for tensor in engine.tensors_in(result) if id(tensor) not in taken]
+        made = engine.tensors_in(result)
+        if before and made:
+            taken = [id(tensor) for tensor, _, _ in before]
+            made = [tensor for tensor in made if id(tensor) not in taken]
         if name == "detach_":
             written = [args[0]]
-        leaves = name in LEAVES or (watcher.firing is not None and before and not outputs and not written)
-        if not (outputs or written or leaves or (name in SHOWS and watcher.firing is not None)):
+        firing = watcher.firing
+        leaves = name in LEAVES or (firing is not None and before and not made and not written)
+        if not (made or written or leaves or (firing is not None and name in SHOWS)):
             return
         place = watcher.here()
         values = [] if _only_the_shape(name) else before[:1] if name in _TAKES_A_SHAPE else before
-        inputs = [(watcher.see(tensor, place), asked) for tensor, asked, _ in values]
+        find, see = watcher.tensors.find, watcher.see
+        inputs = [find(tensor) or see(tensor, place) for tensor, _, _ in values]
         kind = self._kind(name, bool(leaves), bool(inputs))
-        scalars, constant = self._numbers(args, kwargs, inputs)
-        records = self._made(name, kind, [*outputs, *written], inputs, place)
+        scalars, constant = self._numbers(args, kwargs)
+        changed = made + written if written else made
+        records = self._made(name, changed, inputs, place)
         grad_mode = engine.is_grad_enabled()
+        trace.time = time = trace.time + 1
         op = OpRecord(
-            id=len(self.trace.ops),
-            time=self.trace.tick(),
-            name=name,
-            kind=kind,
-            place=place,
-            inputs=tuple([record.id for record, _ in inputs]),
-            asked=tuple([asked for _, asked in inputs]),
-            outputs=tuple([record.id for record in records]),
-            gave=tuple([tensor.requires_grad for tensor in (*outputs, *written)]),
-            grad_mode=grad_mode,
-            off=None if grad_mode else watcher.off,
-            writes=tuple([watcher.see(tensor, place).id for tensor in written]),
-            scalars=scalars,
-            firing=watcher.firing,
+            len(trace.ops), time, name, kind, place,
+            tuple([record.id for record in inputs]),
+            tuple([asked for _, asked, _ in values]),
+            tuple([record.id for record in records]),
+            tuple([engine.asks(tensor) for tensor in changed]),
+            grad_mode,
+            None if grad_mode else watcher.off,
+            tuple([see(tensor, place).id for tensor in written]) if written else (),
+            scalars,
+            firing=firing,
             call=watcher.module_calls.current,
-            internal=kind == "cut" and not watcher.called_by_user(function),
-        )
-        self._look(op, [*outputs, *written], records, [record for record, _ in inputs], constant)
-        self.finish(op, zip((*outputs, *written), records))
-        for tensor, record in zip(written, records[len(outputs) :]):
-            self.wrote(tensor, record, place, name, op.id)
+        )  # fmt: skip
         if kind == "cut":
-            for tensor, record in zip(outputs, records):
+            op.internal = not watcher.called_by_user(function)
+        self._look(op, changed, records, inputs, constant)
+        self.finish(op, zip(changed, records))
+        if written:
+            for tensor, record in zip(written, records[len(made) :]):
+                self.wrote(tensor, record, place, name, op.id)
+        if kind == "cut":
+            for tensor, record in zip(made, records):
                 watcher.copies.cut(tensor, record)
-        if kind == "leaves":
+        elif kind == "leaves":
             self._let_go(result, op.inputs[0] if op.inputs else None)
 
     def _kind(self, name: str, leaves: bool, inputs: bool) -> str:
@@ -204,16 +212,17 @@ class Calls:
             self.watcher.enough()
 
     def _made(
-        self, name: str, kind: str, tensors: list[Any], inputs: list[Any], place: Place | None
+        self, name: str, tensors: list[Any], inputs: list[TensorRecord], place: Place | None
     ) -> list[TensorRecord]:
         """The records of an op's results."""
         found = []
+        known = self.watcher.tensors
         for tensor in tensors:
-            record = self.watcher.tensors.find(tensor)
+            record = known.find(tensor)
             if record is None:
-                record = self.watcher.tensors.make(tensor, place)
+                record = known.make(tensor, place)
                 if name in _SHARES and inputs:
-                    record.memory = inputs[0][0].memory
+                    record.memory = inputs[0].memory
             found.append(record)
         return found
 
@@ -227,15 +236,18 @@ class Calls:
         self, op: OpRecord, tensors: list[Any], records: list[TensorRecord], inputs: list[TensorRecord], constant: bool
     ) -> None:
         """How large the results are, and whether NaN or Inf came in or was born here."""
-        states = [record.state for record in inputs]
-        worst = max(states, default=FINE)
+        worst = FINE
+        memories = []
+        for known in inputs:
+            memories.append(known.memory)
+            if known.state > worst:
+                worst = known.state
         peaks: list[float | None] = []
         for tensor, record in zip(tensors, records):
-            same_memory = any(record.memory == other.memory for other in inputs)
-            if (worst == FINE and same_memory and record.id not in op.writes) or "empty" in op.name:
+            if (worst == FINE and record.memory in memories and record.id not in op.writes) or "empty" in op.name:
                 peaks.append(None)  # a view of what was looked at before, or memory as it lay there
                 continue
-            peak = self.engine.peak(tensor)
+            peak = self.engine.peak(tensor) if record.floating else None
             peaks.append(peak)
             record.peak = peak
             record.state = FINE
@@ -254,23 +266,24 @@ class Calls:
                 op.born = True
         op.peaks = tuple(peaks)
 
-    def _numbers(self, args: Any, kwargs: Any, inputs: list[Any]) -> tuple[tuple[int, ...], bool]:
+    def _numbers(self, args: Any, kwargs: Any) -> tuple[tuple[int, ...], bool]:
         """Tensors whose numbers came back as arguments, and whether NaN or Inf was written as a constant."""
         found: list[int] = []
         constant = False
-        stack = [*args, *kwargs.values()]
+        stack = [*args, *kwargs.values()] if kwargs else list(args)
         while stack:
             value = stack.pop()
-            if type(value) is float:
+            kind = type(value)
+            if kind is float:
                 constant = constant or not isfinite(value)
                 source = self.passed.get(id(value))
                 if source is not None and source[0] is value:
                     found.append(source[1])
-            elif isinstance(value, (list, tuple)) and len(value) < 1000:
+            elif (kind is list or kind is tuple) and len(value) < 1000:
                 stack.extend(value)
-            elif type(value) is np.ndarray:
+            elif kind is np.ndarray:
                 found += self.left(value)
-        return tuple(dict.fromkeys(found)), constant
+        return (tuple(dict.fromkeys(found)) if found else ()), constant
 
     def left(self, array: Any) -> tuple[int, ...]:
         """The tensor whose memory an array is, if it left torch as numpy() of one."""

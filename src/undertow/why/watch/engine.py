@@ -1,11 +1,20 @@
-"""The engine that is watched: real PyTorch or undertow, through the names that both offer."""
+"""The engine that is watched: real PyTorch or undertow, through the names that both offer.
+
+What is asked for every operation is asked of undertow's own fields where these answer faster (`UndertowEngine`).
+"""
 
 from __future__ import annotations
 
 import importlib
-from collections.abc import Iterator
+import weakref
 from math import inf
 from typing import Any
+
+import numpy as np
+
+from undertow.modes import local, special
+
+_PLAIN_FLOATS = (np.dtype(np.float32), np.dtype(np.float64))
 
 
 class Engine:
@@ -26,6 +35,7 @@ class Engine:
         self.Parameter: Any = self.nn.Parameter
         self.vector_norm = torch.linalg.vector_norm
         self.is_grad_enabled = torch.is_grad_enabled
+        self._kinds: dict[Any, tuple[str, bool]] = {}
         # Attributes of tensors arrive as `descriptor.__get__`: which descriptor is which attribute.
         self.attributes: dict[int, str] = {}
         for cls in reversed(self.Tensor.__mro__):
@@ -42,16 +52,28 @@ class Engine:
                 return attribute + (".get" if name == "__get__" else ".set")
         return name if name is not None else type(function).__name__
 
-    def tensors_in(self, value: Any, depth: int = 4) -> Iterator[Any]:
-        """The tensors in nested lists, tuples and dicts."""
+    def tensors_in(self, value: Any, depth: int = 4) -> list[Any]:
+        """The tensors in nested lists, tuples and dicts, in order."""
         if isinstance(value, self.Tensor):
-            yield value
-        elif depth and isinstance(value, (list, tuple)):
-            for part in value:
-                yield from self.tensors_in(part, depth - 1)
-        elif depth and isinstance(value, dict):
-            for part in value.values():
-                yield from self.tensors_in(part, depth - 1)
+            return [value]
+        found: list[Any] = []
+        if isinstance(value, (list, tuple, dict)):
+            tensor = self.Tensor
+            for part in value.values() if isinstance(value, dict) else value:
+                if isinstance(part, tensor):
+                    found.append(part)
+                elif depth > 1 and isinstance(part, (list, tuple, dict)):
+                    found += self.tensors_in(part, depth - 1)
+        return found
+
+    def kind_of(self, tensor: Any) -> tuple[str, bool]:
+        """(the dtype's short name, whether it has gradients)."""
+        dtype = tensor.dtype
+        known = self._kinds.get(dtype)
+        if known is None:
+            floats = tensor.is_floating_point() or tensor.is_complex()
+            known = self._kinds[dtype] = str(dtype).removeprefix("torch."), floats
+        return known
 
     def peak(self, tensor: Any) -> float | None:
         """The largest absolute value: 0 if all are zero, NaN or inf if any is; None where there is nothing to see."""
@@ -63,11 +85,15 @@ class Engine:
 
     def _norm(self, tensor: Any, order: float) -> float | None:
         try:
-            if not (tensor.is_floating_point() or tensor.is_complex()) or not tensor.numel():
+            if not self.kind_of(tensor)[1] or not tensor.numel():
                 return None
             return self.vector_norm(tensor.detach(), order).item()
         except (RuntimeError, TypeError, NotImplementedError):  # sparse, quantized, meta
             return None
+
+    def asks(self, tensor: Any) -> bool:
+        """Whether a tensor asks for gradients."""
+        return tensor.requires_grad
 
     def node(self, tensor: Any) -> Any:
         """A tensor's grad_fn; None also for a view that autograd has given up on."""
@@ -76,9 +102,154 @@ class Engine:
         except RuntimeError:
             return None
 
+    def base(self, tensor: Any) -> Any:
+        """The tensor that a view was taken from; None for others."""
+        return tensor._base if tensor._is_view() else None
+
     def version(self, tensor: Any) -> int:
         """How often a tensor's memory was changed in place."""
         try:
             return tensor._version
         except RuntimeError:  # an inference tensor does not count
             return -1
+
+    # --- nodes
+
+    def number(self, node: Any, tag: str) -> int | None:
+        """The number that a node was given: kept in its own `metadata`, which lives exactly as long as it does."""
+        return node.metadata.get(tag)
+
+    def set_number(self, node: Any, tag: str, number: int) -> None:
+        node.metadata[tag] = number
+
+    def children(self, node: Any) -> list[Any]:
+        """The nodes that a node sends gradients to."""
+        return [child for child, _ in node.next_functions if child is not None]
+
+    def node_name(self, node: Any) -> str:
+        return node.name().rpartition("::")[2]
+
+    def listen(self, listener: Any) -> bool:
+        """Lets a listener be told of each node that runs in backward, if the engine can; hooks do where it cannot."""
+        return False
+
+    def unlisten(self, listener: Any) -> None:
+        pass
+
+    # --- while library code runs, nobody needs to be asked about its operations
+
+    def hush(self) -> Any:
+        """A context manager in whose block no function mode is asked."""
+        return self.torch._C.DisableTorchFunction()
+
+    def rest(self) -> None:
+        """The function mode is off for a while."""
+
+    def wake(self) -> None:
+        """It is on again."""
+
+
+class UndertowEngine(Engine):
+    """undertow, by its own fields."""
+
+    def __init__(self, torch: Any) -> None:
+        super().__init__(torch)
+        self._numbers: dict[int, tuple[Any, int]] = {}
+
+    def peak(self, tensor: Any) -> float | None:
+        return peak_of(tensor._array) if self.kind_of(tensor)[1] else None
+
+    def norm(self, tensor: Any) -> float | None:
+        array = tensor._array
+        if type(array) is not np.ndarray or array.dtype not in _PLAIN_FLOATS or not array.size:
+            return super().norm(tensor)
+        flat = array.ravel().astype(np.float64)
+        with np.errstate(all="ignore"):
+            return float(np.sqrt(np.dot(flat, flat)))
+
+    def kind_of(self, tensor: Any) -> tuple[str, bool]:
+        dtype = tensor._array.dtype
+        known = self._kinds.get(dtype)
+        if known is None:
+            floats = tensor.is_floating_point() or tensor.is_complex()
+            known = self._kinds[dtype] = str(tensor.dtype).removeprefix("torch."), floats
+        return known
+
+    def asks(self, tensor: Any) -> bool:
+        return tensor._requires_grad if tensor._view is None else tensor.requires_grad
+
+    def node(self, tensor: Any) -> Any:
+        if tensor._view is not None:
+            return super().node(tensor)
+        edge = tensor._edge
+        return None if edge is None else edge[0]
+
+    def base(self, tensor: Any) -> Any:
+        return None if tensor._view is None else super().base(tensor)
+
+    def version(self, tensor: Any) -> int:
+        return 0 if tensor._storage is None else super().version(tensor)
+
+    # A node with metadata is a special one to the engine, so nodes are known by weak references instead.
+    def number(self, node: Any, tag: str) -> int | None:
+        known = self._numbers.get(id(node))
+        return known[1] if known is not None and known[0]() is node else None
+
+    def set_number(self, node: Any, tag: str, number: int) -> None:
+        self._numbers[id(node)] = weakref.ref(node), number
+
+    def children(self, node: Any) -> list[Any]:
+        return [edge[0] for edge in node.edges if edge is not None]
+
+    def listen(self, listener: Any) -> bool:
+        special.listeners.append(listener)
+        return True
+
+    def unlisten(self, listener: Any) -> None:
+        special.listeners.remove(listener)
+
+    def hush(self) -> Any:
+        return _NoModes()
+
+    def rest(self) -> None:
+        special.leave()
+
+    def wake(self) -> None:
+        special.enter()
+
+
+class _NoModes:
+    """undertow without function modes for a block; a lone mode's absence lets operations take their fast paths."""
+
+    __slots__ = ("before",)
+
+    def __enter__(self) -> None:
+        self.before, local.modes.function_modes = local.modes.function_modes, []
+        special.leave()
+
+    def __exit__(self, *exception: Any) -> None:
+        special.enter()
+        local.modes.function_modes = self.before
+
+
+def peak_of(array: Any) -> float | None:
+    """The largest absolute value of an undertow tensor's array."""
+    if type(array) is not np.ndarray:
+        array = np.asarray(array)
+    if not array.size:
+        return None
+    if array.dtype.kind not in "fc":  # bfloat16 and its kind
+        array = array.astype(np.float32)
+    return float(np.maximum.reduce(np.absolute(array), axis=None))
+
+
+def carried_peak(gradient: Any) -> float | None:
+    """The largest absolute value of a gradient as undertow's backward pass carries it: an array or a tensor."""
+    if gradient is None:
+        return None
+    return peak_of(gradient if type(gradient) is np.ndarray else getattr(gradient, "_array", gradient))
+
+
+def engine_of(torch: Any) -> Engine:
+    """The engine behind a torch-like package."""
+    return UndertowEngine(torch) if torch.__name__ == "undertow" else Engine(torch)

@@ -32,6 +32,9 @@ def code_of(hook: Any) -> tuple[CodeType | None, Any, Any]:
     return getattr(call, "__code__", None), hook, call
 
 
+_RETURNS = 5  # so many times the line on which a hook returned is looked for; a profile function costs
+
+
 class Returns:
     """Notes the line on which a function returned, by a profile function that lives as long as the block.
 
@@ -83,7 +86,8 @@ class Firings:
             self._before(record, firing, values)
         outer, watcher.firing = watcher.firing, firing.id
         try:
-            with watcher.listening(), Returns(watcher, code_of(hook)[0]) as returns:
+            code = code_of(hook)[0] if len(record.firings) <= _RETURNS else None
+            with watcher.listening(), Returns(watcher, code) as returns:
                 result = hook(*args, **kwargs)
         except Exception as error:
             firing.error = f"{type(error).__name__}: {error}"
@@ -123,6 +127,9 @@ class Firings:
             firing.answer = "same" if same else "new"
             going_on = given_back
             firing.refused = self._refused(record, values, result, args)
+        if result is None and norms == firing.before_norms:
+            firing.after, firing.after_norms = firing.before, norms
+            return
         firing.after = tuple([engine.peak(value) for value in going_on])
         firing.after_norms = norms if result is None else tuple([engine.norm(value) for value in going_on])
 

@@ -1,4 +1,4 @@
-"""The autograd graph: nodes are numbered by a tag in their own `metadata`, which lives exactly as long as they do."""
+"""The autograd graph: nodes are numbered as they appear, and the numbers go when they do."""
 
 from __future__ import annotations
 
@@ -20,36 +20,38 @@ class Graph:
 
     def __init__(self, watcher: Watcher) -> None:
         self.watcher = watcher
+        self.engine = watcher.engine
         self.nodes = watcher.trace.nodes
         self.tag = f"undertow.why.{next(_watches)}"
 
     def number(self, node: Any) -> int | None:
         """The number of a node, if it has one."""
-        return node.metadata.get(self.tag)
+        return self.engine.number(node, self.tag)
 
     def take(self, node: Any, op: int | None) -> tuple[int, list[int]]:
         """Numbers a node and what lies behind it up to what is known: (its number, the new numbers)."""
-        tag, nodes = self.tag, self.nodes
-        known = node.metadata.get(tag)
+        tag, nodes, engine = self.tag, self.nodes, self.engine
+        known = engine.number(node, tag)
         if known is not None:
             return known, []
-        fresh: list[tuple[Any, NodeRecord]] = []
+        fresh: list[tuple[NodeRecord, list[Any]]] = []
         stack = [node]
         while stack:
             current = stack.pop()
-            metadata = current.metadata
-            if tag in metadata:
+            if engine.number(current, tag) is not None:
                 continue
-            record = NodeRecord(len(nodes), current.name().rpartition("::")[2], op, ())
-            metadata[tag] = record.id
+            record = NodeRecord(len(nodes), engine.node_name(current), op, ())
+            engine.set_number(current, tag, record.id)
             nodes.append(record)
-            fresh.append((current, record))
-            stack.extend([child for child, _ in current.next_functions if child is not None])
-        for current, record in fresh:
-            record.next = tuple([child.metadata[tag] for child, _ in current.next_functions if child is not None])
-            if record.name == "AccumulateGrad":
+            children = engine.children(current)
+            fresh.append((record, children))
+            if children:
+                stack.extend(children)
+            elif record.name == "AccumulateGrad":
                 record.leaf = self._leaf(current.variable)
-        return fresh[0][1].id, [record.id for _, record in fresh]
+        for record, children in fresh:
+            record.next = tuple([engine.number(child, tag) for child in children])  # type: ignore[misc]
+        return fresh[0][0].id, [record.id for record, _ in fresh]
 
     def _leaf(self, variable: Any) -> int:
         tensors = self.watcher.tensors
@@ -98,19 +100,19 @@ class Graph:
                         found.update(dict.fromkeys(trace.ops[behind.op].outputs))
         return tuple(found)
 
-    def walk(self, roots: Iterable[Any]) -> list[Any]:
-        """All nodes that can be reached, as objects; each is numbered."""
+    def walk(self, roots: Iterable[Any]) -> list[tuple[Any, int]]:
+        """All nodes that can be reached, as objects, with their numbers."""
         seen: set[int] = set()
-        found: list[Any] = []
+        found: list[tuple[Any, int]] = []
         stack = list(roots)
         for root in stack:
             self.take(root, None)
         while stack:
             node = stack.pop()
-            number = node.metadata[self.tag]
-            if number in seen:
+            number = self.engine.number(node, self.tag)
+            if number is None or number in seen:
                 continue
             seen.add(number)
-            found.append(node)
-            stack.extend([child for child, _ in node.next_functions if child is not None])
+            found.append((node, number))
+            stack.extend(self.engine.children(node))
         return found

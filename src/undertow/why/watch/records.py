@@ -58,26 +58,19 @@ class Tensors(Objects):
 
     def make(self, tensor: Any, place: Place | None) -> TensorRecord:
         """A record for a tensor that has none."""
-        trace = self.trace
+        trace, engine = self.trace, self.engine
+        number = len(trace.tensors)
+        dtype, floating = engine.kind_of(tensor)
+        trace.time = time = trace.time + 1
         record = TensorRecord(
-            id=len(trace.tensors),
-            time=trace.tick(),
-            place=place,
-            shape=tuple(tensor.shape),
-            dtype=str(tensor.dtype).removeprefix("torch."),
-            floating=tensor.is_floating_point() or tensor.is_complex(),
-            leaf=tensor.is_leaf,
-            requires_grad=tensor.requires_grad,
-            parameter=isinstance(tensor, self.engine.Parameter),
-        )
-        record.memory = record.id
+            number, time, place, tuple(tensor.shape), dtype, floating, engine.node(tensor) is None, engine.asks(tensor),
+            type(tensor) is not engine.Tensor and isinstance(tensor, engine.Parameter), None, None, None, number,
+        )  # fmt: skip
         trace.tensors.append(record)
         self.add(tensor, record)
-        if tensor._is_view():
-            base = tensor._base
-            if base is not None:
-                known = self.find(base) or self.make(base, place)
-                record.memory = known.memory
+        base = engine.base(tensor)
+        if base is not None:
+            record.memory = (self.find(base) or self.make(base, place)).memory
         return record
 
 

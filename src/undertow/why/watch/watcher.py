@@ -12,6 +12,7 @@ Library code that runs inside one of these is not watched again; user code insid
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 import threading
@@ -26,7 +27,7 @@ from undertow.why.trace import ErrorRecord, TensorRecord, Trace
 from undertow.why.watch.backward import Backwards
 from undertow.why.watch.calls import Calls
 from undertow.why.watch.copies import Copies
-from undertow.why.watch.engine import Engine
+from undertow.why.watch.engine import engine_of
 from undertow.why.watch.graph import Graph
 from undertow.why.watch.hooks import Hooks
 from undertow.why.watch.modes import Modes
@@ -52,7 +53,7 @@ class Watcher:
     def __init__(
         self, torch: Any, script: str | None = None, limit: int = DEFAULT_LIMIT, recorder: Recorder | None = None
     ) -> None:
-        self.engine = Engine(torch)
+        self.engine = engine_of(torch)
         self.trace = Trace(engine=self.engine.name, script=script)
         self.places = Places((sys.modules["undertow"], torch), script)
         self.tensors = Tensors(self.trace, self.engine)
@@ -79,6 +80,9 @@ class Watcher:
 
     def start(self) -> None:
         self.busy = 1
+        self.gc_thresholds = gc.get_threshold()
+        if self.gc_thresholds[0]:  # records come ten to an operation: collections stay as rare as without them
+            gc.set_threshold(self.gc_thresholds[0] * _RECORDS_PER_OBJECT, *self.gc_thresholds[1:])
         for part in (self.modes, self.hooks, self.backwards, self.module_calls, self.optimizers, self.copies):
             part.install(self.patches)
         self.calls.mode.__enter__()
@@ -93,6 +97,7 @@ class Watcher:
         self.module_calls.uninstall()
         self.optimizers.uninstall()
         self.patches.undo()
+        gc.set_threshold(*self.gc_thresholds)
 
     def __enter__(self) -> Watcher:
         self.start()
@@ -192,15 +197,24 @@ class Watcher:
 class _Quiet:
     """See `Watcher.quiet`."""
 
-    __slots__ = ("watcher",)
+    __slots__ = ("hush", "watcher")
 
     def __init__(self, watcher: Watcher) -> None:
         self.watcher = watcher
+        self.hush: Any = None
 
     def __enter__(self) -> None:
-        self.watcher.busy += 1
+        watcher = self.watcher
+        watcher.busy += 1
+        if watcher.mode_on:  # modes are asked about everything, also about what the watcher looks at
+            self.hush = watcher.engine.hush()
+            self.hush.__enter__()
+            watcher.mode_on = False
 
     def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> bool:
+        if self.hush is not None:
+            self.hush.__exit__(None, None, None)
+            self.watcher.mode_on = True
         self.watcher.busy -= 1
         if isinstance(error, Exception):
             self.watcher.stumbled(error)
@@ -208,6 +222,7 @@ class _Quiet:
         return False
 
 
+_RECORDS_PER_OBJECT = 10
 _NEVER = 1_000_000  # `busy` of a watcher that has stopped recording
 
 

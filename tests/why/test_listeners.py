@@ -1,0 +1,63 @@
+"""What undertow's engine tells a listener of a backward pass, and that nobody pays for one that is not there."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import undertow as torch
+from undertow.modes import special
+from undertow.why.watch.engine import carried_peak
+from undertow.why.watch.watcher import Watcher
+
+
+def heard(go: Any) -> list[tuple[str, float | None, list[float | None]]]:
+    told: list[tuple[str, float | None, list[float | None]]] = []
+
+    def listener(node: Any, got: Any, gave: Any) -> None:
+        told.append((node.name().rpartition("::")[2], carried_peak(got), [carried_peak(part) for part in gave if part is not None]))
+
+    special.listeners.append(listener)
+    try:
+        go()
+    finally:
+        special.listeners.remove(listener)
+    return told
+
+
+def test_every_node_is_told_once_with_its_gradients() -> None:
+    x = torch.tensor([1.0, -2.0], requires_grad=True)
+    assert heard((x * 3).relu().sum().backward) == [
+        ("SumBackward0", 1.0, [1.0]),
+        ("ReluBackward0", 1.0, [1.0]),
+        ("MulBackward0", 1.0, [3.0]),
+        ("AccumulateGrad", 3.0, []),
+    ]
+
+
+def test_gradients_are_told_as_hooks_left_them() -> None:
+    x = torch.ones(2, requires_grad=True)
+    y = x * 3
+    y.register_hook(lambda grad: grad * 10)
+    x.register_hook(lambda grad: grad * 0)
+    assert heard(y.sum().backward)[1:] == [("MulBackward0", 10.0, [30.0]), ("AccumulateGrad", 0.0, [])]
+
+
+def test_aimed_passes_are_told_too() -> None:
+    x = torch.ones(2, requires_grad=True)
+    y = x * 3
+    z = y * 2
+    told = heard(lambda: torch.autograd.grad(z.sum(), y))
+    assert [name for name, _, _ in told] == ["SumBackward0", "MulBackward0"]
+
+
+def test_a_watched_program_takes_the_fast_paths_between_its_lines() -> None:
+    x = torch.ones(2, requires_grad=True)
+    inside = []
+    before = special.active
+    with Watcher(torch) as watcher:
+        y = x * 2
+        y.register_hook(lambda grad: inside.append(special.active))  # user code in a hook is watched
+        y.sum().backward()
+        assert special.active == before + 1
+    assert not watcher.trace.problems
+    assert (special.active, special.listeners, inside) == (before, [], [before + 1])
