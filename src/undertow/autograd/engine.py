@@ -140,7 +140,7 @@ def traverse(task: BackwardPass, roots: Sequence[Edge], grads: Sequence[Any], wa
         if not waiting[node] and (executed is None or node in executed or len(roots) == 1):
             heappush(ready, (-node.sequence_nr, node))
     plain = executed is None and not special.active
-    modes, recorded = local.modes, xp.RECORDED
+    modes, recorded, listeners = local.modes, xp.RECORDED, special.listeners
     unusual = {type(None)} if recorded else {type(None), list, tensor_class()}
     while ready:
         node = heappop(ready)[1]
@@ -156,11 +156,15 @@ def traverse(task: BackwardPass, roots: Sequence[Edge], grads: Sequence[Any], wa
                     modes.grad_enabled = recorded
                 continue
             results = node.run(xp, g, None)
+            if listeners:
+                listeners[-1](node, g, results)
         elif plain and g is not None:
             g = firing.fire_tensor_hooks(task, node, g)
             if node.extras is None and node.n_outputs == 1 and node.edges:  # asked now: hooks may add hooks
                 array = task.value(g)
                 results = node.run(xp, array, None)
+                if listeners:
+                    listeners[-1](node, array, results)
                 shown = g if type(g) in unusual else array
             else:
                 results = run_node(task, node, g)
@@ -233,6 +237,8 @@ def run_node(task: BackwardPass, node: Node, g: Any) -> tuple[Any, ...]:
         if executed is not None:
             needs = tuple([edge is not None and edge[0] in executed for edge in node.edges])
         results = node.run(task.xp, values, needs)
+        if special.listeners:
+            special.listeners[-1](node, values, results)
         if single:
             results = tuple([g if result is values else result for result in results])
     else:
