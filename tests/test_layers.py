@@ -22,8 +22,8 @@ SOURCE = Path(__file__).parent.parent / "src"
 # A name stands for that module and, for a package, for everything in it that is not named itself.
 LAYERS: tuple[tuple[str, ...], ...] = (
     (
-        "_homes", "symbols", "lazy", "errors", "hooks", "modes", "tree", "dtypes", "sites", "devices", "layouts", "sizes",
-        "return_types",
+        "_homes", "symbols", "lazy", "lacking", "errors", "hooks", "modes", "tree", "dtypes", "sites", "devices", "layouts",
+        "sizes", "return_types",
     ),
     ("torch_version",),
     ("xp", "random_stream"),
@@ -50,7 +50,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ),
     ("_tensor", "autograd"),
     (
-        "_C", "_guards", "_subclasses", "classes", "demands", "qualities", "operators", "_ops", "library", "foreach",
+        "_C", "_VF", "_guards", "_subclasses", "classes", "demands", "qualities", "operators", "_ops", "library", "foreach",
         "futures", "types", "version", "cuda", "mps", "mtia", "xpu", "accelerator", "backends",
         "process_settings", "__config__", "__future__", "functional", "compiler", "autograd.profiler",
     ),
@@ -60,7 +60,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
         "_jit_internal", "hub", "multiprocessing", "profiler", "onnx", "fx",
     ),
     ("xla", "distributed"),
-    ("why", "cli", "lacking", "pretend", "stand_in", "__main__"),
+    ("why", "cli", "pretend", "stand_in", "__main__"),
     ("",),
 )
 LAYER_OF = {f"undertow.{name}".rstrip("."): number for number, layer in enumerate(LAYERS) for name in layer}

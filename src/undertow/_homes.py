@@ -14,7 +14,7 @@ HOMES = {
     "undertow.futures": "Future",
     "undertow.jit": "CompilationUnit ScriptFunction ScriptModule",
     "undertow.ops.draws": "_dirichlet_grad _sample_dirichlet _standard_gamma _standard_gamma_grad",
-    "undertow.low_rank": "pca_lowrank svd_lowrank",
+    "undertow.low_rank": "lobpcg pca_lowrank svd_lowrank",
     "undertow.ops.apart": "as_strided_scatter narrow_copy nonzero_static unsafe_chunk unsafe_split unsafe_split_with_sizes",
     "undertow.ops.coordinates": "histogramdd unravel_index",
     "undertow.compiler": "compile",
@@ -41,6 +41,7 @@ HOMES = {
     "undertow.sparse": "hspmm smm spmm",
     "undertow.sparse.coo": "sparse_coo_tensor",
     "undertow.symbols": "SymBool SymFloat SymInt sym_float sym_int sym_ite sym_max sym_min sym_not sym_sqrt sym_sum",
+    "undertow.tensor_rare": "_conj _conj_physical _is_all_true _is_any_true _is_zerotensor _neg_view",
     "undertow.typed_storage": "BFloat16Storage BoolStorage ByteStorage CharStorage ComplexDoubleStorage "
     "ComplexFloatStorage DoubleStorage FloatStorage HalfStorage IntStorage LongStorage ShortStorage Storage TypedStorage",
     "undertow.utils.dlpack": "to_dlpack",
@@ -56,14 +57,15 @@ METHODS = {
     "undertow.ops.removed": "eig lstsq solve symeig",
     "undertow.ops.spectrogram": "istft stft",
     "undertow.sparse": "sparse_mask smm to_sparse to_sparse_coo",
-    "undertow.tensor_rare": "_conj _conj_physical _is_all_true _is_any_true _is_zerotensor _lazy_clone _neg_view coalesce "
-    "const_data_ptr indices is_coalesced map2_ module_load record_stream reinforce resize resize_as values",
+    "undertow.tensor_rare": "__long__ __nonzero__ _conj _conj_physical _dimI _dimV _indices _is_all_true _is_any_true "
+    "_is_zerotensor _lazy_clone _neg_view _nnz _values coalesce const_data_ptr indices is_coalesced map2_ module_load "
+    "record_stream reinforce resize resize_as values",
     "undertow.typed_storage": "_typed_storage storage storage_type",
 }
 
 # Modules of which few programs ask something.
 MODULES = (
-    "__config__ __future__ _dynamo _guards _jit_internal _ops _subclasses _tensor_str _utils _vmap_internals classes compiler "
-    "distributed functional futures fx hub jit library mps mtia multiprocessing onnx profiler signal sparse torch_version "
-    "xpu"
+    "__config__ __future__ _dynamo _guards _jit_internal _ops _subclasses _tensor_str _utils _VF _vmap_internals classes "
+    "compiler distributed functional futures fx hub jit library mps mtia multiprocessing onnx profiler signal sparse "
+    "torch_version xpu"
 ).split()

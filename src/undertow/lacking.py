@@ -24,7 +24,7 @@ AREAS = tuple(
         "_prims_common _refs _subclasses accelerator ao backends contrib cuda distributed export fx jit library masked "
         "monitor mps mtia nested nn.intrinsic nn.qat nn.quantizable nn.quantized onnx package profiler quantization "
         "sparse testing utils._python_dispatch utils._sympy utils._triton utils.bundled_inputs utils.cpp_extension "
-        "utils.flop_counter utils.mobile_optimizer utils.show_pickle utils.viz xpu"
+        "utils.data.datapipes utils.data.graph utils.flop_counter utils.mobile_optimizer utils.show_pickle utils.viz xpu"
     ).split()
 )
 

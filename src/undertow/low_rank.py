@@ -1,14 +1,15 @@
-"""Singular vectors of the largest singular values, by random projection (Halko, Martinsson and Tropp, 2009)."""
+"""Some singular vectors, by random projection (Halko, Martinsson and Tropp, 2009); some eigenvectors."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from undertow.ops.decompositions import linalg_qr, linalg_svd
+from undertow.ops.decompositions import linalg_eigh, linalg_qr, linalg_svd
 from undertow.ops.matmul import matmul
 from undertow.ops.public import public
 from undertow.ops.shape import adjoint, transpose
 from undertow.ops.stretch import broadcast_to
+from undertow.ops.triangular import linalg_cholesky, linalg_solve_triangular
 from undertow.random import randn
 
 
@@ -59,3 +60,31 @@ def pca_lowrank(A: Any, q: int | None = None, center: bool = True, niter: int = 
     if niter < 0:
         raise ValueError(f"niter(={niter}) must be non-negative integer")
     return svd_lowrank(A - A.mean(dim=-2, keepdim=True) if center else A, q, niter)
+
+
+def lobpcg(
+    A: Any, k: int | None = None, B: Any = None, X: Any = None, n: int | None = None, iK: Any = None,
+    niter: int | None = None, tol: float | None = None, largest: bool | None = None, method: str | None = None,
+    tracker: Any = None, ortho_iparams: Any = None, ortho_fparams: Any = None, ortho_bparams: Any = None,
+) -> tuple[Any, Any]:  # fmt: skip
+    """The k largest (or smallest) eigenvalues of A x = λ B x, and their vectors.
+
+    PyTorch finds them step by step from a first guess; here all are found at once, which needs no guess.
+    """
+    dense = A.to_dense()
+    count = k or n or (1 if X is None else X.shape[-1])
+    if dense.shape[-1] < 3 * count:
+        raise ValueError(
+            f"LPBPCG algorithm is not applicable when the number of A rows (={dense.shape[-1]}) is smaller than 3 x the "
+            f"number of requested eigenpairs (={count})"
+        )
+    if B is None:
+        values, vectors = linalg_eigh(dense)
+    else:
+        half = linalg_cholesky(B.to_dense())
+        inner = linalg_solve_triangular(half, _turned(linalg_solve_triangular(half, dense, upper=False)), upper=False)
+        values, vectors = linalg_eigh(inner)
+        vectors = linalg_solve_triangular(_turned(half), vectors, upper=True)
+    if largest is None or largest:
+        return values.flip(-1)[..., :count], vectors.flip(-1)[..., :count]
+    return values[..., :count], vectors[..., :count]

@@ -16,7 +16,7 @@ from undertow.autograd.function import Function
 from undertow.modes import is_grad_enabled
 
 _PARAMETER = re.compile(
-    r"(?P<type>\w+(?:\([^)]*\))?(?:\?|\[\d*\])*)\s+(?P<name>\w+)(?:\s*=\s*(?P<default>.+))?$", re.DOTALL
+    r"(?P<type>\w+(?:\([^)]*\)|!)?(?:\?|\[\d*\])*)\s+(?P<name>\w+)(?:\s*=\s*(?P<default>.+))?$", re.DOTALL
 )
 _WHOLE_FLOAT = re.compile(r"(=-?\d+\.)0\b")  # shown as `2.`
 _CONSTANTS = {"None": None, "True": True, "False": False}
@@ -113,7 +113,7 @@ class Schema:
         return positional, keyword
 
     def _check(self, argument: Argument, place: int, value: Any) -> None:
-        kind = argument.type.split("(")[0] if "(" in argument.type else argument.type
+        kind = re.sub(r"\([^)]*\)|!", "", argument.type)
         wrong = (kind == "Tensor" and not isinstance(value, TensorCore)) or (
             kind in ("int", "SymInt") and isinstance(value, float)
         )

@@ -109,6 +109,33 @@ coalesce, is_coalesced = _of_sparse_only("coalesce", "coordinate "), _of_sparse_
 indices, values = _of_sparse_only("indices", "coordinate "), _of_sparse_only("values", "")
 
 
+def _of_sparse_alone(name: str) -> Any:
+    def method(self: Any) -> NoReturn:
+        raise NotImplementedError(f"Could not run 'aten::{name}' with arguments from the 'CPU' backend.")
+
+    method.__name__ = method.__qualname__ = name
+    method.__doc__ = "Of sparse tensors only."
+    return public(method)
+
+
+_indices, _values, _nnz, _dimI, _dimV = map(_of_sparse_alone, ("_indices", "_values", "_nnz", "_dimI", "_dimV"))
+
+
+# --- what Python asked long ago
+
+
+@public
+def __long__(self: Any) -> int:
+    """The one element as an int."""
+    return int(self)
+
+
+@public
+def __nonzero__(self: Any) -> bool:
+    """Whether the one element is not zero."""
+    return bool(self)
+
+
 # --- what PyTorch asks its own tensors
 
 

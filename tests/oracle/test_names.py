@@ -40,6 +40,10 @@ quint4x2 uint4 int1 bits8 qint8.itemsize float4_e2m1fn_x2 int4.itemsize per_tens
 list(torch.Tag.__members__) hub._get_torch_home() utils.data._utils.HAS_NUMPY utils.deterministic.fill_uninitialized_memory
 utils.data._utils.worker._generate_state(3,1) utils.data._utils.pin_memory.pin_memory([torch.ones(1)])
 distributions.utils._sum_rightmost(torch.ones(2,3),1) _tensor_str._str(torch.ones(2)) _guards.detect_fake_mode()
+nn.functional._none_or_dtype(torch.ones(1)) nn.functional._none_or_dtype(3) nn.functional._pair(2) ones(1).__long__()
+nn.functional._canonical_mask(torch.tensor([True,False]),'m',None,'',torch.float32) ones(2).__long__() ones(1)._nnz()
+nn.functional._canonical_mask(torch.tensor([1]),'m',None,'',torch.float32) ones(1).__nonzero__()
+_is_all_true(torch.tensor([True])) _VF.relu(torch.ones(1))
 jit.TracerWarning.__name__ classes.loaded_libraries ops.loaded_libraries ops.load_library('/nope.so')
 """.split()
 
@@ -135,3 +139,56 @@ def test_old_packages_find_words_of_torchscript() -> None:
     assert issubclass(jit.TracerWarning, Warning) and jit._overload_method(len) is len
     with pytest.raises(NotImplementedError, match=r"undertow has no torch\.jit\.load"):
         jit.load("model.pt")
+
+
+@pytest.mark.parametrize("same", ["qkv", "kv", "none"])
+@pytest.mark.parametrize("bias", [True, False])
+def test_projections_of_attention(same: str, bias: bool) -> None:
+    def program(torch: Any) -> Any:
+        functional = torch.nn.functional
+        q, w, b = torch.randn(2, 3, 4), torch.randn(12, 4), torch.randn(12) if bias else None
+        k = q if same == "qkv" else torch.randn(2, 3, 4)
+        v = torch.randn(2, 3, 4) if same == "none" else k
+        parts = w.chunk(3), b.chunk(3) if bias else (None,) * 3
+        return functional._in_projection_packed(q, k, v, w, b), functional._in_projection(q, k, v, *parts[0], *parts[1])
+
+    agree(program, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("largest", [True, False, None])
+@pytest.mark.parametrize("general", [True, False])
+def test_lobpcg(largest: bool | None, general: bool) -> None:
+    def program(torch: Any) -> Any:
+        x = torch.randn(9, 9, dtype=torch.float64)
+        a, b = x + x.T, x @ x.T + 5 * torch.eye(9, dtype=torch.float64)
+        values, vectors = torch.lobpcg(a, k=2, B=b if general else None, largest=largest, niter=200, tol=1e-12)
+        return values, vectors.abs()
+
+    agree(program, rtol=1e-5, atol=1e-5)
+
+
+def test_chained_datasets() -> None:
+    def program(torch: Any, log: Any) -> Any:
+        data = torch.utils.data
+
+        class Numbers(data.IterDataPipe):
+            def __iter__(self) -> Any:
+                yield from range(4)
+
+        @data.functional_datapipe(f"doubled_by_{torch.__name__}")
+        class Doubled(data.IterDataPipe):
+            def __init__(self, source: Any) -> None:
+                self.source = source
+
+            def __iter__(self) -> Any:
+                for number in self.source:
+                    yield 2 * number
+
+        chain = getattr(Numbers(), f"doubled_by_{torch.__name__}")()
+        log(list(chain), isinstance(chain, data.IterableDataset))
+        try:
+            chain.nothing()
+        except AttributeError as error:
+            log(str(error).split(" ")[-1])
+
+    agree(program)

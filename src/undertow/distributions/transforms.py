@@ -20,6 +20,7 @@ from undertow.distributions._transforms_elementwise import (
     SoftplusTransform,
     TanhTransform,
 )
+from undertow.distributions._transforms_elementwise import clipped_sigmoid as _clipped_sigmoid  # noqa: F401
 from undertow.distributions._transforms_vector import (
     CatTransform,
     CorrCholeskyTransform,

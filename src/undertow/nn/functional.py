@@ -168,4 +168,11 @@ from undertow.ops.sampling import (
     grid_sample as grid_sample,
 )
 
-__getattr__, __dir__ = lazy_names(__name__, {"conv_tbc": "undertow.ops.native", "grad": "undertow.nn:grad"})
+_LAZY = {"conv_tbc": "undertow.ops.native", "grad": "undertow.nn:grad"}
+_LAZY |= dict.fromkeys(("_pair", "_single", "_triple"), "undertow.nn.modules.utils")
+_LAZY |= dict.fromkeys(
+    "_canonical_mask _get_softmax_dim _in_projection _in_projection_packed _mha_shape_check _none_or_dtype "
+    "_verify_batch_size".split(),
+    "undertow.nn._projections",
+)
+__getattr__, __dir__ = lazy_names(__name__, _LAZY)

@@ -1,5 +1,6 @@
 """torch.utils.data: datasets, samplers, and the loader that turns them into batches."""
 
+from undertow.lazy import lazy_names
 from undertow.utils.data._utils.collate import default_collate as default_collate
 from undertow.utils.data._utils.collate import default_convert as default_convert
 from undertow.utils.data._utils.worker import get_worker_info as get_worker_info
@@ -20,3 +21,9 @@ from undertow.utils.data.sampler import Sampler as Sampler
 from undertow.utils.data.sampler import SequentialSampler as SequentialSampler
 from undertow.utils.data.sampler import SubsetRandomSampler as SubsetRandomSampler
 from undertow.utils.data.sampler import WeightedRandomSampler as WeightedRandomSampler
+
+_LAZY = dict.fromkeys(
+    ("DFIterDataPipe", "IterDataPipe", "MapDataPipe", "functional_datapipe"), "undertow.utils.data.datapipes.datapipe"
+)
+_LAZY |= {name: f"undertow.utils.data.{name}" for name in ("datapipes", "graph_settings")}
+__getattr__, __dir__ = lazy_names(__name__, _LAZY)

@@ -1,0 +1,73 @@
+"""Steps of multi-head attention by the private names under which packages that write their own attention borrow them."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from typing import Any
+
+from undertow._core import TensorCore
+from undertow.ops.matmul import linear
+from undertow.ops.multi_head import _check_shapes as _mha_shape_check  # noqa: F401
+from undertow.ops.parts import chunk, split
+
+
+def _in_projection_packed(q: Any, k: Any, v: Any, w: Any, b: Any = None) -> tuple[Any, ...]:
+    """Queries, keys and values projected by one weight that holds three."""
+    size = q.size(-1)
+    if k is v and q is k:
+        return chunk(linear(q, w, b), 3, -1)
+    if k is v:
+        weights = split(w, [size, 2 * size])
+        biases = (None, None) if b is None else split(b, [size, 2 * size])
+        return linear(q, weights[0], biases[0]), *chunk(linear(k, weights[1], biases[1]), 2, -1)
+    biases = (None,) * 3 if b is None else chunk(b, 3)
+    return tuple([linear(x, part, bias) for x, part, bias in zip((q, k, v), chunk(w, 3), biases, strict=True)])
+
+
+def _in_projection(
+    q: Any, k: Any, v: Any, w_q: Any, w_k: Any, w_v: Any, b_q: Any = None, b_k: Any = None, b_v: Any = None
+) -> tuple[Any, Any, Any]:
+    """Queries, keys and values, each projected by a weight of its own."""
+    return linear(q, w_q, b_q), linear(k, w_k, b_k), linear(v, w_v, b_v)
+
+
+def _none_or_dtype(input: Any) -> Any:
+    """The dtype of a tensor, None of None."""
+    if input is None:
+        return None
+    if isinstance(input, TensorCore):
+        return input.dtype
+    raise RuntimeError("input to _none_or_dtype() must be None or torch.Tensor")
+
+
+def _canonical_mask(
+    mask: Any, mask_name: str, other_type: Any, other_name: str, target_type: Any, check_other: bool = True
+) -> Any:
+    """A mask as what is added to scores: minus infinity where a boolean one is true."""
+    if mask is None:
+        return None
+    is_float = mask.is_floating_point()
+    if not is_float and str(mask.dtype) != "torch.bool":
+        raise AssertionError(f"only bool and floating types of {mask_name} are supported")
+    if check_other and other_type is not None and mask.dtype is not other_type:
+        warnings.warn(
+            f"Support for mismatched {mask_name} and {other_name} is deprecated. Use same type for both instead.",
+            stacklevel=2,
+        )
+    return mask if is_float else mask.new_zeros(mask.shape, dtype=target_type).masked_fill_(mask, -math.inf)
+
+
+def _get_softmax_dim(name: str, ndim: int, stacklevel: int) -> int:
+    """The dim that softmax takes if none is given."""
+    warnings.warn(
+        f"Implicit dimension choice for {name} has been deprecated. Change the call to include dim=X as an argument.",
+        stacklevel=stacklevel,
+    )
+    return 0 if ndim in (0, 1, 3) else 1
+
+
+def _verify_batch_size(size: Any) -> None:
+    """Refuses a batch of which a norm would see one value per channel."""
+    if math.prod(size) // size[1] == 1:
+        raise ValueError(f"Expected more than 1 value per channel when training, got input size {size}")
