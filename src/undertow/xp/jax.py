@@ -39,6 +39,7 @@ from undertow.xp.jax_linalg import (  # noqa: F401
 from undertow.xp.jax_loss import (  # noqa: F401
     class_loss, class_loss_grad, class_weights, ctc_loss, ctc_loss_grad, labels,
 )  # fmt: skip
+from undertow.xp.jax_norm import batch_norm_grad  # noqa: F401
 from undertow.xp.jax_pool import (  # noqa: F401
     adaptive_avg_pool, adaptive_avg_pool_grad, adaptive_max_pool, add_to_planes, avg_pool, avg_pool_grad, max_pool,
     max_pool_grad, put_in_planes, take_from_planes,
@@ -73,11 +74,10 @@ RECORDED = False  # gradients computed with this namespace are plain arrays
 
 _here = sys.modules[__name__]
 (
-    attention, attention_grad, batch_norm_grad, channel_affine, channel_moments, layer_norm, layer_norm_grad, rms_norm,
-    rms_norm_grad,
+    attention, attention_grad, channel_affine, channel_moments, layer_norm, layer_norm_grad, rms_norm, rms_norm_grad,
 ) = [
     partial(kernel, _here) for kernel in (
-        jax_attention.attention, jax_attention.attention_grad, composed.batch_norm_grad, composed.channel_affine,
+        jax_attention.attention, jax_attention.attention_grad, composed.channel_affine,
         composed.channel_moments, composed.layer_norm, composed.layer_norm_grad, composed.rms_norm,
         composed.rms_norm_grad,
     )
