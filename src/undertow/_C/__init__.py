@@ -45,8 +45,8 @@ _find, __dir__ = lazy_names(__name__, _homes)
 # Parts of PyTorch's compiler that annotations and isinstance name.
 _LACKED = frozenset(
     "Argument Block ClassType Code ConcreteModuleType DispatchKey DispatchKeySet FunctionSchema Gradient Graph "
-    "IODescriptor JITException ListType LiteScriptModule Node OptionalType ScriptClass ScriptDict ScriptList ScriptMethod ScriptObject "
-    "TensorType TracingState TupleType Type Use Value _ExcludeDispatchKeyGuard".split()
+    "IODescriptor JITException ListType LiteScriptModule Node OptionalType ScriptClass ScriptDict ScriptList "
+    "ScriptMethod ScriptObject TensorType TracingState TupleType Type Use Value _ExcludeDispatchKeyGuard".split()
 )
 
 

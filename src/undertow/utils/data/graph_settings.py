@@ -11,7 +11,8 @@ __all__ = ["apply_random_seed", "apply_sharding", "apply_shuffle_settings"]
 
 def _links(datapipe: Any) -> list[Any]:
     """A chain's links, from its end."""
-    found, todo = [], [datapipe]
+    found: list[Any] = []
+    todo = [datapipe]
     while todo:
         link = todo.pop()
         if isinstance(link, (IterDataPipe, MapDataPipe)) and not any(link is other for other in found):
