@@ -157,6 +157,16 @@ await test("layers over steps", gpt, async (page) => {
   assert.equal(await count(page, ".flow-row.module"), 28);
 }, { hash: "view=flow" });
 
+const loop = make(join(here, "scripts", "unrolled_loop.py"), "undertow");
+await test("a loop without modules is in parts", loop, async (page) => {
+  assert.equal(await count(page, ".box.closed.part"), 3);
+  await page.locator(".box.closed").first().click();
+  assert.equal(await count(page, ".box.closed.part"), 26);
+  assert.ok(await count(page, ".stub") > 40); // from the stack, to the weight and the bias
+  const { width } = await page.locator(".box.open").boundingBox();
+  assert.ok(width < 400, `${width} wide`);
+});
+
 for (const theme of ["light", "dark"]) {
   for (const view of ["graph", "hooks", "flow"]) {
     await test(`axe finds nothing in ${view}`, broken, async (page) => {

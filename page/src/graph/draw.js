@@ -56,9 +56,22 @@ export class Drawing {
     const middle = { x: (before.x + after.x) / 2, y: (before.y + after.y) / 2 };
     const isCut = segment.edges.some((place) => this.model.nodes.get(this.model.edges[place].from).cut);
     const sign = { zero: "0", nan: "NaN", lost: isCut && segment.from !== "in" ? "✂" : null }[segment.state];
+    if (segment.stub) return this.stub(segment, path, points);
     const group = s("g", {}, path, sign && s("text", { class: `edge-sign ${segment.state}`, x: middle.x + 6, y: middle.y + 3 }, sign));
     const count = segment.edges.length;
     path.append(s("title", {}, `${plural(count, "gradient")}, norm ${number(segment.norm)}`));
+    this.paths.push([group, segment]);
+    return group;
+  }
+
+  /** An edge to or from a hub: the end of it, and the hub's name. */
+  stub(segment, path, points) {
+    const far = segment.stub === "to" ? "from" : "to";
+    const ends = new Set(segment.edges.map((place) => this.model.nodes.get(this.model.edges[place][far])));
+    const name = [...ends].map((node) => (node.kind.endsWith("leaf") ? this.inBox(node) : short(node.name))).join(",");
+    const [place] = segment.stub === "to" ? points : points.slice(-1);
+    const text = s("text", { class: "stub-name", x: place.x + 4, y: place.y + (segment.stub === "to" ? 5 : -1) }, ends.size > 3 ? "…" : clip(name, 7));
+    const group = s("g", { class: "stub" }, path, text);
     this.paths.push([group, segment]);
     return group;
   }
@@ -119,7 +132,7 @@ export class Drawing {
       s("rect", { class: "face", width, height, rx: 6 }),
       this.bar(received, width, height, 6),
       s("path", { class: "chevron", d: "M10 14 l5 5 l-5 5 z" }),
-      s("text", { class: "name", x: 23, y: 20 }, clip(box.label, sign ? 15 : 19)),
+      s("text", { class: "name", x: 23, y: 20 }, clip(box.label, sign.length > 3 ? 15 : 18)),
       s("text", { class: `value ${sign ? "sign" : ""}`, x: width - 9, y: 20, "text-anchor": "end" }, sign || number(received)),
       s("text", { class: "under", x: 23, y: 37 }, clip(`${box.type ?? (box.kind === "part" ? "part" : "")}`, 14)),
       s("text", { class: "under", x: width - 9, y: 37, "text-anchor": "end" }, counts),

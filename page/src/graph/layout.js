@@ -9,6 +9,8 @@ export const SIZE = { op: [172, 40], leaf: [156, 34], box: [204, 50] };
 const HEAD = 30; // of an open box
 const PAD = 16;
 const PORT = 1;
+const HUB = 6; // edges on one level, above which most of a thing's edges are drawn as stubs
+const STUB = [16, 44]; // height, and width with its label
 
 export class Layout {
   constructor(model) {
@@ -47,7 +49,9 @@ export class Layout {
       const [width, height] = leaf ? SIZE.leaf : SIZE.op;
       graph.setNode(id, { width, height, node: id });
     }
-    const bundles = this.bundles(group);
+    const all = this.bundles(group);
+    const stubs = this.stubs(all);
+    const bundles = all.filter((bundle) => !stubs.has(bundle));
     for (const { from, to } of bundles) {
       if (from === "in" || to === "out") graph.setNode(from === "in" ? "in" : "out", { width: PORT, height: PORT });
     }
@@ -78,7 +82,41 @@ export class Layout {
       points: this.points(graph, bundle, ports, inner, top),
       ...this.looks(bundle.edges),
     }));
+    segments.push(...this.stubSegments(stubs, items));
     return { width, height, items, segments, ports };
+  }
+
+  /** The bundles of a hub (a stack of all states, a weight that every step uses) that would only cross everything: bundle
+   * -> the end at which it is drawn. What they lead to is connected otherwise, and the hub keeps one of them. */
+  stubs(bundles) {
+    const out = Map.groupBy(bundles, (bundle) => bundle.from), into = Map.groupBy(bundles, (bundle) => bundle.to);
+    const isSource = (name) => out.get(name).length > HUB, isSink = (name) => into.get(name).length > HUB;
+    const found = new Map();
+    for (const bundle of bundles) {
+      const { from, to } = bundle;
+      if (to !== "out" && isSource(from) && into.get(to).some((other) => !isSource(other.from))) found.set(bundle, "to");
+      else if (from !== "in" && isSink(to) && out.get(from).some((other) => !isSink(other.to))) found.set(bundle, "from");
+    }
+    const ran = (bundle, end) => Math.max(...bundle.edges.map((place) => this.model.nodes.get(this.model.edges[place][end]).order ?? 0));
+    for (const [groups, end, nearest] of [[out, "to", (a, b) => ran(a, "to") - ran(b, "to")], [into, "from", (a, b) => ran(b, "from") - ran(a, "from")]]) {
+      for (const own of groups.values()) {
+        if (own.every((bundle) => found.get(bundle) === end)) found.delete([...own].sort(nearest)[0]);
+      }
+    }
+    return found;
+  }
+
+  stubSegments(stubs, items) {
+    const places = new Map(items.map((item) => [item.node ?? `b${item.box}`, item]));
+    const taken = new Map();
+    return [...stubs].map(([bundle, end]) => {
+      const item = places.get(bundle[end]);
+      const nth = taken.get(bundle[end] + end) ?? 0;
+      taken.set(bundle[end] + end, nth + 1);
+      const x = item.x + 14 + nth * STUB[1], y = end === "to" ? item.y : item.y + item.height;
+      const points = end === "to" ? [{ x, y: y - STUB[0] }, { x, y }] : [{ x, y }, { x, y: y + STUB[0] }];
+      return { ...bundle, points, ...this.looks(bundle.edges), stub: end };
+    });
   }
 
   /** The edges of one level, bundled by the things that they connect there. */

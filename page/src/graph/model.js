@@ -138,7 +138,8 @@ export class Model {
     while (level.length) {
       const following = [];
       const all = level.reduce((sum, group) => sum + shown(group) - 1, 0);
-      if (visible + all > most && visible > 3) break;
+      const alone = visible <= 3 && level.every((group) => this.groups[group].kind === "module"); // nothing to see but it
+      if (visible + all > most && !alone) break;
       for (const group of level) {
         open.add(group);
         following.push(...this.children[group].groups);

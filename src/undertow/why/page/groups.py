@@ -126,9 +126,12 @@ class Groups:
         inside.sort(key=lambda entry: -entry[0])
         while len(inside) > MOST_ON_A_LEVEL:
             parts: list[tuple[float, dict[str, Any], str]] = []
-            for start in range(0, len(inside), PART):
-                members = inside[start : start + PART]
-                part = {"id": len(self.boxes), "parent": box, "kind": "part", "label": _span(members)}
+            count = -(-len(inside) // PART)
+            for nth in range(count):
+                members = inside[nth * PART : (nth + 1) * PART]
+                lines = _lines(members)
+                label = f"{_span(members, lines)} ({nth + 1}/{count})"
+                part = {"id": len(self.boxes), "parent": box, "kind": "part", "label": label, "lines": lines}
                 self.boxes.append(part)
                 self.times.append(members[0][0])
                 for _, member, key in members:
@@ -137,13 +140,18 @@ class Groups:
             inside = parts
 
 
-def _span(members: list[tuple[float, dict[str, Any], str]]) -> str:
-    """`blocks.23 … blocks.0`: what is first and last in a part."""
-    names = [member.get("label") or member.get("op") or member["name"] for _, member, _ in members]
-    modules = [name for (_, member, _), name in zip(members, names) if member.get("kind") in ("module", "part")]
-    shown = modules or names
-    first, last = shown[0].split(" … ")[0], shown[-1].split(" … ")[-1]
-    lines = sorted({member["line"] for _, member, _ in members if member.get("line") is not None})
-    if not modules and lines:
-        return f"line {lines[0]}" if len(lines) == 1 else f"lines {lines[0]}–{lines[-1]}"
-    return first if first == last else f"{first} … {last}"
+def _lines(members: list[tuple[float, dict[str, Any], str]]) -> list[int]:
+    """The first and last line of what is in a part; empty where none is known."""
+    lines = [member["line"] for _, member, key in members if key == "group" and member["line"] is not None]
+    lines += [line for _, member, _ in members for line in member.get("lines", ())]
+    return [min(lines), max(lines)] if lines else []
+
+
+def _span(members: list[tuple[float, dict[str, Any], str]], lines: list[int]) -> str:
+    """`blocks.23 … blocks.0`, the modules that are first and last in a part, or its lines where there are none."""
+    modules = [member["label"] for _, member, _ in members if member.get("kind") == "module"]
+    if modules:
+        return modules[0] if len(modules) == 1 else f"{modules[0]} … {modules[-1]}"
+    if lines:
+        return f"line {lines[0]}" if lines[0] == lines[1] else f"lines {lines[0]}–{lines[1]}"
+    return "part"
