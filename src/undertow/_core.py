@@ -51,12 +51,13 @@ class InferenceStorage(Storage):
 class View:
     """How a view was taken: from which base, by which steps, and whether it may be written to."""
 
-    __slots__ = ("base", "steps", "whole", "version", "origin")
+    __slots__ = ("base", "steps", "whole", "version", "origin", "borrows")
 
     def __init__(self, base: TensorCore, steps: tuple[Any, ...], version: int, origin: str | None) -> None:
         self.base = base
         self.steps = steps  # each a (rule, statics, spec of its input): base -> view
         self.whole = base._array  # the base as it lay in memory when the steps were taken
+        self.borrows = False  # whether it asks for gradients only because its base does, with no way to send them there
         self.version = version  # the storage's version for which the view's edge is right
         self.origin = origin  # None, or why gradients refuse writes: "no_grad", "multi_output", "function", "inference"
 

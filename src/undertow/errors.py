@@ -44,13 +44,15 @@ def detached(node_name: str) -> RuntimeError:
 def written_view(origin: str, name: str, through_another: bool) -> RuntimeError:
     what = "its base or another view of its base has been" if through_another else "is being"
     if origin == "no_grad":
+        view = "A view was" if name == "This tensor" else f"{name} is a view of a view which was"
         return RuntimeError(
-            f"A view was created in no_grad mode and {what} modified inplace with grad mode enabled. Which of the two was "
+            f"{view} created in no_grad mode and {what} modified inplace with grad mode enabled. Which of the two was "
             "meant can't be known: do both inside the no_grad block, or both outside."
         )
     if origin == "inference":
+        view = "A view was" if name == "This tensor" else f"{name} is a view of a view which was"
         return RuntimeError(
-            f"A view was created in inference mode and {what} modified inplace in normal mode. Do both in the same mode, "
+            f"{view} created in inference mode and {what} modified inplace in normal mode. Do both in the same mode, "
             "or clone() the view first."
         )
     if origin == "function":

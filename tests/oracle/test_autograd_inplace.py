@@ -396,3 +396,16 @@ def test_bilinear_checks_only_what_its_gradient_reads(wanted, written):
         return [tensor.grad for tensor in tensors.values()]
 
     agree(program)
+
+
+@pytest.mark.parametrize("shapes", [((4, 3), (4,)), ((2, 3, 5), (2, 5)), ((3,), ())], ids=["rows", "images", "one"])
+@pytest.mark.parametrize("smoothing", [0.0, 0.1])
+def test_overwritten_targets_are_noticed(shapes, smoothing):
+    def program(torch):
+        scores = torch.randn(shapes[0], requires_grad=True)
+        target = torch.ones(shapes[1], dtype=torch.int64)
+        loss = torch.nn.functional.cross_entropy(scores, target, label_smoothing=smoothing)
+        target.zero_()
+        loss.backward()
+
+    agree(program, raises=True)

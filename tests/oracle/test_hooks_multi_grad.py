@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import threading
 
+import pytest
+
 from tests.oracle.harness import agree
 from tests.oracle.programs import Table, attempt, note
 
@@ -222,3 +224,51 @@ def each_thread_counts_its_own_backward(torch, log):
     for thread in threads:
         thread.join()
     log(len(calls), a.grad, b.grad)
+
+
+# --- passes that reach only some of the tensors
+
+REACHES = {"a": "a", "b": "b", "product": "product", "both": "product a", "elsewhere": "c"}
+WATCHED = ("product", "product a", "product b", "a", "a b", "product c", "product doubled c", "doubled", "doubled a", "c")
+
+
+@pytest.mark.parametrize("root", ["sum", "doubled", "a"])
+@pytest.mark.parametrize("wanted", REACHES)
+@pytest.mark.parametrize("watched", WATCHED)
+def test_with_grad_of_some(watched, wanted, root):
+    """A leaf that the pass does not end in is no hindrance; the only root does not count as reached."""
+
+    def program(torch, log):
+        names = {name: torch.ones(2, requires_grad=True) for name in "abc"}
+        names["product"] = names["a"] * names["b"]
+        names["doubled"] = names["product"] * 2
+        names["sum"] = names["doubled"].sum()
+        torch.autograd.graph.register_multi_grad_hook([names[name] for name in watched.split()], log)
+        end = names[root]
+        inputs = [names[name] for name in REACHES[wanted].split()]
+        torch.autograd.grad(end, inputs, torch.ones_like(end), allow_unused=True)
+
+    agree(program)
+
+
+@pytest.mark.parametrize("mode", ["all", "any"])
+@pytest.mark.parametrize("roots", [1, 2])
+def test_on_a_root(roots, mode):
+    def program(torch, log):
+        x = torch.ones(2, requires_grad=True)
+        y = x * 2
+        torch.autograd.graph.register_multi_grad_hook([y], log, mode=mode)
+        torch.autograd.graph.register_multi_grad_hook([x, y], log, mode=mode)
+        torch.autograd.backward([y, x.sum()][:roots], [torch.ones(2), None][:roots])
+
+    agree(program)
+
+
+@pytest.mark.parametrize("mode", ["all", "any"])
+def test_on_tensors_without_gradient(mode):
+    def program(torch, log):
+        x = torch.ones(2, requires_grad=True)
+        torch.autograd.graph.register_multi_grad_hook([x, torch.ones(2)], log, mode=mode)
+        x.sum().backward()
+
+    agree(program)

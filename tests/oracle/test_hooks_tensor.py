@@ -436,3 +436,16 @@ def callable_objects_and_methods(torch, log):
     x.register_hook(torch.neg)
     x.sum().backward()
     return x.grad
+
+
+@cases
+def gradients_of_means_may_be_written_to(torch, log):
+    def double(gradient):
+        gradient.mul_(2)
+
+    x = torch.arange(6.0).reshape(2, 3).clone().requires_grad_()
+    for mean in (lambda y: y.mean(), lambda y: y.mean(1).sum(), lambda y: y.mean((0, 1), keepdim=True).sum()):
+        y = x * 1
+        y.register_hook(double)
+        mean(y).backward()
+        log(x.grad)

@@ -10,7 +10,7 @@ import numpy as np
 
 from undertow._core import InferenceStorage, TensorCore, tensor_class, wrap
 from undertow.autograd import engine
-from undertow.autograd.node import Edge, Node, edge_of
+from undertow.autograd.node import AccumulateGrad, Edge, Node, edge_of
 from undertow.autograd.views import refresh_view
 from undertow.dtypes import DTYPE_OF
 from undertow.rules.rule import Spec
@@ -30,8 +30,10 @@ def get_gradient_edge(tensor: Any) -> GradientEdge:
     """Where a tensor's gradient goes: its node and output number (for a leaf, its accumulator)."""
     if not tensor.requires_grad:
         raise RuntimeError("It is not possible to get the gradient edge for a Tensor that does not require gradients")
-    node, nr = edge_of(tensor)
-    return GradientEdge(node, nr, Spec(tensor._array.shape, tensor._array.dtype))
+    edge = edge_of(tensor)
+    if edge is None:
+        raise AssertionError("Expected gradient function to be set")
+    return GradientEdge(edge[0], edge[1], Spec(tensor._array.shape, tensor._array.dtype))
 
 
 def backward(
@@ -182,7 +184,7 @@ def _check_output(place: int, output: Any) -> None:
         raise RuntimeError("element 0 of tensors does not require grad and does not have a grad_fn")
     if output._view is not None:
         refresh_view(output)
-    if not output._requires_grad:
+    if not output._requires_grad or edge_of(output) is None:
         raise RuntimeError(
             f"element {place} of tensors does not require grad and does not have a grad_fn. Nothing was recorded for "
             "it: either no input asked for gradients, or the path was cut by detach(), no_grad() or an operation "
@@ -241,7 +243,7 @@ def _input_edge(place: int, target: Any) -> Edge:
             f"One of the differentiated Tensors does not require grad: input {place} of shape "
             f"{list(target._array.shape)}. Call requires_grad_() on it before it is used."
         )
-    return edge_of(target)
+    return edge_of(target) or (AccumulateGrad(target), 0)  # where nothing leads
 
 
 def _unused(place: int, target: Any, count: int) -> str:

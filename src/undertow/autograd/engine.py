@@ -244,6 +244,8 @@ def run_node(task: BackwardPass, node: Node, g: Any) -> tuple[Any, ...]:
     else:
         results = (None,) * len(node.edges)
     if extras is not None and extras.post_hooks:
+        if node.edges == (None,):
+            results = (None,)
         results = firing.fire_post_hooks(task, node, results, g)
     return tuple([task.travelling(result) for result in results])
 
@@ -321,6 +323,8 @@ def count_dependencies(
                     stack.append(child)
                 if want_parents:
                     parents.setdefault(child, []).append(node)
+    if len(roots) == 1:  # PyTorch does not count the only root among the nodes that a pass reaches
+        reached.discard(roots[0][0])
     return reached, waiting, parents
 
 
@@ -394,7 +398,7 @@ def _takes_what_others_hold(aimed: bool) -> bool:
     task = BackwardPass(keep_graph=True, create_graph=False)
     task.reached, waiting, _ = count_dependencies([(node, 0)], False)
     if aimed:
-        task.executed = task.reached
+        task.executed = {node, *task.reached}
     _run(task, [(node, 0)], [np.zeros(2)], waiting)
     return leaf._meta.grad._array is node.held
 

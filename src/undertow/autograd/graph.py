@@ -103,12 +103,12 @@ def register_multi_grad_hook(tensors: Sequence[Any], fn: Callable[..., None], *,
     """
     if mode not in ("all", "any"):
         raise ValueError(f"Expects mode to be one of ('all', 'any') but got {mode}")
-    for tensor in tensors:
-        if not (isinstance(tensor, TensorCore) and tensor.requires_grad):
-            raise AssertionError("Expected gradient function to be set")
-    places = [_weak_place(tensor) for tensor in tensors]
     lock = threading.Lock()
     if mode == "all":
+        for tensor in tensors:
+            if not tensor.requires_grad or edge_of(tensor) is None:
+                raise AssertionError("Expected gradient function to be set")
+        places = [_weak_place(tensor) for tensor in tensors]
         progress: weakref.WeakKeyDictionary[Any, tuple[int, list[Any]]] = weakref.WeakKeyDictionary()
 
         def collect(place: int, grad: Any) -> None:
@@ -140,7 +140,7 @@ def register_multi_grad_hook(tensors: Sequence[Any], fn: Callable[..., None], *,
                     seen.discard(task)
                     raise
 
-        registered = [tensor.register_hook(first) for tensor in tensors]
+        registered = [tensor.register_hook(first) for tensor in tensors if tensor.requires_grad]
     return _MultiHandle(tuple(registered))
 
 
@@ -159,16 +159,16 @@ def _weak_place(tensor: Any) -> Callable[[], Node | None]:
 
 def _will_run(task: Any, node: Node | None) -> bool:
     """Whether a backward pass reaches a node."""
-    if node is None:
+    if node is None or node not in task.reached:
         return False
-    if task.executed is None:
-        return node in task.reached
+    if task.executed is None or node not in task.executed:
+        return task.executed is None
     if isinstance(node, AccumulateGrad) and task.captures:
         raise RuntimeError(
             "A leaf node was passed to _will_engine_execute_node but we are currently running autograd.grad(). This is "
             "currently not supported."
         )
-    return node in task.executed and node in task.reached
+    return True
 
 
 # --- writing to saved tensors

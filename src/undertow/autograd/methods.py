@@ -109,7 +109,7 @@ class AutogradMethods(HookMethods):
             return self._requires_grad
         if view.origin is None:
             refresh_view(self)
-        return self._requires_grad or asks_through_base(self)
+        return (self._requires_grad and not view.borrows) or asks_through_base(self)
 
     @requires_grad.setter
     def requires_grad(self, value: bool) -> None:
@@ -129,6 +129,8 @@ class AutogradMethods(HookMethods):
             raise RuntimeError("Setting requires_grad=True on inference tensor outside InferenceMode is not allowed.")
         if self._edge is None:
             self._requires_grad = value
+            if self._view is not None:
+                self._view.borrows = False
 
     def requires_grad_(self, requires_grad: bool = True) -> Any:
         """Sets requires_grad and returns the tensor."""

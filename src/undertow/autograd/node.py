@@ -412,11 +412,16 @@ class AccumulateGrad(Node):
             note_origin(self)
 
 
-def edge_of(tensor: Any) -> Edge:
-    """Where a gradient of this tensor goes. The leaf holds its accumulator weakly: the graph keeps it alive."""
+def edge_of(tensor: Any) -> Any:
+    """The edge that a gradient of this tensor goes along. A leaf holds its accumulator weakly: the graph keeps it alive.
+
+    None if it goes nowhere: the tensor is a view that was not recorded and asks for gradients only as its base does.
+    """
     edge = tensor._edge
     if edge is not None:
         return edge
+    if tensor._view is not None and tensor._view.borrows:
+        return None
     meta = tensor._meta or tensor._get_meta()
     reference = meta.accumulator
     node = None if reference is None else reference()

@@ -71,15 +71,20 @@ def refresh_view(tensor: Any) -> None:
     storage = tensor._storage
     base = view.base
     if not base._requires_grad or tensor._array.dtype.kind not in "fcV":
-        return
-    tensor._requires_grad = True  # also when the base began to ask for gradients after the view was taken
+        if view.borrows:
+            tensor._requires_grad = view.borrows = False
+        if tensor._edge is None or view.version == storage.version:
+            return
+    if not tensor._requires_grad:  # taken unrecorded, or before the base began to ask for gradients
+        tensor._requires_grad = view.borrows = True
     if view.version == storage.version:
         return
     if view.origin is not None:
         raise errors.written_view(view.origin, described_source(tensor), through_another=True)
     view.version = storage.version
     old = tensor._edge
-    node = AsStridedBackward0(edge_of(base), next(local.modes.sequence), steps_of(view))
+    edge = edge_of(base) if base._requires_grad else None  # it may have ceased to ask for gradients since
+    node = AsStridedBackward0(edge, next(local.modes.sequence), steps_of(view))
     tensor._edge = (node, 0)
     tensor._requires_grad = True
     meta = tensor._meta
@@ -147,7 +152,7 @@ class AsStridedBackward0(Node):
 
     __slots__ = ("steps",)
 
-    def __init__(self, edge: Edge, sequence_nr: int, steps: tuple[Step, ...]) -> None:
+    def __init__(self, edge: Edge | None, sequence_nr: int, steps: tuple[Step, ...]) -> None:
         self.edges = (edge,)
         self.sequence_nr = sequence_nr
         self.extras = self.tensor_hooks = None

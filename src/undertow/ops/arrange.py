@@ -22,6 +22,7 @@ from undertow.ops.arguments import (
     spread_ints,
     wrap_dim,
     wrap_dims,
+    wrap_real_dim,
 )
 from undertow.ops.parts import diagonal_dims
 from undertow.ops.public import overloaded, public
@@ -165,7 +166,8 @@ def repeat_interleave(input: Any, repeats: Any = None, dim: int | None = None, *
 
 
 def _flipped(input: Any, dims: tuple[int, ...]) -> Any:
-    return apply(rules.flip, input, dims=wrap_dims(dims, input._array.ndim))
+    dims = wrap_dims(dims, input._array.ndim)
+    return apply(rules.flip, input, dims=dims if input._array.ndim else ())
 
 
 @public
@@ -205,7 +207,7 @@ def roll(input: Any, shifts: Any, dims: Any = ()) -> Any:
     dims = (dims,) if is_int(dims) else as_ints(dims, "roll", "dims", 3)
     if len(shifts) != len(dims) and (dims or len(shifts) != 1):
         raise RuntimeError(f"shifts and dimensions must align. shifts: {len(shifts)}, dims:{len(dims)}")
-    dims = tuple([wrap_dim(dim, input._array.ndim) for dim in dims])
+    dims = tuple([wrap_real_dim(dim, input._array.ndim) for dim in dims])
     return apply(rules.roll, input, shifts=shifts, dims=dims)
 
 

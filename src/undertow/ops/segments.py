@@ -73,6 +73,7 @@ def segment_reduce(
     first = _OF_NOTHING[how] if initial is None else float(initial)
     empty = math.nan if how == "mean" and initial is None else first
     return apply(
-        rules.segment_reduce, data, wrap(runs.reshape(runs.shape + tail)), wrap(counts.reshape(counts.shape + tail)),
+        rules.segment_reduce, data, wrap(runs.reshape(runs.shape + tail)),
+        wrap(counts.reshape(counts.shape + tail).copy()),  # which may be written to later
         reduce=how, axis=axis, initial=first, empty=empty,
     )  # fmt: skip

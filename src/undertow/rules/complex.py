@@ -26,7 +26,7 @@ conj_physical_ = op("conj_physical", lambda xp, self: xp.conj(self), node="ConjP
                     self=lambda xp, g: xp.conj(g))  # fmt: skip
 
 complex = op("complex", lambda xp, real, imag: xp.complex(real, imag), promote="numeric", holomorphic=False,
-             real=lambda xp, g: xp.real(g), imag=lambda xp, g: xp.imag(g))  # fmt: skip
+             real=lambda xp, g, real: xp.real(g), imag=lambda xp, g, imag: xp.imag(g))  # fmt: skip
 
 polar = op("polar", lambda xp, abs, angle: xp.complex(abs * xp.cos(angle), abs * xp.sin(angle)), promote="numeric",
            holomorphic=False,

@@ -65,11 +65,14 @@ soft_margin_loss = op("soft_margin_loss",
 
 
 def _nll_loss(name: str, node: str) -> Rule:
-    """−weight · self[target]. `index` holds the targets, `slopes` what each adds to the loss per unit of self[target]."""
+    """−weight · self[target]. `index` holds the targets, `slopes` what each adds to the loss per unit of self[target].
+
+    `index` may lie in the memory of `target`, which is saved so that a write to it is noticed.
+    """
     return op(name, lambda xp, self, target, weight, *, reduction, ignore_index: xp.class_loss(
                   self, target, weight, ignore_index, reduction),
               node=node, promote="same", accepts="f", mask="target", hidden=("total_weight", "index", "slopes"),
-              self=lambda xp, g, self_spec, index, slopes, total_weight: xp.class_loss_grad(
+              self=lambda xp, g, self_spec, target, index, slopes, total_weight: xp.class_loss_grad(
                   g, index, slopes, self_spec.shape))
 
 

@@ -46,14 +46,15 @@ sum = op("sum", lambda xp, self, *, dim, keepdim, dtype: xp.sum(self, axis=dim, 
          self=lambda xp, g, self_spec, dim, keepdim:
              xp.astype(spread(xp, g, self_spec, dim, keepdim), self_spec.dtype))  # fmt: skip
 
+# The gradient is stretched first and divided then, so that hooks may write to it.
 mean_all = op("mean", lambda xp, self, *, dtype: xp.mean(self, dtype=dtype),
               self=lambda xp, g, self_spec:
-                  xp.astype(xp.broadcast_to(g / (self_spec.size or 1), self_spec.shape), self_spec.dtype))  # fmt: skip
+                  xp.astype(xp.broadcast_to(g, self_spec.shape) / (self_spec.size or 1), self_spec.dtype))  # fmt: skip
 
 mean = op("mean", lambda xp, self, *, dim, keepdim, dtype: xp.mean(self, axis=dim, keepdims=keepdim, dtype=dtype),
           node="MeanBackward1",
           self=lambda xp, g, self_spec, dim, keepdim: xp.astype(
-              spread(xp, g / (folded_count(self_spec.shape, dim) or 1), self_spec, dim, keepdim),
+              spread(xp, g, self_spec, dim, keepdim) / (folded_count(self_spec.shape, dim) or 1),
               self_spec.dtype))  # fmt: skip
 
 nansum = op("nansum", lambda xp, self, *, dim, keepdim, dtype:

@@ -1,0 +1,110 @@
+"""Views that were not recorded and ask for gradients only as their base does; bases that cease to ask for them."""
+
+from __future__ import annotations
+
+from tests.oracle.harness import agree
+from tests.oracle.programs import Table, attempt
+
+cases = Table()
+
+
+@cases.test
+def test_borrowing(program):
+    agree(program)
+
+
+def leaf(torch):
+    return torch.arange(4.0).requires_grad_()
+
+
+def facts(view):
+    """What a view tells about itself and about what is computed from it."""
+    twice = view * 2
+    ahead = twice.grad_fn and [node and node.name() for node, _ in twice.grad_fn.next_functions]
+    return view.requires_grad, view.is_leaf, view.grad_fn and view.grad_fn.name(), twice.requires_grad, ahead
+
+
+@cases
+def taken_under_no_grad(torch, log):
+    for x in (leaf(torch), leaf(torch) * 1):
+        with torch.no_grad():
+            view, (part, _) = x[:2], x.split(2)
+        log(facts(view), facts(part), facts(view[:1]))
+        (view * 2).sum().backward()
+        log(view.grad)
+
+
+@cases
+def taken_before_the_base_asked(torch, log):
+    base = torch.arange(4.0)
+    view = base[:2]
+    base.requires_grad_()
+    log(facts(view))
+    (view * 2).sum().backward()
+    log(base.grad, view.grad)
+    base.requires_grad_(False)
+    log(facts(view))
+
+
+@cases
+def asking_on_its_own(torch, log):
+    x = leaf(torch)
+    with torch.no_grad():
+        view = x[:2]
+    view.requires_grad_()
+    log(facts(view))
+    (view * 3).sum().backward()
+    return view.grad, x.grad
+
+
+@cases
+def as_root_and_as_input(torch, log):
+    x = leaf(torch)
+    with torch.no_grad():
+        view = x[:2]
+    attempt(log, "root", lambda: view.backward(torch.ones(2)), words=6)
+    attempt(log, "input", lambda: torch.autograd.grad((view * 2).sum(), view), words=6)
+    attempt(log, "edge", lambda: torch.autograd.graph.get_gradient_edge(view), words=6)
+    attempt(log, "multi", lambda: torch.autograd.graph.register_multi_grad_hook([view], print), words=6)
+
+
+@cases
+def hooks_on_one_never_fire(torch, log):
+    x = leaf(torch)
+    with torch.no_grad():
+        view = x[:2]
+    view.register_hook(lambda gradient: log("fired"))
+    result = (view * 2).sum()
+    result.grad_fn.next_functions[0][0].register_hook(lambda incoming, outgoing: log(incoming))
+    torch.sin(view).backward(torch.ones(2))
+    result.backward()
+
+
+@cases
+def a_base_that_ceased_to_ask(torch, log):
+    x = leaf(torch)
+    view = x[:2]
+    x.requires_grad_(False)
+    log(facts(view))
+    x.mul_(2)
+    log(facts(view))
+    (view * 2).sum().backward()
+    return x.grad
+
+
+@cases
+def parts_of_a_base_that_ceased_to_ask(torch, log):
+    x = leaf(torch)
+    part, _ = x.split(2)
+    x.requires_grad_(False)
+    x.mul_(2)
+    attempt(log, "part", lambda: part.grad_fn, words=6)
+
+
+@cases
+def views_of_views_taken_under_no_grad_refuse_writes(torch, log):
+    x = leaf(torch)
+    with torch.no_grad():
+        view = x[:2]
+    attempt(log, "view", lambda: view.mul_(2), words=20)
+    attempt(log, "view of view", lambda: view.view(2).mul_(2), words=20)
