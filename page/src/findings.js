@@ -15,11 +15,11 @@ export class FindingsView {
 
   draw() {
     const { findings, limits, program } = this.data;
-    const head = findings.length
-      ? h("h2", {}, plural(findings.length, "finding"))
+    const head = findings.length || program.error
+      ? h("h2", {}, findings.length ? plural(findings.length, "finding") : "No finding")
       : h("div", { class: "healthy" }, h("h2", {}, "✓ Healthy"), h("p", {}, "Nothing is wrong with the gradients and hooks of this program."));
     const error = program.error && h("div", { class: "raised" }, h("b", {}, `It raised ${program.error.type}`), h("p", {}, program.error.message.split("\n")[0]),
-      program.error.at && this.place(program.error.at)); // prettier-ignore
+      program.error.at && this.place(program.error.at), !findings.length && h("p", {}, "Nothing that was seen of its gradients and hooks explains that.")); // prettier-ignore
     this.cards = findings.map((finding, place) => this.card(finding, place));
     const notes = limits.length > 0 && h("div", { class: "limits" }, h("h3", {}, "Not everything is shown"), limits.map((text) => h("p", {}, text)));
     replace(this.element, head, error, this.cards, notes);

@@ -10,7 +10,7 @@ import { Minimap } from "./minimap.js";
 import { Model } from "./model.js";
 
 const EDGE_STATES = ["ok", "zero", "nan", "none", "idle", "lost"];
-const ALL_AT_ONCE = 4000; // nodes that "open all" still opens
+const ALL_AT_ONCE = 4000; // nodes up to which everything can be opened with one click
 
 export class GraphView {
   constructor(data, store) {
@@ -44,7 +44,7 @@ export class GraphView {
   /** Another pass. */
   choose() {
     if (!this.model) {
-      replace(this.element, h("p", { class: "empty" }, "No backward pass was seen."));
+      replace(this.element, h("p", { class: "empty" }, "No backward pass was seen, so there is no graph to draw."));
       return;
     }
     this.tools();
@@ -66,7 +66,7 @@ export class GraphView {
     const button = (text, title, onclick) => h("button", { type: "button", title, onclick }, text);
     replace(
       this.bar, chooser, h("span", { class: "facts" }, facts), pass.error && h("span", { class: "failed", title: pass.error }, "this pass raised"),
-      h("span", { class: "spring" }), button("Open all", "Open every module", () => this.openAll()),
+      h("span", { class: "spring" }), nodes.size > ALL_AT_ONCE ? null : button("Open all", "Open every module", () => this.openAll()),
       button("Close", "Back to the first view", () => this.closeAll()),
     ); // prettier-ignore
     replace(this.lens, button("+", "Nearer", () => select(this.svg).call(this.zoom.scaleBy, 1.3)),
@@ -133,7 +133,6 @@ export class GraphView {
 
   openAll() {
     const { model, open, layout } = this.model;
-    if (model.nodes.size > ALL_AT_ONCE) return;
     for (const group of model.groups) open.add(group.id);
     layout.known.clear();
     this.redraw();
