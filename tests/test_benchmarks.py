@@ -6,6 +6,7 @@ import pytest
 import torch as real_torch
 
 import undertow
+from benchmarks import gpu_rows, jax_rows
 from benchmarks.rows import ROWS, Row, nodes
 
 
@@ -22,3 +23,22 @@ def test_growth_measures_a_backward_pass() -> None:
     backward()
     with pytest.raises(RuntimeError, match="a second time"):
         backward()
+
+
+def test_the_same_rows_are_written_for_jax() -> None:
+    assert {row.name for row in (*ROWS, *gpu_rows.ROWS) if row.by_hand} == set(jax_rows.ROWS)
+
+
+def test_rows_of_jax_learn() -> None:
+    for name in ("MLP 16-32-4", "LSTM"):
+        step = jax_rows.ROWS[name]()
+        assert step().item() > [step().item() for _ in range(5)][-1]
+
+
+def test_gpt2_in_small_has_the_same_losses_on_both_libraries() -> None:
+    losses = []
+    for library in (real_torch, undertow):
+        library.manual_seed(0)
+        step = gpu_rows.gpt2(library, 2, 64, 4, 32, 128, 2, device="cpu")
+        losses.append([step().item() for _ in range(3)])
+    assert losses[0] == pytest.approx(losses[1], abs=1e-3)
