@@ -19,7 +19,7 @@ BLOCK = re.compile(r"^```(\w+)\n(.*?)^```", re.MULTILINE | re.DOTALL)
 def test_blocks_run_and_print_what_they_show(document: Path) -> None:
     names: dict[str, Any] = {"__name__": "__main__"}
     blocks = BLOCK.findall(document.read_text())
-    for (language, code), (following, shown) in zip(blocks, [*blocks[1:], ("", "")], strict=True):
+    for (language, code), (following, shown) in zip(blocks, [*blocks[1:], ("", "")]):
         if language != "python":
             continue
         printed = io.StringIO()
