@@ -7,15 +7,15 @@ import os
 from typing import Any
 
 from undertow.devices import device as Device
+from undertow.xp.precision import Precision
 
 
 class _Settings:
-    __slots__ = ("threads", "interop_threads", "matmul_precision", "deterministic", "warn_only", "warn_always")
+    __slots__ = ("threads", "interop_threads", "deterministic", "warn_only", "warn_always")
 
     def __init__(self) -> None:
         self.threads = int(os.environ.get("OMP_NUM_THREADS", "0") or 0) or os.cpu_count() or 1
         self.interop_threads = os.cpu_count() or 1
-        self.matmul_precision = "highest"
         self.deterministic = self.warn_only = self.warn_always = False
 
 
@@ -47,14 +47,14 @@ def set_num_interop_threads(num: int) -> None:
 
 
 def get_float32_matmul_precision() -> str:
-    """Always computed in float32 here, whatever was asked for."""
-    return _settings.matmul_precision
+    """What was asked for; on the CPU float32 is multiplied in float32 whatever it was."""
+    return Precision.float32_products
 
 
 def set_float32_matmul_precision(precision: str) -> None:
-    """Notes "highest", "high" or "medium"."""
+    """Notes "highest", "high" or "medium": GPUs may round float32 to TF32 unless it is the first."""
     if precision in ("highest", "high", "medium"):
-        _settings.matmul_precision = precision
+        Precision.float32_products = precision
 
 
 def use_deterministic_algorithms(mode: bool, *, warn_only: bool = False) -> None:

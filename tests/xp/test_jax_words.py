@@ -12,8 +12,13 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from undertow._core import wrap
+from undertow.autograd.apply import operands
+from undertow.autograd.node import UPCAST
+from undertow.rules import attention, conv, linalg
 from undertow.xp import jax as jax_namespace
 from undertow.xp import numpy as numpy_namespace
+from undertow.xp.device import DeviceArray
 from undertow.xp.jax_tracing import ShapeNeedsValues
 from undertow.xp.namespaces import namespace_of
 
@@ -122,3 +127,38 @@ def test_recurrences_of_uneven_batches_are_numpys() -> None:
             for want, got in zip(numpy_xp.lstm_scan_grad(*given), jax_xp.lstm_scan_grad(*given), strict=True):
                 if got is not None:
                     np.testing.assert_allclose(got, want, rtol=1e-10)
+
+
+IMAGES: dict[str, Any] = {
+    "stride": (1, 1), "padding": (1, 1), "dilation": (1, 1), "transposed": False, "output_padding": (0, 0), "groups": 1
+}  # fmt: skip
+HALVES: list[tuple[Any, list[tuple[int, ...] | None], dict[str, Any]]] = [
+    (linalg.mm, [(3, 4), (4, 5)], {"flipped": (False, False)}),
+    (linalg.bmm, [(2, 3, 4), (2, 4, 5)], {"flipped": (False, False)}),
+    (linalg.addmm, [(5,), (3, 4), (4, 5)], {"beta": 1, "alpha": 1, "flipped": (False, False)}),
+    (conv.convolution, [(2, 3, 5, 5), (4, 3, 3, 3), None], IMAGES),
+    (conv.convolution, [(2, 8, 5, 5), (4, 8, 3, 3), (4,)], IMAGES),
+    (
+        attention.scaled_dot_product_attention,
+        [(1, 2, 4, 8), (1, 2, 4, 8), (1, 2, 4, 8), None],
+        {"dropout_p": 0.0, "is_causal": True, "scale": 0.35},
+    ),
+]
+
+
+@pytest.mark.parametrize(("rule", "shapes", "statics"), HALVES)
+def test_products_take_half_precision_as_it_is(rule: Any, shapes: list[Any], statics: dict[str, Any]) -> None:
+    """On a device bfloat16 matrices are multiplied as such; NumPy widens them first. Both round once."""
+    random = np.random.default_rng(0)
+    given = [None if shape is None else jnp.asarray(random.normal(size=shape), jnp.bfloat16) for shape in shapes]
+    tensors = [None if array is None else wrap(DeviceArray(array)) for array in given]
+    arrays, chores, rounded = operands(rule, tensors)
+    assert all(array is None or array.dtype == jnp.bfloat16 for array in arrays)
+    assert chores & UPCAST == 0 and rounded is None
+    found = rule.forward(jax_xp, *given, **statics)
+    found = found[0] if isinstance(found, tuple) else found
+    assert found.dtype == jnp.bfloat16
+    wide = [None if array is None else np.asarray(array, np.float32) for array in given]
+    expected = rule.forward(numpy_xp, *wide, **statics)
+    expected = expected[0] if isinstance(expected, tuple) else expected
+    np.testing.assert_allclose(found.astype(np.float32), expected, rtol=2e-2, atol=2e-2)

@@ -431,7 +431,10 @@ def operands(rule: Rule, inputs: Sequence[Any]) -> tuple[list[Any], int, dtype |
         raise refusal(rule.name, common)
     if rule.promote == "float" and not (common.is_floating_point or common.is_complex):
         common = get_default_dtype()
-    compute = common.opmath.numpy
+    exact = common.opmath  # what NumPy computes in; kernels of accelerators take half precision as it is
+    if rule.half and exact is not common and _on_accelerator(inputs):
+        exact = common
+    compute = exact.numpy
     arrays: list[Any] = []
     chores, shape = 0, None
     for place, given in enumerate(inputs):
@@ -448,9 +451,13 @@ def operands(rule: Rule, inputs: Sequence[Any]) -> tuple[list[Any], int, dtype |
             arrays.append(None if given is None else _number(given, compute))
     if common.is_complex:
         chores |= FIT if not rule.holomorphic else FIT | CONJUGATE
-    if common.opmath is common:
+    if exact is common:
         return arrays, chores, None
     return arrays, chores | FIT | UPCAST, common
+
+
+def _on_accelerator(inputs: Sequence[Any]) -> bool:
+    return namespace_of([given._array for given in inputs if isinstance(given, TensorCore)]) is not numpy_xp
 
 
 def _number(given: Any, compute: np.dtype[Any]) -> Any:

@@ -14,7 +14,7 @@ from undertow.rules.rule import op
 convolution = op("convolution",
     lambda xp, input, weight, bias, *, stride, padding, dilation, transposed, output_padding, groups: convolve(
         xp, input, weight, bias, (stride, padding, dilation, groups), output_padding if transposed else None),
-    promote="same", accepts="ifc",
+    promote="same", accepts="ifc", half=True,
     input=lambda xp, g, weight, input_spec, stride, padding, dilation, transposed, groups:
         xp.conv(g, weight, stride, padding, dilation, groups) if transposed else
         xp.conv_input_grad(g, weight, input_spec.shape, stride, padding, dilation, groups),
@@ -29,7 +29,7 @@ convolution = op("convolution",
 conv_input_grad = op("convolution_backward",
     lambda xp, grad_output, weight, *, shape, stride, padding, dilation, groups: xp.conv_input_grad(
         grad_output, weight, shape, stride, padding, dilation, groups),
-    promote="same",
+    promote="same", half=True,
     grad_output=lambda xp, g, weight, stride, padding, dilation, groups: xp.conv(
         g, weight, stride, padding, dilation, groups),
     weight=lambda xp, g, grad_output, weight_spec, stride, padding, dilation, groups: xp.conv_weight_grad(
@@ -38,7 +38,7 @@ conv_input_grad = op("convolution_backward",
 conv_weight_grad = op("convolution_backward",
     lambda xp, grad_output, input, *, shape, stride, padding, dilation, groups: xp.conv_weight_grad(
         grad_output, input, shape, stride, padding, dilation, groups),
-    promote="same",
+    promote="same", half=True,
     grad_output=lambda xp, g, input, stride, padding, dilation, groups: xp.conv(
         input, g, stride, padding, dilation, groups),
     input=lambda xp, g, grad_output, input_spec, stride, padding, dilation, groups: xp.conv_input_grad(

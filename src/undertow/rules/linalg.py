@@ -35,11 +35,11 @@ def scaled(x: Any, factor: Any) -> Any:
 
 # --- products
 
-mm = op("mm", lambda xp, self, mat2, *, flipped: xp.matmul(self, mat2), promote="same",
+mm = op("mm", lambda xp, self, mat2, *, flipped: xp.matmul(self, mat2), promote="same", half=True,
         self=lambda xp, g, mat2, flipped: left_gradient(xp, g, mat2, flipped[0]),
         mat2=lambda xp, g, self, flipped: right_gradient(xp, g, self, flipped[1]))  # fmt: skip
 
-bmm = op("bmm", lambda xp, self, mat2, *, flipped: xp.matmul(self, mat2), promote="same",
+bmm = op("bmm", lambda xp, self, mat2, *, flipped: xp.matmul(self, mat2), promote="same", half=True,
          self=lambda xp, g, mat2, flipped: left_gradient(xp, g, mat2, flipped[0]),
          mat2=lambda xp, g, self, flipped: right_gradient(xp, g, self, flipped[1]))  # fmt: skip
 
@@ -56,7 +56,7 @@ vdot = op("vdot", lambda xp, self, other: xp.matmul(xp.conj(self), other), promo
           other=lambda g, self: g * self)  # fmt: skip
 
 # Any two stacks of matrices, broadcast against each other: what gradients of the decompositions are made of.
-product = op("matmul", lambda xp, self, other: xp.matmul(self, other), promote="same",
+product = op("matmul", lambda xp, self, other: xp.matmul(self, other), promote="same", half=True,
              self=lambda xp, g, other, self_spec: xp.sum_to_shape(
                  xp.matmul(g, transposed(xp, other)), self_spec.shape),
              other=lambda xp, g, self, other_spec: xp.sum_to_shape(
@@ -65,14 +65,14 @@ product = op("matmul", lambda xp, self, other: xp.matmul(self, other), promote="
 # --- products added to something: beta self + alpha product
 
 addmm = op("addmm", lambda xp, self, mat1, mat2, *, beta, alpha, flipped: xp.addmm(self, mat1, mat2, beta, alpha),
-           promote="same",
+           promote="same", half=True,
            self=lambda xp, g, self_spec, beta: scaled(xp.sum_to_shape(g, self_spec.shape), beta),
            mat1=lambda xp, g, mat2, alpha, flipped: scaled(left_gradient(xp, g, mat2, flipped[0]), alpha),
            mat2=lambda xp, g, mat1, alpha, flipped: scaled(
                right_gradient(xp, g, mat1, flipped[1]), alpha))  # fmt: skip
 
 baddbmm = op("baddbmm", lambda xp, self, batch1, batch2, *, beta, alpha: xp.addmm(self, batch1, batch2, beta, alpha),
-             promote="same",
+             promote="same", half=True,
              self=lambda xp, g, self_spec, beta: scaled(xp.sum_to_shape(g, self_spec.shape), beta),
              batch1=lambda xp, g, batch2, alpha: scaled(left_gradient(xp, g, batch2, False), alpha),
              batch2=lambda xp, g, batch1, alpha: scaled(right_gradient(xp, g, batch1, False), alpha))  # fmt: skip

@@ -72,12 +72,13 @@ class Rule:
     __slots__ = (
         "name", "node_name", "forward", "inputs", "variadic", "statics", "promote", "outputs", "names", "differentiable",
         "hidden", "view", "holomorphic", "materialize", "gradients", "joint", "saves", "needed", "uses_specs", "node_class",
-        "run", "slots", "accepts", "mask", "shows",
+        "run", "slots", "accepts", "mask", "shows", "half",
     )  # fmt: skip
 
     node_name: str
     promote: str | None
     accepts: str
+    half: bool
     mask: str | None
     shows: dict[str, Any]
     outputs: int
@@ -118,6 +119,7 @@ def op(
     node: str | None = None,
     promote: str | None = None,
     accepts: str = "bifc",
+    half: bool = False,
     mask: str | None = None,
     shows: dict[str, Any] | None = None,
     outputs: int = 1,
@@ -136,6 +138,7 @@ def op(
     node            the backward node's name (`MulBackward0` for "mul" unless given)
     promote         how inputs come to one dtype: None (left alone), "numeric", "float" (integers become floats)
     accepts         the kinds of numbers it is defined for, before integers become floats: bool, int, float, complex
+    half            on accelerators its words take half precision as it is, adding up in float32 themselves
     mask            the input that is a mask of bools, which takes no part in promotion
     shows           what else the node shows as `_saved_<name>`: constants of a more general op
     outputs         how many results the op shows; 0: forward returns a tuple of any length
@@ -152,6 +155,7 @@ def op(
     rule.node_name = node or _camel(name) + "Backward0"
     rule.promote = promote
     rule.accepts = accepts
+    rule.half = half
     rule.mask = mask
     rule.shows = shows or {}
     rule.outputs = outputs

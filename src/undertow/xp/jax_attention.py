@@ -7,6 +7,7 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from undertow.xp import composed
 
@@ -59,6 +60,10 @@ def attention(
     nothing = jnp.zeros((), q.dtype)
     if is_fused(q, k, v, mask):
         return fused(q, k, v, causal, scale)[0], nothing, nothing
+    if q.dtype.name in _HALF:
+        wide_q, wide_k, wide_v = [x.astype(np.float32) for x in (q, k, v)]
+        out, _, weights = attention(xp, wide_q, wide_k, wide_v, mask, causal, scale)
+        return out.astype(q.dtype), nothing, weights
     weights = composed.attention_weights(xp, q, composed.repeated(xp, k, q), mask, causal, scale)
     return xp.matmul(weights, composed.repeated(xp, v, q)), nothing, weights
 
@@ -70,4 +75,8 @@ def attention_grad(
     """Gradients of q, k and v."""
     if is_fused(q, k, v, mask):
         return fused(q, k, v, causal, scale)[1](g)
+    if q.dtype.name in _HALF:
+        wide_g, wide_q, wide_k, wide_v = [x.astype(np.float32) for x in (g, q, k, v)]
+        grads = composed.attention_grad_from(xp, weights, wide_g, wide_q, wide_k, wide_v, scale)
+        return grads[0].astype(q.dtype), grads[1].astype(q.dtype), grads[2].astype(q.dtype)
     return composed.attention_grad_from(xp, weights, g, q, k, v, scale)

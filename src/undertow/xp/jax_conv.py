@@ -48,7 +48,8 @@ def conv(
     x: Array, w: Array, stride: Sizes, padding: Sizes, dilation: Sizes, groups: int, bias: Array | None = None
 ) -> Array:
     """y[n, o, p] = bias[o] + Σ_{c, k} w[o, c, k] x[n, c, p·stride + k·dilation − padding], c running over o's group."""
-    if groups == 1 and 1 < math.prod(w.shape[2:]) * w.shape[1] <= _FEW and x.size and jax.default_backend() == "cpu":
+    few = groups == 1 and 1 < math.prod(w.shape[2:]) * w.shape[1] <= _FEW and x.dtype.itemsize >= 4 and x.size
+    if few and jax.default_backend() == "cpu":
         out = _product_with_columns(x, w, stride, padding, dilation)
         return _channels_first(out if bias is None else out + bias)
     out = lax.conv_general_dilated(

@@ -12,8 +12,15 @@ from jax import lax
 
 from undertow.xp import numpy_linalg
 from undertow.xp.jax_tracing import on_host, shaped, values_of
+from undertow.xp.precision import Precision
 
 Array = Any
+
+
+def _precision(x: Array) -> Any:
+    """A GPU would round float32 to TF32 unless told not to."""
+    exact = Precision.float32_products == "highest" and x.dtype == np.float32 and jax.default_backend() == "gpu"
+    return lax.Precision.HIGHEST if exact else None
 
 
 def matmul(x: Array, y: Array) -> Array:
@@ -21,8 +28,8 @@ def matmul(x: Array, y: Array) -> Array:
     if x.ndim > 2 and y.ndim == 2:
         return matmul(x.reshape(-1, x.shape[-1]), y).reshape(*x.shape[:-1], y.shape[-1])
     if x.ndim == 2 == y.ndim:
-        return lax.dot(x, y)
-    return jnp.matmul(x, y)
+        return lax.dot(x, y, precision=_precision(x))
+    return jnp.matmul(x, y, precision=_precision(x))
 
 
 def addmm(bias: Array, x: Array, y: Array, beta: Any, alpha: Any) -> Array:
