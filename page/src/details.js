@@ -12,8 +12,9 @@ export class DetailsView {
     this.graph = graph;
     this.rows = new Map(data.flow.rows.map((row) => [row.id, row]));
     this.body = h("div", { class: "details-body" });
-    this.element = h("section", { class: "details", "aria-label": "Selection", "aria-live": "polite" }, h("div", { class: "panel-head" }, h("span", {}, "Selection")), this.body);
-    store.on(["selected", "pass", "row"], () => this.show());
+    this.jump = h("button", { class: "jump", type: "button", onclick: () => store.set({ view: "graph" }) }, "Show in the graph");
+    this.element = h("section", { class: "details", "aria-label": "Selection", "aria-live": "polite" }, h("div", { class: "panel-head" }, h("span", {}, "Selection"), this.jump), this.body);
+    store.on(["selected", "pass", "row", "view"], () => this.show());
     this.show();
   }
 
@@ -21,6 +22,7 @@ export class DetailsView {
     const [id] = this.store.get("selected") ?? [];
     const row = this.rows.get(this.store.get("row"));
     const model = this.graph.model?.model;
+    this.jump.hidden = id === undefined || this.store.get("view") === "graph";
     if (id !== undefined && model) {
       const known = typeof id === "number" ? model.groups[id] : model.nodes.get(id);
       if (known) return replace(this.body, this.crumbs(model, id), typeof id === "number" ? this.box(model, known) : this.node(model, known));

@@ -125,6 +125,9 @@ for (const theme of ["light", "dark"]) {
     assert.ok(await count(page, ".flow-row") > 18);
     await page.locator(".flow-row[title='model.encoder.skip.weight']").click();
     assert.equal(await page.locator(".details h3").innerText(), "model.encoder.skip.weight");
+    await page.getByRole("button", { name: "Show in the graph" }).click();
+    assert.ok(await page.locator(".node.selected").isVisible());
+    await page.keyboard.press("f");
     await page.locator(".flow-row[title='model.final.weight']").focus();
     await page.keyboard.press("ArrowLeft");
     assert.match(await page.locator(".said").innerText(), /model.final.weight · step 39: norm/);

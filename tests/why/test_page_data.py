@@ -179,7 +179,7 @@ def test_gradients_over_steps(torch: Any) -> None:
     assert flow["unit"] == "step" and flow["total"] == 3 and [step["step"] for step in flow["steps"]] == [1, 2, 3]
     assert all(step["value"] > 0 for step in flow["steps"])
     assert [sample[0] for sample in rows["net.head.weight"]["samples"]] == ["ok"] * 3
-    assert rows["net.head.weight"]["samples"][-1][1] == pytest.approx(net.head.weight.grad.norm().item(), rel=1e-5)
+    assert rows["net.head.weight"]["samples"][-1][1] == pytest.approx(net.head.weight.grad.norm().item(), rel=1e-3)
     assert [sample[0] for sample in rows["net.body[0].bias"]["samples"]] == ["frozen"] * 3
     assert [sample[0] for sample in rows["spare.weight"]["samples"]] == ["none"] * 3
     assert [sample[3] for sample in rows["net.head.bias"]["samples"]] == [1] * 3
@@ -195,7 +195,7 @@ def test_without_an_optimizer_passes_are_the_steps() -> None:
             (w * 3).sum().backward()
     flow = data_of(seen)["flow"]
     assert flow["unit"] == "pass" and [[s[1] for s in row["samples"]] for row in flow["rows"]] == [
-        [pytest.approx(3 * 2**0.5, rel=1e-5), pytest.approx(6 * 2**0.5, rel=1e-5)]
+        [pytest.approx(3 * 2**0.5, rel=1e-3), pytest.approx(6 * 2**0.5, rel=1e-3)]
     ]
 
 

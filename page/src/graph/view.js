@@ -29,6 +29,7 @@ export class GraphView {
     this.element = h("section", { class: "view graph-view", id: "graph" }, this.bar, h("div", { class: "stage" }, this.svg, legend(), this.minimap.element, this.lens));
     store.on(["pass"], () => this.choose());
     store.on(["selected", "line"], () => this.mark());
+    store.on(["view"], () => this.shown());
   }
 
   get model() {
@@ -73,6 +74,13 @@ export class GraphView {
       button("−", "Farther", () => select(this.svg).call(this.zoom.scaleBy, 1 / 1.3)), button("⤢", "Show everything (0)", () => this.fit(true))); // prettier-ignore
   }
 
+  /** The view has come to the front. */
+  shown() {
+    if (this.store.get("view") !== "graph" || !this.model) return;
+    if (!this.fitted) this.fit(false);
+    this.reveal(this.store.get("selected") ?? []);
+  }
+
   // --- drawing
 
   redraw() {
@@ -94,7 +102,8 @@ export class GraphView {
   /** The whole graph, or the part at the loss in a legible size. */
   fit(everything) {
     const { clientWidth: width, clientHeight: height } = this.svg;
-    if (!width || !this.size) return;
+    this.fitted = width > 0 && Boolean(this.size);
+    if (!this.fitted) return;
     const whole = Math.min(1.1, (width - 40) / this.size.width, (height - 40) / this.size.height);
     const k = everything && whole > 0.1 ? whole : Math.max(whole, 0.72);
     const loss = this.drawing.places.get(this.standsFor(this.model.model.pass.roots[0]));

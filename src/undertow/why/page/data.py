@@ -231,5 +231,5 @@ def _cell(sample: Sample | None) -> list[Any] | None:
     """[state, norm, share of zeros, edited by a hook]; None where the step had nothing to do with the parameter."""
     if sample is None:
         return None
-    zeros = None if sample.zeros is None else round(sample.zeros, 4)
-    return [sample.state, number(sample.norm), zeros, int(sample.edited)]
+    zeros = None if sample.zeros is None else round(sample.zeros, 3)
+    return [sample.state, number(sample.norm, 4), zeros, int(sample.edited)]

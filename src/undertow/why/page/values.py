@@ -15,15 +15,15 @@ MOST_LINES = 4000  # of one file
 MOST_LINES_IN_ALL = 20_000
 
 
-def number(value: float | None) -> float | str | None:
-    """A number with six digits. JSON knows no NaN or Inf, so they are texts."""
+def number(value: float | None, digits: int = 6) -> float | str | None:
+    """A number with so many digits. JSON knows no NaN or Inf, so they are texts."""
     if value is None:
         return None
     if math.isnan(value):
         return "nan"
     if math.isinf(value):
         return "inf" if value > 0 else "-inf"
-    return float(f"{value:.6g}")
+    return float(f"{value:.{digits}g}")
 
 
 def length(norms: Iterable[float | None]) -> float | str | None:
