@@ -2,8 +2,9 @@
 
     python -m benchmarks.why [--only REGEX] [--rounds N] [--seconds S]
 
-Each engine runs in a process of its own. Watched and unwatched steps take turns there, and a ratio is the median over
-rounds. `watch` is what `undertow why script.py` does: every operation, module call, hook and gradient is recorded.
+Each engine runs in a process of its own, on one thread. Watched and unwatched steps take turns there, and a ratio is the
+median over rounds. Time is the processor's, which a busy machine leaves as it is. Watching is what `undertow why
+script.py` does: every operation, module call, hook and gradient is recorded.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import argparse
 import gc
 import importlib
 import json
+import os
 import re
 import statistics
 import subprocess
@@ -31,12 +33,12 @@ WATCHED = (
 
 
 def seconds_per_step(step: Callable[[], Any], seconds: float) -> float:
-    start = time.perf_counter()
+    start = time.process_time()
     steps = 0
-    while not steps or time.perf_counter() - start < seconds:
+    while not steps or time.process_time() - start < seconds:
         step()
         steps += 1
-    return (time.perf_counter() - start) / steps
+    return (time.process_time() - start) / steps
 
 
 def measure(engine: str, only: str, rounds: int, seconds: float) -> dict[str, tuple[float, float]]:
@@ -75,12 +77,14 @@ def main() -> None:
         print(json.dumps(measure(arguments.engine, arguments.only, arguments.rounds, arguments.seconds)))
         return
     found = {}
+    environment = {**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
     for engine in ("undertow", "torch"):
         command = [
             sys.executable, "-m", "benchmarks.why", "--engine", engine, "--only", arguments.only,
             "--rounds", str(arguments.rounds), "--seconds", str(arguments.seconds),
         ]  # fmt: skip
-        found[engine] = json.loads(subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True).stdout)
+        ran = subprocess.run(command, cwd=ROOT, env=environment, check=True, stdout=subprocess.PIPE, text=True)
+        found[engine] = json.loads(ran.stdout)
     print(f"{'row':40} {'undertow ms':>12} {'watched':>8} {'torch ms':>10} {'watched':>8}")
     for name, (mine, ratio) in found["undertow"].items():
         theirs, their_ratio = found["torch"][name]

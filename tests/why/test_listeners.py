@@ -14,7 +14,8 @@ def heard(go: Any) -> list[tuple[str, float | None, list[float | None]]]:
     told: list[tuple[str, float | None, list[float | None]]] = []
 
     def listener(node: Any, got: Any, gave: Any) -> None:
-        told.append((node.name().rpartition("::")[2], carried_peak(got), [carried_peak(part) for part in gave if part is not None]))
+        peaks = [carried_peak(part) for part in gave if part is not None]
+        told.append((node.name().rpartition("::")[2], carried_peak(got), peaks))
 
     special.listeners.append(listener)
     try:

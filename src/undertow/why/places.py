@@ -56,6 +56,7 @@ class Places:
     def __init__(self, packages: tuple[Any, ...] = (), script: str | None = None) -> None:
         self.folders = _library_folders(packages)
         self.script = script
+        self.outermost: FrameType | None = None  # frames outside this one are not looked at
         self._is_user: dict[CodeType, bool] = {}
         self._known: dict[tuple[CodeType, int, int], Place] = {}
 
@@ -80,9 +81,9 @@ class Places:
 
     def of(self, frame: FrameType | None) -> Place | None:
         """The place of a frame of a running program."""
-        is_user = self._is_user
+        is_user, outermost = self._is_user, self.outermost
         found: list[tuple[CodeType, int, int]] = []
-        while frame is not None:
+        while frame is not None and frame is not outermost:
             code = frame.f_code
             user = is_user.get(code)
             if user or (user is None and self.is_user(code)):

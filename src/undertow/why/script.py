@@ -67,6 +67,7 @@ class Run:
         watcher = Watcher(torch, script=self.path, limit=self.limit, recorder=self.recorder)
         self.trace = watcher.trace
         self.names = main.__dict__
+        watcher.places.outermost = sys._getframe()
         try:
             with warnings_at_user_lines(watcher), self._book(watcher), watcher:
                 exec(code, main.__dict__)
@@ -81,6 +82,7 @@ class Run:
         finally:
             watcher.names.globals(main.__dict__)
             sys.modules["__main__"], sys.argv, sys.path[:] = before
+            watcher.places.outermost = None
         return self.trace
 
     def _book(self, watcher: Watcher) -> AbstractContextManager[Any]:
