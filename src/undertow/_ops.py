@@ -28,7 +28,8 @@ class OpOverload:
         self.__module__ = packet.__module__
 
     def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
-        return self._packet(*args, **kwargs)
+        operator = self._packet.operators.get(self._overload)
+        return (self._packet if operator is None else operator)(*args, **kwargs)
 
     @property
     def overloadpacket(self) -> OpOverloadPacket:
@@ -42,7 +43,7 @@ class OpOverload:
 
     @property
     def _schema(self) -> Any:
-        operator = self._packet.operator
+        operator = self._packet.operators.get(self._overload)
         if operator is None:
             raise NotImplementedError(f"undertow has no torch.ops.{self}._schema: its functions have no schemas")
         return operator.schema
@@ -65,14 +66,29 @@ class OpOverload:
 class OpOverloadPacket:
     """An operator with all its overloads: `torch.ops.aten.add`."""
 
-    def __init__(self, namespace: str, name: str, call: Callable[..., Any], operator: Operator | None = None) -> None:
-        self.namespace, self.__name__, self._call, self.operator = namespace, name, call, operator
+    def __init__(self, namespace: str, name: str, call: Callable[..., Any] | None) -> None:
+        self.namespace, self.__name__, self._call = namespace, name, call
         self._qualified_op_name = f"{namespace}::{name}"
         self.__module__ = f"torch.ops.{namespace}"
         self._overloads: dict[str, OpOverload] = {}
 
+    @property
+    def operators(self) -> dict[str, Operator]:
+        """The overloads that a program has registered."""
+        return _registered(self._qualified_op_name)
+
     def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
-        return self._call(*args, **kwargs)
+        if self._call is not None:
+            return self._call(*args, **kwargs)
+        errors: list[Exception] = []
+        for operator in self.operators.values():  # the first overload that the arguments fit
+            try:
+                operator.schema.bind(args, kwargs)
+            except RuntimeError as error:
+                errors.append(error)
+            else:
+                return operator(*args, **kwargs)
+        raise errors[0]
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
@@ -85,13 +101,17 @@ class OpOverloadPacket:
 
     def overloads(self) -> list[str]:
         """The names of the overloads."""
-        return _aten_overloads()[self.__name__] if self.operator is None else ["default"]
+        return list(self.operators) or _aten_overloads()[self.__name__]
 
     def __str__(self) -> str:
         return f"{self.namespace}.{self.__name__}"
 
     def __repr__(self) -> str:
         return f"<OpOverloadPacket(op='{self}')>"
+
+
+def _registered(name: str) -> dict[str, Operator]:
+    return {each.schema.overload_name or "default": each for each in REGISTRY.values() if each.name == name}
 
 
 class HigherOrderOperator:
@@ -112,13 +132,12 @@ class OpNamespace:
         self.__name__ = f"torch.ops.{name}"
 
     def __getattr__(self, name: str) -> OpOverloadPacket:
-        operator = REGISTRY.get(f"{self.name}::{name}")
-        if operator is not None:
-            packet = OpOverloadPacket(self.name, name, operator, operator)
-        else:
-            if self.name != "aten" or name not in _aten_overloads():
-                raise AttributeError(f"'_OpNamespace' '{self.name}' object has no attribute '{name}'")
+        if _registered(f"{self.name}::{name}"):
+            packet = OpOverloadPacket(self.name, name, None)
+        elif self.name == "aten" and name in _aten_overloads():
             packet = OpOverloadPacket(self.name, name, _aten(name))
+        else:
+            raise AttributeError(f"'_OpNamespace' '{self.name}' object has no attribute '{name}'")
         setattr(self, name, packet)
         return packet
 

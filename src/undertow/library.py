@@ -189,7 +189,7 @@ def _operator(op: Any) -> Operator:
     if isinstance(op, CustomOpDef):
         return op._operator
     if isinstance(op, _ops.OpOverload):
-        op = op._packet._qualified_op_name
+        op = op.name()
     return registered(op)
 
 
@@ -280,7 +280,7 @@ class Library:
     def define(self, schema: str, alias_analysis: str = "", *, tags: Any = ()) -> str:
         """Makes an operator known; returns its name."""
         operator = register(self.ns, schema)
-        self._defined.append(operator.name)
+        self._defined.append(operator.key)
         return operator.name.partition("::")[2]
 
     def impl(self, op_name: Any, fn: Callable[..., Any], dispatch_key: str = "", **options: Any) -> None:
@@ -288,7 +288,6 @@ class Library:
         if not callable(fn):
             raise TypeError(f"Input function is required to be a callable but found type {type(fn)}")
         if isinstance(op_name, str):
-            op_name = op_name.partition(".")[0]
             op_name = op_name if "::" in op_name else f"{self.ns}::{op_name}"
         _register(_operator(op_name), dispatch_key or self.dispatch_key, fn)
 
@@ -300,7 +299,7 @@ class Library:
         for name in self._defined:
             REGISTRY.pop(name, None)
             namespace, _, short = name.partition("::")
-            vars(_ops.namespace(namespace)).pop(short, None)
+            vars(_ops.namespace(namespace)).pop(short.partition(".")[0], None)
 
 
 @contextlib.contextmanager

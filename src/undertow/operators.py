@@ -143,6 +143,7 @@ class Operator:
     def __init__(self, namespace: str, text: str) -> None:
         self.schema = Schema(namespace, text)
         self.name = self.schema.name
+        self.key = ".".join(filter(None, (self.name, self.schema.overload_name)))
         self.kernels: dict[str, Callable[..., Any]] = {}
         self.backward: Callable[..., Any] | None = None
         self.setup_context: Callable[..., Any] | None = None
@@ -235,12 +236,12 @@ REGISTRY: dict[str, Operator] = {}
 def register(namespace: str, text: str) -> Operator:
     """Makes an operator known by its schema."""
     operator = Operator(namespace, text)
-    if operator.name in REGISTRY:
+    if operator.key in REGISTRY:
         raise RuntimeError(
             f"Tried to register an operator ({operator.schema}) with the same name and overload name multiple times. Each "
             "overload's schema should only be registered with a single call to def()."
         )
-    REGISTRY[operator.name] = operator
+    REGISTRY[operator.key] = operator
     return operator
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import itertools
 from collections.abc import Sequence
-from typing import Any, Optional
+from typing import Any
 
 import numpy as np
 import pytest
@@ -21,7 +21,7 @@ def fresh() -> str:
 
 
 def scaled_sin(torch: Any, space: str) -> Any:
-    def compute(x, factor=2.0):  # type: ignore[no-untyped-def]
+    def compute(x, factor=2.0):
         return torch.sin(x) * factor
 
     compute.__annotations__ = {"x": torch.Tensor, "factor": float, "return": torch.Tensor}
@@ -65,7 +65,7 @@ def test_an_operator_that_writes_counts_the_write() -> None:
     space = fresh()
 
     def program(torch: Any) -> Any:
-        def fill(x):  # type: ignore[no-untyped-def]
+        def fill(x):
             x.fill_(1)
 
         fill.__annotations__ = {"x": torch.Tensor, "return": None}
@@ -81,7 +81,7 @@ def test_a_result_may_not_be_an_input() -> None:
     space = fresh()
 
     def program(torch: Any) -> Any:
-        def same(x):  # type: ignore[no-untyped-def]
+        def same(x):
             return x
 
         same.__annotations__ = {"x": torch.Tensor, "return": torch.Tensor}
@@ -91,7 +91,7 @@ def test_a_result_may_not_be_an_input() -> None:
 
 
 SIGNATURES = [
-    lambda torch: {"a": torch.Tensor, "b": Optional[torch.Tensor], "c": Sequence[int], "return": torch.Tensor},  # noqa: UP045
+    lambda torch: {"a": torch.Tensor, "b": torch.Tensor | None, "c": Sequence[int], "return": torch.Tensor},
     lambda torch: {"a": int, "b": float | None, "c": list[torch.Tensor], "return": tuple[torch.Tensor, torch.Tensor]},
     lambda torch: {"a": str, "b": bool, "c": list[float], "return": None},
     lambda torch: {"a": torch.dtype, "b": torch.device, "c": torch.types.Number, "return": int},
@@ -104,7 +104,7 @@ SIGNATURES = [
 @pytest.mark.parametrize("written", [(), ("a",)])
 def test_schemas_follow_from_annotations(number: int, written: Any) -> None:
     def program(torch: Any) -> str:
-        def function(a, b, *, c=1.0): ...  # type: ignore[no-untyped-def]
+        def function(a, b, *, c=1.0): ...
 
         function.__annotations__ = SIGNATURES[number](torch)
         tensors = "Tensor" in str(function.__annotations__)
@@ -176,5 +176,22 @@ def test_operators_of_aten(call: str) -> None:
     def program(torch: Any) -> Any:
         x = torch.tensor(values) + 3 * torch.eye(3, dtype=torch.float64)
         return eval(f"torch.ops.aten.{call}", {"torch": torch, "x": x, "y": torch.tensor([0, 2])})
+
+    agree(program)
+
+
+def test_overloads() -> None:
+    space = fresh()
+
+    def program(torch: Any, log: Any) -> Any:
+        library = torch.library.Library(space, "FRAGMENT")
+        log(library.define("plus(Tensor x, int n) -> Tensor"), library.define("plus.pair(Tensor x, Tensor y) -> Tensor"))
+        library.impl("plus", lambda x, n: x + n, "CPU")
+        library.impl("plus.pair", lambda x, y: x + y + 1, "CPU")
+        plus = getattr(torch.ops, space).plus
+        log(sorted(plus.overloads()), str(plus.pair), plus.pair.name(), str(plus.pair._schema))
+        log(plus.default(torch.ones(1), 2), plus.pair(torch.ones(1), torch.ones(1)), plus(torch.ones(1), 2))
+        assert getattr(torch.ops, space).plus.pair is plus.pair
+        library._destroy()
 
     agree(program)

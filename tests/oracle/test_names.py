@@ -192,3 +192,27 @@ def test_chained_datasets() -> None:
             log(str(error).split(" ")[-1])
 
     agree(program)
+
+
+def test_members_by_name() -> None:
+    def program(torch: Any, log: Any) -> Any:
+        module = torch.nn.Sequential(torch.nn.Linear(1, 1))
+        home = torch.nn.utils._named_member_accessor
+        access = home.NamedMemberAccessor(module)
+        calls = [
+            lambda: access.get_tensor("0.weight"), lambda: access.get_tensor("0.nope"), lambda: access.get_tensor("1.w"),
+            lambda: access.set_tensor("0.weight", 3), lambda: access.swap_tensor("0.nope", torch.ones(1)),
+            lambda: access.swap_tensor("0.weight", torch.ones(1, 1)), lambda: module[0].weight,
+            lambda: access.get_submodule("0"), lambda: home.swap_tensor(module[0], "x.y", torch.ones(1)),
+            lambda: access.check_keys(["0.bias", "b"]), lambda: access.swap_tensor("0.bias", None),
+            lambda: list(access.named_tensors()), lambda: access.swap_tensors_dict({"0.weight": torch.zeros(1, 1)}),
+            lambda: access.swap_tensors_dict({"0.weight": torch.ones(1, 1), "0.w": torch.ones(1)}),
+            lambda: module[0].weight, lambda: access.del_tensor("0.weight"), lambda: dict(module.named_parameters()),
+        ]  # fmt: skip
+        for call in calls:
+            try:
+                log(repr(call()))
+            except Exception as error:
+                log(type(error).__name__, str(error)[:40])
+
+    agree(program)

@@ -17,7 +17,10 @@ _NAMES = {
     "init": "skip_init",
     "memory_format": "convert_conv2d_weight_memory_format convert_conv3d_weight_memory_format",
 }
-_FILES = "clip_grad convert_parameters fusion init memory_format parametrizations parametrize prune rnn stateless".split()
+_FILES = (
+    "_named_member_accessor clip_grad convert_parameters fusion init memory_format parametrizations parametrize prune rnn "
+    "stateless"
+).split()
 _HOMES = {name: f"undertow.nn.utils.{file}" for file, names in _NAMES.items() for name in names.split()}
 __all__ = [*_HOMES, "remove_spectral_norm", "remove_weight_norm", "spectral_norm", "weight_norm"]
 __getattr__, __dir__ = lazy_names(__name__, _HOMES | {file: f"undertow.nn.utils.{file}" for file in _FILES})
