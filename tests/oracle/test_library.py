@@ -90,8 +90,12 @@ def test_a_result_may_not_be_an_input() -> None:
     agree_error(program, words=0)
 
 
+def optional(kind: Any) -> Any:
+    return kind | None
+
+
 SIGNATURES = [
-    lambda torch: {"a": torch.Tensor, "b": torch.Tensor | None, "c": Sequence[int], "return": torch.Tensor},
+    lambda torch: {"a": torch.Tensor, "b": optional(torch.Tensor), "c": Sequence[int], "return": torch.Tensor},
     lambda torch: {"a": int, "b": float | None, "c": list[torch.Tensor], "return": tuple[torch.Tensor, torch.Tensor]},
     lambda torch: {"a": str, "b": bool, "c": list[float], "return": None},
     lambda torch: {"a": torch.dtype, "b": torch.device, "c": torch.types.Number, "return": int},

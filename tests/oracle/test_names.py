@@ -146,7 +146,8 @@ def test_old_packages_find_words_of_torchscript() -> None:
 def test_projections_of_attention(same: str, bias: bool) -> None:
     def program(torch: Any) -> Any:
         functional = torch.nn.functional
-        q, w, b = torch.randn(2, 3, 4), torch.randn(12, 4), torch.randn(12) if bias else None
+        q, w = torch.randn(2, 3, 4), torch.randn(12, 4)
+        b: Any = torch.randn(12) if bias else None
         k = q if same == "qkv" else torch.randn(2, 3, 4)
         v = torch.randn(2, 3, 4) if same == "none" else k
         parts = w.chunk(3), b.chunk(3) if bias else (None,) * 3
@@ -171,12 +172,12 @@ def test_chained_datasets() -> None:
     def program(torch: Any, log: Any) -> Any:
         data = torch.utils.data
 
-        class Numbers(data.IterDataPipe):
+        class Numbers(data.IterDataPipe):  # type: ignore[misc, name-defined]
             def __iter__(self) -> Any:
                 yield from range(4)
 
         @data.functional_datapipe(f"doubled_by_{torch.__name__}")
-        class Doubled(data.IterDataPipe):
+        class Doubled(data.IterDataPipe):  # type: ignore[misc, name-defined]
             def __init__(self, source: Any) -> None:
                 self.source = source
 
