@@ -21,41 +21,8 @@ __all__ = [
 __getattr__, __dir__ = lazy_names(__name__, {"MultiheadAttention": "undertow.nn.modules.attention"})
 
 
-def _said(inplace: bool, *parts: str) -> str:
-    """The text of repr: what is given, and `inplace=True` where it is so."""
-    return ", ".join([*parts, "inplace=True"] if inplace else parts)
-
-
-# --- rectifiers
-
-
-class Threshold(Module):
-    """x where x > threshold, else value."""
-
-    __constants__ = ["threshold", "value", "inplace"]
-    threshold: float
-    value: float
-    inplace: bool
-
-    def __init__(self, threshold: float, value: float, inplace: bool = False) -> None:
-        super().__init__()
-        self.threshold = threshold
-        self.value = value
-        self.inplace = inplace
-
-    def forward(self, input: Any) -> Any:
-        return F.threshold(input, self.threshold, self.value, self.inplace)
-
-    def extra_repr(self) -> str:
-        return _said(self.inplace, f"threshold={self.threshold}", f"value={self.value}")
-
-
-class ReLU(Module):
-    """max(x, 0).
-
-    >>> torch.nn.ReLU()(torch.tensor([-1., 2.]))
-    tensor([0., 2.])
-    """
+class _InPlace(Module):
+    """An activation that may write its output into its input."""
 
     __constants__ = ["inplace"]
     inplace: bool
@@ -64,51 +31,98 @@ class ReLU(Module):
         super().__init__()
         self.inplace = inplace
 
+    def extra_repr(self) -> str:
+        return self._said()
+
+    def _said(self, *parts: str) -> str:
+        """The text of repr: what is given, and `inplace=True` where it is so."""
+        return ", ".join([*parts, "inplace=True"] if self.inplace else parts)
+
+
+class _AlongDim(Module):
+    """An activation over the elements along a dim."""
+
+    __constants__ = ["dim"]
+    dim: Any
+
+    def __init__(self, dim: int | None = None) -> None:
+        super().__init__()
+        self.dim = dim
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        super().__setstate__({"dim": None, **state})  # modules pickled before it existed
+
+    def extra_repr(self) -> str:
+        return f"dim={self.dim}"
+
+
+# --- rectifiers
+
+
+class Threshold(_InPlace):
+    """x where x > threshold, else value."""
+
+    __constants__ = ["threshold", "value", "inplace"]
+    threshold: float
+    value: float
+
+    def __init__(self, threshold: float, value: float, inplace: bool = False) -> None:
+        super().__init__(inplace)
+        self.threshold = threshold
+        self.value = value
+
+    def forward(self, input: Any) -> Any:
+        return F.threshold(input, self.threshold, self.value, self.inplace)
+
+    def extra_repr(self) -> str:
+        return self._said(f"threshold={self.threshold}", f"value={self.value}")
+
+
+class ReLU(_InPlace):
+    """max(x, 0).
+
+    >>> torch.nn.ReLU()(torch.tensor([-1., 2.]))
+    tensor([0., 2.])
+    """
+
     def forward(self, input: Any) -> Any:
         return F.relu(input, inplace=self.inplace)
 
-    def extra_repr(self) -> str:
-        return _said(self.inplace)
 
-
-class RReLU(Module):
+class RReLU(_InPlace):
     """Leaky ReLU whose slope is drawn from U(lower, upper) in training and is their mean otherwise."""
 
     __constants__ = ["lower", "upper", "inplace"]
     lower: float
     upper: float
-    inplace: bool
 
     def __init__(self, lower: float = 1.0 / 8, upper: float = 1.0 / 3, inplace: bool = False) -> None:
-        super().__init__()
+        super().__init__(inplace)
         self.lower = lower
         self.upper = upper
-        self.inplace = inplace
 
     def forward(self, input: Any) -> Any:
         return F.rrelu(input, self.lower, self.upper, self.training, self.inplace)
 
     def extra_repr(self) -> str:
-        return _said(self.inplace, f"lower={self.lower}", f"upper={self.upper}")
+        return self._said(f"lower={self.lower}", f"upper={self.upper}")
 
 
-class LeakyReLU(Module):
+class LeakyReLU(_InPlace):
     """x where x > 0, else negative_slope * x."""
 
     __constants__ = ["inplace", "negative_slope"]
-    inplace: bool
     negative_slope: float
 
     def __init__(self, negative_slope: float = 1e-2, inplace: bool = False) -> None:
-        super().__init__()
+        super().__init__(inplace)
         self.negative_slope = negative_slope
-        self.inplace = inplace
 
     def forward(self, input: Any) -> Any:
         return F.leaky_relu(input, self.negative_slope, self.inplace)
 
     def extra_repr(self) -> str:
-        return _said(self.inplace, f"negative_slope={self.negative_slope}")
+        return self._said(f"negative_slope={self.negative_slope}")
 
 
 class PReLU(Module):
@@ -136,13 +150,12 @@ class PReLU(Module):
         return f"num_parameters={self.num_parameters}"
 
 
-class Hardtanh(Module):
+class Hardtanh(_InPlace):
     """x clipped to [min_val, max_val]."""
 
     __constants__ = ["min_val", "max_val", "inplace"]
     min_val: float
     max_val: float
-    inplace: bool
 
     def __init__(
         self,
@@ -152,7 +165,7 @@ class Hardtanh(Module):
         min_value: float | None = None,
         max_value: float | None = None,
     ) -> None:
-        super().__init__()
+        super().__init__(inplace)
         if min_value is not None:
             _warn_renamed("min_value", "min_val")
             min_val = min_value
@@ -161,7 +174,6 @@ class Hardtanh(Module):
             max_val = max_value
         self.min_val = min_val
         self.max_val = max_val
-        self.inplace = inplace
         if self.max_val <= self.min_val:
             raise AssertionError(f"max_val ({self.max_val}) must be greater than min_val ({self.min_val})")
 
@@ -169,7 +181,7 @@ class Hardtanh(Module):
         return F.hardtanh(input, self.min_val, self.max_val, self.inplace)
 
     def extra_repr(self) -> str:
-        return _said(self.inplace, f"min_val={self.min_val}", f"max_val={self.max_val}")
+        return self._said(f"min_val={self.min_val}", f"max_val={self.max_val}")
 
 
 def _warn_renamed(old: str, new: str) -> None:
@@ -186,7 +198,7 @@ class ReLU6(Hardtanh):
         return F.relu6(input, self.inplace)
 
     def extra_repr(self) -> str:
-        return _said(self.inplace)
+        return self._said()
 
 
 # --- squashing functions
@@ -199,18 +211,14 @@ class Sigmoid(Module):
         return input.sigmoid()
 
 
-class Hardsigmoid(Module):
+class Hardsigmoid(_InPlace):
     """A sigmoid of straight lines: (x + 3) / 6, clipped to [0, 1]."""
-
-    __constants__ = ["inplace"]
-    inplace: bool
-
-    def __init__(self, inplace: bool = False) -> None:
-        super().__init__()
-        self.inplace = inplace
 
     def forward(self, input: Any) -> Any:
         return F.hardsigmoid(input, self.inplace)
+
+    def extra_repr(self) -> str:
+        return ""
 
 
 class Tanh(Module):
@@ -256,107 +264,69 @@ class Softsign(Module):
 # --- smooth rectifiers
 
 
-class SiLU(Module):
+class SiLU(_InPlace):
     """x * sigmoid(x)."""
-
-    __constants__ = ["inplace"]
-    inplace: bool
-
-    def __init__(self, inplace: bool = False) -> None:
-        super().__init__()
-        self.inplace = inplace
 
     def forward(self, input: Any) -> Any:
         return F.silu(input, inplace=self.inplace)
 
-    def extra_repr(self) -> str:
-        return _said(self.inplace)
 
-
-class Mish(Module):
+class Mish(_InPlace):
     """x * tanh(softplus(x))."""
-
-    __constants__ = ["inplace"]
-    inplace: bool
-
-    def __init__(self, inplace: bool = False) -> None:
-        super().__init__()
-        self.inplace = inplace
 
     def forward(self, input: Any) -> Any:
         return F.mish(input, inplace=self.inplace)
 
-    def extra_repr(self) -> str:
-        return _said(self.inplace)
 
-
-class Hardswish(Module):
+class Hardswish(_InPlace):
     """x * (x + 3) / 6, with the factor clipped to [0, 1]."""
-
-    __constants__ = ["inplace"]
-    inplace: bool
-
-    def __init__(self, inplace: bool = False) -> None:
-        super().__init__()
-        self.inplace = inplace
 
     def forward(self, input: Any) -> Any:
         return F.hardswish(input, self.inplace)
 
+    def extra_repr(self) -> str:
+        return ""
 
-class ELU(Module):
+
+class ELU(_InPlace):
     """x where x > 0, else alpha * (exp(x) - 1)."""
 
     __constants__ = ["alpha", "inplace"]
     alpha: float
-    inplace: bool
 
     def __init__(self, alpha: float = 1.0, inplace: bool = False) -> None:
-        super().__init__()
+        super().__init__(inplace)
         self.alpha = alpha
-        self.inplace = inplace
 
     def forward(self, input: Any) -> Any:
         return F.elu(input, self.alpha, self.inplace)
 
     def extra_repr(self) -> str:
-        return _said(self.inplace, f"alpha={self.alpha}")
+        return self._said(f"alpha={self.alpha}")
 
 
-class CELU(Module):
+class CELU(_InPlace):
     """x where x > 0, else alpha * (exp(x / alpha) - 1)."""
 
     __constants__ = ["alpha", "inplace"]
     alpha: float
-    inplace: bool
 
     def __init__(self, alpha: float = 1.0, inplace: bool = False) -> None:
-        super().__init__()
+        super().__init__(inplace)
         self.alpha = alpha
-        self.inplace = inplace
 
     def forward(self, input: Any) -> Any:
         return F.celu(input, self.alpha, self.inplace)
 
     def extra_repr(self) -> str:
-        return _said(self.inplace, f"alpha={self.alpha}")
+        return self._said(f"alpha={self.alpha}")
 
 
-class SELU(Module):
+class SELU(_InPlace):
     """ELU scaled so that deep networks keep mean 0 and variance 1."""
-
-    __constants__ = ["inplace"]
-    inplace: bool
-
-    def __init__(self, inplace: bool = False) -> None:
-        super().__init__()
-        self.inplace = inplace
 
     def forward(self, input: Any) -> Any:
         return F.selu(input, self.inplace)
-
-    def extra_repr(self) -> str:
-        return _said(self.inplace)
 
 
 class GELU(Module):
@@ -376,58 +346,43 @@ class GELU(Module):
         return f"approximate={self.approximate!r}"
 
 
-class GLU(Module):
+class GLU(_AlongDim):
     """One half of the input times the sigmoid of the other half."""
 
-    __constants__ = ["dim"]
-    dim: int
-
     def __init__(self, dim: int = -1) -> None:
-        super().__init__()
-        self.dim = dim
+        super().__init__(dim)
 
     def forward(self, input: Any) -> Any:
         return F.glu(input, self.dim)
-
-    def extra_repr(self) -> str:
-        return f"dim={self.dim}"
 
 
 # --- shrinking functions
 
 
-class Hardshrink(Module):
-    """x where |x| > lambd, else 0."""
-
+class _Shrink(Module):
     __constants__ = ["lambd"]
     lambd: float
 
     def __init__(self, lambd: float = 0.5) -> None:
         super().__init__()
         self.lambd = lambd
+
+    def extra_repr(self) -> str:
+        return str(self.lambd)
+
+
+class Hardshrink(_Shrink):
+    """x where |x| > lambd, else 0."""
 
     def forward(self, input: Any) -> Any:
         return F.hardshrink(input, self.lambd)
 
-    def extra_repr(self) -> str:
-        return f"{self.lambd}"
 
-
-class Softshrink(Module):
+class Softshrink(_Shrink):
     """x moved towards 0 by lambd, and 0 where that would pass 0."""
-
-    __constants__ = ["lambd"]
-    lambd: float
-
-    def __init__(self, lambd: float = 0.5) -> None:
-        super().__init__()
-        self.lambd = lambd
 
     def forward(self, input: Any) -> Any:
         return F.softshrink(input, self.lambd)
-
-    def extra_repr(self) -> str:
-        return str(self.lambd)
 
 
 class Tanhshrink(Module):
@@ -440,42 +395,18 @@ class Tanhshrink(Module):
 # --- softmaxes
 
 
-class Softmax(Module):
+class Softmax(_AlongDim):
     """exp(x) divided by its sum over a dimension."""
-
-    __constants__ = ["dim"]
-    dim: int | None
-
-    def __init__(self, dim: int | None = None) -> None:
-        super().__init__()
-        self.dim = dim
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        super().__setstate__(state)
-        self.__dict__.setdefault("dim", None)
 
     def forward(self, input: Any) -> Any:
         return F.softmax(input, self.dim, _stacklevel=5)
 
-    def extra_repr(self) -> str:
-        return f"dim={self.dim}"
 
-
-class Softmin(Module):
+class Softmin(_AlongDim):
     """Softmax of -x."""
-
-    __constants__ = ["dim"]
-    dim: int | None
-
-    def __init__(self, dim: int | None = None) -> None:
-        super().__init__()
-        self.dim = dim
 
     def forward(self, input: Any) -> Any:
         return F.softmin(input, self.dim, _stacklevel=5)
-
-    def extra_repr(self) -> str:
-        return f"dim={self.dim}"
 
 
 class Softmax2d(Module):
@@ -487,22 +418,8 @@ class Softmax2d(Module):
         return F.softmax(input, -3, _stacklevel=5)
 
 
-class LogSoftmax(Module):
+class LogSoftmax(_AlongDim):
     """The logarithm of softmax."""
-
-    __constants__ = ["dim"]
-    dim: int | None
-
-    def __init__(self, dim: int | None = None) -> None:
-        super().__init__()
-        self.dim = dim
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        super().__setstate__(state)
-        self.__dict__.setdefault("dim", None)
 
     def forward(self, input: Any) -> Any:
         return F.log_softmax(input, self.dim, _stacklevel=5)
-
-    def extra_repr(self) -> str:
-        return f"dim={self.dim}"
