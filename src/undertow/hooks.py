@@ -6,6 +6,7 @@ and tests walk it: each row has a registrar, a fire site and an order test.
 
 from __future__ import annotations
 
+import functools
 import itertools
 import operator
 import weakref
@@ -66,6 +67,17 @@ def add(hooks: HookMap[int, Hook], hook: Hook, *, prepend: bool = False) -> Remo
     if prepend:
         hooks.move_to_end(handle.id, last=False)
     return handle
+
+
+def defined(hook: Hook) -> str:
+    """For messages: which hook it is, and where it was written; empty for what is not written in Python."""
+    while isinstance(hook, functools.partial):
+        hook = hook.func
+    shown = getattr(hook, "__wrapped__", hook)  # what stands in for a hook
+    function = getattr(shown, "__func__", shown if hasattr(shown, "__code__") else type(shown).__call__)
+    code = getattr(function, "__code__", None)
+    name = getattr(shown, "__name__", type(shown).__name__)
+    return "" if code is None else f" The hook is {name}, at {code.co_filename}:{code.co_firstlineno}."
 
 
 # fire(hook, *args): the one line of undertow that calls a user's hook.

@@ -75,36 +75,38 @@ def fire_post_accumulate_hooks(leaf: Any, own: OrderedDict[int, hooks.Hook]) -> 
             if isinstance(answer, TensorCore):
                 raise RuntimeError(
                     f"Tensor post accumulate grad hooks should return None. {_named(hook)} returned a tensor; "
-                    "to change the gradient, write to param.grad inside the hook."
+                    f"to change the gradient, write to param.grad inside the hook.{hooks.defined(hook)}"
                 )
-            raise TypeError(f"expected Variable, but hook returned '{type(answer).__name__}'")
+            raise TypeError(f"expected Variable, but hook returned '{type(answer).__name__}'.{hooks.defined(hook)}")
 
 
-def check_gradient(hook: hooks.Hook, before: Any, after: Any) -> Any:
-    """Refuses a replaced gradient of another kind, shape or dtype."""
+def check_gradient(hook: hooks.Hook, before: Any, after: Any, user_hook: hooks.Hook | None = None) -> Any:
+    """Refuses a replaced gradient of another kind, shape or dtype. `user_hook`: the one to blame, if it is another."""
+    by = user_hook or hook
     if not isinstance(after, TensorCore):
-        raise TypeError(f"expected Variable, but hook returned '{type(after).__name__}'")
+        raise TypeError(f"expected Variable, but hook returned '{type(after).__name__}'.{hooks.defined(by)}")
     if before is None:
-        raise RuntimeError("can't replace a None gradient with a non-None value")
+        raise RuntimeError(f"can't replace a None gradient with a non-None value.{hooks.defined(by)}")
     if after._array.dtype != before._array.dtype:
         raise RuntimeError(
-            f"hook '{_named(hook)}' has changed the type of value (was {_type(before)} got {_type(after)})"
+            f"hook '{_named(hook)}' has changed the type of value (was {_type(before)} got {_type(after)})."
+            f"{hooks.defined(by)}"
         )
     if after._array.shape != before._array.shape:
         raise RuntimeError(
             f"hook '{_named(hook)}' has changed the size of value (was {list(before._array.shape)}, "
-            f"got {list(after._array.shape)})"
+            f"got {list(after._array.shape)}).{hooks.defined(by)}"
         )
     return after
 
 
 def _check_tuple(hook: hooks.Hook, before: tuple[Any, ...], after: Any) -> tuple[Any, ...]:
     if not isinstance(after, tuple):
-        raise TypeError(f"expected tuple, but hook returned '{type(after).__name__}'")
+        raise TypeError(f"expected tuple, but hook returned '{type(after).__name__}'.{hooks.defined(hook)}")
     if len(after) != len(before):
         raise RuntimeError(
             f"hook '{_named(hook)}' has returned an incorrect number of values (got {len(after)}, "
-            f"but expected {len(before)})"
+            f"but expected {len(before)}).{hooks.defined(hook)}"
         )
     return tuple([
         new if new is old or new is None else check_gradient(hook, old, new)

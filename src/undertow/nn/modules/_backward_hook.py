@@ -164,18 +164,18 @@ class BackwardHook:
     def _at_outputs(self, xp: Any, arrived: Sequence[Any], passed: tuple[Any, ...]) -> tuple[Any, ...]:
         shown = [_shown(part) for part in arrived]
         spread = _spread(shown, self.output_places, self.n_outputs)
-        replaced = spread
+        replaced, by = spread, None
         for hook in self.user_pre_hooks:
             answer = hooks.fire(hook, self.module, replaced)
             if answer is not None:
-                _check_count(answer, spread, "Backward pre hook", "grad_output")
-                replaced = answer
+                _check_count(hook, answer, spread, "Backward pre hook", "grad_output")
+                replaced, by = answer, hook
         self.grad_outputs = replaced
         if self.input_places is None:
             self._fire_without_inputs()
         if replaced is spread:
             return tuple(arrived)  # what did not come stays away
-        return _checked(xp, shown, [replaced[place] for place in self.output_places])
+        return _checked(by, xp, shown, [replaced[place] for place in self.output_places])
 
     def _fire_without_inputs(self) -> None:
         warn_of_missing_inputs("")
@@ -185,7 +185,7 @@ class BackwardHook:
             if answer is not None and not (isinstance(answer, tuple) and all(part is None for part in answer)):
                 raise RuntimeError(
                     "Backward hook for Modules where no input requires gradient should always return None or None for "
-                    "all gradients."
+                    f"all gradients.{hooks.defined(hook)}"
                 )
         self.grad_outputs = None
 
@@ -197,16 +197,16 @@ class BackwardHook:
         assert self.input_places is not None
         shown = [_shown(part) for part in passed]
         spread = _spread(shown, self.input_places, self.n_inputs)
-        replaced = spread
+        replaced, by = spread, None
         for hook in self.user_hooks:
             answer = hooks.fire(hook, self.module, replaced, self.grad_outputs)
             if answer is not None:
-                _check_count(answer, spread, "Backward hook", "grad_input")
-                replaced = answer
+                _check_count(hook, answer, spread, "Backward hook", "grad_input")
+                replaced, by = answer, hook
         self.grad_outputs = None
         if replaced is spread:
             return passed
-        return _checked(xp, shown, [replaced[place] for place in self.input_places])
+        return _checked(by, xp, shown, [replaced[place] for place in self.input_places])
 
 
 def warn_of_missing_inputs(but: str) -> None:
@@ -241,20 +241,20 @@ def _spread(shown: list[Any], places: list[int], count: int) -> tuple[Any, ...]:
     return tuple(full)
 
 
-def _check_count(answer: Any, spread: tuple[Any, ...], kind: str, what: str) -> None:
+def _check_count(hook: hooks.Hook, answer: Any, spread: tuple[Any, ...], kind: str, what: str) -> None:
     if len(answer) != len(spread):
         raise RuntimeError(
             f"{kind} returned an invalid number of {what}, got {len(answer)}, but expected {len(spread)}. Return a tuple "
-            f"with one gradient, or None, for each {what.removeprefix('grad_')}."
+            f"with one gradient, or None, for each {what.removeprefix('grad_')}.{hooks.defined(hook)}"
         )
 
 
-def _checked(xp: Any, shown: list[Any], answered: list[Any]) -> tuple[Any, ...]:
+def _checked(by: hooks.Hook | None, xp: Any, shown: list[Any], answered: list[Any]) -> tuple[Any, ...]:
     """Gradients that a hook replaced, as they travel on: of the same dtype and shape, or None."""
     result = []
     for before, after in zip(shown, answered):
         if after is not None and after is not before:
-            firing.check_gradient(_hook, before, after)
+            firing.check_gradient(_hook, before, after, by)
         result.append(after if after is None or xp.RECORDED else after._array)
     return tuple(result)
 
