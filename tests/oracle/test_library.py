@@ -96,7 +96,7 @@ def optional(kind: Any) -> Any:
 
 SIGNATURES = [
     lambda torch: {"a": torch.Tensor, "b": optional(torch.Tensor), "c": Sequence[int], "return": torch.Tensor},
-    lambda torch: {"a": int, "b": float | None, "c": list[torch.Tensor], "return": tuple[torch.Tensor, torch.Tensor]},
+    lambda torch: {"a": int, "b": float | None, "c": list[torch.Tensor], "return": tuple[torch.Tensor, torch.Tensor]},  # type: ignore[name-defined]
     lambda torch: {"a": str, "b": bool, "c": list[float], "return": None},
     lambda torch: {"a": torch.dtype, "b": torch.device, "c": torch.types.Number, "return": int},
     lambda torch: {"a": torch.Tensor, "b": dict, "c": int, "return": int},

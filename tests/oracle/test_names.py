@@ -172,12 +172,12 @@ def test_chained_datasets() -> None:
     def program(torch: Any, log: Any) -> Any:
         data = torch.utils.data
 
-        class Numbers(data.IterDataPipe):  # type: ignore[misc, name-defined]
+        class Numbers(data.IterDataPipe):  # type: ignore[name-defined]
             def __iter__(self) -> Any:
                 yield from range(4)
 
         @data.functional_datapipe(f"doubled_by_{torch.__name__}")
-        class Doubled(data.IterDataPipe):  # type: ignore[misc, name-defined]
+        class Doubled(data.IterDataPipe):  # type: ignore[name-defined]
             def __init__(self, source: Any) -> None:
                 self.source = source
 
