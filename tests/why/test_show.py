@@ -60,3 +60,17 @@ def test_findings_are_a_report(tmp_path: Path) -> None:
     assert report.data()["findings"][0]["code"] == "detached"
     assert "<td>detached</td>" in report._repr_html_()
     assert len(report) == 1 and [one.code for one in report] == ["detached"]
+
+
+def test_lines_fit_the_width(tmp_path: Path) -> None:
+    script = tmp_path / "long.py"
+    script.write_text("result = " + " + ".join(f"value_{number}" for number in range(40)) + "\n")
+    place = Place(str(script), 1, "<module>", (None, None, None), None)
+    words = "a sentence that goes on for longer than any terminal is wide, and then some more, " * 2
+    long = Finding("unused", place, "net.a", words, [fact(words, place), fact("short", place)], f"{words}\nx = 1")
+    long.subjects += [f"net.layers[{number}].weight" for number in range(9)]
+    short_name = lambda line: "long.py" not in line  # a path is not broken
+    for width in (60, 80, 100):
+        shown = [line for line in text([long], width).splitlines() if short_name(line)]
+        assert max(map(len, shown)) <= width
+    assert "    x = 1" in text([long], 60).splitlines()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import linecache
 import os
+import shutil
 import sys
 import textwrap
 from collections.abc import Iterator, Sequence
@@ -13,7 +14,7 @@ from undertow.why.finding import Fact, Finding
 from undertow.why.report import Report, Table, rich_console
 
 AROUND = 1  # lines shown before and after the one that is meant
-WIDTH = 100
+WIDTH = 100  # at most; a narrower terminal decides itself
 # The parts of a finding, and how a terminal with colours shows them.
 STYLES = {
     "head": "bold red", "subject": "bold", "place": "cyan", "code": "dim", "arrow": "bold", "message": "",
@@ -27,21 +28,31 @@ def show(findings: Sequence[Finding], file: Any = None, color: bool | None = Non
     """Prints findings, in colour where rich is installed and the file is a terminal (or `color=True`)."""
     out = sys.stdout if file is None else file
     console = rich_console(out, color)
+    width = _width(out)
     if console is None:
-        print(text(findings), file=out)
+        print(text(findings, width), file=out)
         return
     from rich.text import Text
 
-    for line in lines(findings):
+    for line in lines(findings, width):
         console.print(Text.assemble(*[(piece, STYLES[part]) for part, piece in line]), soft_wrap=True)
 
 
-def text(findings: Sequence[Finding]) -> str:
+def _width(out: Any) -> int:
+    """How wide lines may become: a terminal's width, up to what reads well."""
+    try:
+        is_terminal = out.isatty()
+    except (AttributeError, ValueError):
+        is_terminal = False
+    return min(WIDTH, shutil.get_terminal_size((WIDTH, 24)).columns) if is_terminal else WIDTH
+
+
+def text(findings: Sequence[Finding], width: int = WIDTH) -> str:
     """The findings as plain text."""
-    return "\n".join("".join(piece for _, piece in line).rstrip() for line in lines(findings))
+    return "\n".join("".join(piece for _, piece in line).rstrip() for line in lines(findings, width))
 
 
-def lines(findings: Sequence[Finding]) -> Iterator[Line]:
+def lines(findings: Sequence[Finding], width: int = WIDTH) -> Iterator[Line]:
     """The lines to print, in pieces that say what they are."""
     if not findings:
         yield [("healthy", "Nothing is wrong with the gradients and hooks of this program.")]
@@ -49,33 +60,35 @@ def lines(findings: Sequence[Finding]) -> Iterator[Line]:
     for number, finding in enumerate(findings):
         if number:
             yield []
-        yield from _one(finding)
+        yield from _one(finding, width)
     yield []
     yield [("label", f"{len(findings)} finding{'' if len(findings) == 1 else 's'}")]
 
 
-def _one(finding: Finding) -> Iterator[Line]:
+def _one(finding: Finding, width: int) -> Iterator[Line]:
     yield [("head", finding.code), ("space", "  "), ("subject", finding.subject)]
     others = [subject for subject in finding.subjects if subject != finding.subject]
     if others:
         named = ", ".join(others[:4]) + (f" and {len(others) - 4} more" if len(others) > 4 else "")
-        yield [("space", "  "), ("fact", f"and so for {named}")]
+        for part in textwrap.wrap(f"and so for {named}", width - 2, break_long_words=False):
+            yield [("space", "  "), ("fact", part)]
     if finding.file is not None and finding.line is not None:
         yield [("space", "  "), ("place", f"{_short(finding.file)}:{finding.line}")]
-        yield from _source(finding.file, finding.line)
-    for part in textwrap.wrap(finding.message, WIDTH):
+        yield from _source(finding.file, finding.line, width)
+    for part in textwrap.wrap(finding.message, width - 2, break_long_words=False):
         yield [("space", "  "), ("message", part)]
     if finding.evidence:
         yield [("label", "  how it is known")]
         for number, fact in enumerate(finding.evidence, 1):
-            yield from _fact(number, fact, finding)
+            yield from _fact(number, fact, finding, width)
     if finding.cure:
         yield [("label", "  write instead")]
-        for part in finding.cure.splitlines():
-            yield [("space", "    "), ("cure", part)]
+        for line in finding.cure.splitlines():
+            for part in textwrap.wrap(line, width - 4, break_long_words=False, replace_whitespace=False) or [""]:
+                yield [("space", "    "), ("cure", part)]
 
 
-def _source(file: str, line: int) -> Iterator[Line]:
+def _source(file: str, line: int, wide: int) -> Iterator[Line]:
     """The line that is meant with an arrow, between its neighbours."""
     if not linecache.getline(file, line):
         return
@@ -83,6 +96,8 @@ def _source(file: str, line: int) -> Iterator[Line]:
     width = len(str(numbers[-1]))
     for number in numbers:
         code = linecache.getline(file, number).rstrip()
+        room = max(20, wide - width - 7)
+        code = code if len(code) <= room else code[: room - 1] + "…"
         meant = number == line
         if not code.strip() and not meant:
             continue
@@ -90,17 +105,21 @@ def _source(file: str, line: int) -> Iterator[Line]:
         yield [("arrow", f"  {mark} "), (part, f"{number:>{width}} │ {code}")]
 
 
-def _fact(number: int, fact: Fact, finding: Finding) -> Iterator[Line]:
+def _fact(number: int, fact: Fact, finding: Finding, width: int) -> Iterator[Line]:
     place = ""
     if fact.line is not None and fact.file is not None:
         place = f"line {fact.line}" if fact.file == finding.file else f"{_short(fact.file)}:{fact.line}"
-    wrapped = textwrap.wrap(fact.text, WIDTH - 4) or [""]
+    wrapped = textwrap.wrap(fact.text, width - 7, break_long_words=False) or [""]
     for nth, part in enumerate(wrapped):
         lead = f"    {number}. " if nth == 0 else "       "
         pieces: Line = [("space", lead), ("fact", part)]
-        if place and nth == len(wrapped) - 1:
+        last = nth == len(wrapped) - 1
+        if place and last and len(part) + len(place) + 9 <= width:
             pieces += [("space", "  "), ("place", place)]
+            place = ""
         yield pieces
+    if place:
+        yield [("space", "       "), ("place", place)]
 
 
 def _short(file: str) -> str:
