@@ -78,15 +78,18 @@ export class FlowView {
     if (known.length < 2) return null;
     const [low, high] = [Math.min(...known), Math.max(...known)];
     const y = (value) => 34 - 28 * (high > low ? (value - low) / (high - low) : 0.5);
-    let pen = "M";
-    const path = values.map((value, place) => {
-      if (!isFinite(value)) { pen = "M"; return ""; } // prettier-ignore
-      const text = `${pen}${(place + 0.5) * this.cell} ${y(value).toFixed(1)}`;
-      pen = "L";
-      return text;
-    }).join(""); // prettier-ignore
+    const turns = Map.groupBy(this.steps.keys(), (place) => `${this.steps[place].optimizer} ${this.steps[place].at?.line}`);
+    const paths = [...turns.values()].map((places) => {
+      let pen = "M";
+      return places.map((place) => {
+        if (!isFinite(values[place])) { pen = "M"; return ""; } // prettier-ignore
+        const text = `${pen}${(place + 0.5) * this.cell} ${y(values[place]).toFixed(1)}`;
+        pen = "L";
+        return text;
+      }).join("");
+    }); // prettier-ignore
     return h("div", { class: "flow-row loss" }, h("span", { class: "row-name", style: `width:${names}px` }, "loss"),
-      s("svg", { width: this.cell * this.steps.length, height: 40, role: "img", "aria-label": `loss from ${number(known[0])} to ${number(known.at(-1))}` }, s("path", { class: "trend", d: path })),
+      s("svg", { width: this.cell * this.steps.length, height: 40, role: "img", "aria-label": `loss from ${number(known[0])} to ${number(known.at(-1))}` }, paths.map((d, nth) => s("path", { class: "trend", d, "stroke-dasharray": nth ? `${2 * nth} 3` : null }))),
       h("span", { class: "last" }, number(known[0]), " → ", number(known.at(-1)))); // prettier-ignore
   }
 

@@ -220,6 +220,25 @@ def test_long_runs_are_thinned_and_the_page_says_so() -> None:
     assert any("every 2nd is shown" in text for text in data["limits"])
 
 
+def test_optimizers_that_take_turns_are_thinned_apart(monkeypatch: pytest.MonkeyPatch) -> None:
+    import undertow as torch
+
+    monkeypatch.setattr("undertow.why.page.recorder.MOST_STEPS", 8)
+    one, other = torch.ones(1, requires_grad=True), torch.ones(1, requires_grad=True)
+    optimizers = [torch.optim.SGD([one], lr=0.0), torch.optim.SGD([other], lr=0.0)]
+    with why.watch(engine=torch) as seen:
+        for _ in range(20):
+            for optimizer in optimizers:
+                (one * other).sum().backward()
+                optimizer.step()
+    flow = data_of(seen)["flow"]
+    assert flow["total"] == 40 and flow["stride"] == 4
+    assert {step["optimizer"] for step in flow["steps"]} == {0, 1}
+    assert [step["step"] for step in flow["steps"]] == sorted(step["step"] for step in flow["steps"])
+    for row in flow["rows"]:
+        assert sum(sample is not None for sample in row["samples"]) == len(flow["steps"]) // 2
+
+
 def test_crowded_levels_are_put_into_parts() -> None:
     import undertow as torch
 

@@ -5,7 +5,7 @@
 import { graphlib, layout as dagre } from "@dagrejs/dagre";
 import { combined, worst } from "./model.js";
 
-export const SIZE = { op: [172, 40], leaf: [156, 34], box: [204, 50] };
+export const SIZE = { op: [184, 40], leaf: [156, 34], box: [204, 50] };
 const HEAD = 30; // of an open box
 const PAD = 16;
 const PORT = 1;

@@ -13,7 +13,7 @@ from undertow.why.facts.facts import Facts
 from undertow.why.finding import Finding
 from undertow.why.gradient_flow import Sample
 from undertow.why.page.graph_data import PassGraph
-from undertow.why.page.recorder import MOST_PARAMETERS, Recorder, Thinned
+from undertow.why.page.recorder import MOST_PARAMETERS, Recorder, StepSamples
 from undertow.why.page.values import SourceFiles, length, number, tensor_name
 from undertow.why.trace import FiringRecord, HookRecord, Trace
 
@@ -190,20 +190,21 @@ def _flow(facts: Facts, recorder: Recorder, files: SourceFiles, limits: list[str
         limits.append(f"Of {samples.total} {unit}s every {_ordinal(samples.stride)} is shown in the gradient flow.")
     if recorder.dropped_parameters:
         limits.append(f"Gradients of the first {MOST_PARAMETERS} parameters are shown.")
-    tensors = sorted({tensor for step in samples.kept for tensor in step.samples})
+    kept = samples.kept
+    tensors = sorted({tensor for step in kept for tensor in step.samples})
     return {
         "unit": unit,
         "total": samples.total,
         "stride": samples.stride,
         "steps": [
             {"step": step.step, "at": files.place(step.place), "value": number(step.value), "optimizer": step.optimizer}
-            for step in samples.kept
+            for step in kept
         ],
         "optimizers": [
             {"id": one.id, "type": one.type, "name": one.names[0] if one.names else None, "at": files.place(one.place)}
             for one in facts.trace.optimizers
         ],
-        "rows": [_row(facts, samples, tensor, files) for tensor in tensors],
+        "rows": [_row(facts, kept, tensor, files) for tensor in tensors],
     }
 
 
@@ -212,7 +213,7 @@ def _ordinal(count: int) -> str:
     return f"{count}nd" if count % 10 == 2 and count % 100 != 12 else f"{count}th"
 
 
-def _row(facts: Facts, samples: Thinned, tensor: int, files: SourceFiles) -> dict[str, Any]:
+def _row(facts: Facts, steps: list[StepSamples], tensor: int, files: SourceFiles) -> dict[str, Any]:
     record = facts.trace.tensors[tensor]
     name = tensor_name(facts, tensor)
     module = None if record.module is None else facts.trace.modules[record.module]
@@ -223,7 +224,7 @@ def _row(facts: Facts, samples: Thinned, tensor: int, files: SourceFiles) -> dic
         "id": tensor, "name": name, "owner": owner, "type": None if module is None else module.type,
         "shape": list(record.shape), "at": files.place(facts.made_at(tensor)),
         "held": [optimizer.id for optimizer in facts.holders(tensor)],
-        "samples": [_cell(step.samples.get(tensor)) for step in samples.kept],
+        "samples": [_cell(step.samples.get(tensor)) for step in steps],
     }  # fmt: skip
 
 

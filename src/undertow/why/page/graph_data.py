@@ -90,7 +90,7 @@ class PassGraph:
     def _variable(self, tensor: int) -> str | None:
         """How the program calls a computed tensor, if it does."""
         record = self.trace.tensors[tensor]
-        if record.names:
+        if record.names and record.names[0] != "_":
             return record.names[0]
         if record.maker is None:
             return None
@@ -101,7 +101,8 @@ class PassGraph:
                 call = self.trace.calls[call.parent]
             if tensor not in call.outputs:
                 return None
-        return (assigned(op.place) or None) if is_whole_value(op.place) else None
+        name = assigned(op.place) if is_whole_value(op.place) else ""
+        return None if name in ("", "_") else name
 
     def _add_edges(self) -> None:
         for node, sample in self.picture.nodes.items():

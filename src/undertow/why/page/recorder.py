@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from undertow.why.gradient_flow import Sample
@@ -86,7 +86,6 @@ class Thinned:
         self.most = most
         self.stride = 1
         self.total = 0
-        self.firings = 0  # calls of hooks until the last one, kept or not
         self.kept: list[StepSamples] = []
 
     def wants_next(self) -> bool:
@@ -101,14 +100,34 @@ class Thinned:
             self.stride *= 2
 
 
+class Steps:
+    """Samples in the order of time. What takes turns (two optimizers, two losses) is thinned apart, so that both stay."""
+
+    def __init__(self) -> None:
+        self.by: dict[Any, Thinned] = {}
+        self.firings = 0  # calls of hooks until the last step, kept or not
+
+    @property
+    def total(self) -> int:
+        return sum(part.total for part in self.by.values())
+
+    @property
+    def stride(self) -> int:
+        return max((part.stride for part in self.by.values()), default=1)
+
+    @property
+    def kept(self) -> list[StepSamples]:
+        return sorted((entry for part in self.by.values() for entry in part.kept), key=lambda entry: entry.step)
+
+
 class Recorder:
     """Listens to one watcher."""
 
     def __init__(self) -> None:
         self.pictures: dict[Any, PassPicture] = {}  # line of the backward() -> its pass
         self.dropped_lines = 0
-        self.steps = Thinned(MOST_STEPS)
-        self.passes = Thinned(MOST_STEPS)  # samples after backward(), until an optimizer steps
+        self.steps = Steps()
+        self.passes = Steps()  # samples after backward(), until an optimizer steps
         self.dropped_parameters = False
         self.unwatched: list[UnwatchedFiring] = []  # calls of hooks that a trace does not have: on nodes, on every module
         self.all_unwatched = 0
@@ -194,24 +213,28 @@ class Recorder:
         elif before is None or not before.bad or record.error is not None:
             self.pictures[key] = picture
         if record.kind == "backward" and not self.steps.total:
-            self._take(watcher, self.passes, record.place, None, leaves)
+            self._take(watcher, self.passes, key, record.place, None, lambda: leaves)
 
     # --- steps
 
     def step(self, watcher: Watcher, optimizer: OptimizerRecord, place: Any, tensors: list[Any]) -> None:
         """An optimizer is about to step."""
-        held = {number for other in watcher.trace.optimizers for number in other.tensors}
-        found = [(tensor, watcher.see(tensor, place).id) for tensor in tensors]
-        found += [(tensor, number) for tensor, number in _parameters(watcher) if number not in held]
-        self._take(watcher, self.steps, place, optimizer.id, found)
+
+        def found() -> list[tuple[Any, int]]:
+            held = {number for other in watcher.trace.optimizers for number in other.tensors}
+            free = [(tensor, number) for tensor, number in _parameters(watcher) if number not in held]
+            return [(tensor, watcher.see(tensor, place).id) for tensor in tensors] + free
+
+        self._take(watcher, self.steps, optimizer.id, place, optimizer.id, found)
 
     def _take(
-        self, watcher: Watcher, into: Thinned, place: Any, optimizer: int | None, tensors: list[tuple[Any, int]]
-    ) -> None:
+        self, watcher: Watcher, into: Steps, key: Any, place: Any, optimizer: int | None,
+        find: Callable[[], list[tuple[Any, int]]],
+    ) -> None:  # fmt: skip
         """One more step, with the gradients as they are now, if its turn has come."""
         trace = watcher.trace
         since, into.firings = into.firings, len(trace.firings)
-        if not into.wants_next():
+        if not into.by.setdefault(key, Thinned(MOST_STEPS)).wants_next():
             return
         edited = {
             trace.hooks[firing.hook].tensor
@@ -219,10 +242,11 @@ class Recorder:
             if firing.changed or firing.answer == "new"
         }
         entry = StepSamples(into.total, place, optimizer, len(trace.backwards), self._value)
+        tensors = find()
         self.dropped_parameters = self.dropped_parameters or len(tensors) > MOST_PARAMETERS
         for tensor, number in tensors[:MOST_PARAMETERS]:
             entry.samples[number] = Sample(tensor, number in edited)
-        into.add(entry)
+        into.by[key].add(entry)
 
 
 def _parameters(watcher: Watcher) -> Iterator[tuple[Any, int]]:
