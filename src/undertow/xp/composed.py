@@ -133,17 +133,17 @@ def attention_grad(
     xp: Any, g: Any, q: Any, k: Any, v: Any, mask: Any, out: Any, rows: Any, weights: Any, causal: bool, scale: float
 ) -> tuple[Any, Any, Any]:
     weights = attention_weights(xp, q, repeated(xp, k, q), mask, causal, scale)
-    return attention_grad_from(xp, weights, g, q, k, v, scale)
+    return attention_grad_from(xp, weights, g, q, k, v, out, scale)
 
 
 def attention_grad_from(
-    xp: Any, weights: Any, g: Any, q: Any, k: Any, v: Any, scale: float
+    xp: Any, weights: Any, g: Any, q: Any, k: Any, v: Any, out: Any, scale: float
 ) -> tuple[Any, Any, Any]:
-    """Gradients of q, k and v, given the weights of the values."""
+    """Gradients of q, k and v, given the weights of the values and the result."""
     key_shape, value_shape = tuple(k.shape), tuple(v.shape)
     k, v = repeated(xp, k, q), repeated(xp, v, q)
     slopes = xp.matmul(g, xp.swapaxes(v, 2, 3))
-    slopes = weights * (slopes - xp.sum(slopes * weights, axis=(3,), keepdims=True))
+    slopes = weights * (slopes - xp.sum(g * out, axis=(3,), keepdims=True))
     grads = xp.matmul(xp.swapaxes(slopes, 2, 3), q * scale), xp.matmul(xp.swapaxes(weights, 2, 3), g)
     return (
         xp.matmul(slopes, k) * scale,

@@ -76,7 +76,7 @@ def attention_grad(
     if is_fused(q, k, v, mask):
         return fused(q, k, v, causal, scale)[1](g)
     if q.dtype.name in _HALF:
-        wide_g, wide_q, wide_k, wide_v = [x.astype(np.float32) for x in (g, q, k, v)]
-        grads = composed.attention_grad_from(xp, weights, wide_g, wide_q, wide_k, wide_v, scale)
+        wide_g, wide_q, wide_k, wide_v, wide_out = [x.astype(np.float32) for x in (g, q, k, v, out)]
+        grads = composed.attention_grad_from(xp, weights, wide_g, wide_q, wide_k, wide_v, wide_out, scale)
         return grads[0].astype(q.dtype), grads[1].astype(q.dtype), grads[2].astype(q.dtype)
-    return composed.attention_grad_from(xp, weights, g, q, k, v, scale)
+    return composed.attention_grad_from(xp, weights, g, q, k, v, out, scale)

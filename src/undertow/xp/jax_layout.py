@@ -79,9 +79,16 @@ class Product:
         if self.turned:
             left, right, along_left, along_right = right, left, along_right, along_left
         if along_left == 0 and jax.default_backend() == "cpu":
-            # XLA's fast products on the CPU read the left side by rows. The barrier keeps it from undoing this.
-            left, along_left = lax.optimization_barrier(lax.transpose(left, (1, 0))), 1
+            left, along_left = _for_the_left(left, (1, 0)), 1
         return _bind(self.equation, [left, right], dimension_numbers=(((along_left,), (along_right,)), ((), ())))[0]
+
+
+def _for_the_left(value: Any, order: Order) -> Any:
+    """The left side of a product, transposed: XLA's fast products on the CPU read it by rows.
+
+    The barrier keeps XLA from multiplying the transposed matrix after all.
+    """
+    return lax.optimization_barrier(lax.transpose(value, order))
 
 
 def without_transposes(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -135,6 +142,8 @@ def _apply(name: str, equation: Any, given: list[Any]) -> list[Any]:
         if name in ELEMENTWISE:
             return [_elementwise(equation, given)]
         if isinstance(given[0], Laid):
+            if name == "dot_general" and jax.default_backend() == "cpu":
+                return _bind(equation, [_for_the_left(*given[0]), _plain(given[1])])
             handler = HANDLERS.get(name)
             made = None if handler is None else handler(equation, given)
             if made is not None:
