@@ -27,7 +27,7 @@ class _InPlace(Module):
     __constants__ = ["inplace"]
     inplace: bool
 
-    def __init__(self, inplace: bool = False) -> None:
+    def __init__(self, inplace: bool) -> None:
         super().__init__()
         self.inplace = inplace
 
@@ -45,7 +45,7 @@ class _AlongDim(Module):
     __constants__ = ["dim"]
     dim: Any
 
-    def __init__(self, dim: int | None = None) -> None:
+    def __init__(self, dim: int | None) -> None:
         super().__init__()
         self.dim = dim
 
@@ -84,6 +84,9 @@ class ReLU(_InPlace):
     >>> torch.nn.ReLU()(torch.tensor([-1., 2.]))
     tensor([0., 2.])
     """
+
+    def __init__(self, inplace: bool = False) -> None:
+        super().__init__(inplace)
 
     def forward(self, input: Any) -> Any:
         return F.relu(input, inplace=self.inplace)
@@ -214,6 +217,9 @@ class Sigmoid(Module):
 class Hardsigmoid(_InPlace):
     """A sigmoid of straight lines: (x + 3) / 6, clipped to [0, 1]."""
 
+    def __init__(self, inplace: bool = False) -> None:
+        super().__init__(inplace)
+
     def forward(self, input: Any) -> Any:
         return F.hardsigmoid(input, self.inplace)
 
@@ -267,6 +273,9 @@ class Softsign(Module):
 class SiLU(_InPlace):
     """x * sigmoid(x)."""
 
+    def __init__(self, inplace: bool = False) -> None:
+        super().__init__(inplace)
+
     def forward(self, input: Any) -> Any:
         return F.silu(input, inplace=self.inplace)
 
@@ -274,12 +283,18 @@ class SiLU(_InPlace):
 class Mish(_InPlace):
     """x * tanh(softplus(x))."""
 
+    def __init__(self, inplace: bool = False) -> None:
+        super().__init__(inplace)
+
     def forward(self, input: Any) -> Any:
         return F.mish(input, inplace=self.inplace)
 
 
 class Hardswish(_InPlace):
     """x * (x + 3) / 6, with the factor clipped to [0, 1]."""
+
+    def __init__(self, inplace: bool = False) -> None:
+        super().__init__(inplace)
 
     def forward(self, input: Any) -> Any:
         return F.hardswish(input, self.inplace)
@@ -325,6 +340,9 @@ class CELU(_InPlace):
 class SELU(_InPlace):
     """ELU scaled so that deep networks keep mean 0 and variance 1."""
 
+    def __init__(self, inplace: bool = False) -> None:
+        super().__init__(inplace)
+
     def forward(self, input: Any) -> Any:
         return F.selu(input, self.inplace)
 
@@ -363,7 +381,7 @@ class _Shrink(Module):
     __constants__ = ["lambd"]
     lambd: float
 
-    def __init__(self, lambd: float = 0.5) -> None:
+    def __init__(self, lambd: float) -> None:
         super().__init__()
         self.lambd = lambd
 
@@ -374,12 +392,18 @@ class _Shrink(Module):
 class Hardshrink(_Shrink):
     """x where |x| > lambd, else 0."""
 
+    def __init__(self, lambd: float = 0.5) -> None:
+        super().__init__(lambd)
+
     def forward(self, input: Any) -> Any:
         return F.hardshrink(input, self.lambd)
 
 
 class Softshrink(_Shrink):
     """x moved towards 0 by lambd, and 0 where that would pass 0."""
+
+    def __init__(self, lambd: float = 0.5) -> None:
+        super().__init__(lambd)
 
     def forward(self, input: Any) -> Any:
         return F.softshrink(input, self.lambd)
@@ -398,12 +422,18 @@ class Tanhshrink(Module):
 class Softmax(_AlongDim):
     """exp(x) divided by its sum over a dimension."""
 
+    def __init__(self, dim: int | None = None) -> None:
+        super().__init__(dim)
+
     def forward(self, input: Any) -> Any:
         return F.softmax(input, self.dim, _stacklevel=5)
 
 
 class Softmin(_AlongDim):
     """Softmax of -x."""
+
+    def __init__(self, dim: int | None = None) -> None:
+        super().__init__(dim)
 
     def forward(self, input: Any) -> Any:
         return F.softmin(input, self.dim, _stacklevel=5)
@@ -420,6 +450,9 @@ class Softmax2d(Module):
 
 class LogSoftmax(_AlongDim):
     """The logarithm of softmax."""
+
+    def __init__(self, dim: int | None = None) -> None:
+        super().__init__(dim)
 
     def forward(self, input: Any) -> Any:
         return F.log_softmax(input, self.dim, _stacklevel=5)
