@@ -99,6 +99,18 @@ def parts_of_a_base_that_ceased_to_ask(torch, log):
     x.requires_grad_(False)
     x.mul_(2)
     attempt(log, "part", lambda: part.grad_fn, words=6)
+    attempt(log, "kept", lambda: part.retain_grad(), words=6)
+
+
+@cases
+def a_base_that_is_detached_after_a_write(torch, log):
+    base = torch.arange(4.0)
+    view = base[:2]
+    base.mul_(leaf(torch))
+    log(facts(view))
+    base.detach_()
+    log(facts(view))
+    (view * 2).sum().backward()
 
 
 @cases

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import OrderedDict
+
 from tests.oracle.harness import agree
 from tests.oracle.programs import Table, attempt, function, leaf, note
 
@@ -393,8 +395,40 @@ def calling_a_node_with_the_wrong_arguments(torch, log):
 
 
 @cases
+def gradients_of_joined_tensors_that_nobody_asked_for(torch, log):
+    for join in (torch.stack, torch.cat, torch.vstack):
+        y = join([leaf(torch) * 1, torch.ones(2), torch.arange(2)])
+        y.grad_fn.register_hook(lambda inputs, outputs: log("post", inputs[:2]))
+        y.sum().backward()
+    distances = torch.cdist(leaf(torch)[None] * 1, torch.zeros(1, 2))
+    distances.grad_fn.register_hook(lambda inputs, outputs: log("post", inputs))
+    distances.sum().backward()
+
+
+@cases
 def gradients_that_nobody_asked_for_are_shown(torch, log):
     made = function(torch, lambda ctx, a, b: a * b, lambda ctx, g: (g * 2, torch.ones(3)))
     y = made.apply(leaf(torch), torch.ones(2))
     y.grad_fn.register_hook(lambda inputs, outputs: log("post", inputs, outputs))
     y.sum().backward()
+
+
+@cases
+def registering_a_tensor_by_hand(torch, log):
+    y = leaf(torch) * 2
+    y._backward_hooks = OrderedDict({0: lambda gradient: log("tensor", gradient)})
+    log(y.grad_fn._register_hook_dict(y), y.grad_fn.requires_grad)
+    attempt(log, "no tensor", lambda: y.grad_fn._register_hook_dict({}))
+    y.sum().backward()
+
+
+@cases
+def numbers_of_nodes_can_be_set(torch, log):
+    x = leaf(torch)
+    first, second = x * 2, x * 3
+    first.register_hook(lambda gradient: log("first"))
+    second.register_hook(lambda gradient: log("second"))
+    total = first + second
+    total.sum().backward(retain_graph=True)
+    first.grad_fn._set_sequence_nr(total.grad_fn._sequence_nr() + 1)
+    total.sum().backward()

@@ -211,6 +211,8 @@ class AutogradMethods(HookMethods):
         """Keeps this computed tensor's gradient in `.grad`."""
         if not self.requires_grad:
             raise RuntimeError("can't retain_grad on Tensor that has requires_grad=False")
+        if self._view is not None:
+            refresh_view(self)
         if self._edge is None:
             return
         meta = self._get_meta()

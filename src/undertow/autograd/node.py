@@ -91,8 +91,20 @@ class Node:
                 metadata["parent_"] = extras.parent
         return metadata
 
+    @property
+    def requires_grad(self) -> bool:
+        return True
+
     def _sequence_nr(self) -> int:
         return self.sequence_nr
+
+    def _set_sequence_nr(self, sequence_nr: int) -> None:
+        self.sequence_nr = sequence_nr
+
+    def _register_hook_dict(self, tensor: Any) -> None:
+        """Has a tensor's hooks fire at its node, which they do here from the start."""
+        if not isinstance(tensor, TensorCore):
+            raise TypeError("_register_hook_dict expected a variable")
 
     def get_extras(self) -> Extras:
         extras = self.extras
@@ -420,7 +432,7 @@ def edge_of(tensor: Any) -> Any:
     edge = tensor._edge
     if edge is not None:
         return edge
-    if tensor._view is not None and tensor._view.borrows:
+    if tensor._view is not None and (tensor._view.borrows or not tensor._requires_grad):
         return None
     meta = tensor._meta or tensor._get_meta()
     reference = meta.accumulator

@@ -82,6 +82,7 @@ def refresh_view(tensor: Any) -> None:
     if view.origin is not None:
         raise errors.written_view(view.origin, described_source(tensor), through_another=True)
     view.version = storage.version
+    view.borrows = False
     old = tensor._edge
     edge = edge_of(base) if base._requires_grad else None  # it may have ceased to ask for gradients since
     node = AsStridedBackward0(edge, next(local.modes.sequence), steps_of(view))

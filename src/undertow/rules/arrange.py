@@ -20,9 +20,10 @@ reordered = op("clone", lambda xp, self, *, axes: copy_in_order(xp, self, axes),
 cat = op("cat", lambda xp, *tensors, dim, dtype: join(xp, tensors, dim, dtype),
          joint=lambda xp, g, needs, tensors_spec, dim: cut(xp, g, needs, tensors_spec, dim))
 
+# As in PyTorch, node hooks are shown the gradients of all inputs here, wanted or not.
 stack = op("stack", lambda xp, *tensors, dim, dtype: xp.stack(unified(xp, tensors, dtype), dim),
            joint=lambda xp, g, needs, tensors_spec, dim: tuple([
-               to_spec(xp, xp.select(g, dim, nr), spec) if need else None
+               to_spec(xp, xp.select(g, dim, nr), spec) if need or spec.dtype == xp.dtype_of(g) else None
                for nr, (need, spec) in enumerate(zip(needs, tensors_spec, strict=True))]))
 
 block_diag = op("block_diag", lambda xp, *tensors, dtype: blocks(xp, unified(xp, tensors, dtype)),

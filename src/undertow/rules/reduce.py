@@ -112,8 +112,9 @@ min = op("min", lambda xp, self, *, dim, keepdim: xp.min_with_index(self, dim, k
 
 
 def extreme_gradient(xp: Any, g: Any, self: Any, result: Any, dim: Dims, keepdim: bool) -> Any:
-    winners = self == unfold(xp, result, self.ndim, dim, keepdim)
-    return share(xp, unfold(xp, g, self.ndim, dim, keepdim), winners, dim)
+    """The gradient shared among the winners. Among nans nobody wins, which makes it nan."""
+    winners = xp.astype(self == unfold(xp, result, self.ndim, dim, keepdim), xp.dtype_of(g))
+    return unfold(xp, g, self.ndim, dim, keepdim) * winners / xp.sum(winners, axis=dim, keepdims=True)
 
 
 amax = op("amax", lambda xp, self, *, dim, keepdim: xp.max(self, axis=dim, keepdims=keepdim), promote="same",

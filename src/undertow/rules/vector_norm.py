@@ -70,7 +70,9 @@ dist = op("dist", lambda xp, self, other, *, p: vector_norm(xp, self - other, p,
           other=lambda xp, g, self, other, result, p: dist_gradient(xp, g, other, self, result, p))  # fmt: skip
 
 cdist = op("cdist", lambda xp, x1, x2, *, p: xp.pair_distances(x1, x2, p), promote="same",
-           joint=lambda xp, g, needs, x1, x2, result, p: xp.pair_distances_grad(g, x1, x2, result, p))  # fmt: skip
+           joint=lambda xp, g, needs, x1, x2, result, p: tuple([
+               slope if need else None
+               for need, slope in zip(needs, xp.pair_distances_grad(g, x1, x2, result, p), strict=True)]))  # fmt: skip
 
 # The gradient of cdist, which PyTorch does not differentiate any further.
 cdist_backward = op("cdist_backward", lambda xp, grad, x1, x2, cdist, *, p: cdist_gradient(xp, grad, x1, x2, cdist, p),
