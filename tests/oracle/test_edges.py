@@ -160,6 +160,18 @@ saved(torch.ones(2), weights_only=False, encoding='latin1')
 saved(torch.ones(2), keep=True)
 """
 
+DERIVATIVES = """
+torch.func.jacfwd(lambda x: x**2)(torch.arange(3.0))
+torch.func.hessian(lambda x: (x**3).sum())(torch.arange(4.0).view(2, 2))
+torch.func.hessian(lambda x: x**3)(torch.arange(3.0))
+torch.func.jacfwd(lambda x: x**2, randomness='none')
+torch.func.grad(lambda x: ((x**2).sum(), 3), has_aux=True)(torch.ones(2))
+torch.func.grad(lambda x: ((x**2).sum(), None), has_aux=True)(torch.ones(2))
+torch.func.grad(lambda x: ((x**2).sum(), {'a': [x]}), has_aux=True)(torch.ones(2))
+torch.func.vjp(lambda x: (x * 2, 'aux'), torch.ones(2), has_aux=True)
+torch.func.jacrev(lambda x: (x * 2, 'aux'), has_aux=True)(torch.ones(2))
+"""
+
 
 def _lines(text: str) -> list[str]:
     return text.strip().replace("\n    ", " ").split("\n")
@@ -241,10 +253,26 @@ def test_utilities(text: str) -> None:
     _agree(text)
 
 
-def _agree(text: str) -> None:
+@pytest.mark.parametrize("text", _lines(DERIVATIVES))
+def test_derivatives(text: str) -> None:
+    _agree(text, warns=False)  # PyTorch's warn of the compiler they use
+
+
+@pytest.mark.parametrize("tangent", ["torch.ones(2)", "torch.ones(3).double()", "torch.ones(3), torch.ones(3)", ""])
+def test_tangents_that_do_not_fit(tangent: str) -> None:
+    """PyTorch traces the function to linearize it, and warns of that."""
+
+    def program(torch: Any) -> Any:
+        _, derivative = torch.func.linearize(torch.sin, torch.arange(3.0))
+        return derivative(*eval(f"({tangent},)" if tangent else "()", {"torch": torch}))
+
+    agree(program, raises=True, words=8 if tangent.count("ones") == 1 else 0)
+
+
+def _agree(text: str, warns: bool = True) -> None:
     def program(torch: Any, log: Any) -> Any:
         result = evaluate(text, _names(torch))
         log([tensor.stride() for tensor in tensors_in(torch, result)])
         return result
 
-    agree(program, warns=True, words=10)
+    agree(program, warns=warns, words=10)

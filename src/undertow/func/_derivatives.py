@@ -14,22 +14,12 @@ from typing import Any
 from undertow import creation
 from undertow._core import TensorCore
 from undertow.autograd.levels import Level, Pushed, input_edge, pull
-from undertow.func._vmapping import from_whole, open_levels, to_whole
+from undertow.func._vmapping import check_randomness, from_whole, open_levels, to_whole
 from undertow.modes import enable_grad
 from undertow.ops.join import stack
 from undertow.utils import _pytree as pytree
 
 Function = Callable[..., Any]
-
-
-class _Star:
-    def __repr__(self) -> str:
-        return "*"
-
-
-def _shown(spec: pytree.TreeSpec) -> str:
-    """A spec as the nest looks, with stars for leaves."""
-    return repr(spec.unflatten([_Star()] * spec.num_leaves))
 
 
 class Transform:
@@ -58,10 +48,14 @@ class Transform:
         return [from_whole(self.level.release(value), self.maps) for value in values]
 
     def release(self, tree: Any) -> Any:
-        """A nest of values that the function gave, as they leave the transform."""
-        return pytree.tree_map_only(
-            TensorCore, lambda value: from_whole(self.level.release(to_whole(value, self.maps)), self.maps), tree
-        )
+        """A nest of tensors that the function gave, as they leave the transform."""
+
+        def released(value: Any) -> Any:
+            if not isinstance(value, TensorCore):
+                raise RuntimeError(f"Expected tensors, got unsupported type {type(value)}")
+            return from_whole(self.level.release(to_whole(value, self.maps)), self.maps)
+
+        return pytree.tree_map(released, tree)
 
 
 # --- grad
@@ -103,7 +97,7 @@ def _grad_and_value(func: Function, argnums: Any, has_aux: bool, args: tuple[Any
         with enable_grad():
             inside, edges = transform.begin(leaves)
             output = func(*_with(args, argnums, spec.unflatten(inside)), **kwargs)
-            aux = None
+            aux: Any = ()
             if has_aux:
                 if not (isinstance(output, tuple) and len(output) == 2):
                     raise RuntimeError(
@@ -199,7 +193,7 @@ def _vjp(func: Function, argnums: Any, has_aux: bool, primals: tuple[Any, ...]) 
         if seed_spec != out_spec:
             raise RuntimeError(
                 "Expected pytree structure of cotangents to be the same as pytree structure of outputs to the function. "
-                f"cotangents: {_shown(seed_spec)}, primal output: {_shown(out_spec)}"
+                f"cotangents: {pytree.treespec_pprint(seed_spec)}, primal output: {pytree.treespec_pprint(out_spec)}"
             )
         products = lambda given: pull(transform.level, wholes, edges, given, retain=retain_graph or bool(open_levels()))
         return spec.unflatten(_in_newer_maps(transform, products, seeds))
@@ -230,7 +224,7 @@ def _in_newer_maps(transform: Transform, function: Function, values: Sequence[An
 
 def _without_aux(outputs: Any, has_aux: bool, called: str) -> tuple[Any, Any]:
     if not has_aux:
-        return outputs, None
+        return outputs, ()
     if not (isinstance(outputs, tuple) and len(outputs) == 2):
         raise RuntimeError(f"{called}: output of function f should be a tuple: (output, aux) if has_aux is True")
     return outputs
@@ -316,8 +310,16 @@ def linearize(func: Function, *primals: Any) -> tuple[Any, Function]:
         if given != spec:
             raise RuntimeError(
                 "Expected the tangents to have the same structure as the primals, but got "
-                f"{_shown(given)} for {_shown(spec)}"
+                f"{pytree.treespec_pprint(given)} for {pytree.treespec_pprint(spec)}"
             )
+        for nr, (direction, primal) in enumerate(zip(directions, pytree.tree_leaves(primals), strict=True)):
+            for name in ("shape", "dtype"):
+                has, wanted = getattr(direction, name), getattr(primal, name)
+                if has != wanted:
+                    raise RuntimeError(
+                        f"tangent:{nr} with {name} {has} in flattened pytree doesn't match the {name} {wanted} of the "
+                        "corresponding primal."
+                    )
         return push(directions)
 
     return shown, derivative
@@ -378,6 +380,7 @@ def jacfwd(
     func: Function, argnums: int | tuple[int, ...] = 0, has_aux: bool = False, *, randomness: str = "error"
 ) -> Function:
     """The Jacobian of a function, by one forward product per element of its arguments: shape output + input."""
+    check_randomness(randomness)
 
     @functools.wraps(func)
     def jacobian(*args: Any) -> Any:
@@ -408,7 +411,9 @@ def _columns(nr: int, inputs: list[Any], outputs: list[Any], push: Function) -> 
         for row, part in zip(rows, pytree.tree_leaves(push(given)), strict=True):
             row.append(part)
     return [
-        (stack(row, -1) if row else creation.zeros((*one.shape, 0), dtype=one.dtype)).reshape((*one.shape, *value.shape))
+        (stack(row).movedim(0, -1) if row else creation.zeros((*one.shape, 0), dtype=one.dtype)).reshape(
+            (*one.shape, *value.shape)
+        )
         for row, one in zip(rows, outputs, strict=True)
     ]
 

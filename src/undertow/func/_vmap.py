@@ -9,7 +9,7 @@ from typing import Any
 from undertow._core import TensorCore
 from undertow.func import _rules_elementwise, _rules_layers, _rules_shape  # noqa: F401  (they register themselves)
 from undertow.func._rules_random import random
-from undertow.func._vmapping import LevelMode, MappedLevel, open_levels
+from undertow.func._vmapping import LevelMode, MappedLevel, check_randomness, open_levels
 from undertow.ops.join import cat
 from undertow.utils import _pytree as pytree
 
@@ -31,8 +31,7 @@ def vmap(
     >>> torch.vmap(torch.dot)(torch.ones(3, 4), torch.ones(3, 4))
     tensor([4., 4., 4.])
     """
-    if randomness not in ("error", "different", "same"):
-        raise RuntimeError(f"Only allowed values for randomness are 'error', 'different', or 'same'. Got {randomness}")
+    check_randomness(randomness)
     if not (chunk_size is None or chunk_size > 0):
         raise ValueError(f"vmap: chunk_size should be None or greater than 0. (got {chunk_size})")
 

@@ -82,3 +82,9 @@ def from_whole(tensor: Any, levels: Sequence[MappedLevel]) -> Any:
     for level in levels:
         tensor = level.wrap(tensor)
     return tensor
+
+
+def check_randomness(randomness: str) -> None:
+    """What random functions may do inside a vmap."""
+    if randomness not in ("error", "different", "same"):
+        raise RuntimeError(f"Only allowed values for randomness are 'error', 'different', or 'same'. Got {randomness}")
