@@ -1,5 +1,6 @@
 """Why a gradient is missing or zero, why a hook did not fire, who freed the graph: watched on undertow or on PyTorch."""
 
+from undertow.why.compiled_steps import compiled as compiled
 from undertow.why.gradient_flow import flow as flow
 from undertow.why.graph_memory import memory as memory
 from undertow.why.hook_list import hooks as hooks

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from undertow.why import objects
+from undertow.why.compiled_steps import runs_of
 from undertow.why.objects import defined_at, name_of, package_of, part
 from undertow.why.places import Place
 from undertow.why.registrations import all_seen, seen, tensor_text
@@ -109,7 +110,8 @@ class HookList(Report):
     def notes(self) -> list[str]:
         unknown = any(entry.registered is None or entry.fired is None for entry in self.entries)
         known = ["- : not known; register and run inside why.ledger() or why.watch() to know"] if unknown else []
-        return known + self._remarks
+        compiled = [f"{entry.name} on {entry.owner}: {runs}" for entry in self.entries for runs in runs_of(entry.hook)]
+        return known + compiled + self._remarks
 
     def __len__(self) -> int:
         return len(self.entries)

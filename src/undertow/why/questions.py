@@ -9,6 +9,7 @@ import math
 from typing import Any
 
 from undertow.why import objects
+from undertow.why.compiled_steps import runs_of
 from undertow.why.finding import Fact, Finding, fact
 from undertow.why.objects import (
     freed,
@@ -309,6 +310,7 @@ def hook(handle: Any) -> Answer:
     found = handle.hooks_dict_ref()
     subject = "hook" if known is None or known.place is None else f"hook at line {known.place.line}"
     facts = _registered(known)
+    facts += [fact(runs) for runs in runs_of(found.get(handle.id) if found else None)]
     place = None if known is None else known.place
     fired = None if known is None else known.fired
     if fired:
@@ -326,6 +328,8 @@ def hook(handle: Any) -> Answer:
     if owner is not None and hasattr(owner, "grad_fn") and not owner.requires_grad:
         message, cure = "The hooked tensor asks for no gradient.", "tensor.requires_grad_()  # before the forward pass"
         return _fails("no-grad-output", place, subject, message, cure, facts, never, 0)
+    if fired is None and len(facts) > 1:
+        never = "a compiled step runs it"
     return Answer(subject, None, f"it is in place; {never}", facts)
 
 

@@ -87,3 +87,15 @@ def _elements(shape: list[int]) -> int:
 def explain(compiled: Any = None) -> Report:
     """A report on one compiled function, or on all that there are."""
     return Report([compiled] if isinstance(compiled, Compiled) else list(everything))
+
+
+def runs_of(hook: Any) -> list[str]:
+    """Where a hook runs in compiled steps, in words: one sentence for each step that it is part of."""
+    found: dict[str, None] = {}
+    for compiled in everything:
+        for programs in compiled.programs.values():
+            for program in programs:
+                for placed in program.placed:
+                    if placed.hook is hook:
+                        found[f"in the compiled {compiled.name} it runs {placed.runs}: {placed.why}"] = None
+    return list(found)
