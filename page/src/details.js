@@ -66,7 +66,7 @@ export class DetailsView {
     return [
       h("h3", {}, leaf ? node.tensor : node.name),
       node.cut && h("p", { class: "cut-note" }, `✂ ${node.cut}`),
-      node.state !== "ok" && h("p", { class: `state-note ${node.state}` }, STATES[node.state]),
+      node.state !== "ok" && !node.cut && h("p", { class: `state-note ${node.state}` }, STATES[node.state]),
       this.facts({
         op: node.op, tensor: leaf ? null : node.tensor, shape: node.shape && `${shape(node.shape)}  ${node.dtype ?? ""}`,
         gradient: node.received === null ? null : `norm ${number(node.received)}`,

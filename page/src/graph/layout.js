@@ -55,7 +55,12 @@ export class Layout {
     for (const { from, to } of bundles) {
       if (from === "in" || to === "out") graph.setNode(from === "in" ? "in" : "out", { width: PORT, height: PORT });
     }
-    for (const { from, to } of bundles) graph.setEdge(from, to, { minlen: 1, weight: from === "in" || to === "out" ? 1 : 2 });
+    const rank = ranks(bundles);
+    const lowest = Math.max(0, ...rank.values());
+    for (const { from, to } of bundles) {
+      const minlen = to === "out" ? Math.max(1, lowest + 1 - (rank.get(from) ?? 0)) : 1; // gradients leave below everything
+      graph.setEdge(from, to, { minlen, weight: from === "in" || to === "out" ? 1 : 2 });
+    }
     dagre(graph);
 
     const root = group === 0;
@@ -168,4 +173,25 @@ export class Layout {
     const edges = places.map((place) => this.model.edges[place]);
     return { state: worst(edges.map((edge) => edge.state)), norm: combined(edges.map((edge) => edge.norm)) };
   }
+}
+
+/** How many edges lead to each thing by the longest way, the port below left out. */
+function ranks(bundles) {
+  const inner = bundles.filter((bundle) => bundle.to !== "out");
+  const waits = new Map(), next = Map.groupBy(inner, (bundle) => bundle.from);
+  for (const { from, to } of inner) {
+    waits.set(from, waits.get(from) ?? 0);
+    waits.set(to, (waits.get(to) ?? 0) + 1);
+  }
+  const rank = new Map();
+  const ready = [...waits.keys()].filter((name) => !waits.get(name));
+  for (const name of ready) rank.set(name, 0);
+  for (const name of ready) {
+    for (const { to } of next.get(name) ?? []) {
+      rank.set(to, Math.max(rank.get(to) ?? 0, rank.get(name) + 1));
+      waits.set(to, waits.get(to) - 1);
+      if (!waits.get(to)) ready.push(to);
+    }
+  }
+  return rank;
 }

@@ -57,13 +57,12 @@ class PassPicture:
 class StepSamples:
     """The gradients of parameters at one step: tensor number -> sample."""
 
-    __slots__ = ("backwards", "optimizer", "place", "samples", "step", "value")
+    __slots__ = ("optimizer", "place", "samples", "step", "value")
 
-    def __init__(self, step: int, place: Any, optimizer: int | None, backwards: int, value: float | None) -> None:
+    def __init__(self, step: int, place: Any, optimizer: int | None, value: float | None) -> None:
         self.step = step  # counted from 1
         self.place = place
         self.optimizer = optimizer
-        self.backwards = backwards  # passes until then
         self.value = value  # of the last root
         self.samples: dict[int, Sample] = {}
 
@@ -241,7 +240,7 @@ class Recorder:
             for firing in trace.firings[since:]
             if firing.changed or firing.answer == "new"
         }
-        entry = StepSamples(into.total, place, optimizer, len(trace.backwards), self._value)
+        entry = StepSamples(into.total, place, optimizer, self._value)
         tensors = find()
         self.dropped_parameters = self.dropped_parameters or len(tensors) > MOST_PARAMETERS
         for tensor, number in tensors[:MOST_PARAMETERS]:
