@@ -164,7 +164,7 @@ DERIVATIVES = """
 torch.func.jacfwd(lambda x: x**2)(torch.arange(3.0))
 torch.func.hessian(lambda x: (x**3).sum())(torch.arange(4.0).view(2, 2))
 torch.func.hessian(lambda x: x**3)(torch.arange(3.0))
-torch.func.jacfwd(lambda x: x**2, randomness='none')
+torch.func.jacfwd(lambda x: x**2, randomness='none')(torch.ones(2))
 torch.func.grad(lambda x: ((x**2).sum(), 3), has_aux=True)(torch.ones(2))
 torch.func.grad(lambda x: ((x**2).sum(), None), has_aux=True)(torch.ones(2))
 torch.func.grad(lambda x: ((x**2).sum(), {'a': [x]}), has_aux=True)(torch.ones(2))

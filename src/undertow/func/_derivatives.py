@@ -380,10 +380,10 @@ def jacfwd(
     func: Function, argnums: int | tuple[int, ...] = 0, has_aux: bool = False, *, randomness: str = "error"
 ) -> Function:
     """The Jacobian of a function, by one forward product per element of its arguments: shape output + input."""
-    check_randomness(randomness)
 
     @functools.wraps(func)
     def jacobian(*args: Any) -> Any:
+        check_randomness(randomness)
         chosen = _chosen(args, argnums)
         inputs, in_spec = pytree.tree_flatten(chosen)
 
