@@ -16,9 +16,12 @@ from tests import global_state
 hypothesis.settings.register_profile("repeatable", derandomize=True)  # the same examples in every run
 hypothesis.settings.load_profile("repeatable")
 
-# Not tests: seeds and packages are programs that tests run, xp/jax.py needs a JAX that the core does without, and
-# importing the stand-in makes a process pretend.
-collect_ignore = ["tests/packages", "tests/seeds", "tests/why/cases", "src/undertow/xp/jax.py", "src/undertow/stand_in"]
+# Not tests: seeds and packages are programs that tests run, xp/jax.py and utils/tensorboard need packages that the core
+# does without, and importing the stand-in makes a process pretend.
+collect_ignore = [
+    "tests/packages", "tests/seeds", "tests/why/cases", "src/undertow/xp/jax.py", "src/undertow/stand_in",
+    "src/undertow/utils/tensorboard",
+]  # fmt: skip
 
 
 def pytest_configure(config: pytest.Config) -> None:

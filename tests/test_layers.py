@@ -66,9 +66,14 @@ LAYERS: tuple[tuple[str, ...], ...] = (
 LAYER_OF = {f"undertow.{name}".rstrip("."): number for number, layer in enumerate(LAYERS) for name in layer}
 
 REQUIRED = {"numpy", "ml_dtypes"}
-OPTIONAL = {"jax", "jaxlib", "torch", "safetensors", "rich"}
+OPTIONAL = {"PIL", "jax", "jaxlib", "torch", "safetensors", "rich"}
 # Packages that exist only for an optional dependency may import it at their top.
-MADE_FOR = {"undertow.xp.jax": "jax", "undertow.xla": "jax", "undertow.distributed": "jax"}
+MADE_FOR = {
+    "undertow.xp.jax": "jax",
+    "undertow.xla": "jax",
+    "undertow.distributed": "jax",
+    "undertow.utils.tensorboard": "tensorboard",
+}
 
 
 class Import(NamedTuple):

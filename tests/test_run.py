@@ -173,3 +173,11 @@ def test_checkpoints_of_the_program_name_its_own_classes(tmp_path: Path) -> None
     done = run(tmp_path, name)
     lines = done.stdout.splitlines()
     assert lines[0] == "[1.0, 1.0]" and "tensor([1., 1.])" in lines[1], done.stderr
+
+
+def test_tensorboard_is_needed_for_its_writer(tmp_path: Path) -> None:
+    """The files themselves were compared with PyTorch's by hand; TensorBoard is no dependency of the tests."""
+    (tmp_path / "program.py").write_text("from torch.utils.tensorboard import SummaryWriter")
+    command = [sys.executable, "-m", "undertow", "run", "program.py"]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path)
+    assert "No module named 'tensorboard'" in done.stderr or not done.returncode

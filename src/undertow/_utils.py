@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import sys
 import traceback
 from collections.abc import Iterable, Iterator, Sequence
@@ -92,6 +93,16 @@ def _get_device_index(device: Any, optional: bool = False, allow_cpu: bool = Fal
 def _get_available_device_type() -> str | None:
     """The kind of accelerator that is here: none."""
     return None
+
+
+def _get_device_module(device_type: str) -> Any:
+    """The module of functions for a kind of device: `torch.cpu`."""
+    module = getattr(importlib.import_module("undertow"), device_type, None)
+    if module is None:
+        raise RuntimeError(
+            f"Device '{device_type}' does not have a corresponding module registered as 'torch.{device_type}'."
+        )
+    return module
 
 
 _get_all_device_indices = _get_current_device_index = _get_available_device_type

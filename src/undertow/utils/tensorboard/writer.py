@@ -1,0 +1,168 @@
+"""`SummaryWriter`: what a training logs, in files that TensorBoard shows."""
+
+from __future__ import annotations
+
+import os
+import socket
+import time
+from datetime import datetime
+from typing import Any, NoReturn
+
+from tensorboard.compat.proto.event_pb2 import Event, SessionLog
+from tensorboard.summary.writer.event_file_writer import EventFileWriter
+
+from undertow.utils.tensorboard import summary
+
+__all__ = ["FileWriter", "SummaryWriter"]
+
+
+class FileWriter:
+    """Writes messages to a file in a folder."""
+
+    def __init__(self, log_dir: Any, max_queue: int = 10, flush_secs: int = 120, filename_suffix: str = "") -> None:
+        self.event_writer = EventFileWriter(str(log_dir), max_queue, flush_secs, filename_suffix)
+
+    def get_logdir(self) -> str:
+        return self.event_writer.get_logdir()
+
+    def add_event(self, event: Any, step: Any = None, walltime: float | None = None) -> None:
+        """Writes an event, with its time and step."""
+        event.wall_time = time.time() if walltime is None else walltime
+        if step is not None:
+            event.step = int(step)
+        self.event_writer.add_event(event)
+
+    def add_summary(self, summary: Any, global_step: Any = None, walltime: float | None = None) -> None:
+        """Writes a value."""
+        self.add_event(Event(summary=summary), global_step, walltime)
+
+    def flush(self) -> None:
+        self.event_writer.flush()
+
+    def close(self) -> None:
+        self.event_writer.close()
+
+
+class SummaryWriter:
+    """Logs numbers, distributions, pictures and texts for TensorBoard.
+
+    Without a folder it makes one in `runs`, named by the time and the machine.
+    """
+
+    def __init__(
+        self, log_dir: Any = None, comment: str = "", purge_step: Any = None, max_queue: int = 10, flush_secs: int = 120,
+        filename_suffix: str = "",
+    ) -> None:  # fmt: skip
+        if not log_dir:
+            now = datetime.now().strftime("%b%d_%H-%M-%S")
+            log_dir = os.path.join("runs", f"{now}_{socket.gethostname()}{comment}")
+        self.log_dir, self.purge_step = str(log_dir), purge_step
+        self._options = max_queue, flush_secs, filename_suffix
+        self.file_writer: Any = None
+        self.all_writers: Any = None
+        self._get_file_writer()
+
+    def _get_file_writer(self) -> FileWriter:
+        if self.file_writer is None:
+            self.file_writer = FileWriter(self.log_dir, *self._options)
+            self.all_writers = {self.log_dir: self.file_writer}
+            if self.purge_step is not None:
+                step = self.purge_step
+                self.file_writer.add_event(Event(step=step, file_version="brain.Event:2"))
+                self.file_writer.add_event(Event(step=step, session_log=SessionLog(status=SessionLog.START)))
+                self.purge_step = None
+        return self.file_writer
+
+    def get_logdir(self) -> str:
+        """The folder that is written to."""
+        return self.log_dir
+
+    def add_scalar(
+        self, tag: str, scalar_value: Any, global_step: Any = None, walltime: float | None = None,
+        new_style: bool = False, double_precision: bool = False,
+    ) -> None:  # fmt: skip
+        """A number at a step."""
+        made = summary.scalar(tag, scalar_value, new_style, double_precision)
+        self._get_file_writer().add_summary(made, global_step, walltime)
+
+    def add_scalars(
+        self, main_tag: str, tag_scalar_dict: dict[str, Any], global_step: Any = None, walltime: float | None = None
+    ) -> None:
+        """Several numbers in one chart, each in a folder of its own."""
+        self._get_file_writer()
+        for tag, value in tag_scalar_dict.items():
+            folder = f"{self.log_dir}/{main_tag.replace('/', '_')}_{tag}"
+            if folder not in self.all_writers:
+                self.all_writers[folder] = FileWriter(folder, *self._options)
+            self.all_writers[folder].add_summary(summary.scalar(main_tag, value), global_step, walltime)
+
+    def add_histogram(
+        self, tag: str, values: Any, global_step: Any = None, bins: Any = "tensorflow", walltime: float | None = None,
+        max_bins: int | None = None,
+    ) -> None:  # fmt: skip
+        """How values are distributed at a step."""
+        made = summary.histogram(tag, values, bins, max_bins)
+        self._get_file_writer().add_summary(made, global_step, walltime)
+
+    def add_image(
+        self, tag: str, img_tensor: Any, global_step: Any = None, walltime: float | None = None, dataformats: str = "CHW"
+    ) -> None:
+        """A picture."""
+        made = summary.image(tag, img_tensor, dataformats=dataformats)
+        self._get_file_writer().add_summary(made, global_step, walltime)
+
+    def add_images(
+        self, tag: str, img_tensor: Any, global_step: Any = None, walltime: float | None = None, dataformats: str = "NCHW"
+    ) -> None:
+        """Several pictures side by side."""
+        self.add_image(tag, img_tensor, global_step, walltime, dataformats)
+
+    def add_figure(
+        self, tag: str, figure: Any, global_step: Any = None, close: bool = True, walltime: float | None = None
+    ) -> None:
+        """A figure of Matplotlib's."""
+        figure.canvas.draw()
+        pixels = summary.np.asarray(figure.canvas.buffer_rgba())[..., :3]
+        self.add_image(tag, pixels, global_step, walltime, "HWC")
+
+    def add_text(self, tag: str, text_string: str, global_step: Any = None, walltime: float | None = None) -> None:
+        """A text."""
+        self._get_file_writer().add_summary(summary.text(tag, text_string), global_step, walltime)
+
+    def add_hparams(
+        self, hparam_dict: dict[str, Any], metric_dict: dict[str, Any], hparam_domain_discrete: Any = None,
+        run_name: str | None = None, global_step: Any = None,
+    ) -> None:  # fmt: skip
+        """What a run was made with, as a text, and what came of it, as numbers."""
+        if not isinstance(hparam_dict, dict) or not isinstance(metric_dict, dict):
+            raise TypeError("hparam_dict and metric_dict should be dictionary.")
+        rows = "\n".join(f"|{name}|{value}|" for name, value in hparam_dict.items())
+        self.add_text("hparams", f"|name|value|\n|-|-|\n{rows}", global_step)
+        for name, value in metric_dict.items():
+            self.add_scalar(name, value, global_step)
+
+    def _refuse(self, *args: Any, **kwargs: Any) -> NoReturn:
+        raise NotImplementedError(
+            "undertow has no torch.utils.tensorboard.SummaryWriter.add_graph, add_embedding, add_mesh, add_video, "
+            "add_audio, add_pr_curve or add_custom_scalars"
+        )
+
+    add_graph = add_embedding = add_mesh = add_video = add_audio = add_pr_curve = add_custom_scalars = _refuse
+
+    def flush(self) -> None:
+        """Writes what has not been written yet."""
+        for writer in (self.all_writers or {}).values():
+            writer.flush()
+
+    def close(self) -> None:
+        """Ends all files; what is logged later begins new ones."""
+        for writer in (self.all_writers or {}).values():
+            writer.flush()
+            writer.close()
+        self.file_writer = self.all_writers = None
+
+    def __enter__(self) -> SummaryWriter:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.close()
