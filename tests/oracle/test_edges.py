@@ -160,6 +160,11 @@ saved(torch.ones(2), weights_only=False, encoding='latin1')
 saved(torch.ones(2), keep=True)
 """
 
+MODULES = """
+type('Forgetful', (nn.Module,), {'__init__': lambda self: None, 'forward': lambda self, x: x})()(1)
+nn.Linear(2, 2).to(torch.complex64).weight.dtype
+nn.Linear(2, 2).to(torch.int32)
+"""
 DERIVATIVES = """
 torch.func.jacfwd(lambda x: x**2)(torch.arange(3.0))
 torch.func.hessian(lambda x: (x**3).sum())(torch.arange(4.0).view(2, 2))
@@ -248,7 +253,7 @@ def test_cells_are_made_of_the_same_steps(cell: str, lower: bool) -> None:
     agree(program, graph=not lower, atol=1e-2 if lower else None)
 
 
-@pytest.mark.parametrize("text", _lines(UTILS) + _lines(DATA) + _lines(FILES))
+@pytest.mark.parametrize("text", _lines(UTILS) + _lines(DATA) + _lines(FILES) + _lines(MODULES))
 def test_utilities(text: str) -> None:
     _agree(text)
 

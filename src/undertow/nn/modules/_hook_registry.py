@@ -144,7 +144,7 @@ class ModuleHooks:
 
     def _call_impl(self, *args: Any, **kwargs: Any) -> Any:
         if not (
-            self._forward_hooks or self._forward_pre_hooks or self._backward_hooks or self._backward_pre_hooks
+            self._backward_hooks or self._backward_pre_hooks or self._forward_hooks or self._forward_pre_hooks
             or _global_forward_hooks or _global_forward_pre_hooks or _global_backward_hooks or _global_backward_pre_hooks
         ):  # fmt: skip
             return self.forward(*args, **kwargs)  # type: ignore[attr-defined]

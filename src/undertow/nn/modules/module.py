@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections import OrderedDict
 from collections.abc import Callable
 from typing import Any, TypeVar
@@ -199,6 +200,12 @@ class Module(ModuleHooks, StateDict, ModuleTree):
         if wanted is not None and not (wanted.is_floating_point or wanted.is_complex):
             raise TypeError(
                 f"nn.Module.to only accepts floating point or complex dtypes, but got desired dtype={wanted}"
+            )
+        if wanted is not None and wanted.is_complex:
+            warnings.warn(
+                "Complex modules are a new feature under active development whose design may change, and some modules might "
+                "not work as expected when using complex tensors as parameters or buffers.",
+                stacklevel=2,
             )
 
         def convert(tensor: Any) -> Any:
