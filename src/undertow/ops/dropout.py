@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from undertow._core import wrap
+from undertow._core import ndarray, wrap
 from undertow.autograd.apply import apply
 from undertow.autograd.writes import apply_in_place
 from undertow.dtypes import DTYPE_OF
@@ -16,6 +16,7 @@ from undertow.generators import default_generator
 from undertow.ops.activation import softmax
 from undertow.ops.arguments import check_tensor, no_kernel
 from undertow.ops.public import public
+from undertow.random_stream.memory_order import in_memory_order
 from undertow.rules import dropout as rules
 
 
@@ -27,7 +28,12 @@ def _check_chance(p: float, error: type[Exception]) -> None:
 
 def _laid_out_like(array: Any, flat: Any) -> Any:
     """Drawn values in an array of this shape, in the order of its strides."""
-    out = np.empty_like(array, dtype=flat.dtype, order="K", subok=False)
+    if type(array) is ndarray and array.flags.c_contiguous:
+        return flat.reshape(array.shape)
+    lying = array if type(array) is ndarray else array.lying()
+    out = np.empty_like(lying, dtype=flat.dtype, order="K", subok=False)
+    if type(array) is not ndarray:
+        return in_memory_order(flat, out)
     order = sorted(range(out.ndim), key=lambda axis: -out.strides[axis])
     out.transpose(order)[...] = flat.reshape([out.shape[axis] for axis in order])
     return out
@@ -44,8 +50,6 @@ def _noise(input: Any, p: float, features: bool) -> Any:
         raise no_kernel("bernoulli_scalar_cpu_", input)
     if not features:
         flat = default_generator.stream.dropout_noise(array.size, p, array.dtype)
-        if array.flags.c_contiguous:
-            return flat.reshape(array.shape)
         return _laid_out_like(array, flat)
     shape = _feature_shape(input)
     return default_generator.stream.dropout_noise(int(np.prod(shape)), p, array.dtype).reshape(shape)
@@ -128,7 +132,7 @@ def native_dropout(input: Any, p: float, train: bool | None) -> Any:
             np.ones(array.shape, bool)
         )
     flat = default_generator.stream.bernoulli(array.size, 1 - p, np.bool_)
-    mask = wrap(flat.reshape(array.shape) if array.flags.c_contiguous else _laid_out_like(array, flat))
+    mask = wrap(_laid_out_like(array, flat))
     return apply(rules.native_dropout, input, mask, scale=0.0 if p == 1 else 1 / (1 - p)), mask
 
 
@@ -262,7 +266,7 @@ def gumbel_softmax(logits: Any, tau: float = 1, hard: bool = False, eps: float =
         warnings.warn("`eps` parameter is deprecated and has no effect.", stacklevel=3)
     array = logits._array
     drawn = default_generator.stream.exponential(array.size, dtype=array.dtype)
-    noise = wrap(drawn.reshape(array.shape) if array.flags.c_contiguous else _laid_out_like(array, drawn))
+    noise = wrap(_laid_out_like(array, drawn))
     soft = softmax((logits + -noise.log()) / tau, dim)
     if not hard:
         return soft

@@ -174,17 +174,18 @@ def sorted_into_bags(
     """How many bags there are, which one each index belongs to, and how much it counts (padding does not)."""
     _check_indices(indices, "embedding_bag")
     places, length = indices._array, indices._array.size
-    if len(starts) and starts[0] != 0:
+    known = values_known(starts, places)
+    if known and len(starts) and starts[0] != 0:
         raise RuntimeError(
             "offsets[0] has to be 0, i.e., the first sequence in the mini-batch has to start from position 0. However, got "
             f"{starts[0]}"
         )
-    if len(starts) and starts[-1] > length:
+    if known and len(starts) and starts[-1] > length:
         raise RuntimeError(
             f"offsets[-1] can not be greater than input's length {length} but got offsets[-1] of {starts[-1]}"
         )
     count = weight._array.shape[0]
-    wrong = np.flatnonzero((places < 0) | (places >= count))
+    wrong = np.flatnonzero((places < 0) | (places >= count)) if known else np.zeros(0, np.int64)
     if wrong.size:
         raise RuntimeError(
             f"Index {wrong[0]} of input takes value {places[wrong[0]]} which is not in the valid range [0, {count})"
@@ -195,7 +196,7 @@ def sorted_into_bags(
     bags = np.searchsorted(starts, np.arange(length), side="right") - 1
     scale = np.ones(length, weight._array.dtype)
     if padding >= 0:
-        scale[places == padding] = 0
+        scale = np.where(places == padding, scale.dtype.type(0), scale)
     return len(starts), bags, scale
 
 

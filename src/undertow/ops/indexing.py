@@ -29,6 +29,8 @@ from undertow.ops.writing import as_element, copy_into, fill_, write_in_place
 from undertow.rules import convert, index
 from undertow.rules import shape as rules
 from undertow.rules.rule import Spec
+from undertow.xp.device import DeviceArray
+from undertow.xp.namespaces import namespace_of
 from undertow.xp.numpy_index import numpy_key
 from undertow.xp.numpy_shape import expand_dims, leading, slice_along
 
@@ -183,7 +185,10 @@ def put_indexed(target: Any, indices: list[Any], values: Any, accumulate: bool) 
 
     def write(out: Any) -> None:
         try:
-            if accumulate:
+            if type(out) is DeviceArray:
+                arrays = [None if each is None else each._array for each in indices]
+                out[...] = namespace_of([out]).index_put(out, values._array, *arrays, accumulate=accumulate)
+            elif accumulate:
                 np.add.at(out, key, source)
             else:
                 out[key] = source

@@ -163,8 +163,7 @@ def _smoothed_loss(scores: Any, target: Any, weight: Any, how: int, ignore_index
         alike = alike.sum()
     elif how == MEAN:
         if weight is None:
-            count: Any = target._array.size - int(ignored._array.sum())
-            alike = alike.sum() / scores.new_full((), count)
+            alike = alike.sum() / (~ignored).sum().to(scores.dtype)
         else:
             # Ignored targets need not be classes; the weight of class 0 is looked up for them, then dropped.
             counted = weight.gather(0, target.masked_fill(ignored, 0).reshape(-1)).masked_fill(ignored.reshape(-1), 0)

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from undertow._core import TensorCore, wrap
-from undertow.autograd.apply import apply, bump, overlaps, refuse_overlap
+from undertow.autograd.apply import apply, bump, overlaps, refuse_overlap, settle
 from undertow.autograd.node import FIT
 from undertow.autograd.record import edges_of, keep_inputs, make_node
 from undertow.autograd.writes import check_overlap, check_writable, guards, rebase
@@ -83,6 +83,7 @@ def write_in_place(
     `stretched` says what becomes of a write to an expanded tensor: refuse, allow, or a warning's text.
     """
     inputs = (target, *others)
+    settle(inputs)
     edges = edges_of(rule, inputs)
     check_writable(target, edges is not None)
     array = target._array

@@ -81,6 +81,8 @@ def _update(group: Group, age: Any, param: Any, grad: Any, state: State) -> None
     if eps1 is None:
         eps1 = finfo(param.dtype).eps
     new = age ** group["beta2_decay"]
+    if isinstance(new, TensorCore):
+        new = new.to(grad.dtype)
     rate = _at_least(eps2, _root_mean_square(param)) * _smaller(lr, 1 / age**0.5)
     if decay != 0:
         param.mul_(1 - lr * decay)

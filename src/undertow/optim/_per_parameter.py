@@ -6,13 +6,14 @@ from collections.abc import Callable
 from typing import Any
 
 from undertow._core import TensorCore
-from undertow.autograd.apply import bump
+from undertow.autograd.apply import bump, settle
 from undertow.autograd.writes import guards
 from undertow.modes import enable_grad, set_grad_enabled
 from undertow.optim._arithmetic import Blocks, Recorded, Rule, blocks_for, recorded
 from undertow.optim._helpers import CAPTURABLE, CAPTURABLE_FOREACH, _device_dtype_check_for_fused
 from undertow.optim._state import State, count_from, next_count, zeros_for
 from undertow.optim.optimizer import Optimizer
+from undertow.xp.device import Watch
 from undertow.xp.quiet import quietly
 
 Group = dict[str, Any]
@@ -93,6 +94,9 @@ class PerParameter(Optimizer):
                 continue
             if special:
                 self._check(group, param)
+            if Watch.any_made:
+                settle((param, meta.grad, *self.state.get(param, {}).values()))
+                dtype = None
             array, before = param._array, age
             age, buffers = self._prepare(group, param)
             if array.dtype is not dtype:

@@ -11,9 +11,11 @@ from undertow.from_data import tensor
 from undertow.modes import no_grad
 from undertow.nn.modules.batchnorm import _BatchNorm
 from undertow.nn.modules.module import Module
+from undertow.ops.compare import where
 from undertow.optim._lr_base import LRScheduler, warn_outside_step
 from undertow.optim._lr_options import one_per_group
 from undertow.optim.optimizer import Optimizer
+from undertow.xp.device import values_known
 
 __all__ = [
     "AveragedModel", "update_bn", "SWALR", "get_ema_multi_avg_fn", "get_swa_multi_avg_fn", "get_ema_avg_fn",
@@ -102,7 +104,8 @@ class AveragedModel(Module):
         averaged, current = _tensors(self.module, self.use_buffers), _tensors(model, self.use_buffers)
         averaged = [value.detach() for value in averaged]
         current = [value.detach().to(own.device) for value, own in zip(current, averaged)]
-        if self.n_averaged == 0:
+        known = values_known(self.n_averaged._array)
+        if known and self.n_averaged == 0:
             for own, value in zip(averaged, current):
                 own.copy_(value)
         elif self.avg_fn is not None:
@@ -110,6 +113,9 @@ class AveragedModel(Module):
                 own.copy_(self.avg_fn(own, value, self.n_averaged))
         else:
             (self.multi_avg_fn or get_swa_multi_avg_fn())(averaged, current, self.n_averaged)
+        if not known:  # in a program the first update is chosen, not branched to
+            for own, value in zip(averaged, current):
+                own.copy_(where(self.n_averaged == 0, value, own))
         if not self.use_buffers:
             for own, value in zip(self.module.buffers(), model.buffers()):
                 own.detach().copy_(value.detach().to(own.device))

@@ -10,10 +10,11 @@ from collections.abc import Callable
 from typing import Any
 
 from undertow._core import TensorCore
+from undertow.modes import local
 from undertow.sites import user_stacklevel
-from undertow.tree import leaves
 from undertow.xla.cache import keep_on_disk
 from undertow.xla.errors import CompileWarning
+from undertow.xla.firing import Again, Plan
 from undertow.xla.program import Baked, Program
 from undertow.xp.device import Watch
 
@@ -24,8 +25,6 @@ everything: weakref.WeakSet[Compiled] = weakref.WeakSet()
 
 class Compiled:
     """A function whose calls run as one program."""
-
-    program_class: Any = Program
 
     def __init__(self, function: Callable[..., Any]) -> None:
         functools.update_wrapper(self, function)
@@ -40,21 +39,17 @@ class Compiled:
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if Watch.trace is not None:  # part of a larger step that is being compiled
             return self.function(*args, **kwargs)
-        arguments = []
-        key: list[Any] = []
-        for leaf in leaves((args, kwargs)) if args or kwargs else ():
-            if isinstance(leaf, TensorCore):
-                array = leaf._array
-                arguments.append(leaf)
-                key += (array.shape, array.dtype, leaf._requires_grad)
-            else:
-                key.append(_key_of(leaf))
+        arguments: list[Any] = []
+        modes = local.modes
+        key: list[Any] = [modes.grad_enabled, modes.inference, modes.autocast and (*modes.autocast.lower.items(),)]
+        if args or kwargs:
+            _describe((args, kwargs), key, arguments)
         with self._one_at_a_time:
             programs = self.programs.setdefault(tuple(key), [])
             for program in programs:
-                if program.fits():
+                if program.fits(arguments):
                     return program.run(arguments)
-            return self._compile(programs, args, kwargs).run(arguments)
+            return self._compile(programs, args, kwargs, arguments).run(arguments)
 
     def __get__(self, instance: Any, owner: Any = None) -> Any:
         """A compiled method: each object has programs of its own."""
@@ -64,15 +59,22 @@ class Compiled:
         vars(instance)[self.function.__name__] = bound
         return bound
 
-    def _compile(self, programs: list[Program], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Program:
+    def _compile(
+        self, programs: list[Program], args: tuple[Any, ...], kwargs: dict[str, Any], arguments: list[Any]
+    ) -> Program:
         if programs:
-            self._note(programs[0].misfit())
+            self._note(programs[0].misfit(arguments))
         elif len(self.programs) > 1:
             self._note("the arguments have other shapes, dtypes or values than before")
-        try:
-            program = self.program_class(self.function, args, kwargs)
-        except Baked:
-            program = self.program_class(self.function, args, kwargs, plain_numbers=True)
+        plan, plain_numbers = Plan(), False
+        while True:
+            try:
+                program = Program(self.function, args, kwargs, plan, plain_numbers)
+                break
+            except Baked:
+                plain_numbers = True
+            except Again:  # the plan knows more about the hooks now
+                continue
         programs.insert(0, program)
         return program
 
@@ -85,6 +87,26 @@ class Compiled:
                 CompileWarning,
                 stacklevel=user_stacklevel(),
             )
+
+
+def _describe(tree: Any, key: list[Any], tensors: list[Any]) -> None:
+    """Adds to a key what nested arguments look like, and to a list the tensors among them."""
+    if isinstance(tree, TensorCore):
+        array, meta = tree._array, tree._meta
+        tensors.append(tree)
+        key += (array.shape, array.dtype, tree._requires_grad)
+        if meta is not None and tree._edge is None:
+            key += (meta.grad is None, *map(id, (*(meta.hooks or {}).values(), *(meta.post_hooks or {}).values())))
+    elif isinstance(tree, (tuple, list)):
+        key += (type(tree), len(tree))
+        for part in tree:
+            _describe(part, key, tensors)
+    elif isinstance(tree, dict):
+        key += (type(tree), *map(_key_of, tree))
+        for part in tree.values():
+            _describe(part, key, tensors)
+    else:
+        key.append(_key_of(tree))
 
 
 def _key_of(value: Any) -> Any:

@@ -3,176 +3,189 @@
 A hook that only computes with tensors runs during the trace and so becomes part of the program. A hook that does something
 else as well (prints, appends, counts) has to do it on every call, so it runs on the host with real values:
 
-    after     it returns nothing, so nothing waits for it: it runs once the program has finished, in its turn
-    inside    its result is needed: the program stops for it (an ordered callback) and goes on with what it returns
+    after     it returns nothing and writes into no tensor, so nothing waits for it: it runs once the program has finished
+    inside    the program needs what it does: it stops for the hook (an ordered callback) and goes on with the result
+
+Hooks fire in the order in which they would fire eagerly. If one that runs inside comes behind one that was to run after
+the program, or if hooks read what others change, the step is traced again with those hooks on the host.
 """
 
 from __future__ import annotations
 
+import functools
+import threading
+from collections.abc import Container
 from typing import Any
 
-import jax
-import numpy as np
-from jax.experimental import io_callback
-
-from undertow._core import TensorCore, wrap
-from undertow.modes import local, no_grad, set_grad_enabled
+from undertow._core import TensorCore
+from undertow.modes import local
 from undertow.nn.modules.module import Module
 from undertow.optim.optimizer import Optimizer
-from undertow.tree import leaves, map_leaves
-from undertow.xla.effects import Effect, Exactly, Kind, Read, analyse
+from undertow.tree import leaves
+from undertow.xla.effects import Effect, Effects, Exactly, Kind, Read, analyse
 from undertow.xla.errors import CompileError
-from undertow.xla.state import where_defined
+from undertow.xla.host_calls import HostCall, Inside, Later, Placed, tensors_of
+from undertow.xla.state import PLAIN
 from undertow.xp.device import DeviceArray, NeedsValue
 
 
-class Placed:
-    """Where a hook runs, and why; for `explain`."""
-
-    __slots__ = ("hook", "name", "where", "runs", "why")
-
-    def __init__(self, hook: Any, runs: str, why: str) -> None:
-        self.hook, self.runs, self.why = hook, runs, why
-        self.name = getattr(hook, "__qualname__", None) or type(hook).__name__
-        self.where = where_defined(hook)
-
-    def __repr__(self) -> str:
-        return f"{self.name} ({self.where}) runs {self.runs}: {self.why}"
+class Again(Exception):
+    """The step has to be traced again, now that more is known about its hooks."""
 
 
-class Later:
-    """A hook that runs after the program: its arguments as they were when its turn came."""
+class Plan:
+    """What is known about a step's hooks before it is traced."""
 
-    __slots__ = ("hook", "args", "kwargs", "patches", "recording")
-
-    def __init__(self, hook: Any, args: Any, kwargs: Any) -> None:
-        self.hook = hook
-        self.patches: list[tuple[Any, DeviceArray, Any]] = []  # tensors from outside: what they, and their .grad, were
-        self.args = map_leaves(self._kept, args)
-        self.kwargs = map_leaves(self._kept, kwargs)
-        self.recording = local.modes.grad_enabled
-
-    def _kept(self, value: Any) -> Any:
-        if isinstance(value, TensorCore):
-            if (value._edge is None and value._requires_grad) or value._meta is not None:
-                grad = value._meta.grad if value._meta is not None else None
-                self.patches.append((value, value._array.copy(), None if grad is None else _frozen(grad)))
-                return value
-            return _frozen(value)
-        return value
-
-    def run(self) -> None:
-        """Calls the hook with the values of this call."""
-        before = []
-        for tensor, array, grad in self.patches:
-            meta = tensor._get_meta()
-            before.append((tensor, tensor._array, meta.grad))
-            tensor._array = DeviceArray(array.value)
-            meta.grad = None if grad is None else _fresh(grad)
-        try:
-            with set_grad_enabled(self.recording):
-                answer = self.hook(*map_leaves(_fresh, self.args), **map_leaves(_fresh, self.kwargs))
-        finally:
-            for tensor, array, grad in before:
-                tensor._array = array
-                tensor._meta.grad = grad
-        if answer is not None:
-            raise CompileError(f"{Placed(self.hook, 'after', '')!r} and returned a value, which comes too late")
-
-
-def _frozen(tensor: Any) -> Any:
-    """A tensor that goes on showing the present value, whatever is written to the original."""
-    twin = wrap(tensor._array.copy())
-    twin._requires_grad, twin._edge = tensor._requires_grad, tensor._edge
-    return twin
-
-
-def _fresh(value: Any) -> Any:
-    """A tensor of a hook's own for each call."""
-    if isinstance(value, TensorCore) and type(value._array) is DeviceArray and value._meta is None:
-        return _frozen(value)
-    return value
+    def __init__(self) -> None:
+        self.all_inside = False  # none runs after the program
+        self.on_host: set[int] = set()  # ids of hooks that must not be traced
+        self.roots: list[tuple[Any, str]] = []  # modules and optimizers that only hooks reach, and their names
 
 
 class Firing:
     """Takes the place of `hooks.fire` while a step is traced."""
 
-    def __init__(self) -> None:
+    def __init__(self, plan: Plan, known: Container[int] | None = None) -> None:
+        self.plan = plan
+        self.known = known  # ids of the modules and optimizers that the step is known to use; None: that does not matter
+        self.thread = threading.get_ident()
         self.later: list[Later] = []
         self.placed: list[Placed] = []
+        self.raised: list[BaseException] = []  # by hooks inside the program
+        self.has_inside = False
         self.reads: list[Read] = []  # values that hooks in the program depend on
         self.stores: list[tuple[dict[Any, Any], dict[Any, Any]]] = []  # where they store something, and what was there
+        self.traced: list[tuple[Any, Effects]] = []
+        self.hosted: list[tuple[Any, Effects]] = []
 
     def __call__(self, hook: Any, *args: Any, **kwargs: Any) -> Any:
-        if is_own(hook):  # undertow's own bookkeeping, made of tensor work
+        if is_own(hook) or threading.get_ident() != self.thread:  # undertow's own bookkeeping is made of tensor work
             return hook(*args, **kwargs)
-        effects = analyse(hook, [_kind(arg) for arg in args])
+        subject = getattr(hook, "hook", hook) if _home(hook).startswith("undertow.why") else hook
+        effects = analyse(subject, [_kind(arg) for arg in args], {name: _kind(arg) for name, arg in kwargs.items()})
+        for effect in effects.effects:
+            if effect.what.startswith("registers a hook"):
+                raise CompileError(
+                    f"undertow.compile: {Placed(hook, 'nowhere', str(effect))!r}. Which hooks there are is part of the "
+                    "program: register them before the step."
+                )
+        self._find_state(effects)
         holders = [holder for holder in map(_holder, effects.effects) if holder is not None]
-        if len(holders) == len(effects.effects):  # at most stores, which come out the same on every call
-            self.reads += effects.reads
-            self.stores += [(holder, dict(holder)) for holder in holders]
-            try:
-                answer = hook(*args, **kwargs)
-            except NeedsValue as error:
-                return self._inside(hook, args, kwargs, f"it needs a value: {error}")
-            self.placed.append(Placed(hook, "in the program", "it only computes with tensors"))
-            return answer
-        first = effects.effects[0]
-        why = f"it {first.what} (line {first.line})"
-        if effects.returns is False:
-            self.later.append(Later(hook, args, kwargs))
+        if len(holders) == len(effects.effects) and id(hook) not in self.plan.on_host:
+            return self._traced(hook, args, kwargs, effects, holders)
+        why = "another hook reads what it stores, or changes what it reads"
+        if effects.effects:
+            why = f"it {effects.effects[0].what} (line {effects.effects[0].line})"
+        return self._hosted(hook, args, kwargs, effects, why)
+
+    def _traced(
+        self, hook: Any, args: tuple[Any, ...], kwargs: dict[str, Any], effects: Effects, holders: list[dict[Any, Any]]
+    ) -> Any:
+        """Runs the hook now. At most it stores something, which comes out the same on every call."""
+        before = [(array, array.value) for array in _arrays((args, kwargs), effects)]
+        self.stores += [(holder, dict(holder)) for holder in holders]
+        try:
+            answer = hook(*args, **kwargs)
+        except NeedsValue as error:
+            for array, value in before:
+                array.write(value)
+            return self._hosted(hook, args, kwargs, effects, f"it needs a value: {error}")
+        self.reads += [*effects.reads, *effects.holds]
+        self.traced.append((hook, effects))
+        self.placed.append(Placed(hook, "in the program", "it only computes with tensors"))
+        return answer
+
+    def _find_state(self, effects: Effects) -> None:
+        """What a module or an optimizer holds is state of the step, also if only a hook reaches it."""
+        if self.known is None:
+            return
+        held = [(each, read.name) for read in (*effects.holds, *effects.reads) for each in leaves(read.get())]
+        new = [(each, name) for each, name in held if isinstance(each, (Module, Optimizer)) and id(each) not in self.known]
+        if new:
+            self.plan.roots += new
+            raise Again
+
+    def _hosted(self, hook: Any, args: tuple[Any, ...], kwargs: dict[str, Any], effects: Effects, why: str) -> Any:
+        for other, its in self.traced:  # in this step it would read what they only leave at the end
+            if its.effects and its.feeds(effects):
+                self._again(other)
+        self.hosted.append((hook, effects))
+        found = [tensor for read in effects.holds for tensor in tensors_of(read.get())]
+        if effects.returns is False and not effects.writes and not self.plan.all_inside:
+            self.later.append(Later(hook, args, kwargs, found))
             self.placed.append(Placed(hook, "after the program", why))
             return None
-        return self._inside(hook, args, kwargs, why)
+        if self.later and (effects.effects or id(hook) in self.plan.on_host):
+            self.plan.all_inside = True
+            raise Again
+        return self._inside(hook, args, kwargs, effects, found, why)
 
-    def _inside(self, hook: Any, args: tuple[Any, ...], kwargs: dict[str, Any], why: str) -> Any:
-        """An ordered callback, which gives back what the hook makes of its argument."""
-        changed = _changed_argument(args)
-        if changed is None:
-            raise CompileError(f"{Placed(hook, 'nowhere', why)!r}, and undertow can't tell what its result would change")
-        tensors: list[Any] = []
-        shape = map_leaves(lambda part: _Place(tensors, part) if isinstance(part, TensorCore) else part, (args, kwargs))
-        results = [part for part in leaves(args[changed]) if isinstance(part, TensorCore)]
-        specs = [jax.ShapeDtypeStruct(part._array.shape, part._array.dtype) for part in results]
-
-        def on_host(*arrays: Any) -> Any:
-            given_args, given_kwargs = map_leaves(
-                lambda part: wrap(np.array(arrays[part.place])) if type(part) is _Place else part, shape
+    def _inside(
+        self, hook: Any, args: tuple[Any, ...], kwargs: dict[str, Any], effects: Effects, found: list[Any], why: str
+    ) -> Any:
+        changed = _changed_argument(args) if effects.returns is not False or effects.writes else None
+        if effects.returns is not False and changed is None:
+            raise CompileError(
+                f"undertow.compile: {Placed(hook, 'nowhere', why)!r}, and undertow can't tell what its result would change"
             )
-            with no_grad():
-                answer = hook(*given_args, **given_kwargs)
-            chosen = given_args[changed] if answer is None else answer
-            return [np.asarray(part.numpy()) for part in leaves(chosen) if isinstance(part, TensorCore)]
-
-        values = io_callback(on_host, specs, *[tensor._array.value for tensor in tensors], ordered=True)
+        if changed is not None and local.modes.grad_enabled and any(
+            each._requires_grad for each in leaves(args[changed]) if isinstance(each, TensorCore)
+        ):
+            raise CompileError(
+                f"undertow.compile: {Placed(hook, 'nowhere', why)!r}, so it has to run on the host, where gradients can't "
+                "flow through what it returns. Let one hook compute, and another one do the rest."
+            )
+        call = Inside(hook, args, kwargs, found)
+        self.has_inside = True
         self.placed.append(Placed(hook, "inside the program, on the host", why))
-        fresh = iter([wrap(DeviceArray(value)) for value in values])
-        return map_leaves(lambda part: next(fresh) if isinstance(part, TensorCore) else part, args[changed])
+        answer = call.place(changed, effects.writes, self.raised)
+        return None if _takes_no_answer(args) else answer
+
+    def finish(self) -> None:
+        """After the trace: a traced hook must not depend on what hooks on the host change from step to step."""
+        for hook, effects in self.traced:
+            if any(its.feeds(effects) for _, its in self.hosted):
+                self._again(hook)
+
+    def _again(self, hook: Any) -> None:
+        self.plan.on_host.add(id(hook))
+        raise Again
 
 
-class _Place:
-    """Where in a callback's arguments a tensor comes."""
-
-    __slots__ = ("place",)
-
-    def __init__(self, tensors: list[Any], tensor: Any) -> None:
-        self.place = len(tensors)
-        tensors.append(tensor)
+def _arrays(given: Any, effects: Effects) -> list[DeviceArray]:
+    """The memories that a hook may write into before it turns out that it can't be traced."""
+    if not effects.writes:
+        return []
+    tensors = [each for each in leaves(given) if isinstance(each, TensorCore)]
+    tensors += [tensor for read in effects.holds for tensor in tensors_of(read.get())]
+    tensors += [each._meta.grad for each in tensors if each._meta is not None and each._meta.grad is not None]
+    return [tensor._array for tensor in tensors if type(tensor._array) is DeviceArray]
 
 
 def _changed_argument(args: tuple[Any, ...]) -> int | None:
     """Which argument a hook's result replaces; see `hooks.POINTS`."""
     if len(args) == 1 and not isinstance(args[0], (Module, Optimizer)):
         return 0
-    if isinstance(args[0], Module):
+    if args and isinstance(args[0], Module):
         return 1 if len(args) == 2 or local.modes.backward_pass is not None else len(args) - 1
-    return 0 if isinstance(args[0], tuple) else None
+    return 0 if args and isinstance(args[0], tuple) else None
+
+
+def _takes_no_answer(args: tuple[Any, ...]) -> bool:
+    """Whether a hook of this kind must return None: one on a leaf after its gradient, which gets the leaf itself."""
+    return len(args) == 1 and isinstance(args[0], TensorCore) and args[0]._meta is not None and args[0]._edge is None
 
 
 def _kind(arg: Any) -> Kind:
     if isinstance(arg, (Module, Optimizer)):
         return Exactly(arg)
-    return "tensor" if isinstance(arg, TensorCore) else "tensors" if isinstance(arg, tuple) else "other"
+    if isinstance(arg, TensorCore):
+        return "tensor"
+    if arg is None:
+        return "none"
+    if isinstance(arg, (tuple, list)) and all(each is None or isinstance(each, TensorCore) for each in arg):
+        return "tensors"
+    return "plain" if isinstance(arg, PLAIN) else "other"
 
 
 def _holder(effect: Effect) -> dict[Any, Any] | None:
@@ -184,5 +197,18 @@ def _holder(effect: Effect) -> dict[Any, Any] | None:
 
 def is_own(hook: Any) -> bool:
     """Whether a hook is undertow's own."""
-    home = getattr(hook, "__module__", None) or type(hook).__module__
-    return (home or "").partition(".")[0] == "undertow"
+    home = _home(hook)
+    return home.partition(".")[0] == "undertow" and not home.startswith("undertow.why")  # a watched hook is the user's
+
+
+def _home(hook: Any) -> str:
+    """The module in which a hook's code was written; undertow's `__module__`s say what PyTorch's say."""
+    while isinstance(hook, functools.partial):
+        hook = hook.func
+    for code in (getattr(hook, "__func__", hook), type(hook).__call__):
+        if hasattr(code, "__globals__"):
+            return code.__globals__["__name__"]
+    return getattr(hook, "__module__", None) or ""
+
+
+__all__ = ["Again", "Firing", "HostCall", "Later", "Placed", "Plan"]

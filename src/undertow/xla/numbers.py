@@ -45,7 +45,7 @@ class Number(float):
     # --- arithmetic
 
     def _combined(self, function: Callable[..., Any], other: Any, swapped: bool) -> Any:
-        mine, of = self.of, _of(other)
+        mine, its = self.of, of(other)
         if isinstance(other, Number):
             value, traced = other.value, other.traced
         elif isinstance(other, (int, float)):
@@ -60,10 +60,10 @@ class Number(float):
             return NotImplemented
         if swapped:
             return Number(
-                function(value, self.value), function(traced, self.traced), lambda v: function(of(v), mine(v)), self.asked
+                function(value, self.value), function(traced, self.traced), lambda v: function(its(v), mine(v)), self.asked
             )
         return Number(
-            function(self.value, value), function(self.traced, traced), lambda v: function(mine(v), of(v)), self.asked
+            function(self.value, value), function(self.traced, traced), lambda v: function(mine(v), its(v)), self.asked
         )
 
     def as_array(self, dtype: Any = None) -> DeviceArray:
@@ -87,7 +87,7 @@ class Number(float):
 
     def _answer(self, question: Callable[[float, Any], Any], about: Any = None) -> Any:
         answer = question(self.value, about.value if isinstance(about, Number) else about)
-        self.asked.append((question, self.of, _of(about), answer))
+        self.asked.append((question, self.of, of(about), answer))
         return answer
 
     def __bool__(self) -> bool:
@@ -108,7 +108,8 @@ class Number(float):
         return format(self.value, spec)
 
 
-def _of(value: Any) -> Of:
+def of(value: Any) -> Of:
+    """How a value follows from a program's numbers."""
     return value.of if isinstance(value, Number) else lambda values: value
 
 

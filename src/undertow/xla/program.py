@@ -18,83 +18,60 @@ import numpy as np
 
 from undertow._core import TensorCore, wrap
 from undertow.devices import cpu
-from undertow.optim.optimizer import Optimizer
 from undertow.tree import leaves, map_leaves
+from undertow.xla.arguments import Arguments
 from undertow.xla.errors import CompileError
-from undertow.xla.firing import Firing, Later, Placed
+from undertow.xla.firing import Firing, Later, Placed, Plan
 from undertow.xla.numbers import baked, inputs, still_true
+from undertow.xla.options import Options
 from undertow.xla.state import PLAIN, Snapshot, State
-from undertow.xla.trace import Draw, Trace
+from undertow.xla.trace import Draw, Trace, draw_again
+from undertow.xla.way_back import WayBack
 from undertow.xp import jax_layout
 from undertow.xp.device import Cell, DeviceArray, NeedsValue, jax_device
 
-OWN_REFERENCES = 4  # to an array that only its tensor holds: the tensor, its cell, a local name, and the question itself
+OWN_REFERENCES = 3  # to an array that only its tensor holds: the tensor, a local name, and the question itself
 
 
 class Baked(Exception):
     """A number that should be an input got into the program as a constant."""
 
 
-class Options:
-    """The numbers in optimizers' parameter groups, which are inputs; everything else in them is watched."""
-
-    def __init__(self, optimizers: list[Optimizer]) -> None:
-        self.places: list[tuple[dict[str, Any], str, int | None]] = []
-        self.fixed: list[tuple[dict[str, Any], str, Any]] = []
-        for optimizer in optimizers:
-            for group in optimizer.param_groups:
-                for key, value in group.items():
-                    if type(value) is float:
-                        self.places.append((group, key, None))
-                    elif type(value) is tuple and value and all(type(part) is float for part in value):
-                        self.places += [(group, key, place) for place in range(len(value))]
-                    elif isinstance(value, PLAIN):
-                        self.fixed.append((group, key, value))
-
-    def values(self) -> list[float]:
-        """The numbers as they are now."""
-        return [group[key] if place is None else group[key][place] for group, key, place in self.places]
-
-    def still_fit(self) -> bool:
-        """Whether the rest is as it was, and the numbers are numbers."""
-        return all(group.get(key) == value for group, key, value in self.fixed)
-
-    def put(self, numbers: list[Any]) -> None:
-        """Writes numbers, or what stands for them, into the groups."""
-        whole: dict[tuple[int, str], list[Any]] = {}
-        for (group, key, place), number in zip(self.places, numbers, strict=True):
-            if place is None:
-                group[key] = number
-            else:
-                whole.setdefault((id(group), key), []).append(number)
-                group[key] = tuple(whole[id(group), key])
-
-
 class Program:
     """One compiled variant of a step."""
 
     def __init__(
-        self, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], plain_numbers: bool = False
+        self,
+        function: Callable[..., Any],
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+        plan: Plan,
+        plain_numbers: bool = False,
     ) -> None:
         started = time.perf_counter()
         self.plain_numbers = plain_numbers
-        self.arguments = [leaf for leaf in leaves((args, kwargs)) if isinstance(leaf, TensorCore)]
         state = State()
         state.walk(function, getattr(function, "__name__", "step"))
         for leaf in leaves((args, kwargs)):
             if not isinstance(leaf, TensorCore):
                 state.walk(leaf, "an argument")
+        for root, name in plan.roots:
+            state.walk(root, name)
+        self.given = Arguments(leaves((args, kwargs)), state)
+        args, kwargs = map_leaves(self.given.stand_in, (args, kwargs))
+        self.arguments = self.given.tensors
         self.options = Options(state.optimizers)
         self.entry = Snapshot(state)
         self.asked: list[Any] = []
         self.good_numbers: list[float] | None = None  # with which all questions were last answered alike
         self.last_numbers: list[float] | None = None
+        self.lent: list[Cell] = []  # memories that somebody else holds too, for the time of a call
         numbers = self.options.values()
         self.device = next((t.device for t in (*self.arguments, *state.tensors) if t.device is not cpu), cpu)
         self.jax_device = jax_device(self.device)
-        trace, firing = Trace(self.device), Firing()
+        trace, firing = Trace(self.device, state.generators), Firing(plan, state.seen)
         trace.firing = firing
-        versions = [(tensor, tensor._get_storage()) for tensor in (*state.tensors, *self.arguments)]
+        versions = [(tensor, tensor._get_storage()) for tensor in state.tensors]
         counts = [storage.version for _, storage in versions]
         edges = [(tensor, tensor._edge, tensor._requires_grad) for tensor in (*state.tensors, *self.arguments)]
         try:
@@ -103,6 +80,9 @@ class Program:
             self.options.put(numbers)
             trace.undo()
             self.entry.restore()
+            for holder, held in firing.stores:
+                holder.clear()
+                holder.update(held)
             for (_, storage), count in zip(versions, counts, strict=True):
                 storage.version = count
             for tensor, edge, flag in edges:
@@ -117,6 +97,7 @@ class Program:
             if storage.version != count
         ]
         self.later: list[Later] = firing.later
+        self.has_inside, self.raised = firing.has_inside, firing.raised
         self.placed: list[Placed] = firing.placed
         self.reads = firing.reads
         self.draws: list[Draw] = trace.draws
@@ -153,9 +134,13 @@ class Program:
                 numbers[:] = map(float, as_inputs)
             else:
                 self.options.put(as_inputs)
+            given = self.options.values()
             self.result = function(*args, **kwargs)
+            firing.finish()
+            self.options.note_changes(given)
             self.options.put(numbers)
             self.exit = self._settle(firing.stores)
+            self.given.note_changes()
             gc.collect()
             outputs.extend([cell for cell, _, _ in trace.cells.values() if cell.writes])
             outputs.extend(trace.living())
@@ -219,7 +204,7 @@ class Program:
 
     def _assemble(self, closed: Any, outputs: list[Cell], trace: Trace) -> None:
         """The traced program as a jitted function of its inputs."""
-        arguments = {id(tensor): place for place, tensor in enumerate(self.arguments)}
+        arguments = self.given.own()
         owners: dict[int, tuple[Any, DeviceArray]] = {}
         argument_cells: dict[int, int] = {}
         for tensor, held in trace.adopted:
@@ -251,20 +236,28 @@ class Program:
                 kinds["argument"].append((var, argument_cells[id(source)]))
             else:
                 tensor, held = owners[id(source)]
-                donated = id(source) in written and not self.later
+                donated = id(source) in written and not (self.later or self.has_inside)  # a hook may raise
                 kinds["donated" if donated else "state"].append((var, (tensor, held, source)))
         for kind in ("donated", "state"):
             self.state_inputs += [where for _, where in kinds[kind]]
         self.argument_inputs = [where for _, where in kinds["argument"]]
         self.draw_inputs = [where for _, where in kinds["draw"]]
         self.uses_numbers = bool(kinds["numbers"])
-        order = [var for kind in ("donated", "state", "argument", "draw", "numbers") for var, _ in kinds[kind]]
-        jaxpr = closed.jaxpr.replace(constvars=[var for var, _ in kinds["constant"]], invars=order)
+        order = [var for kind in kinds for var, _ in kinds[kind]]
+        jaxpr = closed.jaxpr.replace(constvars=[], invars=order)
         constants = [const for _, const in kinds["constant"]]
         self.size = len(jaxpr.eqns)
 
+        sources = {id(var): source for var, source, _ in used}
+        passed = [  # an input that is also the value of another memory: it may be donated one day, so that gets a copy
+            place for place, (var, cell) in enumerate(zip(jaxpr.outvars, outputs)) if sources.get(id(var), cell) is not cell
+        ]
+
         def run(*values: Any) -> list[Any]:
-            return jax_layout.evaluate(jaxpr, constants, *values)
+            results = list(jax_layout.evaluate(jaxpr, [], *values, *constants))
+            for place in passed:
+                results[place] = jax.numpy.array(results[place], copy=True)
+            return results
 
         self.jitted = jax.jit(run, donate_argnums=tuple(range(len(kinds["donated"]))))
         # Where the outputs go.
@@ -275,20 +268,19 @@ class Program:
         self.argument_outputs = [
             (place, argument_cells[id(cell)]) for place, cell in enumerate(outputs) if id(cell) in argument_cells
         ]
-        fresh = {}
-        known = {id(tensor) for tensor, _ in trace.adopted} | {id(entry[-1]) for entry in self.exit}
-        for leaf in leaves(self.result):
-            if isinstance(leaf, TensorCore) and id(leaf) not in known and type(leaf._array) is DeviceArray:
-                fresh[id(leaf)] = leaf
-        self.fresh_results = fresh
+        known = {id(cell) for cell, _, _ in trace.cells.values()}
+        self.n_known = sum(id(cell) in known for cell in outputs)  # they come first
+        self.adopted = {id(tensor): tensor for tensor, _ in trace.adopted}
+        self.known_cells = known
+        self.way_back = WayBack.of(self, trace)
         self.exit_after_trace = True
         trace.finish()
 
     # --- calling
 
-    def fits(self) -> bool:
+    def fits(self, arguments: list[Any]) -> bool:
         """Whether everything the program depends on is as it was when it was made."""
-        if not (self.entry.holds() and self.options.still_fit()):
+        if not (self.given.fit(arguments) and self.entry.holds() and self.options.still_fit()):
             return False
         for read in self.reads:
             if read.changed():
@@ -302,8 +294,10 @@ class Program:
             self.good_numbers = numbers
         return True
 
-    def misfit(self) -> str:
+    def misfit(self, arguments: list[Any]) -> str:
         """Why the program does not fit any more, in words."""
+        if not self.given.fit(arguments):
+            return "other arguments than before are one tensor, or one that the step uses anyway"
         if not self.entry.holds():
             return self.entry.difference()
         if not self.options.still_fit():
@@ -317,26 +311,34 @@ class Program:
         """One step."""
         values = []
         for tensor, held, cell in self.state_inputs:
-            array = tensor._array
-            if array is not held:
+            if tensor._array is not held:
                 self._bring(tensor, held, cell)
             values.append(cell.value if cell.host is None else cell.host)
+        if self.given.with_grads:
+            arguments = self.given.and_gradients(arguments)
         for place in self.argument_inputs:
             array = arguments[place]._array
             values.append(array.value if type(array) is DeviceArray else array)
-        if self.draw_inputs:
-            drawn = self.first_draws or [draw.again() for draw in self.draws]
+        if self.draws:
+            drawn = self.first_draws or draw_again(self.draws)
             self.first_draws = None
             values += [drawn[place] if part is None else drawn[place][part] for place, part in self.draw_inputs]
         if self.uses_numbers:
             values.append(self._numbers())
+        started = time.perf_counter()
+        results = self.jitted(*values)
+        if self.has_inside:
+            jax.block_until_ready(results)
+            jax.effects_barrier()
+            if self.raised:
+                raise self.raised.pop()
         if self.compile_seconds is None:
-            started = time.perf_counter()
-            results = self.jitted(*values)
             self.compile_seconds = time.perf_counter() - started
-        else:
-            results = self.jitted(*values)
-        return self._finish(results, arguments)
+        result = self._finish(results, arguments)
+        for cell in self.lent:
+            cell.host = None
+        self.lent.clear()
+        return result
 
     def _numbers(self) -> Any:
         """The optimizers' numbers as one array, made anew when one of them has changed."""
@@ -351,47 +353,77 @@ class Program:
         array = tensor._array
         if type(array) is DeviceArray:  # another memory was put in its place
             cell.value, cell.host = array.value, None
+            cell.writes += 1
             tensor._array = held
             return
-        cell.host = array
-        if getrefcount(array) <= OWN_REFERENCES and _owned(array):
+        if getrefcount(array) <= OWN_REFERENCES + (cell.host is array) and _owned(array):
             cell.value, cell.host = jax.numpy.array(array, device=self.jax_device), None
             cell.writes += 1
             tensor._array = held
+        elif cell.host is not array:
+            cell.host = array
+            self.lent.append(cell)
 
     def _finish(self, results: list[Any], arguments: list[Any]) -> Any:
-        before = [(cell, cell.value) for cell in self.outputs] if self.later else []
-        for cell, value in zip(self.outputs, results):
+        """Puts the results where the step leaves them. Hooks come first: should one raise, nothing has changed."""
+        known = self.n_known
+        for cell, value in zip(self.outputs[known:], results[known:]):
+            cell.value, cell.host = value, None
+            cell.writes += 1
+        for later in self.later:
+            later.run()
+        for cell, value in zip(self.outputs[:known], results):
             if cell.host is None:
                 cell.value = value
-                cell.writes += 1
             else:
                 cell.host[...] = value
+            cell.writes += 1
         for place, argument in self.argument_outputs:
             arguments[argument]._array[...] = results[place]
-        for later in self.later:
-            try:
-                later.run()
-            except BaseException:
-                for cell, value in before:
-                    cell.value = value
-                raise
         if not self.exit_after_trace:
             for storage, bumps in self.bumps:
                 storage.version += bumps
         self.exit_after_trace = False
+        renewed: dict[int, Any] = {}
         for entry in self.exit:
-            _put(*entry)
-        if not self.fresh_results:
+            if len(entry) == 2:
+                _put(*entry)
+            else:
+                _put(entry[0], entry[1], self._renewed(entry[2], renewed))
+        if self.given.changes:
+            self.given.change(arguments, lambda tensor: self._renewed(tensor, renewed))
+        if self.options.changes:
+            self.options.change()
+        if type(self.result) in PLAIN:
             return self.result
-        return map_leaves(self._fresh, self.result)
+        result = map_leaves(lambda leaf: self._renewed(leaf, renewed), self.result)
+        return result if self.way_back is None else self.way_back.claim(result, arguments)
 
-    def _fresh(self, leaf: Any) -> Any:
-        if id(leaf) not in self.fresh_results:
-            return leaf
-        tensor = wrap(DeviceArray(leaf._array.value, self.device))
-        tensor._edge, tensor._requires_grad = leaf._edge, leaf._requires_grad
+    def _renewed(self, value: Any, renewed: dict[int, Any]) -> Any:
+        """A tensor that the step made, as a new one for each call; everything else as it is."""
+        if type(value) is list:
+            return [self._renewed(each, renewed) for each in value]
+        if not isinstance(value, TensorCore) or type(value._array) is not DeviceArray or id(value) in self.adopted:
+            return value
+        tensor = renewed.get(id(value))
+        if tensor is None:
+            tensor = renewed[id(value)] = wrap(self._renewed_array(value._array, renewed))
+            tensor._edge, tensor._requires_grad = value._edge, value._requires_grad
+            if id(value._array.cell) in self.known_cells:
+                tensor._view, tensor._storage = value._view, value._storage
+            if value._meta is not None and value._meta.grad is not None:
+                tensor._get_meta().grad = self._renewed(value._meta.grad, renewed)
         return tensor
+
+    def _renewed_array(self, array: DeviceArray, renewed: dict[int, Any]) -> DeviceArray:
+        """The memory, or the view of it, that a new tensor stands on."""
+        if id(array.cell) in self.known_cells:
+            return array
+        if array._parent is not None:
+            return self._renewed_array(array._parent, renewed).view_by(array._take, array._put)
+        if id(array.cell) not in renewed:
+            renewed[id(array.cell)] = DeviceArray(array.cell.value, self.device)
+        return renewed[id(array.cell)]
 
 
 def _owned(array: Any) -> bool:

@@ -13,11 +13,13 @@ from operator import is_
 from typing import Any
 
 from undertow._core import TensorCore
+from undertow.generators import Generator, default_generator
 from undertow.nn.modules import module as modules_
 from undertow.nn.modules.module import Module
 from undertow.optim.optimizer import Optimizer
 
 PLAIN = (int, float, complex, str, bytes, bool, type(None))
+_WITH_STATE = ("undertow.optim", "undertow.amp")  # schedulers and scalers are looked through as if they were the user's
 DEPTH = 6  # how far objects of the user's own are followed
 
 _GLOBAL_HOOKS = [
@@ -32,18 +34,19 @@ class State:
         self.tensors: list[Any] = []
         self.modules: list[Module] = []
         self.optimizers: list[Optimizer] = []
+        self.generators: list[Generator] = [default_generator]
         self.maps: list[tuple[dict[Any, Any], str]] = []
         self.lists: list[tuple[list[Any], str]] = []
         self.cells: list[tuple[Any, str]] = []  # closure cells
         self.globals: list[tuple[dict[str, Any], str]] = []
-        self._seen: set[int] = set()
+        self.seen: set[int] = set()  # ids of all that was found
         self._kept: list[Any] = []  # so that no id is used again
 
     def walk(self, root: Any, name: str, depth: int = 0) -> None:
         """Follows an object to what it holds."""
-        if isinstance(root, PLAIN) or id(root) in self._seen:
+        if isinstance(root, PLAIN) or id(root) in self.seen:
             return
-        self._seen.add(id(root))
+        self.seen.add(id(root))
         self._kept.append(root)
         if isinstance(root, TensorCore):
             self.tensors.append(root)
@@ -53,6 +56,9 @@ class State:
             self._walk_module(root, name)
         elif isinstance(root, Optimizer):
             self._walk_optimizer(root, name)
+        elif isinstance(root, Generator):
+            if root is not default_generator:
+                self.generators.append(root)
         elif isinstance(root, types.FunctionType):
             self._walk_function(root, name, depth)
         elif isinstance(root, types.MethodType):
@@ -77,18 +83,18 @@ class State:
     def _walk_module(self, root: Module, name: str) -> None:
         for inner, module in root.named_modules():
             shown = f"{name}.{inner}" if inner else name
-            if id(module) in self._seen and module is not root:
+            if id(module) in self.seen and module is not root:
                 continue
-            self._seen.add(id(module))
+            self.seen.add(id(module))
             self._kept.append(module)
             self.modules.append(module)
             self.maps.append((vars(module), shown))
             for holder in (module._parameters, module._buffers, module._modules):
-                self._seen.add(id(holder))
+                self.seen.add(id(holder))
                 self.maps.append((holder, shown))
             for key, value in list(vars(module).items()):
                 if "hooks" in key and isinstance(value, dict):  # which hooks there are; `firing` looks into them
-                    self._seen.add(id(value))
+                    self.seen.add(id(value))
                     self.maps.append((value, f"the {key.removeprefix('_').replace('_', ' ')} of {shown}"))
                 elif key != "_modules":
                     self.walk(value, f"{shown}.{key.removeprefix('_')}" if key != "_parameters" else shown, 1)
@@ -99,7 +105,7 @@ class State:
     def _walk_optimizer(self, root: Optimizer, name: str) -> None:
         self.optimizers.append(root)
         for group in root.param_groups:
-            self._seen.add(id(group))
+            self.seen.add(id(group))
             self.walk(group["params"], f"{name}.params")
             for key, value in group.items():
                 if key != "params":
@@ -138,7 +144,8 @@ def _names_of(code: types.CodeType) -> set[str]:
 def _is_users_own(value: Any) -> bool:
     if isinstance(value, (type, types.ModuleType, types.BuiltinFunctionType)) or not hasattr(value, "__dict__"):
         return False
-    return (type(value).__module__ or "").partition(".")[0] not in ("undertow", "numpy", "jax", "builtins")
+    home = type(value).__module__ or ""
+    return home.partition(".")[0] not in ("undertow", "numpy", "jax", "builtins") or home.startswith(_WITH_STATE)
 
 
 class Snapshot:
@@ -161,6 +168,7 @@ class Snapshot:
         self._values = [(holder.values(), tuple(held.values())) for holder, held in watched if held]
         self._empty = [holder for holder, held in watched if not held]
         self._metas = [(tensor, grad) for tensor, grad in self.grads if tensor._requires_grad]
+        self._frozen = [tensor for tensor in state.tensors if not tensor._requires_grad]
         self._hooked = [(tensor, held) for tensor, held in self.leaf_hooks if tensor._requires_grad]
 
     def holds(self) -> bool:
@@ -183,6 +191,9 @@ class Snapshot:
         for tensor, grad in self._metas:
             meta = tensor._meta
             if (None if meta is None else meta.grad) is not grad or not tensor._requires_grad:
+                return False
+        for tensor in self._frozen:
+            if tensor._requires_grad:
                 return False
         for tensor, held in self._hooked:
             meta = tensor._meta

@@ -10,18 +10,19 @@ from __future__ import annotations
 
 import threading
 import weakref
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Iterable
+from typing import Any, NamedTuple
 
 import jax
 import numpy as np
 
 from undertow import hooks
+from undertow.amp.casting import Autocast
 from undertow.autograd.views import device_view
 from undertow.devices import cpu
 from undertow.devices import device as Device
-from undertow.generators import default_generator
-from undertow.modes import special
+from undertow.generators import Generator, default_generator
+from undertow.modes import local, special
 from undertow.sites import user_site
 from undertow.xla.errors import CompileError
 from undertow.xp import jax as _words  # noqa: F401  (turns on 64-bit types)
@@ -29,15 +30,31 @@ from undertow.xp.device import Cell, DeviceArray, NeedsValue, Watch
 
 
 class Draw:
-    """A draw from a random stream: which stream, which method, with which arguments."""
+    """A call of a random stream: which stream, which method, with which arguments. Draws, seeds, states taken and set."""
 
     __slots__ = ("stream", "method", "args", "kwargs")
 
     def __init__(self, stream: Any, method: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         self.stream, self.method, self.args, self.kwargs = stream, method, args, kwargs
 
-    def again(self) -> Any:
-        return getattr(self.stream, self.method)(*self.args, **self.kwargs)
+    def again(self, drawn: list[Any]) -> Any:
+        """The same call, given what the calls before it gave."""
+        args = [drawn[arg.place] if type(arg) is Earlier else arg for arg in self.args]
+        return getattr(self.stream, self.method)(*args, **self.kwargs)
+
+
+class Earlier(NamedTuple):
+    """In the place of an argument: what an earlier call of a stream gave. So a state that was taken is set again."""
+
+    place: int
+
+
+def draw_again(draws: list[Draw]) -> list[Any]:
+    """What all the calls give this time."""
+    drawn: list[Any] = []
+    for draw in draws:
+        drawn.append(draw.again(drawn))
+    return drawn
 
 
 class WatchedStream:
@@ -51,23 +68,21 @@ class WatchedStream:
         if not callable(method):
             return method
 
-        def draw(*args: Any, **kwargs: Any) -> Any:
-            for arg in (*args, *kwargs.values()):
-                if type(arg) is DeviceArray:
-                    self._trace.refuse_value(arg)
-            drawn = method(*args, **kwargs)
-            if not isinstance(drawn, (np.ndarray, tuple)):
-                return drawn
-            return self._trace.drawn(Draw(self._stream, name, args, kwargs), drawn)
+        def call(*args: Any, **kwargs: Any) -> Any:
+            args = tuple([self._trace.earlier(arg) if type(arg) is DeviceArray else arg for arg in args])
+            draw = Draw(self._stream, name, args, kwargs)
+            return self._trace.drawn(draw, draw.again(self._trace.first_draws))
 
-        return draw
+        return call
 
 
 class Trace:
     """One run of a step with unknown values."""
 
-    def __init__(self, device: Device = cpu) -> None:
+    def __init__(self, device: Device = cpu, generators: Iterable[Generator] = (default_generator,)) -> None:
         self.device = device
+        self.generators = list(generators)
+        self._streams: list[tuple[Generator, Any]] = []
         self.thread = threading.get_ident()
         self.inputs: dict[int, Any] = {}  # id of a JAX array that stands for an input -> its Cell, or (Draw, part)
         self.arrays: list[Any] = []  # those arrays, kept alive
@@ -88,14 +103,22 @@ class Trace:
             raise CompileError("a step that is being compiled can't compile another one")
         Watch.trace = self
         special.enter()
-        self._stream: Any = default_generator.stream
-        default_generator.stream = WatchedStream(self._stream, self)  # type: ignore[assignment]
+        self._streams = [(generator, generator.stream) for generator in self.generators]
+        self._before = [stream.get_state() for _, stream in self._streams]
+        for generator, stream in self._streams:
+            generator.stream = WatchedStream(stream, self)  # type: ignore[assignment]
         self._fire, hooks.fire = hooks.fire, self.firing or hooks.fire
+        modes = local.modes
+        self._autocast = modes.autocast
+        if modes.autocast is not None:
+            modes.autocast = Autocast(dict(modes.autocast.lower))  # the casts that it keeps are the trace's own
         return self
 
     def __exit__(self, *exc: Any) -> None:
         hooks.fire = self._fire
-        default_generator.stream = self._stream
+        local.modes.autocast = self._autocast
+        for generator, stream in self._streams:
+            generator.stream = stream
         special.leave()
         Watch.trace = None
 
@@ -162,6 +185,8 @@ class Trace:
         place = len(self.draws)
         self.draws.append(draw)
         self.first_draws.append(values)
+        if not isinstance(values, (np.ndarray, tuple)):
+            return values
         parts = []
         for part, array in enumerate(values if isinstance(values, tuple) else (values,)):
             value = self.stand_in(array)
@@ -169,11 +194,21 @@ class Trace:
             parts.append(DeviceArray(value))
         return tuple(parts) if isinstance(values, tuple) else parts[0]
 
+    def earlier(self, array: DeviceArray) -> Earlier:
+        """Which call of a stream gave an array."""
+        source = self.inputs.get(id(array.value))
+        if isinstance(source, tuple):
+            return Earlier(source[0])
+        raise self.unknown(array)
+
     def refuse_value(self, array: DeviceArray) -> None:
         """Python wants to know a value that only the running program will know."""
-        if threading.get_ident() != self.thread:
-            return
-        raise NeedsValue(
+        if threading.get_ident() == self.thread:
+            raise self.unknown(array)
+
+    def unknown(self, array: DeviceArray) -> NeedsValue:
+        """What user code is told that asks for a value."""
+        return NeedsValue(
             f"the value of a tensor of shape {list(array.shape)} was asked for at {user_site() or 'an unknown line'}, "
             "while the step is being compiled. Values are known only when the program runs: write the choice with "
             "torch.where, return the tensor and look at it outside, or leave this part out of the compiled step."
@@ -191,13 +226,17 @@ class Trace:
             tensor._array = array
         for cell, value, writes in self.cells.values():
             cell.value, cell.writes = value, writes + 1
+        for (_, stream), state in zip(self._streams, self._before):
+            stream.set_state(state)
 
     def finish(self) -> None:
         """After a trace that became a program: memories hold real values again."""
         for cell, value, writes in self.cells.values():
             cell.value, cell.writes = value, writes + cell.writes + 1
+            if type(value) is np.ndarray:  # its tensor holds it, and a program brings it in when it is called
+                cell.value = cell.host = None
         for tensor, array in self.originals:
-            tensor._array = array  # a program brings memories in when it is called
+            tensor._array = array
         self.originals.clear()
 
 

@@ -74,6 +74,7 @@ class Cell:
     def __init__(self, value: Value, device: Device | None) -> None:
         self.value = value
         self.writes = 0
+        Watch.any_made = True
         self.device: Device | None = None  # where the tensor is said to live; None: wherever its value is
         self.host: np.ndarray[Any, Any] | None = None  # the memory itself, once somebody has looked at it
         if device is not None:
@@ -97,6 +98,7 @@ class Watch:
     """Who is told of cells while a step is traced; nobody otherwise."""
 
     trace: Any = None
+    any_made = False  # whether there has ever been a DeviceArray
 
 
 class _Flags:
@@ -211,6 +213,12 @@ class DeviceArray(NDArrayOperatorsMixin):
             step *= max(n, 1)
         return tuple(reversed(steps))
 
+    def lying(self) -> np.ndarray[Any, Any]:
+        """An empty array that lies in memory as this one would on the host: draws are made in that order."""
+        if self._parent is None:
+            return np.empty(self.shape, self.dtype)
+        return self._take(numpy_xp, self._parent.lying())
+
     def copy(self, order: str = "C") -> DeviceArray:
         """A memory of its own with the same value."""
         return DeviceArray(self.value, self.cell.device)
@@ -232,6 +240,9 @@ class DeviceArray(NDArrayOperatorsMixin):
     @property
     def imag(self) -> DeviceArray:
         return DeviceArray(self.value.imag)
+
+    def fill(self, value: Any) -> None:
+        self.write(value)
 
     def reshape(self, *shape: Any) -> DeviceArray:
         return DeviceArray(self.value.reshape(*shape))
@@ -299,6 +310,10 @@ class DeviceArray(NDArrayOperatorsMixin):
 
         options.pop("casting", None)
         function = getattr(jnp, ufunc.__name__)
+        if method == "at":
+            into, *rest = inputs
+            into.write(function.at(into.value, *unwrapped(rest), inplace=False))
+            return None
         if method != "__call__":
             function = getattr(function, method)
         dtype = options.pop("dtype", None)
@@ -308,7 +323,10 @@ class DeviceArray(NDArrayOperatorsMixin):
             result = result.astype(dtype)
         if out is None:
             return wrapped(result, self.cell.device)
-        out[0].write(result)
+        if type(out[0]) is DeviceArray:
+            out[0].write(result)
+        else:
+            out[0][...] = result
         return out[0]
 
     def __array_function__(self, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
@@ -316,7 +334,12 @@ class DeviceArray(NDArrayOperatorsMixin):
 
         if function is np.copyto:
             into, value = args[:2]
-            into.write(unwrapped(value)) if type(into) is DeviceArray else np.copyto(into, value.numpy(), **kwargs)
+            if type(into) is not DeviceArray:
+                np.copyto(into, np.asarray(value), **kwargs)
+            elif "where" in kwargs:
+                into.write(jnp.where(unwrapped(kwargs["where"]), unwrapped(value), into.value))
+            else:
+                into.write(unwrapped(value))
             return None
         if function is np.may_share_memory:
             return _shares(*args[:2])
@@ -328,7 +351,7 @@ class DeviceArray(NDArrayOperatorsMixin):
     __hash__ = object.__hash__
 
 
-_CHANGING = frozenset({"fill", "sort", "partition", "put", "resize", "setfield", "setflags", "byteswap"})
+_CHANGING = frozenset({"sort", "partition", "put", "resize", "setfield", "setflags", "byteswap"})
 
 
 def values_known(*arrays: Any) -> bool:

@@ -35,6 +35,7 @@ from undertow.xla.effects.values import (
     Method,
     Value,
     is_plain,
+    shown,
 )  # fmt: skip
 
 # What Python calls by itself when an object meets an operator, a test, a loop or a function for all kinds of objects.
@@ -60,7 +61,7 @@ class Elements(Attributes):
         def again() -> Any:
             return element(atom.get(), key)
 
-        return Known(value, f"{atom.name}[{key!r}]", again)
+        return Known(value, f"{atom.name}[{shown(key)}]", again)
 
     def children(self, atom: Known) -> Value:
         """The elements of a container from outside (of a dict, its values)."""

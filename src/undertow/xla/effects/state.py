@@ -27,6 +27,7 @@ from undertow.xla.effects.values import (
     Scope,
     Value,
     is_plain,
+    shown,
 )  # fmt: skip
 
 MOST_STEPS = 200_000
@@ -154,7 +155,7 @@ class State(ABC):
         self._reads.setdefault(id(value), Read(name, get, snapshot(value)))
         if deep and not isinstance(value, np.ndarray):
             for key, each in value.items() if isinstance(value, dict) else enumerate(value):
-                self._use_contents(each, f"{name}[{key!r}]", lambda each=each: each, deep - 1)
+                self._use_contents(each, f"{name}[{shown(key)}]", lambda each=each: each, deep - 1)
 
     # --- objects that the code makes
 

@@ -183,6 +183,11 @@ class Scope:
 _SCALARS = (int, float, complex, str, bytes, bool, type(None), type(Ellipsis), np.generic, enum.Enum)
 
 
+def shown(key: Any) -> str:
+    """A key of a container, for messages; a tensor is not asked for its values."""
+    return repr(key) if is_plain(key) else f"a {type(key).__name__}"
+
+
 def is_plain(value: Any) -> bool:
     """Whether a value is a number, a string or the like, or a tuple of such: it cannot change, only be replaced."""
     kind = type(value)

@@ -1,0 +1,125 @@
+"""The tensors that a step is called with. Each call may bring others, so a trace sees stand-ins for them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from undertow._core import TensorCore, wrap
+from undertow.xla.errors import CompileError
+from undertow.xla.state import State
+
+
+class Arguments:
+    """Stand-ins for a call's tensors, and what the step does to the tensors themselves.
+
+    A stand-in begins a graph of its own. A tensor that the step reaches anyway (a parameter, say) stands for itself.
+    """
+
+    def __init__(self, given: Iterable[Any], state: State) -> None:
+        self._state = {id(tensor): -1 - place for place, tensor in enumerate(state.tensors)}
+        self._given = [leaf for leaf in given if isinstance(leaf, TensorCore)]
+        self._pattern = self._aliases(self._given)
+        self._stand_ins: dict[int, Any] = {}
+        self.tensors: list[Any] = []  # what the trace sees: first the arguments, then their gradients
+        for place, tensor in enumerate(self._given):
+            alias = self._pattern[place]
+            self.tensors.append(tensor if alias < 0 else self.tensors[alias] if alias < place else _stand_in(tensor))
+            self._stand_ins[id(tensor)] = self.tensors[place]
+        self._own = [place for place, alias in enumerate(self._pattern) if alias == place]
+        self.with_grads = [place for place in self._own if _grad(self._given[place]) is not None]
+        self.tensors += [self.tensors[place]._meta.grad for place in self.with_grads]
+        self._flags = [tensor._requires_grad for tensor in self.tensors]
+        self._grads = [_grad(tensor) for tensor in self.tensors]
+        self._versions = [tensor._get_storage().version for tensor in self.tensors]
+        self.changes: list[Callable[[list[Any], Callable[[Any], Any]], None]] = []
+
+    def _aliases(self, tensors: list[Any]) -> list[int]:
+        """For each tensor: its first place among the arguments, or which one of the step's own it is."""
+        first: dict[int, int] = {}
+        return [
+            self._state.get(id(tensor)) or first.setdefault(id(tensor), place) for place, tensor in enumerate(tensors)
+        ]
+
+    def stand_in(self, value: Any) -> Any:
+        """What the trace sees in the place of an argument."""
+        return self._stand_ins[id(value)] if isinstance(value, TensorCore) else value
+
+    def fit(self, arguments: list[Any]) -> bool:
+        """Whether the same arguments are the same tensors as when the program was made."""
+        return self._aliases(arguments) == self._pattern
+
+    def and_gradients(self, arguments: list[Any]) -> list[Any]:
+        """The arguments, followed by the gradients that the program reads."""
+        return [*arguments, *[arguments[place]._meta.grad for place in self.with_grads]]
+
+    def own(self) -> dict[int, int]:
+        """Places of the stand-ins, by id."""
+        places = [*self._own, *range(len(self._pattern), len(self.tensors))]
+        return {id(self.tensors[place]): place for place in places}
+
+    def note_changes(self) -> None:
+        """After the trace: gradients that arrived, flags that were set, writes that count."""
+        for place in self._own:
+            tensor = self.tensors[place]
+            self._note_gradient(place, _grad(tensor))
+            if tensor._requires_grad != self._flags[place] and tensor._edge is None:
+                self.changes.append(_set_flag(place, tensor._requires_grad))
+        for place in self.own().values():
+            bumps = self.tensors[place]._get_storage().version - self._versions[place]
+            if bumps:
+                self.changes.append(_bump(place, bumps))
+        self._given.clear()  # they are the first call's
+        self._stand_ins.clear()
+
+    def _note_gradient(self, place: int, now: Any) -> None:
+        if now is self._grads[place]:
+            return
+        if self._given[place]._edge is not None:
+            raise CompileError(
+                f"undertow.compile: a backward pass inside the step reaches argument {place}, which was computed "
+                "outside of it. Compile the code that computes it as well, hand over argument.detach(), or call backward() "
+                "outside."
+            )
+        self.changes.append(_set_grad(place, now))
+
+    def change(self, arguments: list[Any], renewed: Callable[[Any], Any]) -> None:
+        """Does to a call's tensors what the step does to them."""
+        for change in self.changes:
+            change(arguments, renewed)
+
+
+def _grad(tensor: Any) -> Any:
+    return None if tensor._meta is None else tensor._meta.grad
+
+
+def _stand_in(tensor: Any) -> Any:
+    leaf = wrap(tensor._array)
+    leaf._requires_grad = tensor._requires_grad
+    if tensor._edge is None and tensor._meta is not None:
+        meta = leaf._get_meta()
+        meta.hooks, meta.post_hooks = tensor._meta.hooks, tensor._meta.post_hooks
+        if tensor._meta.grad is not None:
+            meta.grad = wrap(tensor._meta.grad._array)
+    return leaf
+
+
+def _set_grad(place: int, value: Any) -> Callable[..., None]:
+    def change(arguments: list[Any], renewed: Callable[[Any], Any]) -> None:
+        arguments[place]._get_meta().grad = renewed(value)
+
+    return change
+
+
+def _set_flag(place: int, flag: bool) -> Callable[..., None]:
+    def change(arguments: list[Any], renewed: Callable[[Any], Any]) -> None:
+        arguments[place]._requires_grad = flag
+
+    return change
+
+
+def _bump(place: int, bumps: int) -> Callable[..., None]:
+    def change(arguments: list[Any], renewed: Callable[[Any], Any]) -> None:
+        arguments[place]._get_storage().version += bumps
+
+    return change

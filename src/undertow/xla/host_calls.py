@@ -1,0 +1,218 @@
+"""A hook that runs on the host: its arguments, and the tensors it finds by name, as they were when its turn came."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import jax
+import numpy as np
+from jax.experimental import io_callback
+
+from undertow._core import TensorCore, wrap
+from undertow.autograd.apply import settle
+from undertow.modes import enable_grad, local, set_grad_enabled
+from undertow.nn.modules.module import Module
+from undertow.optim.optimizer import Optimizer
+from undertow.tree import leaves, map_leaves
+from undertow.xla.errors import CompileError
+from undertow.xla.state import where_defined
+from undertow.xp.device import DeviceArray
+
+
+class Placed:
+    """Where a hook runs, and why; for `explain`."""
+
+    __slots__ = ("hook", "name", "where", "runs", "why")
+
+    def __init__(self, hook: Any, runs: str, why: str) -> None:
+        self.hook, self.runs, self.why = hook, runs, why
+        self.name = getattr(hook, "__qualname__", None) or type(hook).__name__
+        self.where = where_defined(hook)
+
+    def __repr__(self) -> str:
+        return f"{self.name} ({self.where}) runs {self.runs}: {self.why}"
+
+
+class _Shown:
+    """In the place of a tensor: which captured value a new tensor shows."""
+
+    __slots__ = ("place", "requires_grad")
+
+    def __init__(self, place: int, requires_grad: bool) -> None:
+        self.place, self.requires_grad = place, requires_grad
+
+
+class HostCall:
+    """One call of a hook, to be made when values are known.
+
+    Tensors that were computed are shown as new tensors. Tensors with an identity (parameters, buffers, whatever the hook
+    finds by name) are themselves, and hold for the time of the call what they held when the hook's turn came.
+    """
+
+    def __init__(self, hook: Any, args: Any, kwargs: Any, found: list[Any]) -> None:
+        self.hook = hook
+        self.recording = local.modes.grad_enabled
+        self.captured: list[DeviceArray] = []
+        self.dressed: list[tuple[Any, int, int | None]] = []  # tensors with an identity: places of value and gradient
+        self._known: dict[int, Any] = {}
+        for tensor in found:
+            self._dress(tensor)
+        self.args, self.kwargs = map_leaves(self._taken, (args, kwargs))
+
+    def _capture(self, array: DeviceArray) -> int:
+        self.captured.append(array.copy())
+        return len(self.captured) - 1
+
+    def _dress(self, tensor: Any) -> None:
+        settle((tensor,))
+        if id(tensor) not in self._known and type(tensor._array) is DeviceArray:
+            self._known[id(tensor)] = tensor
+            grad = None if tensor._meta is None else tensor._meta.grad
+            place = None if grad is None else self._capture(grad._array)
+            self.dressed.append((tensor, self._capture(tensor._array), place))
+
+    def _taken(self, value: Any) -> Any:
+        if isinstance(value, (Module, Optimizer)):
+            for tensor in tensors_of(value):
+                self._dress(tensor)
+        if not isinstance(value, TensorCore):
+            return value
+        if id(value) in self._known or value._meta is not None:
+            self._dress(value)
+            return value
+        settle((value,))
+        return _Shown(self._capture(value._array), value._requires_grad)
+
+    def call(self, values: list[Any]) -> tuple[Any, Any, list[Any]]:
+        """Calls the hook; what it was given, what it returned, and what the tensors with an identity held afterwards."""
+
+        def shown(part: Any) -> Any:
+            if type(part) is not _Shown:
+                return part
+            tensor = wrap(np.array(values[part.place]))
+            if not part.requires_grad:
+                return tensor
+            tensor._requires_grad = True
+            with enable_grad():
+                return tensor.clone()  # it was computed, and may be written to
+
+        before = []
+        for tensor, place, grad in self.dressed:
+            meta = tensor._get_meta()
+            before.append((tensor, tensor._array, meta, meta.grad))
+            tensor._array = np.array(values[place])
+            if grad is not None:
+                meta.grad = wrap(np.array(values[grad]))
+        args, kwargs = map_leaves(shown, (self.args, self.kwargs))
+        try:
+            with set_grad_enabled(self.recording):
+                answer = self.hook(*args, **kwargs)
+            after: list[Any] = []
+            for tensor, _, grad in self.dressed:
+                after.append(tensor._array)
+                if grad is not None:
+                    now = tensor._meta.grad
+                    if now is None:
+                        raise CompileError(
+                            f"{self.name} sets a .grad to None and also has effects besides tensor work. In a compiled "
+                            "step one hook can't do both: split it in two."
+                        )
+                    after.append(now._array)
+        finally:
+            for tensor, array, meta, grad in before:
+                tensor._array, meta.grad = array, grad
+        return args, answer, after
+
+    @property
+    def name(self) -> str:
+        """The hook, for messages."""
+        placed = Placed(self.hook, "", "")
+        return f"The hook {placed.name} ({placed.where})"
+
+
+def tensors_of(holder: Any) -> Iterator[Any]:
+    """The tensors that a module or an optimizer keeps."""
+    if isinstance(holder, Module):
+        yield from holder.parameters()
+        yield from holder.buffers()
+    elif isinstance(holder, Optimizer):
+        for group in holder.param_groups:
+            yield from group["params"]
+        for kept in holder.state.values():
+            yield from (each for each in kept.values() if isinstance(each, TensorCore))
+    elif isinstance(holder, TensorCore):
+        yield holder
+
+
+class Later(HostCall):
+    """A call that is made after the program."""
+
+    def run(self) -> None:
+        """Calls the hook with the values of this step."""
+        _, answer, _ = self.call([array.cell.value for array in self.captured])
+        if answer is not None:
+            raise CompileError(f"{self.name} runs after the program, and returned a value, which comes too late")
+
+
+class Inside(HostCall):
+    """A call that the program stops for."""
+
+    def place(self, changed: int | None, writes: bool, raised: list[BaseException]) -> Any:
+        """Puts the call into the program; what comes back in the place of the hook's result."""
+        wanted = [] if changed is None else self._tensors_in(self.args[changed])
+        targets: list[DeviceArray] = []
+        if writes:
+            for tensor, _, grad in self.dressed:
+                targets.append(tensor._array)
+                if grad is not None:
+                    targets.append(tensor._meta.grad._array)
+        spec = [jax.ShapeDtypeStruct(each.shape, each.dtype) for each in (*wanted, *targets)]
+
+        def on_host(*values: Any) -> list[Any]:
+            nothing = [np.zeros(each.shape, each.dtype) for each in spec]
+            if raised:  # eager code would not have come here; the results are thrown away
+                return nothing
+            try:
+                args, answer, after = self.call(list(values))
+                if changed is None:
+                    given: list[Any] = []
+                else:
+                    given = self._fitting(args[changed] if answer is None else answer, args[changed])
+                return [np.asarray(each) for each in (*given, *(after if writes else ()))]
+            except BaseException as error:
+                raised.append(error)
+                return nothing
+
+        values = io_callback(on_host, spec, *[array.value for array in self.captured], ordered=True)
+        self.captured.clear()  # or they would be results of the program
+        for target, value in zip(targets, values[len(wanted) :]):
+            target.write(value)
+        if changed is None:
+            return None
+        fresh = iter([wrap(DeviceArray(value)) for value in values[: len(wanted)]])
+        return map_leaves(
+            lambda part: next(fresh) if type(part) is _Shown or isinstance(part, TensorCore) else part, self.args[changed]
+        )
+
+    def _tensors_in(self, part: Any) -> list[DeviceArray]:
+        found = []
+        for each in leaves(part):
+            if isinstance(each, _Shown):
+                found.append(self.captured[each.place])
+            elif isinstance(each, TensorCore):
+                found.append(each._array)
+        return found
+
+    def _fitting(self, answer: Any, given: Any) -> list[Any]:
+        """The arrays of what a hook returned, which has to look like what it was given."""
+        if isinstance(given, tuple) and isinstance(answer, TensorCore):
+            answer = (answer,)
+        wanted = [each for each in leaves(given) if isinstance(each, TensorCore)]
+        found = [each for each in leaves(answer) if isinstance(each, TensorCore)]
+        if len(wanted) != len(found) or any(a.shape != b.shape for a, b in zip(wanted, found)):
+            raise CompileError(
+                f"{self.name} runs on the host, and returned other tensors than it was given in number or shape; a program "
+                "can't change its shape while it runs"
+            )
+        return [found.detach().to(wanted.dtype).numpy() for found, wanted in zip(found, wanted)]

@@ -1,0 +1,199 @@
+"""The way back through a compiled function whose result still has its graph: one program more, made when it is asked for.
+
+The forward program also returns what the trace saved for the backward pass. All of the graph becomes one node that holds
+those values; when a backward pass reaches it, the recorded graph is run once with unknown values and becomes the backward
+program. Hooks inside are treated as in a compiled step; those on parameters and arguments belong to the pass around it and
+fire there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import jax
+
+from undertow import errors
+from undertow._core import TensorCore
+from undertow.autograd import engine
+from undertow.autograd.node import AccumulateGrad, Edge, Node, edge_of
+from undertow.autograd.saved import Freed
+from undertow.modes import local
+from undertow.tree import leaves, map_leaves
+from undertow.xla.errors import CompileError
+from undertow.xla.firing import Again, Firing, Plan
+from undertow.xla.trace import Trace
+from undertow.xp.device import Cell, DeviceArray, DeviceNamespace, NeedsValue
+
+if TYPE_CHECKING:
+    from undertow.xla.program import Program
+
+
+class WayBack:
+    """The graph that a trace left behind its results."""
+
+    @staticmethod
+    def of(program: Program, trace: Trace) -> WayBack | None:
+        """The way back through a program's results; None if there is none, or a backward pass has used it up."""
+        results = [leaf for leaf in leaves(program.result) if isinstance(leaf, TensorCore) and leaf._edge is not None]
+        nodes = _nodes_behind([leaf._edge for leaf in results])
+        if not results or any(isinstance(getattr(node, "saved", None), Freed) for node in nodes):
+            return None
+        return WayBack(program, trace, results, nodes)
+
+    def __init__(self, program: Program, trace: Trace, results: list[Any], nodes: list[Node]) -> None:
+        self.device = program.device
+        self.roots: list[Edge] = [leaf._edge for leaf in results]
+        own = program.given.own()
+        leaf_nodes = [node for node in nodes if isinstance(node, AccumulateGrad)]
+        self.leaf_edges: list[Edge] = [(node, 0) for node in leaf_nodes]
+        self.leaves = [node.variable for node in leaf_nodes]
+        self.leaf_arguments = [own.get(id(leaf)) for leaf in self.leaves]
+        self.kept = program.outputs[program.n_known :]  # what the way back reads
+        shown = {id(array.cell) for array in _arrays_left(program)}
+        self.only_kept = [cell for cell in self.kept if id(cell) not in shown]
+        self.read = [cell for cell, _, _ in trace.cells.values()]
+        given = {id(held.cell): (tensor, held) for tensor, held in trace.adopted if id(tensor) in own}
+        self.read_from = [own[id(given[id(cell)][0])] if id(cell) in given else None for cell in self.read]
+        self.stand_ins = list(given.values())
+        self.programs: dict[tuple[bool, ...], tuple[Callable[..., Any], Firing]] = {}
+        self.plan = Plan()
+        self.plan.all_inside = True
+
+    def claim(self, result: Any, arguments: list[Any]) -> Any:
+        """Hangs the results of a call on one node, which knows this call's values."""
+        for tensor, held in self.stand_ins:  # the graph goes on showing what stands for them
+            tensor._array = held
+        places = zip(self.leaf_edges, self.leaf_arguments)
+        edges = tuple([edge if place is None else edge_of(arguments[place]) for edge, place in places])
+        read = [
+            _present(cell) if place is None else _raw(arguments[place]) for cell, place in zip(self.read, self.read_from)
+        ]
+        node = CompiledBackward(self, edges, [cell.value for cell in self.kept], read)
+        for cell in self.only_kept:
+            cell.value = None
+        number = iter(range(len(self.roots)))
+        return map_leaves(
+            lambda leaf: _claimed(leaf, node, number) if isinstance(leaf, TensorCore) and leaf._edge is not None else leaf,
+            result,
+        )
+
+    def go_back(self, kept: list[Any], read: list[Any], grads: Sequence[Any]) -> tuple[Any, ...]:
+        """The gradients of the leaves."""
+        given = [None if g is None else g.value if type(g) is DeviceArray else g for g in grads]
+        defined = tuple([g is not None for g in given])
+        known = self.programs.get(defined)
+        if known is None or any(each.changed() for each in known[1].reads):
+            firing = Firing(self.plan)
+            known = self.programs[defined] = (jax.jit(self._traced(defined, firing)), firing)
+        backward, firing = known
+        try:
+            found = backward(kept, read, [g for g in given if g is not None])
+        except Again:  # the plan knows more about the hooks now
+            del self.programs[defined]
+            return self.go_back(kept, read, grads)
+        except NeedsValue as error:
+            raise CompileError(f"undertow.compile: {error}") from None
+        if firing.has_inside:
+            jax.block_until_ready(found)
+            jax.effects_barrier()
+            if firing.raised:
+                raise firing.raised.pop()
+        return tuple([None if value is None else DeviceArray(value, self.device) for value in found])
+
+    def _traced(self, defined: tuple[bool, ...], firing: Firing) -> Callable[..., Any]:
+        def backward(kept: list[Any], read: list[Any], grads: list[Any]) -> list[Any]:
+            trace = Trace(self.device)
+            trace.firing = firing
+            cells = [*self.kept, *self.read]
+            before = [(cell, cell.value, cell.host) for cell in cells]
+            hidden = [(leaf._meta, leaf._meta.hooks) for leaf in self.leaves]
+            try:
+                with trace:
+                    for cell, value in zip(cells, [*kept, *read], strict=True):
+                        cell.value, cell.host, cell.writes = value, None, cell.writes + 1
+                    for meta, _ in hidden:
+                        meta.hooks = None
+                    values = iter(grads)
+                    seeds = [DeviceArray(next(values)) for is_defined in defined if is_defined]
+                    roots = [edge for edge, is_defined in zip(self.roots, defined) if is_defined]
+                    found = engine.run(roots, seeds, True, False, self.leaf_edges, accumulates=False)
+                    firing.finish()
+                    if trace.draws:
+                        raise CompileError(
+                            "undertow.compile: random numbers are drawn while the gradients of a compiled function are "
+                            "computed. Compile the whole step, with its backward()."
+                        )
+                    return [None if g is None else _raw(g) for g in found]
+            finally:
+                for meta, own in hidden:
+                    meta.hooks = own
+                for cell, value, host in before:
+                    cell.value, cell.host, cell.writes = value, host, cell.writes + 1
+
+        return backward
+
+
+class CompiledBackward(Node):
+    """A compiled function in the graph."""
+
+    __slots__ = ("way_back", "kept", "read", "freed", "n_outputs")
+
+    def __init__(self, way_back: WayBack, edges: tuple[Edge, ...], kept: list[Any], read: list[Any]) -> None:
+        self.edges = edges
+        self.sequence_nr = next(local.modes.sequence)
+        self.extras = None
+        self.tensor_hooks = None
+        self.way_back, self.kept, self.read = way_back, kept, read
+        self.freed: Freed | None = None
+        self.n_outputs = len(way_back.roots)
+
+    def run(self, xp: Any, g: Any, needs: tuple[bool, ...] | None) -> tuple[Any, ...]:
+        if self.freed is not None:
+            raise errors.freed_graph(self.name(), self.freed.at)
+        if xp.RECORDED:
+            raise RuntimeError(
+                "a compiled module does not support double backward. Compile the whole step that calls "
+                "backward(create_graph=True), or leave the module as it is."
+            )
+        results = self.way_back.go_back(self.kept, self.read, [g] if self.n_outputs == 1 else list(g))
+        return results if isinstance(xp, DeviceNamespace) else tuple([None if r is None else r.numpy() for r in results])
+
+    def release(self, freed: Freed) -> None:
+        self.freed = freed
+        self.kept, self.read = [], []
+
+
+def _raw(g: Any) -> Any:
+    array = g._array if isinstance(g, TensorCore) else g
+    return array.value if type(array) is DeviceArray else array
+
+
+def _present(cell: Cell) -> Any:
+    return cell.value if cell.host is None else cell.host
+
+
+def _claimed(leaf: Any, node: CompiledBackward, number: Any) -> Any:
+    leaf._edge = (node, next(number))
+    return leaf
+
+
+def _arrays_left(program: Program) -> list[DeviceArray]:
+    """The memories that a program's results, and whatever it left somewhere, stand on."""
+    left = [*leaves(program.result), *leaves([entry[2] for entry in program.exit if len(entry) > 2])]
+    tensors = [each for each in left if isinstance(each, TensorCore)]
+    tensors += [each._meta.grad for each in tensors if each._meta is not None and each._meta.grad is not None]
+    arrays = [tensor._array for tensor in tensors] + [array for later in program.later for array in later.captured]
+    return [array for array in arrays if type(array) is DeviceArray]
+
+
+def _nodes_behind(roots: list[Edge]) -> list[Node]:
+    """All the nodes of a graph."""
+    found: dict[Node, None] = {}
+    stack = [node for node, _ in roots]
+    while stack:
+        node = stack.pop()
+        if node not in found:
+            found[node] = None
+            stack += [edge[0] for edge in node.edges if edge is not None]
+    return list(found)
