@@ -203,8 +203,8 @@ class Module(ModuleHooks, StateDict, ModuleTree):
             )
         if wanted is not None and wanted.is_complex:
             warnings.warn(
-                "Complex modules are a new feature under active development whose design may change, and some modules might "
-                "not work as expected when using complex tensors as parameters or buffers.",
+                "Complex modules are a new feature under active development whose design may change, and some modules "
+                "might not work as expected when using complex tensors as parameters or buffers.",
                 stacklevel=2,
             )
 
