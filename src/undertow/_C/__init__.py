@@ -58,6 +58,14 @@ def _log_api_usage_once(event: str) -> None:
     """Counts the use of a feature: nobody counts."""
 
 
+# What PyTorch was built with.
+_has_cuda = _has_cudnn = _has_cusparselt = _has_kleidiai = _has_magma = _has_mkldnn = _has_mps = _has_xpu = False
+
+
+def _has_distributed() -> bool:
+    return False
+
+
 def _get_tracing_state() -> None:
     """What records a program while it is traced: nothing does."""
 

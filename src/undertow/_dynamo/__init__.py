@@ -11,6 +11,7 @@ from undertow.compiler import disable as disable
 from undertow.compiler import is_compiling as is_compiling
 from undertow.compiler import reset as reset
 from undertow.compiler import set_stance as set_stance
+from undertow.lazy import lazy_names
 from undertow.nn.modules.module import Module
 
 __all__ = [
@@ -49,3 +50,6 @@ def list_backends(exclude_tags: Any = ()) -> list[str]:
 def is_dynamo_supported() -> bool:
     """Whether Python's bytecode can be compiled: undertow does not look at it."""
     return False
+
+
+__getattr__, __dir__ = lazy_names(__name__, {name: f"undertow._dynamo.{name}" for name in ("eval_frame", "exc")})
