@@ -24,6 +24,7 @@ _reference = weakref.ref
 class RemovableHandle:
     """Takes a hook out again: `remove()`, or leaving a `with` block. It does not keep the hooked object alive."""
 
+    __module__ = "undertow.utils.hooks"  # where PyTorch has it
     id: int
     hooks_dict_ref: weakref.ref[Any]
     extra_dict_ref: tuple[Any, ...] = ()

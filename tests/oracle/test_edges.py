@@ -164,6 +164,9 @@ MODULES = """
 type('Forgetful', (nn.Module,), {'__init__': lambda self: None, 'forward': lambda self, x: x})()(1)
 nn.Linear(2, 2).to(torch.complex64).weight.dtype
 nn.Linear(2, 2).to(torch.int32)
+nn.ReLU().register_forward_hook(print)
+o = torch.optim.SGD([torch.ones(1, requires_grad=True)], lr=0.1); s = torch.optim.lr_scheduler.LambdaLR(o, lambda e: e);
+    o.add_param_group({'params': torch.ones(1, requires_grad=True), 'lr': 3.0}); o.step(); s.step()
 """
 DERIVATIVES = """
 torch.func.jacfwd(lambda x: x**2)(torch.arange(3.0))

@@ -110,7 +110,7 @@ class LRScheduler:
         self._write(values)
 
     def _write(self, values: list[Any]) -> None:
-        for group, value in zip(self.optimizer.param_groups, values):
+        for group, value in zip(self.optimizer.param_groups, values, strict=True):
             put_value(group, "lr", value)
         self._last_lr = values_of(self.optimizer, "lr")
 
