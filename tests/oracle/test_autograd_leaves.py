@@ -345,3 +345,13 @@ def assigning_grad_fn_or_leaf(torch, log):
     attempt(log, "grad_fn", lambda: setattr(x, "grad_fn", None), words=0)
     attempt(log, "is_leaf", lambda: setattr(x, "is_leaf", False), words=0)
     attempt(log, "_version", lambda: setattr(x, "_version", 3), words=0)
+
+
+@cases
+def a_leaf_that_became_a_result(torch, log):
+    for cut in ("requires_grad_", "detach_"):
+        x = leaf(torch)
+        y = x * 2
+        getattr(x, cut)(*[False] * (cut == "requires_grad_"))
+        x.mul_(leaf(torch))
+        attempt(log, cut, lambda: y.sum().backward(), words=8)

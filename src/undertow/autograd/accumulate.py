@@ -40,6 +40,11 @@ def accumulate(task: Any, node: AccumulateGrad, g: Any) -> None:
     leaf = node.variable
     meta = leaf._meta
     if g is not None and leaf._requires_grad:  # it may have been switched off since the graph was made
+        if leaf._edge is not None:
+            raise RuntimeError(
+                "leaf variable has been moved into the graph interior: it was written to with a recorded operation after "
+                "it was used, so that its gradient can't be kept. Write to a clone()."
+            )
         if special.listeners:
             special.listeners[-1](node, g, ())
         array = leaf._array

@@ -241,6 +241,8 @@ class RuleNode(Node):
                 gradient.formula(*gradient.pick(values)) if edge is not None and need else None
                 for edge, gradient, need in zip(edges, gradients, needs)
             ])
+        if rule.stepwise and xp.RECORDED:
+            results = tuple([None if r is None else xp.tied(r, saved) for r in results])
         if chores:
             if chores & CONJUGATE:
                 results = tuple([None if r is None else xp.conj(r) for r in results])

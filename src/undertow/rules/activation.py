@@ -12,15 +12,15 @@ SIXTH = 0.1666666716337204  # PyTorch's is a float32 in every dtype
 
 # --- with a straight side
 
-relu = op("relu", lambda xp, self: xp.maximum(self, 0), promote="numeric", accepts="if",
+relu = op("relu", lambda xp, self: xp.maximum(self, 0), promote="numeric", accepts="if", stepwise=True,
           self=lambda xp, g, result: xp.where(result <= 0, 0, g))  # fmt: skip
 
 leaky_relu = op("leaky_relu", lambda xp, self, *, negative_slope: leaky(xp, self, negative_slope),
-                promote="numeric", accepts="f",
+                promote="numeric", accepts="f", stepwise=True,
                 self=lambda xp, g, self, negative_slope: xp.where(self > 0, g, g * negative_slope))  # fmt: skip
 
 leaky_relu_ = op("leaky_relu", lambda xp, self, *, negative_slope: leaky(xp, self, negative_slope),
-                 promote="numeric", accepts="f", node="LeakyReluBackward1",
+                 promote="numeric", accepts="f", node="LeakyReluBackward1", stepwise=True,
                  self=lambda xp, g, result, negative_slope: xp.where(
                      result > 0, g, g * one_to_one(negative_slope, "leakyReLu")))  # fmt: skip
 
@@ -30,28 +30,33 @@ prelu = op("prelu", lambda xp, self, weight: xp.where(self > 0, self, self * wei
            weight=lambda xp, g, self: xp.where(self > 0, 0, g * self))  # fmt: skip
 
 hardtanh = op("hardtanh", lambda xp, self, *, min_val, max_val: xp.minimum(xp.maximum(self, min_val), max_val),
-              promote="numeric", accepts="if",
+              promote="numeric", accepts="if", stepwise=True,
               self=lambda xp, g, self, min_val, max_val: xp.where(
                   xp.logical_or(self <= min_val, self >= max_val), 0, g))  # fmt: skip
 
 threshold = op("threshold", lambda xp, self, *, threshold, value: xp.where(self <= threshold, value, self),
-               promote="numeric", accepts="if",
+               promote="numeric", accepts="if", stepwise=True,
                self=lambda xp, g, self, threshold: xp.where(self <= threshold, 0, g))  # fmt: skip
 
 threshold_ = op("threshold", lambda xp, self, *, threshold, value: xp.where(self <= threshold, value, self),
-                promote="numeric", accepts="if", node="ThresholdBackward1",
+                promote="numeric", accepts="if", node="ThresholdBackward1", stepwise=True,
                 self=lambda xp, g, self, threshold: xp.where(self <= threshold, 0, g))  # fmt: skip
 
 hardshrink = op("hardshrink", lambda xp, self, *, lambd: xp.where(within(xp, self, lambd), 0, self), promote="numeric",
-                accepts="f", self=lambda xp, g, self, lambd: xp.where(within(xp, self, lambd), 0, g))  # fmt: skip
+                accepts="f", stepwise=True,
+                self=lambda xp, g, self, lambd: xp.where(within(xp, self, lambd), 0, g))  # fmt: skip
 
 softshrink = op("softshrink", lambda xp, self, *, lambd: self - xp.minimum(xp.maximum(self, -lambd), lambd),
-                promote="numeric", accepts="f",
+                promote="numeric", accepts="f", stepwise=True,
                 self=lambda xp, g, self, lambd: xp.where(within(xp, self, lambd), 0, g))  # fmt: skip
 
 hardsigmoid = op("hardsigmoid", lambda xp, self: xp.minimum(xp.maximum(self + 3, 0), 6) / 6, promote="numeric",
-                 accepts="f",
+                 accepts="f", stepwise=True,
                  self=lambda xp, g, self: xp.where(xp.logical_and(self > -3, self < 3), g * SIXTH, 0))  # fmt: skip
+
+# In a recorded pass: a gradient made part of the graph of a value that it depends on by steps only.
+tied = op("threshold_backward", lambda xp, self, to: self, self=lambda g: g,
+          to=lambda xp, to_spec: xp.zeros(to_spec.shape, to_spec.dtype))  # fmt: skip
 
 hardswish = op("hardswish", lambda xp, self: self * xp.minimum(xp.maximum(self + 3, 0), 6) / 6, promote="numeric",
                accepts="f",

@@ -72,7 +72,7 @@ class Rule:
     __slots__ = (
         "name", "node_name", "forward", "inputs", "variadic", "statics", "promote", "outputs", "names", "differentiable",
         "hidden", "view", "holomorphic", "materialize", "gradients", "joint", "saves", "needed", "uses_specs", "node_class",
-        "run", "slots", "accepts", "mask", "shows", "half",
+        "run", "slots", "accepts", "mask", "shows", "half", "stepwise",
     )  # fmt: skip
 
     node_name: str
@@ -88,6 +88,7 @@ class Rule:
     view: bool
     holomorphic: bool
     materialize: bool
+    stepwise: bool
     gradients: tuple[Gradient | None, ...]
     joint: Gradient | None
     saves: tuple[str, ...]
@@ -129,6 +130,7 @@ def op(
     view: bool = False,
     holomorphic: bool = True,
     materialize: bool = True,
+    stepwise: bool = False,
     joint: Formula | None = None,
     slots: int | None = None,
     **gradients: Formula,
@@ -148,6 +150,8 @@ def op(
     view            the result aliases the first input's memory
     holomorphic     the formula is the plain derivative; conjugation for complex inputs is done around it
     materialize     gradients of outputs nobody used arrive as zeros (else as None)
+    stepwise        the gradient depends on what it saves by steps only: in a recorded pass with derivative zero, as of
+                    PyTorch's backward op that takes it, where a comparison alone would not be part of the graph
     joint           one formula giving all inputs' gradients, as a tuple
     slots           so many inputs have a place among the node's edges: up to the last with a gradient unless given
     """
@@ -165,6 +169,7 @@ def op(
     rule.view = view
     rule.holomorphic = holomorphic
     rule.materialize = materialize
+    rule.stepwise = stepwise
 
     # A node's values in order: xp, g, needs, then what it saved, the input specs, the statics.
     saveable = (*sorted(rule.inputs), "result", *names, *hidden)  # the order in which pack hooks see them

@@ -24,7 +24,7 @@ from undertow.xp.tensor_elementwise import (  # noqa: F401
     minimum, multiply, nan_to_num, ndtr, ndtri, negative, nextafter, polygamma, power, real, remainder, right_shift,
     rint, round,
     sigmoid, sign, signbit, silu, silu_grad, sin, sinh, softmax, softmax_grad, softplus, sqrt, square, subtract, tan,
-    tanh, trunc, trunc_divide, view_as_complex, view_as_real, where, zeta,
+    tanh, tied, trunc, trunc_divide, view_as_complex, view_as_real, where, zeta,
 )  # fmt: skip
 from undertow.xp.tensor_fft import fft_c2c, fft_c2r, fft_r2c  # noqa: F401
 from undertow.xp.tensor_linalg import (  # noqa: F401

@@ -39,6 +39,14 @@ from undertow.ops.elementwise import sgn as sign  # noqa: F401
 from undertow.rules import activation, special
 
 
+def tied(result: Any, saved: Any) -> Any:
+    """For gradients that are `stepwise`: the result, hanging on the saved tensors that ask for gradients."""
+    for value in saved:
+        if value is not None and value.requires_grad:
+            result = apply(activation.tied, result, value)
+    return result
+
+
 def floor_divide(x: Any, y: Any) -> Any:
     return divide(x, y, rounding_mode="floor")
 
