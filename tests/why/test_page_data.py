@@ -139,6 +139,16 @@ def test_states_of_gradients(torch: Any) -> None:
 
 
 @both
+@pytest.mark.parametrize("dtype", ["complex64", "bfloat16", "float16"])
+def test_norms_of_other_dtypes(torch: Any, dtype: str) -> None:
+    x = torch.tensor([3.0, 4.0], dtype=getattr(torch, dtype), requires_grad=True)
+    with why.watch(engine=torch) as seen:
+        (x * x).abs().sum().backward()
+    node = named(data_of(seen))["x"]
+    assert node["received"] == pytest.approx(10, rel=1e-2) and node["dtype"] == dtype
+
+
+@both
 def test_hooks_in_the_order_in_which_they_fired(torch: Any) -> None:
     net = make_net(torch)
     with why.watch(net) as seen:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from undertow.why.gradient_flow import Sample
@@ -181,21 +181,19 @@ class Recorder:
         self._layouts[key] = shape, found
         return found
 
-    def at_node(self, watcher: Watcher, number: int, grad_inputs: Any, grad_outputs: Any) -> None:
-        """A node has run."""
+    def at_node(self, number: int, got: Sequence[Any], gave: Sequence[Any], norm: Callable[[Any], float | None]) -> None:
+        """A node has run: the gradients that arrived at it, those that it sent on, and how long one of them is."""
         picture = self._open[-1] if self._open else None
         sample = None if picture is None else picture.nodes.get(number)
         if picture is None or sample is None:  # of a pass around this one
             return
         picture.ran += 1
         sample.order = picture.ran
-        norm = watcher.engine.norm
-        received = [norm(grad) for grad in grad_outputs if grad is not None]
+        received = [norm(grad) for grad in got if grad is not None]
         told = [one for one in received if one is not None]
         sample.received = math.hypot(*told) if told else None
-        given = tuple(grad_inputs)
         sample.sent = [
-            None if place is None or place >= len(given) or given[place] is None else norm(given[place])
+            None if place is None or place >= len(gave) or gave[place] is None else norm(gave[place])
             for place in sample.edges
         ]
 

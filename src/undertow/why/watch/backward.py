@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from undertow.why.places import Place
 from undertow.why.trace import BackwardRecord, OpRecord
-from undertow.why.watch.engine import carried_peak
+from undertow.why.watch.engine import carried_norm, carried_peak
 from undertow.why.watch.patches import Patches
 
 if TYPE_CHECKING:
@@ -135,7 +135,7 @@ class _Pass:
         starts = [tensor.grad_fn for tensor in tensors if tensor.grad_fn is not None]
         self.nodes = watcher.graph.walk(starts)
         record.nodes = len(self.nodes)
-        self.listens = self.recorder is None and engine.listen(self._heard)
+        self.listens = engine.listen(self._heard)
         nodes, this = self.trace.nodes, record.id
         for node, number in self.nodes:
             seen = nodes[number]
@@ -167,7 +167,7 @@ class _Pass:
             with watcher.quiet:
                 seen.ran.append(record.id)
                 if recorder is not None:
-                    recorder.at_node(watcher, number, grad_inputs, grad_outputs)
+                    recorder.at_node(number, grad_outputs, grad_inputs, watcher.engine.norm)
                 if seen.leaf is not None:
                     if grad_outputs and grad_outputs[0] is not None:
                         record.written[seen.leaf] = peak_of(grad_outputs[0])
@@ -183,6 +183,8 @@ class _Pass:
             return
         seen = self.trace.nodes[number]
         seen.ran.append(self.record.id)
+        if self.recorder is not None:
+            self.recorder.at_node(number, got if isinstance(got, (list, tuple)) else (got,), gave, carried_norm)
         if seen.leaf is not None:
             self.record.written[seen.leaf] = carried_peak(got)
             return

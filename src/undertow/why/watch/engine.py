@@ -14,9 +14,6 @@ import numpy as np
 
 from undertow.modes import local, special
 
-_PLAIN_FLOATS = (np.dtype(np.float32), np.dtype(np.float64))
-
-
 _LARGE = 4096
 
 
@@ -171,12 +168,8 @@ class UndertowEngine(Engine):
         return peak_of(tensor._array) if self.kind_of(tensor)[1] else None
 
     def norm(self, tensor: Any) -> float | None:
-        array = tensor._array
-        if type(array) is not np.ndarray or array.dtype not in _PLAIN_FLOATS or not array.size:
-            return super().norm(tensor)
-        flat = array.ravel().astype(np.float64)
-        with np.errstate(all="ignore"):
-            return float(np.sqrt(np.dot(flat, flat)))
+        length = carried_norm(tensor)
+        return super().norm(tensor) if length is None else length
 
     def kind_of(self, tensor: Any) -> tuple[str, bool]:
         dtype = tensor._array.dtype
@@ -261,6 +254,16 @@ def carried_peak(gradient: Any) -> float | None:
     if gradient is None:
         return None
     return peak_of(gradient if type(gradient) is np.ndarray else getattr(gradient, "_array", gradient))
+
+
+def carried_norm(gradient: Any) -> float | None:
+    """The length of a gradient as undertow's backward pass carries it; None where it is no array of floats."""
+    array = gradient if type(gradient) is np.ndarray else getattr(gradient, "_array", None)
+    if type(array) is not np.ndarray or array.dtype.kind not in "fcV" or not array.size:  # V: bfloat16 and its like
+        return None
+    flat = (np.abs(array) if array.dtype.kind == "c" else array).ravel().astype(np.float64)
+    with np.errstate(all="ignore"):
+        return float(np.sqrt(np.dot(flat, flat)))
 
 
 def engine_of(torch: Any) -> Engine:
