@@ -24,9 +24,23 @@ AREAS = tuple(
         "_prims_common _refs _subclasses accelerator ao backends contrib cuda distributed export fx jit library masked "
         "monitor mps mtia nested nn.intrinsic nn.qat nn.quantizable nn.quantized onnx package profiler quantization "
         "sparse testing utils._python_dispatch utils._sympy utils._triton utils.bundled_inputs utils.cpp_extension "
-        "utils.data.datapipes utils.data.graph utils.flop_counter utils.mobile_optimizer utils.show_pickle utils.viz xpu"
+        "utils.data.datapipes utils.data.graph utils.mobile_optimizer utils.show_pickle utils.viz xpu"
     ).split()
 )
+
+# Names that annotations and defaults mention as attributes.
+MENTIONED = {
+    "torch._C": "Argument Block ClassType Code ConcreteModuleType DispatchKey DispatchKeySet FunctionSchema Gradient Graph "
+    "IODescriptor JITException ListType LiteScriptModule Node OptionalType ScriptClass ScriptDict ScriptList ScriptMethod "
+    "ScriptObject TensorType TracingState TupleType Type Use Value _ExcludeDispatchKeyGuard",
+    "torch.distributed": "Backend DeviceMesh GradBucket GroupMember P2POp ProcessGroupGloo ProcessGroupNCCL Store TCPStore "
+    "Work algorithms checkpoint device_mesh distributed_c10d elastic fsdp init_device_mesh optim pipelining",
+}
+
+
+def is_mentioned(module: str, name: str) -> bool:
+    """Whether a lacking name gets a stand-in also where it is not imported."""
+    return name in MENTIONED.get(module, "").split()
 
 
 def may_stand_in(name: str) -> bool:

@@ -74,6 +74,8 @@ class _NameInFull:
             if lacking.may_stand_in(f"{self.name}.{name}") and not lacking.is_prepared(frame):
                 return lacking.stand_in(f"{self.name}.{name}")
             raise ImportError(f"{message}, so it cannot be imported", name=self.name)
+        if lacking.is_mentioned(self.name, name):
+            return lacking.stand_in(f"{self.name}.{name}")
         raise AttributeError(message, name=name, obj=module)
 
 

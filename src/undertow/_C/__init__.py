@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from undertow._core import TensorCore as TensorBase
 from undertow._tensor import _TensorMeta as _TensorMeta
 from undertow.devices import device as device
 from undertow.dtypes import dtype as dtype
 from undertow.errors import _LinAlgError as _LinAlgError
 from undertow.generators import Generator as Generator
-from undertow.lacking import stand_in
 from undertow.layouts import layout as layout
 from undertow.layouts import memory_format as memory_format
 from undertow.lazy import lazy_names
@@ -41,17 +38,7 @@ _homes = {name: home for home, names in _ELSEWHERE.items() for name in names.spl
 _homes |= {name: f"undertow._C.{name}" for name in ("_functorch", "_nn")}
 _homes["_are_functorch_transforms_active"] = "undertow.func._vmapping:in_vmap"
 _homes["StorageBase"] = "undertow.storage:UntypedStorage"
-_find, __dir__ = lazy_names(__name__, _homes)
-# Parts of PyTorch's compiler that annotations and isinstance name.
-_LACKED = frozenset(
-    "Argument Block ClassType Code ConcreteModuleType DispatchKey DispatchKeySet FunctionSchema Gradient Graph "
-    "IODescriptor JITException ListType LiteScriptModule Node OptionalType ScriptClass ScriptDict ScriptList "
-    "ScriptMethod ScriptObject TensorType TracingState TupleType Type Use Value _ExcludeDispatchKeyGuard".split()
-)
-
-
-def __getattr__(name: str) -> Any:
-    return stand_in(f"torch._C.{name}") if name in _LACKED else _find(name)
+__getattr__, __dir__ = lazy_names(__name__, _homes)
 
 
 def _log_api_usage_once(event: str) -> None:

@@ -75,7 +75,8 @@ def _refuse(*args: Any, **kwargs: Any) -> NoReturn:
 
 all_gather = all_gather_into_tensor = all_gather_object = all_reduce = all_to_all = barrier = broadcast = _refuse
 broadcast_object_list = gather = get_backend = get_rank = get_world_size = irecv = isend = new_group = _refuse
-recv = reduce = reduce_scatter = scatter = send = _refuse
+recv = reduce = reduce_scatter = scatter = send = gather_object = scatter_object_list = monitored_barrier = _refuse
+all_to_all_single = reduce_scatter_tensor = get_process_group_ranks = get_global_rank = get_group_rank = _refuse
 
 
 def destroy_process_group(group: Any = None) -> NoReturn:
