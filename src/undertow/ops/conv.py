@@ -10,6 +10,7 @@ from undertow.autograd.apply import apply
 from undertow.dtypes import DTYPE_OF
 from undertow.ops.arguments import C_NAMES, as_int, invalid_combination, is_int, must_be, no_kernel, wrap_dim
 from undertow.ops.arrange import constant_pad_nd
+from undertow.ops.image_order import ordered_like
 from undertow.ops.public import overloaded, public
 from undertow.ops.stretch import squeeze, unsqueeze
 from undertow.rules import conv as rules
@@ -133,7 +134,7 @@ def convolved(
         result = _complex_product(input, weight, bias, options)
     else:
         result = apply(rules.convolution, input, weight, bias, **options)
-    return result if batched else squeeze(result, 0)
+    return ordered_like(result, input, weight) if batched else squeeze(result, 0)
 
 
 def _complex_product(input: Any, weight: Any, bias: Any, options: dict[str, Any]) -> Any:

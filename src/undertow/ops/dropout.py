@@ -266,7 +266,7 @@ def gumbel_softmax(logits: Any, tau: float = 1, hard: bool = False, eps: float =
         warnings.warn("`eps` parameter is deprecated and has no effect.", stacklevel=3)
     array = logits._array
     drawn = default_generator.stream.exponential(array.size, dtype=array.dtype)
-    noise = wrap(_laid_out_like(array, drawn))
+    noise = wrap(drawn.reshape(array.shape))
     soft = softmax((logits + -noise.log()) / tau, dim)
     if not hard:
         return soft

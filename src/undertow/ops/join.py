@@ -16,6 +16,7 @@ from undertow.autograd.views import refresh_view
 from undertow.dtypes import DTYPE_OF, get_default_dtype, promote
 from undertow.modes import local, special
 from undertow.ops.arguments import as_int, tensor_list, wrap_dim
+from undertow.ops.image_order import has_channels_last, ordered_like
 from undertow.ops.public import public
 from undertow.ops.shape import reshape_to
 from undertow.ops.stretch import atleast_1d, atleast_2d, atleast_3d, expand_to
@@ -51,7 +52,10 @@ def _cat(tensors: tuple[Any, ...], dim: int) -> Any:
         if not shape:
             raise RuntimeError("zero-dimensional tensor (at position 0) cannot be concatenated")
         dim = wrap_dim(dim, len(shape))
-    return joined(rules.cat, tensors, {"dim": dim, "dtype": common_dtype(tensors)})
+    result = joined(rules.cat, tensors, {"dim": dim, "dtype": common_dtype(tensors)})
+    if len(shape) > 3 and all(has_channels_last(tensor._array) for tensor in tensors):
+        return ordered_like(result, tensors[0])
+    return result
 
 
 def _check_cat(tensors: tuple[Any, ...], dim: int) -> int:

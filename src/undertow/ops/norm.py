@@ -14,6 +14,7 @@ from undertow.autograd.writes import write
 from undertow.dtypes import DTYPE_OF, float32
 from undertow.ops.arguments import C_NAMES, as_ints, check_constant, check_tensor, must_be, no_kernel, wrap_dim
 from undertow.ops.arrange import constant_pad_nd
+from undertow.ops.image_order import ordered_like
 from undertow.ops.pool_average import avg_pool2d, avg_pool3d
 from undertow.ops.public import public
 from undertow.rules import norm as rules
@@ -139,8 +140,8 @@ def group_norm(
         raise no_kernel("GroupNormKernelImpl", input)
     statics = {"N": shape[0], "C": shape[1], "HxW": math.prod(shape[2:]), "group": num_groups, "eps": eps}
     if _wider_parameters(input, weight, bias):
-        return apply(rules.group_norm, input.to(float32), weight, bias, **statics).to(input.dtype)
-    return apply(rules.group_norm, input, weight, bias, **statics)
+        return ordered_like(apply(rules.group_norm, input.to(float32), weight, bias, **statics).to(input.dtype), input)
+    return ordered_like(apply(rules.group_norm, input, weight, bias, **statics), input)
 
 
 # --- batches
@@ -186,7 +187,7 @@ def normalized_batch(
     )
     if mixed or result._array.dtype != input._array.dtype:
         result = result.to(input.dtype)
-    return result, mean, rstd
+    return ordered_like(result, input), mean, rstd
 
 
 def _statistics(

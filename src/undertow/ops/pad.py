@@ -11,6 +11,7 @@ from undertow.autograd.apply import apply
 from undertow.dtypes import DTYPE_OF
 from undertow.ops.arguments import as_ints, check_tensor, must_be, no_kernel
 from undertow.ops.arrange import constant_pad_nd
+from undertow.ops.image_order import ordered_like
 from undertow.ops.numbers import is_number
 from undertow.ops.public import public
 from undertow.rules import resize as rules
@@ -55,7 +56,7 @@ def _constant(input: Any, widths: tuple[int, ...], value: Any) -> Any:
         cropped = size + min(widths[place], 0) + min(widths[place + 1], 0)
         if cropped < 0 and size + min(widths[place], 0) >= 0:
             raise RuntimeError("narrow(): length must be non-negative.")
-    return constant_pad_nd(input, widths, value)
+    return ordered_like(constant_pad_nd(input, widths, value), input)
 
 
 def _by_index(input: Any, pairs: Widths, mode: str, widths: tuple[int, ...]) -> Any:
@@ -88,7 +89,7 @@ def _by_index(input: Any, pairs: Widths, mode: str, widths: tuple[int, ...]) -> 
         if before or after:
             places.append((axis, np.clip(place, 0, n - 1)))
     rule = (rules.reflection_pad if mode == "reflect" else rules.replication_pad)[rank]
-    return apply(rule, input, padding=widths, places=tuple(places))
+    return ordered_like(apply(rule, input, padding=widths, places=tuple(places)), input)
 
 
 def _circular(input: Any, pairs: Widths) -> Any:

@@ -10,6 +10,7 @@ import numpy as np
 from undertow.autograd.apply import apply
 from undertow.dtypes import DTYPE_OF
 from undertow.ops.arguments import as_int, check_tensor, is_int, must_be, no_kernel
+from undertow.ops.image_order import ordered_like
 from undertow.ops.public import public
 from undertow.ops.stretch import squeeze, unsqueeze
 from undertow.rules import pool as rules
@@ -92,9 +93,10 @@ def _max_pool(
         raise no_kernel(name, input)
     check_windows(name, input, kernel, strides, paddings, dilations, ceil_mode)
     rule = rules.max_pool_with_indices[rank] if indices else rules.max_pool[rank]
-    return apply(
+    found = apply(
         rule, input, kernel_size=kernel, stride=strides, padding=paddings, dilation=dilations, ceil_mode=bool(ceil_mode)
     )
+    return ordered_like(found, input)
 
 
 def is_left_out(stride: Any) -> bool:
@@ -254,7 +256,7 @@ def _unpooled(rank: int, input: Any, indices: Any, size: Sizes) -> Any:
         raise RuntimeError(
             f"Found an invalid max index: {places[wrong][0]} (output volumes are of size {'x'.join(map(str, size))})"
         )
-    return apply(rules.max_unpool[rank], input, indices, output_size=size)
+    return ordered_like(apply(rules.max_unpool[rank], input, indices, output_size=size), input)
 
 
 @public

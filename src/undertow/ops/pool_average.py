@@ -10,6 +10,7 @@ from undertow.dtypes import DTYPE_OF
 from undertow.ops.activation import relu
 from undertow.ops.arguments import as_int, check_tensor, is_int, must_be, no_kernel, wrap_dim
 from undertow.ops.elementwise import abs, sign
+from undertow.ops.image_order import ordered_like
 from undertow.ops.pool import Sizes, check_windows, is_left_out, max_pool1d, max_pool2d, max_pool3d, window_option
 from undertow.ops.public import public
 from undertow.ops.reduce import mean
@@ -33,10 +34,11 @@ def _avg_pool(
     if DTYPE_OF[input._array.dtype].category == 0:
         raise no_kernel(name, input)
     check_windows(name, input, kernel, strides, paddings, (1,) * rank, ceil_mode)
-    return apply(
+    found = apply(
         rules.avg_pool[rank], input, kernel_size=kernel, stride=strides, padding=paddings, ceil_mode=bool(ceil_mode),
         count_include_pad=bool(count_include_pad), divisor_override=divisor_override,
     )  # fmt: skip
+    return ordered_like(found, input) if rank == 2 else found
 
 
 def check_rank(name: str, input: Any, low: int, high: int) -> None:
@@ -132,7 +134,8 @@ def _adaptive_avg_pool(rank: int, input: Any, output_size: Any) -> Any:
     _check_adaptive(name, input, rank, "")
     if all(n == 1 for n in size):
         return mean(input, tuple(range(-rank, 0)), True)
-    return apply(rules.adaptive_avg_pool[rank], input, output_size=size)
+    found = apply(rules.adaptive_avg_pool[rank], input, output_size=size)
+    return ordered_like(found, input) if rank == 2 else found
 
 
 @public
@@ -173,7 +176,8 @@ def _adaptive_max_pool(rank: int, input: Any, output_size: Any) -> Any:
     size = _target_size(name, input, output_size, rank)
     if len(size) != rank:
         raise RuntimeError(f"{name}(): internal error: output_size.size() must be {rank}")
-    return apply(rules.adaptive_max_pool[rank], input, output_size=size)
+    found = apply(rules.adaptive_max_pool[rank], input, output_size=size)
+    return ordered_like(found, input) if rank == 2 else found
 
 
 @public

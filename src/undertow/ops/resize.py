@@ -12,6 +12,7 @@ from undertow._core import TensorCore, wrap
 from undertow.autograd.apply import apply
 from undertow.dtypes import DTYPE_OF, uint8
 from undertow.ops.arguments import as_int, check_tensor, invalid_combination, is_int, no_kernel
+from undertow.ops.image_order import ordered_like
 from undertow.ops.numbers import is_number
 from undertow.ops.pool_average import adaptive_avg_pool1d, adaptive_avg_pool2d, adaptive_avg_pool3d
 from undertow.ops.public import public
@@ -137,9 +138,9 @@ def interpolate(
     ])
     rule = rules.upsample[mode + (" antialias" if antialias else ""), len(output)]
     statics = {"output_size": output, "align_corners": align, "scale_factors": scales, "taps": taps}
-    if kind is not uint8:
-        return apply(rule, input, **statics)
-    return _resized_bytes(input, taps) if mode in _RANK_OF else apply(rule, input, **statics)
+    if kind is uint8 and mode in _RANK_OF:
+        return ordered_like(_resized_bytes(input, taps), input)
+    return ordered_like(apply(rule, input, **statics), input)
 
 
 def _resized_bytes(input: Any, taps: tuple[Any, ...]) -> Any:

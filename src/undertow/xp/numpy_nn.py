@@ -55,7 +55,8 @@ def softmax(x: Array, axis: int) -> Array:
     if _is_half(x):
         return softmax(x.astype(np.float32), axis).astype(x.dtype)
     if 0 < x.size <= _PLAIN and x.ndim:
-        out = np.exp(x - np.maximum.reduce(x, axis=axis, keepdims=True))
+        out = np.subtract(x, np.maximum.reduce(x, axis=axis, keepdims=True), order="C")
+        np.exp(out, out=out)
         out /= np.add.reduce(out, axis=axis, keepdims=True)
         return out
     out = np.empty(x.shape, x.dtype)
@@ -96,7 +97,7 @@ def log_softmax(x: Array, axis: int) -> Array:
     if _is_half(x):
         return log_softmax(x.astype(np.float32), axis).astype(x.dtype)
     if 0 < x.size <= _PLAIN and x.ndim:
-        out = x - np.maximum.reduce(x, axis=axis, keepdims=True)
+        out = np.subtract(x, np.maximum.reduce(x, axis=axis, keepdims=True), order="C")
         out -= np.log(np.add.reduce(np.exp(out), axis=axis, keepdims=True))
         return out
     out = np.empty(x.shape, x.dtype)

@@ -59,7 +59,7 @@ def _small_layer_norm(
     axes = tuple(range(x.ndim - trailing, x.ndim))
     columns = max(1, math.prod(x.shape[x.ndim - trailing :]))
     mean = np.add.reduce(x, axis=axes, keepdims=True) / columns
-    out = x - mean
+    out = np.subtract(x, mean, order="C")
     rstd = 1 / np.sqrt(np.add.reduce(out * out, axis=axes, keepdims=True) / columns + eps)
     out *= rstd
     if weight is not None:

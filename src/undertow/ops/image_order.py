@@ -1,0 +1,27 @@
+"""The memory order of images: channels last in, channels last out, as PyTorch's functions over images hand it on."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+_LAST = {4: (0, 2, 3, 1), 5: (0, 2, 3, 4, 1)}
+_BACK = {4: (0, 3, 1, 2), 5: (0, 4, 1, 2, 3)}
+
+
+def has_channels_last(array: Any) -> bool:
+    """Whether the channels of images or volumes lie side by side, and could not be said to lie apart as well."""
+    if type(array) is not np.ndarray or array.flags.c_contiguous or array.ndim not in _LAST:
+        return False
+    return array.transpose(_LAST[array.ndim]).flags.c_contiguous
+
+
+def ordered_like(result: Any, *inputs: Any) -> Any:
+    """A new tensor (or several) with its channels last if those of any input are."""
+    if any(has_channels_last(value._array) for value in inputs):
+        for value in result if isinstance(result, tuple) else (result,):
+            array = value._array
+            if type(array) is np.ndarray and array.ndim in _LAST:
+                value._array = np.ascontiguousarray(array.transpose(_LAST[array.ndim])).transpose(_BACK[array.ndim])
+    return result
