@@ -41,7 +41,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("printing", "_tensor_str", "linalg", "special", "dlpack", "tensor_layout", "tensor_convert", "tensor_python"),
     (
         "factory_arguments", "fft", "from_data", "creation", "ranges", "random", "tensor_copy", "tensor_random",
-        "tensor_types", "low_rank", "signal", "tensor_rare", "windows",
+        "tensor_types", "low_rank", "quasirandom", "signal", "tensor_rare", "windows",
     ),
     (
         "autograd.accumulate", "autograd.anomaly_mode", "autograd.differentiate", "autograd.engine", "autograd.firing",
@@ -66,7 +66,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
 LAYER_OF = {f"undertow.{name}".rstrip("."): number for number, layer in enumerate(LAYERS) for name in layer}
 
 REQUIRED = {"numpy", "ml_dtypes"}
-OPTIONAL = {"PIL", "jax", "jaxlib", "torch", "safetensors", "rich"}
+OPTIONAL = {"PIL", "scipy", "jax", "jaxlib", "torch", "safetensors", "rich"}
 # Packages that exist only for an optional dependency may import it at their top.
 MADE_FOR = {
     "undertow.xp.jax": "jax",

@@ -66,6 +66,6 @@ METHODS = {
 # Modules of which few programs ask something.
 MODULES = (
     "__config__ __future__ _dynamo _guards _jit_internal _ops _subclasses _tensor_str _utils _VF _vmap_internals classes "
-    "compiler distributed functional futures fx hub jit library mps mtia multiprocessing onnx profiler signal sparse "
-    "torch_version xpu"
+    "compiler distributed functional futures fx hub jit library mps mtia multiprocessing onnx profiler quasirandom signal "
+    "sparse torch_version xpu"
 ).split()
