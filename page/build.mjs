@@ -37,16 +37,29 @@ function licence(name) {
   return `${about.name} ${about.version} (${about.license})\n\n${text}\n`;
 }
 
-const script = await build({ ...common, entryPoints: ["src/main.js"], format: "iife", target: "es2023", charset: "utf8" });
+const script = await build({
+  ...common,
+  entryPoints: ["src/main.js"],
+  format: "iife",
+  target: "es2023",
+  charset: "utf8",
+});
 const style = await build({ ...common, entryPoints: ["src/page.css"] });
 const built = {
   "page.js": script.outputFiles[0].text.trim() + "\n",
   "page.css": style.outputFiles[0].text.trim() + "\n",
   "THIRD_PARTY.txt":
     "The page of `undertow why --html` contains these libraries.\n\n" +
-    packages(script.metafile).map(licence).join(`\n${"-".repeat(80)}\n\n`),
+    packages(script.metafile)
+      .map(licence)
+      .join(`\n${"-".repeat(80)}\n\n`),
 };
-const sources = ["package.json", "package-lock.json", "build.mjs", ...files(join(here, "src")).map((path) => relative(here, path))];
+const sources = [
+  "package.json",
+  "package-lock.json",
+  "build.mjs",
+  ...files(join(here, "src")).map((path) => relative(here, path)),
+];
 const record = {
   sources: Object.fromEntries(sources.sort().map((path) => [path, hash(readFileSync(join(here, path)))])),
   built: Object.fromEntries(Object.entries(built).map(([name, text]) => [name, hash(text)])),

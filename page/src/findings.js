@@ -15,20 +15,52 @@ export class FindingsView {
 
   draw() {
     const { findings, limits, program } = this.data;
-    const head = findings.length || program.error
-      ? h("h2", {}, findings.length ? plural(findings.length, "finding") : "No finding")
-      : h("div", { class: "healthy" }, h("h2", {}, "✓ Healthy"), h("p", {}, "Nothing is wrong with the gradients and hooks of this program."));
-    const error = program.error && h("div", { class: "raised" }, h("b", {}, `It raised ${program.error.type}`), h("p", {}, program.error.message.split("\n")[0]),
-      program.error.at && this.place(program.error.at), !findings.length && h("p", {}, "Nothing that was seen of its gradients and hooks explains that.")); // prettier-ignore
+    const head =
+      findings.length || program.error
+        ? h("h2", {}, findings.length ? plural(findings.length, "finding") : "No finding")
+        : h(
+            "div",
+            { class: "healthy" },
+            h("h2", {}, "✓ Healthy"),
+            h("p", {}, "Nothing is wrong with the gradients and hooks of this program."),
+          );
+    const error =
+      program.error &&
+      h(
+        "div",
+        { class: "raised" },
+        h("b", {}, `It raised ${program.error.type}`),
+        h("p", {}, program.error.message.split("\n")[0]),
+        program.error.at && this.place(program.error.at),
+        !findings.length && h("p", {}, "Nothing that was seen of its gradients and hooks explains that."),
+      );
     this.cards = findings.map((finding, place) => this.card(finding, place));
-    const notes = limits.length > 0 && h("div", { class: "limits" }, h("h3", {}, "Not everything is shown"), limits.map((text) => h("p", {}, text)));
+    const notes =
+      limits.length > 0 &&
+      h(
+        "div",
+        { class: "limits" },
+        h("h3", {}, "Not everything is shown"),
+        limits.map((text) => h("p", {}, text)),
+      );
     replace(this.element, head, error, this.cards, notes);
   }
 
   place({ file, line }, text) {
     if (file === null || line === null) return null;
     const label = text ?? `${this.data.files[file].name}:${line}`;
-    return h("button", { class: "place", type: "button", onclick: (event) => { event.stopPropagation(); this.actions.showLine(file, line); } }, label); // prettier-ignore
+    return h(
+      "button",
+      {
+        class: "place",
+        type: "button",
+        onclick: (event) => {
+          event.stopPropagation();
+          this.actions.showLine(file, line);
+        },
+      },
+      label,
+    );
   }
 
   card(finding, place) {
@@ -36,17 +68,51 @@ export class FindingsView {
     const code = finding.file === null ? null : files[finding.file].lines?.[finding.line - 1];
     const others = finding.subjects.filter((subject) => subject !== finding.subject);
     const choose = () => this.actions.showFinding(place);
-    return h("article", { class: "finding", "data-finding": place },
-      h("button", { class: "finding-head", type: "button", onclick: choose, "aria-expanded": "false" },
-        h("span", { class: "flag" }, `⚑ ${place + 1}`), h("span", { class: "code" }, finding.code), h("span", { class: "subject" }, finding.subject)),
-      others.length > 0 && h("p", { class: "others" }, "and so for ", others.slice(0, 4).join(", "), others.length > 4 && ` and ${others.length - 4} more`),
-      code !== undefined && code !== null && h("pre", { class: "excerpt", onclick: choose }, h("span", { class: "line-number" }, finding.line), code.trim()),
+    return h(
+      "article",
+      { class: "finding", "data-finding": place },
+      h(
+        "button",
+        { class: "finding-head", type: "button", onclick: choose, "aria-expanded": "false" },
+        h("span", { class: "flag" }, `⚑ ${place + 1}`),
+        h("span", { class: "code" }, finding.code),
+        h("span", { class: "subject" }, finding.subject),
+      ),
+      others.length > 0 &&
+        h(
+          "p",
+          { class: "others" },
+          "and so for ",
+          others.slice(0, 4).join(", "),
+          others.length > 4 && ` and ${others.length - 4} more`,
+        ),
+      code !== undefined &&
+        code !== null &&
+        h("pre", { class: "excerpt", onclick: choose }, h("span", { class: "line-number" }, finding.line), code.trim()),
       h("p", { class: "message" }, finding.message),
-      h("div", { class: "more" },
-        finding.evidence.length > 0 && [h("h3", {}, "How it is known"), h("ol", { class: "evidence" }, finding.evidence.map((fact) =>
-          h("li", {}, fact.text, " ", fact.line !== null && this.place(fact, fact.file === finding.file ? `line ${fact.line}` : undefined))))],
+      h(
+        "div",
+        { class: "more" },
+        finding.evidence.length > 0 && [
+          h("h3", {}, "How it is known"),
+          h(
+            "ol",
+            { class: "evidence" },
+            finding.evidence.map((fact) =>
+              h(
+                "li",
+                {},
+                fact.text,
+                " ",
+                fact.line !== null && this.place(fact, fact.file === finding.file ? `line ${fact.line}` : undefined),
+              ),
+            ),
+          ),
+        ],
         finding.cure && [h("h3", {}, "Write instead"), h("pre", { class: "cure" }, finding.cure)],
-        h("p", { class: "meaning" }, `${finding.code}: ${finding.meaning}`))); // prettier-ignore
+        h("p", { class: "meaning" }, `${finding.code}: ${finding.meaning}`),
+      ),
+    );
   }
 
   mark() {

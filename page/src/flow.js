@@ -2,6 +2,7 @@
 // None and frozen have signs of their own.
 
 import { h, replace, s } from "./dom.js";
+import { cell, colours } from "./flow_cell.js";
 import { isFinite, logScale, number, plural, shape } from "./format.js";
 import { combined } from "./graph/model.js";
 
@@ -19,9 +20,19 @@ export class FlowView {
     this.scale = logScale(rows.flatMap((row) => row.samples.map((sample) => sample?.[1])));
     this.tree = tree(rows);
     this.open = firstOpen(this.tree);
-    this.said = h("span", { class: "facts", "aria-live": "polite" }, `${plural(rows.length, "parameter")} over ${plural(data.flow.total, unit, unit === "pass" ? "passes" : "steps")}`);
+    this.said = h(
+      "span",
+      { class: "facts", "aria-live": "polite" },
+      `${plural(rows.length, "parameter")} over ${plural(data.flow.total, unit, unit === "pass" ? "passes" : "steps")}`,
+    );
     this.body = h("div", { class: "scroll" });
-    this.element = h("section", { class: "view flow-view", id: "flow" }, h("div", { class: "toolbar" }, this.legend()), h("div", { class: "said" }, this.said), this.body);
+    this.element = h(
+      "section",
+      { class: "view flow-view", id: "flow" },
+      h("div", { class: "toolbar" }, this.legend()),
+      h("div", { class: "said" }, this.said),
+      this.body,
+    );
     store.on(["theme", "view"], () => this.draw());
     store.on(["row"], () => this.mark());
     window.addEventListener("resize", () => this.draw());
@@ -34,14 +45,28 @@ export class FlowView {
       const canvas = h("canvas", { width: 28, height: 28, class: "legend-cell", "data-state": state });
       return h("span", { class: "legend-sign" }, canvas, text);
     };
-    return h("span", { class: "flow-legend" }, `1e${this.scale.low}`, ramp, `1e${this.scale.high}`, sign("zero", "zero"), sign("nan", "NaN"), sign("none", "None"), sign("frozen", "frozen"), sign("edited", "changed by a hook"));
+    return h(
+      "span",
+      { class: "flow-legend" },
+      `1e${this.scale.low}`,
+      ramp,
+      `1e${this.scale.high}`,
+      sign("zero", "zero"),
+      sign("nan", "NaN"),
+      sign("none", "None"),
+      sign("frozen", "frozen"),
+      sign("edited", "changed by a hook"),
+    );
   }
 
   draw() {
     if (this.store.get("view") !== "flow") return;
     const { rows, unit } = this.data.flow;
     if (!rows.length) {
-      replace(this.body, h("p", { class: "empty" }, "No parameter got a gradient: no backward pass ended, and no optimizer stepped."));
+      replace(
+        this.body,
+        h("p", { class: "empty" }, "No parameter got a gradient: no backward pass ended, and no optimizer stepped."),
+      );
       return;
     }
     this.colours = colours(this.element);
@@ -60,13 +85,36 @@ export class FlowView {
       }
     };
     visit(this.tree, 0);
-    const names = Math.min(330, Math.max(150, ...shown.map(([item, depth]) => 44 + 16 * depth + 7.3 * item.label.length + 6.6 * (item.items ? item.type ?? "" : shape(item.shape)).length)));
+    const names = Math.min(
+      330,
+      Math.max(
+        150,
+        ...shown.map(
+          ([item, depth]) =>
+            44 +
+            16 * depth +
+            7.3 * item.label.length +
+            6.6 * (item.items ? (item.type ?? "") : shape(item.shape)).length,
+        ),
+      ),
+    );
     this.width = Math.max(160, this.body.clientWidth - names - 110);
     this.cell = Math.max(2, Math.min(40, Math.floor(this.width / this.steps.length)));
     this.rows = [];
     const parts = [this.losses(names)];
     for (const [item, depth] of shown) parts.push(this.row(names, item, depth));
-    parts.push(h("div", { class: "flow-axis", style: `padding-left:${names}px` }, h("span", {}, `${unit} ${this.steps[0].step}`), h("span", { style: `margin-left:${Math.max(0, this.cell * this.steps.length - 120)}px` }, `${unit} ${this.steps.at(-1).step}`)));
+    parts.push(
+      h(
+        "div",
+        { class: "flow-axis", style: `padding-left:${names}px` },
+        h("span", {}, `${unit} ${this.steps[0].step}`),
+        h(
+          "span",
+          { style: `margin-left:${Math.max(0, this.cell * this.steps.length - 120)}px` },
+          `${unit} ${this.steps.at(-1).step}`,
+        ),
+      ),
+    );
     replace(this.body, parts);
     this.mark();
   }
@@ -78,34 +126,81 @@ export class FlowView {
     if (known.length < 2) return null;
     const [low, high] = [Math.min(...known), Math.max(...known)];
     const y = (value) => 34 - 28 * (high > low ? (value - low) / (high - low) : 0.5);
-    const turns = Map.groupBy(this.steps.keys(), (place) => `${this.steps[place].optimizer} ${this.steps[place].at?.line}`);
+    const turns = Map.groupBy(
+      this.steps.keys(),
+      (place) => `${this.steps[place].optimizer} ${this.steps[place].at?.line}`,
+    );
     const paths = [...turns.values()].map((places) => {
       let pen = "M";
-      return places.map((place) => {
-        if (!isFinite(values[place])) { pen = "M"; return ""; } // prettier-ignore
-        const text = `${pen}${(place + 0.5) * this.cell} ${y(values[place]).toFixed(1)}`;
-        pen = "L";
-        return text;
-      }).join("");
-    }); // prettier-ignore
-    return h("div", { class: "flow-row loss" }, h("span", { class: "row-name", style: `width:${names}px` }, "loss"),
-      s("svg", { width: this.cell * this.steps.length, height: 40, role: "img", "aria-label": `loss from ${number(known[0])} to ${number(known.at(-1))}` }, paths.map((d, nth) => s("path", { class: "trend", d, "stroke-dasharray": nth ? `${2 * nth} 3` : null }))),
-      h("span", { class: "last" }, number(known[0]), " → ", number(known.at(-1)))); // prettier-ignore
+      return places
+        .map((place) => {
+          if (!isFinite(values[place])) {
+            pen = "M";
+            return "";
+          }
+          const text = `${pen}${(place + 0.5) * this.cell} ${y(values[place]).toFixed(1)}`;
+          pen = "L";
+          return text;
+        })
+        .join("");
+    });
+    return h(
+      "div",
+      { class: "flow-row loss" },
+      h("span", { class: "row-name", style: `width:${names}px` }, "loss"),
+      s(
+        "svg",
+        {
+          width: this.cell * this.steps.length,
+          height: 40,
+          role: "img",
+          "aria-label": `loss from ${number(known[0])} to ${number(known.at(-1))}`,
+        },
+        paths.map((d, nth) => s("path", { class: "trend", d, "stroke-dasharray": nth ? `${2 * nth} 3` : null })),
+      ),
+      h("span", { class: "last" }, number(known[0]), " → ", number(known.at(-1))),
+    );
   }
 
   row(names, row, depth) {
-    const isModule = Boolean(row.items), open = this.open.has(row.name);
+    const isModule = Boolean(row.items),
+      open = this.open.has(row.name);
     const count = this.steps.length;
-    const canvas = h("canvas", { width: 2 * this.cell * count, height: 2 * ROW, style: `width:${this.cell * count}px;height:${ROW}px` });
+    const canvas = h("canvas", {
+      width: 2 * this.cell * count,
+      height: 2 * ROW,
+      style: `width:${this.cell * count}px;height:${ROW}px`,
+    });
     const context = canvas.getContext("2d");
     context.scale(2, 2);
-    row.samples.forEach((sample, place) => sample && cell(context, place * this.cell, this.cell, ROW, sample, this.colours, this.scale));
+    row.samples.forEach(
+      (sample, place) => sample && cell(context, place * this.cell, this.cell, ROW, sample, this.colours, this.scale),
+    );
     const last = row.samples.findLast((sample) => sample);
     const name = isModule ? `${open ? "▾" : "▸"} ${row.label}` : row.label;
     const label = `${row.name}: ${summary(row.samples, this.data.flow.unit)}`;
-    const element = h("div", { class: `flow-row${isModule ? " module" : ""}`, tabindex: 0, role: "button", "aria-label": label, title: row.name },
-      h("span", { class: "row-name", style: `width:${names}px;padding-left:${16 * depth + (isModule ? 0 : 15)}px` }, name, isModule ? h("i", {}, row.type ?? "") : h("i", {}, shape(row.shape))), canvas,
-      h("span", { class: "last" }, last ? (last[0] === "ok" || last[0] === "frozen" ? number(last[1]) : SAID[last[0]]) : "")); // prettier-ignore
+    const element = h(
+      "div",
+      {
+        class: `flow-row${isModule ? " module" : ""}`,
+        tabindex: 0,
+        role: "button",
+        "aria-label": label,
+        title: row.name,
+      },
+      h(
+        "span",
+        { class: "row-name", style: `width:${names}px;padding-left:${16 * depth + (isModule ? 0 : 15)}px` },
+        name,
+        isModule ? h("i", {}, row.type ?? "") : h("i", {}, shape(row.shape)),
+      ),
+      canvas,
+      h(
+        "span",
+        { class: "last" },
+        last ? (last[0] === "ok" || last[0] === "frozen" ? number(last[1]) : SAID[last[0]]) : "",
+      ),
+    );
     const choose = () => {
       if (isModule) {
         if (!this.open.delete(row.name)) this.open.add(row.name);
@@ -130,17 +225,26 @@ export class FlowView {
   }
 
   tell(row, place) {
-    const sample = row.samples[place], step = this.steps[place];
+    const sample = row.samples[place],
+      step = this.steps[place];
     if (!step) return;
     const said = sample
-      ? [SAID[sample[0]], sample[1] === null ? "" : `norm ${number(sample[1])}`, sample[2] > 0 && sample[2] < 1 ? `${number(100 * sample[2])} % zeros` : "", sample[3] ? "changed by a hook" : ""].filter(Boolean).join(", ")
-      : "not looked at"; // prettier-ignore
+      ? [
+          SAID[sample[0]],
+          sample[1] === null ? "" : `norm ${number(sample[1])}`,
+          sample[2] > 0 && sample[2] < 1 ? `${number(100 * sample[2])} % zeros` : "",
+          sample[3] ? "changed by a hook" : "",
+        ]
+          .filter(Boolean)
+          .join(", ")
+      : "not looked at";
     replace(this.said, h("b", {}, row.name), ` · ${this.data.flow.unit} ${step.step}: ${said}`);
   }
 
   mark() {
     const chosen = this.store.get("row");
-    for (const [row, element] of this.rows ?? []) element.classList.toggle("chosen", chosen !== null && row.id === chosen);
+    for (const [row, element] of this.rows ?? [])
+      element.classList.toggle("chosen", chosen !== null && row.id === chosen);
   }
 }
 
@@ -183,7 +287,8 @@ function finish(node) {
 /** Level by level, as long as there are not too many rows. */
 function firstOpen(root) {
   const open = new Set();
-  let level = root.items.filter((item) => item.items), visible = root.items.length;
+  let level = root.items.filter((item) => item.items),
+    visible = root.items.length;
   while (level.length) {
     const more = level.reduce((sum, item) => sum + item.items.length, 0);
     if (visible + more > MOST_OPEN && visible > 3) break;
@@ -197,61 +302,11 @@ function firstOpen(root) {
 function summary(samples, unit) {
   const known = samples.filter(Boolean);
   const norms = known.map((sample) => sample[1]).filter(isFinite);
-  const odd = ["zero", "nan", "none", "frozen"].map((state) => [state, known.filter((sample) => sample[0] === state).length]).filter(([, count]) => count);
-  return [norms.length ? `norm from ${number(norms[0])} to ${number(norms.at(-1))}` : "no gradient", ...odd.map(([state, count]) => `${SAID[state]} in ${plural(count, unit, unit === "pass" ? "passes" : "steps")}`)].join(", ");
-}
-
-function colours(element) {
-  const style = getComputedStyle(element);
-  const get = (name) => style.getPropertyValue(name).trim();
-  return { ramp: [0, 1, 2, 3, 4].map((nth) => rgb(get(`--ramp-${nth}`))), ink: get("--ink"), faint: get("--faint"), bad: get("--bad"), paper: get("--panel"), line: get("--line"), warn: get("--warn") };
-}
-
-const rgb = (hex) => [1, 3, 5].map((at) => parseInt(hex.slice(at, at + 2), 16));
-
-function ramp(colours, share) {
-  const at = Math.min(3.9999, share * 4), low = Math.floor(at), part = at - low;
-  const mixed = colours.ramp[low].map((value, nth) => Math.round(value + part * (colours.ramp[low + 1][nth] - value)));
-  return `rgb(${mixed.join(",")})`;
-}
-
-/** One cell. The signs are drawn so that they differ without colour, and still do when cells are narrow. */
-function cell(context, x, width, height, [state, norm, , edited], colours, scale) {
-  const gap = width > 5 ? 1 : 0, wide = width - gap, tall = height - 2, centre = x + wide / 2, half = 1 + tall / 2;
-  const r = Math.min(3.2, wide / 2.6);
-  context.lineWidth = Math.min(1.4, Math.max(0.8, wide / 4));
-  if ((state === "ok" || state === "frozen") && isFinite(norm) && norm > 0) {
-    context.fillStyle = ramp(colours, scale(norm));
-    context.fillRect(x, 1, wide, tall);
-  } else {
-    context.fillStyle = state === "nan" ? colours.bad : colours.paper;
-    context.fillRect(x, 1, wide, tall);
-    if (wide > 4 && state !== "nan") {
-      context.strokeStyle = colours.line;
-      context.strokeRect(x + 0.5, 1.5, wide - 1, tall - 1);
-    }
-  }
-  context.strokeStyle = colours.ink;
-  context.beginPath();
-  if (state === "zero") context.arc(centre, half, r, 0, 2 * Math.PI);
-  else if (state === "none") { context.moveTo(x + wide * 0.2, half); context.lineTo(x + wide * 0.8, half); } // prettier-ignore
-  else if (state === "nan") {
-    context.strokeStyle = colours.paper;
-    context.moveTo(centre - r, half - r);
-    context.lineTo(centre + r, half + r);
-    context.moveTo(centre + r, half - r);
-    context.lineTo(centre - r, half + r);
-  } else if (state === "frozen") {
-    context.strokeStyle = colours.faint;
-    for (let at = 4; at < tall + wide; at += 5) { context.moveTo(x + Math.max(0, at - tall), 1 + Math.min(at, tall)); context.lineTo(x + Math.min(at, wide), 1 + Math.max(0, at - wide)); } // prettier-ignore
-  }
-  context.stroke();
-  if (edited && wide > 3) {
-    context.fillStyle = colours.ink;
-    context.beginPath();
-    context.moveTo(x + wide, 1);
-    context.lineTo(x + wide, 1 + Math.min(7, wide));
-    context.lineTo(x + wide - Math.min(7, wide), 1);
-    context.fill();
-  }
+  const odd = ["zero", "nan", "none", "frozen"]
+    .map((state) => [state, known.filter((sample) => sample[0] === state).length])
+    .filter(([, count]) => count);
+  return [
+    norms.length ? `norm from ${number(norms[0])} to ${number(norms.at(-1))}` : "no gradient",
+    ...odd.map(([state, count]) => `${SAID[state]} in ${plural(count, unit, unit === "pass" ? "passes" : "steps")}`),
+  ].join(", ");
 }

@@ -27,7 +27,8 @@ export function bytes(count) {
 }
 
 export const plural = (count, word, many = `${word}s`) => `${count.toLocaleString("en")} ${count === 1 ? word : many}`;
-export const shape = (sizes) => (sizes === null || sizes === undefined ? "" : sizes.length ? sizes.join("×") : "scalar");
+export const shape = (sizes) =>
+  sizes === null || sizes === undefined ? "" : sizes.length ? sizes.join("×") : "scalar";
 
 /** MulBackward0 -> Mul; what a backward node undoes. */
 export const short = (name) => name.replace(/Backward\d*$/, "");
@@ -52,7 +53,8 @@ export function change(before, after, changed) {
 /** Where a finite norm lies between the smallest and the largest, on a log scale: 0 … 1. */
 export function logScale(values) {
   const logs = values.filter((value) => isFinite(value) && value > 0).map(Math.log10);
-  let low = Math.min(...logs), high = Math.max(...logs);
+  let low = Math.min(...logs),
+    high = Math.max(...logs);
   if (!logs.length) [low, high] = [-3, 0];
   low = Math.floor(low);
   high = Math.ceil(high);

@@ -22,9 +22,14 @@ function start() {
   }
   const dark = window.matchMedia("(prefers-color-scheme: dark)");
   const store = new Store({
-    view: "graph", pass: Math.max(0, data.passes.length - 1), selected: null, finding: null, line: null, row: null,
+    view: "graph",
+    pass: Math.max(0, data.passes.length - 1),
+    selected: null,
+    finding: null,
+    line: null,
+    row: null,
     theme: dark.matches ? "dark" : "light",
-  }); // prettier-ignore
+  });
   const wanted = new URLSearchParams(location.hash.slice(1)); // #view=flow&theme=dark&finding=1, for links and tests
   if (wanted.get("theme")) store.state.theme = wanted.get("theme");
   if (VIEWS[wanted.get("view")]) store.state.view = wanted.get("view");
@@ -48,7 +53,12 @@ function start() {
     showLine(file, line, nodes = false) {
       store.set({ line: { file, line } });
       const model = graph.model?.model;
-      const made = nodes && model ? model.pass.nodes.filter((node) => node.file === file && node.line === line && node.kind !== "leaf").map((node) => node.id) : [];
+      const made =
+        nodes && model
+          ? model.pass.nodes
+              .filter((node) => node.file === file && node.line === line && node.kind !== "leaf")
+              .map((node) => node.id)
+          : [];
       if (made.length) actions.select(made);
     },
     /** A finding: its line in the source, its nodes in the graph of the pass that has them. */
@@ -56,7 +66,10 @@ function start() {
       const again = store.get("finding") === place;
       const finding = data.findings[place];
       if (again) return store.set({ finding: null, selected: null });
-      store.set({ finding: place, line: finding.line === null ? store.get("line") : { file: finding.file, line: finding.line } });
+      store.set({
+        finding: place,
+        line: finding.line === null ? store.get("line") : { file: finding.file, line: finding.line },
+      });
       const here = data.passes[store.get("pass")]?.findings[place];
       const other = here ? -1 : data.passes.findLastIndex((pass) => pass.findings[place]);
       if (other >= 0) store.set({ pass: other });
@@ -72,29 +85,81 @@ function start() {
       const place = data.passes.findIndex((pass) => pass.id === firing.pass);
       if (place >= 0) store.set({ pass: place });
       const { nodes, groups } = graph.model?.model.pass ?? { nodes: [], groups: [] };
-      const owner = nodes.find((node) => node.hooks?.includes(hook.id)) ?? groups.find((group) => group.hooks?.includes(hook.id));
+      const owner =
+        nodes.find((node) => node.hooks?.includes(hook.id)) ?? groups.find((group) => group.hooks?.includes(hook.id));
       store.set({ selected: owner ? [owner.id] : null });
       if (hook.at) store.set({ line: hook.at });
     },
   });
 
   const tabs = h("div", { class: "tabs", role: "tablist" });
-  const main = h("main", {}, tabs, Object.values(views).map((view) => view.element));
-  const theme = h("button", { class: "theme", type: "button", title: "Light or dark (t)", onclick: () => store.set({ theme: store.get("theme") === "dark" ? "light" : "dark" }) });
+  const main = h(
+    "main",
+    {},
+    tabs,
+    Object.values(views).map((view) => view.element),
+  );
+  const theme = h("button", {
+    class: "theme",
+    type: "button",
+    title: "Light or dark (t)",
+    onclick: () => store.set({ theme: store.get("theme") === "dark" ? "light" : "dark" }),
+  });
   const { program } = data;
   document.body.append(
-    h("header", {},
-      h("span", { class: "mark", "aria-hidden": "true" }, "∇"), h("h1", {}, program.title),
-      h("span", { class: "facts" }, `on ${program.engine} · ${plural(program.operations, "operation")} · ${plural(program.passes, "backward pass", "backward passes")} · ${program.made}`),
-      h("span", { class: "spring" }), search.element, theme),
-    h("div", { class: "columns" }, findings.element, main, h("div", { class: "side" }, source.element, details.element)),
-  ); // prettier-ignore
+    h(
+      "header",
+      {},
+      h("span", { class: "mark", "aria-hidden": "true" }, "∇"),
+      h("h1", {}, program.title),
+      h(
+        "span",
+        { class: "facts" },
+        [
+          `on ${program.engine}`,
+          plural(program.operations, "operation"),
+          plural(program.passes, "backward pass", "backward passes"),
+          program.made,
+        ].join(" · "),
+      ),
+      h("span", { class: "spring" }),
+      search.element,
+      theme,
+    ),
+    h(
+      "div",
+      { class: "columns" },
+      findings.element,
+      main,
+      h("div", { class: "side" }, source.element, details.element),
+    ),
+  );
 
-  const counts = { graph: data.passes[0] ? data.passes.reduce((sum, pass) => Math.max(sum, pass.nodes.length), 0) : 0, hooks: data.hooks.total, flow: data.flow.rows.length };
+  const counts = {
+    graph: data.passes[0] ? data.passes.reduce((sum, pass) => Math.max(sum, pass.nodes.length), 0) : 0,
+    hooks: data.hooks.total,
+    flow: data.flow.rows.length,
+  };
   function drawTabs() {
-    replace(tabs, Object.entries(VIEWS).map(([name, title]) =>
-      h("button", { type: "button", role: "tab", id: `tab-${name}`, "aria-selected": String(store.get("view") === name), "aria-controls": name, title: `${title} (${name[0]})`, onclick: () => store.set({ view: name }) },
-        title, h("i", {}, counts[name].toLocaleString("en"))))); // prettier-ignore
+    replace(
+      tabs,
+      Object.entries(VIEWS).map(([name, title]) =>
+        h(
+          "button",
+          {
+            type: "button",
+            role: "tab",
+            id: `tab-${name}`,
+            "aria-selected": String(store.get("view") === name),
+            "aria-controls": name,
+            title: `${title} (${name[0]})`,
+            onclick: () => store.set({ view: name }),
+          },
+          title,
+          h("i", {}, counts[name].toLocaleString("en")),
+        ),
+      ),
+    );
     for (const [name, view] of Object.entries(views)) view.element.hidden = store.get("view") !== name;
   }
   function drawTheme() {
@@ -116,7 +181,8 @@ function start() {
     else if (event.key === "t") theme.click();
     else if (event.key === "Escape") store.set({ selected: null, finding: null, row: null });
     else if ((event.key === "n" || event.key === "p") && data.findings.length) {
-      const count = data.findings.length, now = store.get("finding");
+      const count = data.findings.length,
+        now = store.get("finding");
       actions.showFinding(event.key === "n" ? ((now ?? -1) + 1) % count : ((now ?? 0) + count - 1) % count);
     } else return;
     event.preventDefault();

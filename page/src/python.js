@@ -3,10 +3,24 @@
 import { h } from "./dom.js";
 
 const KEYWORDS = new Set(
-  ("and as assert async await break class continue def del elif else except finally for from global if import in is lambda " +
-    "nonlocal not or pass raise return try while with yield True False None self").split(" "),
+  (
+    "and as assert async await break class continue def del elif else except finally for from global if import in is " +
+    "lambda nonlocal not or pass raise return try while with yield True False None self"
+  ).split(" "),
 );
-const TOKEN = /(#.*$)|([rbfuRBFU]{0,2}(?:"""|'''))|([rbfuRBFU]{0,2}(?:"(?:\\.|[^"\\])*"|'(?:\\.|[^'\\])*'))|(\d[\w.]*)|([A-Za-z_]\w*)|(.)/gm;
+const TOKEN = new RegExp(
+  [
+    /(#.*$)/, // a comment
+    /([rbfu]{0,2}(?:"""|'''))/, // a string that may go on over lines
+    /([rbfu]{0,2}(?:"(?:\\.|[^"\\])*"|'(?:\\.|[^'\\])*'))/,
+    /(\d[\w.]*)/,
+    /([a-z_]\w*)/,
+    /(.)/,
+  ]
+    .map((pattern) => pattern.source)
+    .join("|"),
+  "gim",
+);
 
 /** Lines of source -> for each line a list of texts and spans. */
 export function coloured(lines) {

@@ -33,34 +33,72 @@ export class SourceView {
     const { files, findings, passes } = this.data;
     this.shown = file;
     const source = files[file];
-    const chooser = files.length > 1
-      ? h("select", { "aria-label": "File", onchange: (event) => { this.draw(Number(event.target.value)); } }, files.map((one, place) => h("option", { value: place, selected: place === file }, one.name)))
-      : h("span", { class: "file-name" }, source.name); // prettier-ignore
+    const chooser =
+      files.length > 1
+        ? h(
+            "select",
+            {
+              "aria-label": "File",
+              onchange: (event) => {
+                this.draw(Number(event.target.value));
+              },
+            },
+            files.map((one, place) => h("option", { value: place, selected: place === file }, one.name)),
+          )
+        : h("span", { class: "file-name" }, source.name);
     replace(this.title, chooser, h("span", { class: "path", title: source.path }, h("bdi", {}, source.path)));
     if (!source.lines) {
-      replace(this.code, h("p", { class: "empty" }, "This file is not in the page: it could not be read, or is too long."));
+      replace(
+        this.code,
+        h("p", { class: "empty" }, "This file is not in the page: it could not be read, or is too long."),
+      );
       this.rows = [];
       return;
     }
     const pins = new Map();
     findings.forEach((finding, place) => {
-      if (finding.file === file && finding.line !== null) pins.set(finding.line, [...(pins.get(finding.line) ?? []), place]);
+      if (finding.file === file && finding.line !== null)
+        pins.set(finding.line, [...(pins.get(finding.line) ?? []), place]);
     });
     const made = new Map();
     for (const node of passes[this.store.get("pass")]?.nodes ?? []) {
       if (node.file === file && node.kind !== "leaf") made.set(node.line, (made.get(node.line) ?? 0) + 1);
     }
     const texts = coloured(source.lines);
-    this.rows = source.lines.map((_, place) => this.row(file, place + 1, texts[place], pins.get(place + 1), made.get(place + 1)));
+    this.rows = source.lines.map((_, place) =>
+      this.row(file, place + 1, texts[place], pins.get(place + 1), made.get(place + 1)),
+    );
     replace(this.code, this.rows);
   }
 
   row(file, line, text, pins, made) {
     const pin = pins?.map((place) =>
-      h("button", { class: "pin", type: "button", title: this.data.findings[place].message, onclick: (event) => { event.stopPropagation(); this.actions.showFinding(place); } }, `⚑${place + 1}`)); // prettier-ignore
+      h(
+        "button",
+        {
+          class: "pin",
+          type: "button",
+          title: this.data.findings[place].message,
+          onclick: (event) => {
+            event.stopPropagation();
+            this.actions.showFinding(place);
+          },
+        },
+        `⚑${place + 1}`,
+      ),
+    );
     const title = made ? `${plural(made, "node")} of the graph come from this line: click to see them` : undefined;
-    return h("div", { class: `source-line${made ? " made" : ""}${pins ? " pinned" : ""}`, title, onclick: () => this.actions.showLine(file, line, true) },
-      h("span", { class: "pins" }, pin), h("span", { class: "line-number" }, line), h("code", {}, text.length ? text : " ")); // prettier-ignore
+    return h(
+      "div",
+      {
+        class: `source-line${made ? " made" : ""}${pins ? " pinned" : ""}`,
+        title,
+        onclick: () => this.actions.showLine(file, line, true),
+      },
+      h("span", { class: "pins" }, pin),
+      h("span", { class: "line-number" }, line),
+      h("code", {}, text.length ? text : " "),
+    );
   }
 
   mark(line) {

@@ -5,10 +5,21 @@ import { s } from "../dom.js";
 import { clip, isFinite, number, plural, shape, short } from "../format.js";
 import { STATES } from "./model.js";
 
-const curve = line((point) => point.x, (point) => point.y).curve(curveBumpY);
+const curve = line(
+  (point) => point.x,
+  (point) => point.y,
+).curve(curveBumpY);
 
 // A word on what is drawn where the gradient is not as it should be.
-const SIGNS = { zero: "0", stop: "→ 0", nan: "NaN", born: "NaN born", none: "none", idle: "not run", damaged: "overwritten" };
+const SIGNS = {
+  zero: "0",
+  stop: "→ 0",
+  nan: "NaN",
+  born: "NaN born",
+  none: "none",
+  idle: "not run",
+  damaged: "overwritten",
+};
 
 export class Drawing {
   constructor(model, scale, files) {
@@ -22,7 +33,9 @@ export class Drawing {
 
   /** The whole sheet. */
   draw(layout) {
-    const boxes = s("g", { class: "boxes" }), edges = s("g", { class: "edges" }), nodes = s("g", { class: "nodes" });
+    const boxes = s("g", { class: "boxes" }),
+      edges = s("g", { class: "edges" }),
+      nodes = s("g", { class: "nodes" });
     this.level(layout, 0, 0, boxes, edges, nodes);
     return [boxes, edges, nodes];
   }
@@ -51,13 +64,23 @@ export class Drawing {
     const points = segment.points.map((point) => ({ x: x + point.x, y: y + point.y }));
     const width = isFinite(segment.norm) && segment.norm > 0 ? 1 + 2.2 * this.scale(segment.norm) : 1.2;
     const arrow = segment.to === "out" ? null : `url(#arrow-${segment.state})`;
-    const path = s("path", { d: curve(points), class: `edge ${segment.state}`, "stroke-width": width.toFixed(1), "marker-end": arrow });
+    const path = s("path", {
+      d: curve(points),
+      class: `edge ${segment.state}`,
+      "stroke-width": width.toFixed(1),
+      "marker-end": arrow,
+    });
     const [before, after] = [points[Math.floor((points.length - 1) / 2)], points[Math.ceil((points.length - 1) / 2)]];
     const middle = { x: (before.x + after.x) / 2, y: (before.y + after.y) / 2 };
     const isCut = segment.edges.some((place) => this.model.nodes.get(this.model.edges[place].from).cut);
     const sign = { zero: "0", nan: "NaN", lost: isCut && segment.from !== "in" ? "✂" : null }[segment.state];
     if (segment.stub) return this.stub(segment, path, points);
-    const group = s("g", {}, path, sign && s("text", { class: `edge-sign ${segment.state}`, x: middle.x + 6, y: middle.y + 3 }, sign));
+    const group = s(
+      "g",
+      {},
+      path,
+      sign && s("text", { class: `edge-sign ${segment.state}`, x: middle.x + 6, y: middle.y + 3 }, sign),
+    );
     const count = segment.edges.length;
     path.append(s("title", {}, `${plural(count, "gradient")}, norm ${number(segment.norm)}`));
     this.paths.push([group, segment]);
@@ -70,7 +93,11 @@ export class Drawing {
     const ends = new Set(segment.edges.map((place) => this.model.nodes.get(this.model.edges[place][far])));
     const name = [...ends].map((node) => (node.kind.endsWith("leaf") ? this.inBox(node) : short(node.name))).join(",");
     const [place] = segment.stub === "to" ? points : points.slice(-1);
-    const text = s("text", { class: "stub-name", x: place.x + 4, y: place.y + (segment.stub === "to" ? 5 : -1) }, ends.size > 3 ? "…" : clip(name, 7));
+    const text = s(
+      "text",
+      { class: "stub-name", x: place.x + 4, y: place.y + (segment.stub === "to" ? 5 : -1) },
+      ends.size > 3 ? "…" : clip(name, 7),
+    );
     const group = s("g", { class: "stub" }, path, text);
     this.paths.push([group, segment]);
     return group;
@@ -80,7 +107,14 @@ export class Drawing {
   frame(id, classes, { x, y }, label, ...parts) {
     return s(
       "g",
-      { class: classes, transform: `translate(${x},${y})`, "data-id": id, tabindex: -1, role: "button", "aria-label": label },
+      {
+        class: classes,
+        transform: `translate(${x},${y})`,
+        "data-id": id,
+        tabindex: -1,
+        role: "button",
+        "aria-label": label,
+      },
       s("title", {}, label),
       parts,
     );
@@ -92,33 +126,51 @@ export class Drawing {
     const { width, height } = place;
     const sign = node.cut ? `✂ ${node.kind === "lost-leaf" ? "unused" : "cut"}` : SIGNS[node.state];
     const title = leaf ? clip(this.inBox(node), 18) : clip(short(node.name), sign ? 15 : 19);
-    const under = leaf ? shape(node.shape) : [node.tensor ?? (node.op === node.name ? null : node.op), shape(node.shape)].filter(Boolean).join(" · ");
+    const under = leaf
+      ? shape(node.shape)
+      : [node.tensor ?? (node.op === node.name ? null : node.op), shape(node.shape)].filter(Boolean).join(" · ");
     const right = sign ?? (isFinite(node.received) ? number(node.received) : "");
     const where = node.line && !leaf ? `:${node.line}` : "";
     const label = [
-      leaf ? `leaf ${node.tensor}` : `${node.name} of ${node.op ?? "?"}`, node.line ? `line ${node.line}` : "", STATES[node.state],
-      isFinite(node.received) ? `norm ${number(node.received)}` : "", node.cut ?? "",
-    ].filter(Boolean).join(", "); // prettier-ignore
+      leaf ? `leaf ${node.tensor}` : `${node.name} of ${node.op ?? "?"}`,
+      node.line ? `line ${node.line}` : "",
+      STATES[node.state],
+      isFinite(node.received) ? `norm ${number(node.received)}` : "",
+      node.cut ?? "",
+    ]
+      .filter(Boolean)
+      .join(", ");
     return this.frame(
-      id, `node ${node.kind} ${node.state}${node.cut ? " cut" : ""}`, place, label,
+      id,
+      `node ${node.kind} ${node.state}${node.cut ? " cut" : ""}`,
+      place,
+      label,
       s("rect", { class: "face", width, height, rx: leaf ? height / 2 : 5 }),
       this.bar(node.received, width, height, leaf ? height / 2 : 5),
       s("text", { class: "name", x: leaf ? 14 : 9, y: leaf ? 15 : 17 }, title),
-      s("text", { class: `value ${sign ? "sign" : ""}`, x: width - (leaf ? 13 : 8), y: leaf ? 27 : 17, "text-anchor": "end" }, right),
+      s(
+        "text",
+        { class: `value ${sign ? "sign" : ""}`, x: width - (leaf ? 13 : 8), y: leaf ? 27 : 17, "text-anchor": "end" },
+        right,
+      ),
       s("text", { class: "under", x: leaf ? 14 : 9, y: leaf ? 27 : 31 }, clip(under, 22)),
       s("text", { class: "under", x: width - 8, y: 31, "text-anchor": "end" }, where),
       this.badges(node.hooks?.length ?? 0, this.model.flagged.get(id), width),
-    ); // prettier-ignore
+    );
   }
 
   /** A parameter's name as seen from the module that it is drawn in: weight, not net.fc.weight. */
   inBox(node) {
-    const outer = [...this.model.around(node.id)].reverse().map((group) => this.model.groups[group].name).find((name) => name && node.tensor.startsWith(name));
+    const outer = [...this.model.around(node.id)]
+      .reverse()
+      .map((group) => this.model.groups[group].name)
+      .find((name) => name && node.tensor.startsWith(name));
     return (outer ? node.tensor.slice(outer.length).replace(/^\./, "") : node.tensor) || "leaf";
   }
 
   closedBox(group, place) {
-    const box = this.model.groups[group], sum = this.model.sum(group);
+    const box = this.model.groups[group],
+      sum = this.model.sum(group);
     const { width, height } = place;
     const received = this.model.received(group);
     const troubles = ["born", "nan", "stop", "zero", "damaged"].filter((state) => sum.states[state]);
@@ -127,17 +179,24 @@ export class Drawing {
     const label = `${box.label}${box.type ? `, ${box.type}` : ""}, closed, ${counts}, norm ${number(received)}`;
     const all = sum.states.lost === sum.nodes ? " lost" : sum.states.idle === sum.nodes ? " idle" : "";
     return this.frame(
-      group, `box closed ${box.kind}${troubles.length || sum.cuts ? " trouble" : ""}${all}`, place, label,
+      group,
+      `box closed ${box.kind}${troubles.length || sum.cuts ? " trouble" : ""}${all}`,
+      place,
+      label,
       s("rect", { class: "shadow", x: 4, y: 4, width, height, rx: 6 }),
       s("rect", { class: "face", width, height, rx: 6 }),
       this.bar(received, width, height, 6),
       s("path", { class: "chevron", d: "M10 14 l5 5 l-5 5 z" }),
       s("text", { class: "name", x: 23, y: 20 }, clip(box.label, sign.length > 3 ? 15 : 18)),
-      s("text", { class: `value ${sign ? "sign" : ""}`, x: width - 9, y: 20, "text-anchor": "end" }, sign || number(received)),
+      s(
+        "text",
+        { class: `value ${sign ? "sign" : ""}`, x: width - 9, y: 20, "text-anchor": "end" },
+        sign || number(received),
+      ),
       s("text", { class: "under", x: 23, y: 37 }, clip(`${box.type ?? (box.kind === "part" ? "part" : "")}`, 14)),
       s("text", { class: "under", x: width - 9, y: 37, "text-anchor": "end" }, counts),
       this.badges(sum.hooks.size, sum.findings.size ? [...sum.findings] : undefined, width),
-    ); // prettier-ignore
+    );
   }
 
   openBox(group, place) {
@@ -146,13 +205,21 @@ export class Drawing {
     const label = `${box.label}${box.type ? `, ${box.type}` : ""}, open`;
     const depth = this.model.around(group).length % 2;
     return this.frame(
-      group, `box open ${box.kind} ${depth ? "odd" : "even"}`, place, label,
+      group,
+      `box open ${box.kind} ${depth ? "odd" : "even"}`,
+      place,
+      label,
       s("rect", { class: "face", width, height, rx: 8 }),
       s("rect", { class: "head", width, height: 26, rx: 8 }),
       s("path", { class: "chevron", d: "M9 10 l10 0 l-5 6 z" }),
-      s("text", { class: "name", x: 24, y: 17 }, clip(box.label, Math.floor(width / 11)), box.type && s("tspan", { class: "type", dx: 7 }, box.type)),
+      s(
+        "text",
+        { class: "name", x: 24, y: 17 },
+        clip(box.label, Math.floor(width / 11)),
+        box.type && s("tspan", { class: "type", dx: 7 }, box.type),
+      ),
       this.badges(box.hooks?.length ?? 0, this.model.flagged.get(group), width),
-    ); // prettier-ignore
+    );
   }
 
   /** The gradient's norm as the length of a bar along the lower edge, on a log scale. */
@@ -168,13 +235,27 @@ export class Drawing {
     if (findings) {
       const text = `⚑ ${findings.map((place) => place + 1).join(",")}`;
       const wide = 12 + text.length * 6.5;
-      found.push(s("g", { class: "badge finding", transform: `translate(${x - wide + 16},-9)` }, s("rect", { width: wide, height: 17, rx: 8.5 }), s("text", { x: wide / 2, y: 12.5, "text-anchor": "middle" }, text)));
+      found.push(
+        s(
+          "g",
+          { class: "badge finding", transform: `translate(${x - wide + 16},-9)` },
+          s("rect", { width: wide, height: 17, rx: 8.5 }),
+          s("text", { x: wide / 2, y: 12.5, "text-anchor": "middle" }, text),
+        ),
+      );
       x -= wide + 3;
     }
     if (hooks) {
       const text = hooks === 1 ? "hook" : `${hooks} hooks`;
       const wide = 14 + text.length * 6;
-      found.push(s("g", { class: "badge hook", transform: `translate(${x - wide + 16},-9)` }, s("rect", { width: wide, height: 17, rx: 3 }), s("text", { x: wide / 2, y: 12.5, "text-anchor": "middle" }, text)));
+      found.push(
+        s(
+          "g",
+          { class: "badge hook", transform: `translate(${x - wide + 16},-9)` },
+          s("rect", { width: wide, height: 17, rx: 3 }),
+          s("text", { x: wide / 2, y: 12.5, "text-anchor": "middle" }, text),
+        ),
+      );
     }
     return found;
   }

@@ -66,7 +66,8 @@ export class Layout {
     const root = group === 0;
     const top = root ? PAD : HEAD + PAD / 2;
     const items = [];
-    let width = 0, height = 0;
+    let width = 0,
+      height = 0;
     for (const name of graph.nodes()) {
       const { x, y, width: w, height: ht, box, node } = graph.node(name);
       if (name === "in" || name === "out") continue;
@@ -94,16 +95,24 @@ export class Layout {
   /** The bundles of a hub (a stack of all states, a weight that every step uses) that would only cross everything: bundle
    * -> the end at which it is drawn. What they lead to is connected otherwise, and the hub keeps one of them. */
   stubs(bundles) {
-    const out = Map.groupBy(bundles, (bundle) => bundle.from), into = Map.groupBy(bundles, (bundle) => bundle.to);
-    const isSource = (name) => out.get(name).length > HUB, isSink = (name) => into.get(name).length > HUB;
+    const out = Map.groupBy(bundles, (bundle) => bundle.from),
+      into = Map.groupBy(bundles, (bundle) => bundle.to);
+    const isSource = (name) => out.get(name).length > HUB,
+      isSink = (name) => into.get(name).length > HUB;
     const found = new Map();
     for (const bundle of bundles) {
       const { from, to } = bundle;
-      if (to !== "out" && isSource(from) && into.get(to).some((other) => !isSource(other.from))) found.set(bundle, "to");
-      else if (from !== "in" && isSink(to) && out.get(from).some((other) => !isSink(other.to))) found.set(bundle, "from");
+      if (to !== "out" && isSource(from) && into.get(to).some((other) => !isSource(other.from)))
+        found.set(bundle, "to");
+      else if (from !== "in" && isSink(to) && out.get(from).some((other) => !isSink(other.to)))
+        found.set(bundle, "from");
     }
-    const ran = (bundle, end) => Math.max(...bundle.edges.map((place) => this.model.nodes.get(this.model.edges[place][end]).order ?? 0));
-    for (const [groups, end, nearest] of [[out, "to", (a, b) => ran(a, "to") - ran(b, "to")], [into, "from", (a, b) => ran(b, "from") - ran(a, "from")]]) {
+    const ran = (bundle, end) =>
+      Math.max(...bundle.edges.map((place) => this.model.nodes.get(this.model.edges[place][end]).order ?? 0));
+    for (const [groups, end, nearest] of [
+      [out, "to", (a, b) => ran(a, "to") - ran(b, "to")],
+      [into, "from", (a, b) => ran(b, "from") - ran(a, "from")],
+    ]) {
       for (const own of groups.values()) {
         if (own.every((bundle) => found.get(bundle) === end)) found.delete([...own].sort(nearest)[0]);
       }
@@ -118,8 +127,18 @@ export class Layout {
       const item = places.get(bundle[end]);
       const nth = taken.get(bundle[end] + end) ?? 0;
       taken.set(bundle[end] + end, nth + 1);
-      const x = item.x + 14 + nth * STUB[1], y = end === "to" ? item.y : item.y + item.height;
-      const points = end === "to" ? [{ x, y: y - STUB[0] }, { x, y }] : [{ x, y }, { x, y: y + STUB[0] }];
+      const x = item.x + 14 + nth * STUB[1],
+        y = end === "to" ? item.y : item.y + item.height;
+      const points =
+        end === "to"
+          ? [
+              { x, y: y - STUB[0] },
+              { x, y },
+            ]
+          : [
+              { x, y },
+              { x, y: y + STUB[0] },
+            ];
       return { ...bundle, points, ...this.looks(bundle.edges), stub: end };
     });
   }
@@ -130,7 +149,8 @@ export class Layout {
     const found = new Map();
     const depth = model.around(group).length;
     model.edges.forEach((edge, place) => {
-      const from = this.on(group, depth, edge.from), to = this.on(group, depth, edge.to);
+      const from = this.on(group, depth, edge.from),
+        to = this.on(group, depth, edge.to);
       if (from === to || (from === null && to === null)) return;
       const [a, b] = [from ?? "in", to ?? "out"];
       const key = `${a}>${b}`;
@@ -178,7 +198,8 @@ export class Layout {
 /** How many edges lead to each thing by the longest way, the port below left out. */
 function ranks(bundles) {
   const inner = bundles.filter((bundle) => bundle.to !== "out");
-  const waits = new Map(), next = Map.groupBy(inner, (bundle) => bundle.from);
+  const waits = new Map(),
+    next = Map.groupBy(inner, (bundle) => bundle.from);
   for (const { from, to } of inner) {
     waits.set(from, waits.get(from) ?? 0);
     waits.set(to, (waits.get(to) ?? 0) + 1);

@@ -8,7 +8,12 @@ export class Minimap {
   constructor(look) {
     this.window = s("rect", { class: "window" });
     this.marks = s("g");
-    this.element = s("svg", { class: "minimap", preserveAspectRatio: "none", "aria-hidden": "true", hidden: true }, this.marks, this.window);
+    this.element = s(
+      "svg",
+      { class: "minimap", preserveAspectRatio: "none", "aria-hidden": "true", hidden: true },
+      this.marks,
+      this.window,
+    );
     const go = (event) => {
       const { left, top, width, height } = this.element.getBoundingClientRect();
       look(((event.clientX - left) / width) * this.size.width, ((event.clientY - top) / height) * this.size.height);
@@ -23,7 +28,11 @@ export class Minimap {
   draw(drawing, size, model) {
     this.size = size;
     const wide = Math.min(110, Math.max(34, (TALL * size.width) / size.height));
-    for (const [name, value] of Object.entries({ viewBox: `0 0 ${size.width} ${size.height}`, width: wide, height: Math.min(TALL, Math.max(60, (wide * size.height) / size.width)) })) {
+    for (const [name, value] of Object.entries({
+      viewBox: `0 0 ${size.width} ${size.height}`,
+      width: wide,
+      height: Math.min(TALL, Math.max(60, (wide * size.height) / size.width)),
+    })) {
       this.element.setAttribute(name, value);
     }
     this.shown = new Map();
@@ -43,7 +52,11 @@ export class Minimap {
   follow({ x, y, k }, width, height) {
     if (!this.size) return;
     const place = { x: -x / k, y: -y / k, width: width / k, height: height / k };
-    const fits = place.x < 1 && place.y < 1 && place.x + place.width > this.size.width - 1 && place.y + place.height > this.size.height - 1;
+    const fits =
+      place.x < 1 &&
+      place.y < 1 &&
+      place.x + place.width > this.size.width - 1 &&
+      place.y + place.height > this.size.height - 1;
     this.element.toggleAttribute("hidden", fits);
     for (const [name, value] of Object.entries(place)) this.window.setAttribute(name, value);
   }

@@ -62,7 +62,8 @@ export class Model {
       total.leaves += part.leaves;
       total.saved += part.saved;
       total.cuts += part.cuts;
-      for (const [state, count] of Object.entries(part.states)) total.states[state] = (total.states[state] ?? 0) + count;
+      for (const [state, count] of Object.entries(part.states))
+        total.states[state] = (total.states[state] ?? 0) + count;
       for (const hook of part.hooks) total.hooks.add(hook);
       for (const finding of part.findings) total.findings.add(finding);
     }

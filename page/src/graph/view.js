@@ -6,10 +6,10 @@ import { h, replace, s } from "../dom.js";
 import { bytes, logScale, number, plural } from "../format.js";
 import { Drawing } from "./draw.js";
 import { Layout } from "./layout.js";
+import { legend, markers } from "./legend.js";
 import { Minimap } from "./minimap.js";
 import { Model } from "./model.js";
 
-const EDGE_STATES = ["ok", "zero", "nan", "none", "idle", "lost"];
 const ALL_AT_ONCE = 4000; // nodes up to which everything can be opened with one click
 
 export class GraphView {
@@ -18,15 +18,32 @@ export class GraphView {
     this.store = store;
     this.models = new Map();
     this.sheet = s("g", { class: "sheet" });
-    this.svg = s("svg", { class: "graph", tabindex: 0, role: "application", "aria-label": "Graph of the backward pass. Arrow keys walk along it, Enter opens and closes a module." }, markers(), this.sheet);
-    this.zoom = zoom().scaleExtent([0.04, 3]).on("zoom", ({ transform }) => this.moved(transform));
+    this.svg = s(
+      "svg",
+      {
+        class: "graph",
+        tabindex: 0,
+        role: "application",
+        "aria-label": "Graph of the backward pass. Arrow keys walk along it, Enter opens and closes a module.",
+      },
+      markers(),
+      this.sheet,
+    );
+    this.zoom = zoom()
+      .scaleExtent([0.04, 3])
+      .on("zoom", ({ transform }) => this.moved(transform));
     select(this.svg).call(this.zoom).on("dblclick.zoom", null);
     this.svg.addEventListener("click", (event) => this.clicked(event));
     this.svg.addEventListener("keydown", (event) => this.key(event));
     this.bar = h("div", { class: "toolbar" });
     this.lens = h("div", { class: "lens" });
     this.minimap = new Minimap((x, y) => this.look(x, y));
-    this.element = h("section", { class: "view graph-view", id: "graph" }, this.bar, h("div", { class: "stage" }, this.svg, legend(), this.minimap.element, this.lens));
+    this.element = h(
+      "section",
+      { class: "view graph-view", id: "graph" },
+      this.bar,
+      h("div", { class: "stage" }, this.svg, legend(), this.minimap.element, this.lens),
+    );
     store.on(["pass"], () => this.choose());
     store.on(["selected", "line"], () => this.mark());
     store.on(["view"], () => this.shown());
@@ -56,22 +73,42 @@ export class GraphView {
   tools() {
     const { data, store } = this;
     const { pass, nodes } = this.model.model;
-    const chooser = data.passes.length > 1
-      ? h("select", { "aria-label": "Backward pass", onchange: (event) => store.set({ pass: Number(event.target.value), selected: null }) },
-          data.passes.map((one, place) => h("option", { value: place, selected: place === store.get("pass") }, one.title)))
-      : h("span", { class: "pass-title" }, pass.title); // prettier-ignore
+    const chooser =
+      data.passes.length > 1
+        ? h(
+            "select",
+            {
+              "aria-label": "Backward pass",
+              onchange: (event) => store.set({ pass: Number(event.target.value), selected: null }),
+            },
+            data.passes.map((one, place) =>
+              h("option", { value: place, selected: place === store.get("pass") }, one.title),
+            ),
+          )
+        : h("span", { class: "pass-title" }, pass.title);
     const facts = [
-      plural(nodes.size, "node"), pass.value === null ? null : `loss ${number(pass.value)}`,
+      plural(nodes.size, "node"),
+      pass.value === null ? null : `loss ${number(pass.value)}`,
       pass.saved ? `${bytes(pass.saved)} saved` : null,
-    ].filter(Boolean).join(" · "); // prettier-ignore
+    ]
+      .filter(Boolean)
+      .join(" · ");
     const button = (text, title, onclick) => h("button", { type: "button", title, onclick }, text);
     replace(
-      this.bar, chooser, h("span", { class: "facts" }, facts), pass.error && h("span", { class: "failed", title: pass.error }, "this pass raised"),
-      h("span", { class: "spring" }), nodes.size > ALL_AT_ONCE ? null : button("Open all", "Open every module", () => this.openAll()),
+      this.bar,
+      chooser,
+      h("span", { class: "facts" }, facts),
+      pass.error && h("span", { class: "failed", title: pass.error }, "this pass raised"),
+      h("span", { class: "spring" }),
+      nodes.size > ALL_AT_ONCE ? null : button("Open all", "Open every module", () => this.openAll()),
       button("Close", "Back to the first view", () => this.closeAll()),
-    ); // prettier-ignore
-    replace(this.lens, button("+", "Nearer", () => select(this.svg).call(this.zoom.scaleBy, 1.3)),
-      button("−", "Farther", () => select(this.svg).call(this.zoom.scaleBy, 1 / 1.3)), button("⤢", "Show everything (0)", () => this.fit(true))); // prettier-ignore
+    );
+    replace(
+      this.lens,
+      button("+", "Nearer", () => select(this.svg).call(this.zoom.scaleBy, 1.3)),
+      button("−", "Farther", () => select(this.svg).call(this.zoom.scaleBy, 1 / 1.3)),
+      button("⤢", "Show everything (0)", () => this.fit(true)),
+    );
   }
 
   /** The view has come to the front. */
@@ -107,7 +144,8 @@ export class GraphView {
     const whole = Math.min(1.1, (width - 40) / this.size.width, (height - 40) / this.size.height);
     const k = everything && whole > 0.1 ? whole : Math.max(whole, 0.72);
     const loss = this.drawing.places.get(this.standsFor(this.model.model.pass.roots[0]));
-    const centre = this.size.width * k > width && loss ? loss.x + loss.width / 2 : this.size.width / 2; // a large graph begins at its loss
+    const wide = this.size.width * k > width; // a large graph begins at its loss
+    const centre = wide && loss ? loss.x + loss.width / 2 : this.size.width / 2;
     const y = this.size.height * k < height ? (height - this.size.height * k) / 2 : 14;
     this.go(zoomIdentity.translate(width / 2 - centre * k, Math.max(14, y)).scale(k));
   }
@@ -133,7 +171,8 @@ export class GraphView {
     if (!open.delete(group)) open.add(group);
     layout.forget(group);
     this.redraw();
-    const after = this.drawing.places.get(group), { k, x, y } = this.transform();
+    const after = this.drawing.places.get(group),
+      { k, x, y } = this.transform();
     if (before && after) {
       const moved = before.x + before.width / 2 - (after.x + after.width / 2);
       this.go(zoomIdentity.translate(x + k * moved, y + k * (before.y - after.y)).scale(k));
@@ -177,10 +216,16 @@ export class GraphView {
     if (!place || !width) return;
     const { k: now, x, y } = this.transform();
     const k = Math.max(0.75, Math.min(now, 1.3));
-    const left = x + now * place.x, top = y + now * place.y;
-    const visible = left > 30 && top > 40 && left + now * place.width < width - 30 && top + now * place.height < height - 60;
+    const left = x + now * place.x,
+      top = y + now * place.y;
+    const visible =
+      left > 30 && top > 40 && left + now * place.width < width - 30 && top + now * place.height < height - 60;
     if (visible && k === now) return;
-    this.go(zoomIdentity.translate(width / 2 - k * (place.x + place.width / 2), height / 2 - k * (place.y + place.height / 2)).scale(k));
+    this.go(
+      zoomIdentity
+        .translate(width / 2 - k * (place.x + place.width / 2), height / 2 - k * (place.y + place.height / 2))
+        .scale(k),
+    );
   }
 
   /** The selected nodes or box, every way from the loss to them, and what the chosen source line made. */
@@ -189,7 +234,9 @@ export class GraphView {
     const { model } = this.model;
     const { selected, line } = this.store.state;
     const chosen = new Set(selected ?? []);
-    const ends = new Set([...chosen].flatMap((id) => (typeof id === "number" ? [...model.inside(id)] : model.nodes.has(id) ? [id] : [])));
+    const ends = new Set(
+      [...chosen].flatMap((id) => (typeof id === "number" ? [...model.inside(id)] : model.nodes.has(id) ? [id] : [])),
+    );
     const ways = ends.size ? model.waysTo(ends) : null;
     this.sheet.classList.toggle("dimmed", Boolean(ways));
     for (const [element, segment] of this.drawing.paths) {
@@ -197,7 +244,9 @@ export class GraphView {
     }
     for (const [id, element] of this.drawing.elements) {
       const isBox = typeof id === "number";
-      const touched = ways && (isBox ? chosen.has(id) || [...model.inside(id)].some((node) => ways.nodes.has(node)) : ways.nodes.has(id));
+      const touched =
+        ways &&
+        (isBox ? chosen.has(id) || [...model.inside(id)].some((node) => ways.nodes.has(node)) : ways.nodes.has(id));
       element.classList.toggle("on-way", Boolean(touched));
       element.classList.toggle("selected", chosen.has(id));
       const made = !isBox && line && model.nodes.get(id).file === line.file && model.nodes.get(id).line === line.line;
@@ -257,7 +306,8 @@ export class GraphView {
       for (const [, segment] of paths) {
         for (const place of segment.edges) {
           const edge = model.edges[place];
-          if (own.has(edge[near]) && !own.has(edge[far])) norms.set(edge[far], Math.max(norms.get(edge[far]) ?? 0, Number(edge.norm) || 0));
+          if (own.has(edge[near]) && !own.has(edge[far]))
+            norms.set(edge[far], Math.max(norms.get(edge[far]) ?? 0, Number(edge.norm) || 0));
         }
       }
       candidates = [...norms].sort((a, b) => b[1] - a[1]).map(([id]) => this.standsFor(id));
@@ -290,19 +340,4 @@ const middle = ({ x, y, width, height }) => ({ x: x + width / 2, y: y + height /
 function named(frame) {
   const id = frame.getAttribute("data-id");
   return /^\d+$/.test(id) ? Number(id) : id;
-}
-
-function markers() {
-  return s("defs", {}, EDGE_STATES.map((state) =>
-    s("marker", { id: `arrow-${state}`, viewBox: "0 0 8 8", refX: 7, refY: 4, markerWidth: 7, markerHeight: 7, orient: "auto", markerUnits: "userSpaceOnUse" },
-      s("path", { d: "M0 0.8 L8 4 L0 7.2 z", class: `arrow ${state}` })))); // prettier-ignore
-}
-
-function legend() {
-  const edge = (state, text) => h("li", {}, s("svg", { width: 30, height: 10, "aria-hidden": "true" }, s("path", { d: "M1 5 H29", class: `edge ${state}`, "stroke-width": 2 })), text);
-  return h("details", { class: "legend" }, h("summary", {}, "How to read it"),
-    h("p", {}, "Gradients go from the loss at the top to the leaves at the bottom. A bar is the norm of what arrives, on a log scale; a broader line carries more."),
-    h("ul", {}, edge("ok", "gradient"), edge("zero", "zero (0)"), edge("nan", "NaN or Inf"), edge("none", "none was sent"), edge("idle", "did not run"), edge("lost", "the way that is cut (✂)")),
-    h("p", {}, "Click a module to open or close it, a node to see every way from the loss to it."),
-    h("p", {}, h("kbd", {}, "↑↓←→"), " walk  ", h("kbd", {}, "Enter"), " open  ", h("kbd", {}, "0"), " fit  ", h("kbd", {}, "/"), " search  ", h("kbd", {}, "n"), " next finding  ", h("kbd", {}, "g h f"), " views  ", h("kbd", {}, "t"), " light or dark")); // prettier-ignore
 }
