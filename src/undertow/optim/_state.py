@@ -7,19 +7,27 @@ from typing import Any
 import numpy as np
 
 from undertow._core import TensorCore, ndarray, wrap
+from undertow.devices import cpu
 from undertow.optim._helpers import _get_scalar_dtype
+from undertow.xp.device import DeviceArray, Watch
 
 State = dict[str, Any]
 
 
 def count_from(value: float) -> Any:
     """A step count, or another number of the state: a 0-dim tensor."""
-    return wrap(np.array(value, _get_scalar_dtype().numpy))
+    count = wrap(np.array(value, _get_scalar_dtype().numpy))
+    if type(count._array) is DeviceArray:
+        count._array.cell.live_on(cpu)
+    return count
 
 
 def next_count(state: State, name: str = "step") -> Any:
     """Counts one step; the new count as a number, or as a tensor where a compiler is watching."""
     counter = state[name]
+    if Watch.trace is not None and id(counter) in Watch.trace.counts:
+        counted = Watch.trace.counts[id(counter)] = Watch.trace.counts[id(counter)] + 1
+        return counted
     array = counter._array
     if type(array) is ndarray:
         count = array.item() + 1
@@ -41,7 +49,7 @@ def put_number(state: State, name: str, value: Any) -> None:
     if type(tensor._array) is ndarray and not isinstance(value, TensorCore):
         tensor._array[...] = value
     else:
-        tensor.copy_(value)
+        tensor.copy_(wrap(value.as_array(tensor._array.dtype)) if hasattr(value, "as_array") else value)
 
 
 def multiply_number(state: State, name: str, by: Any) -> None:

@@ -5,18 +5,25 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any
 
+import numpy as np
+
 from undertow._core import TensorCore, wrap
 from undertow.xla.errors import CompileError
 from undertow.xla.state import State
+from undertow.xp.device import DeviceArray
 
 
 class Arguments:
     """Stand-ins for a call's tensors, and what the step does to the tensors themselves.
 
     A stand-in begins a graph of its own. A tensor that the step reaches anyway (a parameter, say) stands for itself.
+    Gradients, those of the step's own tensors included, are arguments too: mostly each step makes new ones.
     """
 
     def __init__(self, given: Iterable[Any], state: State) -> None:
+        self._owners = [
+            tensor for tensor in state.tensors if _grad(tensor) is not None and id(_grad(tensor)) not in state.seen
+        ]  # the step's own tensors with gradients, which are others in each step
         self._state = {id(tensor): -1 - place for place, tensor in enumerate(state.tensors)}
         self._given = [leaf for leaf in given if isinstance(leaf, TensorCore)]
         self._pattern = self._aliases(self._given)
@@ -28,10 +35,12 @@ class Arguments:
             self._stand_ins[id(tensor)] = self.tensors[place]
         self._own = [place for place, alias in enumerate(self._pattern) if alias == place]
         self.with_grads = [place for place in self._own if _grad(self._given[place]) is not None]
-        self.tensors += [self.tensors[place]._meta.grad for place in self.with_grads]
+        self.tensors += [_grad(tensor) for tensor in (*[self.tensors[place] for place in self.with_grads], *self._owners)]
+        self.has_gradients = len(self.tensors) > len(self._given)
         self._flags = [tensor._requires_grad for tensor in self.tensors]
         self._grads = [_grad(tensor) for tensor in self.tensors]
         self._versions = [tensor._get_storage().version for tensor in self.tensors]
+        self.shared: list[tuple[int, Any]] = []  # an argument in the memory of another one, or of a tensor of the step
         self.changes: list[Callable[[list[Any], Callable[[Any], Any]], None]] = []
 
     def _aliases(self, tensors: list[Any]) -> list[int]:
@@ -47,11 +56,15 @@ class Arguments:
 
     def fit(self, arguments: list[Any]) -> bool:
         """Whether the same arguments are the same tensors as when the program was made."""
-        return self._aliases(arguments) == self._pattern
+        return self._aliases(arguments) == self._pattern and all(
+            memory_of(arguments[place]) == memory_of(arguments[other] if type(other) is int else other)
+            for place, other in self.shared
+        )
 
     def and_gradients(self, arguments: list[Any]) -> list[Any]:
         """The arguments, followed by the gradients that the program reads."""
-        return [*arguments, *[arguments[place]._meta.grad for place in self.with_grads]]
+        given = [arguments[place]._meta.grad for place in self.with_grads]
+        return [*arguments, *given, *[None if owner._meta is None else owner._meta.grad for owner in self._owners]]
 
     def own(self) -> dict[int, int]:
         """Places of the stand-ins, by id."""
@@ -87,6 +100,26 @@ class Arguments:
         """Does to a call's tensors what the step does to them."""
         for change in self.changes:
             change(arguments, renewed)
+
+
+def memory_of(tensor: Any) -> Any:
+    """What two tensors have in common that show the same memory in the same way."""
+    array = tensor._array
+    if type(array) is DeviceArray:
+        return id(array.cell), id(array._parent)
+    return array.__array_interface__["data"][0], array.shape, array.strides
+
+
+def refuse_overlaps(written: list[Any], arrays: list[Any]) -> None:
+    """Memories that a program would take for separate ones must not overlap if one of them is written to."""
+    for array in written:
+        for other in arrays:
+            if other is not array and np.may_share_memory(array, other) and np.shares_memory(array, other):
+                raise CompileError(
+                    f"undertow.compile: the step writes to a tensor of shape {list(array.shape)} that shares memory with "
+                    f"another one, of shape {list(other.shape)}, of which it is not a view known to undertow. Take one as "
+                    "a view of the other inside the step, or clone() it."
+                )
 
 
 def _grad(tensor: Any) -> Any:

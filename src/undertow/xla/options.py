@@ -1,18 +1,26 @@
-"""The numbers in optimizers' parameter groups, which are inputs of a program; everything else in them is watched."""
+"""The numbers of optimizers, which are inputs of a program: options in parameter groups, and counts of steps.
+
+Everything else in the groups is watched. Step counts stay on the host, where PyTorch has them too: a count for each
+parameter would be as many tiny operations of the program. Counts that are equal when the step is compiled are one number,
+as long as they stay equal.
+"""
 
 from __future__ import annotations
 
 from typing import Any
 
+from undertow._core import TensorCore
+from undertow.devices import cpu
 from undertow.optim.optimizer import Optimizer
 from undertow.xla.numbers import Of, of
 from undertow.xla.state import PLAIN
+from undertow.xp.device import DeviceArray
 
 
 class Options:
     """Where the numbers are, what else there is, and which of them the step itself changes."""
 
-    def __init__(self, optimizers: list[Optimizer]) -> None:
+    def __init__(self, optimizers: list[Optimizer], with_counts: bool) -> None:
         self.places: list[tuple[dict[str, Any], str, int | None]] = []
         self.fixed: list[tuple[dict[str, Any], str, Any]] = []
         self.changes: list[tuple[int, Of]] = []  # numbers that the step leaves otherwise, and how they follow
@@ -25,35 +33,70 @@ class Options:
                         self.places += [(group, key, place) for place in range(len(value))]
                     elif isinstance(value, PLAIN):
                         self.fixed.append((group, key, value))
+        self.counts = _equal_counts(optimizers) if with_counts else []
+        self.counted: list[tuple[Any, Of]] = []  # counts that the step changes, and how they follow
 
     def values(self) -> list[float]:
         """The numbers as they are now."""
+        options = self.in_groups()
+        return options + [counts[0]._array.item() for counts in self.counts] if self.counts else options
+
+    def in_groups(self) -> list[float]:
+        """Those of the groups alone."""
         return [group[key] if place is None else group[key][place] for group, key, place in self.places]
 
     def still_fit(self) -> bool:
-        """Whether the rest is as it was, and the numbers are numbers."""
+        """Whether the rest is as it was, and equal counts are equal."""
+        for counts in self.counts:
+            first = counts[0]._array
+            for count in counts:
+                if count._array != first:
+                    return False
         return all(group.get(key) == value for group, key, value in self.fixed)
 
     def put(self, numbers: list[Any]) -> None:
         """Writes numbers, or what stands for them, into the groups."""
         whole: dict[tuple[int, str], list[Any]] = {}
-        for (group, key, place), number in zip(self.places, numbers, strict=True):
+        for (group, key, place), number in zip(self.places, numbers):  # counts come behind
             if place is None:
                 group[key] = number
             else:
                 whole.setdefault((id(group), key), []).append(number)
                 group[key] = tuple(whole[id(group), key])
 
-    def note_changes(self, given: list[Any]) -> None:
+    def as_counts(self, numbers: list[Any]) -> dict[int, Any]:
+        """What stands for each count during a trace, by the id of its tensor."""
+        behind = numbers[len(self.places) :]
+        return {id(count): number for counts, number in zip(self.counts, behind) for count in counts}
+
+    def note_changes(self, given: list[Any], counted: dict[int, Any]) -> None:
         """After the step: which numbers are others than it was given."""
-        for place, (before, now) in enumerate(zip(given, self.values())):
+        for place, (before, now) in enumerate(zip(given[: len(self.places)], self.in_groups())):
             if now is not before:
                 self.changes.append((place, of(now)))
+        for counts, before in zip(self.counts, given[len(self.places) :]):
+            self.counted += [(count, of(counted[id(count)])) for count in counts if counted[id(count)] is not before]
 
     def change(self) -> None:
         """What the step does to the numbers."""
         numbers = self.values()
-        changed = list(numbers)
-        for place, follows in self.changes:
-            changed[place] = follows(numbers)
-        self.put(changed)
+        if self.changes:
+            changed = list(numbers)
+            for place, follows in self.changes:
+                changed[place] = follows(numbers)
+            self.put(changed)
+        for count, follows in self.counted:
+            count._array[...] = follows(numbers)
+
+
+def _equal_counts(optimizers: list[Optimizer]) -> list[list[Any]]:
+    """The step counts in optimizers' states, those of one value together."""
+    found: dict[float, list[Any]] = {}
+    for optimizer in optimizers:
+        for state in optimizer.state.values():
+            count = state.get("step") if isinstance(state, dict) else None
+            if isinstance(count, TensorCore) and not count._array.ndim and count.device is cpu:
+                if type(count._array) is DeviceArray:
+                    count._array = count._array.on_host()
+                found.setdefault(count._array.item(), []).append(count)
+    return list(found.values())

@@ -19,7 +19,7 @@ import numpy as np
 from undertow._core import TensorCore, wrap
 from undertow.devices import cpu
 from undertow.tree import leaves, map_leaves
-from undertow.xla.arguments import Arguments
+from undertow.xla.arguments import Arguments, refuse_overlaps
 from undertow.xla.errors import CompileError
 from undertow.xla.firing import Firing, Later, Placed, Plan
 from undertow.xla.numbers import baked, inputs, still_true
@@ -60,7 +60,7 @@ class Program:
         self.given = Arguments(leaves((args, kwargs)), state)
         args, kwargs = map_leaves(self.given.stand_in, (args, kwargs))
         self.arguments = self.given.tensors
-        self.options = Options(state.optimizers)
+        self.options = Options(state.optimizers, with_counts=not plain_numbers)
         self.entry = Snapshot(state)
         self.asked: list[Any] = []
         self.good_numbers: list[float] | None = None  # with which all questions were last answered alike
@@ -134,16 +134,21 @@ class Program:
                 numbers[:] = map(float, as_inputs)
             else:
                 self.options.put(as_inputs)
-            given = self.options.values()
+            given = self.options.in_groups() + as_inputs[len(self.options.places) :]
+            trace.counts = self.options.as_counts(as_inputs)
             self.result = function(*args, **kwargs)
             firing.finish()
-            self.options.note_changes(given)
+            self.options.note_changes(given, trace.counts)
             self.options.put(numbers)
             self.exit = self._settle(firing.stores)
             self.given.note_changes()
+            self.entry.watches_gradients = bool(
+                trace.uses_gradients or state.optimizers or any(entry[1] == "grad" for entry in self.exit)
+            )
             gc.collect()
             outputs.extend([cell for cell, _, _ in trace.cells.values() if cell.writes])
             outputs.extend(trace.living())
+            refuse_overlaps(*trace.host_memories())
             return [cell.value for cell in outputs]
 
         with trace:
@@ -187,10 +192,7 @@ class Program:
             meta = tensor._meta
             now = None if meta is None else meta.grad
             if now is not before:
-                if self._takes_over(before, now):
-                    meta.grad = before
-                else:
-                    left.append((meta, "grad", now))
+                left.append((meta, "grad", now))
         return left
 
     def _takes_over(self, before: Any, now: Any) -> bool:
@@ -210,9 +212,12 @@ class Program:
         for tensor, held in trace.adopted:
             if tensor._view is None:
                 if id(tensor) in arguments:
-                    argument_cells[id(held.cell)] = arguments[id(tensor)]
+                    place = argument_cells.setdefault(id(held.cell), arguments[id(tensor)])
+                    if place != arguments[id(tensor)]:
+                        self.given.shared.append((place, arguments[id(tensor)]))
                 else:
                     owners.setdefault(id(held.cell), (tensor, held))
+        self.given.shared += [(argument_cells[key], owners[key][0]) for key in argument_cells.keys() & owners.keys()]
         mentioned = {id(var) for equation in closed.jaxpr.eqns for var in equation.invars}
         mentioned |= {id(var) for var in closed.jaxpr.outvars}
         used = [(var, trace.inputs[id(var)], None) for var in closed.jaxpr.invars if id(var) in mentioned]
@@ -238,13 +243,17 @@ class Program:
                 tensor, held = owners[id(source)]
                 donated = id(source) in written and not (self.later or self.has_inside)  # a hook may raise
                 kinds["donated" if donated else "state"].append((var, (tensor, held, source)))
+        # JAX lends donated memories to the first outputs of their shape; were those not their own, XLA would copy them.
+        lent = {id(where[2]): place for place, (_, where) in enumerate(kinds["donated"])}
+        turns = sorted(range(len(outputs)), key=lambda place: lent.get(id(outputs[place]), len(lent)))
+        outputs = [outputs[place] for place in turns]
         for kind in ("donated", "state"):
             self.state_inputs += [where for _, where in kinds[kind]]
         self.argument_inputs = [where for _, where in kinds["argument"]]
         self.draw_inputs = [where for _, where in kinds["draw"]]
         self.uses_numbers = bool(kinds["numbers"])
         order = [var for kind in kinds for var, _ in kinds[kind]]
-        jaxpr = closed.jaxpr.replace(constvars=[], invars=order)
+        jaxpr = closed.jaxpr.replace(constvars=[], invars=order, outvars=[closed.jaxpr.outvars[place] for place in turns])
         constants = [const for _, const in kinds["constant"]]
         self.size = len(jaxpr.eqns)
 
@@ -314,7 +323,7 @@ class Program:
             if tensor._array is not held:
                 self._bring(tensor, held, cell)
             values.append(cell.value if cell.host is None else cell.host)
-        if self.given.with_grads:
+        if self.given.has_gradients:
             arguments = self.given.and_gradients(arguments)
         for place in self.argument_inputs:
             array = arguments[place]._array
@@ -345,7 +354,7 @@ class Program:
         numbers = self.options.values()
         if numbers != self.last_numbers:
             self.last_numbers = numbers
-            self.number_array = jax.device_put(np.array(numbers), self.jax_device)
+            self.number_array = np.array(numbers)
         return self.number_array
 
     def _bring(self, tensor: Any, held: DeviceArray, cell: Cell) -> None:
@@ -379,7 +388,12 @@ class Program:
                 cell.host[...] = value
             cell.writes += 1
         for place, argument in self.argument_outputs:
-            arguments[argument]._array[...] = results[place]
+            array = arguments[argument]._array
+            if type(array) is DeviceArray and array._parent is None and array.cell.host is None:
+                array.cell.value = results[place]
+                array.cell.writes += 1
+            else:
+                array[...] = results[place]
         if not self.exit_after_trace:
             for storage, bumps in self.bumps:
                 storage.version += bumps
@@ -392,7 +406,7 @@ class Program:
                 _put(entry[0], entry[1], self._renewed(entry[2], renewed))
         if self.given.changes:
             self.given.change(arguments, lambda tensor: self._renewed(tensor, renewed))
-        if self.options.changes:
+        if self.options.changes or self.options.counted:
             self.options.change()
         if type(self.result) in PLAIN:
             return self.result

@@ -38,7 +38,7 @@ class State:
         self.maps: list[tuple[dict[Any, Any], str]] = []
         self.lists: list[tuple[list[Any], str]] = []
         self.cells: list[tuple[Any, str]] = []  # closure cells
-        self.globals: list[tuple[dict[str, Any], str]] = []
+        self.globals: list[tuple[dict[str, Any], str]] = []  # names, in a module or an object
         self.seen: set[int] = set()  # ids of all that was found
         self._kept: list[Any] = []  # so that no id is used again
 
@@ -50,8 +50,6 @@ class State:
         self._kept.append(root)
         if isinstance(root, TensorCore):
             self.tensors.append(root)
-            if root._meta is not None:
-                self.walk(root._meta.grad, name, depth)
         elif isinstance(root, Module):
             self._walk_module(root, name)
         elif isinstance(root, Optimizer):
@@ -104,6 +102,8 @@ class State:
 
     def _walk_optimizer(self, root: Optimizer, name: str) -> None:
         self.optimizers.append(root)
+        self.globals += [(vars(root), "state"), (vars(root), "param_groups")]  # loading a state replaces them
+        self.lists.append((root.param_groups, f"{name}.param_groups"))
         for group in root.param_groups:
             self.seen.add(id(group))
             self.walk(group["params"], f"{name}.params")
@@ -167,7 +167,8 @@ class Snapshot:
         watched = [*self.maps, *self.hooks]
         self._values = [(holder.values(), tuple(held.values())) for holder, held in watched if held]
         self._empty = [holder for holder, held in watched if not held]
-        self._metas = [(tensor, grad) for tensor, grad in self.grads if tensor._requires_grad]
+        self.watches_gradients = True
+        self._metas = [(tensor, _look_of(grad)) for tensor, grad in self.grads if tensor._requires_grad]
         self._frozen = [tensor for tensor in state.tensors if not tensor._requires_grad]
         self._hooked = [(tensor, held) for tensor, held in self.leaf_hooks if tensor._requires_grad]
 
@@ -188,9 +189,11 @@ class Snapshot:
                 return False
         if any(self._empty):
             return False
-        for tensor, grad in self._metas:
+        for tensor, look in self._metas:
             meta = tensor._meta
-            if (None if meta is None else meta.grad) is not grad or not tensor._requires_grad:
+            if not tensor._requires_grad:
+                return False
+            if self.watches_gradients and (None if meta is None else _look_of(meta.grad)) != look:
                 return False
         for tensor in self._frozen:
             if tensor._requires_grad:
@@ -223,7 +226,7 @@ class Snapshot:
                 return "the hooks on all modules changed"
         for tensor, grad in self.grads:
             now = None if tensor._meta is None else tensor._meta.grad
-            if now is not grad:
+            if self.watches_gradients and _look_of(now) != _look_of(grad):
                 had = "had no gradient" if grad is None else "had a gradient"
                 return f"a parameter of shape {list(tensor._array.shape)} {had} when the step was compiled, and now " + (
                     "has none" if now is None else "has one" if grad is None else "has another"
@@ -263,6 +266,11 @@ def _contents(cell: Any) -> Any:
         return cell.cell_contents
     except ValueError:
         return _ABSENT
+
+
+def _look_of(grad: Any) -> Any:
+    """What a program depends on in a gradient, which is another tensor in each step."""
+    return None if grad is None else (grad._array.dtype, grad._requires_grad)
 
 
 def _hooks_of(meta: Any) -> tuple[Any, ...]:

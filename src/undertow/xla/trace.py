@@ -90,11 +90,12 @@ class Trace:
         self.adopted: list[tuple[Any, DeviceArray]] = []  # tensors from outside, and what they hold during the trace
         self.originals: list[tuple[Any, Any]] = []  # tensors from outside, and the arrays they held
         self.draws: list[Draw] = []
+        self.counts: dict[int, Any] = {}  # what stands for optimizers' step counts, by the id of the tensor
         self.first_draws: list[Any] = []  # what they gave during the trace, which the first call uses
         self._by_memory: dict[tuple[Any, ...], DeviceArray] = {}
         self._made: weakref.WeakSet[Cell] = weakref.WeakSet()
         self.firing: Callable[..., Any] | None = None
-        self.value_sites: list[Any] = []
+        self.uses_gradients = False  # whether anybody looked at a .grad
 
     # --- on and off
 
@@ -215,6 +216,12 @@ class Trace:
         )
 
     # --- what is left
+
+    def host_memories(self) -> tuple[list[Any], list[Any]]:
+        """The arrays on the host that tensors from outside stand on: those that were written to, and all."""
+        arrays = {id(cell): cell.host for cell, _, _ in self.cells.values() if cell.host is not None}
+        written = [cell for cell, _, _ in self.cells.values() if cell.writes and id(cell) in arrays]
+        return [arrays[id(cell)] for cell in written], list(arrays.values())
 
     def living(self) -> list[Cell]:
         """The memories made during the trace that somebody still holds."""
