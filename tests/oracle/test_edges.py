@@ -146,6 +146,8 @@ rnn.pack_padded_sequence(torch.ones(3), [3])
 rnn.pack_padded_sequence(torch.ones(0, 2), [3, 1])
 nn.utils.clip_grad_norm_((p for p in []), 1.0)
 nn.utils.clip_grad_norm_([], 1.0)
+nn.utils.fuse_linear_bn_eval(nn.Linear(2, 3).eval(), nn.BatchNorm1d(4).eval())
+[int(backend) for backend in nn.attention.SDPBackend.__members__.values()]
 """
 DATA = """
 data.ConcatDataset([[1, 2], [3]]).cummulative_sizes

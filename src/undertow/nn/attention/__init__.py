@@ -22,6 +22,9 @@ class SDPBackend(Enum):
     CUDNN_ATTENTION = 3
     OVERRIDEABLE = 4
 
+    def __int__(self) -> int:
+        return self.value
+
 
 _KERNELS = {
     "flash": SDPBackend.FLASH_ATTENTION,

@@ -32,7 +32,10 @@ def fuse_linear_bn_eval(linear: Any, bn: Any) -> Any:
     """A linear layer that does what linear and then bn do in evaluation."""
     fused = _copy_in_eval(linear, bn)
     if linear.out_features != bn.num_features and bn.num_features != 1:
-        raise AssertionError("To fuse, linear.out_features == bn.num_features or bn.num_features == 1")
+        raise AssertionError(
+            "To fuse, linear.out_features == bn.num_features or bn.num_features == 1, got "
+            f"linear.out_features={fused.out_features} and bn.num_features={bn.num_features}"
+        )
     fused.weight, fused.bias = fuse_linear_bn_weights(
         fused.weight, fused.bias, bn.running_mean, bn.running_var, bn.eps, bn.weight, bn.bias
     )
