@@ -1,8 +1,8 @@
-"""`SobolEngine`: points that fill the unit cube more evenly than random ones (Sobol, 1967; directions of Joe and Kuo, 2008).
+"""`SobolEngine`: points that fill the unit cube more evenly than random ones (Sobol, 1967; Joe and Kuo, 2008).
 
 Point n + 1 is point n with one direction number XORed in: that of the lowest zero bit of n (Antonov and Saleev, 1979).
-Scrambling multiplies the directions by random triangular bit matrices and shifts all points by random bits (Owen, 1998). The
-directions come from SciPy, which carries the table.
+Scrambling multiplies the directions by random triangular bit matrices and shifts all points by random bits (Owen, 1998).
+The directions come from SciPy, which carries the table.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ __all__ = ["SobolEngine"]
 def _table() -> tuple[Any, Any]:
     """For each dimension a primitive polynomial and the first direction numbers."""
     try:
-        import scipy
+        import scipy  # type: ignore[import-untyped]
     except ImportError as error:
         raise ImportError(
             "torch.quasirandom.SobolEngine takes its direction numbers from SciPy, which is not here"
@@ -57,6 +57,7 @@ class SobolEngine:
         if scramble:
             self._scramble()
         self._point = self._shift.copy()
+        self._first = (self._shift / 2.0**self.MAXBIT).astype(get_default_dtype().numpy)  # as PyTorch keeps it
 
     def _scramble(self) -> None:
         generator = None if self.seed is None else Generator().manual_seed(self.seed)
@@ -82,12 +83,12 @@ class SobolEngine:
     def draw(self, n: int = 1, out: Any = None, dtype: Any = None) -> Any:
         """The next n points, as rows."""
         if self.num_generated == 0:
-            points = np.concatenate([self._point[None], self._advance(n - 1, 0)])
+            points = np.concatenate([self._first[None], self._advance(n - 1, 0) / 2.0**self.MAXBIT])
         else:
-            points = self._advance(n, self.num_generated - 1)
+            points = self._advance(n, self.num_generated - 1) / 2.0**self.MAXBIT
         self.num_generated += n
         kind = get_default_dtype() if dtype is None else dtype
-        result = wrap((points / 2.0**self.MAXBIT).astype(kind.numpy))
+        result = wrap(points.astype(kind.numpy))
         return result if out is None else out.resize_as_(result).copy_(result)
 
     def draw_base2(self, m: int, out: Any = None, dtype: Any = None) -> Any:
