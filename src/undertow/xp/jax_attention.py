@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from functools import cache, partial
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax import lax
 
 from undertow.xp import composed
 
@@ -53,6 +55,23 @@ def fused(q: Array, k: Array, v: Array, causal: bool, scale: float) -> tuple[Arr
     return jax.vjp(partial(_fused, causal=causal, scale=scale), q, k, v)
 
 
+def _once(x: Array) -> Array:
+    """Computed and kept: on the CPU XLA would compute it again for each product that reads it."""
+    return x if _on_gpu() else lax.optimization_barrier(x)
+
+
+def _weights(xp: Any, q: Array, k: Array, mask: Array | None, causal: bool, scale: float) -> Array:
+    """composed.attention_weights, without its provisions for rows that are masked altogether where there is no mask."""
+    if mask is not None:
+        return _once(composed.attention_weights(xp, q, k, mask, causal, scale))
+    scores = xp.matmul(q * scale, jnp.swapaxes(k, 2, 3))
+    if causal:
+        row, column = [lax.broadcasted_iota(np.int32, scores.shape[2:], axis) for axis in (0, 1)]
+        scores = jnp.where(row >= column, scores, -math.inf)
+    exponentials = jnp.exp(scores - jnp.max(scores, 3, keepdims=True))
+    return _once(exponentials / jnp.sum(exponentials, 3, keepdims=True))
+
+
 def attention(
     xp: Any, q: Array, k: Array, v: Array, mask: Array | None, causal: bool, scale: float
 ) -> tuple[Array, Array, Array]:
@@ -64,7 +83,7 @@ def attention(
         wide_q, wide_k, wide_v = [x.astype(np.float32) for x in (q, k, v)]
         out, _, weights = attention(xp, wide_q, wide_k, wide_v, mask, causal, scale)
         return out.astype(q.dtype), nothing, weights
-    weights = composed.attention_weights(xp, q, composed.repeated(xp, k, q), mask, causal, scale)
+    weights = _weights(xp, q, composed.repeated(xp, k, q), mask, causal, scale)
     return xp.matmul(weights, composed.repeated(xp, v, q)), nothing, weights
 
 

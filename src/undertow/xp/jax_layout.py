@@ -141,6 +141,9 @@ def _apply(name: str, equation: Any, given: list[Any]) -> list[Any]:
     if any(isinstance(array, (Laid, Spread)) for array in given):
         if name in ELEMENTWISE:
             return [_elementwise(equation, given)]
+        if isinstance(given[0], Spread) and name in HANDLERS:
+            order = _own_order(given[0])
+            given = [_laid(_in_order(given[0], order), order), *given[1:]]
         if isinstance(given[0], Laid):
             if name == "dot_general" and jax.default_backend() == "cpu":
                 return _bind(equation, [_for_the_left(*given[0]), _plain(given[1])])
@@ -203,37 +206,48 @@ def _in_order(array: Any, order: Order) -> Any:
     return plain if order == _identity(len(order)) else lax.transpose(plain, _inverse(order))
 
 
-def _broadcast(array: Any, shape: tuple[int, ...], axes: Order) -> Any:
+def _broadcast(array: Any, shape: tuple[int, ...], axes: Order) -> Spread:
     if isinstance(array, Spread):
         array = _plain(array)
-    if not isinstance(array, Laid):
-        return Spread(jnp.asarray(array), shape, tuple(axes))
-    # New axes lie behind the one they are counted behind.
-    lying = [axes[axis] for axis in _inverse(array.order)]
-    for axis in range(len(shape)):
-        if axis not in axes:
+    if isinstance(array, Laid):
+        return Spread(array.value, shape, tuple([axes[axis] for axis in _inverse(array.order)]))
+    return Spread(jnp.asarray(array), shape, tuple(axes))
+
+
+def _own_order(array: Spread) -> Order:
+    """The order in which a stretched array needs no turning: new axes lie behind the one they are counted behind."""
+    lying = list(array.axes)
+    for axis in range(len(array.shape)):
+        if axis not in array.axes:
             lying.insert(lying.index(axis - 1) + 1 if axis else 0, axis)
-    order = _inverse(tuple(lying))
-    stored = tuple([shape[axis] for axis in lying])
-    by_storage = [order[axes[axis]] for axis in _inverse(array.order)]
-    return _laid(lax.broadcast_in_dim(array.value, stored, by_storage), order)
+    return _inverse(tuple(lying))
 
 
 # --- what can be computed in any order
 
 
 def _elementwise(equation: Any, given: list[Any]) -> Any:
-    laid = next((array for array in given if isinstance(array, Laid)), None)
-    if laid is not None and len(laid.order) > 2:  # a matrix is mostly a weight's gradient, which the weight itself awaits
-        values = [_in_order(array, laid.order) if _has_axes(array) else array for array in given]
-        return Laid(_bind(equation, values)[0], laid.order)
-    if laid is None and all(isinstance(array, Spread) or not _has_axes(array) for array in given):
-        spread = [array for array in given if isinstance(array, Spread)]
-        if all((each.shape, each.axes) == (spread[0].shape, spread[0].axes) for each in spread):
+    spread = [array for array in given if isinstance(array, Spread)]
+    if spread and all(isinstance(array, Spread) or not _has_axes(array) for array in given):
+        if len({(each.shape, each.axes, each.value.shape) for each in spread}) == 1:
             values = [array.value if isinstance(array, Spread) else array for array in given]
-            if len({jnp.shape(array.value) for array in spread}) == 1:
-                return Spread(_bind(equation, values)[0], spread[0].shape, spread[0].axes)
-    return _bind(equation, [_plain(array) for array in given])[0]
+            return Spread(_bind(equation, values)[0], spread[0].shape, spread[0].axes)
+    order = _wanted_order(given)
+    values = [_in_order(array, order) if _has_axes(array) else array for array in given]
+    return _laid(_bind(equation, values)[0], order)
+
+
+def _wanted_order(given: list[Any]) -> Order:
+    """In which order to compute: as a whole array lies that is not in plain order; else, without whole ones, as the
+    largest small one does. A matrix is mostly a weight's gradient, which the weight itself awaits: in plain order.
+    """
+    whole = [array for array in given if _has_axes(array) and not isinstance(array, Spread)]
+    laid = [array for array in whole if isinstance(array, Laid)]
+    spread = [array for array in given if isinstance(array, Spread)]
+    ndim = len((whole or spread)[0].shape)
+    if ndim <= 2 or (whole and not laid):
+        return _identity(ndim)
+    return laid[0].order if laid else _own_order(max(spread, key=lambda array: array.value.size))
 
 
 def _has_axes(array: Any) -> bool:
