@@ -86,10 +86,21 @@ def without_consequences(facts: Facts, findings: list[Finding]) -> list[Finding]
                 continue  # an old parameter, which only the optimizer still knows
             if _is_the_wrong_list(facts, finding.tensor, findings):
                 continue  # its optimizer was given these in place of those that are trained
+        if finding.code == "zero-by-math" and _is_never_stepped(facts, finding, findings):
+            continue  # zero weights that nobody steps
         if finding.code == "not-in-optimizer" and (finding.file, finding.line) in lines:
             continue  # a new leaf each time, where the graph was cut
         kept.append(finding)
     return kept
+
+
+def _is_never_stepped(facts: Facts, finding: Finding, findings: list[Finding]) -> bool:
+    """Whether the flat operation is a product with a parameter that no optimizer holds."""
+    missing = {other.tensor for other in findings if other.code == "not-in-optimizer"}
+    here = (finding.file, finding.line)
+    return bool(missing) and any(
+        op.place is not None and op.place.key == here and not missing.isdisjoint(op.inputs) for op in facts.trace.ops
+    )
 
 
 def _is_the_wrong_list(facts: Facts, tensor: int, findings: list[Finding]) -> bool:

@@ -73,8 +73,10 @@ def _rebound(facts: Facts, hook: HookRecord) -> Place | None:
     """Where the name of the hooked tensor was given to another one that is differentiated."""
     trace = facts.trace
     for binding in trace.bindings:
-        if binding.time < hook.time:
-            continue
+        if binding.time < hook.time or (
+            binding.child is not None and trace.modules[binding.child].copied_from == binding.old_child is not None
+        ):
+            continue  # a copy in the original's place is a matter of its own
         if binding.old_tensor == hook.tensor and binding.tensor != hook.tensor:
             return binding.place
         if binding.old_child not in (None, binding.child) and hook.tensor in facts.parameters_in(binding.old_child):

@@ -27,18 +27,22 @@ class Lost:
 def lost(facts: Facts, tensor: int, wants: list[GradEvent] | None = None) -> Lost:
     """Follows a tensor to where its gradient was lost.
 
-    Asked of the backward passes before the step or read that missed it, the latest first: an explicit cut on the way to
-    a root that gave gradients to the tensor's neighbours is the cause. Then a recorded path that ends in an
-    undifferentiated scalar (a loss that was forgotten), then any other cut, then a value that went through Python.
+    A scalar that was computed from it and that nobody even looks at is a loss that was forgotten. Otherwise it is asked
+    of the backward passes before the step or read that missed it, the latest first: an explicit cut on the way to a root
+    that gave gradients to the tensor's neighbours is the cause. Then an undifferentiated scalar that is only looked at,
+    then any other cut, then a value that went through Python.
     `wants`: the reads and steps that missed it; without any, it is as if somebody read it at the end.
     """
     flow = facts.flow(tensor)
     ops = facts.trace.ops
+    escaped = [ops[cut] for left, cut in flow.escapes if _comes_back(facts, ops[left])]
+    forgotten = _forgotten(facts, flow, escaped)
+    unread = [end for end in forgotten if not any(ops[use].kind == "leaves" for use in facts.uses.get(end, ()))]
+    if unread:  # not even printed: nothing but a loss is computed for that
+        return _undifferentiated(facts, flow, unread)
     found, meant = way_out(facts, tensor, wants or [GradEvent(facts.trace.time + 1, "read", tensor, None)])
     if found is not None and meant and weight(found) > 1:
         return _cut_off(flow, found)
-    escaped = [ops[cut] for left, cut in flow.escapes if _comes_back(facts, ops[left])]
-    forgotten = _forgotten(facts, flow, escaped)
     if forgotten:
         return _undifferentiated(facts, flow, forgotten)
     for cut in (found, *escaped):

@@ -6,6 +6,7 @@ from collections import deque
 from dataclasses import dataclass
 
 from undertow.why.facts.facts import Facts
+from undertow.why.facts.ways import weight
 from undertow.why.places import Place
 from undertow.why.source import only_looked_at, reads_of_grad
 from undertow.why.trace import OpRecord
@@ -44,6 +45,7 @@ def origin(facts: Facts, tensor: int, time: int) -> Origin | None:
     queue = deque([(tensor, time)])
     seen = {tensor}
     leaves: list[int] = []
+    cuts: list[OpRecord] = []
     while queue:
         current, before = queue.popleft()
         op = facts.maker(current, before)
@@ -54,15 +56,20 @@ def origin(facts: Facts, tensor: int, time: int) -> Origin | None:
         if current in op.inputs and current in op.writes:
             queue.append((current, op.time))  # it was only changed here
         if any(op.asked) and not _gave(op, current):
-            return Origin(code_of_cut(op), place_of_cut(op), op)
-        for number in op.scalars:
-            left = _left(facts, number, op)
-            if left is not None and any(left.asked):
-                return Origin("detached", left.place, left)
+            cuts.append(op)
+            continue
+        left = [found for number in op.scalars if (found := _left(facts, number, op)) is not None and any(found.asked)]
+        if left:
+            cuts.append(left[0])
+            continue
         for number in (*op.inputs, *op.scalars):
             if number not in seen:
                 seen.add(number)
                 queue.append((number, op.time))
+    if cuts:
+        worst = max(weight(op) for op in cuts)
+        op = next(op for op in cuts if weight(op) == worst)  # the nearest of them
+        return Origin(code_of_cut(op), place_of_cut(op), op)
     escaped = _escaped(facts, leaves, time)
     if escaped is not None:
         return Origin("detached", escaped.place, escaped)

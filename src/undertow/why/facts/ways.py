@@ -133,6 +133,8 @@ class Ways:
 def weight(op: OpRecord) -> int:
     """How likely a cut is the mistake: values that went through Python or were rounded to integers, then an explicit
     detach, then gradient mode off and comparisons, which programs mostly use on purpose."""
+    if op.kind == "grad":
+        return 3  # autograd.grad without create_graph
     if not op.grad_mode or op.name in _COMPARES:
         return 1
     return 2 if op.name in _EXPLICIT else 3
