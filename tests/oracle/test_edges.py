@@ -65,6 +65,9 @@ x = torch.randn(1, 3, 4); F.scaled_dot_product_attention(x, x, x, attn_mask=torc
 """
 
 LAYERS = """
+F.embedding_bag(torch.tensor([1, 2, 0]), torch.ones(3, 2), torch.tensor([0]), mode='sum', include_last_offset=True)
+F.embedding_bag(torch.tensor([1, 2, 0]), torch.ones(3, 2), torch.tensor([0, 2]), mode='sum', include_last_offset=True)
+F.embedding_bag(torch.tensor([1, 2, 0]), torch.ones(3, 2), torch.tensor([0, 1, 3]), include_last_offset=True)
 F.fractional_max_pool2d(torch.ones(1, 2, 5, 6), (2, 3), output_ratio=0.5)
 F.fractional_max_pool2d(torch.ones(1, 2, 5, 6), (2, 3), output_ratio=(0.5, 0.5, 0.5))
 F.fractional_max_pool3d(torch.ones(1, 2, 5, 6, 6), 2, output_ratio=0.5)

@@ -141,6 +141,9 @@ def embedding_bag(
             f"mode='{mode}'). Please open a feature request on GitHub."
         )
     padding = -1 if padding_idx is None else _padding_row(padding_idx, weight)
+    if include_last_offset and len(starts) and starts[-1] < indices._array.size:
+        indices = indices[: int(starts[-1])]  # what comes after the last bag is in none
+        samples = None if samples is None else samples[: int(starts[-1])]
     if max_norm is not None:
         _renormalize(weight, indices, max_norm, norm_type)
     count, bags, scale = sorted_into_bags(indices, weight, starts, include_last_offset, padding)
