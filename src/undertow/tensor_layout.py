@@ -105,6 +105,14 @@ def get_device(input: Any) -> int:
     return -1 if input.device is cpu else input.device.index or 0
 
 
+def host_memory(tensor: Any) -> Any:
+    """The array that a tensor on the CPU stands on, brought to the host if a compiled program left it elsewhere."""
+    array = tensor._array
+    if type(array) is DeviceArray and array.device is cpu:
+        tensor._array = array = array.on_host()
+    return array
+
+
 class LayoutMethods(TensorCore):
     """Shape, strides, memory, dtype and device of a tensor."""
 
@@ -225,18 +233,19 @@ class LayoutMethods(TensorCore):
     @public
     def data_ptr(self) -> int:
         """The address of the first element; 0 if there is none."""
-        return address(self._array) if self._array.size else 0
+        return address(host_memory(self)) if self._array.size else 0
 
     @public
     def untyped_storage(self) -> UntypedStorage:
         """The whole memory that the tensor is a part of."""
-        assert type(self._array) is ndarray
-        return UntypedStorage(root_of(self._array))
+        memory = host_memory(self)
+        assert type(memory) is ndarray
+        return UntypedStorage(root_of(memory))
 
     @public
     def is_set_to(self, tensor: Any) -> bool:
         """Whether two tensors show the same memory in the same way."""
-        mine, theirs = self._array, tensor._array
+        mine, theirs = host_memory(self), host_memory(tensor)
         return address(mine) == address(theirs) and mine.shape == theirs.shape and mine.strides == theirs.strides
 
     @public

@@ -15,6 +15,7 @@ from undertow.devices import cpu
 from undertow.dtypes import DTYPE_OF
 from undertow.ops.public import public
 from undertow.storage import adopt
+from undertow.tensor_layout import host_memory
 from undertow.xp.device import DeviceArray
 
 
@@ -39,13 +40,8 @@ def _real_element(tensor: Any, c_type: str) -> Any:
 
 def on_host(tensor: Any) -> Any:
     """A tensor's memory as NumPy's; a copy of it, if it lives on another device."""
-    array = tensor._array
-    if type(array) is not DeviceArray:
-        return array
-    if array.device is cpu:
-        tensor._array = array = array.on_host()
-        return array
-    return array.numpy()
+    array = host_memory(tensor)
+    return array.numpy() if type(array) is DeviceArray else array
 
 
 def raw_array(tensor: Any) -> Any:
@@ -217,7 +213,7 @@ class PythonMethods(TensorCore):
     ) -> Any:
         if self.requires_grad:
             raise BufferError("Can't export tensors that require gradient, use tensor.detach()")
-        return dlpack.export(self._array, max_version, copy)
+        return dlpack.export(on_host(self), max_version, copy)
 
     @public
     def __dlpack_device__(self) -> tuple[int, int]:

@@ -713,3 +713,16 @@ CASES |= {
     "written_between": changed(_written_without_recording),
     "grads_dropped_between": changed(_grads_dropped),
 }
+
+
+@case
+def only_written() -> Case:
+    """State that the step overwrites without reading it."""
+    kept, weight = torch.zeros(3), torch.ones(3)
+
+    def step(x: Any) -> Any:
+        kept.copy_(x[0] * weight)
+        weight.copy_(kept * 2)
+        return kept.clone().sum()
+
+    return Case(step, kept, weight, args=batch)

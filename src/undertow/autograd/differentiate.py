@@ -16,6 +16,7 @@ from undertow.dtypes import DTYPE_OF
 from undertow.rules.rule import Spec
 from undertow.sizes import size_of
 from undertow.xp import tensor as tensor_xp
+from undertow.xp.device import Watch
 
 
 class GradientEdge(NamedTuple):
@@ -45,6 +46,8 @@ def backward(
     inputs: Any = None,
 ) -> None:
     """Adds the gradients of `tensors` to the `.grad` of every leaf they depend on (or of `inputs` only)."""
+    if Watch.trace is not None:
+        Watch.trace.uses_gradients = True
     if grad_variables is not None:
         warnings.warn("`grad_variables` is deprecated. Use `grad_tensors` instead.", FutureWarning, stacklevel=2)
         if grad_tensors is not None:

@@ -14,6 +14,7 @@ from undertow.autograd.views import asks_through_base, refresh_view
 from undertow.dtypes import DTYPE_OF
 from undertow.modes import local, special
 from undertow.ops.arguments import must_be
+from undertow.xp.device import Watch
 
 _C_NAMES = {"float32": "float", "float64": "double", "int64": "long long", "int32": "int", "int16": "short",
             "int8": "signed char", "uint8": "unsigned char"}  # fmt: skip
@@ -163,6 +164,8 @@ class AutogradMethods(HookMethods):
     def grad(self) -> Any:
         """The gradient added up by backward; None until then."""
         meta = self._meta
+        if Watch.trace is not None:
+            Watch.trace.uses_gradients = True
         if meta is not None and meta.grad is not None:
             return meta.grad
         if self._edge is not None and not (meta is not None and meta.retains):

@@ -29,6 +29,7 @@ from undertow.xla.trace import Draw, Trace, draw_again
 from undertow.xla.way_back import WayBack
 from undertow.xp import jax_layout
 from undertow.xp.device import Cell, DeviceArray, NeedsValue, jax_device
+from undertow.xp.target import traced_for
 
 OWN_REFERENCES = 3  # to an array that only its tensor holds: the tensor, a local name, and the question itself
 
@@ -65,6 +66,7 @@ class Program:
         self.asked: list[Any] = []
         self.good_numbers: list[float] | None = None  # with which all questions were last answered alike
         self.last_numbers: list[float] | None = None
+        self.next_numbers: DeviceArray | None = None
         self.lent: list[Cell] = []  # memories that somebody else holds too, for the time of a call
         numbers = self.options.values()
         self.device = next((t.device for t in (*self.arguments, *state.tensors) if t.device is not cpu), cpu)
@@ -91,6 +93,7 @@ class Program:
                 raise CompileError(f"undertow.compile: {error}") from None
             raise
         self.options.put(numbers)
+        self.entry.restore_gradients()  # the first call reads them, too
         self.bumps = [
             (storage, storage.version - count)
             for (_, storage), count in zip(versions, counts, strict=True)
@@ -140,6 +143,9 @@ class Program:
             firing.finish()
             self.options.note_changes(given, trace.counts)
             self.options.put(numbers)
+            if self.options.counted:  # the next call most likely has these: then nothing has to be sent there
+                after = self.options.after(as_inputs, trace.counts)
+                self.next_numbers = DeviceArray(jax.numpy.stack([number.traced for number in after]))
             self.exit = self._settle(firing.stores)
             self.given.note_changes()
             self.entry.watches_gradients = bool(
@@ -249,6 +255,12 @@ class Program:
         outputs = [outputs[place] for place in turns]
         for kind in ("donated", "state"):
             self.state_inputs += [where for _, where in kinds[kind]]
+        read = {id(cell) for _, _, cell in self.state_inputs}
+        self.only_written = [
+            (*owners[id(cell)], cell)
+            for cell in outputs
+            if id(cell) in owners and id(cell) not in read and id(cell) not in argument_cells
+        ]
         self.argument_inputs = [where for _, where in kinds["argument"]]
         self.draw_inputs = [where for _, where in kinds["draw"]]
         self.uses_numbers = bool(kinds["numbers"])
@@ -263,7 +275,8 @@ class Program:
         ]
 
         def run(*values: Any) -> list[Any]:
-            results = list(jax_layout.evaluate(jaxpr, [], *values, *constants))
+            with traced_for(self.jax_device.platform):
+                results = list(jax_layout.evaluate(jaxpr, [], *values, *constants))
             for place in passed:
                 results[place] = jax.numpy.array(results[place], copy=True)
             return results
@@ -323,6 +336,9 @@ class Program:
             if tensor._array is not held:
                 self._bring(tensor, held, cell)
             values.append(cell.value if cell.host is None else cell.host)
+        for tensor, held, cell in self.only_written:
+            if tensor._array is not held:
+                self._bring(tensor, held, cell)
         if self.given.has_gradients:
             arguments = self.given.and_gradients(arguments)
         for place in self.argument_inputs:
@@ -408,6 +424,8 @@ class Program:
             self.given.change(arguments, lambda tensor: self._renewed(tensor, renewed))
         if self.options.changes or self.options.counted:
             self.options.change()
+            if self.next_numbers is not None:
+                self.last_numbers, self.number_array = self.options.values(), self.next_numbers.cell.value
         if type(self.result) in PLAIN:
             return self.result
         result = map_leaves(lambda leaf: self._renewed(leaf, renewed), self.result)

@@ -253,6 +253,10 @@ class Snapshot:
         for holder, name, value in self.globals:
             if name in holder and holder[name] is not value:
                 holder[name] = value
+        self.restore_gradients()
+
+    def restore_gradients(self) -> None:
+        """Puts back the gradients alone."""
         for tensor, grad in self.grads:
             if tensor._meta is not None:
                 tensor._meta.grad = grad

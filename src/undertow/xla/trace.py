@@ -26,7 +26,8 @@ from undertow.modes import local, special
 from undertow.sites import user_site
 from undertow.xla.errors import CompileError
 from undertow.xp import jax as _words  # noqa: F401  (turns on 64-bit types)
-from undertow.xp.device import Cell, DeviceArray, NeedsValue, Watch
+from undertow.xp.device import Cell, DeviceArray, NeedsValue, Watch, jax_device
+from undertow.xp.target import Target
 
 
 class Draw:
@@ -103,6 +104,7 @@ class Trace:
         if Watch.trace is not None:
             raise CompileError("a step that is being compiled can't compile another one")
         Watch.trace = self
+        Target.platform = jax_device(self.device).platform
         special.enter()
         self._streams = [(generator, generator.stream) for generator in self.generators]
         self._before = [stream.get_state() for _, stream in self._streams]
@@ -121,6 +123,7 @@ class Trace:
         for generator, stream in self._streams:
             generator.stream = stream
         special.leave()
+        Target.platform = None
         Watch.trace = None
 
     # --- what the rest of undertow tells
