@@ -1,0 +1,20 @@
+"""For which kind of device a program is being traced: what is fastest differs, and a trace does not show where it runs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+
+class Target:
+    platform: str | None = None  # JAX's word for it, "cpu" or "gpu"; None: where the arrays are, or JAX's default
+
+
+@contextmanager
+def traced_for(platform: str) -> Iterator[None]:
+    """Inside, traces are for this platform."""
+    before, Target.platform = Target.platform, platform
+    try:
+        yield
+    finally:
+        Target.platform = before
