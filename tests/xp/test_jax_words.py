@@ -19,8 +19,10 @@ from undertow.rules import attention, conv, linalg
 from undertow.xp import jax as jax_namespace
 from undertow.xp import numpy as numpy_namespace
 from undertow.xp.device import DeviceArray
+from undertow.xp.jax_attention import is_fused
 from undertow.xp.jax_tracing import ShapeNeedsValues
 from undertow.xp.namespaces import namespace_of
+from undertow.xp.target import traced_for
 
 jax_xp: Any = jax_namespace
 numpy_xp: Any = numpy_namespace
@@ -162,3 +164,14 @@ def test_products_take_half_precision_as_it_is(rule: Any, shapes: list[Any], sta
     expected = rule.forward(numpy_xp, *wide, **statics)
     expected = expected[0] if isinstance(expected, tuple) else expected
     np.testing.assert_allclose(found.astype(np.float32), expected, rtol=2e-2, atol=2e-2)
+
+
+def test_a_trace_is_for_the_device_it_is_made_for() -> None:
+    """cuDNN's attention is no part of a program for the CPU, whatever device JAX would choose; and the other way about."""
+    q = jnp.zeros((1, 2, 16, 64), jnp.bfloat16)
+    assert not is_fused(q, q, q, None)
+    with traced_for("gpu"):
+        assert is_fused(q, q, q, None)
+        assert not is_fused(q, q, q, jnp.zeros((16, 16))) and not is_fused(*[q.astype(np.float32)] * 3, None)
+        with traced_for("cpu"):
+            assert not is_fused(q, q, q, None)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from functools import cache, partial
+from functools import partial
 from typing import Any
 
 import jax
@@ -12,21 +12,17 @@ import numpy as np
 from jax import lax
 
 from undertow.xp import composed
+from undertow.xp.jax_tracing import platform_of
 
 Array = Any
 
 _HALF = ("float16", "bfloat16")
 
 
-@cache
-def _on_gpu() -> bool:
-    return jax.default_backend() == "gpu"
-
-
 def is_fused(q: Array, k: Array, v: Array, mask: Array | None) -> bool:
     """Whether cuDNN's kernel takes these: half precision, heads of up to 128 channels in steps of 8, no mask."""
     return (
-        _on_gpu()
+        platform_of(q) == "gpu"
         and mask is None
         and q.dtype.name in _HALF
         and q.dtype == k.dtype == v.dtype
@@ -57,7 +53,7 @@ def fused(q: Array, k: Array, v: Array, causal: bool, scale: float) -> tuple[Arr
 
 def _once(x: Array) -> Array:
     """Computed and kept: on the CPU XLA would compute it again for each product that reads it."""
-    return x if _on_gpu() else lax.optimization_barrier(x)
+    return lax.optimization_barrier(x) if platform_of(x) == "cpu" else x
 
 
 def _weights(xp: Any, q: Array, k: Array, mask: Array | None, causal: bool, scale: float) -> Array:

@@ -12,11 +12,11 @@ import math
 from collections.abc import Iterator
 from typing import Any
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
+from undertow.xp.jax_tracing import platform_of
 from undertow.xp.numpy_windows import window_counts
 
 Array = Any
@@ -49,7 +49,7 @@ def conv(
 ) -> Array:
     """y[n, o, p] = bias[o] + Σ_{c, k} w[o, c, k] x[n, c, p·stride + k·dilation − padding], c running over o's group."""
     few = groups == 1 and 1 < math.prod(w.shape[2:]) * w.shape[1] <= _FEW and x.dtype.itemsize >= 4 and x.size
-    if few and jax.default_backend() == "cpu":
+    if few and platform_of(x) == "cpu":
         out = _product_with_columns(x, w, stride, padding, dilation)
         return _channels_first(out if bias is None else out + bias)
     out = lax.conv_general_dilated(

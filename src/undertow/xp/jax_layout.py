@@ -20,6 +20,8 @@ import jax.numpy as jnp
 from jax import lax
 from jax.extend.core import Literal
 
+from undertow.xp.jax_tracing import platform_of
+
 Order = tuple[int, ...]
 
 ELEMENTWISE = frozenset("""
@@ -78,7 +80,7 @@ class Product:
         (left, right), (along_left, along_right) = self.matrices, self.along
         if self.turned:
             left, right, along_left, along_right = right, left, along_right, along_left
-        if along_left == 0 and jax.default_backend() == "cpu":
+        if along_left == 0 and platform_of(left) == "cpu":
             left, along_left = _for_the_left(left, (1, 0)), 1
         return _bind(self.equation, [left, right], dimension_numbers=(((along_left,), (along_right,)), ((), ())))[0]
 
@@ -145,7 +147,7 @@ def _apply(name: str, equation: Any, given: list[Any]) -> list[Any]:
             order = _own_order(given[0])
             given = [_laid(_in_order(given[0], order), order), *given[1:]]
         if isinstance(given[0], Laid):
-            if name == "dot_general" and jax.default_backend() == "cpu":
+            if name == "dot_general" and platform_of(given[0].value) == "cpu":
                 return _bind(equation, [_for_the_left(*given[0]), _plain(given[1])])
             handler = HANDLERS.get(name)
             made = None if handler is None else handler(equation, given)

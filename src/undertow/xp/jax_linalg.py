@@ -11,7 +11,7 @@ import numpy as np
 from jax import lax
 
 from undertow.xp import numpy_linalg
-from undertow.xp.jax_tracing import on_host, shaped, values_of
+from undertow.xp.jax_tracing import on_host, platform_of, shaped, values_of
 from undertow.xp.precision import Precision
 
 Array = Any
@@ -19,7 +19,7 @@ Array = Any
 
 def _precision(x: Array) -> Any:
     """A GPU would round float32 to TF32 unless told not to."""
-    exact = Precision.float32_products == "highest" and x.dtype == np.float32 and jax.default_backend() == "gpu"
+    exact = Precision.float32_products == "highest" and x.dtype == np.float32 and platform_of(x) == "gpu"
     return lax.Precision.HIGHEST if exact else None
 
 

@@ -10,6 +10,7 @@ import numpy as np
 from jax.core import Tracer
 
 from undertow.xp.quiet import quietly
+from undertow.xp.target import Target
 
 Array = Any
 
@@ -28,6 +29,15 @@ class ShapeNeedsValues(jax.errors.ConcretizationTypeError):
 def is_traced(*arrays: Any) -> bool:
     """Whether any of these stands for values that are not known yet."""
     return any(isinstance(array, Tracer) for array in arrays)
+
+
+def platform_of(x: Any) -> str:
+    """Where a word on this array will be computed, in JAX's words: "cpu", "gpu"."""
+    if Target.platform is not None:
+        return Target.platform
+    if isinstance(x, jax.Array) and not is_traced(x):
+        return next(iter(x.devices())).platform
+    return jax.default_backend()
 
 
 def values_of(word: str, cure: str, *arrays: Any) -> list[Any]:
