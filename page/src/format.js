@@ -40,6 +40,9 @@ export function clip(text, most) {
   return `${text.slice(0, most - 1 - tail)}…${text.slice(-tail)}`;
 }
 
+/** The end of a text. */
+export const ending = (text, most) => (text.length <= most ? text : `…${text.slice(1 - most)}`);
+
 /** How a hook changed a gradient, in words: "×0.5", "→ 0", "unchanged". */
 export function change(before, after, changed) {
   if (!changed) return "unchanged";

@@ -1,7 +1,7 @@
 // The hooks: which are registered, and every call in order with what it changed.
 
 import { h, replace } from "./dom.js";
-import { change, isFinite, number, plural } from "./format.js";
+import { change, ending, isFinite, number, plural } from "./format.js";
 
 const AT_A_TIME = 200; // rows
 
@@ -94,7 +94,7 @@ export class HooksView {
         h(
           "tr",
           {},
-          ["#", "pass", "hook", "kind", "on", "before → after", "what it did", "registered"].map((title) =>
+          ["#", "pass", "hook", "kind", "on", "before → after", "what it did", "line"].map((title) =>
             h("th", { scope: "col", colspan: title.startsWith("before") ? 2 : null }, title),
           ),
         ),
@@ -150,7 +150,7 @@ export class HooksView {
     );
   }
 
-  place(at) {
+  place(at, text) {
     return (
       at &&
       at.file !== null &&
@@ -159,12 +159,13 @@ export class HooksView {
         {
           class: "place",
           type: "button",
+          title: "where it was registered",
           onclick: (event) => {
             event.stopPropagation();
             this.actions.showLine(at.file, at.line);
           },
         },
-        at.file === 0 ? `line ${at.line}` : this.where(at),
+        text ?? (at.file === 0 ? `line ${at.line}` : this.where(at)),
       )
     );
   }
@@ -190,10 +191,14 @@ export class HooksView {
       "tr",
       { class: `${kind}${starts ? " starts" : ""}`, onclick: () => this.actions.showHook(hook, firing) },
       h("td", { class: "number" }, firing.order),
-      h("td", {}, starts ? this.pass(firing) : h("span", { class: "ditto" }, "〃")),
+      h(
+        "td",
+        { class: starts ? null : "ditto", title: this.pass(firing) },
+        firing.pass === null ? "forward" : firing.pass + 1,
+      ),
       h("td", { class: "mono" }, hook.name),
       h("td", {}, hook.kind),
-      h("td", { class: "mono", title: hook.on }, hook.on),
+      h("td", { class: "mono", title: hook.on }, ending(hook.on, 24)),
       h("td", { class: "number" }, `${number(firing.before)} → ${number(firing.after)}`),
       h("td", { class: "balance" }, balance(firing, largest)),
       h(
@@ -201,14 +206,14 @@ export class HooksView {
         {},
         h("span", { class: `did ${kind}` }, h("span", { class: "sign", "aria-hidden": "true" }, sign), " ", did),
       ),
-      h("td", {}, this.place(hook.at)),
+      h("td", {}, this.place(hook.at, hook.at?.file === 0 ? hook.at.line : undefined)),
     );
   }
 }
 
 /** Two bars, before above after, on one log scale. */
 function balance(firing, largest) {
-  const wide = (norm) => (isFinite(norm) && norm > 0 ? Math.max(2, 50 + 9 * Math.log10(norm / largest)) : 0);
+  const wide = (norm) => (isFinite(norm) && norm > 0 ? Math.max(2, 36 + 7 * Math.log10(norm / largest)) : 0);
   return h(
     "span",
     { class: "bars", "aria-hidden": "true" },

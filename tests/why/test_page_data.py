@@ -152,7 +152,8 @@ def test_norms_of_other_dtypes(torch: Any, dtype: str) -> None:
 def test_hooks_in_the_order_in_which_they_fired(torch: Any) -> None:
     net = make_net(torch)
     with why.watch(net) as seen:
-        net.head.weight.register_hook(lambda grad: grad * 0.5)
+        parameter = net.head.weight
+        parameter.register_hook(lambda grad: grad * 0.5)
         registered = line_here() - 1
         net.body.register_full_backward_hook(lambda module, grad_input, grad_output: None)
         out = net(torch.ones(2, 3, requires_grad=True))
@@ -166,6 +167,7 @@ def test_hooks_in_the_order_in_which_they_fired(torch: Any) -> None:
     halved = hooks["fired"][1]
     assert halved["changed"] and halved["after"] == pytest.approx(halved["before"] / 2, rel=1e-4)
     assert hooks["registered"][halved["hook"]]["at"]["line"] == registered
+    assert {hook["on"] for hook in hooks["registered"]} >= {"net.head.weight", "net.body"}
     assert not hooks["fired"][2]["changed"] and hooks["total"] == 3
     assert named(data)["net.head.weight"]["hooks"] == [halved["hook"]]
     body = next(box for box in data["passes"][0]["groups"] if box["label"] == "body")

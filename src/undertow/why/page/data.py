@@ -131,7 +131,7 @@ def _hooks(facts: Facts, recorder: Recorder, files: SourceFiles, limits: list[st
 
 def _hook(facts: Facts, hook: HookRecord, files: SourceFiles) -> dict[str, Any]:
     return {
-        "id": hook.id, "kind": hook.kind, "name": hook.name, "on": hook.expression or _owner(facts, hook),
+        "id": hook.id, "kind": hook.kind, "name": hook.name, "on": _owner(facts, hook),
         "at": files.place(hook.place), "defined": files.place(hook.defined), "fired": len(hook.firings),
         "removed": None if hook.removed is None else files.place(hook.removed_at) or {}, "user": hook.user,
         "error": hook.error,
@@ -162,10 +162,13 @@ def _unwatched(recorder: Recorder, registered: list[dict[str, Any]], files: Sour
 
 
 def _owner(facts: Facts, hook: HookRecord) -> str:
+    """What a hook is on: by its own name, since a loop that registers calls all of them `p`."""
     if hook.tensor is not None:
-        return tensor_name(facts, hook.tensor)
+        known = facts.trace.tensors[hook.tensor]
+        named = bool(known.names) or known.module is not None
+        return tensor_name(facts, hook.tensor) if named or not hook.expression else hook.expression
     module = None if hook.module is None else facts.trace.modules[hook.module]
-    return "" if module is None else module.names[0] if module.names else module.type
+    return hook.expression if module is None else module.names[0] if module.names else hook.expression or module.type
 
 
 def _firing(firing: FiringRecord, files: SourceFiles) -> dict[str, Any]:
