@@ -282,6 +282,18 @@ def test_tangents_that_do_not_fit(tangent: str) -> None:
     agree(program, raises=True, words=8 if tangent.count("ones") == 1 else 0)
 
 
+@pytest.mark.parametrize("inplace", [False, True])
+@pytest.mark.parametrize("name", ["elu", "selu", "celu"])
+def test_second_derivatives_at_a_kink(name: str, inplace: bool) -> None:
+    def program(torch: Any) -> Any:
+        x = torch.tensor([0.0, -0.0, 1.0, -1.0], requires_grad=True)
+        out = getattr(torch.nn.functional, name)(x * 1, inplace=inplace)
+        (slope,) = torch.autograd.grad(out.sum(), x, create_graph=True)
+        return slope, torch.autograd.grad(slope.sum(), x)
+
+    agree(program)
+
+
 def _agree(text: str, warns: bool = True) -> None:
     def program(torch: Any, log: Any) -> Any:
         result = evaluate(text, _names(torch))

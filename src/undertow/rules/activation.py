@@ -90,24 +90,30 @@ def bent(xp: Any, x: Any, alpha: float, scale: float, input_scale: float) -> Any
     return xp.maximum(x, 0) * scale + xp.expm1(xp.minimum(x, 0) * input_scale) * (alpha * scale)
 
 
+def below(xp: Any, x: Any) -> Any:
+    """x below 0, else 0; at 0 it has no slope, as PyTorch's second derivatives have it."""
+    return xp.where(x < 0, x, 0)
+
+
 elu = op("elu", lambda xp, self, *, alpha, scale, input_scale: bent(xp, self, alpha, scale, input_scale),
          promote="numeric", accepts="f",
          self=lambda xp, g, self, alpha, scale, input_scale: xp.where(
              self > 0, g * scale,
-             g * (input_scale * alpha * scale * xp.exp(xp.minimum(self, 0) * input_scale))))  # fmt: skip
+             g * (input_scale * alpha * scale * xp.exp(below(xp, self) * input_scale))))  # fmt: skip
 
 elu_ = op("elu", lambda xp, self, *, alpha, scale, input_scale: bent(xp, self, alpha, scale, input_scale),
           promote="numeric", accepts="f", node="EluBackward1",
           self=lambda xp, g, result, alpha, scale, input_scale: xp.where(
-              result > 0, g * scale, g * (input_scale * (result + one_to_one(alpha, "elu") * scale))))  # fmt: skip
+              result > 0, g * scale,
+              g * (input_scale * (below(xp, result) + one_to_one(alpha, "elu") * scale))))  # fmt: skip
 
 celu = op("celu", lambda xp, self, *, alpha: bent(xp, self, alpha, 1, 1 / alpha), promote="numeric", accepts="f",
-          self=lambda xp, g, self, alpha: xp.where(self > 0, g, g * xp.exp(xp.minimum(self, 0) / alpha)))  # fmt: skip
+          self=lambda xp, g, self, alpha: xp.where(self > 0, g, g * xp.exp(below(xp, self) / alpha)))  # fmt: skip
 
 celu_ = op("celu", lambda xp, self, *, alpha: bent(xp, self, alpha, 1, 1 / alpha), promote="numeric", accepts="f",
            node="CeluBackward1",
            self=lambda xp, g, result, alpha: xp.where(
-               result > 0, g, g * (result + one_to_one(alpha, "elu")) / alpha))  # fmt: skip
+               result > 0, g, g * (below(xp, result) + one_to_one(alpha, "elu")) / alpha))  # fmt: skip
 
 softplus = op("softplus", lambda xp, self, *, beta, threshold: xp.where(
                   self * beta > threshold, self, xp.softplus(self * beta) / beta),
