@@ -69,6 +69,10 @@ class Options:
         behind = numbers[len(self.places) :]
         return {id(count): number for counts, number in zip(self.counts, behind) for count in counts}
 
+    def after(self, numbers: list[Any], counted: dict[int, Any]) -> list[Any]:
+        """The numbers that the next call will have, if nobody changes an option meanwhile."""
+        return numbers[: len(self.places)] + [counted[id(counts[0])] for counts in self.counts]
+
     def note_changes(self, given: list[Any], counted: dict[int, Any]) -> None:
         """After the step: which numbers are others than it was given."""
         for place, (before, now) in enumerate(zip(given[: len(self.places)], self.in_groups())):

@@ -424,7 +424,7 @@ class Program:
             self.given.change(arguments, lambda tensor: self._renewed(tensor, renewed))
         if self.options.changes or self.options.counted:
             self.options.change()
-            if self.next_numbers is not None:
+            if self.next_numbers is not None and not self.options.changes:
                 self.last_numbers, self.number_array = self.options.values(), self.next_numbers.cell.value
         if type(self.result) in PLAIN:
             return self.result
