@@ -64,6 +64,22 @@ def test_the_page_loads_nothing(written: str) -> None:
     assert not re.search(r"\bfetch\(|XMLHttpRequest|WebSocket|import\(|navigator\.sendBeacon", code)
 
 
+def test_the_page_lies_where_it_was_asked_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    script = tmp_path / "goes_away.py"
+    (tmp_path / "elsewhere").mkdir()
+    script.write_text("import os\nprint('begun')\nos.chdir('elsewhere')\n", encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    assert main(["why", "goes_away.py", "--engine", "undertow", "--html", "report.html"]) == 0
+    assert (tmp_path / "report.html").exists()
+    monkeypatch.chdir(tmp_path)
+    capsys.readouterr()
+    assert main(["why", "goes_away.py", "--engine", "undertow", "--html=nowhere/report.html"]) == 2
+    said = capsys.readouterr()
+    assert "no folder" in said.err and "begun" not in said.out  # said before the program runs, not after
+
+
 def test_its_data_cannot_end_its_script_element(written: str) -> None:
     parser = Loads()
     parser.feed(written)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import sys
 from typing import Any
 
@@ -83,6 +84,10 @@ def split(arguments: list[str]) -> tuple[list[str], list[str]]:
 
 def _why(arguments: argparse.Namespace) -> int:
     recorder = Recorder() if arguments.html else None
+    target = os.path.abspath(arguments.html or "")  # the program may go to another folder
+    if recorder is not None and not os.path.isdir(os.path.dirname(target)):
+        print(f"undertow: there is no folder for {arguments.html!r}", file=sys.stderr)
+        return _CANNOT_OPEN
     run = Run(arguments.script, arguments.arguments, arguments.engine, arguments.limit, recorder)
     try:
         trace = run.go()
@@ -103,7 +108,7 @@ def _why(arguments: argparse.Namespace) -> int:
             with open(arguments.json, "w", encoding="utf-8") as file:
                 file.write(data + "\n")
     if recorder is not None:
-        write_page(arguments.html, page_data(trace, findings, recorder, engine=run.engine))
+        write_page(target, page_data(trace, findings, recorder, engine=run.engine))
         print(f"undertow: the page is in {arguments.html}", file=sys.stderr)
     if not trace.complete:
         print(f"undertow: watching ended early, after {len(trace.ops)} operations (--limit)", file=sys.stderr)
