@@ -56,7 +56,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ),
     (
         "nn", "func", "optim", "serialization", "data", "testing", "utils", "amp", "cpu", "cuda.amp", "cuda._utils", "jit",
-        "_utils", "_C._functorch", "_dynamo", "_vmap_internals", "sparse", "distributions",
+        "_utils", "_C._functorch", "_dynamo", "_vmap_internals", "sparse", "meta_tensor", "distributions",
         "_jit_internal", "hub", "multiprocessing", "profiler", "onnx", "fx",
     ),
     ("xla", "distributed"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import importlib
 import math
 from collections.abc import Callable
 from typing import Any, TypeVar
@@ -109,6 +110,9 @@ def made(array: Any, name: str, requires_grad: Any = False, where: Any = None) -
         where = _defaults.stack[-1]
     if where is not cpu:
         where = device_named(where)
+        if where.type == "meta":
+            tensor = importlib.import_module("undertow.meta_tensor").as_meta(array)
+            return tensor.requires_grad_() if requires_grad else tensor
         if where.type != "cpu":
             array = placed(array, where)
     if not array.size and array.base is None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import importlib.util
 import sys
 from collections.abc import Callable
@@ -37,6 +38,8 @@ def check_device(given: Any) -> None:
     if given is None or given == "cpu":
         return
     device = device_named(given)
+    if device.type == "meta":
+        return
     if device.type == "xla" and importlib.util.find_spec("jax"):
         return
     if device.type == "cuda":
@@ -97,6 +100,9 @@ class ConvertMethods(TensorCore):
         kind = given.get("dtype")
         where = given.get("device")
         where = self.device if where is None else device_named(where)
+        if where.type == "meta":
+            kind = None if kind is None else as_dtype(kind, "to", "dtype")
+            return importlib.import_module("undertow.meta_tensor").moved_to_meta(self, kind)
         changed = converted(
             self,
             None if kind is None else as_dtype(kind, "to", "dtype"),

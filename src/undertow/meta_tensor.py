@@ -1,0 +1,171 @@
+"""`MetaTensor`: a tensor on the device `meta`, which has a shape and a dtype and no values.
+
+A model can be built there in no time and be given its weights afterwards. Every public function asks it first
+(`__torch_function__`) and runs on memory that nobody has set, for the sake of the shapes; what comes out has no values
+either. Writes are left out.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from undertow import overrides
+from undertow._core import TensorCore
+from undertow._tensor import Tensor
+from undertow.devices import device as Device
+from undertow.dtypes import DTYPE_OF
+from undertow.nn.parameter import Parameter
+from undertow.tensor_convert import _parse_to, device_named
+
+_META = Device("meta")
+_NO_DATA = "Cannot copy out of meta tensor; no data!"
+_LARGE = 1 << 30  # bytes; beyond, one element stands for all
+_RESHAPING = frozenset("t_ transpose_ swapaxes_ swapdims_ squeeze_ unsqueeze_ resize_ resize_as_ as_strided_ set_".split())
+
+
+def _no_item(self: Any, *args: Any, **kwargs: Any) -> Any:
+    if self.numel() != 1:
+        raise RuntimeError(f"a Tensor with {self.numel()} elements cannot be converted to Scalar")
+    raise RuntimeError("Tensor.item() cannot be called on meta tensors")
+
+
+def _no_copy(self: Any, *args: Any, **kwargs: Any) -> Any:
+    raise NotImplementedError(_NO_DATA)
+
+
+class MetaTensor(Tensor):
+    """A tensor without values; `torch.empty(2, 3, device="meta")` makes one."""
+
+    __slots__ = ()
+    __module__ = "torch"
+
+    device = property(lambda self: _META)
+    is_meta = property(lambda self: True)
+    is_cpu = property(lambda self: False)
+
+    @property
+    def data(self) -> Any:
+        return self.detach()
+
+    @data.setter
+    def data(self, value: Any) -> None:
+        """A tensor that is given values becomes an ordinary one."""
+        if not isinstance(value, MetaTensor):
+            self._array, self._storage, self._view = value._array, value._storage, value._view
+            self.__class__ = Parameter if self.__dict__.pop("_is_param", False) else Tensor  # type: ignore[assignment]
+
+    @classmethod
+    def __torch_function__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        name, options = getattr(func, "__name__", ""), kwargs or {}
+        if name == "copy_" and not isinstance(args[0], MetaTensor):
+            raise NotImplementedError(_NO_DATA)
+        if _is_write(name) and isinstance(args[0], MetaTensor):
+            return args[0]
+        where = options.get("device")
+        with overrides.DisableTorchFunctionSubclass():
+            result = func(*args, **options)
+        if name in ("backward", "__set__") or (where is not None and device_named(where).type != "meta"):
+            return result
+        return _without_values(result)
+
+    def to(self, *args: Any, **kwargs: Any) -> Any:
+        given = _parse_to(args, kwargs)
+        where = given.get("device")
+        if where is not None and device_named(where).type != "meta":
+            raise NotImplementedError(_NO_DATA)
+        kind = given.get("dtype")
+        return self if kind is None or kind is self.dtype else as_meta(_unset(self._array.shape, kind.numpy))
+
+    def __repr__(self, *, tensor_contents: str | None = None) -> str:  # type: ignore[override]
+        facts = ["...", "device='meta'", f"size={tuple(self.shape)}"]
+        if str(self.dtype) not in ("torch.float32", "torch.bool"):
+            facts.append(f"dtype={self.dtype}")
+        if self.grad_fn is not None:
+            facts.append(f"grad_fn=<{self.grad_fn.name()}>")
+        elif self.requires_grad:
+            facts.append("requires_grad=True")
+        text = f"tensor({', '.join(facts)})"
+        return f"Parameter containing:\n{text}" if "_is_param" in self.__dict__ else text
+
+    __str__ = __repr__
+
+    def __format__(self, spec: str) -> str:
+        return repr(self)
+
+    def __hash__(self) -> int:
+        return id(self)
+
+    def data_ptr(self) -> int:
+        return 0
+
+    def numpy(self, *, force: bool = False) -> Any:
+        raise TypeError(
+            "can't convert meta device type tensor to numpy. Use Tensor.cpu() to copy the tensor to host memory first."
+        )
+
+    def __deepcopy__(self, memo: Any) -> Any:
+        copy = as_meta(_unset(self._array.shape, self._array.dtype))
+        copy._requires_grad = self._requires_grad
+        copy.__dict__.update(self.__dict__)
+        memo[id(self)] = copy
+        return copy
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        return _rebuilt, (tuple(self.shape), self.dtype, self.requires_grad, dict(self.__dict__))
+
+    item = __float__ = __int__ = __bool__ = __index__ = __complex__ = _no_item
+    cpu = tolist = _no_copy
+    __array__ = numpy  # type: ignore[assignment]
+
+
+def _without_values(result: Any) -> Any:
+    """What a function gave, its tensors on the device `meta`."""
+    if isinstance(result, TensorCore):
+        return as_meta(result)
+    if isinstance(result, (tuple, list)) and any(isinstance(part, TensorCore) for part in result):
+        parts = [_without_values(part) for part in result]
+        return tuple.__new__(type(result), parts) if isinstance(result, tuple) else parts
+    return result
+
+
+def _is_write(name: str) -> bool:
+    if name in ("__setitem__", "_setitem") or (name.startswith("__i") and name.endswith("__") and name != "__index__"):
+        return True
+    return name.endswith("_") and not name.endswith("__") and name not in ("requires_grad_", "detach_", *_RESHAPING)
+
+
+def _unset(shape: tuple[int, ...], dtype: Any) -> Any:
+    """Memory of a shape that nobody reads or sets."""
+    if int(np.prod(shape)) * dtype.itemsize > _LARGE:
+        return np.broadcast_to(np.zeros((), dtype), shape)
+    return np.empty(shape, dtype)
+
+
+def as_meta(given: Any) -> Any:
+    """A tensor, or an array's shape and dtype, on the device `meta`."""
+    if isinstance(given, MetaTensor):
+        return given
+    made = object.__new__(MetaTensor)
+    made._edge = made._storage = made._view = made._meta = None
+    made._requires_grad = False
+    if isinstance(given, TensorCore):
+        made._array, made._edge, made._requires_grad = given._array, given._edge, given._requires_grad
+        made._view, made._storage = given._view, given._storage
+    else:
+        made._array = given
+    return made
+
+
+def _rebuilt(shape: tuple[int, ...], dtype: Any, requires_grad: bool, attributes: dict[str, Any]) -> Any:
+    made = as_meta(_unset(shape, dtype.numpy))
+    made._requires_grad = requires_grad
+    made.__dict__.update(attributes)
+    return made
+
+
+def moved_to_meta(tensor: Any, dtype: Any = None) -> Any:
+    """The shape and dtype of a tensor."""
+    kind = DTYPE_OF[tensor._array.dtype] if dtype is None else dtype
+    return as_meta(_unset(tensor._array.shape, kind.numpy))

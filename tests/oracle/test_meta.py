@@ -1,0 +1,60 @@
+"""Tensors on the device `meta`: shapes and dtypes without values, and modules that get their values later."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+from typing import Any
+
+import pytest
+
+from tests.oracle.harness import agree
+
+# m is 2 × 3 on meta, r an ordinary tensor, l a linear layer on meta.
+EXPRESSIONS = """
+m; (m.device, m.is_meta, m.shape, m.dtype, m.stride(), m.numel(), m.requires_grad, m.is_leaf, m.is_contiguous())
+m + 1; m.sum()
+(m @ torch.empty(3, 4, device="meta")).shape; m.view(6); m.t().stride(); m.fill_(3); m.normal_(); m.item()
+m.sum().item()
+bool(m.sum() > 0); m.tolist(); m.numpy(); m.to("cpu"); m.cpu(); m.to(torch.float64); m.half(); r.to("meta")
+torch.zeros_like(m)
+torch.empty_like(m, device="cpu").shape; torch.empty_like(r, device="meta"); torch.zeros(2, device="meta"); m.data_ptr()
+torch.tensor([1.0, 2.0], device="meta"); torch.arange(3, device="meta"); torch.randn(2, device="meta")
+r.copy_(m[0]); m.copy_(r)
+l.weight; l(torch.empty(2, 3, device="meta")); isinstance(l.weight, torch.nn.Parameter); list(l.state_dict())
+l.to("cpu")
+l.to_empty(device="cpu").weight.shape; (l.to_empty(device="cpu"), l.weight.device, type(l.weight).__name__); repr(l)
+l.load_state_dict({"weight": torch.ones(4, 3), "bias": torch.ones(4)}); l.weight.sum().backward()
+torch.nn.Parameter(m).requires_grad
+torch.cat([m, m]).shape; m[0].shape; m.clone().device; m.detach().device; m.data.device; copy.deepcopy(l).weight.device
+pickle.loads(pickle.dumps(m)).shape; torch.nn.utils.skip_init(torch.nn.Linear, 2, 3).weight.shape
+m.max(0).indices.dtype
+sum(p.numel() for p in torch.nn.Transformer(8, 2, 1, 1, 16, device="meta").parameters()); m.requires_grad_()
+m.split(1)[0]
+torch.nn.functional.cross_entropy(m, torch.zeros(2, dtype=torch.int64, device="meta")); m.unsqueeze_(0).shape; m.long()
+""".strip().replace("\n", ";").split(";")
+
+
+@pytest.mark.parametrize("text", [text.strip() for text in EXPRESSIONS])
+def test_meta(text: str) -> None:
+    def program(torch: Any) -> Any:
+        names = {"torch": torch, "copy": copy, "pickle": pickle, "m": torch.empty(2, 3, device="meta"), "r": torch.ones(3)}
+        return repr(eval(text, names | {"l": torch.nn.Linear(3, 4, device="meta")}))
+
+    agree(program)
+
+
+def test_a_module_is_built_without_values_and_given_them() -> None:
+    def program(torch: Any, log: Any) -> Any:
+        before = torch.get_rng_state()
+        with torch.device("meta"):
+            net = torch.nn.Sequential(torch.nn.Linear(2, 2), torch.nn.BatchNorm1d(2), torch.nn.Embedding(3, 2))
+            log(str(torch.ones(3).device))
+        log([str(value.device) for value in net.state_dict().values()], torch.equal(before, torch.get_rng_state()))
+        net.load_state_dict({k: torch.ones(v.shape, dtype=v.dtype) for k, v in net.state_dict().items()}, assign=True)
+        log([value.is_meta for value in net.state_dict().values()])
+        out = net[1](net[0](torch.tensor([[1.0, 2.0], [3.0, 5.0]])))
+        out.sum().backward()
+        return out, net[1].bias.grad
+
+    agree(program)
