@@ -76,6 +76,30 @@ def extent_of(root: Array) -> int:
     return root.itemsize + sum([(n - 1) * stride for n, stride in zip(root.shape, root.strides, strict=True)])
 
 
+def check_overlap(written: Array, read: Array) -> None:
+    """Refuses to read from memory that is half overwritten: two dense arrays that share a part, or all in another order."""
+    if written is read or type(written) is not np.ndarray or not (is_dense(written) and is_dense(read)):
+        return
+    first, second = [array.__array_interface__["data"][0] for array in (written, read)]
+    if first == second and written.nbytes == read.nbytes and written.strides == read.strides:
+        return
+    if first < second + read.nbytes and second < first + written.nbytes:
+        raise RuntimeError(
+            "unsupported operation: some elements of the input tensor and the written-to tensor refer to a single memory "
+            "location. Please clone() the tensor before performing the operation."
+        )
+
+
+def is_dense(array: Array) -> bool:
+    """Whether an array's elements fill their memory without gaps, in whatever order."""
+    step = array.itemsize
+    for stride, n in sorted([(stride, n) for stride, n in zip(array.strides, array.shape, strict=True) if n != 1]):
+        if stride != step:
+            return False
+        step *= n
+    return True
+
+
 def flat_memory(root: Array) -> Array:
     """A root array's memory as one row of bytes."""
     if not root.size:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from tests.oracle.harness import agree
 from tests.oracle.snippets import agree_snippet, refuse_snippet
 
 ASSIGNED = [
@@ -299,3 +300,24 @@ def test_no_grad_lets_leaves_be_written() -> None:
     agree_snippet(
         "with torch.no_grad():\n    g[0] = 5; g.add_(1); g[m] = 0\n(g, g._version, g.requires_grad, g.is_leaf)"
     )
+
+
+@pytest.mark.parametrize(
+    "write",
+    [
+        lambda torch, a: torch.add(a[:-1], 1, out=a[1:]),
+        lambda torch, a: torch.exp(a[:-1], out=a[1:]),
+        lambda torch, a: torch.mul(a, 2, out=a),
+        lambda torch, a: torch.where(a[:-1] > 0, a[:-1], a[:-1], out=a[1:]),
+        lambda torch, a: torch.add(a[:2], a[2:4], out=a[:2]),
+        lambda torch, a: torch.mul(a[:4].view(2, 2), 3, out=a[:4].view(2, 2).t()),
+    ],
+    ids=["shifted", "shifted function", "in place", "where", "first of two", "turned out"],
+)
+def test_out_that_overlaps_an_input(write):
+    def program(torch):
+        a = torch.arange(1.0, 7.0)
+        write(torch, a)
+        return a
+
+    agree(program)

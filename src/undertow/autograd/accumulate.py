@@ -18,9 +18,10 @@ from undertow._core import InferenceStorage, TensorCore, ndarray, wrap
 from undertow.autograd import firing
 from undertow.autograd.apply import apply, bump, refuse_overlap
 from undertow.autograd.node import AccumulateGrad
-from undertow.autograd.writes import check_writable, is_dense
+from undertow.autograd.writes import check_writable
 from undertow.modes import local, special
 from undertow.rules.rule import op
+from undertow.storage import is_dense
 from undertow.xp.device import DeviceArray
 
 copy_gradient = op("copy", lambda xp, self: xp.copy(self), node="CopyBackwards", self=lambda g: g)

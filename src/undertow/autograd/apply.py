@@ -27,6 +27,7 @@ from undertow.ops.arguments import broadcast_two, invalid_combination, must_be, 
 from undertow.rules.refusals import refusal
 from undertow.rules.rule import Rule, Spec
 from undertow.sites import user_stack
+from undertow.storage import check_overlap
 from undertow.xp import numpy as numpy_xp
 from undertow.xp.device import DeviceArray, Watch
 from undertow.xp.namespaces import namespace_of
@@ -237,6 +238,10 @@ def apply_into(out: Any, rule: Rule, inputs: tuple[Any, ...], statics: dict[str,
         write_out(out, result)
         out._edge, out._requires_grad = result._edge, result._requires_grad
         return out
+    if rule.promote in ("numeric", "float") and isinstance(out, TensorCore) and out._storage is not None:
+        for given in inputs:
+            if isinstance(given, TensorCore) and given._storage is out._storage:
+                check_overlap(out._array, given._array)
     wanting = inputs if rule.joint is not None or any(rule.gradients) else ()
     return into(out, lambda: apply_generally(rule, inputs, statics), wanting, rule.name)
 

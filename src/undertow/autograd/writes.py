@@ -41,6 +41,7 @@ from undertow.autograd.views import (
 from undertow.dtypes import DTYPE_OF
 from undertow.modes import local, special
 from undertow.rules.rule import Rule
+from undertow.storage import check_overlap
 from undertow.xp import numpy as numpy_xp
 from undertow.xp.quiet import quietly, silently
 
@@ -130,30 +131,6 @@ def write(target: Any, value: Any) -> None:
         guard.before_write(target)
     np.copyto(array, value, casting="unsafe")
     bump(target)
-
-
-def check_overlap(written: ndarray[Any, Any], read: ndarray[Any, Any]) -> None:
-    """Refuses to read from memory that is half overwritten: two dense arrays that share a part, or all in another order."""
-    if written is read or type(written) is not ndarray or not (is_dense(written) and is_dense(read)):
-        return
-    first, second = [array.__array_interface__["data"][0] for array in (written, read)]
-    if first == second and written.nbytes == read.nbytes and written.strides == read.strides:
-        return
-    if first < second + read.nbytes and second < first + written.nbytes:
-        raise RuntimeError(
-            "unsupported operation: some elements of the input tensor and the written-to tensor refer to a single memory "
-            "location. Please clone() the tensor before performing the operation."
-        )
-
-
-def is_dense(array: ndarray[Any, Any]) -> bool:
-    """Whether an array's elements fill their memory without gaps, in whatever order."""
-    step = array.itemsize
-    for stride, n in sorted([(stride, n) for stride, n in zip(array.strides, array.shape, strict=True) if n != 1]):
-        if stride != step:
-            return False
-        step *= n
-    return True
 
 
 def check_castable(value: Any, half: Any, target: Any) -> None:

@@ -13,7 +13,7 @@ from undertow._core import TensorCore, wrap
 from undertow.autograd.apply import apply, bump, overlaps, refuse_overlap, settle
 from undertow.autograd.node import FIT
 from undertow.autograd.record import edges_of, keep_inputs, make_node
-from undertow.autograd.writes import check_overlap, check_writable, guards, rebase
+from undertow.autograd.writes import check_writable, guards, rebase
 from undertow.dtypes import DTYPE_OF
 from undertow.dtypes import dtype as Dtype
 from undertow.ops.arguments import broadcast_two, check_tensor, invalid_combination, must_be, spread_ints
@@ -21,7 +21,7 @@ from undertow.ops.parts import as_strided
 from undertow.ops.public import overloaded, public
 from undertow.rules import arrange as rules
 from undertow.rules.rule import Rule
-from undertow.storage import contiguous_strides, flat_memory, is_storage
+from undertow.storage import check_overlap, contiguous_strides, flat_memory, is_storage
 
 _NUMBERS = (bool, int, float, complex)
 _C_NAMES = {"float32": "float", "float64": "double", "float16": "c10::Half", "bfloat16": "c10::BFloat16",
