@@ -30,18 +30,19 @@ def compile(
     """
     if model is None:
         return lambda given: compile(given, disable=disable)
-    return model if disable else _compiler().compile(model)
+    return model if disable else compiler().compile(model)
 
 
 def explain(compiled: Any = None) -> Any:
     """A report on one compiled function, or on all."""
-    return _compiler().explain(compiled)
+    return compiler().explain(compiled)
 
 
 compile.explain = explain  # type: ignore[attr-defined]
 
 
-def _compiler() -> Any:
+def compiler() -> Any:
+    """`undertow.xla`, if JAX is there."""
     try:
         importlib.import_module("jax")
     except ModuleNotFoundError as error:
@@ -84,7 +85,7 @@ def cudagraph_mark_step_begin() -> None:
 def reset() -> None:
     """Forgets compiled programs."""
     if "undertow.xla" in sys.modules:
-        _compiler().reset()
+        compiler().reset()
 
 
 class set_stance:

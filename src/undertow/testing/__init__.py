@@ -3,5 +3,6 @@
 from undertow.testing._comparison import assert_allclose as assert_allclose
 from undertow.testing._comparison import assert_close as assert_close
 from undertow.testing._creation import make_tensor as make_tensor
+from undertow.testing._firing import assert_same_firing as assert_same_firing
 
-__all__ = ["assert_allclose", "assert_close", "make_tensor"]
+__all__ = ["assert_allclose", "assert_close", "assert_same_firing", "make_tensor"]

@@ -8,3 +8,4 @@ from undertow.xla.errors import CompileError as CompileError
 from undertow.xla.errors import CompileWarning as CompileWarning
 from undertow.xla.modules import compile as compile
 from undertow.xla.report import explain as explain
+from undertow.xla.same_firing import assert_same_firing as assert_same_firing

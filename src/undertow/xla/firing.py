@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import functools
 import threading
-from collections.abc import Container
+from collections.abc import Callable, Container
 from typing import Any
 
 from undertow._core import TensorCore
@@ -45,11 +45,14 @@ class Plan:
 class Firing:
     """Takes the place of `hooks.fire` while a step is traced."""
 
+    witness: Callable[..., None] | None = None  # told of every hook and what it is given, when the program has run
+
     def __init__(self, plan: Plan, known: Container[int] | None = None) -> None:
         self.plan = plan
         self.known = known  # ids of the modules and optimizers that the step is known to use; None: that does not matter
         self.thread = threading.get_ident()
         self.later: list[Later] = []
+        self.witnessed: list[Later] = []
         self.placed: list[Placed] = []
         self.raised: list[BaseException] = []  # by hooks inside the program
         self.has_inside = False
@@ -70,6 +73,8 @@ class Firing:
                     "program: register them before the step."
                 )
         self._find_state(effects)
+        if Firing.witness is not None:
+            self.witnessed.append(Later(_told, (hook, *args), kwargs, []))
         holders = [holder for holder in map(_holder, effects.effects) if holder is not None]
         if len(holders) == len(effects.effects) and id(hook) not in self.plan.on_host:
             return self._traced(hook, args, kwargs, effects, holders)
@@ -150,6 +155,11 @@ class Firing:
     def _again(self, hook: Any) -> None:
         self.plan.on_host.add(id(hook))
         raise Again
+
+
+def _told(hook: Any, *args: Any, **kwargs: Any) -> None:
+    if Firing.witness is not None:
+        Firing.witness(hook, *args, **kwargs)
 
 
 def _arrays(given: Any, effects: Effects) -> list[DeviceArray]:

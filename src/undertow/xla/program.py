@@ -22,7 +22,7 @@ from undertow.tree import leaves, map_leaves
 from undertow.xla.arguments import Arguments, refuse_overlaps
 from undertow.xla.errors import CompileError
 from undertow.xla.firing import Firing, Later, Placed, Plan
-from undertow.xla.numbers import baked, inputs, still_true
+from undertow.xla.numbers import Questions, baked, inputs
 from undertow.xla.options import Options
 from undertow.xla.state import PLAIN, Snapshot, State
 from undertow.xla.trace import Draw, Trace, draw_again
@@ -64,7 +64,6 @@ class Program:
         self.options = Options(state.optimizers, with_counts=not plain_numbers)
         self.entry = Snapshot(state)
         self.asked: list[Any] = []
-        self.good_numbers: list[float] | None = None  # with which all questions were last answered alike
         self.last_numbers: list[float] | None = None
         self.next_numbers: DeviceArray | None = None
         self.lent: list[Cell] = []  # memories that somebody else holds too, for the time of a call
@@ -100,6 +99,7 @@ class Program:
             if storage.version != count
         ]
         self.later: list[Later] = firing.later
+        self.witnessed = firing.witnessed
         self.has_inside, self.raised = firing.has_inside, firing.raised
         self.placed: list[Placed] = firing.placed
         self.reads = firing.reads
@@ -307,14 +307,7 @@ class Program:
         for read in self.reads:
             if read.changed():
                 return False
-        if not self.asked:
-            return True
-        numbers = self.options.values()
-        if numbers != self.good_numbers:
-            if not still_true(self.asked, numbers):
-                return False
-            self.good_numbers = numbers
-        return True
+        return self.questions.still_answered(self.options.values())
 
     def misfit(self, arguments: list[Any]) -> str:
         """Why the program does not fit any more, in words."""
@@ -395,7 +388,7 @@ class Program:
         for cell, value in zip(self.outputs[known:], results[known:]):
             cell.value, cell.host = value, None
             cell.writes += 1
-        for later in self.later:
+        for later in (*self.witnessed, *self.later) if self.witnessed else self.later:
             later.run()
         for cell, value in zip(self.outputs[:known], results):
             if cell.host is None:

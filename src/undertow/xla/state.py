@@ -22,7 +22,7 @@ PLAIN = (int, float, complex, str, bytes, bool, type(None))
 _WITH_STATE = ("undertow.optim", "undertow.amp")  # schedulers and scalers are looked through as if they were the user's
 DEPTH = 6  # how far objects of the user's own are followed
 
-_GLOBAL_HOOKS = [
+GLOBAL_HOOKS = [
     value for name, value in vars(modules_).items() if name.startswith("_global_") and hasattr(value, "values")
 ]
 
@@ -159,7 +159,7 @@ class Snapshot:
         self.globals = [(holder, name, holder.get(name)) for holder, name in state.globals]
         self.grads = [(tensor, tensor._meta.grad if tensor._meta is not None else None) for tensor in state.tensors]
         self.flags = [(tensor, tensor._requires_grad) for tensor in state.tensors]
-        self.hooks = [(holder, dict(holder)) for holder in _GLOBAL_HOOKS]
+        self.hooks = [(holder, dict(holder)) for holder in GLOBAL_HOOKS]
         self.leaf_hooks = [
             (tensor, _hooks_of(tensor._meta)) for tensor in state.tensors
         ]  # fmt: skip

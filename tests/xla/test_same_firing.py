@@ -1,0 +1,71 @@
+"""`testing.assert_same_firing`: silent where eager and compiled agree, and says where they do not."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import numpy as np
+import pytest
+
+import undertow as torch
+from undertow import nn, optim
+from undertow.testing import assert_same_firing
+
+
+def training() -> tuple[Any, Any, list[Any]]:
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(3, 4), nn.Dropout(0.5), nn.Linear(4, 2))
+    optimizer = optim.Adam(model.parameters(), lr=0.1)
+    log: list[Any] = []
+    model[0].weight.register_hook(lambda g: g.clamp(-0.1, 0.1))
+    model[0].bias.register_hook(lambda g: log.append(g.norm().item()))
+    model[2].register_forward_hook(lambda m, i, o: o * 2)
+    model[2].register_full_backward_hook(lambda m, gi, go: log.append(go[0].sum().item()))
+    optimizer.register_step_post_hook(lambda o, args, kwargs: log.append("stepped"))
+
+    def step(x: Any) -> Any:
+        optimizer.zero_grad()
+        loss = model(x).pow(2).mean()
+        loss.backward()
+        optimizer.step()
+        return loss
+
+    return step, model, log
+
+
+def test_agreement_is_silent_and_leaves_no_trace() -> None:
+    step, model, log = training()
+    before = {name: value.clone() for name, value in model.state_dict().items()}
+    random = torch.get_rng_state()
+    assert_same_firing(step, torch.ones(5, 3))
+    assert log == []
+    assert all(torch.equal(value, before[name]) for name, value in model.state_dict().items())
+    assert all(p.grad is None for p in model.parameters())
+    assert torch.equal(torch.get_rng_state(), random)
+
+
+def test_a_difference_is_named() -> None:
+    weight = torch.ones(3, requires_grad=True)
+    started = time.perf_counter_ns()
+
+    def step(x: Any) -> Any:
+        return (weight * x).sum() * float(time.perf_counter_ns() - started)  # another number at every look
+
+    with pytest.raises(AssertionError, match=r"step 1 of 2 differs .*\n.*result"):
+        assert_same_firing(step, torch.ones(3), steps=2)
+
+
+def test_a_hook_that_differs_is_named() -> None:
+    weight = torch.ones(3, requires_grad=True)
+    answers = iter(np.arange(1.0, 100.0))
+
+    def step(x: Any) -> None:
+        (weight * x * float(next(answers))).sum().backward()
+
+    def look(g: Any) -> Any:
+        return g * 2
+
+    weight.register_hook(look)
+    with pytest.raises(AssertionError, match=r"hook 1 to fire, .*look \(.*test_same_firing.py:\d+\), was given"):
+        assert_same_firing(step, torch.ones(3), steps=2)
