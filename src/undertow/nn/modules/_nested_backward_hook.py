@@ -143,22 +143,23 @@ class NestedBackwardHook(BackwardHook):
     def _at_outputs(self, xp: Any, arrived: Sequence[Any], passed: tuple[Any, ...]) -> tuple[Any, ...]:
         shown = [plain._shown(part) for part in arrived]
         ends = before = plain._spread(shown, self.output_places, self.n_outputs)
+        by = None  # the hook that replaced them
         for hook in self.user_pre_hooks:
             if type(hook) is NestedHook:
                 answer = hook(self.module, rebuild(self.output, iter(ends).__next__))
                 if answer is not None:
-                    ends = self._ends_of(answer, self.output, "grad_output")
+                    ends, by = self._ends_of(answer, self.output, "grad_output"), hook.hook
             elif self.plain_places is not None:
                 answer = hooks.fire(hook, self.module, ends)
                 if answer is not None:
-                    plain._check_count(answer, ends, "Backward pre hook", "grad_output")
-                    ends = tuple(answer)
+                    plain._check_count(hook, answer, ends, "Backward pre hook", "grad_output")
+                    ends, by = tuple(answer), hook
         self.grad_outputs = ends
         if self.input_places is None:
             self._fire_hooks((None,) * self.n_inputs)
         if ends is before:
             return tuple(arrived)
-        return plain._checked(xp, shown, [ends[place] for place in self.output_places])
+        return plain._checked(by, xp, shown, [ends[place] for place in self.output_places])
 
     def _at_inputs(self, xp: Any, arrived: Sequence[Any], passed: tuple[Any, ...]) -> tuple[Any, ...]:
         if self.grad_outputs is None:
@@ -166,13 +167,14 @@ class NestedBackwardHook(BackwardHook):
         assert self.input_places is not None
         shown = [plain._shown(part) for part in passed]
         before = plain._spread(shown, self.input_places, self.n_inputs)
-        ends = self._fire_hooks(before)
+        ends, by = self._fire_hooks(before)
         if ends is before:
             return passed
-        return plain._checked(xp, shown, [ends[place] for place in self.input_places])
+        return plain._checked(by, xp, shown, [ends[place] for place in self.input_places])
 
-    def _fire_hooks(self, ends: tuple[Any, ...]) -> tuple[Any, ...]:
-        """Runs the hooks on gradients of all ends of the arguments."""
+    def _fire_hooks(self, ends: tuple[Any, ...]) -> tuple[tuple[Any, ...], hooks.Hook | None]:
+        """Runs the hooks on gradients of all ends of the arguments: what they make of them, and which did last."""
+        by: hooks.Hook | None = None
         grad_outputs, self.grad_outputs = self.grad_outputs, None
         assert grad_outputs is not None
         for hook in self.user_hooks:
@@ -184,14 +186,15 @@ class NestedBackwardHook(BackwardHook):
                 flat = tuple([part if isinstance(part, TensorCore) else None for part in grad_args])
                 answer = hooks.fire(hook, self.module, flat, grad_outputs)
                 if answer is not None:
-                    plain._check_count(answer, flat, "Backward hook", "grad_input")
+                    plain._check_count(hook, answer, flat, "Backward hook", "grad_input")
                     kept = [new if isinstance(old, TensorCore) else old for old, new in zip(grad_args, answer)]
                     answer = (tuple(kept), grad_kwargs)
             else:
                 continue
             if answer is not None:
                 ends = self._ends_of(answer, self.arguments, "(grad_args, grad_kwargs)")
-        return ends
+                by = hook.hook if type(hook) is NestedHook else hook
+        return ends, by
 
     def _ends_of(self, answer: Any, wanted: Any, what: str) -> tuple[Any, ...]:
         """What a hook returned, flattened, once its nesting is known to fit."""
