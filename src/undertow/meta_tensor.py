@@ -41,6 +41,15 @@ class MetaTensor(Tensor):
     __slots__ = ()
     __module__ = "torch"
 
+    def __new__(cls, data: Any = None, requires_grad: bool = True, **attributes: Any) -> Any:
+        """What `type(parameter)(values)` makes of a parameter without values: a parameter with these."""
+        if not isinstance(data, MetaTensor):
+            return Parameter(data, requires_grad)
+        made = as_meta(_unset(data._array.shape, data._array.dtype))
+        made._requires_grad = requires_grad
+        made.__dict__.update(attributes, _is_param=True)
+        return made
+
     device = property(lambda self: _META)
     is_meta = property(lambda self: True)
     is_cpu = property(lambda self: False)

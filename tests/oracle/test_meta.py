@@ -44,6 +44,16 @@ def test_meta(text: str) -> None:
     agree(program)
 
 
+def test_the_class_of_a_parameter_makes_parameters() -> None:
+    def program(torch: Any, log: Any) -> Any:
+        old = torch.nn.Linear(2, 1, device="meta").weight
+        for data in (torch.ones(1, 2), torch.ones(1, 2, device="meta")):
+            new = type(old)(data, requires_grad=False)
+            log(str(new.device), isinstance(new, torch.nn.Parameter), new.requires_grad, repr(new))
+
+    agree(program)
+
+
 def test_a_module_is_built_without_values_and_given_them() -> None:
     def program(torch: Any, log: Any) -> Any:
         before = torch.get_rng_state()
