@@ -126,6 +126,15 @@ def test_a_pass_without_a_graph_shows_what_made_its_root(torch: Any) -> None:
 
 
 @both
+def test_a_leaf_that_is_its_own_root_is_not_lost(torch: Any) -> None:
+    x = torch.tensor(2.0, requires_grad=True)
+    with why.watch(engine=torch) as seen:
+        x.backward()
+    data = data_of(seen)
+    assert data["passes"][0]["nodes"] == [] and [row["samples"][0][0] for row in data["flow"]["rows"]] == ["ok"]
+
+
+@both
 def test_states_of_gradients(torch: Any) -> None:
     x = torch.tensor([0.0, 4.0], requires_grad=True)
     with why.watch(engine=torch) as seen:

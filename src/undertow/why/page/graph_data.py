@@ -58,13 +58,14 @@ class PassGraph:
         record = self.record
         births, stops, damaged = set(record.births), set(record.stops), set(record.damaged)
         for node, sample in self.picture.nodes.items():
-            known, op = self.trace.nodes[node], self._op(node)
-            tensor = known.leaf if known.leaf is not None else self._made.get(node)
-            call = None if op is None or known.leaf is not None else op.call  # leaves are placed by their users
+            known = self.trace.nodes[node]
+            is_leaf = known.leaf is not None
+            tensor = known.leaf if is_leaf else self._made.get(node)
+            op = None if is_leaf else self._op(node)  # leaves are placed by their users
             data = {
-                "id": f"n{node}", "name": known.name, "group": self.groups.of_call(call),
-                "kind": "leaf" if known.leaf is not None else "op", "op": None if op is None else op.name,
-                **self._where(None if op is None or known.leaf is not None else op), **self._tensor(tensor, known.leaf),
+                "id": f"n{node}", "name": known.name, "group": self.groups.of_call(None if op is None else op.call),
+                "kind": "leaf" if is_leaf else "op", "op": None if op is None else op.name, **self._where(op),
+                **self._tensor(tensor, known.leaf),
                 "order": sample.order, "received": number(sample.received), "saved": sample.saved,
                 "state": _state(sample, node in births, node in stops, node in damaged),
             }  # fmt: skip
@@ -198,7 +199,7 @@ class PassGraph:
     def _draw_behind_roots(self) -> None:
         """A pass without a graph: the ops that made its root are drawn, back to where the graph was left."""
         seen: set[int] = set()
-        waiting = [(root, self.record.time, "") for root in self.record.roots]
+        waiting = [(root, self.record.time, "") for root in self.record.roots if root not in self.record.leaves]
         while waiting and len(self.nodes) < MOST_BEHIND:
             tensor, before, user = waiting.pop(0)
             op = self.facts.maker(tensor, before)
