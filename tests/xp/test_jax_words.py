@@ -172,6 +172,7 @@ def test_a_trace_is_for_the_device_it_is_made_for() -> None:
     assert not is_fused(q, q, q, None)
     with traced_for("gpu"):
         assert is_fused(q, q, q, None)
-        assert not is_fused(q, q, q, jnp.zeros((16, 16))) and not is_fused(*[q.astype(np.float32)] * 3, None)
+        wide = q.astype(np.float32)
+        assert not is_fused(q, q, q, jnp.zeros((16, 16))) and not is_fused(wide, wide, wide, None)
         with traced_for("cpu"):
             assert not is_fused(q, q, q, None)
