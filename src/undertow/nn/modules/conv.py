@@ -10,7 +10,7 @@ from undertow.nn import functional as F
 from undertow.nn import init
 from undertow.nn.modules.lazy import LazyModuleMixin, lazy_parameter
 from undertow.nn.modules.module import Module
-from undertow.nn.modules.utils import _ntuple, _reverse_repeat_tuple
+from undertow.nn.modules.utils import _pair, _reverse_repeat_tuple, _single, _triple
 from undertow.nn.parameter import Parameter
 
 __all__ = [
@@ -20,7 +20,7 @@ __all__ = [
 
 _PADDINGS = ("valid", "same")
 _PADDING_MODES = ("zeros", "reflect", "replicate", "circular")
-_SPREAD = {1: _ntuple(1), 2: _ntuple(2), 3: _ntuple(3)}
+_SPREAD = {1: _single, 2: _pair, 3: _triple}
 
 
 class _ConvNd(Module):

@@ -40,7 +40,7 @@ def _get_clones(module: Any, count: int) -> ModuleList:
     return ModuleList([copy.deepcopy(module) for _ in range(count)])
 
 
-def _looks_causal(mask: Any, is_causal: bool | None, size: int | None) -> bool:
+def _detect_is_causal_mask(mask: Any, is_causal: bool | None = None, size: int | None = None) -> bool:
     """Whether a mask is the causal one, if the caller did not say."""
     if is_causal is not None or mask is None:
         return bool(is_causal)
@@ -48,8 +48,8 @@ def _looks_causal(mask: Any, is_causal: bool | None, size: int | None) -> bool:
     return mask.size() == causal.size() and bool((mask == causal).all())
 
 
-def _sequence_length(source: Any, batch_first: bool) -> int:
-    return source.size(1) if source.dim() == 3 and batch_first else source.size(0)
+def _get_seq_len(src: Any, batch_first: bool) -> int:
+    return src.size(1) if src.dim() == 3 and batch_first else src.size(0)
 
 
 class _Layer(Module):
@@ -256,7 +256,7 @@ class TransformerEncoder(Module):
     ) -> Any:
         padding, mask = additive_masks(src_key_padding_mask, mask, src, ("src_key_padding_mask", "mask"))
         output = src
-        causal = _looks_causal(mask, is_causal, _sequence_length(src, self.layers[0].self_attn.batch_first))
+        causal = _detect_is_causal_mask(mask, is_causal, _get_seq_len(src, self.layers[0].self_attn.batch_first))
         for layer in self.layers:
             output = layer(output, src_mask=mask, is_causal=causal, src_key_padding_mask=padding)
         if mask is None and padding is not None and self._skips_padding(src, padding):
@@ -297,7 +297,7 @@ class TransformerDecoder(Module):
         memory_is_causal: bool = False,
     ) -> Any:
         output = tgt
-        causal = _looks_causal(tgt_mask, tgt_is_causal, _sequence_length(tgt, self.layers[0].self_attn.batch_first))
+        causal = _detect_is_causal_mask(tgt_mask, tgt_is_causal, _get_seq_len(tgt, self.layers[0].self_attn.batch_first))
         for layer in self.layers:
             output = layer(
                 output, memory, tgt_mask=tgt_mask, memory_mask=memory_mask, tgt_key_padding_mask=tgt_key_padding_mask,
