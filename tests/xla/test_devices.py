@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import gc
+from collections.abc import Iterator
+
 import pytest
 
 import undertow as torch
@@ -10,8 +13,10 @@ XLA = torch.device("xla")
 
 
 @pytest.fixture(autouse=True)
-def seeded() -> None:
+def seeded() -> Iterator[None]:
     torch.manual_seed(0)
+    yield
+    gc.collect()  # while tensors live on a device, ops look where they are
 
 
 def on_both(function):  # type: ignore[no-untyped-def]

@@ -71,6 +71,10 @@ class Arguments:
         places = [*self._own, *range(len(self._pattern), len(self.tensors))]
         return {id(self.tensors[place]): place for place in places}
 
+    def stands_in(self, place: int) -> bool:
+        """Whether the trace saw a stand-in here, and not a gradient of the step's own, which stands for itself."""
+        return place < len(self._pattern) + len(self.with_grads)
+
     def note_changes(self) -> None:
         """After the trace: gradients that arrived, flags that were set, writes that count."""
         for place in self._own:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import functools
 import threading
 import warnings
@@ -58,6 +59,15 @@ class Compiled:
         bound = Compiled(self.function.__get__(instance, owner))
         vars(instance)[self.function.__name__] = bound
         return bound
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Compiled:
+        """A copy has programs of its own, because what it works on is copied as well."""
+        twin = Compiled(copy.deepcopy(self.function, memo))
+        twin.name = self.name
+        return twin
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Compiled, (self.function,)
 
     def _compile(
         self, programs: list[Program], args: tuple[Any, ...], kwargs: dict[str, Any], arguments: list[Any]

@@ -165,6 +165,37 @@ def baked(jaxpr: Any) -> bool:
     return False
 
 
-def still_true(asked: list[Question], values: Values) -> bool:
-    """Whether every question would be answered as it was when the program was made."""
-    return all(question(of(values), about(values)) == answer for question, of, about, answer in asked)
+class Questions:
+    """What was asked of a program's numbers, by the number that the answer depends on."""
+
+    def __init__(self, asked: list[Question], values: Values) -> None:
+        self.good = values  # with which every answer is as it was
+        self._about: dict[int, list[Question]] = {}
+        for each in asked:
+            noted = _Noted(values)
+            each[1](noted), each[2](noted)
+            for place in noted.used:
+                self._about.setdefault(place, []).append(each)
+
+    def still_answered(self, values: Values) -> bool:
+        """Whether every question would be answered as it was when the program was made."""
+        if self._about and values != self.good:
+            for place, (now, before) in enumerate(zip(values, self.good)):
+                if now != before:
+                    for question, of, about, answer in self._about.get(place, ()):
+                        if question(of(values), about(values)) != answer:
+                            return False
+            self.good = values
+        return True
+
+
+class _Noted(list[float]):
+    """Values that know which of them were looked at."""
+
+    def __init__(self, values: Values) -> None:
+        super().__init__(values)
+        self.used: set[int] = set()
+
+    def __getitem__(self, place: Any) -> Any:
+        self.used.add(place)
+        return super().__getitem__(place)

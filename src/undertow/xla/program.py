@@ -93,6 +93,7 @@ class Program:
             raise
         self.options.put(numbers)
         self.entry.restore_gradients()  # the first call reads them, too
+        self.questions = Questions(self.asked, numbers)
         self.bumps = [
             (storage, storage.version - count)
             for (_, storage), count in zip(versions, counts, strict=True)

@@ -55,7 +55,7 @@ class WayBack:
         self.read = [cell for cell, _, _ in trace.cells.values()]
         given = {id(held.cell): (tensor, held) for tensor, held in trace.adopted if id(tensor) in own}
         self.read_from = [own[id(given[id(cell)][0])] if id(cell) in given else None for cell in self.read]
-        self.stand_ins = list(given.values())
+        self.stand_ins = [pair for pair in given.values() if program.given.stands_in(own[id(pair[0])])]
         self.programs: dict[tuple[bool, ...], tuple[Callable[..., Any], Firing]] = {}
         self.plan = Plan()
         self.plan.all_inside = True

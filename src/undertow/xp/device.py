@@ -13,7 +13,6 @@ from __future__ import annotations
 import importlib
 import importlib.util
 import math
-import weakref
 from collections.abc import Callable
 from functools import cache
 from typing import Any
@@ -84,8 +83,17 @@ class Cell:
         """Says where the tensor lives. While there is one that is not on the CPU, every op takes its general path."""
         self.device = device
         if device is not cpu:
+            self.__class__ = CellAway
             special.enter()
-            weakref.finalize(self, special.leave).atexit = False
+
+
+class CellAway(Cell):
+    """A memory that is not on the CPU."""
+
+    __slots__ = ()
+
+    def __del__(self) -> None:
+        special.leave()
 
 
 @cache
