@@ -13,6 +13,7 @@ from undertow._core import TensorCore, tensor_class, wrap
 from undertow.autograd.writes import write
 from undertow.devices import cpu
 from undertow.dtypes import DTYPE_OF
+from undertow.modes import is_grad_enabled
 from undertow.ops.public import public
 from undertow.storage import adopt
 from undertow.tensor_layout import host_memory
@@ -46,7 +47,7 @@ def on_host(tensor: Any) -> Any:
 
 def raw_array(tensor: Any) -> Any:
     """The memory of a tensor as a NumPy array, unless gradients or the dtype forbid it."""
-    if tensor.requires_grad:
+    if tensor.requires_grad and is_grad_enabled():
         raise RuntimeError(
             "Can't call numpy() on Tensor that requires grad. Use tensor.detach().numpy() instead."
         )

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import numpy as np
 import pytest
 
+from tests.oracle.harness import agree
 from tests.oracle.snippets import agree_snippet, refuse_snippet
 
 PYTHON = [
@@ -273,3 +277,17 @@ def test_number_of_a_tensor_that_requires_grad_warns() -> None:
 )
 def test_refused(text: str) -> None:
     refuse_snippet(text)
+
+
+@pytest.mark.parametrize("text", ["p.numpy()", "np.asarray(p)", "(p * 2).numpy()", "y.numpy()", "np.sin(p)"])
+@pytest.mark.parametrize("block", ["no_grad", "inference_mode", "enable_grad"])
+def test_numpy_of_what_requires_grad(text: str, block: str) -> None:
+    """Only while gradients are recorded is it refused."""
+
+    def program(torch: Any) -> Any:
+        p = torch.ones(2, requires_grad=True)
+        names = {"torch": torch, "np": np, "p": p, "y": p * 2}
+        with getattr(torch, block)():
+            return eval(text, names)
+
+    agree(program)
