@@ -45,7 +45,7 @@ class WayBack:
         self.device = program.device
         self.roots: list[Edge] = [leaf._edge for leaf in results]
         own = program.given.own()
-        leaf_nodes = [node for node in nodes if isinstance(node, AccumulateGrad)]
+        leaf_nodes = _in_turn(nodes)
         self.leaf_edges: list[Edge] = [(node, 0) for node in leaf_nodes]
         self.leaves = [node.variable for node in leaf_nodes]
         self.leaf_arguments = [own.get(id(leaf)) for leaf in self.leaves]
@@ -185,6 +185,17 @@ def _arrays_left(program: Program) -> list[DeviceArray]:
     tensors += [each._meta.grad for each in tensors if each._meta is not None and each._meta.grad is not None]
     arrays = [tensor._array for tensor in tensors] + [array for later in program.later for array in later.captured]
     return [array for array in arrays if type(array) is DeviceArray]
+
+
+def _in_turn(nodes: list[Node]) -> list[AccumulateGrad]:
+    """The leaves' nodes in the order in which a backward pass is through with them."""
+    turns: dict[Any, tuple[int, int]] = {}
+    for node in nodes:
+        for place, edge in enumerate(node.edges):
+            if edge is not None and isinstance(edge[0], AccumulateGrad):
+                turn = (-node.sequence_nr, place)  # nodes run from the latest to the first
+                turns[edge[0]] = max(turn, turns.get(edge[0], turn))
+    return sorted(turns, key=turns.__getitem__)
 
 
 def _nodes_behind(roots: list[Edge]) -> list[Node]:
