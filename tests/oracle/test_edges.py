@@ -16,6 +16,9 @@ from tests.oracle.snippets import evaluate, tensors_in
 
 LOSSES = """
 F.nll_loss(torch.zeros(5), torch.tensor([1, 0, 4]))
+F.multi_margin_loss(torch.zeros(2, 3).bfloat16(), torch.tensor([1, 0]))
+F.multi_margin_loss(torch.zeros(2, 3).long(), torch.tensor([1, 0]))
+F.multilabel_margin_loss(torch.zeros(2, 3).half(), torch.zeros(2, 3).long())
 F.cross_entropy(torch.zeros(5), torch.tensor([1, 2]))
 F.nll_loss(torch.zeros(5), torch.tensor([1]), reduction='none')
 F.nll_loss(torch.zeros(2, 3, 4, 5), torch.zeros(2, 5).long())

@@ -202,6 +202,8 @@ def multi_margin_loss(
         raise RuntimeError(f"inconsistent weight size, expected {shape[-1]} but got {list(weight._array.shape)}")
     if values_known(labels) and ((labels < 0) | (labels >= shape[-1])).any():
         raise RuntimeError("target out of range")
+    if not _has_margins(input):
+        raise no_kernel("multi_margin_loss_cpu_kernel", input)
     check_constant(weight, "multi_margin_loss", "weight")
     single = len(shape) == 1 and labels.ndim == 1
     loss = apply(
@@ -228,7 +230,15 @@ def multilabel_margin_loss(
         raise RuntimeError("argument #2 'target' is out of range")
     if labels.dtype != np.int64:
         raise RuntimeError(f"expected scalar type Long but found {DTYPE_OF[labels.dtype].scalar_name}")
+    if not _has_margins(input):
+        raise no_kernel("multilabel_margin_loss_forward_out_frame", input)
     return apply(rules.multilabel_margin_loss, input, target, reduction=how)
+
+
+def _has_margins(input: Any) -> bool:
+    """PyTorch has these losses of single and double precision only."""
+    kind = DTYPE_OF[input._array.dtype]
+    return kind.category == 2 and kind.itemsize > 2
 
 
 # --- alignments
