@@ -15,11 +15,13 @@ Step = tuple[str, int, int, int]
 
 UNARY = ("sin", "tanh", "neg", "sigmoid", "cos", "clone", "square", "atan", "half", "plus")
 BINARY = ("add", "mul", "sub", "div", "where", "cat", "matmul", "maximum")
-REDUCE = ("sum", "mean", "sum of rows", "max", "prod")
+REDUCE = ("sum", "mean", "sum of rows", "max", "amax")
 VIEW = ("select", "slice", "view", "transpose", "unsqueeze", "expand", "unbind", "chunk", "alias", "detach", "diagonal")
 WRITE = ("mul_ number", "add_", "mul_", "sin_", "copy_", "setitem", "setitem row", "masked_fill_", "tanh_")
 HOOK = ("look", "double", "look", "double", "raise once", "remove itself", "add another", "wrong shape", "wrong kind")
 NODE_HOOK = ("pre", "post", "pre doubles", "post doubles")
+TURN = ("t_", "transpose_", "unsqueeze_", "squeeze_")
+UNRECORDED = ("double", "mul_", "copy_", "fresh leaf", "zero_")
 KINDS = (
     ("unary",) * 5
     + ("binary",) * 5
@@ -32,6 +34,7 @@ KINDS = (
     + ("accumulated", "remove", "remove", "new leaf", "constant", "custom", "double backward")
     + ("backward",) * 2
     + ("grad",) * 2
+    + ("turn", "unrecorded", "unrecorded", "mark", "several", "clear")
 )
 
 
@@ -158,6 +161,40 @@ class Machine:
         writes[which]()
         self.log("written", x._version, None if x.grad_fn is None else x.grad_fn.name())
 
+    def turn(self, a: int, b: int, c: int) -> None:
+        """Other strides in place."""
+        x, which = self.pick(a), TURN[b % len(TURN)]
+        # torch leaves a kept gradient, and hooks, with the old shape, and stumbles over them later.
+        if x.is_leaf or x.dim() > 2 or x.retains_grad or x._backward_hooks is not None:
+            return
+        x.turned = True
+        getattr(x, which)(*{"transpose_": (0, -1), "unsqueeze_": (0,)}.get(which, ()))
+        self.log("turned", x._version, x.grad_fn.name(), tuple(x.shape))
+
+    def unrecorded(self, a: int, b: int, c: int) -> None:
+        """What happens under no_grad."""
+        x, y, which = self.pick(a), self.pick(c), UNRECORDED[b % len(UNRECORDED)]
+        if x is y or 0 in x.stride():
+            return
+        acts = {
+            "double": lambda: self.keep(x * 2),
+            "mul_": lambda: x.mul_(0.5),
+            "copy_": lambda: x.copy_(y),
+            "fresh leaf": lambda: self.keep(x.detach().clone().requires_grad_()),
+            "zero_": lambda: x.zero_(),
+        }
+        with self.torch.no_grad():
+            acts[which]()
+        self.log("unrecorded", x._version, x.requires_grad, x.is_leaf)
+
+    def clear(self, a: int, b: int, c: int) -> None:
+        """A gradient that is dropped, emptied or replaced."""
+        x = self.leaves[a % len(self.leaves)]
+        if b % 3 == 0:
+            x.grad = None
+        elif x.grad is not None:
+            x.grad = x.grad.detach().clone() * 2 if b % 3 == 1 else x.grad.zero_()
+
     def new_leaf(self, a: int, b: int, c: int) -> None:
         self.leaf([[0.1 * a, -0.2 * b], [0.3 * c, 0.4]] if a % 2 else [0.1 * b, 0.3])
 
@@ -187,9 +224,7 @@ class Machine:
 
     def hook(self, a: int, b: int, c: int) -> None:
         x, which, name = self.pick(a), HOOK[b % len(HOOK)], self.name()
-        # A hook on a view whose base was written: torch crashes if the new node was not made, and forgets the hook
-        # if the view had one before. Neither is worth comparing.
-        if x.grad_fn is not None and x._is_view() and x._backward_hooks is not None:
+        if self.hooks_are_lost(x):
             return
         state = {"raised": False}
         handle: list[Any] = []
@@ -216,6 +251,11 @@ class Machine:
         handle.append(x.register_hook(fire))
         self.handles += handle
 
+    def hooks_are_lost(self, x: Any) -> bool:
+        """A hook on a view whose base was written, or on a tensor that was turned: torch crashes if the new node was not
+        made, and forgets the hook if the tensor had one before. Neither is worth comparing."""
+        return x.grad_fn is not None and (x._is_view() or hasattr(x, "turned")) and x._backward_hooks is not None
+
     def node_hook(self, a: int, b: int, c: int) -> None:
         node, which, name = self.pick(a).grad_fn, NODE_HOOK[b % len(NODE_HOOK)], self.name()
         if node is None:
@@ -236,6 +276,27 @@ class Machine:
         self.handles.append(
             x.register_post_accumulate_grad_hook(lambda t: self.log("accumulated", name, plain(t.grad)))
         )
+
+    def mark(self, a: int, b: int, c: int) -> None:
+        """A hook that marks the gradient, which other such hooks may be shown too."""
+        x, name = self.pick(a), self.name()
+        if self.hooks_are_lost(x):
+            return
+
+        def fire(g: Any) -> None:
+            if g is not None:
+                self.log("mark", name, getattr(g, "marks", 0))
+                g.marks = getattr(g, "marks", 0) + 1
+
+        self.handles.append(x.register_hook(fire))
+
+    def several(self, a: int, b: int, c: int) -> None:
+        """A hook over the gradients of several tensors."""
+        name, mode = self.name(), ("all", "any")[b % 2]
+        tensors = [self.pick(a), self.pick(c), self.leaves[b % len(self.leaves)]]
+        tensors = [x for x in tensors if x.requires_grad and not (x.grad_fn is not None and x._is_view())]
+        fire = lambda found: self.log("several", name, plain(found))
+        self.handles.append(self.torch.autograd.graph.register_multi_grad_hook(tensors, fire, mode=mode))
 
     def remove(self, a: int, b: int, c: int) -> None:
         if self.handles:

@@ -120,3 +120,24 @@ def views_of_views_taken_under_no_grad_refuse_writes(torch, log):
         view = x[:2]
     attempt(log, "view", lambda: view.mul_(2), words=20)
     attempt(log, "view of view", lambda: view.view(2).mul_(2), words=20)
+
+
+@cases
+def keeping_the_gradient_of_a_view_that_became_a_result(torch, log):
+    for look in (False, True):
+        base = torch.zeros(2)
+        view = base.view(2)
+        base.add_(leaf(torch)[:2])
+        if look:
+            log(view.grad_fn.name())
+        view.retain_grad()
+        log(view.retains_grad)
+        (view * 3).sum().backward()
+        log(view.grad)
+
+
+@cases
+def copying_a_stretched_tensor_to_itself(torch):
+    stretched = torch.ones(1, 2).expand(2, 2)
+    stretched.copy_(stretched)
+    return stretched, stretched._version

@@ -212,12 +212,13 @@ class AutogradMethods(HookMethods):
 
     def retain_grad(self) -> None:
         """Keeps this computed tensor's gradient in `.grad`."""
+        leaf = self._edge is None  # PyTorch does not look whether a view has become a result since
         if not self.requires_grad:
             raise RuntimeError("can't retain_grad on Tensor that has requires_grad=False")
+        if leaf:
+            return
         if self._view is not None:
             refresh_view(self)
-        if self._edge is None:
-            return
         meta = self._get_meta()
         if not meta.retains:
             meta.retains = True

@@ -173,7 +173,8 @@ def copy_into(target: Any, source: Any) -> Any:
             raise RuntimeError(
                 f"output with shape {list(shape)} doesn't match the broadcast shape {list(wide)}"
             )
-    return write_in_place(rules.copy, target, (source,), {}, lambda out: copy_raw(out, values))
+    stretched = "allow" if source is target else "refuse"
+    return write_in_place(rules.copy, target, (source,), {}, lambda out: copy_raw(out, values), stretched=stretched)
 
 
 # --- masks
