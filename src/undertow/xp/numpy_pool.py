@@ -180,12 +180,12 @@ def max_pool_grad(
     g: Array, indices: Array, size: Sizes, kernel: Sizes, stride: Sizes, padding: Sizes, dilation: Sizes
 ) -> Array:
     """g at the places that max_pool chose, added up where windows overlap."""
-    return add_to_planes(g, indices, size, lie_apart(kernel, stride))
+    return add_to_planes(g, indices, size, lie_apart(kernel, stride, dilation))
 
 
-def lie_apart(kernel: Sizes, stride: Sizes) -> bool:
-    """Whether no two windows share an element."""
-    return all(s >= k for s, k in zip(stride, kernel, strict=True))
+def lie_apart(kernel: Sizes, stride: Sizes, dilation: Sizes) -> bool:
+    """Whether no two windows reach into each other."""
+    return all(s > d * (k - 1) for k, s, d in zip(kernel, stride, dilation, strict=True))
 
 
 def put_in_planes(values: Array, indices: Array, size: Sizes) -> Array:

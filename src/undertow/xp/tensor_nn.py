@@ -72,7 +72,7 @@ def max_pool(x: Any, kernel: Sizes, stride: Sizes, padding: Sizes, dilation: Siz
 def max_pool_grad(
     g: Any, indices: Any, size: Sizes, kernel: Sizes, stride: Sizes, padding: Sizes, dilation: Sizes
 ) -> Any:
-    return add_to_planes(g, indices, size, lie_apart(kernel, stride))
+    return add_to_planes(g, indices, size, lie_apart(kernel, stride, dilation))
 
 
 def adaptive_max_pool(x: Any, counts: Sizes) -> Any:
