@@ -102,7 +102,10 @@ class PerParameter(Optimizer):
             if array.dtype is not dtype:
                 dtype, x, rule = array.dtype, blocks_for(array), None
             if x is None or differentiable:
-                self._step_recorded(group, age, [param, meta.grad, *buffers])
+                if rule is None or age is not before:
+                    rule = self._rule(recorded, group, age)
+                with set_grad_enabled(bool(self.defaults.get("differentiable"))):
+                    recorded.run(rule, [param, meta.grad, *buffers])
                 continue
             if rule is None or age != before:
                 rule = self._rule(x, group, age)
@@ -110,10 +113,6 @@ class PerParameter(Optimizer):
                 guard.before_write(param)
             x.run(rule, [array, meta.grad._array, *[buffer._array for buffer in buffers]])
             bump(param)
-
-    def _step_recorded(self, group: Group, age: Any, tensors: list[Any]) -> None:
-        with set_grad_enabled(bool(self.defaults.get("differentiable"))):
-            recorded.run(self._rule(recorded, group, age), tensors)
 
     def _check(self, group: Group, param: Any) -> None:
         if group.get("fused"):

@@ -26,8 +26,7 @@ def next_count(state: State, name: str = "step") -> Any:
     """Counts one step; the new count as a number, or as a tensor where a compiler is watching."""
     counter = state[name]
     if Watch.trace is not None and id(counter) in Watch.trace.counts:
-        counted = Watch.trace.counts[id(counter)] = Watch.trace.counts[id(counter)] + 1
-        return counted
+        return Watch.trace.count(counter)
     array = counter._array
     if type(array) is ndarray:
         count = array.item() + 1

@@ -171,11 +171,14 @@ class Questions:
     def __init__(self, asked: list[Question], values: Values) -> None:
         self.good = values  # with which every answer is as it was
         self._about: dict[int, list[Question]] = {}
+        once: dict[Any, Question] = {}
         for each in asked:
             noted = _Noted(values)
-            each[1](noted), each[2](noted)
-            for place in noted.used:
-                self._about.setdefault(place, []).append(each)
+            each[1](noted)
+            beside = each[2](noted)
+            if once.setdefault((each[0], id(each[1]), beside), each) is each:
+                for place in noted.used:
+                    self._about.setdefault(place, []).append(each)
 
     def still_answered(self, values: Values) -> bool:
         """Whether every question would be answered as it was when the program was made."""

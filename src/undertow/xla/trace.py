@@ -91,6 +91,7 @@ class Trace:
         self.adopted: list[tuple[Any, DeviceArray]] = []  # tensors from outside, and what they hold during the trace
         self.originals: list[tuple[Any, Any]] = []  # tensors from outside, and the arrays they held
         self.draws: list[Draw] = []
+        self._counted: dict[int, tuple[Any, Any]] = {}
         self.counts: dict[int, Any] = {}  # what stands for optimizers' step counts, by the id of the tensor
         self.first_draws: list[Any] = []  # what they gave during the trace, which the first call uses
         self._by_memory: dict[tuple[Any, ...], DeviceArray] = {}
@@ -204,6 +205,14 @@ class Trace:
         if isinstance(source, tuple):
             return Earlier(source[0])
         raise self.unknown(array)
+
+    def count(self, counter: Any) -> Any:
+        """Counts a step of an optimizer. Counts that were one number stay one."""
+        before = self.counts[id(counter)]
+        if id(before) not in self._counted:
+            self._counted[id(before)] = (before, before + 1)
+        counted = self.counts[id(counter)] = self._counted[id(before)][1]
+        return counted
 
     def refuse_value(self, array: DeviceArray) -> None:
         """Python wants to know a value that only the running program will know."""
