@@ -16,9 +16,6 @@ from jax import lax
 Array = Any
 Sizes = tuple[int, ...]
 
-_UNROLL = 4  # steps in one turn of XLA's loop, whose turns cost as much as a small product
-
-
 class _Steps:
     """How rows laid end to end become steps of one width, and back."""
 
@@ -53,9 +50,9 @@ class _Steps:
 
         steps: tuple[Array, ...] = tuple([self.apart(part) for part in parts])
         if self.plain:
-            last, made = lax.scan(step, state, steps, reverse=reverse, unroll=min(_UNROLL, max(1, self.count)))
+            last, made = lax.scan(step, state, steps, reverse=reverse)
         else:
-            last, made = lax.scan(kept, state, (self.there[:, :, None], *steps), reverse=reverse, unroll=_UNROLL)
+            last, made = lax.scan(kept, state, (self.there[:, :, None], *steps), reverse=reverse)
         return last, tuple([self.together(part) for part in made])
 
 
