@@ -89,7 +89,9 @@ def conv_input_grad(
         widths.append((d * (k - 1) - p, n - (s * (m - 1) + 1) + p))
     # The kernel reversed, inputs and outputs exchanged within each group.
     per_group = jnp.swapaxes(w.reshape(groups, outputs // groups, inputs, *kernel), 1, 2)
-    mirrored = jnp.flip(per_group, tuple(range(3, 3 + len(kernel)))).reshape(groups * inputs, outputs // groups, *kernel)
+    mirrored = jnp.flip(per_group, tuple(range(3, 3 + len(kernel)))).reshape(
+        groups * inputs, outputs // groups, *kernel
+    )
     out = lax.conv_general_dilated(
         _channels_last(g), jnp.transpose(mirrored, (*range(2, w.ndim), 1, 0)), (1,) * len(kernel), widths,
         lhs_dilation=stride, rhs_dilation=dilation, dimension_numbers=_order("N*C", "*IO", "N*C", len(kernel)),

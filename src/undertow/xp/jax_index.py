@@ -117,9 +117,7 @@ def index_fill(x: Array, axis: int, index: Array, value: Any) -> Array:
 def _along(index: Array, axis: int, ndim: int) -> tuple[Any, ...]:
     """An index along one axis as indices of all axes."""
     index = as_short_index(index)
-    key = [
-        np.arange(n, dtype=np.int32).reshape((-1,) + (1,) * (ndim - each - 1)) for each, n in enumerate(index.shape)
-    ]
+    key = [np.arange(n, dtype=np.int32).reshape((-1,) + (1,) * (ndim - each - 1)) for each, n in enumerate(index.shape)]
     key[axis % ndim] = index
     return tuple(key)
 

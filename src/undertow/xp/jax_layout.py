@@ -24,12 +24,14 @@ from undertow.xp.jax_tracing import platform_of
 
 Order = tuple[int, ...]
 
-ELEMENTWISE = frozenset("""
+ELEMENTWISE = frozenset(
+    """
     abs acos acosh add add_any and asin asinh atan atan2 atanh cbrt ceil clamp complex conj convert_element_type copy copy_p
     cos cosh digamma div eq erf erf_inv erfc exp exp2 expm1 floor ge gt imag integer_pow is_finite le lgamma log log1p
     logistic lt max min mul ne neg nextafter not or pow real reduce_precision rem round rsqrt select_n
     shift_left shift_right_arithmetic shift_right_logical sign sin sinh sqrt square stop_gradient sub tan tanh xor
-""".split())
+""".split()
+)
 REDUCTIONS = frozenset("reduce_sum reduce_max reduce_min reduce_prod reduce_and reduce_or argmax argmin".split())
 CALLS = {"jit": "jaxpr", "pjit": "jaxpr", "closed_call": "call_jaxpr", "custom_jvp_call": "call_jaxpr"}
 

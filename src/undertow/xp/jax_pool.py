@@ -30,10 +30,12 @@ def _lowest(dtype: np.dtype[Any]) -> Any:
 
 def _overhang(size: Sizes, kernel: Sizes, stride: Sizes, padding: Sizes, dilation: Sizes, counts: Sizes) -> Sizes:
     """How far the last window reaches past the end of each axis."""
-    return tuple([
-        max(0, (c - 1) * s + d * (k - 1) + 1 - n - p)
-        for c, n, k, s, p, d in zip(counts, size, kernel, stride, padding, dilation, strict=True)
-    ])
+    return tuple(
+        [
+            max(0, (c - 1) * s + d * (k - 1) + 1 - n - p)
+            for c, n, k, s, p, d in zip(counts, size, kernel, stride, padding, dilation, strict=True)
+        ]
+    )
 
 
 def _places(at: Sizes, size: Sizes, stride: Sizes, padding: Sizes, dilation: Sizes, counts: Sizes) -> Any:

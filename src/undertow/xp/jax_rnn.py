@@ -16,6 +16,7 @@ from jax import lax
 Array = Any
 Sizes = tuple[int, ...]
 
+
 class _Steps:
     """How rows laid end to end become steps of one width, and back."""
 
@@ -114,9 +115,7 @@ def lstm_scan_grad(
 # --- GRU
 
 
-def gru_scan(
-    gx: Array, h0: Array, w_hh: Array, b_hn: Array, batch_sizes: Sizes, reverse: bool
-) -> tuple[Array, ...]:
+def gru_scan(gx: Array, h0: Array, w_hh: Array, b_hn: Array, batch_sizes: Sizes, reverse: bool) -> tuple[Array, ...]:
     """(outputs, last h, gates r z n, h W_n^T + b_n at each step, h before it)."""
     size = gx.shape[1] // 3
     weight = jnp.transpose(w_hh)

@@ -230,4 +230,3 @@ def dtype_of(x: Array) -> np.dtype[Any]:
 def as_index(x: Array) -> Array:
     """Whole numbers as indices, which have no gradient."""
     return x.astype(np.int64)
-

@@ -59,5 +59,9 @@ def standard_gamma_grad(alpha: Array, x: Array) -> Array:
 def dirichlet_grad(x: Array, alpha: Array, total: Array) -> Array:
     """The same for a share of a Dirichlet draw, divided by 1 - x."""
     return on_host(
-        numpy_draws.dirichlet_grad, shaped(np.broadcast_shapes(x.shape, alpha.shape, total.shape), x.dtype), x, alpha, total
+        numpy_draws.dirichlet_grad,
+        shaped(np.broadcast_shapes(x.shape, alpha.shape, total.shape), x.dtype),
+        x,
+        alpha,
+        total,
     )
