@@ -68,6 +68,8 @@ x = torch.randn(1, 3, 4); F.scaled_dot_product_attention(x, x, x, attn_mask=torc
 """
 
 LAYERS = """
+w = torch.ones(3, 2, requires_grad=True); out = F.embedding(torch.tensor([1, 1, 2]), w, scale_grad_by_freq=True);
+    slope, = torch.autograd.grad((out**3).sum(), w, create_graph=True); torch.autograd.grad(slope.sum(), w)
 F.embedding_bag(torch.tensor([1, 2, 0]), torch.ones(3, 2), torch.tensor([0]), mode='sum', include_last_offset=True)
 F.embedding_bag(torch.tensor([1, 2, 0]), torch.ones(3, 2), torch.tensor([0, 2]), mode='sum', include_last_offset=True)
 F.embedding_bag(torch.tensor([1, 2, 0]), torch.ones(3, 2), torch.tensor([0, 1, 3]), include_last_offset=True)

@@ -17,8 +17,7 @@ embedding = op("embedding",
 embedding_grad = op("embedding_dense_backward",
     lambda xp, grad_output, indices, *, num_weights, padding_idx, scale_grad_by_freq: xp.embedding_grad(
         grad_output, indices, num_weights, padding_idx, scale_grad_by_freq),
-    grad_output=lambda xp, g, indices, padding_idx, scale_grad_by_freq: taken_but_padding(
-        xp, g, indices, padding_idx, scale_grad_by_freq))
+    grad_output=lambda xp, g, indices, padding_idx: taken_but_padding(xp, g, indices, padding_idx))
 
 take_rows = op("embedding", lambda xp, self, indices: xp.take_rows(self, indices),
                self=lambda xp, g, indices, self_spec: xp.add_rows(g, indices, self_spec.shape[0]))
@@ -54,10 +53,8 @@ def times(scale: Any, weights: Any) -> Any:
     return scale if weights is None else scale * weights
 
 
-def taken_but_padding(xp: Any, g: Any, indices: Any, padding_idx: int, scale_grad_by_freq: bool) -> Any:
-    """The adjoint of `embedding_grad`: rows by index, zeros for padding."""
-    if scale_grad_by_freq:
-        raise RuntimeError("embedding_renorm_double_backward: scale_grad_by_freq is not supported")
+def taken_but_padding(xp: Any, g: Any, indices: Any, padding_idx: int) -> Any:
+    """The adjoint of `embedding_grad`: rows by index, zeros for padding. PyTorch does not look at frequencies here."""
     taken = xp.take_rows(g, indices)
     if padding_idx < 0:
         return taken
