@@ -50,8 +50,8 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ),
     ("_tensor", "autograd"),
     (
-        "_C", "_VF", "_guards", "_subclasses", "classes", "demands", "qualities", "operators", "_ops", "library", "foreach",
-        "futures", "types", "version", "cuda", "mps", "mtia", "xpu", "accelerator", "backends",
+        "_C", "_VF", "control_flow", "_guards", "_subclasses", "classes", "demands", "qualities", "operators", "_ops",
+        "library", "foreach", "futures", "types", "version", "cuda", "mps", "mtia", "xpu", "accelerator", "backends",
         "process_settings", "__config__", "__future__", "functional", "compiler", "autograd.profiler",
     ),
     (

@@ -5,6 +5,7 @@ HOMES = {
     "undertow.amp.old_names": "get_autocast_cpu_dtype get_autocast_gpu_dtype is_autocast_cpu_enabled "
     "set_autocast_cpu_dtype set_autocast_cpu_enabled set_autocast_gpu_dtype",
     "undertow.autograd.anomaly_mode": "set_anomaly_enabled",
+    "undertow.control_flow": "cond while_loop",
     "undertow.demands": "_assert _assert_async _check _check_index _check_is_size _check_not_implemented "
     "_check_tensor_all _check_tensor_all_with _check_type _check_value _check_with _has_compatible_shallow_copy_type "
     "_running_with_deploy _shape_as_tensor set_vital",

@@ -5,6 +5,7 @@ from __future__ import annotations
 from undertow._core import TensorCore as TensorBase
 from undertow._tensor import _TensorMeta as _TensorMeta
 from undertow.devices import device as device
+from undertow.devices import get_default_device
 from undertow.dtypes import dtype as dtype
 from undertow.errors import _LinAlgError as _LinAlgError
 from undertow.generators import Generator as Generator
@@ -12,6 +13,7 @@ from undertow.layouts import layout as layout
 from undertow.layouts import memory_format as memory_format
 from undertow.lazy import lazy_names
 from undertow.modes import is_grad_enabled as is_grad_enabled
+from undertow.modes import local
 from undertow.overrides import DisableTorchFunction as DisableTorchFunction
 from undertow.overrides import DisableTorchFunctionSubclass as DisableTorchFunctionSubclass
 from undertow.overrides import disabled as _disabled_torch_function_impl
@@ -55,6 +57,29 @@ def _has_distributed() -> bool:
 
 def _get_tracing_state() -> None:
     """What records a program while it is traced: nothing does."""
+
+
+def _is_tracing() -> bool:
+    """Whether a program is being traced: never."""
+    return False
+
+
+_jit_can_fuse_on_cpu = _jit_can_fuse_on_gpu = _is_tracing
+
+
+def _get_default_device() -> str:
+    """Where new tensors are made."""
+    return str(get_default_device())
+
+
+def _is_torch_function_mode_enabled() -> bool:
+    """Whether a function mode is on."""
+    return bool(local.modes.function_modes)
+
+
+def _is_any_autocast_enabled() -> bool:
+    """Whether autocast is on."""
+    return local.modes.autocast is not None
 
 
 def _get_privateuse1_backend_name() -> str:

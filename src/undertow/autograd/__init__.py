@@ -24,4 +24,5 @@ _LAZY |= dict.fromkeys(
     "undertow.autograd.grad_mode",
 )
 _LAZY["SavedTensor"] = "undertow.autograd.saved:SavedValue"
+_LAZY["_profiler_enabled"] = "undertow.autograd.profiler:is_recording"
 __getattr__, __dir__ = lazy_names(__name__, _LAZY)

@@ -266,6 +266,11 @@ class _Watching(TorchFunctionMode):
             event.end()
 
 
+def is_recording() -> bool:
+    """Whether a profiler is at work."""
+    return bool(_recording)
+
+
 def kineto_available() -> bool:
     """Whether PyTorch's own recorder is here: undertow has another."""
     return False
