@@ -96,6 +96,7 @@ def _forgotten(facts: Facts, flow: Flow, escaped: list[OpRecord]) -> list[int]:
         return []
     used = {number for cut in escaped for number in cut.inputs}
     used.update(taken for number in facts.ways.differentiated for taken in facts.trace.ops[number].inputs)
+    used.update(root for record in facts.trace.backwards if record.id in facts.differentiated for root in record.roots)
     return [end for end in ends if end not in used]
 
 

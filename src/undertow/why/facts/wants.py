@@ -29,10 +29,12 @@ class Miss:
 def misses(facts: Facts) -> list[Miss]:
     """Every missed gradient, in the order in which they were asked for."""
     found = []
+    # What a post-accumulate hook took away at once was there, and used.
+    taken = {tensor for record in facts.trace.backwards if record.kind == "backward" for tensor in record.written}
     for tensor, events in facts.grads.items():
         wants = [event for event in events if _is_want(event)]
         writes = [event for event in events if event.kind in ("write", "set")]
-        if not wants:
+        if not wants or (not writes and tensor in taken):
             continue
         if not writes:
             empty = [event for event in wants if not event.found]
