@@ -76,6 +76,10 @@ F.embedding_bag(torch.tensor([1, 2, 0]), torch.ones(3, 2), torch.tensor([0, 1, 3
 F.fractional_max_pool2d(torch.ones(1, 2, 5, 6), (2, 3), output_ratio=0.5)
 F.fractional_max_pool2d(torch.ones(1, 2, 5, 6), (2, 3), output_ratio=(0.5, 0.5, 0.5))
 F.fractional_max_pool3d(torch.ones(1, 2, 5, 6, 6), 2, output_ratio=0.5)
+x = torch.randn(2, 3, 6, 6, requires_grad=True); out = F.fractional_max_pool2d(x, 2, output_size=3);
+    out, out.grad_fn.name(), torch.autograd.grad((out**3).sum(), x)
+x = torch.randn(2, 6, 6, 6, requires_grad=True); out = F.fractional_max_pool3d(x, 2, output_size=3, return_indices=True);
+    out, out[0].grad_fn.name(), torch.autograd.grad((out[0] ** 3).sum(), x)
 nn.FractionalMaxPool3d(2, output_ratio=(0.5, 0.5))
 nn.AdaptiveAvgPool2d(None)(torch.ones(1, 2, 3, 4))
 nn.AdaptiveMaxPool1d(None)(torch.ones(1, 2, 3))

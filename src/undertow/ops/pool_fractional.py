@@ -8,12 +8,15 @@ from typing import Any
 import numpy as np
 
 from undertow._core import wrap
+from undertow.autograd.apply import apply
 from undertow.generators import default_generator
 from undertow.ops.arguments import check_tensor
 from undertow.ops.pool import window_option
 from undertow.ops.public import public
-from undertow.ops.scatter import gather
+from undertow.rules.pool import take_from_planes
+from undertow.rules.rule import twin
 
+_taken = {rank: twin(take_from_planes, f"FractionalMaxPool{rank}DBackward0") for rank in (2, 3)}
 _SIDES = {2: ("height", "width"), 3: ("time", "height", "width")}
 
 
@@ -89,10 +92,9 @@ def _pool(
             shown = name if rank == 2 else name + "_out"
             raise RuntimeError(f"{shown}(): pool {side} {width} too large relative to input {side} {size}")
     draws = drawn if array.ndim == rank + 2 else drawn[0]
-    where = wrap(_largest(array, draws, kernel, counts))
-    shape = (*array.shape[:-rank], *counts)
-    values = gather(input.flatten(-rank), -1, where).reshape(shape)
-    return (values, where.reshape(shape)) if return_indices else values
+    where = wrap(_largest(array, draws, kernel, counts).reshape(*array.shape[:-rank], *counts))
+    values = apply(_taken[rank], input, where, rank=rank)
+    return (values, where) if return_indices else values
 
 
 @public
