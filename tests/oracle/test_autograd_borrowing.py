@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from tests.oracle.harness import agree
 from tests.oracle.programs import Table, attempt
 
@@ -141,3 +143,53 @@ def copying_a_stretched_tensor_to_itself(torch):
     stretched = torch.ones(1, 2).expand(2, 2)
     stretched.copy_(stretched)
     return stretched, stretched._version
+
+
+# --- views that recording would refuse, because their base was written to: without recording they can be read
+
+STALE = {
+    "one of several": lambda torch, x, base: (base.unbind()[0], base.mul_(2))[0],
+    "unrecorded": lambda torch, x, base: (unrecorded(torch, lambda: base[0]), base.mul_(2))[0],
+    "part of a leaf": lambda torch, x, base: (x.unbind()[0], unrecorded(torch, lambda: x.mul_(2)))[0],
+    "view of a leaf": lambda torch, x, base: (x[0], unrecorded(torch, lambda: x.mul_(2)))[0],
+}
+READS = {
+    "times a number": lambda torch, v: v * 2,
+    "times itself": lambda torch, v: v * v,
+    "second operand": lambda torch, v: torch.ones(2) + v,
+    "function": lambda torch, v: v.exp(),
+    "relu": lambda torch, v: v.relu(),
+    "comparison": lambda torch, v: v > 0,
+    "sum": lambda torch, v: v.sum(),
+    "element": lambda torch, v: v[0],
+    "part": lambda torch, v: v[:1],
+    "rows": lambda torch, v: v[torch.tensor([1, 0])],
+    "view": lambda torch, v: v.view(2, 1),
+    "stretched": lambda torch, v: v.expand(3, 2),
+    "apart": lambda torch, v: v.unbind(),
+    "joined": lambda torch, v: torch.cat([v, v]),
+    "product": lambda torch, v: torch.ones(3, 2) @ v,
+    "linear": lambda torch, v: torch.nn.functional.linear(v[None], torch.ones(3, 2)),
+    "choice": lambda torch, v: torch.where(v > 0, v, -v),
+    "numbers": lambda torch, v: [float(each) for each in v],
+}
+
+
+def unrecorded(torch, act):
+    with torch.no_grad():
+        return act()
+
+
+@pytest.mark.parametrize("mode", ["no_grad", "inference_mode", "enable_grad"])
+@pytest.mark.parametrize("read", READS)
+@pytest.mark.parametrize("stale", STALE)
+def test_reading_stale_views(stale, read, mode):
+    def program(torch):
+        x = torch.arange(1.0, 5.0).view(2, 2).clone().requires_grad_()
+        view = STALE[stale](torch, x, x * 1)
+        with getattr(torch, mode)():
+            result = READS[read](torch, view)
+        several = result if isinstance(result, (list, tuple)) else [result]
+        return [each.tolist() if isinstance(each, torch.Tensor) else each for each in several]
+
+    agree(program)

@@ -78,10 +78,12 @@ def unary(rule: Rule, name: str = "", doc: str = "") -> Callable[..., Any]:
                 result = _new(Tensor)
                 result._array = value
                 result._storage = result._view = result._meta = None
-                if input._view is not None:
-                    refresh_view(input)
-                modes = local.modes
-                if input._requires_grad and modes.grad_enabled and records:
+                recorded = records and (modes := local.modes).grad_enabled
+                if recorded:
+                    if input._view is not None:
+                        refresh_view(input)
+                    recorded = input._requires_grad
+                if recorded:
                     if keeps_input:
                         saved: tuple[Any, ...] = (SavedInput(input),)
                         if keeps_result:
@@ -153,14 +155,16 @@ def binary(
                     result = _new(Tensor)
                     result._array = value
                     result._storage = result._view = result._meta = None
-                    if input._view is not None:
-                        refresh_view(input)
-                    left, right = input._requires_grad, False
-                    if tensor is not None:
-                        if tensor._view is not None:
-                            refresh_view(tensor)
-                        right = tensor._requires_grad
-                    if (left or right) and records and (modes := local.modes).grad_enabled:
+                    left = right = False
+                    if records and (modes := local.modes).grad_enabled:
+                        if input._view is not None:
+                            refresh_view(input)
+                        left = input._requires_grad
+                        if tensor is not None:
+                            if tensor._view is not None:
+                                refresh_view(tensor)
+                            right = tensor._requires_grad
+                    if left or right:
                         saved: tuple[Any, ...] = ()
                         if places:
                             if tensor is None:

@@ -89,9 +89,9 @@ def _take_rows(self: Any, rows: Any) -> Any | None:
         result = wrap(array.take(picks, 0))
     except IndexError:
         return None
-    if self._view is not None:
-        refresh_view(self)
     modes = local.modes
+    if modes.grad_enabled and self._view is not None:
+        refresh_view(self)
     if self._requires_grad and modes.grad_enabled:
         make = index.index.node_class or node_class(index.index)
         specs = (Spec(array.shape, array.dtype), (Spec(picks.shape, picks.dtype),))

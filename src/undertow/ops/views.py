@@ -33,16 +33,17 @@ def view_through(source: Any, steps: tuple[Step, ...], value: Any) -> Any:
     """The view at the end of several steps of rules with one output, given its raw view; no rare mode is on."""
     storage = source._storage or source._get_storage()
     outer = source._view
+    modes = local.modes
     if outer is None:
         base, path, origin = source, steps, None
     else:
-        refresh_view(source)
+        if modes.grad_enabled:
+            refresh_view(source)
         base, path, origin = outer.base, steps_of(outer) + steps, outer.origin
     result = _new(_apply.Tensor)
     result._array = value
     result._storage = storage
     result._meta = None
-    modes = local.modes
     if not modes.grad_enabled:
         result._edge = None
         result._requires_grad = False
@@ -71,12 +72,14 @@ def views_of(rule: Rule, source: Any, values: tuple[Any, ...], statics: dict[str
     array = source._array
     spec = Spec(array.shape, array.dtype)
     outer = source._view
-    if outer is None:
-        base, path, origin = source, (), None
-    else:
-        refresh_view(source)
-        base, path, origin = outer.base, steps_of(outer), outer.origin
     modes = local.modes
+    path: tuple[Step, ...] = ()
+    if outer is None:
+        base, origin = source, None
+    else:
+        if modes.grad_enabled:
+            refresh_view(source)
+        base, path, origin = outer.base, steps_of(outer), outer.origin
     requires_grad = source._requires_grad and modes.grad_enabled
     if type(storage) is InferenceStorage:
         origin = "inference"
