@@ -187,14 +187,21 @@ def test_a_program_that_is_prepared_is_told_that_a_name_is_lacking() -> None:
     with pretend_torch():
         found = []
         try:
-            import torch.distributed.fsdp  # noqa: F401
+            import torch.distributed.fsdp
         except ImportError:
             found.append("module")
         try:
             from torch.distributed import GradBucket  # noqa: F401
         except ImportError:
             found.append("name")
-        assert found == ["module", "name"]
+        import torch.distributed.elastic
+
+        try:
+            from torch.distributed.elastic import agent  # noqa: F401
+        except ImportError:
+            found.append("name of a module that lacks all")
+        assert found == ["module", "name", "name of a module that lacks all"]
+        assert torch.distributed.elastic.agent is torch.distributed.elastic.agent
         assert importlib.util.find_spec("torch.distributed") is not None
         with pytest.raises(ModuleNotFoundError):
             importlib.import_module("torch.distributed.fsdp")

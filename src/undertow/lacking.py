@@ -9,6 +9,7 @@ A program that is prepared for the absence of a name (its import lies in a `try`
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from importlib.abc import Loader
 from importlib.machinery import ModuleSpec
@@ -101,9 +102,13 @@ class LackingModule(ModuleType):
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__") and name.endswith("__"):
             raise AttributeError(name)
-        made = stand_in(f"{self.__name__}.{name}")
-        setattr(self, name, made)
-        return made
+        frame = sys._getframe(1)
+        if in_import_from(frame) and is_prepared(frame):
+            raise ImportError(f"undertow has no {self.__name__}.{name}, so it cannot be imported", name=self.__name__)
+        made: dict[str, Any] = self.__dict__.setdefault("_made", {})
+        if name not in made:
+            made[name] = stand_in(f"{self.__name__}.{name}")
+        return made[name]
 
 
 class LackingLoader(Loader):
