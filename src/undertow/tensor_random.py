@@ -29,7 +29,8 @@ def bernoulli(input: Any, p: Any = None, *, generator: Generator | None = None, 
         values = stream.bernoulli(source.size, p, source.dtype).reshape(source.shape)
     else:
         check_kernel(source.dtype, "bernoulli_tensor_cpu_p_", "fV")
-        values = stream.bernoulli_each(np.ascontiguousarray(source)).reshape(source.shape)
+        ordered = source.copy()  # in the order of its elements, as they are drawn
+        values = stream.bernoulli_each(ordered).reshape(source.shape)
     return into_out(out, values, "bernoulli") if out is not None else apply(rules.bernoulli, input, values=values)
 
 

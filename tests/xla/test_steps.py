@@ -10,6 +10,7 @@ import undertow as torch
 from tests.xla.twins import Case, agree
 from undertow import nn, optim
 from undertow.nn import functional as F
+from undertow.xla import CompileError
 
 CASES: dict[str, Any] = {}
 
@@ -726,3 +727,83 @@ def only_written() -> Case:
         return kept.clone().sum()
 
     return Case(step, kept, weight, args=batch)
+
+
+@case
+def arguments_returned() -> Case:
+    """A step that returns its argument, and views of it, returns the very tensor and views of it."""
+    given = [torch.full((2, 3), float(turn)) for turn in range(3)]
+    log: list[Any] = []
+
+    def step(x: Any, w: Any) -> Any:
+        x.add_(1)
+        return x, x.t(), x.view(-1)[1:3], x.chunk(2)[1], (x * w).sum()
+
+    def args(turn: int) -> tuple[Any, ...]:
+        return given[turn], torch.full((3,), float(turn), requires_grad=True)
+
+    return Case(step, given, args=args, log=log)
+
+
+def test_a_returned_view_of_an_argument_is_one() -> None:
+    step = torch.compile(lambda x: (x, x.t()))
+    for _ in range(2):
+        x = torch.zeros(2, 3)
+        same, turned = step(x)
+        assert same is x
+        turned[0, 1] = 5.0
+        assert x[1, 0] == 5.0
+
+
+# --- no value is asked for that is not needed
+
+
+@case
+def checks_of_values_are_left_out() -> Case:
+    mask = nn.Transformer.generate_square_subsequent_mask(3)
+    layer = nn.TransformerEncoderLayer(4, 1, 4, dropout=0.0, batch_first=True)
+    embedding = nn.Embedding(5, 3)
+
+    def step(x: Any, places: Any) -> Any:
+        return (
+            F.binary_cross_entropy(x.sigmoid(), (x > 0).float()),
+            torch.linalg.inv(x[:3] @ x[:3].t() + torch.eye(3)),
+            torch.linalg.cholesky(x.t() @ x + torch.eye(3)),
+            torch.quantile(x, torch.tensor([0.25, 0.5])),
+            F.gumbel_softmax(x, hard=True),
+            torch.distributions.Normal(x, torch.ones(3)).log_prob(x.detach() * 2),
+            torch.distributions.Normal(x, torch.full((3,), 2.0)).rsample(),
+            torch.bernoulli(x.sigmoid()),
+            embedding(places), F.one_hot(places, 5), x.gather(1, places[:, None] % 3), x.unsqueeze(1).expand(5, 2, 3),
+            layer(torch.ones(2, 3, 4), mask),
+        )  # fmt: skip
+
+    return Case(step, args=lambda turn: (torch.randn(5, 3), torch.randint(0, 5, (5,))))
+
+
+@pytest.mark.parametrize("step", [lambda x: F.rrelu(x, training=True), lambda x: torch.multinomial(x.exp(), 1),
+                                  lambda x: x[x > 0], lambda x: x.nonzero(), lambda x: float(x.sum()),
+                                  lambda x: x.numpy()])  # fmt: skip
+def test_what_needs_values_is_refused_with_its_line(step: Any) -> None:
+    with pytest.raises(CompileError, match=r"test_steps\.py:\d+"):
+        torch.compile(step)(torch.randn(3))
+
+
+def test_lbfgs_is_refused_because_it_decides_by_values() -> None:
+    model = nn.Linear(3, 1)
+    optimizer = optim.LBFGS(model.parameters())
+    before = model.weight.detach().clone()
+
+    @torch.compile
+    def step(x: Any) -> Any:
+        def closure() -> Any:
+            optimizer.zero_grad()
+            loss = model(x).pow(2).mean()
+            loss.backward()
+            return loss
+
+        return optimizer.step(closure)
+
+    with pytest.raises(CompileError, match="value of a tensor"):
+        step(torch.ones(4, 3))
+    assert torch.equal(model.weight, before) and model.weight.grad is None

@@ -89,16 +89,20 @@ def test_modes() -> None:
         assert compiled(x).dtype is torch.bfloat16
 
 
+def note(log: list[Any], what: str, value: Any) -> None:
+    log.append((what, round(value.sum().item(), 3)))
+
+
 def test_hooks_inside_and_on_parameters() -> None:
     model, other, compiled = twins()
     logs: list[list[Any]] = [[], []]
     for each, log in ((model, logs[0]), (other, logs[1])):
         each[0].register_forward_hook(lambda m, i, o: o * 2)
-        each[1].register_forward_hook(lambda m, i, o, log=log: log.append(("forward", round(o.sum().item(), 4))))
-        each[1].register_full_backward_hook(lambda m, gi, go, log=log: log.append(("backward", round(go[0].sum().item(), 4))))
-        each[0].weight.register_hook(lambda g, log=log: log.append(("weight", round(g.sum().item(), 3))))
+        each[1].register_forward_hook(lambda m, i, o, log=log: note(log, "forward", o))
+        each[1].register_full_backward_hook(lambda m, gi, go, log=log: note(log, "backward", go[0]))
+        each[0].weight.register_hook(lambda g, log=log: note(log, "weight", g))
         each[2].weight.register_hook(lambda g: g * 0.5)
-        each[2].bias.register_post_accumulate_grad_hook(lambda p, log=log: log.append(("bias", round(p.grad.sum().item(), 3))))
+        each[2].bias.register_post_accumulate_grad_hook(lambda p, log=log: note(log, "bias", p.grad))
     for _ in range(2):
         x = torch.randn(5, 3)
         model(x).pow(2).sum().backward()

@@ -11,6 +11,7 @@ from undertow._core import TensorCore
 from undertow.autograd.node import Node
 from undertow.modes import special
 from undertow.sites import format_stack, user_stacklevel
+from undertow.xp.device import values_known
 
 
 class set_detect_anomaly:
@@ -95,6 +96,8 @@ def check_nan(node: Node, results: tuple[Any, ...]) -> None:
     for place, value in enumerate(results):
         if value is None:
             continue
-        array = value._array if isinstance(value, TensorCore) else np.asarray(value)
-        if array.dtype.kind in "fcV" and np.isnan(array.astype("f4") if array.dtype.kind == "V" else array).any():
+        array = value._array if isinstance(value, TensorCore) else value
+        if array.dtype.kind not in "fcV" or not values_known(array):
+            continue
+        if np.isnan(array.astype("f4") if array.dtype.kind == "V" else array).any():
             raise RuntimeError(f"Function '{node.name()}' returned nan values in its {place}th output.")

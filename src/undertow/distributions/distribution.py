@@ -10,6 +10,7 @@ from undertow.distributions import _functions as torch
 from undertow.distributions import constraints
 from undertow.distributions.utils import lazy_property
 from undertow.sizes import Size
+from undertow.xp.device import values_known
 
 __all__ = ["Distribution"]
 
@@ -60,7 +61,8 @@ class Distribution:
             if name not in self.__dict__ and isinstance(getattr(type(self), name), lazy_property):
                 continue  # worked out of others that were checked
             value = getattr(self, name)
-            if not constraint.check(value).all():
+            held = constraint.check(value)
+            if values_known(held._array) and not held.all():
                 raise ValueError(
                     f"Expected parameter {name} ({type(value).__name__} of shape {tuple(value.shape)}) of distribution "
                     f"{self!r} to satisfy the constraint {constraint!r}, but found invalid values:\n{value}"
@@ -177,7 +179,8 @@ class Distribution:
             return
         if support is None:
             raise AssertionError("support is None")
-        if not support.check(value).all():
+        held = support.check(value)
+        if values_known(held._array) and not held.all():
             raise ValueError(
                 f"Expected value argument ({type(value).__name__} of shape {tuple(value.shape)}) to be within the support "
                 f"({support!r}) of the distribution {self!r}, but found invalid values:\n{value}"

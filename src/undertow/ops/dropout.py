@@ -270,7 +270,7 @@ def gumbel_softmax(logits: Any, tau: float = 1, hard: bool = False, eps: float =
     soft = softmax((logits + -noise.log()) / tau, dim)
     if not hard:
         return soft
-    axis = dim % soft._array.ndim
-    chosen = np.zeros_like(soft._array)
-    np.put_along_axis(chosen, soft._array.argmax(axis=axis, keepdims=True), 1, axis)
+    axis, shape = dim % soft._array.ndim, soft._array.shape
+    places = np.arange(shape[axis]).reshape([-1 if each == axis else 1 for each in range(len(shape))])
+    chosen = (soft._array.argmax(axis=axis, keepdims=True) == places).astype(soft._array.dtype)
     return wrap(chosen) - soft.detach() + soft

@@ -176,7 +176,7 @@ def binary_cross_entropy(
     if kinds[0] is not kinds[1]:
         raise RuntimeError(f"Found dtype {kinds[1].scalar_name} but expected {kinds[0].scalar_name}")
     for name, values in (("input", input._array), ("target", target._array)):
-        if values.size and not (values.min() >= 0 and values.max() <= 1):  # a NaN is not either
+        if values_known(values) and values.size and not (values.min() >= 0 and values.max() <= 1):  # a NaN is not either
             raise RuntimeError(f"all elements of {name} should be between 0 and 1")
     return apply(rules.binary_cross_entropy, input, target, weight, reduction=how)
 

@@ -17,6 +17,7 @@ from undertow.ops.factor import check_system, infos
 from undertow.ops.public import public
 from undertow.ops.triangular import check_pivoted
 from undertow.rules import factor as rules
+from undertow.xp.device import values_known
 from undertow.xp.numpy_linalg import first_zero_pivot, permutation_of_pivots
 
 
@@ -62,7 +63,7 @@ def lu_unpack(LU_data: Any, LU_pivots: Any, unpack_data: bool = True, unpack_piv
     empty = np.empty(0, array.dtype)
     P = wrap(empty)
     if unpack_pivots:
-        if pivots.size and (pivots.min() < 1 or pivots.max() > array.shape[-2]):
+        if values_known(pivots) and pivots.size and (pivots.min() < 1 or pivots.max() > array.shape[-2]):
             raise RuntimeError(
                 "pivots passed to lu_unpack must be between 1 and LU.size(-2) inclusive.Did you properly pass the result "
                 "of lu_factor?"

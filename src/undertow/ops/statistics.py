@@ -19,6 +19,7 @@ from undertow.ops.public import overloaded, public
 from undertow.ops.reduce import UNSET, folded_dims
 from undertow.rules import reduce as rules
 from undertow.rules.rule import Rule
+from undertow.xp.device import values_known
 
 
 def _kind(input: Any) -> Any:
@@ -121,7 +122,7 @@ def _quantile(name: str, input: Any, q: Any, dim: Any, keepdim: bool, interpolat
     place = 0 if dim is None else wrap_dim(as_int(dim, name, "dim"), array.ndim)
     if not array.size:
         raise RuntimeError(f"{name}() input tensor must be non-empty")
-    if isinstance(q, TensorCore) and not ((wanted >= 0) & (wanted <= 1)).all():
+    if isinstance(q, TensorCore) and values_known(wanted) and not ((wanted >= 0) & (wanted <= 1)).all():
         raise RuntimeError(f"{name}() q values must be in the range [0, 1]")
 
     if dim is None:

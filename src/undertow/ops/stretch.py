@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from undertow._core import TensorCore, ndarray
-from undertow.autograd.apply import apply
+from undertow._core import TensorCore
 from undertow.dtypes import DTYPE_OF
 from undertow.ops.arguments import (
     as_int,
@@ -130,8 +129,6 @@ def expand_to(input: Any, size: tuple[int, ...]) -> Any:
             strides[axis] = after
         after = shape[axis] * strides[axis]
     wanted = tuple(shape)
-    if type(array) is not ndarray:
-        return apply(rules.expand, input, size=wanted)
     return view_of(rules.expand, input, restride(array, wanted, strides), {"size": wanted})
 
 

@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 
 from undertow._core import TensorCore, wrap
+from undertow.autograd.apply import apply
+from undertow.modes import no_grad
 from undertow.xla.errors import CompileError
 from undertow.xla.state import State
 from undertow.xp.device import DeviceArray
@@ -104,6 +106,15 @@ class Arguments:
         """Does to a call's tensors what the step does to them."""
         for change in self.changes:
             change(arguments, renewed)
+
+
+def view_again(tensor: Any, steps: Any) -> Any:
+    """The view of another tensor that is taken by the same steps."""
+    with no_grad():
+        for rule, statics, _, place in steps:
+            tensor = apply(rule, tensor, **statics)
+            tensor = tensor[place] if rule.outputs != 1 else tensor
+    return tensor
 
 
 def memory_of(tensor: Any) -> Any:

@@ -2,6 +2,12 @@
 
 from __future__ import annotations
 
+import os
+
+from undertow.xp.device import NeedsValue
+
+_FOREIGN = (os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep, f"{os.sep}jax{os.sep}")
+
 
 class CompileError(RuntimeError):
     """The step can't be one program that does what the Python code does; the message names the line, or the hook."""
@@ -9,3 +15,17 @@ class CompileError(RuntimeError):
 
 class CompileWarning(UserWarning):
     """The step was compiled, and something about it deserves a look."""
+
+
+def explained(error: Exception) -> CompileError:
+    """A CompileError that says what was asked of values that are not known, and where."""
+    if isinstance(error, NeedsValue):
+        return CompileError(f"undertow.compile: {error}")
+    site, trace = "an unknown line", error.__traceback__
+    while trace is not None:
+        name = trace.tb_frame.f_code.co_filename
+        if not any(part in name for part in _FOREIGN):
+            site = f"{name}:{trace.tb_lineno}"
+        trace = trace.tb_next
+    what = str(error).partition("\n")[0]
+    return CompileError(f"undertow.compile: at {site} something depends on values that only the program has: {what}")

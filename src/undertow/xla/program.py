@@ -19,8 +19,8 @@ import numpy as np
 from undertow._core import TensorCore, wrap
 from undertow.devices import cpu
 from undertow.tree import leaves, map_leaves
-from undertow.xla.arguments import Arguments, refuse_overlaps
-from undertow.xla.errors import CompileError
+from undertow.xla.arguments import Arguments, refuse_overlaps, view_again
+from undertow.xla.errors import explained
 from undertow.xla.firing import Firing, Later, Placed, Plan
 from undertow.xla.numbers import Questions, baked, inputs
 from undertow.xla.options import Options
@@ -89,8 +89,8 @@ class Program:
                 storage.version = count
             for tensor, edge, flag in edges:
                 tensor._edge, tensor._requires_grad = edge, flag
-            if isinstance(error, NeedsValue):
-                raise CompileError(f"undertow.compile: {error}") from None
+            if isinstance(error, (NeedsValue, jax.errors.ConcretizationTypeError)):
+                raise explained(error) from None
             raise
         self.options.put(numbers)
         self.entry.restore_gradients()  # the first call reads them, too
@@ -296,6 +296,13 @@ class Program:
         self.n_known = sum(id(cell) in known for cell in outputs)  # they come first
         self.adopted = {id(tensor): tensor for tensor, _ in trace.adopted}
         self.known_cells = known
+        self.argument_cells = argument_cells
+        left = leaves([self.result, [entry[2] for entry in self.exit if len(entry) > 2]])
+        self.passed_on = sorted({  # arguments that are returned or kept, or of which views are
+            argument_cells[id(leaf._array.cell)]
+            for leaf in left
+            if isinstance(leaf, TensorCore) and type(leaf._array) is DeviceArray and id(leaf._array.cell) in argument_cells
+        })
         self.way_back = WayBack.of(self, trace)
         self.exit_after_trace = True
         trace.finish()
@@ -409,11 +416,12 @@ class Program:
             for storage, bumps in self.bumps:
                 storage.version += bumps
         self.exit_after_trace = False
-        renewed: dict[int, Any] = {}
+        renewed = {id(self.arguments[place]): arguments[place] for place in self.passed_on}
+        given = set(map(id, arguments))
         for place, entry in enumerate(self.exit):
             if len(entry) == 2:
                 _put(*entry)
-            elif entry[1] != "grad" or not self._serves_again(place, *entry):
+            elif entry[1] != "grad" or not self._serves_again(self.left.get(place), given, *entry):
                 left = self.left[place] = self._renewed(entry[2], renewed)
                 _put(entry[0], entry[1], left)
         if self.given.changes:
@@ -427,10 +435,9 @@ class Program:
         result = map_leaves(lambda leaf: self._renewed(leaf, renewed), self.result)
         return result if self.way_back is None else self.way_back.claim(result, arguments)
 
-    def _serves_again(self, place: int, holder: Any, key: str, value: Any) -> bool:
+    def _serves_again(self, tensor: Any, given: set[int], holder: Any, key: str, value: Any) -> bool:
         """Gives a gradient of the last call, which nobody else has kept, the value of this one."""
-        tensor = self.left.get(place)
-        if tensor is None or getattr(holder, key, None) is not tensor or getrefcount(tensor) > 4:
+        if tensor is None or getattr(holder, key, None) is not tensor or getrefcount(tensor) > 5 + (id(tensor) in given):
             return False
         array = tensor._array
         if type(array) is not DeviceArray or array.cell.host is not None or getrefcount(array) > 3:
@@ -443,10 +450,16 @@ class Program:
         """A tensor that the step made, as a new one for each call; everything else as it is."""
         if type(value) is list:
             return [self._renewed(each, renewed) for each in value]
-        if not isinstance(value, TensorCore) or type(value._array) is not DeviceArray or id(value) in self.adopted:
+        if not isinstance(value, TensorCore):
             return value
         tensor = renewed.get(id(value))
         if tensor is None:
+            if type(value._array) is not DeviceArray or id(value) in self.adopted:
+                return value
+            if id(value._array.cell) in self.argument_cells and value._view is not None:
+                tensor = renewed[id(value)] = view_again(renewed[id(value._view.base)], value._view.steps)
+                tensor._edge, tensor._requires_grad = value._edge, value._requires_grad
+                return tensor
             tensor = renewed[id(value)] = wrap(self._renewed_array(value._array, renewed))
             tensor._edge, tensor._requires_grad = value._edge, value._requires_grad
             if id(value._array.cell) in self.known_cells:

@@ -8,6 +8,7 @@ so that they are the numbers that eager code would have drawn. User code that as
 
 from __future__ import annotations
 
+import math
 import threading
 import weakref
 from collections.abc import Callable, Iterable
@@ -77,6 +78,18 @@ class WatchedStream:
         return call
 
 
+    # Draws whose distribution depends on values are made of plain ones, inside the program.
+
+    def normal_each(self, mean: Any, std: Any, dtype: Any) -> Any:
+        shape = np.broadcast_shapes(np.shape(mean), np.shape(std))
+        return (self.normal(math.prod(shape), dtype=dtype).reshape(shape) * std + mean).astype(dtype)
+
+    def bernoulli_each(self, probabilities: Any, dtype: Any = None) -> Any:
+        draw = self.uniform53 if probabilities.dtype == np.float64 else self.uniform24
+        drawn = draw(probabilities.size).reshape(probabilities.shape)
+        return (drawn < probabilities.astype(drawn.dtype)).astype(probabilities.dtype if dtype is None else dtype)
+
+
 class Trace:
     """One run of a step with unknown values."""
 
@@ -138,6 +151,11 @@ class Trace:
         if type(array) is not np.ndarray or threading.get_ident() != self.thread:
             return array
         return DeviceArray(jax.numpy.asarray(array))
+
+    def is_constant(self, array: DeviceArray) -> bool:
+        """Whether a value is the same in every call, and so known: nothing was computed for it."""
+        value = array.value
+        return not isinstance(value, jax.core.Tracer) and id(value) not in self.inputs
 
     def adopt(self, tensor: Any) -> None:
         """Makes the memory of a tensor from outside an input of the program."""

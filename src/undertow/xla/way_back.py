@@ -20,7 +20,7 @@ from undertow.autograd.node import AccumulateGrad, Edge, Node, edge_of
 from undertow.autograd.saved import Freed
 from undertow.modes import local
 from undertow.tree import leaves, map_leaves
-from undertow.xla.errors import CompileError
+from undertow.xla.errors import CompileError, explained
 from undertow.xla.firing import Again, Firing, Plan
 from undertow.xla.trace import Trace
 from undertow.xp.device import Cell, DeviceArray, DeviceNamespace, NeedsValue
@@ -92,8 +92,8 @@ class WayBack:
         except Again:  # the plan knows more about the hooks now
             del self.programs[defined]
             return self.go_back(kept, read, grads)
-        except NeedsValue as error:
-            raise CompileError(f"undertow.compile: {error}") from None
+        except (NeedsValue, jax.errors.ConcretizationTypeError) as error:
+            raise explained(error) from None
         if firing.has_inside:
             jax.block_until_ready(found)
             jax.effects_barrier()

@@ -282,7 +282,7 @@ class DeviceArray(NDArrayOperatorsMixin):
 
     def numpy(self) -> np.ndarray[Any, Any]:
         """The value as a NumPy array of its own."""
-        if Watch.trace is not None:
+        if Watch.trace is not None and not Watch.trace.is_constant(self):
             Watch.trace.refuse_value(self)
         return np.array(self.value)
 

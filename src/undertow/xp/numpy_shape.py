@@ -36,6 +36,8 @@ def alias(x: Array) -> Array:
 
 def restride(x: Array, shape: Sequence[int], strides: Sequence[int], offset: int = 0) -> Array:
     """A view of x's memory with these strides, starting `offset` bytes from x's first element."""
+    if type(x) is not _ndarray:
+        return x  # on a device there is no memory to look at: a view is what its rule makes of its source
     if x.flags.c_contiguous:
         if x.size and offset >= 0:
             return _ndarray(shape, x.dtype, x, offset, strides)

@@ -20,6 +20,7 @@ from undertow.nn.modules.module import Module
 from undertow.nn.modules.normalization import LayerNorm
 from undertow.ops.arrange import triu
 from undertow.ops.multi_head import additive_masks
+from undertow.xp.device import values_known
 
 Activation = str | Callable[[Any], Any]
 
@@ -44,6 +45,8 @@ def _detect_is_causal_mask(mask: Any, is_causal: bool | None = None, size: int |
     """Whether a mask is the causal one, if the caller did not say."""
     if is_causal is not None or mask is None:
         return bool(is_causal)
+    if not values_known(mask._array):
+        return False  # a hint, without which the mask is used as it is
     causal = _generate_square_subsequent_mask(mask.size(-2) if size is None else size, dtype=mask.dtype)
     return mask.size() == causal.size() and bool((mask == causal).all())
 
