@@ -84,7 +84,8 @@ class PerParameter(Optimizer):
 
     def _step_group(self, group: Group) -> None:
         special, differentiable = group.get("capturable") or group.get("fused"), group.get("differentiable")
-        dtype: Any = None  # these four are of the parameter before, and mostly the next one's too
+        dtype: Any = None  # these five are of the parameter before, and mostly the next one's too
+        kind: Any = None
         x: Blocks | None = None
         rule: Rule | None = None
         age: Any = None
@@ -96,11 +97,10 @@ class PerParameter(Optimizer):
                 self._check(group, param)
             if Watch.any_made:
                 settle((param, meta.grad, *self.state.get(param, {}).values()))
-                dtype = None
             array, before = param._array, age
             age, buffers = self._prepare(group, param)
-            if array.dtype is not dtype:
-                dtype, x, rule = array.dtype, blocks_for(array), None
+            if array.dtype is not dtype or type(array) is not kind:
+                dtype, kind, x, rule = array.dtype, type(array), blocks_for(array), None
             if x is None or differentiable:
                 if rule is None or age is not before:
                     rule = self._rule(recorded, group, age)
