@@ -267,6 +267,24 @@ def reads_of_grad(file: str) -> set[str]:
     }
 
 
+def knows_of_freezing(place: Place | None) -> bool:
+    """Whether `.grad` is read under a test of `requires_grad`: in `[p.grad for p in … if not p.requires_grad]`."""
+    if place is None:
+        return False
+    file = source(place.file)
+    node: ast.AST | None = file.expression(place)
+    tests: list[ast.expr] = []
+    for outer in file.around(node) if node is not None else ():
+        if isinstance(outer, (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)):
+            tests += [test for loop in outer.generators for test in loop.ifs]
+        elif isinstance(outer, (ast.If, ast.IfExp)):
+            tests.append(outer.test)
+        elif isinstance(outer, (ast.FunctionDef, ast.Lambda)):
+            break
+    parts = [part for test in tests for part in ast.walk(test)]
+    return any(isinstance(part, ast.Attribute) and part.attr == "requires_grad" for part in parts)
+
+
 def only_clears(place: Place) -> bool:
     """Whether `.grad` is read only to be zeroed: `if p.grad is not None: p.grad.zero_()`."""
     file = source(place.file)

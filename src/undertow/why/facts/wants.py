@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from undertow.why.facts.facts import Facts
-from undertow.why.source import expects_none, is_guard
+from undertow.why.source import expects_none, is_guard, knows_of_freezing
 from undertow.why.trace import GradEvent
 
 
@@ -62,6 +62,9 @@ def _is_put_aside(facts: Facts, tensor: int) -> bool:
 
 
 def _only_a_guard(facts: Facts, tensor: int, wants: list[GradEvent]) -> bool:
-    """`if p.grad is not None` over a frozen or plain tensor asks whether there is one, and takes no for an answer."""
+    """`if p.grad is not None` over a frozen or plain tensor asks whether there is one, and takes no for an answer; so
+    does what looks at `requires_grad` first."""
     record = facts.trace.tensors[tensor]
-    return record.leaf and not facts.asks(tensor) and all(event.kind == "read" and is_guard(event.place) for event in wants)
+    return record.leaf and not facts.asks(tensor) and all(
+        event.kind == "read" and (is_guard(event.place) or knows_of_freezing(event.place)) for event in wants
+    )
