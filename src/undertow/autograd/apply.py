@@ -7,6 +7,7 @@ handles every case; the fast path is a shortcut, never a second behaviour.
 
 from __future__ import annotations
 
+import functools
 import warnings
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -39,6 +40,11 @@ PYTHON_NUMBERS = frozenset({float, int, bool, complex})
 HUGE = 1e38  # larger numbers may not fit into a float32, which the general path sees to
 MISSING: Any = object()  # an operand that was not given
 
+_UFUNCS = {
+    "add": np.add, "sub": np.subtract, "mul": np.multiply, "div": np.divide, "neg": np.negative, "exp": np.exp,
+    "sqrt": np.sqrt, "tanh": np.tanh, "reciprocal": np.reciprocal,
+}  # fmt: skip
+
 _new = object.__new__
 _asarray = np.asarray
 
@@ -60,7 +66,7 @@ def bind_tensor_class(cls: Any) -> None:
 
 def unary(rule: Rule, name: str = "", doc: str = "") -> Callable[..., Any]:
     """The public function, or method, of a one-input elementwise rule."""
-    forward = rule.forward
+    forward = computing(rule)
     keeps_input, keeps_result = "self" in rule.saves, "result" in rule.saves
     simple = rule.promote is not None and rule.outputs == 1 and not (rule.hidden or rule.uses_specs or rule.statics)
     simple = simple and "f" in rule.accepts
@@ -70,7 +76,7 @@ def unary(rule: Rule, name: str = "", doc: str = "") -> Callable[..., Any]:
             array = input._array
             if type(array) is ndarray and array.dtype in FAST_DTYPES:
                 try:
-                    value = silently(forward, numpy_xp, array)
+                    value = silently(forward, array)
                 except RuntimeError:  # another thread is computing too
                     return call(function, rule, (input,), {}, None)
                 if type(value) is not ndarray:
@@ -115,7 +121,7 @@ def binary(
     "tensors", the second may be a "number", or either may ("numbers"). `several`: PyTorch has several signatures for
     it, which changes the words in which it refuses arguments. `check` sees the operands first, unless they are floats.
     """
-    forward = rule.forward
+    forward = computing(rule)
     saves = rule.saves
     records = any(gradient is not None for gradient in rule.gradients)
     simple = rule.promote is not None and not rule.uses_specs and not rule.statics and set(saves) <= set(rule.inputs)
@@ -147,7 +153,7 @@ def binary(
                     b = None
                 if type(b) is ndarray:
                     try:
-                        value = silently(forward, numpy_xp, a, b)
+                        value = silently(forward, a, b)
                     except (ValueError, RuntimeError):  # shapes that do not fit, or another thread is computing too
                         return call(function, rule, (input, other), {}, None)
                     if type(value) is not ndarray:
@@ -198,6 +204,17 @@ def binary(
         return call(function, rule, (input, other), {}, out)
 
     return name_function(function, operator or name or rule.name, doc)
+
+
+def computing(rule: Rule) -> Callable[..., Any]:
+    """A rule's forward on NumPy's arrays: NumPy's own function where that is all there is to it, which saves a call."""
+    return ufunc_of(rule) or functools.partial(rule.forward, numpy_xp)
+
+
+def ufunc_of(rule: Rule) -> Any:
+    """NumPy's function that computes a rule, if it has one."""
+    ufunc = _UFUNCS.get(rule.name)
+    return ufunc if ufunc is not None and not rule.statics and len(rule.inputs) == ufunc.nin else None
 
 
 def check_operands(

@@ -6,8 +6,6 @@ import functools
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-import numpy as np
-
 from undertow import overrides
 from undertow._core import TensorCore
 from undertow.autograd import apply as _apply
@@ -89,19 +87,12 @@ def finish(rule: Rule, inputs: tuple[Any, ...], out: Any = None, **statics: Any)
 # --- in-place twins and operators of elementwise rules
 
 
-# What NumPy calls the rules that it can compute in the memory of their first operand.
-_UFUNCS = {
-    "add": np.add, "sub": np.subtract, "mul": np.multiply, "div": np.divide, "neg": np.negative, "exp": np.exp,
-    "sqrt": np.sqrt, "tanh": np.tanh, "reciprocal": np.reciprocal,
-}  # fmt: skip
-
-
 def in_place(
     rule: Rule, name: str = "", takes: str = "number", several: bool = False, check: Function | None = None
 ) -> Function:
     """The in-place method of an elementwise rule: `exp_`, `mul_`. `takes`, `several` and `check` as for `binary`."""
     name = name or rule.name + "_"
-    ufunc = _UFUNCS.get(rule.name) if not rule.statics else None
+    ufunc = _apply.ufunc_of(rule)
 
     def one(input: Any) -> Any:
         if type(input) in _apply.PLAIN and ufunc is not None and wrote_directly(ufunc, input):
@@ -129,7 +120,7 @@ def in_place(
 
 def in_place_operator(rule: Rule, name: str, check: Function | None = None) -> Function:
     """`x *= y` for a rule; NotImplemented for an operand that it can't take."""
-    ufunc = _UFUNCS.get(rule.name) if not rule.statics else None
+    ufunc = _apply.ufunc_of(rule)
 
     def method(self: Any, other: Any) -> Any:
         if type(self) in _apply.PLAIN and ufunc is not None and wrote_directly(ufunc, self, other):
