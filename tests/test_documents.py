@@ -25,7 +25,7 @@ def test_blocks_run_and_print_what_they_show(document: Path) -> None:
             continue
         printed = io.StringIO()
         with contextlib.redirect_stdout(printed):
-            place = f"<{document.name}, block {len(linecache.cache)}>"
+            place = str(document)
             linecache.cache[place] = (len(code), None, code.splitlines(keepends=True), place)  # hooks' sources are read
             exec(compile(code, place, "exec"), names)
         if following == "text":
