@@ -27,6 +27,7 @@ collect_ignore = [
 def pytest_configure(config: pytest.Config) -> None:
     # Two workers share two cores; a spinning thread pool in each would slow both.
     real_torch.set_num_threads(1)
+    real_torch.backends.opt_einsum.enabled = False  # JAX brings that package along; undertow is compared with plain PyTorch
 
 
 @pytest.hookimpl(wrapper=True)

@@ -89,7 +89,7 @@ torch.sym_int(3.7), torch.sym_max(1, 2.0), torch.sym_min(3, 1)
 torch.sym_float(3), torch.sym_not(True), torch.sym_ite(True, 1, 2), torch.sym_sum([1, 2]), torch.sym_sqrt(4)
 torch.backends.cudnn.is_available(), torch.backends.cudnn.version(), torch.backends.cudnn.benchmark_limit
 [C.enable_flash_sdp(False), C.flash_sdp_enabled(), C.enable_flash_sdp(True), C.math_sdp_enabled()]
-torch.backends.opt_einsum.is_available(), torch.backends.opt_einsum.strategy, torch.backends.mps.is_built()
+torch.backends.mps.is_built(), torch.backends.mps.is_available()
 isinstance(3, torch.SymInt), isinstance(True, torch.SymBool)
 """.strip().splitlines()
 

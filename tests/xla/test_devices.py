@@ -16,7 +16,7 @@ def seeded() -> None:
     torch.manual_seed(0)
 
 
-def on_both(function):  # type: ignore[no-untyped-def]
+def on_both(function):
     """A function's results on the CPU, and those on the device brought back."""
     results = []
     for device in ("cpu", "xla"):
@@ -26,7 +26,7 @@ def on_both(function):  # type: ignore[no-untyped-def]
     return results
 
 
-def assert_same(function) -> None:  # type: ignore[no-untyped-def]
+def assert_same(function) -> None:
     here, there = on_both(function)
     assert here.device.type == "cpu" and there.device == XLA
     torch.testing.assert_close(there.cpu(), here)
@@ -55,7 +55,7 @@ def test_gradients_flow_back_across_devices() -> None:
 
 
 def test_a_layer_and_its_gradient() -> None:
-    def run(device):  # type: ignore[no-untyped-def]
+    def run(device):
         layer = torch.nn.Linear(4, 3).to(device)
         x = torch.randn(5, 4).to(device)
         layer(x).tanh().sum().backward()
@@ -65,7 +65,7 @@ def test_a_layer_and_its_gradient() -> None:
 
 
 def test_an_optimizer_step() -> None:
-    def run(device):  # type: ignore[no-untyped-def]
+    def run(device):
         layer = torch.nn.Linear(4, 3).to(device)
         optimizer = torch.optim.AdamW(layer.parameters(), lr=0.1)
         for _ in range(3):
@@ -78,7 +78,7 @@ def test_an_optimizer_step() -> None:
 
 
 def test_writes_and_views() -> None:
-    def run(device):  # type: ignore[no-untyped-def]
+    def run(device):
         x = torch.zeros(3, 4, device=device)
         x[0] = 1
         x.t()[1].add_(2)
@@ -104,11 +104,11 @@ def test_printing_says_where() -> None:
 
 
 def test_a_compiled_step_runs_there() -> None:
-    def run(device):  # type: ignore[no-untyped-def]
+    def run(device):
         model = torch.nn.Sequential(torch.nn.Linear(4, 8), torch.nn.ReLU(), torch.nn.Linear(8, 2)).to(device)
         optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
 
-        def step(x):  # type: ignore[no-untyped-def]
+        def step(x):
             optimizer.zero_grad()
             loss = model(x).pow(2).mean()
             loss.backward()

@@ -16,7 +16,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from undertow._core import TensorCore, wrap
+from undertow._core import Meta, TensorCore, wrap
 from undertow.devices import cpu
 from undertow.tree import leaves, map_leaves
 from undertow.xla.arguments import Arguments, refuse_overlaps, view_again
@@ -421,7 +421,7 @@ class Program:
         for place, entry in enumerate(self.exit):
             if len(entry) == 2:
                 _put(*entry)
-            elif entry[1] != "grad" or not self._serves_again(self.left.get(place), given, *entry):
+            elif type(entry[0]) is not Meta or not self._serves_again(self.left.get(place), given, entry[0], entry[2]):
                 left = self.left[place] = self._renewed(entry[2], renewed)
                 _put(entry[0], entry[1], left)
         if self.given.changes:
@@ -435,9 +435,9 @@ class Program:
         result = map_leaves(lambda leaf: self._renewed(leaf, renewed), self.result)
         return result if self.way_back is None else self.way_back.claim(result, arguments)
 
-    def _serves_again(self, tensor: Any, given: set[int], holder: Any, key: str, value: Any) -> bool:
+    def _serves_again(self, tensor: Any, given: set[int], holder: Meta, value: Any) -> bool:
         """Gives a gradient of the last call, which nobody else has kept, the value of this one."""
-        if tensor is None or getattr(holder, key, None) is not tensor or getrefcount(tensor) > 5 + (id(tensor) in given):
+        if tensor is None or holder.grad is not tensor or getrefcount(tensor) > 5 + (id(tensor) in given):
             return False
         array = tensor._array
         if type(array) is not DeviceArray or array.cell.host is not None or getrefcount(array) > 3:
