@@ -82,7 +82,7 @@ class Program:
             self.options.put(numbers)
             trace.undo()
             self.entry.restore()
-            for holder, held in firing.stores:
+            for holder, held in reversed(firing.stores):  # the first knew it unchanged
                 holder.clear()
                 holder.update(held)
             for (_, storage), count in zip(versions, counts, strict=True):
