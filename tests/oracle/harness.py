@@ -75,6 +75,7 @@ def outcome(torch: ModuleType, program: Program, words: int = 8) -> Outcome:
     (torch.default_generator if torch is real_torch else torch).manual_seed(0)
     with warnings.catch_warnings(record=True) as caught, contextlib.redirect_stdout(printed), _every_warning(torch):
         warnings.simplefilter("always")
+        warnings.filterwarnings("ignore", r"os\.fork\(\) was called", RuntimeWarning)  # by JAX, if a test has loaded it
         try:
             done.result = facts(torch, program(*arguments))
         except Exception as error:

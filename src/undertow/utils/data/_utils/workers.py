@@ -7,6 +7,7 @@ import multiprocessing
 import os
 import select
 import time
+import warnings
 from collections.abc import Iterator
 from multiprocessing.connection import Connection, wait
 from typing import Any
@@ -67,7 +68,9 @@ class Workers:
         process = context.Process(
             target=run_worker, args=(plan, number, task_reader, result_writer, inherited), daemon=True
         )
-        process.start()
+        with warnings.catch_warnings():  # JAX warns of every fork, if it is loaded; a worker has no use for it
+            warnings.filterwarnings("ignore", r"os\.fork\(\) was called", RuntimeWarning)
+            process.start()
         task_reader.close()
         result_writer.close()
         self.processes.append(process)
