@@ -16,7 +16,7 @@ BIN := .venv/bin
 WORKERS ?= 2
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-.PHONY: setup demo demo-hooks test lint bench page test-page clean
+.PHONY: setup demo demo-hooks test lint bench bench-compile page test-page clean
 .DELETE_ON_ERROR:
 
 setup: .venv/ready-dev

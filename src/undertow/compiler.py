@@ -49,7 +49,7 @@ def compiler() -> Any:
         if error.name != "jax":
             raise
         raise ModuleNotFoundError(
-            "undertow.compile goes through JAX, which is not installed. Install it with: pip install 'undertow[xla]'",
+            "undertow.compile goes through JAX, which is not installed. Install it with: pip install 'jax>=0.10'",
             name="jax",
         ) from None
     return importlib.import_module("undertow.xla")

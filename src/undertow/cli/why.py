@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import argparse
+import importlib.util
 import json
 import os
 import sys
+import traceback
 from typing import Any
 
 from undertow.why.judge import judge
@@ -88,6 +90,9 @@ def _why(arguments: argparse.Namespace) -> int:
     if recorder is not None and not os.path.isdir(os.path.dirname(target)):
         print(f"undertow: there is no folder for {arguments.html!r}", file=sys.stderr)
         return _CANNOT_OPEN
+    if arguments.engine == "torch" and importlib.util.find_spec("torch") is None:
+        print("undertow: --engine torch needs PyTorch, which is not installed: pip install torch", file=sys.stderr)
+        return _CANNOT_OPEN
     run = Run(arguments.script, arguments.arguments, arguments.engine, arguments.limit, recorder)
     try:
         trace = run.go()
@@ -96,6 +101,11 @@ def _why(arguments: argparse.Namespace) -> int:
             raise
         print(f"undertow: can't open file {arguments.script!r}: {error.strerror}", file=sys.stderr)
         return _CANNOT_OPEN
+    except SyntaxError as error:
+        if error.filename != run.path:
+            raise
+        traceback.print_exception(error, limit=0)
+        return 1
     run.print_error()
     sys.stdout.flush()
     findings = judge(trace)
@@ -103,7 +113,12 @@ def _why(arguments: argparse.Namespace) -> int:
     if arguments.json == "-":
         print(data)
     else:
-        show(findings)
+        if findings or (trace.complete and trace.ops):
+            show(findings)
+        elif trace.ops:
+            print(f"No finding in the first {len(trace.ops)} operations; what came after them was not watched.")
+        else:
+            print("No finding: the program computed nothing with tensors.")
         if arguments.json:
             with open(arguments.json, "w", encoding="utf-8") as file:
                 file.write(data + "\n")

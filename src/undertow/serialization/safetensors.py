@@ -39,7 +39,7 @@ def _library() -> Any:
         import safetensors
     except ImportError:
         raise ImportError(
-            "safetensors files need the safetensors library: pip install 'undertow[safetensors]'"
+            "safetensors files need the safetensors library: pip install safetensors"
         ) from None
     return safetensors
 
