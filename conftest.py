@@ -17,7 +17,7 @@ hypothesis.settings.register_profile("repeatable", derandomize=True)  # the same
 hypothesis.settings.load_profile("repeatable")
 
 # Not tests: seeds and packages are programs that tests run, xp/jax.py and utils/tensorboard need packages that the core
-# does without, importing the stand-in makes a process pretend, and torch.ops and torch.classes have every name one asks for,
+# does without, importing the stand-in makes a process pretend, and torch.ops and torch.classes have any name one asks for,
 # which pytest takes for settings.
 collect_ignore = [
     "tests/packages", "tests/seeds", "tests/why/cases", "src/undertow/xp/jax.py", "src/undertow/stand_in",
