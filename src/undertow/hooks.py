@@ -9,16 +9,47 @@ from __future__ import annotations
 import functools
 import itertools
 import operator
+import sys
 import weakref
 from collections import OrderedDict
 from collections.abc import Callable
+from types import CodeType
 from typing import Any, NamedTuple
+
+from undertow.sites import PACKAGE, Site, outside
 
 Hook = Callable[..., Any]
 HookMap = OrderedDict  # id -> callable; a real mutable mapping, because tools edit these in place
 
 _ids = itertools.count()
 _reference = weakref.ref
+_frame = sys._getframe
+_USER = 3  # frames above a handle's: behind `add`, and a registrar, comes who registers
+
+noted: list[Any] | None = None  # while a step is compiled: the handles made meanwhile, and saved tensors' hooks
+
+
+class HookId(int):
+    """The number under which a hook is kept in its map. It knows the line that registered the hook."""
+
+    code: CodeType
+    at: int  # the instruction; its line is looked up when somebody asks
+
+    @property
+    def site(self) -> Site | None:
+        """Where the hook was registered."""
+        if not hasattr(self, "code"):
+            return None
+        for start, end, line in self.code.co_lines():
+            if start <= self.at < end and line is not None:
+                return Site(self.code.co_filename, line, self.code.co_name)
+        return None
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return int, (int(self),)  # code can't be pickled
+
+    def __deepcopy__(self, memo: Any) -> HookId:
+        return self
 
 
 class RemovableHandle:
@@ -31,7 +62,16 @@ class RemovableHandle:
 
     def __init__(self, hooks_dict: Any, *, extra_dict: Any = None) -> None:
         self.hooks_dict_ref = _reference(hooks_dict)
-        self.id = next(_ids)
+        identity = self.id = HookId(next(_ids))
+        try:
+            frame = _frame(_USER)
+        except ValueError:  # made by hand
+            frame = _frame(1)
+        if frame.f_code.co_filename.startswith(PACKAGE):
+            frame = outside(frame) or frame
+        identity.code, identity.at = frame.f_code, frame.f_lasti
+        if noted is not None:
+            noted.append(self)
         if extra_dict is not None:
             maps = extra_dict if isinstance(extra_dict, list) else (extra_dict,)
             self.extra_dict_ref = tuple([weakref.ref(each) for each in maps])

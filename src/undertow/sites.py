@@ -7,7 +7,7 @@ import os
 import sys
 from types import FrameType
 
-_PACKAGE = os.path.dirname(os.path.abspath(__file__)) + os.sep
+PACKAGE = os.path.dirname(os.path.abspath(__file__)) + os.sep
 
 
 class Site:
@@ -31,15 +31,16 @@ class Site:
         return f"Site({self})"
 
 
-def _outside(frame: FrameType | None) -> FrameType | None:
-    while frame is not None and frame.f_code.co_filename.startswith(_PACKAGE):
+def outside(frame: FrameType | None) -> FrameType | None:
+    """The first frame from here on that is not undertow's."""
+    while frame is not None and frame.f_code.co_filename.startswith(PACKAGE):
         frame = frame.f_back
     return frame
 
 
 def user_site() -> Site | None:
     """The line of the user's program that led here."""
-    frame = _outside(sys._getframe(1))
+    frame = outside(sys._getframe(1))
     if frame is None:
         return None
     return Site(frame.f_code.co_filename, frame.f_lineno, frame.f_code.co_name)
@@ -48,7 +49,7 @@ def user_site() -> Site | None:
 def user_stacklevel() -> int:
     """The stacklevel with which the caller's warning points at the user's line."""
     level, frame = 2, sys._getframe(1).f_back
-    while frame is not None and frame.f_code.co_filename.startswith(_PACKAGE):
+    while frame is not None and frame.f_code.co_filename.startswith(PACKAGE):
         level, frame = level + 1, frame.f_back
     return level
 
@@ -56,9 +57,9 @@ def user_stacklevel() -> int:
 def user_stack(limit: int = 32) -> list[Site]:
     """The user's frames that led here, outermost first."""
     stack: list[Site] = []
-    frame = _outside(sys._getframe(1))
+    frame = outside(sys._getframe(1))
     while frame is not None and len(stack) < limit:
-        if not frame.f_code.co_filename.startswith(_PACKAGE):
+        if not frame.f_code.co_filename.startswith(PACKAGE):
             stack.append(Site(frame.f_code.co_filename, frame.f_lineno, frame.f_code.co_name))
         frame = frame.f_back
     return stack[::-1]

@@ -53,7 +53,11 @@ def test_every_kind_of_hook_is_listed_with_its_owner(torch: Any) -> None:
         assert entry.name == "keep"
         assert entry.defined is not None
         assert (entry.defined.file, entry.defined.line) == (code.co_filename, code.co_firstlineno)
-        assert entry.registered is None and entry.fired is None
+        assert entry.fired is None
+        if torch.__name__ == "undertow":  # whose hooks know who registered them
+            assert entry.registered is not None and entry.registered.file == __file__
+        else:
+            assert entry.registered is None
     assert "not known" in str(found)
 
 

@@ -17,6 +17,7 @@ from undertow.autograd.differentiate import get_gradient_edge as get_gradient_ed
 from undertow.autograd.node import AccumulateGrad, edge_of
 from undertow.autograd.node import Node as Node
 from undertow.modes import local, special
+from undertow.sites import user_site
 
 
 class saved_tensors_hooks:
@@ -38,6 +39,8 @@ class saved_tensors_hooks:
         if modes.saved_hooks_disabled is not None:
             raise RuntimeError(modes.saved_hooks_disabled)
         modes.saved_hooks.append((self.pack_hook, self.unpack_hook))
+        if hooks.noted is not None:
+            hooks.noted.append((user_site(), self.pack_hook, self.unpack_hook))
         special.enter()
 
     def __exit__(self, *exc: Any) -> None:

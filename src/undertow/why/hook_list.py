@@ -9,7 +9,7 @@ from undertow.why import objects
 from undertow.why.compiled_steps import runs_of
 from undertow.why.objects import defined_at, name_of, package_of, part
 from undertow.why.places import Place
-from undertow.why.registrations import all_seen, seen, tensor_text
+from undertow.why.registrations import all_seen, place_in, seen, tensor_text
 from undertow.why.report import Report, Table
 
 MODULE_MAPS = {
@@ -56,7 +56,7 @@ class HookEntry:
     """One hook where it hangs.
 
     kind: `tensor`, `forward`, `full-backward`, …; owner: the name of what it is on; name, defined: its function;
-    registered, fired: where and how often, None where nobody watched.
+    registered, fired: where and how often, None where that is not known: nobody watched.
     """
 
     __slots__ = ("defined", "fired", "kind", "key", "map", "name", "owner", "registered", "_flags", "_target")
@@ -73,7 +73,7 @@ class HookEntry:
         self._flags = flags
         known = seen(package, key)
         watched = getattr(hook, "record", None)  # the watcher's stand-in counts, too
-        self.registered: Place | None = known.place if known else getattr(watched, "place", None)
+        self.registered: Place | None = known.place if known else getattr(watched, "place", None) or place_in(key)
         self.fired: int | None = known.fired if known else None
         if self.fired is None and watched is not None and hasattr(watched, "firings"):
             self.fired = len(watched.firings)

@@ -22,7 +22,8 @@ from undertow.why.objects import (
     storage_key,
     walk,
 )
-from undertow.why.registrations import Registration, seen, tensor_text
+from undertow.why.places import Place
+from undertow.why.registrations import Registration, place_in, seen, tensor_text
 from undertow.why.report import Report, Table, short_place
 from undertow.why.show import show, text
 
@@ -309,9 +310,9 @@ def hook(handle: Any) -> Answer:
     known = seen(package, handle.id)
     found = handle.hooks_dict_ref()
     subject = "hook" if known is None or known.place is None else f"hook at line {known.place.line}"
-    facts = _registered(known)
+    facts = _registered(known, place_in(handle.id))
     facts += [fact(runs) for runs in runs_of(found.get(handle.id) if found else None)]
-    place = None if known is None else known.place
+    place = place_in(handle.id) if known is None else known.place
     fired = None if known is None else known.fired
     if fired:
         return Answer(subject, None, f"it fired {fired} time{'' if fired == 1 else 's'}", facts)
@@ -333,9 +334,11 @@ def hook(handle: Any) -> Answer:
     return Answer(subject, None, f"it is in place; {never}", facts)
 
 
-def _registered(known: Registration | None) -> list[Fact]:
+def _registered(known: Registration | None, place: Place | None) -> list[Fact]:
     if known is None:
-        return [fact("it was registered outside why.ledger(), why.scope() and why.watch(), so only its map is known")]
+        where = "" if place is None else f" at {short_place(place)},"
+        said = f"it was registered{where} outside why.ledger(), why.scope() and why.watch(), so only its map is known"
+        return [fact(said, place)]
     where = "" if known.place is None else f" at {short_place(known.place)}"
     return [fact(f"a {known.kind} hook on {known.owner_text()}, registered{where}", known.place)]
 

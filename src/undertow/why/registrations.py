@@ -45,6 +45,12 @@ _WIRING = ("_set_user_hook", "setup_output_hook", "setup_input_hook", "_apply_on
 _WATCHER = os.path.join("why", "watch", "backward.py")  # hangs hooks of its own on the nodes of a backward pass
 
 
+def place_in(identity: Any) -> Place | None:
+    """Where a hook was registered, by the id under which undertow keeps it."""
+    site = getattr(identity, "site", None)
+    return None if site is None else Place(site.filename, site.lineno, site.function, (None, None, None), None)
+
+
 class Listener(Protocol):
     """Who wants to know of hooks."""
 

@@ -25,6 +25,7 @@ from undertow.tree import leaves
 from undertow.xla.effects import Effect, Effects, Exactly, Kind, Read, analyse
 from undertow.xla.errors import CompileError
 from undertow.xla.host_calls import HostCall, Inside, Later, Placed, tensors_of
+from undertow.xla.registrations import Registrations
 from undertow.xla.state import PLAIN
 from undertow.xp.device import DeviceArray, NeedsValue
 
@@ -47,8 +48,9 @@ class Firing:
 
     witness: Callable[..., None] | None = None  # told of every hook and what it is given, when the program has run
 
-    def __init__(self, plan: Plan, known: Container[int] | None = None) -> None:
+    def __init__(self, plan: Plan, registrations: Registrations, known: Container[int] | None = None) -> None:
         self.plan = plan
+        self.registrations = registrations
         self.known = known  # ids of the modules and optimizers that the step is known to use; None: that does not matter
         self.thread = threading.get_ident()
         self.later: list[Later] = []
@@ -68,9 +70,8 @@ class Firing:
         effects = analyse(subject, [_kind(arg) for arg in args], {name: _kind(arg) for name, arg in kwargs.items()})
         for effect in effects.effects:
             if effect.what.startswith("registers a hook"):
-                raise CompileError(
-                    f"undertow.compile: {Placed(hook, 'nowhere', str(effect))!r}. Which hooks there are is part of the "
-                    "program: register them before the step."
+                raise self._refusal(
+                    hook, f"it {effect}. Which hooks there are is part of the program: register them before the step"
                 )
         self._find_state(effects)
         if Firing.witness is not None:
@@ -97,7 +98,7 @@ class Firing:
             return self._hosted(hook, args, kwargs, effects, f"it needs a value: {error}")
         self.reads += [*effects.reads, *effects.holds]
         self.traced.append((hook, effects))
-        self.placed.append(Placed(hook, "in the program", "it only computes with tensors"))
+        self._place(hook, "in the program", "it only computes with tensors")
         return answer
 
     def _find_state(self, effects: Effects) -> None:
@@ -117,8 +118,7 @@ class Firing:
         self.hosted.append((hook, effects))
         found = [tensor for read in effects.holds for tensor in tensors_of(read.get())]
         if effects.returns is False and not effects.writes and not self.plan.all_inside:
-            self.later.append(Later(hook, args, kwargs, found))
-            self.placed.append(Placed(hook, "after the program", why))
+            self.later.append(Later(hook, args, kwargs, found, self._place(hook, "after the program", why)))
             return None
         if self.later and (effects.effects or id(hook) in self.plan.on_host):
             self.plan.all_inside = True
@@ -130,19 +130,17 @@ class Firing:
     ) -> Any:
         changed = _changed_argument(args) if effects.returns is not False or effects.writes else None
         if effects.returns is not False and changed is None:
-            raise CompileError(
-                f"undertow.compile: {Placed(hook, 'nowhere', why)!r}, and undertow can't tell what its result would change"
-            )
+            raise self._refusal(hook, f"{why}, and undertow can't tell what its result would change")
         if changed is not None and local.modes.grad_enabled and any(
             each._requires_grad for each in leaves(args[changed]) if isinstance(each, TensorCore)
         ):
-            raise CompileError(
-                f"undertow.compile: {Placed(hook, 'nowhere', why)!r}, so it has to run on the host, where gradients can't "
-                "flow through what it returns. Let one hook compute, and another one do the rest."
+            raise self._refusal(
+                hook,
+                f"{why}, so it has to run on the host, where gradients can't flow through what it returns. "
+                "Let one hook compute, and another one do the rest",
             )
-        call = Inside(hook, args, kwargs, found)
+        call = Inside(hook, args, kwargs, found, self._place(hook, "inside the program, on the host", why))
         self.has_inside = True
-        self.placed.append(Placed(hook, "inside the program, on the host", why))
         answer = call.place(changed, effects.writes, self.raised)
         return None if _takes_no_answer(args) else answer
 
@@ -151,6 +149,14 @@ class Firing:
         for hook, effects in self.traced:
             if any(its.feeds(effects) for _, its in self.hosted):
                 self._again(hook)
+
+    def _place(self, hook: Any, runs: str, why: str) -> Placed:
+        placed = Placed(hook, runs, why, self.registrations.of(hook))
+        self.placed.append(placed)
+        return placed
+
+    def _refusal(self, hook: Any, why: str) -> CompileError:
+        return CompileError(f"undertow.compile: {self._place(hook, 'nowhere', why)} can't be compiled: {why}.")
 
     def _again(self, hook: Any) -> None:
         self.plan.on_host.add(id(hook))

@@ -23,15 +23,18 @@ from undertow.xp.device import DeviceArray
 class Placed:
     """Where a hook runs, and why; for `explain`."""
 
-    __slots__ = ("hook", "name", "where", "runs", "why")
+    __slots__ = ("hook", "name", "where", "registered", "runs", "why")
 
-    def __init__(self, hook: Any, runs: str, why: str) -> None:
-        self.hook, self.runs, self.why = hook, runs, why
+    def __init__(self, hook: Any, runs: str, why: str, registered: str = "") -> None:
+        self.hook, self.runs, self.why, self.registered = hook, runs, why, registered
         self.name = getattr(hook, "__qualname__", None) or type(hook).__name__
         self.where = where_defined(hook)
 
-    def __repr__(self) -> str:
-        return f"{self.name} ({self.where}) runs {self.runs}: {self.why}"
+    def __str__(self) -> str:
+        """The hook, for messages."""
+        known = (("defined at", self.where), ("registered at", self.registered))
+        places = ", ".join(f"{what} {place}" for what, place in known if place)
+        return f"the hook {self.name}" + (f" ({places})" if places else "")
 
 
 class _Shown:
@@ -50,8 +53,8 @@ class HostCall:
     finds by name) are themselves, and hold for the time of the call what they held when the hook's turn came.
     """
 
-    def __init__(self, hook: Any, args: Any, kwargs: Any, found: list[Any]) -> None:
-        self.hook = hook
+    def __init__(self, hook: Any, args: Any, kwargs: Any, found: list[Any], placed: Placed | None = None) -> None:
+        self.hook, self.placed = hook, placed or Placed(hook, "", "")
         self.recording = local.modes.grad_enabled
         self.captured: list[DeviceArray] = []
         self.dressed: list[tuple[Any, int, int | None]] = []  # tensors with an identity: places of value and gradient
@@ -115,20 +118,14 @@ class HostCall:
                     now = tensor._meta.grad
                     if now is None:
                         raise CompileError(
-                            f"{self.name} sets a .grad to None and also has effects besides tensor work. In a compiled "
-                            "step one hook can't do both: split it in two."
+                            f"undertow.compile: {self.placed} sets a .grad to None and also has effects besides tensor "
+                            "work. In a compiled step one hook can't do both: split it in two."
                         )
                     after.append(now._array)
         finally:
             for tensor, array, meta, grad in before:
                 tensor._array, meta.grad = array, grad
         return args, answer, after
-
-    @property
-    def name(self) -> str:
-        """The hook, for messages."""
-        placed = Placed(self.hook, "", "")
-        return f"The hook {placed.name} ({placed.where})"
 
 
 def tensors_of(holder: Any) -> Iterator[Any]:
@@ -152,7 +149,9 @@ class Later(HostCall):
         """Calls the hook with the values of this step."""
         _, answer, _ = self.call([array.cell.value for array in self.captured])
         if answer is not None:
-            raise CompileError(f"{self.name} runs after the program, and returned a value, which comes too late")
+            raise CompileError(
+                f"undertow.compile: {self.placed} runs after the program, and returned a value, which comes too late"
+            )
 
 
 class Inside(HostCall):
@@ -212,7 +211,7 @@ class Inside(HostCall):
         found = [each for each in leaves(answer) if isinstance(each, TensorCore)]
         if len(wanted) != len(found) or any(a.shape != b.shape for a, b in zip(wanted, found)):
             raise CompileError(
-                f"{self.name} runs on the host, and returned other tensors than it was given in number or shape; a program "
-                "can't change its shape while it runs"
+                f"undertow.compile: {self.placed} runs on the host, and returned other tensors than it was given in number "
+                "or shape; a program can't change its shape while it runs"
             )
         return [found.detach().to(wanted.dtype).numpy() for found, wanted in zip(found, wanted)]

@@ -24,6 +24,7 @@ from undertow.xla.errors import explained
 from undertow.xla.firing import Firing, Later, Placed, Plan
 from undertow.xla.numbers import Questions, baked, inputs
 from undertow.xla.options import Options
+from undertow.xla.registrations import Registrations
 from undertow.xla.state import PLAIN, Snapshot, State
 from undertow.xla.trace import Draw, Trace, draw_again
 from undertow.xla.way_back import WayBack
@@ -71,7 +72,8 @@ class Program:
         numbers = self.options.values()
         self.device = next((t.device for t in (*self.arguments, *state.tensors) if t.device is not cpu), cpu)
         self.jax_device = jax_device(self.device)
-        trace, firing = Trace(self.device, state.generators), Firing(plan, state.seen)
+        self.registrations = Registrations(state, self.arguments)
+        trace, firing = Trace(self.device, state.generators), Firing(plan, self.registrations, state.seen)
         trace.firing = firing
         versions = [(tensor, tensor._get_storage()) for tensor in state.tensors]
         counts = [storage.version for _, storage in versions]
@@ -159,7 +161,7 @@ class Program:
             refuse_overlaps(*trace.host_memories())
             return [cell.value for cell in outputs]
 
-        with trace:
+        with trace, self.registrations:
             closed = jax.make_jaxpr(body)(jax.ShapeDtypeStruct((len(numbers),), np.float64), *specs)
         if not self.plain_numbers and baked(closed.jaxpr):
             raise Baked

@@ -32,9 +32,9 @@ def _facts(compiled: Compiled) -> dict[str, Any]:
 
 
 def _program(program: Program) -> dict[str, Any]:
-    hooks: dict[tuple[str, str, str, str], int] = {}
+    hooks: dict[tuple[str, ...], int] = {}
     for placed in program.placed:
-        key = (placed.name, placed.where, placed.runs, placed.why)
+        key = (placed.name, placed.where, placed.registered, placed.runs, placed.why)
         hooks[key] = hooks.get(key, 0) + 1
     return {
         "operations": program.size,
@@ -47,8 +47,8 @@ def _program(program: Program) -> dict[str, Any]:
         "trace_seconds": program.trace_seconds,
         "compile_seconds": program.compile_seconds,
         "hooks": [
-            {"name": name, "where": where, "runs": runs, "why": why, "times": times}
-            for (name, where, runs, why), times in hooks.items()
+            {"name": name, "where": where, "registered": registered, "runs": runs, "why": why, "times": times}
+            for (name, where, registered, runs, why), times in hooks.items()
         ],
     }
 
@@ -67,7 +67,8 @@ def _text(facts: dict[str, Any]) -> str:
         )
         for hook in program["hooks"]:
             times = f" ({hook['times']} times a step)" if hook["times"] > 1 else ""
-            lines.append(f"    {hook['name']} ({hook['where']}) runs {hook['runs']}{times}: {hook['why']}")
+            registered = f", registered at {hook['registered']}" if hook["registered"] else ""
+            lines.append(f"    {hook['name']} ({hook['where']}{registered}) runs {hook['runs']}{times}: {hook['why']}")
     for cause in facts["recompiles"]:
         lines.append(f"  compiled again because {cause}")
     return "\n".join(lines)

@@ -57,6 +57,7 @@ class WayBack:
         self.read_from = [own[id(given[id(cell)][0])] if id(cell) in given else None for cell in self.read]
         self.stand_ins = [pair for pair in given.values() if program.given.stands_in(own[id(pair[0])])]
         self.programs: dict[tuple[bool, ...], tuple[Callable[..., Any], Firing]] = {}
+        self.registrations = program.registrations
         self.plan = Plan()
         self.plan.all_inside = True
 
@@ -84,7 +85,7 @@ class WayBack:
         defined = tuple([g is not None for g in given])
         known = self.programs.get(defined)
         if known is None or any(each.changed() for each in known[1].reads):
-            firing = Firing(self.plan)
+            firing = Firing(self.plan, self.registrations)
             known = self.programs[defined] = (jax.jit(self._traced(defined, firing)), firing)
         backward, firing = known
         try:

@@ -1,0 +1,120 @@
+"""A compile that stops, and a report, name the line that registered a hook."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+import sys
+from typing import Any
+
+import pytest
+
+import undertow as torch
+from undertow import nn, why
+from undertow.autograd import graph
+from undertow.xla import CompileError
+
+
+def line() -> str:
+    """file:line of the caller's line."""
+    frame = sys._getframe(1)
+    return f"{frame.f_code.co_filename}:{frame.f_lineno}"
+
+
+def noisy(module: Any, args: Any, result: Any) -> Any:
+    print("here")
+    return result * 2
+
+
+def test_an_error_names_the_hook_its_definition_and_its_registration() -> None:
+    layer = nn.Linear(2, 1)
+    layer.register_forward_hook(noisy); registered = line()  # noqa: E702
+
+    @torch.compile
+    def step(x: Any) -> Any:
+        return layer(x).sum()
+
+    with pytest.raises(CompileError) as caught:
+        step(torch.ones(1, 2))
+    said = str(caught.value)
+    assert f"the hook noisy (defined at {__file__}:{noisy.__code__.co_firstlineno}, registered at {registered})" in said
+    assert "prints" in said
+
+
+def _registrars(layer: Any) -> dict[str, Any]:
+    everywhere = nn.modules.module
+    return {
+        "tensor": lambda hook: (layer.weight.register_hook(hook), line()),
+        "post-accumulate": lambda hook: (layer.weight.register_post_accumulate_grad_hook(hook), line()),
+        "forward-pre": lambda hook: (layer.register_forward_pre_hook(hook), line()),
+        "forward": lambda hook: (layer.register_forward_hook(hook), line()),
+        "backward": lambda hook: (layer.register_full_backward_hook(hook), line()),
+        "every module": lambda hook: (everywhere.register_module_forward_hook(hook), line()),
+        "multi-grad": lambda hook: (graph.register_multi_grad_hook([layer.weight, layer.bias], hook), line()),
+    }
+
+
+@pytest.mark.parametrize("kind", _registrars(None))
+def test_a_report_shows_registrations(kind: str) -> None:
+    layer = nn.Linear(2, 1)
+    log: list[Any] = []
+    handle, registered = _registrars(layer)[kind](lambda *given: log.append(len(given)))
+
+    @torch.compile
+    def step(x: Any) -> Any:
+        loss = layer(x).sum()
+        loss.backward()
+        return loss
+
+    try:
+        step(torch.ones(1, 2, requires_grad=True))
+    finally:
+        handle.remove()
+    (hook,) = torch.compile.explain(step).data[0]["programs"][0]["hooks"]
+    assert hook["registered"] == registered
+    assert registered in str(torch.compile.explain(step)) and registered in str(why.compiled(step))
+
+
+def test_hooks_registered_in_the_step_have_their_lines() -> None:
+    layer = nn.Linear(2, 1)
+    lines: list[str] = []
+
+    @torch.compile
+    def step(x: Any) -> Any:
+        hidden = layer(x)
+        hidden.register_hook(lambda g: g * 2); lines.append(line())  # noqa: E702
+        with graph.saved_tensors_hooks(lambda t: t * 1, lambda t: t): loss = hidden.exp().sum(); lines.append(line())  # noqa: E701, E702
+        loss.backward()
+        return loss
+
+    step(torch.ones(1, 2))
+    hooks = torch.compile.explain(step).data[0]["programs"][0]["hooks"]
+    assert [hook["registered"] for hook in hooks] == [lines[1], lines[0]]
+
+
+def test_one_function_registered_in_two_places() -> None:
+    layer = nn.Linear(2, 1)
+
+    def halve(g: Any) -> Any:
+        return g / 2
+
+    layer.weight.register_hook(halve); first = line()  # noqa: E702
+    layer.bias.register_hook(halve)
+
+    @torch.compile
+    def step(x: Any) -> None:
+        layer(x).sum().backward()
+
+    step(torch.ones(1, 2))
+    (hook,) = torch.compile.explain(step).data[0]["programs"][0]["hooks"]
+    assert hook["registered"] == f"{first} and 1 more" and hook["times"] == 2
+
+
+def test_ids_are_numbers_that_can_be_copied_and_pickled() -> None:
+    layer = nn.Linear(2, 1)
+    handle = layer.register_forward_hook(noisy); registered = line()  # noqa: E702
+    assert str(handle.id.site) == registered
+    (copied,) = copy.deepcopy(layer)._forward_hooks
+    assert copied == handle.id and str(copied.site) == registered
+    assert pickle.loads(pickle.dumps(handle.id)) == handle.id
+    assert list(pickle.loads(pickle.dumps(layer))._forward_hooks) == [handle.id]
