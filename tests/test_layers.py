@@ -28,7 +28,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("torch_version",),
     ("xp", "random_stream"),
     ("rules",),
-    ("_core", "storage", "typed_storage"),
+    ("_core", "storage", "typed_storage", "mirrors"),
     (
         "overrides", "generators", "autograd.shown_names", "autograd.saved", "autograd.specialise", "autograd.node",
         "autograd.views",

@@ -13,6 +13,7 @@ from undertow._core import TensorCore, tensor_class, wrap
 from undertow.dtypes import DTYPE_OF
 from undertow.factory_arguments import check_options, made, parse_kind
 from undertow.from_data import copied, legacy_tensor, warn_of_copy_construction
+from undertow.mirrors import origin, reflect, reflections
 from undertow.ops.arguments import must_be
 from undertow.ops.convert import alias
 from undertow.ops.public import public
@@ -141,6 +142,8 @@ class CopyMethods(TensorCore):
     def __reduce_ex__(self, protocol: Any) -> Any:
         cls = type(self)
         _warn_of_lost_hooks(self)
+        if reflected := reflections(self._array):
+            return rebuild_reflected, (shell(origin(self._array), cls, self._requires_grad), tuple(reflected))
         array = self._array
         root = root_of(array)
         if array.flags.c_contiguous and array.nbytes == extent_of(root):
@@ -177,6 +180,13 @@ def rebuild_tensor(array: Array, requires_grad: bool, layout: Any = None, cls: A
         dtype, shape, strides, offset = layout
         array = np.ndarray(shape, dtype, array, offset * dtype.itemsize, strides)
     return shell(array, cls or tensor_class(), requires_grad)
+
+
+def rebuild_reflected(source: Any, functions: tuple[Any, ...]) -> Any:
+    """A tensor that shows the memory of another through functions, the outermost first (`conj`)."""
+    for function in reversed(functions):
+        source._array = reflect(source._array, function)
+    return source
 
 
 def rebuild_from_type(cls: Any, plain: tuple[Any, ...], attributes: dict[str, Any]) -> Any:

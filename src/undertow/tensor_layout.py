@@ -13,7 +13,9 @@ from undertow.dtypes import dtype as Dtype
 from undertow.dtypes import result_type as common_dtype
 from undertow.layouts import channels_last, channels_last_3d, memory_format, strided
 from undertow.layouts import layout as Layout
+from undertow.mirrors import origin
 from undertow.ops.arguments import as_int, check_tensor, must_be, wrap_real_dim
+from undertow.ops.complex import is_neg as is_neg
 from undertow.ops.public import public
 from undertow.sizes import Size, size_of
 from undertow.storage import UntypedStorage, address, is_foreign, offset_of, root_of, with_strides
@@ -58,12 +60,6 @@ def is_signed(input: Any) -> bool:
     return DTYPE_OF[input._array.dtype].is_signed
 
 
-
-
-@public
-def is_neg(input: Any) -> bool:
-    """Whether negation is still to be done; undertow does it at once."""
-    return False
 
 
 @public
@@ -181,7 +177,7 @@ class LayoutMethods(TensorCore):
 
     numel, nelement = numel, numel
     is_floating_point, is_complex, is_signed = is_floating_point, is_complex, is_signed
-    is_neg, is_same_size, get_device, is_distributed = is_neg, is_same_size, get_device, is_distributed
+    is_same_size, get_device, is_distributed = is_same_size, get_device, is_distributed
 
     @public
     def size(self, dim: int | None = None) -> Any:
@@ -212,7 +208,7 @@ class LayoutMethods(TensorCore):
     @public
     def storage_offset(self) -> int:
         """How many elements into its memory the tensor begins."""
-        return offset_of(self._array)
+        return offset_of(origin(self._array))
 
     @public
     def is_contiguous(self, memory_format: memory_format | None = None) -> bool:
@@ -233,12 +229,12 @@ class LayoutMethods(TensorCore):
     @public
     def data_ptr(self) -> int:
         """The address of the first element; 0 if there is none."""
-        return address(host_memory(self)) if self._array.size else 0
+        return address(origin(host_memory(self))) if self._array.size else 0
 
     @public
     def untyped_storage(self) -> UntypedStorage:
         """The whole memory that the tensor is a part of."""
-        memory = host_memory(self)
+        memory = origin(host_memory(self))
         assert type(memory) is ndarray
         return UntypedStorage(root_of(memory))
 

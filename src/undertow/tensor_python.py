@@ -14,6 +14,7 @@ from undertow.autograd.writes import write
 from undertow.devices import cpu
 from undertow.dtypes import DTYPE_OF
 from undertow.modes import is_grad_enabled
+from undertow.ops.complex import is_conj, is_neg
 from undertow.ops.public import public
 from undertow.storage import adopt
 from undertow.tensor_layout import host_memory
@@ -57,10 +58,11 @@ def raw_array(tensor: Any) -> Any:
             "memory first."
         )
     array = on_host(tensor)
-    if array.dtype.kind == "c" and "_conjugated" in tensor.__dict__:
-        raise RuntimeError(
-            "Can't call numpy() on Tensor that has conjugate bit set. Use tensor.resolve_conj().numpy() instead."
-        )
+    for put_off, bit, cure in ((is_conj, "conjugate", "resolve_conj"), (is_neg, "negative", "resolve_neg")):
+        if put_off(tensor):
+            raise RuntimeError(
+                f"Can't call numpy() on Tensor that has {bit} bit set. Use tensor.{cure}().numpy() instead."
+            )
     if array.dtype.kind == "V":
         raise TypeError(f"Got unsupported ScalarType {DTYPE_OF[array.dtype].scalar_name}")
     return array.view()
@@ -194,7 +196,7 @@ class PythonMethods(TensorCore):
     @public
     def numpy(self, *, force: bool = False) -> Any:
         """The same memory as a NumPy array; `force` detaches first."""
-        return raw_array(self.detach() if force else self)
+        return raw_array(self.detach().resolve_conj().resolve_neg() if force else self)
 
     @public
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:

@@ -10,6 +10,7 @@ from typing import Any, NoReturn
 from undertow._core import TensorCore, wrap
 from undertow.autograd.apply import apply
 from undertow.ops.arguments import check_tensor, spread_ints
+from undertow.ops.complex import _neg_view as _neg_view
 from undertow.ops.complex import conj, conj_physical
 from undertow.ops.public import public
 from undertow.ops.reduce import all as all_of
@@ -176,12 +177,6 @@ def _conj(self: Any) -> Any:
 def _conj_physical(self: Any) -> Any:
     """The conjugate in memory of its own."""
     return conj_physical(self)
-
-
-@public
-def _neg_view(self: Any) -> Any:
-    """The negative; PyTorch would leave the negation for later."""
-    return -self
 
 
 @public

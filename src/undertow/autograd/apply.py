@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from undertow import _core, overrides
+from undertow import _core, mirrors, overrides
 from undertow._core import InferenceStorage, TensorCore, ndarray, wrap
 from undertow.autograd.node import CONJUGATE, FIT, UPCAST, edge_of, node_class
 from undertow.autograd.record import record
@@ -363,8 +363,7 @@ def settle(inputs: Sequence[Any]) -> None:
         if isinstance(given, TensorCore):
             array = given._array
             if trace is not None:
-                if type(array) is ndarray:
-                    trace.adopt(given)
+                trace.adopt(given)
             elif type(array) is DeviceArray and array.device is cpu:
                 given._array = array.on_host()
             elif type(array) is DeviceArray:
@@ -516,6 +515,8 @@ def overlaps(array: Any) -> bool:
 def bump(tensor: Any) -> None:
     """Counts a write to a tensor's memory."""
     storage = tensor._get_storage()
+    if mirrors.known:
+        mirrors.sync(tensor._array)
     if type(storage) is InferenceStorage:
         return
     storage.version += 1

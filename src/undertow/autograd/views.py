@@ -7,13 +7,14 @@ runs the steps' gradients in reverse.
 
 from __future__ import annotations
 
+from itertools import groupby
 from typing import Any
 
 import numpy as np
 
 from undertow import errors
 from undertow._core import InferenceStorage, View
-from undertow.autograd.node import Edge, Node, edge_of, keep_gradient, note_origin
+from undertow.autograd.node import Edge, Node, edge_of, keep_gradient, node_class, note_origin
 from undertow.autograd.saved import described_source
 from undertow.modes import local, special
 from undertow.rules.rule import Rule, Spec
@@ -21,6 +22,8 @@ from undertow.rules.shape import as_strided
 from undertow.storage import layout_of, root_of
 from undertow.xp import numpy as numpy_xp
 from undertow.xp.device import DeviceArray
+
+RETYPING = frozenset({"conj", "neg_view", "view_as_real", "view_as_complex"})  # steps that no strides can describe
 
 Step = tuple[Rule, dict[str, Any], Spec, int]  # rule, statics, the input's spec, which output
 
@@ -85,12 +88,26 @@ def refresh_view(tensor: Any) -> None:
     view.borrows = False
     old = tensor._edge
     edge = edge_of(base) if base._requires_grad else None  # it may have ceased to ask for gradients since
-    node = AsStridedBackward0(edge, next(local.modes.sequence), steps_of(view))
-    tensor._edge = (node, 0)
+    tensor._edge = taken_again(edge, steps_of(view))
     tensor._requires_grad = True
     meta = tensor._meta
     if meta is not None and meta.retains and old is not None:
         move_retained(tensor, old, tensor._edge)
+
+
+def taken_again(edge: Edge | None, steps: tuple[Step, ...]) -> Edge:
+    """Where a view leads that is taken anew from its base: steps within one kind of number count as one."""
+    sequence = local.modes.sequence
+    if not any(step[0].name in RETYPING for step in steps):
+        return (AsStridedBackward0(edge, next(sequence), steps), 0)
+    for retypes, run in groupby(steps, lambda step: step[0].name in RETYPING):
+        if retypes:
+            for rule, statics, spec, _ in run:
+                edge = (node_class(rule)((edge,), next(sequence), (), tuple(statics.values()), (spec,)), 0)
+        else:
+            edge = (AsStridedBackward0(edge, next(sequence), tuple(run)), 0)
+    assert edge is not None
+    return edge
 
 
 def steps_of(view: View) -> tuple[Step, ...]:

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from undertow import errors
+from undertow import errors, mirrors
 from undertow._core import InferenceStorage, TensorCore, ndarray
 from undertow.autograd.apply import (
     FAST_DTYPES,
@@ -102,6 +102,8 @@ def wrote_directly(ufunc: Any, target: Any, *others: Any) -> bool:
     if storage is None:
         storage = target._get_storage()
     storage.version += 1
+    if mirrors.known:
+        mirrors.sync(array)
     return True
 
 

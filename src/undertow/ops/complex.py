@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
-from undertow._core import TensorCore
+import numpy as np
+
+from undertow._core import TensorCore, ndarray
 from undertow.autograd.apply import apply
 from undertow.autograd.writes import apply_in_place
 from undertow.dtypes import DTYPE_OF
+from undertow.mirrors import reflect, reflections
 from undertow.ops.arguments import check_tensor
-from undertow.ops.arrange import clone
+from undertow.ops.parts import select
 from undertow.ops.public import finish, public
 from undertow.rules import complex as rules
 
@@ -22,7 +25,9 @@ def _is_complex(tensor: Any) -> bool:
 def real(input: Any) -> Any:
     """The real part, in the same memory; a real tensor is its own."""
     check_tensor(input, "real")
-    return apply(rules.real, input) if _is_complex(input) else input
+    if not _is_complex(input):
+        return input
+    return select(apply(rules.view_as_real, conj(input) if is_conj(input) else input), -1, 0)
 
 
 @public
@@ -31,25 +36,47 @@ def imag(input: Any) -> Any:
     check_tensor(input, "imag")
     if not _is_complex(input):
         raise RuntimeError("imag is not implemented for tensors with non-complex dtypes.")
-    return apply(rules.imag, input)
+    if is_conj(input):
+        return select(_neg_view(apply(rules.view_as_real, conj(input))), -1, 1)
+    return select(apply(rules.view_as_real, input), -1, 1)
 
 
 @public
 def conj(input: Any) -> Any:
-    """The conjugate; a real tensor is its own."""
+    """The conjugate, as a view; a real tensor is its own."""
     check_tensor(input, "conj")
-    if not _is_complex(input):
-        return input
-    result = apply(rules.conj, input)
-    if not is_conj(input):
-        result.__dict__["_conjugated"] = True  # PyTorch has not done it yet; programs can tell
+    return _mirrored(rules.conj_view, input, np.conjugate) if _is_complex(input) else input
+
+
+def conjugate(input: Any) -> Any:
+    """The conjugate as the mathematics of other functions takes it: no view."""
+    return apply(rules.conj, input) if _is_complex(input) else input
+
+
+@public
+def _neg_view(self: Any) -> Any:
+    """The negative, as a view."""
+    return _mirrored(rules.neg_view, self, np.negative)
+
+
+def _mirrored(rule: Any, input: Any, function: Any) -> Any:
+    """A view that shows the input's memory through a function."""
+    result = apply(rule, input)
+    if type(input._array) is ndarray:
+        result._array = reflect(input._array, function)
     return result
 
 
 @public
 def is_conj(input: Any) -> bool:
-    """Whether a tensor is the result of `conj`, which PyTorch puts off; undertow does it at once."""
-    return "_conjugated" in input.__dict__
+    """Whether a tensor shows the conjugate of what its memory holds."""
+    return _is_complex(input) and reflections(input._array).count(np.conjugate) % 2 == 1
+
+
+@public
+def is_neg(input: Any) -> bool:
+    """Whether a tensor shows the negative of what its memory holds, as the imaginary part of a conjugate does."""
+    return reflections(input._array).count(np.negative) % 2 == 1
 
 
 @public
@@ -69,14 +96,14 @@ def conj_physical_(self: Any) -> Any:
 def resolve_conj(input: Any) -> Any:
     """The conjugate that `conj` put off."""
     check_tensor(input, "resolve_conj")
-    return clone(input) if is_conj(input) else input
+    return input.clone() if is_conj(input) else input  # a copy is no mirror
 
 
 @public
 def resolve_neg(input: Any) -> Any:
-    """The input itself: undertow negates at once."""
+    """The negation that was put off."""
     check_tensor(input, "resolve_neg")
-    return input
+    return input.clone() if is_neg(input) else input
 
 
 @public
@@ -92,6 +119,11 @@ def view_as_real(input: Any) -> Any:
     check_tensor(input, "view_as_real")
     if not _is_complex(input):
         raise RuntimeError("view_as_real is only supported for complex tensors")
+    if is_conj(input):
+        raise RuntimeError(
+            "view_as_real doesn't work on unresolved conjugated tensors.  To resolve the conjugate tensor so you can view "
+            "it as real, use self.resolve_conj(); the result will not share memory with the original."
+        )
     return apply(rules.view_as_real, input)
 
 
@@ -153,8 +185,8 @@ class ComplexMethods:
 
     __slots__ = ()
 
-    is_conj, conj, conj_physical, conj_physical_, angle = is_conj, conj, conj_physical, conj_physical_, angle
-    resolve_conj, resolve_neg = resolve_conj, resolve_neg
+    conj, conj_physical, conj_physical_, angle = conj, conj_physical, conj_physical_, angle
+    is_conj, is_neg, resolve_conj, resolve_neg = is_conj, is_neg, resolve_conj, resolve_neg
 
     @property
     def real(self) -> Any:

@@ -20,6 +20,11 @@ view_as_complex = op("view_as_complex", lambda xp, self: xp.view_as_complex(self
 
 conj = op("conj", lambda xp, self: xp.conj(self), self=lambda xp, g: xp.conj(g))
 
+# The same as a view, whose memory undertow.mirrors keeps in step.
+conj_view = op("conj", lambda xp, self: xp.conj(self), view=True, self=lambda xp, g: xp.conj(g))
+
+neg_view = op("neg_view", lambda xp, self: -self, view=True, self=lambda g: -g)
+
 conj_physical = op("conj_physical", lambda xp, self: xp.conj(self), self=lambda xp, g: xp.conj(g))
 
 conj_physical_ = op("conj_physical", lambda xp, self: xp.conj(self), node="ConjPhysicalBackward1",

@@ -15,13 +15,13 @@ import numpy as np
 
 from undertow import dtypes
 from undertow._core import Storage, TensorCore, tensor_class, wrap
+from undertow.mirrors import origin, reflect, reflections
 from undertow.nn.parameter import Parameter
+from undertow.ops.complex import is_conj, is_neg
 from undertow.serialization.storages import UNTYPED, TypedStorage, stored
 from undertow.storage import UntypedStorage, flat_memory
 
 Call = tuple[Any, tuple[Any, ...]]
-
-_CONJUGATED = "_conjugated"  # the mark of tensors that PyTorch would only conjugate when they are read
 
 
 # --- to the file
@@ -50,7 +50,7 @@ _FROM_TYPE = TorchFunction("torch._tensor", "_rebuild_from_type_v2")
 
 def reduced(tensor: Any) -> Call:
     """The call that makes the tensor again: of a plain tensor, a parameter, or a subclass with its attributes."""
-    state = {name: value for name, value in tensor.__dict__.items() if name != _CONJUGATED}
+    state = dict(tensor.__dict__)
     if type(tensor).__reduce_ex__ is Parameter.__reduce_ex__:
         content: tuple[Any, ...] = (wrap(tensor._array), tensor.requires_grad, OrderedDict())
         return (_PARAMETER_WITH_STATE, (*content, state)) if state else (_PARAMETER, content)
@@ -70,8 +70,9 @@ def has_own_reduction(tensor: Any) -> bool:
 def _plain(tensor: Any) -> Call:
     array = tensor._array
     metadata: tuple[Any, ...] = ()
-    if _CONJUGATED in tensor.__dict__:  # PyTorch saves what it has yet to conjugate, and says so
-        array, metadata = np.conj(array), ({"conj": True},)
+    if reflections(array):  # what is saved is the memory, with a word on how to show it
+        metadata = ({name: True for name, put_off in (("conj", is_conj), ("neg", is_neg)) if put_off(tensor)},)
+        array = origin(array)
     memory, offset, strides = stored(array, str(tensor.device))
     args: tuple[Any, ...] = (memory, offset, tuple(array.shape), strides, bool(tensor.requires_grad), OrderedDict())
     if memory.kind is UNTYPED:  # a dtype that came to PyTorch after its storage classes were frozen
@@ -188,11 +189,9 @@ def _over(memory: UntypedStorage, kind: dtypes.dtype, offset: Any, size: Any, st
 
 def _finished(tensor: Any, requires_grad: Any, metadata: Any) -> Any:
     if metadata:
-        if metadata.get("conj"):
-            tensor = wrap(np.conj(tensor._array))
-            tensor.__dict__[_CONJUGATED] = True
-        if metadata.get("neg"):
-            tensor = wrap(-tensor._array)
+        for name, function in (("conj", np.conjugate), ("neg", np.negative)):
+            if metadata.get(name):
+                tensor._array = reflect(tensor._array, function)
     if requires_grad:
         tensor.requires_grad = True
     return tensor

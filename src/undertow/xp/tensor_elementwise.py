@@ -20,7 +20,8 @@ from undertow.ops.compare import bitwise_right_shift as right_shift  # noqa: F40
 from undertow.ops.compare import (  # noqa: F401
     isfinite, isinf, isnan, isneginf, isposinf, logical_and, logical_not, logical_or, logical_xor, signbit, where,
 )  # fmt: skip
-from undertow.ops.complex import angle, complex, conj, imag, real, view_as_complex, view_as_real  # noqa: F401
+from undertow.ops.complex import angle, complex, imag, real, view_as_complex, view_as_real  # noqa: F401
+from undertow.ops.complex import conjugate as conj  # noqa: F401
 from undertow.ops.elementwise import (  # noqa: F401
     abs, ceil, cos, cosh, digamma, erf, erfc, erfinv, exp, exp2, expm1, floor, fmax, fmin, frexp, gcd, heaviside,
     hypot, i0, lcm, lgamma, log, log1p, log2, log10, logaddexp, logaddexp2, logit, nextafter, polygamma, sigmoid, sin,

@@ -1,0 +1,88 @@
+"""Memory that shows other memory through a function: what `conj` and `_neg_view` return.
+
+PyTorch's conjugate is a view: the same memory, to be conjugated when it is read. Here a *mirror* has memory of its own,
+laid out as its source, and the two are kept in step: a write to one that is counted (`bump`) is carried to the other. So
+every function reads plain arrays, and a tensor is conjugated if its memory is such a mirror.
+"""
+
+from __future__ import annotations
+
+import weakref
+from typing import Any
+
+import numpy as np
+
+from undertow.storage import Array, address, empty_strided, flat_memory, root_of
+
+known: list[Mirror] = []  # all that tensors show, a mirror after what it shows
+
+
+class Mirror:
+    """One memory that shows another. It lives as long as a tensor shows it."""
+
+    __slots__ = ("source", "function", "image")
+
+    def __init__(self, source: Array, function: Any, image: Array) -> None:
+        self.source = source
+        self.function = function  # its own inverse
+        self.image = weakref.ref(root_of(image), lambda _: known.remove(self))
+        known.append(self)
+
+    def shown(self) -> Array:
+        """The image, laid out as the source is."""
+        return np.ndarray(self.source.shape, self.source.dtype, self.image(), 0, self.source.strides)
+
+    def across(self, array: Array) -> Array:
+        """The place in the source that an array over the image shows."""
+        memory, root = self.image(), root_of(self.source)
+        assert memory is not None
+        start = address(array) - address(memory) + address(self.source) - address(root)
+        return np.ndarray(array.shape, array.dtype, flat_memory(root), start, array.strides)
+
+
+def showing(array: Any) -> Mirror | None:
+    """The mirror that an array lies in."""
+    if not known or type(array) is not np.ndarray:
+        return None
+    root = root_of(array)
+    return next((mirror for mirror in tuple(known) if mirror.image() is root), None)
+
+
+def reflect(array: Array, function: Any) -> Array:
+    """What an array shows through a function that is its own inverse; twice gives the array's own memory."""
+    before = showing(array)
+    if before is not None and before.function is function and before.source.dtype == array.dtype:
+        return before.across(array)
+    image = empty_strided(array.shape, [step // array.itemsize for step in array.strides], array.dtype)
+    function(array, out=image)
+    Mirror(array, function, image)
+    return image
+
+
+def reflections(array: Any) -> list[Any]:
+    """The functions through which an array shows memory, the outermost first."""
+    found = []
+    while (mirror := showing(array)) is not None:
+        found.append(mirror.function)
+        array = mirror.source
+    return found
+
+
+def origin(array: Any) -> Any:
+    """The place in the memory that was there first."""
+    while (mirror := showing(array)) is not None:
+        array = mirror.across(array)
+    return array
+
+
+def sync(written: Any) -> None:
+    """After a write: carries it back to the memory that was there first, and from there to all its mirrors."""
+    while (mirror := showing(written)) is not None:
+        mirror.function(mirror.shown(), out=mirror.source)
+        written = mirror.source
+    changed = [root_of(written)]
+    for mirror in tuple(known):
+        image = mirror.image()
+        if image is not None and any(root_of(mirror.source) is root for root in changed):
+            mirror.function(mirror.source, out=mirror.shown())
+            changed.append(image)
