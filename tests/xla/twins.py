@@ -22,6 +22,7 @@ class Case:
     ) -> None:  # fmt: skip
         self.step, self.state, self.log, self.between = step, state, log, between
         self.args = args or (lambda turn: ())
+        self.compiled: Any = None
 
 
 def seen(value: Any) -> Any:
@@ -55,7 +56,7 @@ def run(build: Build, compiled: bool, steps: int) -> dict[str, Any]:
     torch.manual_seed(0)
     case = build()
     torch.manual_seed(1)
-    step = torch.compile(case.step) if compiled else case.step
+    step = case.compiled = torch.compile(case.step) if compiled else case.step
     results = []
     for turn in range(steps):
         results.append(seen(step(*case.args(turn))))
@@ -90,7 +91,15 @@ def differences(a: Any, b: Any, where: str = "", tolerance: float = 2e-5) -> lis
     return [] if a == b else [f"{where}: {a!r} and {b!r}"[:300]]
 
 
-def agree(build: Build, steps: int = 3, tolerance: float = 2e-5) -> None:
-    """Eager and compiled from the same seed leave the same behind."""
-    found = differences(run(build, False, steps), run(build, True, steps), tolerance=tolerance)
+def agree(build: Build, steps: int = 3, tolerance: float = 2e-5, programs: int | None = None) -> None:
+    """Eager and compiled from the same seed leave the same behind; so many programs are enough for it."""
+    compiled: list[Any] = []
+
+    def noted() -> Case:
+        compiled.append(build())
+        return compiled[0]
+
+    found = differences(run(build, False, steps), run(noted, True, steps), tolerance=tolerance)
     assert not found, "eager and compiled: " + "\n".join(found[:12])
+    report = torch.compile.explain(compiled[0].compiled)
+    assert programs is None or len(report.data[0]["programs"]) <= programs, report

@@ -13,6 +13,7 @@ from undertow import dtypes
 from undertow._core import TensorCore, wrap
 from undertow.autograd.apply import bump
 from undertow.devices import device as Device
+from undertow.xp.device import Watch, values_known
 from undertow.xp.quiet import quietly
 
 __all__ = ["OptState", "GradScaler"]
@@ -111,9 +112,9 @@ class GradScaler:
                 if not allow_fp16 and grad.dtype is dtypes.float16:
                     raise ValueError("Attempting to unscale FP16 gradients.")
                 any_found = True
-                if not np.isfinite(grad._array).all():
-                    flag[...] = 1.0
-                if factor != 1.0:
+                finite = np.isfinite(grad._array).all()
+                flag[...] = np.maximum(flag, (~finite).astype(flag.dtype))
+                if not values_known(factor) or factor != 1.0:
                     quietly(np.multiply, grad._array, factor.astype(grad._array.dtype), out=grad._array)
                     bump(grad)
         return {Device("cpu"): found_inf} if any_found else {}
@@ -134,9 +135,11 @@ class GradScaler:
         state["stage"] = OptState.UNSCALED
 
     def _maybe_opt_step(self, optimizer: Any, optimizer_state: dict[str, Any], *args: Any, **kwargs: Any) -> Any:
-        if not sum(found.item() for found in optimizer_state["found_inf_per_device"].values()):
+        found = [flag._array for flag in optimizer_state["found_inf_per_device"].values()]
+        if values_known(*found):
+            return None if any(found) else optimizer.step(*args, **kwargs)
+        with Watch.trace.only_if(sum(found) == 0):  # a compiler is watching
             return optimizer.step(*args, **kwargs)
-        return None
 
     def step(self, optimizer: Any, *args: Any, **kwargs: Any) -> Any:
         """`optimizer.step(*args, **kwargs)` on unscaled gradients, unless one of them is not finite."""
@@ -173,26 +176,20 @@ class GradScaler:
                     )
                 scale.copy_(new_scale)
         else:
-            found = [
-                flag for state in self._per_optimizer_states.values() for flag in state["found_inf_per_device"].values()
-            ]
+            states = self._per_optimizer_states.values()
+            found = [flag._array for state in states for flag in state["found_inf_per_device"].values()]
             if not found:
                 raise AssertionError("No inf checks were recorded prior to update.")
-            self._move_scale(scale, tracker, any(flag.item() for flag in found))
-        self._per_optimizer_states = defaultdict(_refresh_per_optimizer_state)
+            self._move_scale(scale, tracker, sum(found) > 0)
+        self._per_optimizer_states.clear()
 
-    def _move_scale(self, scale: Any, tracker: Any, found_inf: bool) -> None:
-        if found_inf:
-            scale.mul_(self._backoff_factor)
-            tracker.fill_(0)
-            return
-        good = int(tracker.item()) + 1
-        if good == self._growth_interval:
-            grown = np.float32(scale.item() * self._growth_factor)
-            if np.isfinite(grown):
-                scale.fill_(float(grown))
-            good = 0
-        tracker.fill_(good)
+    def _move_scale(self, scale: Any, tracker: Any, found_inf: Any) -> None:
+        now, good = scale._array.astype(np.float64), tracker._array + 1
+        grown = quietly((now * self._growth_factor).astype, np.float32)
+        full = good == self._growth_interval
+        rest = np.where(full & np.isfinite(grown), grown, now)
+        scale.copy_(wrap(np.where(found_inf, now * self._backoff_factor, rest).astype(np.float32)))
+        tracker.copy_(wrap(np.where(found_inf | full, 0, good)))
 
     # --- settings and state
 

@@ -27,7 +27,7 @@ from undertow.xla.errors import CompileError
 from undertow.xla.host_calls import HostCall, Inside, Later, Placed, tensors_of
 from undertow.xla.registrations import Registrations
 from undertow.xla.state import PLAIN
-from undertow.xp.device import DeviceArray, NeedsValue
+from undertow.xp.device import DeviceArray, NeedsValue, Watch
 
 
 class Again(Exception):
@@ -40,6 +40,7 @@ class Plan:
     def __init__(self) -> None:
         self.all_inside = False  # none runs after the program
         self.on_host: set[int] = set()  # ids of hooks that must not be traced
+        self.counts_inside = False  # whether optimizers' step counts are counted by the program
         self.roots: list[tuple[Any, str]] = []  # modules and optimizers that only hooks reach, and their names
 
 
@@ -77,7 +78,8 @@ class Firing:
         if Firing.witness is not None:
             self.witnessed.append(Later(_told, (hook, *args), kwargs, []))
         holders = [holder for holder in map(_holder, effects.effects) if holder is not None]
-        if len(holders) == len(effects.effects) and id(hook) not in self.plan.on_host:
+        always = not holders or Watch.trace.choice is None  # what is stored on some calls only is stored on the host
+        if always and len(holders) == len(effects.effects) and id(hook) not in self.plan.on_host:
             return self._traced(hook, args, kwargs, effects, holders)
         why = "another hook reads what it stores, or changes what it reads"
         if effects.effects:

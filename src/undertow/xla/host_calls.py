@@ -17,7 +17,7 @@ from undertow.optim.optimizer import Optimizer
 from undertow.tree import leaves, map_leaves
 from undertow.xla.errors import CompileError
 from undertow.xla.state import where_defined
-from undertow.xp.device import DeviceArray
+from undertow.xp.device import DeviceArray, Watch
 
 
 class Placed:
@@ -58,6 +58,8 @@ class HostCall:
         self.recording = local.modes.grad_enabled
         self.captured: list[DeviceArray] = []
         self.dressed: list[tuple[Any, int, int | None]] = []  # tensors with an identity: places of value and gradient
+        choice = Watch.trace.choice
+        self.only_if = None if choice is None else self._capture(choice)
         self._known: dict[int, Any] = {}
         for tensor in found:
             self._dress(tensor)
@@ -147,7 +149,10 @@ class Later(HostCall):
 
     def run(self) -> None:
         """Calls the hook with the values of this step."""
-        _, answer, _ = self.call([array.cell.value for array in self.captured])
+        values = [array.cell.value for array in self.captured]
+        if self.only_if is not None and not values[self.only_if]:
+            return
+        _, answer, _ = self.call(values)
         if answer is not None:
             raise CompileError(
                 f"undertow.compile: {self.placed} runs after the program, and returned a value, which comes too late"
@@ -170,7 +175,8 @@ class Inside(HostCall):
 
         def on_host(*values: Any) -> list[Any]:
             nothing = [np.zeros(each.shape, each.dtype) for each in spec]
-            if raised:  # eager code would not have come here; the results are thrown away
+            if raised or (self.only_if is not None and not values[self.only_if]):
+                # eager code would not have come here; the results are thrown away
                 return nothing
             try:
                 args, answer, after = self.call(list(values))

@@ -62,7 +62,7 @@ class Program:
         self.given = Arguments(leaves((args, kwargs)), state)
         args, kwargs = map_leaves(self.given.stand_in, (args, kwargs))
         self.arguments = self.given.tensors
-        self.options = Options(state.optimizers, with_counts=not plain_numbers)
+        self.options = Options(state.optimizers, with_counts=not (plain_numbers or plan.counts_inside))
         self.entry = Snapshot(state)
         self.asked: list[Any] = []
         self.last_numbers: list[float] | None = None
@@ -74,7 +74,7 @@ class Program:
         self.jax_device = jax_device(self.device)
         self.registrations = Registrations(state, self.arguments)
         trace, firing = Trace(self.device, state.generators), Firing(plan, self.registrations, state.seen)
-        trace.firing = firing
+        trace.firing, trace.state = firing, state
         versions = [(tensor, tensor._get_storage()) for tensor in state.tensors]
         counts = [storage.version for _, storage in versions]
         edges = [(tensor, tensor._edge, tensor._requires_grad) for tensor in (*state.tensors, *self.arguments)]
@@ -151,6 +151,7 @@ class Program:
                 after = self.options.after(as_inputs, trace.counts)
                 self.next_numbers = DeviceArray(jax.numpy.stack([number.traced for number in after]))
             self.exit = self._settle(firing.stores)
+            self.exit_if = self._put_back(trace.chosen)
             self.given.note_changes()
             self.entry.watches_gradients = bool(
                 trace.uses_gradients or state.optimizers or any(entry[1] == "grad" for entry in self.exit)
@@ -204,6 +205,18 @@ class Program:
             if now is not before:
                 left.append((meta, "grad", now))
         return left
+
+    def _put_back(self, chosen: dict[tuple[int, Any], DeviceArray]) -> dict[int, DeviceArray]:
+        """Takes away what is left only after some calls; by its place in `exit`, what says whether it is."""
+        held = {id(holder): (holder, before) for holder, before in self.entry.maps}
+        for place, key in chosen:
+            holder, before = held[place]
+            holder.pop(key, None)
+            if key in before:
+                holder[key] = before[key]
+        places = [place for place, entry in enumerate(self.exit) if isinstance(entry[0], dict)]
+        keys = {place: (id(self.exit[place][0]), self.exit[place][1]) for place in places}
+        return {place: chosen[key] for place, key in keys.items() if key in chosen}
 
     def _takes_over(self, before: Any, now: Any) -> bool:
         if not (isinstance(before, TensorCore) and isinstance(now, TensorCore)) or now._edge is not None:
@@ -421,6 +434,8 @@ class Program:
         renewed = {id(self.arguments[place]): arguments[place] for place in self.passed_on}
         given = set(map(id, arguments))
         for place, entry in enumerate(self.exit):
+            if place in self.exit_if and not self.exit_if[place].cell.value:
+                continue
             if len(entry) == 2:
                 _put(*entry)
             elif type(entry[0]) is not Meta or not self._serves_again(self.left.get(place), given, entry[0], entry[2]):

@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 import threading
 import weakref
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 import jax
@@ -25,7 +25,9 @@ from undertow.devices import device as Device
 from undertow.generators import Generator, default_generator
 from undertow.modes import local, special
 from undertow.sites import user_site
+from undertow.xla.choices import only_if
 from undertow.xla.errors import CompileError
+from undertow.xla.state import State
 from undertow.xp import jax as _words  # noqa: F401  (turns on 64-bit types)
 from undertow.xp.device import Cell, DeviceArray, NeedsValue, Watch, jax_device
 from undertow.xp.target import Target
@@ -109,8 +111,11 @@ class Trace:
         self.first_draws: list[Any] = []  # what they gave during the trace, which the first call uses
         self._by_memory: dict[tuple[Any, ...], DeviceArray] = {}
         self._made: weakref.WeakSet[Cell] = weakref.WeakSet()
-        self.firing: Callable[..., Any] | None = None
+        self.firing: Any = None
         self.uses_gradients = False  # whether anybody looked at a .grad
+        self.state = State()  # what the step reaches
+        self.choice: DeviceArray | None = None  # whether the part of the step that is being traced takes effect
+        self.chosen: dict[tuple[int, Any], DeviceArray] = {}  # what such parts put into mappings, and whether they do
 
     # --- on and off
 
@@ -223,6 +228,14 @@ class Trace:
         if isinstance(source, tuple):
             return Earlier(source[0])
         raise self.unknown(array)
+
+    def only_if(self, taken: DeviceArray) -> Any:
+        """A `with` block that takes effect if a value is true; see `choices`."""
+        return only_if(self, taken)
+
+    def memories(self) -> list[Cell]:
+        """All that the step can write to now."""
+        return [*[cell for cell, _, _ in self.cells.values()], *self._made]
 
     def count(self, counter: Any) -> Any:
         """Counts a step of an optimizer. Counts that were one number stay one."""
