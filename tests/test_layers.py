@@ -48,7 +48,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
         "autograd.forward_ad", "autograd.function", "autograd.functional", "autograd.gradcheck", "autograd.graph",
         "autograd.levels", "autograd.methods",
     ),
-    ("_tensor", "autograd"),
+    ("_late_methods", "_tensor", "autograd"),
     (
         "_C", "_VF", "control_flow", "_guards", "_subclasses", "classes", "demands", "qualities", "operators", "_ops",
         "library", "foreach", "futures", "types", "version", "cuda", "mps", "mtia", "xpu", "accelerator", "backends",
@@ -61,7 +61,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ),
     ("xla", "distributed"),
     ("why", "cli", "pretend", "stand_in", "__main__"),
-    ("",),
+    ("", "_late_names"),
 )
 LAYER_OF = {f"undertow.{name}".rstrip("."): number for number, layer in enumerate(LAYERS) for name in layer}
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copyreg
 from types import CellType, FunctionType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from undertow import overrides
 from undertow._core import TensorCore, ndarray, tensor_class, wrap
@@ -15,37 +15,25 @@ from undertow.creation import CreationMethods
 from undertow.dtypes import get_default_dtype
 from undertow.from_data import legacy_tensor
 from undertow.lazy import LateMethod
-from undertow.ops.activation import ActivationMethods
-from undertow.ops.addmm import AddmmMethods
 from undertow.ops.arithmetic import ArithmeticMethods
-from undertow.ops.arrange import ArrangeMethods
-from undertow.ops.clamp import ClampMethods
 from undertow.ops.compare import CompareMethods
 from undertow.ops.complex import ComplexMethods
-from undertow.ops.decompositions import DecompositionMethods
-from undertow.ops.elementwise import ElementwiseMethods
-from undertow.ops.factor import FactorMethods
-from undertow.ops.index import IndexMethods
 from undertow.ops.indexing import IndexingMethods
 from undertow.ops.matmul import MatmulMethods
-from undertow.ops.norms import NormMethods
 from undertow.ops.parts import PartMethods
-from undertow.ops.products import ProductMethods
 from undertow.ops.public import public_method
-from undertow.ops.reduce import ReduceMethods
-from undertow.ops.scan import ScanMethods
-from undertow.ops.scatter import ScatterMethods
 from undertow.ops.shape import ShapeMethods
-from undertow.ops.sort import SortMethods
-from undertow.ops.statistics import StatisticsMethods
 from undertow.ops.stretch import StretchMethods
-from undertow.ops.triangular import TriangularMethods
 from undertow.ops.writing import WritingMethods
 from undertow.tensor_convert import ConvertMethods
 from undertow.tensor_copy import CopyMethods
 from undertow.tensor_layout import LayoutMethods
 from undertow.tensor_python import PythonMethods
-from undertow.tensor_random import RandomMethods
+
+if TYPE_CHECKING:
+    from undertow._late_methods import LateMethods
+else:
+    LateMethods = object
 
 
 class _TensorMeta(type):
@@ -58,35 +46,19 @@ class Tensor(
     PythonMethods,
     LayoutMethods,
     AutogradMethods,
-    ElementwiseMethods,
     ArithmeticMethods,
-    ClampMethods,
     CompareMethods,
     ComplexMethods,
-    ActivationMethods,
-    ReduceMethods,
-    ScanMethods,
-    SortMethods,
-    StatisticsMethods,
     MatmulMethods,
-    AddmmMethods,
-    ProductMethods,
-    NormMethods,
-    FactorMethods,
-    DecompositionMethods,
-    TriangularMethods,
     ShapeMethods,
     StretchMethods,
     PartMethods,
-    ArrangeMethods,
     WritingMethods,
     IndexingMethods,
-    IndexMethods,
-    ScatterMethods,
     ConvertMethods,
     CreationMethods,
     CopyMethods,
-    RandomMethods,
+    LateMethods,
     metaclass=_TensorMeta,
 ):
     """A multi-dimensional array that can remember how it was computed.
@@ -166,6 +138,11 @@ def _finish(cls: Any) -> None:
                     setattr(cls, name, public_method(value))
 
 
+def _adopted(found: Any, name: str) -> Any:
+    """What a family has, as a method of Tensor: its own twin of a public function."""
+    return _of_its_own(found, name) if "." not in found.__qualname__ else found
+
+
 def _refusal(name: str) -> Any:
     def refuse(self: Any, value: Any) -> None:
         raise AttributeError(f"attribute '{name}' of 'torch._C.TensorBase' objects is not writable")
@@ -176,7 +153,7 @@ def _refusal(name: str) -> Any:
 _finish(Tensor)
 for _home, _names in METHODS.items():
     for _name in _names.split():
-        setattr(Tensor, _name, LateMethod(Tensor, _home, _name, _of_its_own))
+        setattr(Tensor, _name, LateMethod(Tensor, _home, _name, _adopted))
 bind_tensor_class(Tensor)
 
 

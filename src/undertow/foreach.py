@@ -135,3 +135,5 @@ for _kind, _names in ((_unary, _UNARY), (_binary, _BINARY), (_ternary, _TERNARY)
             _full = f"_foreach_{_name}{_suffix}"
             FUNCTIONS[_full] = _kind(_full, _METHODS.get(_name, _name) + _suffix, _suffix == "_")
             FUNCTIONS[_full].__name__ = _full
+
+globals().update(FUNCTIONS)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import mmap
 from typing import Any
 
 import numpy as np
@@ -216,9 +215,8 @@ class UntypedStorage:
     @staticmethod
     def from_file(filename: Any, shared: bool = False, nbytes: int = 0) -> UntypedStorage:
         """A file in memory, read where it is used; writes reach the file if it is `shared`."""
-        with open(filename, "r+b" if shared else "rb") as file:
-            mapped = mmap.mmap(file.fileno(), nbytes, access=mmap.ACCESS_WRITE if shared else mmap.ACCESS_COPY)
-        return UntypedStorage(np.frombuffer(mapped, np.uint8))
+        mapped = np.memmap(filename, np.uint8, "r+" if shared else "c", shape=nbytes or None)
+        return UntypedStorage(mapped.view(np.ndarray))
 
     def __getitem__(self, index: Any) -> Any:
         """A byte, or a part of the memory as a storage of its own."""

@@ -1,6 +1,7 @@
 """Automatic differentiation: `backward`, `grad`, hooks on the graph, custom functions."""
 
-from undertow.autograd import functional as functional
+from typing import TYPE_CHECKING
+
 from undertow.autograd import graph as graph
 from undertow.autograd.anomaly_mode import detect_anomaly as detect_anomaly
 from undertow.autograd.anomaly_mode import set_detect_anomaly as set_detect_anomaly
@@ -10,19 +11,22 @@ from undertow.autograd.function import Function as Function
 from undertow.autograd.gradcheck import gradcheck as gradcheck
 from undertow.autograd.gradcheck import gradgradcheck as gradgradcheck
 from undertow.autograd.graph import unsafe_preserve_version_counter as _unsafe_preserve_version_counter  # noqa: F401
-from undertow.autograd.variable import Variable as Variable
 from undertow.lazy import lazy_names
 from undertow.modes import enable_grad as enable_grad
 from undertow.modes import inference_mode as inference_mode
 from undertow.modes import no_grad as no_grad
 from undertow.modes import set_grad_enabled as set_grad_enabled
 
-_LAZY = {name: f"undertow.autograd.{name}" for name in ("forward_ad", "grad_mode", "profiler")}
+_LAZY = {name: f"undertow.autograd.{name}" for name in ("forward_ad", "functional", "grad_mode", "profiler", "variable")}
 _LAZY |= dict.fromkeys(
     "_force_original_view_tracking enforce_grad_layout_policy is_multithreading_enabled is_view_replay_enabled "
     "set_multithreading_enabled".split(),
     "undertow.autograd.grad_mode",
 )
 _LAZY["SavedTensor"] = "undertow.autograd.saved:SavedValue"
+_LAZY["Variable"] = "undertow.autograd.variable"
 _LAZY["_profiler_enabled"] = "undertow.autograd.profiler:is_recording"
 __getattr__, __dir__ = lazy_names(__name__, _LAZY)
+if TYPE_CHECKING:
+    from undertow.autograd import functional as functional
+    from undertow.autograd.variable import Variable as Variable

@@ -15,8 +15,8 @@ from undertow.autograd.views import refresh_view
 from undertow.dtypes import DTYPE_OF
 from undertow.rules.rule import Spec
 from undertow.sizes import size_of
-from undertow.xp import tensor as tensor_xp
 from undertow.xp.device import Watch
+from undertow.xp.namespaces import tensor_namespace
 
 
 class GradientEdge(NamedTuple):
@@ -145,7 +145,7 @@ def _batched_grad(
         last = index == batch - 1
         rows.append(grad(outs, wanted, row, keep if last else True, create, True, unused, False, materialize))
     return tuple([
-        None if column[0] is None else tensor_xp.stack(column) for column in map(list, zip(*rows, strict=True))
+        None if column[0] is None else tensor_namespace().stack(column) for column in map(list, zip(*rows, strict=True))
     ])
 
 

@@ -28,9 +28,8 @@ from undertow.autograd.saved import Freed
 from undertow.modes import local, special
 from undertow.sites import user_site
 from undertow.xp import numpy as numpy_xp
-from undertow.xp import tensor as tensor_xp
 from undertow.xp.device import DeviceArray
-from undertow.xp.namespaces import namespace_of
+from undertow.xp.namespaces import namespace_of, tensor_namespace
 from undertow.xp.quiet import quietly
 
 
@@ -40,7 +39,7 @@ class BackwardPass:
     __slots__ = ("xp", "freed", "executed", "captures", "captured", "callbacks", "running", "reached", "__weakref__")
 
     def __init__(self, keep_graph: bool, create_graph: bool) -> None:
-        self.xp: Any = tensor_xp if create_graph else numpy_xp
+        self.xp: Any = tensor_namespace() if create_graph else numpy_xp
         self.freed = None if keep_graph else Freed(user_site())
         self.executed: set[Node] | None = None  # nodes that lead to the wanted inputs; None: all
         self.captures: dict[Node, list[tuple[int, int]]] = {}  # node -> (its output number, place in captured)
@@ -57,7 +56,7 @@ class BackwardPass:
 
     def value(self, tensor: Any) -> Any:
         """A gradient as the nodes of this pass compute with it."""
-        return tensor if self.xp is tensor_xp or not isinstance(tensor, TensorCore) else tensor._array
+        return tensor if self.xp.RECORDED or not isinstance(tensor, TensorCore) else tensor._array
 
     def travelling(self, value: Any) -> Any:
         """A gradient as it goes on its way: what someone has seen stays that tensor, unless its class is the user's."""
@@ -355,7 +354,7 @@ def call_node(node: Node, grads: tuple[Any, ...]) -> Any:
     values = [task.value(grad) for grad in grads]
     g = values[0] if node.n_outputs == 1 else values
     if type(node) is AccumulateGrad:
-        accumulate(task, node, g if g is None or task.xp is tensor_xp else g.copy())
+        accumulate(task, node, g if g is None or task.xp.RECORDED else g.copy())
         return ()
     results = quietly(node.run, task.xp, g, None) if node.takes(g) else (None,) * len(node.edges)
     shown = tuple([task.tensor(value) for value in results])

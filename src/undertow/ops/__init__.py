@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import importlib
-from pathlib import Path
+import os
 from typing import Any
 
 
 def __getattr__(name: str) -> Any:
-    is_family = (Path(__file__).parent / f"{name}.py").exists()  # of undertow's own, and not yet imported
+    is_family = os.path.exists(f"{os.path.dirname(__file__)}/{name}.py")  # of undertow's own, and not yet imported
     if is_family or (name.startswith("__") and name.endswith("__")):
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     operators = importlib.import_module("undertow._ops")

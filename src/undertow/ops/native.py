@@ -19,7 +19,7 @@ from undertow.rules import loss as loss_rules
 from undertow.rules import native as rules
 from undertow.rules import sampling as sampling_rules
 from undertow.rules import scalars
-from undertow.xp import numpy as numpy_xp
+from undertow.xp.numpy_embedding import bag_max
 
 # --- convolutions
 
@@ -125,7 +125,7 @@ def embedding_bag(
     sizes = bag_sizes(bags, scale, count).astype(np.int64) if how != "sum" else np.zeros(len(offsets._array), np.int64)
     chosen = sizes.copy()
     if how == "max":
-        chosen = numpy_xp.bag_max(weight._array, indices._array, bags, scale, count)[1]
+        chosen = bag_max(weight._array, indices._array, bags, scale, count)[1]
     return out, wrap(bags), wrap(sizes), wrap(np.maximum(chosen, 0))
 
 

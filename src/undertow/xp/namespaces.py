@@ -1,7 +1,8 @@
 """Which array library a rule runs on: found by the type of the arrays it is given.
 
 NumPy serves every type that nobody registered. JAX's types register themselves when `xp/jax.py` is loaded, which the
-first of its arrays to come along sees to; until then nothing here imports it.
+first of its arrays to come along sees to; until then nothing here imports it. Undertow's own tensors, for a backward pass
+that is itself recorded, are asked for by name.
 """
 
 from __future__ import annotations
@@ -32,6 +33,11 @@ def namespace_of(arrays: Iterable[Any]) -> Any:
         if found is not numpy_xp:
             return found
     return numpy_xp
+
+
+def tensor_namespace() -> Any:
+    """The namespace of undertow's own tensors, which brings in most of the public functions."""
+    return importlib.import_module("undertow.xp.tensor")
 
 
 def _find(kind: type) -> Any:

@@ -13,65 +13,56 @@ from numpy import (  # noqa: F401
     roll, sin, sinh, sqrt, square, subtract, take, take_along_axis, tan, tanh, tensordot, tril, triu,
     zeros, zeros_like,
 )  # fmt: skip
+from undertow.lazy import late_function
 from undertow.xp.memory import keep_freed_memory
-from undertow.xp.numpy_attention import attention, attention_grad  # noqa: F401
-from undertow.xp.numpy_conv import conv, conv_input_grad, conv_weight_grad  # noqa: F401
-from undertow.xp.numpy_draws import dirichlet_grad, standard_gamma_grad  # noqa: F401
 from undertow.xp.numpy_elementwise import (  # noqa: F401
     angle, ceil, complex, conj, floor, floor_divide, fmod, heaviside, imag, isneginf, isposinf, left_shift, logaddexp,
     maximum, minimum, nan_to_num, negative, power, real, remainder, right_shift, rint, round, sign, signbit, trunc,
     trunc_divide, view_as_complex, view_as_real, where,
 )  # fmt: skip
-from undertow.xp.numpy_embedding import (  # noqa: F401
-    add_rows, bag_max, bag_max_grad, bag_max_take, embedding_grad, take_rows,
-)  # fmt: skip
-from undertow.xp.numpy_fft import fft_c2c, fft_c2r, fft_r2c  # noqa: F401
-from undertow.xp.numpy_gamma import digamma, i0, i0e, i1, i1e, lgamma, polygamma, zeta  # noqa: F401
-from undertow.xp.numpy_igamma import igamma, igammac  # noqa: F401
-from undertow.xp.numpy_index import (  # noqa: F401
-    gather_backward, index, index_backward, index_copy, index_fill, index_put, index_select,
-    index_select_backward, masked_fill, masked_scatter, masked_select,
-    put_flat, scatter_value, take_flat,
-)  # fmt: skip
-from undertow.xp.numpy_linalg import (  # noqa: F401
-    addmm, cholesky, cholesky_solve, cofactors, cross, det, eig, eigh, eye, geqrf, inverse, least_squares, lu_factor,
-    lu_parts, matmul, matrix_exp, pinv, qr, slogdet, solve, solve_triangular, svd,
-)  # fmt: skip
-from undertow.xp.numpy_loss import (  # noqa: F401
-    class_loss, class_loss_grad, class_weights, ctc_loss, ctc_loss_grad, labels, put_along,
-)  # fmt: skip
-from undertow.xp.numpy_nn import log_softmax, log_softmax_grad, logsumexp, softmax, softmax_grad  # noqa: F401
-from undertow.xp.numpy_rnn import (  # noqa: F401
-    gru_scan, gru_scan_grad, lstm_scan, lstm_scan_grad, rnn_scan, rnn_scan_grad,
-)  # fmt: skip
-from undertow.xp.numpy_norm import (  # noqa: F401
-    batch_norm_grad, channel_affine, channel_moments, layer_norm, layer_norm_grad, rms_norm, rms_norm_grad,
-)  # fmt: skip
-from undertow.xp.numpy_pool import (  # noqa: F401
-    adaptive_avg_pool, adaptive_avg_pool_grad, adaptive_max_pool, add_to_planes, avg_pool, avg_pool_grad, max_pool,
-    max_pool_grad, put_in_planes, take_from_planes,
-)  # fmt: skip
 from undertow.xp.numpy_reduce import (  # noqa: F401
     abs_squared, all, any, argmax, argmin, max, max_with_index, mean, min, min_with_index, pair_distances,
     pair_distances_grad, prod, prod_of_others, sgn, sum, sum_of_squares,
 )  # fmt: skip
-from undertow.xp.numpy_resize import resize, resize_adjoint  # noqa: F401
-from undertow.xp.numpy_rows import channel_sums  # noqa: F401
-from undertow.xp.numpy_scan import cummax, cummin, cumprod, cumsum, logcumsumexp, recurrence  # noqa: F401
-from undertow.xp.numpy_sort import (  # noqa: F401
-    bincount, histc, histogram, kthvalue, median, mode, nanmedian, searchsorted, sort, topk, unique, unique_consecutive,
-)  # fmt: skip
-from undertow.xp.numpy_scatter import gather, index_add, scatter, scatter_add, scatter_reduce  # noqa: F401
 from undertow.xp.numpy_shape import (  # noqa: F401
     alias, as_strided, as_strided_backward, broadcast_to, cast, concatenate, contiguous, copy, diag_embed, diagonal,
     diagonal_backward, expand_dims, flip, pad, reshape, rot90, select, select_backward, slice_along, slice_backward,
     squeeze, stack, swapaxes, tile, transpose, windows, windows_backward,
 )  # fmt: skip
-from undertow.xp.numpy_special import (  # noqa: F401
-    erf, erfc, erfcx, erfinv, gelu, gelu_cdf, gelu_grad, log_ndtr, log_sigmoid, logit, ndtr, ndtri, sigmoid, silu,
-    silu_grad, softplus,
-)  # fmt: skip
-from undertow.xp.numpy_windows import fold, unfold  # noqa: F401
+
+# What these files have is put here when a program first uses it.
+_LATE = {
+    "undertow.xp.numpy_attention": "attention attention_grad",
+    "undertow.xp.numpy_conv": "conv conv_input_grad conv_weight_grad",
+    "undertow.xp.numpy_draws": "dirichlet_grad standard_gamma_grad",
+    "undertow.xp.numpy_embedding": "add_rows bag_max bag_max_grad bag_max_take embedding_grad take_rows",
+    "undertow.xp.numpy_fft": "fft_c2c fft_c2r fft_r2c",
+    "undertow.xp.numpy_gamma": "digamma i0 i0e i1 i1e lgamma polygamma zeta",
+    "undertow.xp.numpy_igamma": "igamma igammac",
+    "undertow.xp.numpy_index": "gather_backward index index_backward index_copy index_fill index_put index_select "
+    "index_select_backward masked_fill masked_scatter masked_select put_flat scatter_value take_flat",
+    "undertow.xp.numpy_linalg": "addmm cholesky cholesky_solve cofactors cross det eig eigh eye geqrf inverse "
+    "least_squares lu_factor lu_parts matmul matrix_exp pinv qr slogdet solve solve_triangular svd",
+    "undertow.xp.numpy_loss": "class_loss class_loss_grad class_weights ctc_loss ctc_loss_grad labels put_along",
+    "undertow.xp.numpy_nn": "log_softmax log_softmax_grad logsumexp softmax softmax_grad",
+    "undertow.xp.numpy_norm": "batch_norm_grad channel_affine channel_moments layer_norm layer_norm_grad rms_norm "
+    "rms_norm_grad",
+    "undertow.xp.numpy_pool": "adaptive_avg_pool adaptive_avg_pool_grad adaptive_max_pool add_to_planes avg_pool "
+    "avg_pool_grad max_pool max_pool_grad put_in_planes take_from_planes",
+    "undertow.xp.numpy_resize": "resize resize_adjoint",
+    "undertow.xp.numpy_rnn": "gru_scan gru_scan_grad lstm_scan lstm_scan_grad rnn_scan rnn_scan_grad",
+    "undertow.xp.numpy_rows": "channel_sums",
+    "undertow.xp.numpy_scan": "cummax cummin cumprod cumsum logcumsumexp recurrence",
+    "undertow.xp.numpy_scatter": "gather index_add scatter scatter_add scatter_reduce",
+    "undertow.xp.numpy_sort": "bincount histc histogram kthvalue median mode nanmedian searchsorted sort topk unique "
+    "unique_consecutive",
+    "undertow.xp.numpy_special": "erf erfc erfcx erfinv gelu gelu_cdf gelu_grad log_ndtr log_sigmoid logit ndtr ndtri "
+    "sigmoid silu silu_grad softplus",
+    "undertow.xp.numpy_windows": "fold unfold",
+}
+for _home, _words in _LATE.items():
+    for _word in _words.split():
+        globals()[_word] = late_function(__name__, _home, _word)
 
 keep_freed_memory()
 

@@ -12,12 +12,11 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from undertow.xp import numpy_scatter
 from undertow.xp.numpy_shape import leading
 
-Array = NDArray[Any]
+Array = np.ndarray[Any, np.dtype[Any]]
 Indices = Sequence[Array | None]
 
 

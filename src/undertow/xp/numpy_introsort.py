@@ -12,9 +12,8 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-Array = NDArray[Any]
+Array = np.ndarray[Any, np.dtype[Any]]
 
 SHORT = 16  # pieces up to this long are sorted by insertion
 MOST = 1 << 15

@@ -7,9 +7,8 @@ from typing import Any
 
 import numpy as np
 from numpy.linalg import LinAlgError
-from numpy.typing import NDArray
 
-Array = NDArray[Any]
+Array = np.ndarray[Any, np.dtype[Any]]
 
 # --- products
 

@@ -10,12 +10,11 @@ import math
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from undertow.dtypes import DTYPE_OF
 from undertow.xp import numpy_rows
 
-Array = NDArray[Any]
+Array = np.ndarray[Any, np.dtype[Any]]
 Axes = tuple[int, ...] | int | None
 
 # Positional arguments save half a microsecond; NumPy's stubs know them by name only.

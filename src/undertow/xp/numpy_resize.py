@@ -12,9 +12,8 @@ import math
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-Array = NDArray[Any]
+Array = np.ndarray[Any, np.dtype[Any]]
 
 _LONGEST_DENSE_AXIS = 128  # up to this many elements a dense matrix product beats picking taps
 

@@ -11,9 +11,8 @@ from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-Array = NDArray[Any]
+Array = np.ndarray[Any, np.dtype[Any]]
 
 _BLOCK_BYTES = 1 << 18  # rows handled at a time, so that several passes over them stay in the cache
 _BLAS_TYPES = (np.float32, np.float64)

@@ -5,11 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from undertow.xp.quiet import quiet
 
-Array = NDArray[Any]
+Array = np.ndarray[Any, np.dtype[Any]]
 
 
 def _accumulator(dtype: np.dtype) -> np.dtype:

@@ -14,11 +14,10 @@ from functools import lru_cache
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from undertow.xp.quiet import quiet
 
-Array = NDArray[Any]
+Array = np.ndarray[Any, np.dtype[Any]]
 
 _SMALL = 1 << 12  # grids of indices up to this size are kept
 _CHUNK = 1 << 15  # flat positions made at a time: they are eight bytes each, and should stay in the cache

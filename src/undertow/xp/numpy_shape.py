@@ -11,9 +11,8 @@ from typing import Any
 
 import numpy as np
 from numpy.lib.stride_tricks import as_strided as _slow_as_strided
-from numpy.typing import NDArray
 
-Array = NDArray[Any]
+Array = np.ndarray[Any, np.dtype[Any]]
 
 _ndarray = np.ndarray
 _concatenate = np.concatenate

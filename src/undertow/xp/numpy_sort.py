@@ -7,13 +7,12 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from undertow.xp.numpy_introsort import MOST, SHORT, with_ties_swapped
 from undertow.xp.numpy_reduce import take_along
 from undertow.xp.numpy_scatter import unique, unique_consecutive
 
-Array = NDArray[Any]
+Array = np.ndarray[Any, np.dtype[Any]]
 
 __all__ = ["bincount", "histc", "histogram", "kthvalue", "median", "mode", "nanmedian", "searchsorted", "sort", "topk",
            "unique", "unique_consecutive"]  # fmt: skip

@@ -13,11 +13,10 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from undertow.xp.quiet import quiet
 
-Array = NDArray[Any]
+Array = np.ndarray[Any, np.dtype[Any]]
 
 BLOCK = 16384  # elements: 64 KiB of float32, which leaves room for scratch in a 1 MiB L2 cache
 

@@ -12,11 +12,10 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from undertow.xp.quiet import quiet
 
-Array = NDArray[Any]
+Array = np.ndarray[Any, np.dtype[Any]]
 Sizes = tuple[int, ...]
 
 

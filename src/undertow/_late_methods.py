@@ -1,0 +1,45 @@
+"""The families of methods that a tensor gets when they are first used, for type checkers: see METHODS in `_homes.py`."""
+
+from __future__ import annotations
+
+from undertow.ops.activation import ActivationMethods
+from undertow.ops.addmm import AddmmMethods
+from undertow.ops.arrange import ArrangeMethods
+from undertow.ops.clamp import ClampMethods
+from undertow.ops.decompositions import DecompositionMethods
+from undertow.ops.elementwise import ElementwiseMethods
+from undertow.ops.factor import FactorMethods
+from undertow.ops.index import IndexMethods
+from undertow.ops.norms import NormMethods
+from undertow.ops.products import ProductMethods
+from undertow.ops.reduce import ReduceMethods
+from undertow.ops.scan import ScanMethods
+from undertow.ops.scatter import ScatterMethods
+from undertow.ops.sort import SortMethods
+from undertow.ops.statistics import StatisticsMethods
+from undertow.ops.triangular import TriangularMethods
+from undertow.tensor_random import RandomMethods
+
+
+class LateMethods(
+    ElementwiseMethods,
+    ClampMethods,
+    ActivationMethods,
+    ReduceMethods,
+    ScanMethods,
+    SortMethods,
+    StatisticsMethods,
+    AddmmMethods,
+    ProductMethods,
+    NormMethods,
+    FactorMethods,
+    DecompositionMethods,
+    TriangularMethods,
+    ArrangeMethods,
+    IndexMethods,
+    ScatterMethods,
+    RandomMethods,
+):
+    """What `Tensor` has besides the families it inherits from."""
+
+    __slots__ = ()

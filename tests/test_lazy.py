@@ -1,0 +1,109 @@
+"""What is imported when it is first used: methods, functions and names; and how little that leaves for the beginning."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+import undertow
+from undertow import _late_methods, _late_names
+from undertow._homes import METHODS
+from undertow.lazy import LateMethod, late_function
+from undertow.xp import numpy as numpy_xp
+
+# Families and files that programs do without until they use them, and modules of Python's that only those need.
+SELDOM = """
+    autograd.functional foreach cuda linalg random random_stream utils return_types
+    ops.activation ops.arrange ops.conv ops.elementwise ops.factor ops.join ops.loss ops.pool ops.reduce ops.sort
+    rules.conv rules.factor rules.loss rules.special rules.trigonometry
+    xp.tensor xp.numpy_conv xp.numpy_fft xp.numpy_gamma xp.numpy_linalg xp.numpy_nn xp.numpy_sort
+""".split()
+SELDOM_OF_PYTHON = {"array", "ipaddress", "mmap", "numpy.typing", "pathlib", "urllib.parse"}
+CORE = 95  # files; few programs need less
+
+
+def test_importing_undertow_imports_the_core_only() -> None:
+    code = "import sys, json, numpy, ml_dtypes; before = set(sys.modules); import undertow; "
+    code += "print(json.dumps(sorted(set(sys.modules) - before)))"
+    answer = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    loaded = set(json.loads(answer.stdout))
+    assert loaded.isdisjoint(f"undertow.{name}" for name in SELDOM)
+    assert loaded.isdisjoint(SELDOM_OF_PYTHON)
+    own = {name for name in loaded if name.startswith("undertow")}
+    assert len(own) <= CORE, f"{len(own)} files are imported with undertow: should one wait for its first use?"
+
+
+def test_late_names_are_what_type_checkers_see() -> None:
+    seen = {name: value for name, value in vars(_late_names).items() if not name.startswith("__")}
+    assert [name for name, value in seen.items() if getattr(undertow, name) is not value] == []
+
+
+def test_late_methods_are_those_of_their_families() -> None:
+    """A method that is added to one of these classes is named in METHODS too."""
+    families = {home: names.split() for home, names in METHODS.items() if ":" in home}
+    classes = _late_methods.LateMethods.__bases__
+    assert {f"{family.__module__}:{family.__name__}" for family in classes} == set(families)
+    for family in classes:
+        own = set(vars(family)) - {"__doc__", "__module__", "__slots__"}
+        assert set(families[f"{family.__module__}:{family.__name__}"]) == own, family
+
+
+def test_late_words_are_where_the_namespace_looks_for_them() -> None:
+    for home, words in numpy_xp._LATE.items():
+        module = importlib.import_module(home)
+        assert [word for word in words.split() if not callable(getattr(module, word, None))] == []
+
+
+@pytest.fixture
+def home() -> Iterator[ModuleType]:
+    """A module that has a function and a family of methods."""
+    module = ModuleType("home_of_late_things")
+    exec("def double(x):\n    return 2 * x\nclass Family:\n    def greet(self): return ['late']", vars(module))
+    sys.modules[module.__name__] = module
+    yield module
+    del sys.modules[module.__name__]
+
+
+def test_a_late_function_gives_its_place_to_the_real_one(home: ModuleType) -> None:
+    here = ModuleType("reader_of_late_things")
+    sys.modules[here.__name__] = here
+    try:
+        here.double = late_function(here.__name__, home.__name__, "double")  # type: ignore[attr-defined]
+        assert here.double(4) == 8
+        assert here.double is home.double
+    finally:
+        del sys.modules[here.__name__]
+
+
+def test_an_override_that_calls_a_late_method_runs_once(home: ModuleType) -> None:
+    class Base:
+        pass
+
+    class Override(Base):
+        calls = 0
+
+        def greet(self) -> Any:
+            self.calls += 1
+            return [*super().greet(), "override"]  # type: ignore[misc]
+
+    Base.greet = LateMethod(Base, f"{home.__name__}:Family", "greet", lambda found, name: found)  # type: ignore[attr-defined]
+    instance = Override()
+    assert instance.greet() == ["late", "override"]
+    assert instance.calls == 1
+    assert vars(Base)["greet"] is home.Family.greet
+
+
+def test_a_late_method_that_was_set_aside_is_still_itself(home: ModuleType) -> None:
+    class Base:
+        pass
+
+    late = LateMethod(Base, f"{home.__name__}:Family", "greet", lambda found, name: found)
+    Base.greet = lambda self: [*late.__get__(self)(), "patched"]  # type: ignore[attr-defined]
+    assert Base().greet() == ["late", "patched"]  # type: ignore[attr-defined]
