@@ -30,8 +30,8 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("rules",),
     ("_core", "storage", "typed_storage", "mirrors"),
     (
-        "overrides", "generators", "autograd.shown_names", "autograd.saved", "autograd.specialise", "autograd.node",
-        "autograd.views",
+        "overrides", "generators", "autograd.shown_names", "autograd.metadata", "autograd.saved", "autograd.specialise",
+        "autograd.node", "autograd.views",
     ),
     (
         "autograd.apply", "autograd.record", "autograd.writes", "ops", "xp.tensor", "xp.tensor_elementwise",

@@ -10,10 +10,10 @@ import numpy as np
 
 from undertow._core import InferenceStorage, TensorCore, tensor_class, wrap
 from undertow.autograd import engine
+from undertow.autograd.metadata import note_output, output_specs
 from undertow.autograd.node import AccumulateGrad, Edge, Node, edge_of
 from undertow.autograd.views import refresh_view
 from undertow.dtypes import DTYPE_OF
-from undertow.rules.rule import Spec
 from undertow.sizes import size_of
 from undertow.xp.device import Watch
 from undertow.xp.namespaces import tensor_namespace
@@ -24,7 +24,10 @@ class GradientEdge(NamedTuple):
 
     node: Node
     output_nr: int
-    ownership_token: Any = None  # the tensor's shape and dtype, where known
+    ownership_token: Any = None
+
+
+GradientEdge.__module__ = "undertow.autograd.graph"
 
 
 def get_gradient_edge(tensor: Any) -> GradientEdge:
@@ -34,7 +37,7 @@ def get_gradient_edge(tensor: Any) -> GradientEdge:
     edge = edge_of(tensor)
     if edge is None:
         raise AssertionError("Expected gradient function to be set")
-    return GradientEdge(edge[0], edge[1], Spec(tensor._array.shape, tensor._array.dtype))
+    return GradientEdge(note_output(edge[0], tensor._array), edge[1])
 
 
 def backward(
@@ -95,6 +98,13 @@ def grad(
     materialize_grads: bool = False,
 ) -> tuple[Any, ...]:
     """The gradients of `outputs` with respect to `inputs`, returned and not stored."""
+    if not only_inputs:
+        warnings.warn(
+            "only_inputs argument is deprecated and is ignored now (defaults to True). To accumulate gradient for other "
+            "parts of the graph, please use torch.autograd.backward.",
+            FutureWarning,
+            stacklevel=2,
+        )
     if materialize_grads and allow_unused is False:
         raise ValueError("Expected allow_unused to be True or not passed when materialize_grads=True, but got: False.")
     if allow_unused is None:
@@ -183,6 +193,8 @@ def _roots(outputs: tuple[Any, ...], given: tuple[Any, ...]) -> tuple[list[Edge]
 
 
 def _check_output(place: int, output: Any) -> None:
+    if not isinstance(output, TensorCore):
+        raise AssertionError(f"Expected output to be a torch.Tensor. Got {type(output).__name__}")
     if type(output._storage) is InferenceStorage:
         raise RuntimeError("element 0 of tensors does not require grad and does not have a grad_fn")
     if output._view is not None:
@@ -230,15 +242,17 @@ def _seed(place: int, output: Any, g: Any) -> Any:
 
 def _shaped_like(edge: GradientEdge) -> Any:
     """An array of the shape that a gradient edge's tensor had, as far as the edge knows it."""
-    spec = edge.ownership_token
-    if not isinstance(spec, Spec):
+    specs = output_specs(edge.node)
+    if not specs:
         raise RuntimeError("grad can be implicitly created only for scalar outputs. Pass the gradient of this edge.")
-    return np.empty(spec.shape, spec.dtype)
+    return np.empty(specs[edge.output_nr].shape, specs[edge.output_nr].dtype)
 
 
 def _input_edge(place: int, target: Any) -> Edge:
     if isinstance(target, GradientEdge):
         return (target.node, target.output_nr)
+    if not isinstance(target, TensorCore):
+        raise RuntimeError(f"all inputs have to be Tensors or GradientEdges, but got {type(target).__name__}")
     if target._view is not None:
         refresh_view(target)
     if not target._requires_grad:

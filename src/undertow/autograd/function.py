@@ -10,7 +10,7 @@ from __future__ import annotations
 import functools
 import inspect
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from undertow._core import TensorCore, View, wrap
@@ -78,6 +78,12 @@ class FunctionNode(FunctionCtx, Node):
 
     def takes(self, g: Any) -> bool:
         return True
+
+    def output_specs(self) -> list[Spec]:
+        return self._outputs
+
+    def input_specs(self, outputs: list[Spec]) -> Sequence[Spec | None]:
+        return self._input_specs
 
     def __call__(self, *grads: Any) -> Any:
         raise TypeError(f"'{type(self).__name__}' object is not callable")

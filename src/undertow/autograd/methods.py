@@ -9,6 +9,7 @@ from typing import Any
 from undertow import hooks, overrides
 from undertow._core import InferenceStorage, TensorCore, tensor_class, wrap
 from undertow.autograd import differentiate
+from undertow.autograd.metadata import note_output
 from undertow.autograd.node import Node, edge_of, keep_gradient, tensor_hooks_of
 from undertow.autograd.views import asks_through_base, refresh_view
 from undertow.dtypes import DTYPE_OF
@@ -153,7 +154,7 @@ class AutogradMethods(HookMethods):
         if self._view is not None:
             refresh_view(self)
         edge = self._edge
-        return None if edge is None else edge[0]
+        return None if edge is None else note_output(edge[0], self._array)
 
     @property
     def output_nr(self) -> int:

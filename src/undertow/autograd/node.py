@@ -10,13 +10,14 @@ from __future__ import annotations
 import threading
 import weakref
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, ClassVar, cast
 
 import numpy as np
 
 from undertow import errors, hooks
 from undertow._core import TensorCore, making, wrap
+from undertow.autograd.metadata import InputMetadata, note_ahead, output_specs
 from undertow.autograd.saved import Freed, SavedOutput, SavedTensor, SavedValue
 from undertow.autograd.shown_names import DERIVED, KEPT
 from undertow.autograd.specialise import can_specialise, specialised_run
@@ -66,7 +67,12 @@ class Node:
         """Gives back what was saved."""
 
     def output_specs(self) -> list[Spec] | None:
+        """What the op computed, if the node knows."""
         return None
+
+    def input_specs(self, outputs: list[Spec]) -> Sequence[Spec | None]:
+        """What the op computed it from, as far as the node knows; `outputs`: what it computed."""
+        return ()
 
     # --- the public face, as PyTorch's nodes have it
 
@@ -78,6 +84,7 @@ class Node:
     @property
     def next_functions(self) -> tuple[tuple[Node | None, int], ...]:
         """The nodes of the inputs, with the output number each input was."""
+        note_ahead(self)
         return tuple((None, 0) if edge is None else edge for edge in self.edges)
 
     @property
@@ -90,6 +97,11 @@ class Node:
             if extras.parent is not None:
                 metadata["parent_"] = extras.parent
         return metadata
+
+    @property
+    def _input_metadata(self) -> tuple[InputMetadata, ...]:
+        """The gradients that the node takes: shape, dtype and device of each."""
+        return tuple([InputMetadata(spec) for spec in output_specs(self)])
 
     @property
     def requires_grad(self) -> bool:
@@ -252,6 +264,11 @@ class RuleNode(Node):
                     for r, spec in zip(results, self.specs)
                 ])
         return results
+
+    def input_specs(self, outputs: list[Spec]) -> Sequence[Spec | None]:
+        if not self.specs and self.rule.promote is not None and not self.chores:
+            return outputs * len(self.edges)
+        return self.specs
 
     def _recompute_hidden(self, xp: Any, saved: list[Any]) -> list[Any]:
         """Hidden results again, this time as part of the graph, if the gradient asks for the input they are made of.
@@ -424,6 +441,9 @@ class AccumulateGrad(Node):
         self.lock = threading.Lock()
         if special.anomaly:
             note_origin(self)
+
+    def output_specs(self) -> list[Spec]:
+        return [Spec(self.variable._array.shape, self.variable._array.dtype)]
 
 
 def edge_of(tensor: Any) -> Any:
