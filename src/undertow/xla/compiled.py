@@ -11,11 +11,11 @@ from collections.abc import Callable
 from typing import Any
 
 from undertow._core import TensorCore
-from undertow.modes import local
+from undertow.modes import ThreadModes, local, special
 from undertow.sites import user_stacklevel
 from undertow.xla.cache import keep_on_disk
 from undertow.xla.effects import analyse, kind_of
-from undertow.xla.errors import CompileWarning
+from undertow.xla.errors import CompileError, CompileWarning
 from undertow.xla.firing import Again, Plan
 from undertow.xla.program import Baked, Program
 from undertow.xp.device import Watch
@@ -44,6 +44,8 @@ class Compiled:
         arguments: list[Any] = []
         modes = local.modes
         key: list[Any] = [modes.grad_enabled, modes.inference, modes.autocast and (*modes.autocast.lower.items(),)]
+        if special.active:
+            key += _rare_modes(modes)
         if args or kwargs:
             _describe((args, kwargs), key, arguments)
         with self._one_at_a_time:
@@ -112,6 +114,16 @@ class Compiled:
                 CompileWarning,
                 stacklevel=user_stacklevel(),
             )
+
+
+def _rare_modes(modes: ThreadModes) -> tuple[Any, ...]:
+    """What is on around a call, and would act on the ops in it."""
+    if modes.function_modes:
+        raise CompileError(
+            f"undertow.compile: a {type(modes.function_modes[-1]).__name__} is on around a compiled step, and wants to see "
+            "every function that it calls. A program calls none: leave the mode, or call the step uncompiled."
+        )
+    return special.anomaly, *[(id(pack), id(unpack)) for pack, unpack in modes.saved_hooks]
 
 
 def _describe(tree: Any, key: list[Any], tensors: list[Any]) -> None:

@@ -18,13 +18,15 @@ from collections.abc import Callable, Container
 from typing import Any
 
 from undertow._core import TensorCore
+from undertow.devices import device
+from undertow.dtypes import dtype
 from undertow.modes import local
 from undertow.nn.modules.module import Module
 from undertow.optim.optimizer import Optimizer
 from undertow.tree import leaves
-from undertow.xla.effects import Effect, Effects, Exactly, Kind, Read, analyse
+from undertow.xla.effects import Effect, Effects, Exactly, Kind, Parts, Read, analyse
 from undertow.xla.errors import CompileError
-from undertow.xla.host_calls import HostCall, Inside, Later, Placed, tensors_of
+from undertow.xla.host_calls import HostCall, Inside, Kept, Later, Placed, tensors_of
 from undertow.xla.registrations import Registrations
 from undertow.xla.state import PLAIN
 from undertow.xp.device import DeviceArray, NeedsValue, Watch
@@ -59,14 +61,16 @@ class Firing:
         self.placed: list[Placed] = []
         self.raised: list[BaseException] = []  # by hooks inside the program
         self.has_inside = False
+        self.packs: dict[int, Any] = {}  # pack hooks that fired, by the id of the unpack hook beside them
         self.reads: list[Read] = []  # values that hooks in the program depend on
         self.stores: list[tuple[dict[Any, Any], dict[Any, Any]]] = []  # where they store something, and what was there
         self.traced: list[tuple[Any, Effects]] = []
         self.hosted: list[tuple[Any, Effects]] = []
 
     def __call__(self, hook: Any, *args: Any, **kwargs: Any) -> Any:
-        if is_own(hook) or threading.get_ident() != self.thread:  # undertow's own bookkeeping is made of tensor work
-            return hook(*args, **kwargs)
+        unpacks = len(args) == 1 and type(args[0]) is Kept  # what a hook on the host has packed
+        if (is_own(hook) and not unpacks) or threading.get_ident() != self.thread:
+            return hook(*args, **kwargs)  # undertow's own bookkeeping is made of tensor work
         subject = getattr(hook, "hook", hook) if _home(hook).startswith("undertow.why") else hook
         effects = analyse(subject, [_kind(arg) for arg in args], {name: _kind(arg) for name, arg in kwargs.items()})
         for effect in effects.effects:
@@ -77,11 +81,14 @@ class Firing:
         self._find_state(effects)
         if Firing.witness is not None:
             self.witnessed.append(Later(_told, (hook, *args), kwargs, []))
+        self._is_pack(hook)
         holders = [holder for holder in map(_holder, effects.effects) if holder is not None]
         always = not holders or Watch.trace.choice is None  # what is stored on some calls only is stored on the host
-        if always and len(holders) == len(effects.effects) and id(hook) not in self.plan.on_host:
+        if always and len(holders) == len(effects.effects) and id(hook) not in self.plan.on_host and not unpacks:
             return self._traced(hook, args, kwargs, effects, holders)
         why = "another hook reads what it stores, or changes what it reads"
+        if unpacks or hook in self.packs.values():
+            why = "it unpacks what was packed on the host" if unpacks else "its unpack hook runs on the host"
         if effects.effects:
             why = f"it {effects.effects[0].what} (line {effects.effects[0].line})"
         return self._hosted(hook, args, kwargs, effects, why)
@@ -130,6 +137,10 @@ class Firing:
     def _inside(
         self, hook: Any, args: tuple[Any, ...], kwargs: dict[str, Any], effects: Effects, found: list[Any], why: str
     ) -> Any:
+        packs = self._is_pack(hook) and type(args[0]) is not Kept
+        unpacks = id(hook) in self.packs
+        if unpacks and not packs and type(args[0]) is not Kept:  # it gets what the pack hook gives, from the host
+            self._again(self.packs[id(hook)])
         changed = _changed_argument(args) if effects.returns is not False or effects.writes else None
         if effects.returns is not False and changed is None:
             raise self._refusal(hook, f"{why}, and undertow can't tell what its result would change")
@@ -143,7 +154,11 @@ class Firing:
             )
         call = Inside(hook, args, kwargs, found, self._place(hook, "inside the program, on the host", why))
         self.has_inside = True
-        answer = call.place(changed, effects.writes, self.raised)
+        if packs:
+            return call.keep(args[0]._array, self.raised)
+        if unpacks:
+            return call.give(args[0], self.raised)
+        answer = call.place(changed if effects.returns is not False else None, effects.writes, self.raised)
         return None if _takes_no_answer(args) else answer
 
     def finish(self) -> None:
@@ -151,6 +166,14 @@ class Firing:
         for hook, effects in self.traced:
             if any(its.feeds(effects) for _, its in self.hosted):
                 self._again(hook)
+
+    def _is_pack(self, hook: Any) -> bool:
+        """Whether a hook is to pack a tensor that is being saved."""
+        saving = local.modes.saved_hooks
+        if not saving or saving[-1][0] is not hook:
+            return False
+        self.packs[id(saving[-1][1])] = hook
+        return True
 
     def _place(self, hook: Any, runs: str, why: str) -> Placed:
         placed = Placed(hook, runs, why, self.registrations.of(hook))
@@ -203,7 +226,9 @@ def _kind(arg: Any) -> Kind:
         return "none"
     if isinstance(arg, (tuple, list)) and all(each is None or isinstance(each, TensorCore) for each in arg):
         return "tensors"
-    return "plain" if isinstance(arg, PLAIN) else "other"
+    if isinstance(arg, tuple):
+        return Parts(tuple(map(_kind, arg)))
+    return "plain" if isinstance(arg, (*PLAIN, dtype, device)) else "other"
 
 
 def _holder(effect: Effect) -> dict[Any, Any] | None:

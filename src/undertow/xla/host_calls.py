@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import jax
@@ -46,6 +46,16 @@ class _Shown:
         self.place, self.requires_grad = place, requires_grad
 
 
+class Kept:
+    """In the place of what a pack hook on the host gave: it stays there, until the unpack hook is called with it."""
+
+    __slots__ = ("value", "spec")
+
+    def __init__(self, spec: jax.ShapeDtypeStruct) -> None:
+        self.value: Any = None
+        self.spec = spec  # what the saved tensor looks like
+
+
 class HostCall:
     """One call of a hook, to be made when values are known.
 
@@ -87,20 +97,28 @@ class HostCall:
             self._dress(value)
             return value
         settle((value,))
-        return _Shown(self._capture(value._array), value._requires_grad)
+        return self._show(value)
+
+    def _show(self, tensor: Any) -> _Shown:
+        return _Shown(self._capture(tensor._array), tensor._requires_grad)
 
     def call(self, values: list[Any]) -> tuple[Any, Any, list[Any]]:
-        """Calls the hook; what it was given, what it returned, and what the tensors with an identity held afterwards."""
+        """Calls the hook; what it was given, what it returned, and what the tensors held afterwards: those with an
+        identity, then the new ones."""
+        made: list[Any] = []
 
         def shown(part: Any) -> Any:
+            if type(part) is Kept:
+                return part.value
             if type(part) is not _Shown:
                 return part
             tensor = wrap(np.array(values[part.place]))
-            if not part.requires_grad:
-                return tensor
-            tensor._requires_grad = True
-            with enable_grad():
-                return tensor.clone()  # it was computed, and may be written to
+            if part.requires_grad:
+                tensor._requires_grad = True
+                with enable_grad():
+                    tensor = tensor.clone()  # it was computed, and may be written to
+            made.append(tensor)
+            return tensor
 
         before = []
         for tensor, place, grad in self.dressed:
@@ -127,7 +145,7 @@ class HostCall:
         finally:
             for tensor, array, meta, grad in before:
                 tensor._array, meta.grad = array, grad
-        return args, answer, after
+        return args, answer, after + [tensor._array for tensor in made]
 
 
 def tensors_of(holder: Any) -> Iterator[Any]:
@@ -162,6 +180,14 @@ class Later(HostCall):
 class Inside(HostCall):
     """A call that the program stops for."""
 
+    def __init__(self, *given: Any) -> None:
+        self.shown_arrays: list[DeviceArray] = []  # whose values new tensors show
+        super().__init__(*given)
+
+    def _show(self, tensor: Any) -> _Shown:
+        self.shown_arrays.append(tensor._array)
+        return super()._show(tensor)
+
     def place(self, changed: int | None, writes: bool, raised: list[BaseException]) -> Any:
         """Puts the call into the program; what comes back in the place of the hook's result."""
         wanted = [] if changed is None else self._tensors_in(self.args[changed])
@@ -171,26 +197,14 @@ class Inside(HostCall):
                 targets.append(tensor._array)
                 if grad is not None:
                     targets.append(tensor._meta.grad._array)
-        spec = [jax.ShapeDtypeStruct(each.shape, each.dtype) for each in (*wanted, *targets)]
+            targets += self.shown_arrays
+        spec = [_spec(each) for each in (*wanted, *targets)]
 
-        def on_host(*values: Any) -> list[Any]:
-            nothing = [np.zeros(each.shape, each.dtype) for each in spec]
-            if raised or (self.only_if is not None and not values[self.only_if]):
-                # eager code would not have come here; the results are thrown away
-                return nothing
-            try:
-                args, answer, after = self.call(list(values))
-                if changed is None:
-                    given: list[Any] = []
-                else:
-                    given = self._fitting(args[changed] if answer is None else answer, args[changed])
-                return [np.asarray(each) for each in (*given, *(after if writes else ()))]
-            except BaseException as error:
-                raised.append(error)
-                return nothing
+        def results(args: Any, answer: Any, after: list[Any]) -> list[Any]:
+            given = [] if changed is None else self._fitting(args[changed] if answer is None else answer, args[changed])
+            return [*given, *(after if writes else ())]
 
-        values = io_callback(on_host, spec, *[array.value for array in self.captured], ordered=True)
-        self.captured.clear()  # or they would be results of the program
+        values = self._call_in_program(results, spec, raised)
         for target, value in zip(targets, values[len(wanted) :]):
             target.write(value)
         if changed is None:
@@ -199,6 +213,53 @@ class Inside(HostCall):
         return map_leaves(
             lambda part: next(fresh) if type(part) is _Shown or isinstance(part, TensorCore) else part, self.args[changed]
         )
+
+    def keep(self, saved: DeviceArray, raised: list[BaseException]) -> Kept:
+        """The call of a pack hook: what it gives waits on the host."""
+        kept = Kept(_spec(saved))
+
+        def results(args: Any, answer: Any, after: list[Any]) -> list[Any]:
+            kept.value = answer
+            return []
+
+        self._call_in_program(results, [], raised)
+        return kept
+
+    def give(self, kept: Kept, raised: list[BaseException]) -> Any:
+        """The call of an unpack hook: it gives a tensor like the one that was saved."""
+        spec = kept.spec
+
+        def results(args: Any, answer: Any, after: list[Any]) -> list[Any]:
+            if not isinstance(answer, TensorCore):
+                raise TypeError(
+                    f"Output of saved tensor unpack_hook expected to be a Tensor but got result of type {type(answer)}"
+                )
+            if answer.shape != spec.shape:
+                raise CompileError(
+                    f"undertow.compile: {self.placed} gives a tensor of shape {list(answer.shape)} for one that was saved "
+                    f"with shape {list(spec.shape)}; a program can't change its shape while it runs"
+                )
+            return [answer.detach().numpy().astype(spec.dtype)]
+
+        (value,) = self._call_in_program(results, [spec], raised)
+        return wrap(DeviceArray(value))
+
+    def _call_in_program(self, results: Callable[..., list[Any]], spec: list[Any], raised: list[BaseException]) -> Any:
+        def on_host(*values: Any) -> list[Any]:
+            nothing = [np.zeros(each.shape, each.dtype) for each in spec]
+            if raised or (self.only_if is not None and not values[self.only_if]):
+                # eager code would not have come here; the results are thrown away
+                return nothing
+            try:
+                return [np.asarray(each) for each in results(*self.call(list(values)))]
+            except BaseException as error:
+                raised.append(error)
+                return nothing
+
+        values = io_callback(on_host, spec, *[array.value for array in self.captured], ordered=True)
+        self.captured.clear()  # or they would be results of the program
+        self.shown_arrays.clear()
+        return values
 
     def _tensors_in(self, part: Any) -> list[DeviceArray]:
         found = []
@@ -221,3 +282,7 @@ class Inside(HostCall):
                 "or shape; a program can't change its shape while it runs"
             )
         return [found.detach().to(wanted.dtype).numpy() for found, wanted in zip(found, wanted)]
+
+
+def _spec(array: DeviceArray) -> jax.ShapeDtypeStruct:
+    return jax.ShapeDtypeStruct(array.shape, array.dtype)

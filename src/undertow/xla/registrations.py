@@ -7,17 +7,8 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from undertow import hooks
-from undertow.nn.modules import module as modules_
-from undertow.optim import optimizer as optimizers_
 from undertow.sites import Site
-from undertow.xla.state import State
-
-EVERYWHERE = [
-    value
-    for holder in (modules_, optimizers_)
-    for name, value in vars(holder).items()
-    if name.startswith("_global_") and hasattr(value, "values")
-]
+from undertow.xla.state import GLOBAL_HOOKS, State
 
 
 class Registrations:
@@ -61,7 +52,7 @@ class Registrations:
                 yield from tensor._edge[0].hooked_outputs().values()
         for holder in (*self._state.modules, *self._state.optimizers):
             yield from (own for name, own in vars(holder).items() if "hooks" in name and isinstance(own, dict))
-        yield from EVERYWHERE
+        yield from GLOBAL_HOOKS
 
     def _add(self, hook: Any, site: Site | None) -> None:
         if hook is None or site is None or self._lines is None:

@@ -16,6 +16,7 @@ from undertow._core import TensorCore
 from undertow.generators import Generator, default_generator
 from undertow.nn.modules import module as modules_
 from undertow.nn.modules.module import Module
+from undertow.optim import optimizer as optimizers_
 from undertow.optim.optimizer import Optimizer
 
 PLAIN = (int, float, complex, str, bytes, bool, type(None))
@@ -23,7 +24,10 @@ _WITH_STATE = ("undertow.optim", "undertow.amp")  # schedulers and scalers are l
 DEPTH = 6  # how far objects of the user's own are followed
 
 GLOBAL_HOOKS = [
-    value for name, value in vars(modules_).items() if name.startswith("_global_") and hasattr(value, "values")
+    value
+    for holder in (modules_, optimizers_)
+    for name, value in vars(holder).items()
+    if name.startswith("_global_") and hasattr(value, "values")
 ]
 
 
@@ -223,7 +227,7 @@ class Snapshot:
                 return _change(name, was, holder.get(name))
         for holder, held in self.hooks:
             if dict(holder) != held:
-                return "the hooks on all modules changed"
+                return "the hooks on all modules or all optimizers changed"
         for tensor, grad in self.grads:
             now = None if tensor._meta is None else tensor._meta.grad
             if self.watches_gradients and _look_of(now) != _look_of(grad):

@@ -31,11 +31,12 @@ from undertow.xla.effects.values import (
     TENSOR,
     TENSORS,
     Arguments,
+    Fresh,
     Known,
     Value,
 )  # fmt: skip
 
-__all__ = ["Effect", "Effects", "Exactly", "Kind", "Place", "Read", "analyse", "analyse_module", "kind_of"]
+__all__ = ["Effect", "Effects", "Exactly", "Kind", "Parts", "Place", "Read", "analyse", "analyse_module", "kind_of"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,7 +46,14 @@ class Exactly:
     value: Any
 
 
-Kind = Literal["tensor", "tensors", "module", "optimizer", "plain", "none", "other"] | Exactly
+@dataclass(frozen=True, eq=False)
+class Parts:
+    """An argument that is a tuple of several kinds of things."""
+
+    kinds: tuple[Kind, ...]
+
+
+Kind = Literal["tensor", "tensors", "module", "optimizer", "plain", "none", "other"] | Exactly | Parts
 _ATOMS = {
     "tensor": TENSOR, "tensors": TENSORS, "module": MODULE, "optimizer": OPTIMIZER, "plain": PLAIN, "none": NONE,
     "other": OPAQUE,
@@ -99,4 +107,6 @@ def kind_of(value: Any) -> Kind:
 def _value(kind: Kind, name: str) -> Value:
     if isinstance(kind, Exactly):
         return frozenset([Known(kind.value, name)])
+    if isinstance(kind, Parts):
+        return frozenset([Fresh(tuple, [_value(part, name) for part in kind.kinds])])
     return ONE[_ATOMS[kind]]
