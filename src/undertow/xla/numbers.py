@@ -27,19 +27,27 @@ Of = Callable[[Values], float]
 Question = tuple[Callable[[float, Any], Any], Of, Of, Any]  # what was asked, of what, beside what, the answer
 
 
+class Known:
+    """What a trace has learnt about its numbers: the questions asked of them, and what was computed from which."""
+
+    def __init__(self) -> None:
+        self.asked: list[Question] = []
+        self.computed: dict[tuple[Any, ...], Number] = {}  # the same computation gives the same Number
+
+
 class Number(float):
     """A float option as the program sees it: its value now, and the value it will have in a call."""
 
-    __slots__ = ("value", "traced", "of", "asked")
+    __slots__ = ("value", "traced", "of", "known")
 
     value: float
     traced: Any  # a 0-dim float64 array
     of: Of  # how it follows from a program's numbers
-    asked: list[Question]
+    known: Known
 
-    def __new__(cls, value: float, traced: Any, of: Of, asked: list[Question]) -> Number:
+    def __new__(cls, value: float, traced: Any, of: Of, known: Known) -> Number:
         number = float.__new__(cls, math.nan)
-        number.value, number.traced, number.of, number.asked = value, traced, of, asked
+        number.value, number.traced, number.of, number.known = value, traced, of, known
         return number
 
     # --- arithmetic
@@ -58,13 +66,21 @@ class Number(float):
             return function(other, array) if swapped else function(array, other)
         else:
             return NotImplemented
+        about = (id(other),) if isinstance(other, Number) else (type(other), other)
         if swapped:
-            return Number(
-                function(value, self.value), function(traced, self.traced), lambda v: function(its(v), mine(v)), self.asked
-            )
-        return Number(
-            function(self.value, value), function(self.traced, traced), lambda v: function(mine(v), its(v)), self.asked
-        )
+            return self._computed((function, *about, id(self)), lambda: Number(
+                function(value, self.value), function(traced, self.traced), lambda v: function(its(v), mine(v)), self.known
+            ))  # fmt: skip
+        return self._computed((function, id(self), *about), lambda: Number(
+            function(self.value, value), function(self.traced, traced), lambda v: function(mine(v), its(v)), self.known
+        ))  # fmt: skip
+
+    def _computed(self, computation: tuple[Any, ...], make: Callable[[], Number]) -> Number:
+        """The Number that a computation gives: the one that it gave before, if it was made before."""
+        computed = self.known.computed
+        if computation not in computed:
+            computed[computation] = make()
+        return computed[computation]
 
     def as_array(self, dtype: Any = None) -> DeviceArray:
         """The number as an array of the program."""
@@ -72,7 +88,10 @@ class Number(float):
 
     def _changed(self, function: Callable[[Any], Any]) -> Number:
         of = self.of
-        return Number(function(self.value), function(self.traced), lambda v: function(of(v)), self.asked)
+        return self._computed(
+            (function, id(self)),
+            lambda: Number(function(self.value), function(self.traced), lambda v: function(of(v)), self.known),
+        )
 
     def __neg__(self) -> Number:
         return self._changed(operator.neg)
@@ -87,7 +106,7 @@ class Number(float):
 
     def _answer(self, question: Callable[[float, Any], Any], about: Any = None) -> Any:
         answer = question(self.value, about.value if isinstance(about, Number) else about)
-        self.asked.append((question, self.of, of(about), answer))
+        self.known.asked.append((question, self.of, of(about), answer))
         return answer
 
     def __bool__(self) -> bool:
@@ -141,11 +160,9 @@ for _name in ("lt", "le", "gt", "ge", "eq", "ne"):
     setattr(Number, f"__{_name}__", _question(getattr(operator, _name)))
 
 
-def inputs(values: Values, traced: Any, asked: list[Question]) -> list[Number]:
+def inputs(values: Values, traced: Any, known: Known) -> list[Number]:
     """A program's numbers, given a vector of what stands for them."""
-    return [
-        Number(value, traced[place], operator.itemgetter(place), asked) for place, value in enumerate(values)
-    ]
+    return [Number(value, traced[place], operator.itemgetter(place), known) for place, value in enumerate(values)]
 
 
 SCALAR_DTYPE[Number] = SCALAR_DTYPE[float]

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import gc
 import time
+from collections import Counter
 from collections.abc import Callable
 from sys import getrefcount
 from typing import Any
@@ -22,7 +23,8 @@ from undertow.tree import leaves, map_leaves
 from undertow.xla.arguments import Arguments, refuse_overlaps, view_again
 from undertow.xla.errors import explained
 from undertow.xla.firing import Firing, Later, Placed, Plan
-from undertow.xla.numbers import Questions, baked, inputs
+from undertow.xla.lending import ALONE, Gradients, value_to_donate
+from undertow.xla.numbers import Known, Questions, baked, inputs
 from undertow.xla.options import Options
 from undertow.xla.registrations import Registrations
 from undertow.xla.state import PLAIN, Snapshot, State
@@ -31,8 +33,6 @@ from undertow.xla.way_back import WayBack
 from undertow.xp import jax_layout
 from undertow.xp.device import Cell, DeviceArray, NeedsValue, jax_device
 from undertow.xp.target import traced_for
-
-OWN_REFERENCES = 3  # to an array that only its tensor holds: the tensor, a local name, and the question itself
 
 
 class Baked(Exception):
@@ -64,10 +64,9 @@ class Program:
         self.arguments = self.given.tensors
         self.options = Options(state.optimizers, with_counts=not (plain_numbers or plan.counts_inside))
         self.entry = Snapshot(state)
-        self.asked: list[Any] = []
+        self.known_numbers = Known()
         self.last_numbers: list[float] | None = None
         self.next_numbers: DeviceArray | None = None
-        self.left: dict[int, Any] = {}  # what the last call left where, by its place in `exit`
         self.lent: list[Cell] = []  # memories that somebody else holds too, for the time of a call
         numbers = self.options.values()
         self.device = next((t.device for t in (*self.arguments, *state.tensors) if t.device is not cpu), cpu)
@@ -96,7 +95,7 @@ class Program:
             raise
         self.options.put(numbers)
         self.entry.restore_gradients()  # the first call reads them, too
-        self.questions = Questions(self.asked, numbers)
+        self.questions = Questions(self.known_numbers.asked, numbers)
         self.bumps = [
             (storage, storage.version - count)
             for (_, storage), count in zip(versions, counts, strict=True)
@@ -136,7 +135,7 @@ class Program:
                 cell.value = value
             for tensor in tensors:
                 trace.adopt(tensor)
-            as_inputs = inputs(numbers, options, self.asked)
+            as_inputs = inputs(numbers, options, self.known_numbers)
             if self.plain_numbers:  # all of them are held to their values
                 numbers[:] = map(float, as_inputs)
             else:
@@ -227,6 +226,25 @@ class Program:
         old[...] = new
         return True
 
+    def _gradients_alone(self, outputs: list[Cell]) -> list[tuple[Meta, Any]]:
+        """The gradients that the step leaves in memories of their own, of which nothing else that it leaves is part."""
+        if self.later or self.has_inside:  # a hook may raise, and then the last gradients are still there
+            return []
+        left = leaves([self.result, [entry[2] for entry in self.exit if len(entry) > 2]])
+        shown = Counter(id(each._array.cell) for each in left if _on_device(each))
+        made = {id(cell) for cell in outputs}
+        return [
+            (entry[0], entry[2])
+            for entry in self.exit
+            if type(entry[0]) is Meta
+            and _on_device(entry[2])
+            and shown[id(entry[2]._array.cell)] == 1
+            and id(entry[2]._array.cell) in made
+            and entry[2]._array._parent is None
+            and entry[2]._edge is None
+            and entry[2]._meta is None
+        ]
+
     def _assemble(self, closed: Any, outputs: list[Cell], trace: Trace) -> None:
         """The traced program as a jitted function of its inputs."""
         arguments = self.given.own()
@@ -246,10 +264,6 @@ class Program:
         used = [(var, trace.inputs[id(var)], None) for var in closed.jaxpr.invars if id(var) in mentioned]
         used += [(var, trace.inputs.get(id(const)), const) for var, const in zip(closed.jaxpr.constvars, closed.consts)]
         written = {id(cell) for cell in outputs}
-        self.argument_inputs: list[int] = []
-        self.state_inputs: list[tuple[Any, DeviceArray, Cell]] = []
-        self.draw_inputs: list[tuple[int, int | None]] = []
-        self.uses_numbers = False
         kinds: dict[str, list[Any]] = {
             kind: [] for kind in ("donated", "state", "argument", "draw", "numbers", "constant")
         }
@@ -267,12 +281,18 @@ class Program:
                 donated = id(source) in written and not (self.later or self.has_inside)  # a hook may raise
                 kinds["donated" if donated else "state"].append((var, (tensor, held, source)))
         # JAX lends donated memories to the first outputs of their shape; were those not their own, XLA would copy them.
-        lent = {id(where[2]): place for place, (_, where) in enumerate(kinds["donated"])}
-        turns = sorted(range(len(outputs)), key=lambda place: lent.get(id(outputs[place]), len(lent)))
+        own = [where[2] for _, where in kinds["donated"]]
+        gradients = self._gradients_alone(outputs)
+        first = {id(cell): place for place, cell in enumerate([*own, *[left._array.cell for _, left in gradients]])}
+        known = {id(cell) for cell, _, _ in trace.cells.values()}
+        turns = sorted(
+            range(len(outputs)),
+            key=lambda place: (id(outputs[place]) not in known, first.get(id(outputs[place]), len(first))),
+        )
         outputs = [outputs[place] for place in turns]
-        for kind in ("donated", "state"):
-            self.state_inputs += [where for _, where in kinds[kind]]
-        read = {id(cell) for _, _, cell in self.state_inputs}
+        self.donated = [where for _, where in kinds["donated"]]
+        self.state_inputs = [where for _, where in kinds["state"]]
+        read = {id(cell) for _, _, cell in (*self.donated, *self.state_inputs)}
         self.only_written = [
             (*owners[id(cell)], cell)
             for cell in outputs
@@ -291,14 +311,6 @@ class Program:
             place for place, (var, cell) in enumerate(zip(jaxpr.outvars, outputs)) if sources.get(id(var), cell) is not cell
         ]
 
-        def run(*values: Any) -> list[Any]:
-            with traced_for(self.jax_device.platform):
-                results = list(jax_layout.evaluate(jaxpr, [], *values, *constants))
-            for place in passed:
-                results[place] = jax.numpy.array(results[place], copy=True)
-            return results
-
-        self.jitted = jax.jit(run, donate_argnums=tuple(range(len(kinds["donated"]))))
         # Where the outputs go.
         self.outputs = outputs
         for cell in outputs:
@@ -307,7 +319,6 @@ class Program:
         self.argument_outputs = [
             (place, argument_cells[id(cell)]) for place, cell in enumerate(outputs) if id(cell) in argument_cells
         ]
-        known = {id(cell) for cell, _, _ in trace.cells.values()}
         self.n_known = sum(id(cell) in known for cell in outputs)  # they come first
         self.adopted = {id(tensor): tensor for tensor, _ in trace.adopted}
         self.known_cells = known
@@ -316,9 +327,27 @@ class Program:
         self.passed_on = sorted({  # arguments that are returned or kept, or of which views are
             argument_cells[id(leaf._array.cell)]
             for leaf in left
-            if isinstance(leaf, TensorCore) and type(leaf._array) is DeviceArray and id(leaf._array.cell) in argument_cells
+            if _on_device(leaf) and id(leaf._array.cell) in argument_cells
         })
         self.way_back = WayBack.of(self, trace)
+        if self.way_back is not None:  # it keeps the values itself
+            gradients = []
+        self.gradients = Gradients(gradients, self.device, self.jax_device)
+        self.n_gradients = len(gradients)
+        others = [place for place, entry in enumerate(self.exit) if not any(entry[0] is meta for meta, _ in gradients)]
+        self.exit_if = {new: self.exit_if[place] for new, place in enumerate(others) if place in self.exit_if}
+        self.exit = [self.exit[place] for place in others]
+
+        first_read, lent = len(own), len(own) + len(gradients)
+
+        def run(*values: Any) -> list[Any]:
+            with traced_for(self.jax_device.platform):
+                results = list(jax_layout.evaluate(jaxpr, [], *values[:first_read], *values[lent:], *constants))
+            for place in passed:
+                results[place] = jax.numpy.array(results[place], copy=True)
+            return results
+
+        self.jitted = jax.jit(run, donate_argnums=tuple(range(lent)), keep_unused=True)
         self.exit_after_trace = True
         trace.finish()
 
@@ -349,6 +378,12 @@ class Program:
     def run(self, arguments: list[Any]) -> Any:
         """One step."""
         values = []
+        for tensor, held, cell in self.donated:
+            if tensor._array is not held:
+                self._bring(tensor, held, cell)
+            values.append(value_to_donate(cell))
+        if self.n_gradients:
+            values += self.gradients.lend()
         for tensor, held, cell in self.state_inputs:
             if tensor._array is not held:
                 self._bring(tensor, held, cell)
@@ -398,7 +433,7 @@ class Program:
             cell.writes += 1
             tensor._array = held
             return
-        if getrefcount(array) <= OWN_REFERENCES + (cell.host is array) and _owned(array):
+        if getrefcount(tensor._array) <= ALONE + 1 + (cell.host is array) and _owned(array):  # a local name, and the cell
             cell.value, cell.host = jax.numpy.array(array, device=self.jax_device), None
             cell.writes += 1
             tensor._array = held
@@ -409,7 +444,8 @@ class Program:
     def _finish(self, results: list[Any], arguments: list[Any]) -> Any:
         """Puts the results where the step leaves them. Hooks come first: should one raise, nothing has changed."""
         known = self.n_known
-        for cell, value in zip(self.outputs[known:], results[known:]):
+        made = known + self.n_gradients
+        for cell, value in zip(self.outputs[made:], results[made:]):
             cell.value, cell.host = value, None
             cell.writes += 1
         for later in (*self.witnessed, *self.later) if self.witnessed else self.later:
@@ -431,16 +467,16 @@ class Program:
             for storage, bumps in self.bumps:
                 storage.version += bumps
         self.exit_after_trace = False
+        if self.n_gradients:
+            self.gradients.put(results[known:made])
         renewed = {id(self.arguments[place]): arguments[place] for place in self.passed_on}
-        given = set(map(id, arguments))
         for place, entry in enumerate(self.exit):
             if place in self.exit_if and not self.exit_if[place].cell.value:
                 continue
             if len(entry) == 2:
                 _put(*entry)
-            elif type(entry[0]) is not Meta or not self._serves_again(self.left.get(place), given, entry[0], entry[2]):
-                left = self.left[place] = self._renewed(entry[2], renewed)
-                _put(entry[0], entry[1], left)
+            else:
+                _put(entry[0], entry[1], self._renewed(entry[2], renewed))
         if self.given.changes:
             self.given.change(arguments, lambda tensor: self._renewed(tensor, renewed))
         if self.options.changes or self.options.counted:
@@ -451,17 +487,6 @@ class Program:
             return self.result
         result = map_leaves(lambda leaf: self._renewed(leaf, renewed), self.result)
         return result if self.way_back is None else self.way_back.claim(result, arguments)
-
-    def _serves_again(self, tensor: Any, given: set[int], holder: Meta, value: Any) -> bool:
-        """Gives a gradient of the last call, which nobody else has kept, the value of this one."""
-        if tensor is None or holder.grad is not tensor or getrefcount(tensor) > 5 + (id(tensor) in given):
-            return False
-        array = tensor._array
-        if type(array) is not DeviceArray or array.cell.host is not None or getrefcount(array) > 3:
-            return False
-        array.cell.value = value._array.value
-        array.cell.writes += 1
-        return True
 
     def _renewed(self, value: Any, renewed: dict[int, Any]) -> Any:
         """A tensor that the step made, as a new one for each call; everything else as it is."""
@@ -496,10 +521,14 @@ class Program:
         return renewed[id(array.cell)]
 
 
+def _on_device(value: Any) -> bool:
+    return isinstance(value, TensorCore) and type(value._array) is DeviceArray
+
+
 def _owned(array: Any) -> bool:
     """Whether nobody holds the memory that an array is a view of."""
     base = array.base
-    return base is None or (type(base) is np.ndarray and base.base is None and getrefcount(base) <= 3)
+    return base is None or (type(base) is np.ndarray and base.base is None and getrefcount(array.base) <= ALONE + 1)
 
 
 def _put(holder: Any, key: Any, *value: Any) -> None:

@@ -39,7 +39,8 @@ def _program(program: Program) -> dict[str, Any]:
     return {
         "operations": program.size,
         "captured": [
-            {"shape": list(cell_of.shape), "dtype": str(cell_of.dtype)} for _, cell_of, _ in program.state_inputs
+            {"shape": list(array.shape), "dtype": str(array.dtype)}
+            for _, array, _ in (*program.donated, *program.state_inputs)
         ],
         "written": len(program.outputs),
         "numbers": len(program.options.places) if program.uses_numbers else 0,

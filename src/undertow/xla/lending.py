@@ -1,0 +1,86 @@
+"""Memory that a program writes its results over: that of values which nobody needs any more.
+
+JAX lets a program have the memory of an input (the input is *donated*). A parameter's old value is such a memory, and so is
+the gradient that the last call left. Reusing it saves the allocation, and on a GPU much more: XLA replays a recorded graph
+of kernels, and has to change it whenever an address is another one. But a value may be in more hands than it seems: JAX's
+arrays never change, so a clone of a tensor holds the very same array. Reference counts tell.
+"""
+
+from __future__ import annotations
+
+from sys import getrefcount
+from typing import Any
+
+import jax
+
+from undertow._core import Meta, wrap
+from undertow.devices import device as Device
+from undertow.xp.device import Cell, DeviceArray
+
+_probe = wrap(object())
+ALONE = getrefcount(_probe._array)  # references to what one slot holds, asked for through the slot
+
+
+class Gradients:
+    """The gradients that a program leaves on leaves, each for one leaf only, in the order of its outputs.
+
+    A leaf's gradient of the last call that only the leaf holds stays the same tensor, and gets the new value.
+    """
+
+    def __init__(self, leaves: list[tuple[Meta, Any]], device: Device, jax_device: Any) -> None:
+        self._device, self._jax_device = device, jax_device
+        self._leaves = [meta for meta, _ in leaves]
+        self._specs = [(left._array.shape, left._array.dtype) for _, left in leaves]
+        self._last: list[Any] = [None] * len(leaves)  # the values that the last call left
+        self._again: list[DeviceArray | None] = []  # during a call: gradients that stay the same tensors
+
+    def lend(self) -> list[Any]:
+        """A memory for each gradient: that of its last value, if nobody else needs it, or a new one."""
+        lent: list[Any] = []
+        last, again = self._last, self._again
+        again.clear()
+        for place, meta in enumerate(self._leaves):
+            array = _only_of_leaf(meta)
+            if array is not None and array.cell.value is not last[place]:
+                array = None
+            again.append(array)
+            if getrefcount(last[place]) > (ALONE if array is None else ALONE + 1):
+                shape, dtype = self._specs[place]
+                lent.append(jax.numpy.zeros(shape, dtype, device=self._jax_device))
+                again[place] = None
+            else:
+                lent.append(last[place])
+                last[place] = None
+        return lent
+
+    def put(self, values: list[Any]) -> None:
+        """Leaves this call's gradients on the leaves."""
+        for place, value in enumerate(values):
+            array = self._again[place]
+            if array is None:
+                self._leaves[place].grad = wrap(DeviceArray(value, self._device))
+            else:
+                array.cell.value = value
+                array.cell.writes += 1
+        self._last = values
+        self._again.clear()
+
+
+def _only_of_leaf(meta: Meta) -> DeviceArray | None:
+    """The array of a leaf's gradient, if the leaf alone holds the gradient, and that alone its memory."""
+    if getrefcount(meta.grad) > ALONE:
+        return None
+    grad = meta.grad
+    if type(grad._array) is not DeviceArray or getrefcount(grad._array) > ALONE or grad._meta is not None:
+        return None
+    array = grad._array
+    if array._parent is not None or array.cell.host is not None or getrefcount(array.cell) > ALONE:
+        return None
+    return array
+
+
+def value_to_donate(cell: Cell) -> Any:
+    """The value of a memory that a program writes over: a copy, if somebody else holds it as well."""
+    if cell.host is not None:
+        return cell.host
+    return cell.value if getrefcount(cell.value) == ALONE else jax.numpy.array(cell.value, copy=True)
