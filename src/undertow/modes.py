@@ -40,7 +40,7 @@ class ThreadModes:
         self.grad_enabled = True
         self.inference = False
         self.sequence: Iterator[int] = itertools.count()  # numbers the nodes made by this thread
-        self.saved_hooks: list[tuple[Callable[..., Any], Callable[..., Any]]] = []
+        self.saved_hooks: list[tuple[Callable[..., Any], Callable[..., Any], bool]] = []  # the last is in force
         self.saved_hooks_disabled: str | None = None
         self.function_modes: list[Any] = []
         self.function_off = 0  # inside DisableTorchFunctionSubclass

@@ -30,6 +30,8 @@ class saved_tensors_hooks:
     tensor([2.], requires_grad=True)
     """
 
+    everything = False  # whether the hooks are shown values, too, that PyTorch does not save
+
     def __init__(self, pack_hook: hooks.Hook, unpack_hook: hooks.Hook) -> None:
         self.pack_hook = pack_hook
         self.unpack_hook = unpack_hook
@@ -38,7 +40,7 @@ class saved_tensors_hooks:
         modes = local.modes
         if modes.saved_hooks_disabled is not None:
             raise RuntimeError(modes.saved_hooks_disabled)
-        modes.saved_hooks.append((self.pack_hook, self.unpack_hook))
+        modes.saved_hooks.append((self.pack_hook, self.unpack_hook, self.everything))
         if hooks.noted is not None:
             hooks.noted.append((user_site(), self.pack_hook, self.unpack_hook))
         special.enter()
@@ -48,7 +50,13 @@ class saved_tensors_hooks:
         special.leave()
 
 
-class save_on_cpu(saved_tensors_hooks):
+class all_saved_hooks(saved_tensors_hooks):
+    """The same for undertow's own tools, which have to see whatever takes memory."""
+
+    everything = True
+
+
+class save_on_cpu(all_saved_hooks):
     """Tensors saved inside the block wait in CPU memory and return to their device in backward."""
 
     def __init__(self, pin_memory: bool = False, device_type: str = "cuda") -> None:
@@ -232,7 +240,7 @@ def allow_mutation_on_saved_tensors() -> Iterator[_MutationGuard]:
     guard = _MutationGuard()
     writes.guards.append(guard)
     try:
-        with saved_tensors_hooks(guard.pack, guard.unpack):
+        with all_saved_hooks(guard.pack, guard.unpack):
             yield guard
     finally:
         writes.guards.remove(guard)

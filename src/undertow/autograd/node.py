@@ -19,7 +19,7 @@ from undertow import errors, hooks
 from undertow._core import TensorCore, making, wrap
 from undertow.autograd.metadata import InputMetadata, note_ahead, output_specs
 from undertow.autograd.saved import Freed, SavedOutput, SavedTensor, SavedValue
-from undertow.autograd.shown_names import DERIVED, KEPT
+from undertow.autograd.shown_names import DERIVED, KEPT, WHOLE
 from undertow.autograd.specialise import can_specialise, specialised_run
 from undertow.dtypes import DTYPE_OF
 from undertow.modes import local, special
@@ -277,7 +277,7 @@ class RuleNode(Node):
         """
         rule = self.rule
         known = dict(zip(rule.saves, saved, strict=True))
-        if rule.inputs[0] not in known:
+        if rule.inputs[0] not in known or rule.inputs[0] in rule.keeps:
             return saved
         statics = dict(zip(rule.statics, self.statics, strict=True))
         again = rule.forward(xp, *[known.get(name) for name in rule.inputs], **statics)
@@ -336,7 +336,8 @@ def _shown_values(rule: Rule) -> dict[str, property]:
             shown["_raw_saved_" + name] = _attribute(_raw_saved, place)
     for place, name in enumerate(rule.statics):
         if name not in kept:
-            shown["_saved_" + name] = _attribute(lambda node, place: node.statics[place], place)
+            read = _unsigned if name in WHOLE else lambda value: value
+            shown["_saved_" + name] = _attribute(lambda node, at: at[1](node.statics[at[0]]), (place, read))
     for place, name in enumerate(rule.inputs[:-1] if rule.variadic else rule.inputs):
         if any(gradient is not None and name + "_spec" in gradient.names for gradient in (rule.joint, *rule.gradients)):
             if f"{name}_sym_sizes" not in kept:
@@ -346,6 +347,13 @@ def _shown_values(rule: Rule) -> dict[str, property]:
     for name, derive in DERIVED.get(rule.node_name, {}).items():
         shown["_saved_" + name] = property(derive)
     return shown
+
+
+def _unsigned(value: Any) -> Any:
+    """A number as PyTorch's nodes show it: negative ones as the unsigned that has the same bits."""
+    if type(value) is tuple:
+        return tuple([_unsigned(part) for part in value])
+    return value + 2**64 if type(value) is int and value < 0 else value
 
 
 def _attribute(get: Callable[[Any, Any], Any], which: Any) -> property:

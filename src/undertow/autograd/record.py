@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
 from undertow._core import TensorCore
 from undertow.autograd.node import FIT, RuleNode, edge_of, node_class, note_origin
 from undertow.autograd.saved import SavedInput, SavedOutput, SavedValue
+from undertow.autograd.shown_names import PRIVATE
 from undertow.autograd.views import refresh_view
 from undertow.dtypes import DTYPE_OF
 from undertow.modes import local, special
@@ -150,16 +151,23 @@ def _special_chores(node: RuleNode) -> None:
     """The rare modes at the making of a node: anomaly mode's stack, saved-value hooks."""
     if special.anomaly:
         note_origin(node)
-    save_hooks_of(node, node.saved)
+    if local.modes.saved_hooks:
+        own = PRIVATE.get(node.rule.node_name, ())
+        save_hooks_of(node, node.saved, [place for place, name in enumerate(node.rule.saves) if name in own])
 
 
-def save_hooks_of(node: Any, saved: tuple[Any, ...]) -> None:
-    """Hands saved values to the innermost pack hook, if a `saved_tensors_hooks` block is open."""
+def save_hooks_of(node: Any, saved: tuple[Any, ...], private: Collection[int] = ()) -> None:
+    """Hands saved values to the innermost pack hook, if a `saved_tensors_hooks` block is open.
+
+    `private`: places of values that PyTorch does not know of, and that only undertow's own hooks are shown.
+    """
     active = local.modes.saved_hooks
     if not active or local.modes.saved_hooks_disabled is not None:
         return
-    pack, unpack = active[-1]
-    for value in saved:
+    pack, unpack, everything = active[-1]
+    for place, value in enumerate(saved):
+        if place in private and not everything:
+            continue
         for part in value if type(value) is tuple else (value,):
             if isinstance(part, SavedValue):
                 part.pack(node, pack, unpack)

@@ -10,6 +10,8 @@ import math
 from collections.abc import Callable
 from typing import Any
 
+from undertow.autograd.metadata import output_specs
+
 # names: the nodes that keep them for themselves
 _KEPT = {
     "A_sym_sizes": "LinalgQrBackward0",
@@ -75,7 +77,7 @@ _KEPT = {
         "ReflectionPad1DBackward0 ReflectionPad2DBackward0 ReflectionPad3DBackward0 ReplicationPad1DBackward0 "
         "ReplicationPad2DBackward0 ReplicationPad3DBackward0"
     ),
-    "result rows weights": "ScaledDotProductFlashAttentionForCpuBackward0",
+    "rows weights": "ScaledDotProductFlashAttentionForCpuBackward0",
     "scale_factors taps": (
         "UpsampleBicubic2DAaBackward0 UpsampleBicubic2DBackward0 UpsampleBilinear2DAaBackward0 "
         "UpsampleBilinear2DBackward0 UpsampleLanczos2DAaBackward0 UpsampleLinear1DBackward0 "
@@ -107,6 +109,18 @@ KEPT: dict[str, frozenset[str]] = {
     node: frozenset(names.split()) for names, nodes in _KEPT.items() for node in nodes.split()
 }
 
+# Results of an op that PyTorch has no counterpart of, and that pack hooks are not shown.
+PRIVATE: dict[str, frozenset[str]] = {
+    "NllLossBackward0": frozenset({"index", "slopes"}),
+    "NllLoss2DBackward0": frozenset({"index", "slopes"}),
+    "ScaledDotProductFlashAttentionForCpuBackward0": frozenset({"weights"}),
+}
+
+# Whole numbers, which PyTorch shows as unsigned; other numbers are scalars and keep their sign.
+WHOLE = frozenset(
+    "diagonal dim dim0 dim1 dim2 dimension dims end ignore_index index offset padding padding_idx shifts start".split()
+)
+
 
 # --- values that follow from others
 
@@ -131,6 +145,52 @@ def _strides(node: Any, which: int) -> tuple[int, int]:
     return (1, rows) if flipped else (columns, 1)
 
 
+def _factor_sizes(node: Any, which: int) -> tuple[int, ...]:
+    """The size of a factor of mm: of itself, or of the other factor and of the product."""
+    factors = (node._saved_self, node._saved_mat2)
+    if factors[which] is not None:
+        return tuple(factors[which].shape)
+    (product,) = output_specs(node)[:1] or (None,)
+    inner = factors[1 - which].shape[which]
+    if product is None:
+        return ()
+    return (product.shape[0], inner) if which == 0 else (inner, product.shape[1])
+
+
+def _factor_strides(node: Any, which: int) -> tuple[int, ...]:
+    """The strides of a factor of mm, which PyTorch asks for only where that factor's gradient is wanted."""
+    sizes = _factor_sizes(node, which)
+    if node.edges[which] is None or not sizes:
+        return ()
+    flipped = node.statics[node.rule.statics.index("flipped")][which]
+    return (1, sizes[0]) if flipped else (sizes[1], 1)
+
+
+def _whole(node: Any) -> tuple[int, ...]:
+    """The size of what was split into a node's outputs."""
+    dim, parts = node._saved_dim, [spec.shape for spec in node.outputs]
+    return (*parts[0][:dim], sum(part[dim] for part in parts), *parts[0][dim + 1 :])
+
+
+def _size_along(place: int, dim: int) -> Callable[[Any], int]:
+    return lambda node: node.specs[place].shape[dim]
+
+
+def _scales(axis: int) -> Callable[[Any], Any]:
+    """The factor by which an axis was stretched, if it was given as one; the first axis of images is the last but one."""
+
+    def scale(node: Any) -> Any:
+        factors = node.statics[node.rule.statics.index("scale_factors")]
+        return None if factors is None else factors[axis]
+
+    return scale
+
+
+def _mode(name: str, modes: tuple[str, ...]) -> Callable[[Any], int]:
+    """A mode by its number."""
+    return lambda node: modes.index(node.statics[node.rule.statics.index(name)])
+
+
 def _bias_size(node: Any) -> tuple[int]:
     if node.edges[2] is None:  # no bias, or one that wants no gradient
         return (0,)
@@ -142,6 +202,32 @@ DERIVED: dict[str, dict[str, Callable[[Any], Any]]] = {
     "MeanBackward0": {"self_sym_numel": _elements},
     "MeanBackward1": {"self_sym_numel": _elements},
     "ConvolutionBackward0": {"bias_sym_sizes_opt": _bias_size},
+    "EmbeddingBackward0": {"weight_sym_argsize_0": _size_along(0, 0)},
+    "Im2ColBackward0": {
+        "self_sym_argsize_minus_1": _size_along(0, -1), "self_sym_argsize_minus_2": _size_along(0, -2),
+    },
+    "IndexAddBackward0": {
+        "source_dim": lambda node: node.specs[1].ndim,
+        "alpha": lambda node: 1 if (alpha := node.statics[node.rule.statics.index("alpha")]) is None else alpha,
+    },
+    "NormBackward1": {"p": lambda node: node.statics[node.rule.statics.index("ord")]},
+    "IndexCopyBackward0": {"source_dim": lambda node: node.specs[1].ndim},
+    "LinalgSvdBackward0": {"S_sym_argsize_minus_1": lambda node: node.outputs[1].shape[-1]},
+    "SplitBackward0": {"self_sym_sizes": _whole},
+    "SplitWithSizesBackward0": {"self_sym_sizes": _whole},
+    "UnsafeSplitBackward0": {"self_sym_sizes": _whole},
+    "MmBackward0": {
+        "self_sym_sizes": lambda node: _factor_sizes(node, 0), "self_sym_strides": lambda node: _factor_strides(node, 0),
+        "mat2_sym_sizes": lambda node: _factor_sizes(node, 1), "mat2_sym_strides": lambda node: _factor_strides(node, 1),
+    },
+    **{f"GridSampler{rank}DBackward0": {
+        "interpolation_mode": _mode("interpolation_mode", ("bilinear", "nearest", "bicubic")),
+        "padding_mode": _mode("padding_mode", ("zeros", "border", "reflection")),
+    } for rank in (2, 3)},
+    **{name: {
+        "scales_h": _scales(0), "scales_w": _scales(1),
+    } for name in ("UpsampleNearest2DBackward0", "UpsampleNearestExact2DBackward0", "UpsampleBilinear2DBackward0",
+                   "UpsampleBicubic2DBackward0", "UpsampleBilinear2DAaBackward0", "UpsampleBicubic2DAaBackward0")},
     "AddmmBackward0": {
         "mat1_sym_sizes": lambda node: _rows_and_columns(node, 0),
         "mat1_sym_strides": lambda node: _strides(node, 0),

@@ -11,10 +11,10 @@ scaled_dot_product_attention = op("_scaled_dot_product_flash_attention_for_cpu",
     lambda xp, query, key, value, attn_mask, *, dropout_p, is_causal, scale: xp.attention(
         query, key, value, attn_mask, is_causal, scale),
     node="ScaledDotProductFlashAttentionForCpuBackward0", promote="same", accepts="f", half=True,
-    hidden=("rows", "weights"),
+    names=("output",), hidden=("rows", "weights"),
     slots=3,
-    joint=lambda xp, g, needs, query, key, value, attn_mask, result, rows, weights, is_causal, scale: xp.attention_grad(
-        g, query, key, value, attn_mask, result, rows, weights, is_causal, scale))
+    joint=lambda xp, g, needs, query, key, value, attn_mask, output, rows, weights, is_causal, scale: xp.attention_grad(
+        g, query, key, value, attn_mask, output, rows, weights, is_causal, scale))
 
 # Zero, not nan, in rows whose scores are all −∞.
 safe_softmax = op("_safe_softmax", lambda xp, self, *, dim: xp.where(

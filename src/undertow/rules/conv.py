@@ -14,12 +14,11 @@ from undertow.rules.rule import op
 convolution = op("convolution",
     lambda xp, input, weight, bias, *, stride, padding, dilation, transposed, output_padding, groups: convolve(
         xp, input, weight, bias, (stride, padding, dilation, groups), output_padding if transposed else None),
-    promote="same", accepts="ifc", half=True,
+    promote="same", accepts="ifc", half=True, keeps=("input", "weight"),
     input=lambda xp, g, weight, input_spec, stride, padding, dilation, transposed, groups:
         xp.conv(g, weight, stride, padding, dilation, groups) if transposed else
         xp.conv_input_grad(g, weight, input_spec.shape, stride, padding, dilation, groups),
-    # The weight itself is not read: PyTorch saves it, and refuses writes to it until the backward pass.
-    weight=lambda xp, g, input, weight, weight_spec, stride, padding, dilation, transposed, groups:
+    weight=lambda xp, g, input, weight_spec, stride, padding, dilation, transposed, groups:
         xp.conv_weight_grad(input, g, weight_spec.shape, stride, padding, dilation, groups) if transposed else
         xp.conv_weight_grad(g, input, weight_spec.shape, stride, padding, dilation, groups),
     bias=lambda xp, g: xp.channel_sums(g))

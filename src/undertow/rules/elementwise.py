@@ -54,10 +54,10 @@ div = op("div", lambda xp, self, other: self / other, promote="float",
          other=lambda g, self, other: -g * ((self / other) / other))  # fmt: skip
 
 div_floor = op("div", lambda xp, self, other, *, rounding_mode: xp.floor_divide(self, other), promote="numeric",
-               accepts="if", node="DivBackward2", self=nothing, other=nothing)  # fmt: skip
+               accepts="if", node="DivBackward2", keeps=("other", "self"), self=nothing, other=nothing)  # fmt: skip
 
 div_trunc = op("div", lambda xp, self, other, *, rounding_mode: xp.trunc_divide(self, other), promote="numeric",
-               accepts="if", node="DivBackward2", self=nothing, other=nothing)  # fmt: skip
+               accepts="if", node="DivBackward2", keeps=("other", "self"), self=nothing, other=nothing)  # fmt: skip
 
 div_exact = op("div", lambda xp, self, other, *, rounding_mode: self / other, promote="float", node="DivBackward2",
                self=lambda g, other: g / other,

@@ -34,12 +34,12 @@ index_select = op("index_select", lambda xp, self, index, *, dim: xp.index_selec
 index_add = op("index_add", lambda xp, self, source, index, *, dim, alpha: xp.index_add(
                    self, dim, index, source if alpha is None else source * alpha),
                self=lambda g: g,
-               source=lambda xp, g, index, source_spec, dim, alpha: scaled(
+               source=lambda xp, g, index, source, source_spec, dim, alpha: scaled(
                    xp.reshape(xp.index_select(g, dim, index), source_spec.shape), alpha))
 
 index_copy = op("index_copy", lambda xp, self, source, index, *, dim: xp.index_copy(self, dim, index, source),
                 self=lambda xp, g, index, dim: xp.index_fill(g, dim, index, 0),
-                source=lambda xp, g, index, source_spec, dim: xp.reshape(
+                source=lambda xp, g, index, source, source_spec, dim: xp.reshape(
                     xp.index_select(g, dim, index), source_spec.shape))
 
 index_fill = op("index_fill", lambda xp, self, index, *, dim, value: xp.index_fill(self, dim, index, value),
@@ -81,15 +81,15 @@ index_reduce = op("index_reduce", lambda xp, self, source, index, *, dim, reduce
 
 # --- flat places and masks
 
-take = op("take", lambda xp, self, index: xp.take_flat(self, index),
+take = op("take", lambda xp, self, index: xp.take_flat(self, index), keeps=("self",),
           self=lambda xp, g, index, self_spec: xp.put_flat(
               xp.zeros(self_spec.shape, self_spec.dtype), index, g, True))
 
 put = op("put", lambda xp, self, source, index, *, accumulate: xp.put_flat(self, index, source, accumulate),
          self=lambda xp, g, index, accumulate: g if accumulate else xp.put_flat(g, index, zeros_at(xp, index, g), False),
-         source=lambda xp, g, index, source_spec: xp.reshape(xp.take_flat(g, index), source_spec.shape))
+         source=lambda xp, g, index, source, source_spec: xp.reshape(xp.take_flat(g, index), source_spec.shape))
 
-masked_select = op("masked_select", lambda xp, self, mask: xp.masked_select(self, mask),
+masked_select = op("masked_select", lambda xp, self, mask: xp.masked_select(self, mask), keeps=("self",),
                    self=lambda xp, g, mask, self_spec: xp.sum_to_shape(
                        xp.masked_scatter(zeros_over(xp, mask, self_spec), mask, g), self_spec.shape))
 

@@ -72,6 +72,7 @@ def _nll_loss(name: str, node: str) -> Rule:
     return op(name, lambda xp, self, target, weight, *, reduction, ignore_index: xp.class_loss(
                   self, target, weight, ignore_index, reduction),
               node=node, promote="same", accepts="f", mask="target", hidden=("total_weight", "index", "slopes"),
+              keeps=("self", "weight"),
               self=lambda xp, g, self_spec, target, index, slopes, total_weight: xp.class_loss_grad(
                   g, index, slopes, self_spec.shape))
 

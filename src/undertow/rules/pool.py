@@ -76,7 +76,7 @@ def _avg_pool(rank: int) -> Rule:
     return op(f"avg_pool{rank}d",
         lambda xp, self, *, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override: xp.avg_pool(
             self, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override),
-        node=f"AvgPool{rank}DBackward0", promote="same", accepts="if",
+        node=f"AvgPool{rank}DBackward0", promote="same", accepts="if", keeps=("self",),
         self=lambda xp, g, self_spec, kernel_size, stride, padding, count_include_pad, divisor_override:
             xp.avg_pool_grad(g, self_spec.shape[self_spec.ndim - len(kernel_size) :], kernel_size, stride, padding,
                              count_include_pad, divisor_override))
@@ -94,7 +94,7 @@ avg_pool_grad = op("avg_pool_backward",
 
 def _adaptive_avg_pool(rank: int) -> Rule:
     return op(f"adaptive_avg_pool{rank}d", lambda xp, self, *, output_size: xp.adaptive_avg_pool(self, output_size),
-              node=f"AdaptiveAvgPool{rank}DBackward0", promote="same", accepts="f",
+              node=f"AdaptiveAvgPool{rank}DBackward0", promote="same", accepts="f", keeps=("self",),
               self=lambda xp, g, self_spec, output_size: xp.adaptive_avg_pool_grad(
                   g, self_spec.shape[self_spec.ndim - len(output_size) :]))
 

@@ -11,7 +11,7 @@ from undertow.rules.rule import Rule, op
 
 
 def _index_pad(name: str, node: str) -> Rule:
-    return op(name, lambda xp, self, *, padding, places: placed(xp, self, places), node=node,
+    return op(name, lambda xp, self, *, padding, places: placed(xp, self, places), node=node, keeps=("self",),
               self=lambda xp, g, self_spec, places: unplaced(xp, g, self_spec.shape, places))
 
 

@@ -72,7 +72,7 @@ class Rule:
     __slots__ = (
         "name", "node_name", "forward", "inputs", "variadic", "statics", "promote", "outputs", "names", "differentiable",
         "hidden", "view", "holomorphic", "materialize", "gradients", "joint", "saves", "needed", "uses_specs", "node_class",
-        "run", "slots", "accepts", "mask", "shows", "half", "stepwise",
+        "run", "slots", "accepts", "mask", "shows", "half", "stepwise", "keeps",
     )  # fmt: skip
 
     node_name: str
@@ -89,6 +89,7 @@ class Rule:
     holomorphic: bool
     materialize: bool
     stepwise: bool
+    keeps: frozenset[str]
     gradients: tuple[Gradient | None, ...]
     joint: Gradient | None
     saves: tuple[str, ...]
@@ -131,6 +132,7 @@ def op(
     holomorphic: bool = True,
     materialize: bool = True,
     stepwise: bool = False,
+    keeps: tuple[str, ...] = (),
     joint: Formula | None = None,
     slots: int | None = None,
     **gradients: Formula,
@@ -152,6 +154,8 @@ def op(
     materialize     gradients of outputs nobody used arrive as zeros (else as None)
     stepwise        the gradient depends on what it saves by steps only: in a recorded pass with derivative zero, as of
                     PyTorch's backward op that takes it, where a comparison alone would not be part of the graph
+    keeps           inputs that are saved though no gradient reads them, because PyTorch's node saves them: programs see
+                    that in `_saved_<name>`, in pack hooks, and when they write to such an input
     joint           one formula giving all inputs' gradients, as a tuple
     slots           so many inputs have a place among the node's edges: up to the last with a gradient unless given
     """
@@ -170,10 +174,13 @@ def op(
     rule.holomorphic = holomorphic
     rule.materialize = materialize
     rule.stepwise = stepwise
+    rule.keeps = frozenset(keeps)
 
     # A node's values in order: xp, g, needs, then what it saved, the input specs, the statics.
-    saveable = (*sorted(rule.inputs), "result", *names, *hidden)  # the order in which pack hooks see them
-    asked: set[str] = set()
+    # In the order in which pack hooks see them; inputs that are results of an op before (`result1`) come last.
+    inputs = sorted(rule.inputs, key=lambda given: (given.startswith("result"), given))
+    saveable = (*inputs, *sorted(("result", *names)), *hidden)
+    asked: set[str] = set(keeps)
     for formula in (joint, *gradients.values()):
         if formula is not None:
             asked.update(formula.__code__.co_varnames[: formula.__code__.co_argcount])
@@ -197,7 +204,7 @@ def op(
     rule.slots = slots
     # For each input: which of the saved values its gradient reads.
     rule.needed = tuple(
-        frozenset((rule.joint or gradient).names if (rule.joint or gradient) else ())  # type: ignore[union-attr]
+        rule.keeps.union((rule.joint or gradient).names) if (rule.joint or gradient) else frozenset()  # type: ignore[union-attr]
         for gradient in rule.gradients
     )
     return rule

@@ -60,8 +60,8 @@ def picked_gradient(xp: Any, g: Any, indices: Any, self_spec: Any, dim: int) -> 
 
 PICKED: dict[str, Any] = {"outputs": 2, "names": ("values", "indices"), "differentiable": 1, "materialize": False}
 
-cummax = op("cummax", lambda xp, self, *, dim: xp.cummax(self, dim), **PICKED, self=picked_gradient)
-cummin = op("cummin", lambda xp, self, *, dim: xp.cummin(self, dim), **PICKED, self=picked_gradient)
+cummax = op("cummax", lambda xp, self, *, dim: xp.cummax(self, dim), **PICKED, keeps=("self",), self=picked_gradient)
+cummin = op("cummin", lambda xp, self, *, dim: xp.cummin(self, dim), **PICKED, keeps=("self",), self=picked_gradient)
 
 
 def logcumsumexp_gradient(xp: Any, g: Any, self: Any, result: Any, dim: int) -> Any:

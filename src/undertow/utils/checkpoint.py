@@ -17,7 +17,7 @@ from undertow import random
 from undertow._core import TensorCore
 from undertow.autograd.differentiate import backward
 from undertow.autograd.function import Function
-from undertow.autograd.graph import saved_tensors_hooks
+from undertow.autograd.graph import all_saved_hooks
 from undertow.creation import empty
 from undertow.modes import enable_grad, local
 
@@ -253,7 +253,7 @@ class _Rerun:
 
     def run(self) -> None:
         try:
-            with saved_tensors_hooks(self.store, lambda tensor: tensor), enable_grad():
+            with all_saved_hooks(self.store, lambda tensor: tensor), enable_grad():
                 self.frame.rerun()
         except _EnoughRecomputed:
             pass
@@ -369,7 +369,7 @@ def _without_reentry(
         determinism_check,
         debug if chosen_debug is None else bool(chosen_debug),
     )
-    with saved_tensors_hooks(frame.pack, frame.unpack), forward_context:
+    with all_saved_hooks(frame.pack, frame.unpack), forward_context:
         return function(*args, **kwargs)
 
 
