@@ -23,7 +23,7 @@ from undertow.tree import leaves, map_leaves
 from undertow.xla.arguments import Arguments, refuse_overlaps, view_again
 from undertow.xla.errors import explained
 from undertow.xla.firing import Firing, Later, Placed, Plan
-from undertow.xla.lending import ALONE, Gradients, value_to_donate
+from undertow.xla.lending import ALONE, Gradients, a_copy
 from undertow.xla.numbers import Known, Questions, baked, inputs
 from undertow.xla.options import Options
 from undertow.xla.reach import ABSENT, PLAIN, State, contents_of, refill
@@ -387,7 +387,12 @@ class Program:
         for tensor, held, cell in self.donated:
             if tensor._array is not held:
                 self._bring(tensor, held, cell)
-            values.append(value_to_donate(cell))
+            value = cell.host
+            if value is None:
+                value = cell.value
+                if getrefcount(value) > ALONE + 1:  # this name is one
+                    value = a_copy(value)
+            values.append(value)
         if self.n_gradients:
             values += self.gradients.lend()
         for tensor, held, cell in self.state_inputs:
