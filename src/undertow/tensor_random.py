@@ -62,7 +62,7 @@ def multinomial(
         name = DTYPE_OF[weights.dtype].scalar_name
         raise RuntimeError(f"multinomial only supports floating-point dtypes for input, got: {name}")
     count = as_int(num_samples, "multinomial", "num_samples", 2)
-    chosen = np.ascontiguousarray(stream_of(generator).multinomial(weights, count, replacement))
+    chosen = stream_of(generator).multinomial(weights, count, replacement)
     return into_out(out, chosen, "multinomial") if out is not None else made(chosen, "multinomial")
 
 

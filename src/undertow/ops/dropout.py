@@ -234,11 +234,10 @@ def _random_relu(name: str, input: Any, lower: float, upper: float, training: bo
             raise RuntimeError(f"rrelu: {name} bound must be finite, got {bound}")
     if lower > upper:
         raise RuntimeError("Lower bound should be less than or equal to the upper bound")
-    noise = np.ones(array.shape, array.dtype)
-    below = array <= 0
-    noise[below] = (lower + upper) / 2
     if training:
-        noise[below] = default_generator.stream.uniform53(int(below.sum())) * (upper - lower) + lower
+        noise = default_generator.stream.slopes_below_zero(array, lower, upper)
+    else:
+        noise = np.where(array <= 0, (lower + upper) / 2, 1).astype(array.dtype)
     if inplace:
         return apply_in_place(rules.rrelu_with_noise_, input, wrap(noise))
     return apply(rules.rrelu_with_noise, input, wrap(noise))

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
 import warnings
 from typing import Any
 
 import numpy as np
 
 from undertow._core import TensorCore, wrap
-from undertow.autograd.apply import apply
+from undertow.autograd.apply import apply, namespace_of
 from undertow.autograd.writes import check_writable, write
 from undertow.dtypes import DTYPE_OF
 from undertow.modes import local
@@ -62,6 +63,8 @@ def embedding_renorm_(input: Any, indices: Any, max_norm: float, norm_type: floa
     check_writable(input, input._requires_grad and local.modes.grad_enabled)
     table = input._array
     _check_range(indices._array, table.shape[0])
+    if not values_known(table, indices._array):
+        return write(input, _shortened(table, indices._array.reshape(-1), max_norm, norm_type))
     rows = np.unique(indices._array)
     lengths = np.linalg.norm(table[rows].astype(np.float64), ord=norm_type, axis=1)
     long = lengths > max_norm
@@ -71,6 +74,15 @@ def embedding_renorm_(input: Any, indices: Any, max_norm: float, norm_type: floa
         shortened[rows[long]] = (table[rows[long]] * factors[:, None]).astype(table.dtype)
         write(input, shortened)
     return input
+
+
+def _shortened(table: Any, indices: Any, max_norm: float, norm_type: float) -> Any:
+    """`embedding_renorm_` without a look at the values."""
+    sizes = np.abs(table.astype(np.float64))
+    lengths = sizes.max(1) if norm_type == math.inf else (sizes**norm_type).sum(1) ** (1 / norm_type)
+    named = namespace_of([table]).add_rows(np.ones(indices.size, np.float32), indices, table.shape[0]) > 0
+    factors = np.where(named & (lengths > max_norm), max_norm / (lengths + 1e-7), 1)
+    return (table * factors[:, None]).astype(table.dtype)
 
 
 def _renormalize(weight: Any, indices: Any, max_norm: float, norm_type: float) -> None:
@@ -205,7 +217,7 @@ def sorted_into_bags(
 
 def bag_sizes(bags: Any, scale: Any, count: int) -> Any:
     """How many indices that count each bag has."""
-    return np.bincount(bags, weights=scale.astype(np.float64), minlength=count)
+    return namespace_of([bags]).add_rows(scale.astype(np.float64), bags, count)
 
 
 def reduced_bags(

@@ -329,6 +329,8 @@ def _check_masked_scatter(input: Any, mask: Any, source: Any) -> None:
             f"{scalar_name(source)}"
         )
     shape = broadcast_two(input._array.shape, mask._array.shape)
+    if not values_known(mask._array):
+        return
     places = np.count_nonzero(mask._array) * (np.prod(shape, dtype=int) // max(1, mask._array.size))
     if places > source._array.size:
         raise RuntimeError("Number of elements of source < number of ones in mask")

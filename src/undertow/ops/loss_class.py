@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from undertow._core import TensorCore
+from undertow._core import TensorCore, wrap
 from undertow.autograd.apply import apply
 from undertow.dtypes import DTYPE_OF
 from undertow.ops.arguments import check_constant, check_tensor, no_kernel
@@ -16,7 +16,7 @@ from undertow.ops.loss import MEAN, NONE, SUM, reduced, reduction_of
 from undertow.ops.public import public
 from undertow.rules import activation, scalars
 from undertow.rules import loss as rules
-from undertow.xp.device import values_known
+from undertow.xp.device import is_known, values_known
 
 
 def _check_targets(input: Any, target: Any, weight: Any, ignore_index: int, classes: int) -> None:
@@ -244,11 +244,15 @@ def _has_margins(input: Any) -> bool:
 # --- alignments
 
 
-def _lengths(given: Any, name: str, batch: int) -> tuple[int, ...]:
+def _lengths(given: Any, name: str, batch: int) -> Any:
+    """Lengths as Python's numbers, or as an array while a compiler is watching."""
     if isinstance(given, TensorCore):
         if given._array.dtype.kind not in "iu":
             raise RuntimeError(f"{name} must be integral")
-        values = given._array.reshape(-1).tolist()
+        array = given._array.reshape(-1)
+        if not values_known(array) and not is_known(array) and len(array) == batch:
+            return array
+        values = array.tolist()
     else:
         values = [int(value) for value in (given if isinstance(given, (tuple, list)) else (given,))]
     if len(values) != batch:
@@ -281,7 +285,8 @@ def ctc_loss(
     times, sizes = _lengths(input_lengths, "input_lengths", batch), _lengths(target_lengths, "target_lengths", batch)
     if not 0 <= blank < symbols:
         raise RuntimeError("blank must be in label range")
-    _check_alignment(labels._array, times, sizes, time)
+    if type(times) is type(sizes) is tuple:
+        _check_alignment(labels._array, times, sizes, time)
     labels = labels if labels._array.dtype == np.int64 else labels.long()
     loss = apply(
         rules.ctc_loss, probabilities, labels, input_lengths=times, target_lengths=sizes, blank=blank,
@@ -290,7 +295,7 @@ def ctc_loss(
     if zero_infinity:
         loss = where(loss == float("inf"), loss.new_zeros(()), loss)
     if how == MEAN:
-        return (loss / loss.new_tensor([max(1, size) for size in sizes])).mean()
+        return (loss / wrap(np.maximum(sizes, 1).astype(loss._array.dtype))).mean()
     return reduced(loss, how) if batched or how == SUM else loss.squeeze(0)
 
 

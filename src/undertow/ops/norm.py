@@ -19,6 +19,7 @@ from undertow.ops.pool_average import avg_pool2d, avg_pool3d
 from undertow.ops.public import public
 from undertow.rules import norm as rules
 from undertow.sizes import size_of
+from undertow.xp.device import values_known
 from undertow.xp.quiet import quietly
 
 
@@ -210,6 +211,8 @@ def _statistics(
 def _as_float(value: Any, name: str, argument: str, position: int) -> float:
     if isinstance(value, (bool, str)) or not hasattr(type(value), "__float__"):
         raise must_be("float", value, name, argument, position)
+    if isinstance(value, TensorCore) and not values_known(value._array):
+        return value._array
     return float(value)
 
 

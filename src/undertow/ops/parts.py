@@ -22,6 +22,7 @@ from undertow.rules import shape as rules
 from undertow.rules.rule import Spec
 from undertow.storage import extent_of, flat_memory, layout_of, offset_of, root_of
 from undertow.xp import numpy_shape
+from undertow.xp.device import DeviceArray
 
 END = 2**63 - 1  # a slice without an end goes up to here
 
@@ -290,6 +291,8 @@ def _strided_view(array: Any, statics: dict[str, Any]) -> Any:
 def as_strided(input: Any, size: Any, stride: Any, storage_offset: int | None = None) -> Any:
     """A view of a tensor's memory with any size, strides and offset, counted in elements."""
     statics = strides_wanted(input, size, stride, storage_offset, "as_strided")
+    if type(input._array) is DeviceArray:
+        return apply(rules.as_strided, input, **statics)
     result = view_of(rules.as_strided, input, _strided_view(input._array, statics), statics)
     view = result._view
     if view is not None and len(view.steps) > 1:  # it may show what the view before it did not

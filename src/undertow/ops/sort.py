@@ -24,6 +24,7 @@ from undertow.ops.arguments import (
 from undertow.ops.named import run, run_named
 from undertow.ops.public import overloaded, public
 from undertow.rules import sort as rules
+from undertow.xp.device import Watch, is_known, values_known
 
 
 def _kind(input: Any) -> Any:
@@ -194,10 +195,16 @@ def bincount(input: Any, weights: Any = None, minlength: Any = 0) -> Any:
     length = as_int(minlength, "bincount", "minlength")
     if length < 0:
         raise RuntimeError("minlength should be >= 0")
-    if array.ndim != 1 or (array.size and array.min() < 0):
+    known = values_known(array) or is_known(array)
+    if array.ndim != 1 or (known and array.size and array.min() < 0):
         raise RuntimeError("bincount only supports 1-d non-negative integral inputs.")
     if weights is not None and weights._array.shape != array.shape:
         raise RuntimeError("weights should be 1-d and have the same length as input")
+    if not known and length and array.size:  # while a compiler is watching
+        Watch.trace.demand(
+            (array.min() >= 0) & (array.max() < length),
+            f"bincount in a compiled step has minlength ({length}) bins: a number is not below that, or negative",
+        )
     return apply(rules.bincount, input, weights, minlength=length)
 
 

@@ -300,7 +300,7 @@ class Stream(Engine):
             chosen = np.empty((len(rows), samples), np.int64)
             for row, out in zip(rows, chosen):
                 out[...] = np.searchsorted(_cumulative(row), self.uniform53(samples), side="left")
-        return chosen.reshape(*weights.shape[:-1], samples)
+        return np.ascontiguousarray(chosen.reshape(*weights.shape[:-1], samples))
 
     # Dropout -------------------------------------------------------------------------------------------------------------
 
@@ -315,6 +315,14 @@ class Stream(Engine):
         noise = self.bernoulli(n, 1.0 - p, wide)
         noise /= wide(1.0 - p)
         return cast(noise, dtype)
+
+    def slopes_below_zero(self, values: ArrayLike, lower: float, upper: float) -> Array:
+        """What `rrelu` in training multiplies its input by: 1, and below zero an even draw from [lower, upper)."""
+        values = np.asarray(values)
+        slopes = np.ones(values.shape, values.dtype)
+        below = values <= 0
+        slopes[below] = self.uniform53(int(below.sum())) * (upper - lower) + lower
+        return slopes
 
     def alpha_dropout_noise(self, n: int, p: float, dtype: DTypeLike = np.float32) -> tuple[Array, Array]:
         """The factor and the summand of `alpha_dropout` in training: the output is ``input * factor + summand``."""

@@ -24,7 +24,7 @@ index_put = op("index_put", lambda xp, self, values, *indices, accumulate: xp.in
                    self, values, *indices, accumulate=accumulate),
                self=lambda xp, g, indices, accumulate: g if accumulate else xp.index_put(
                    g, xp.zeros((), xp.dtype_of(g)), *indices, accumulate=False),
-               values=lambda xp, g, indices, values_spec: xp.sum_to_shape(xp.index(g, *indices), values_spec.shape))
+               values=lambda xp, g, indices, values_spec: xp.index_summed(g, values_spec.shape, *indices))
 
 # --- slices of an axis
 

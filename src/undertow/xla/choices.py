@@ -34,6 +34,7 @@ def only_if(trace: Trace, taken: DeviceArray) -> Iterator[None]:
     if trace.counts:  # how many steps were made is known only when the program has run
         trace.firing.plan.counts_inside = True
         raise Again
+    trace.settle_memories()
     before, groups = Snapshot(trace.state), _groups(trace)
     values = [(cell, cell.value) for cell in trace.memories()]
     draws = len(trace.draws)
@@ -42,6 +43,7 @@ def only_if(trace: Trace, taken: DeviceArray) -> Iterator[None]:
         yield
     finally:
         trace.choice = None
+    trace.settle_memories()
     if len(trace.draws) != draws:
         raise CompileError(
             "undertow.compile: an optimizer's step that a GradScaler may skip draws random numbers. Draw them before it."

@@ -23,8 +23,9 @@ def explained(error: Exception) -> CompileError:
         return CompileError(f"undertow.compile: {error}")
     site, trace = "an unknown line", error.__traceback__
     while trace is not None:
-        name = trace.tb_frame.f_code.co_filename
-        if not any(part in name for part in _FOREIGN):
+        frame = trace.tb_frame
+        name, home = frame.f_code.co_filename, frame.f_globals.get("__name__", "")
+        if home.partition(".")[0] not in ("undertow", "jax") and not any(part in name for part in _FOREIGN):
             site = f"{name}:{trace.tb_lineno}"
         trace = trace.tb_next
     what = str(error).partition("\n")[0]

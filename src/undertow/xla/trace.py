@@ -11,14 +11,14 @@ from __future__ import annotations
 import math
 import threading
 import weakref
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 import jax
 import numpy as np
+from jax.experimental import io_callback
 
 from undertow import hooks
-from undertow._core import wrap
 from undertow.amp.casting import Autocast
 from undertow.autograd.views import device_view
 from undertow.devices import cpu
@@ -26,12 +26,11 @@ from undertow.devices import device as Device
 from undertow.generators import Generator, default_generator
 from undertow.modes import local, special
 from undertow.sites import user_site
-from undertow.storage import memories_behind
 from undertow.xla.choices import only_if
 from undertow.xla.errors import CompileError
 from undertow.xla.state import State
 from undertow.xp import jax as _words  # noqa: F401  (turns on 64-bit types)
-from undertow.xp.device import Cell, DeviceArray, NeedsValue, Watch, jax_device
+from undertow.xp.device import Cell, DeviceArray, NeedsValue, Watch, jax_device, may_be_known, wrapped
 from undertow.xp.target import Target
 
 
@@ -55,6 +54,36 @@ class Earlier(NamedTuple):
     place: int
 
 
+def draw_inside(
+    stream: Any, method: str, args: tuple[Any, ...], kwargs: dict[str, Any], raised: list[BaseException]
+) -> Any:
+    """A call of a stream for which the program stops: what it draws depends on values, or comes after such a draw."""
+    places = [place for place, arg in enumerate(args) if type(arg) is DeviceArray]
+
+    def draw(values: Sequence[Any]) -> Any:
+        given = list(args)
+        for place, value in zip(places, values):
+            given[place] = np.asarray(value)
+        return getattr(stream, method)(*given, **kwargs)
+
+    before = stream.get_state()
+    tried = draw([before if method == "set_state" else np.ones(args[place].shape, args[place].dtype) for place in places])
+    stream.set_state(before)
+    if not isinstance(tried, (np.ndarray, tuple, type(None))):
+        raise CompileError(f"undertow.compile: {method}() of a generator after a draw that depends on values")
+    spec = jax.tree.map(lambda part: jax.ShapeDtypeStruct(part.shape, part.dtype), tried)
+
+    def on_host(*values: Any) -> Any:
+        try:
+            if not raised:  # else eager code would not have come here
+                return draw(values)
+        except BaseException as error:
+            raised.append(error)
+        return jax.tree.map(lambda part: np.zeros(part.shape, part.dtype), spec)
+
+    return wrapped(io_callback(on_host, spec, *[args[place].value for place in places], ordered=True))
+
+
 def draw_again(draws: list[Draw]) -> list[Any]:
     """What all the calls give this time."""
     drawn: list[Any] = []
@@ -75,9 +104,13 @@ class WatchedStream:
             return method
 
         def call(*args: Any, **kwargs: Any) -> Any:
-            args = tuple([self._trace.earlier(arg) if type(arg) is DeviceArray else arg for arg in args])
-            draw = Draw(self._stream, name, args, kwargs)
-            return self._trace.drawn(draw, draw.again(self._trace.first_draws))
+            trace = self._trace
+            sources = [trace.earlier(arg) if type(arg) is DeviceArray else arg for arg in args]
+            if trace.draws_inside or any(source is None and arg is not None for source, arg in zip(sources, args)):
+                trace.draws_inside = trace.firing.has_inside = True
+                return draw_inside(self._stream, name, args, kwargs, trace.firing.raised)
+            draw = Draw(self._stream, name, tuple(sources), kwargs)
+            return trace.drawn(draw, draw.again(trace.first_draws))
 
         return call
 
@@ -111,6 +144,7 @@ class Trace:
         self._counted: dict[int, tuple[Any, Any]] = {}
         self.counts: dict[int, Any] = {}  # what stands for optimizers' step counts, by the id of the tensor
         self.first_draws: list[Any] = []  # what they gave during the trace, which the first call uses
+        self.draws_inside = False  # whether the program stops for draws, because one depended on a value
         self._by_memory: dict[tuple[Any, ...], DeviceArray] = {}
         self._made: weakref.WeakSet[Cell] = weakref.WeakSet()
         self.firing: Any = None
@@ -154,15 +188,15 @@ class Trace:
         self._made.add(cell)
 
     def constant(self, array: Any) -> Any:
-        """A new tensor's array: part of the program if it was made inside, an input if it is memory from outside."""
+        """A new tensor's array: made inside, so it is part of the program."""
         if type(array) is not np.ndarray or threading.get_ident() != self.thread:
             return array
-        if not any(id(each) in self.state.seen for each in memories_behind(array)):
-            return DeviceArray(jax.numpy.asarray(array))
-        holder = wrap(DeviceArray(array))
-        holder._array = array
-        self.adopt(holder)
-        return holder._array
+        return DeviceArray(self.known(array) if may_be_known(array) else jax.numpy.asarray(array))
+
+    def known(self, array: Any) -> Any:
+        """A value that is the same in every call, so that Python may look at it."""
+        with jax.ensure_compile_time_eval():
+            return jax.numpy.asarray(array)
 
     def is_constant(self, array: DeviceArray) -> bool:
         """Whether a value is the same in every call, and so known: nothing was computed for it."""
@@ -229,16 +263,39 @@ class Trace:
             parts.append(DeviceArray(value))
         return tuple(parts) if isinstance(values, tuple) else parts[0]
 
-    def earlier(self, array: DeviceArray) -> Earlier:
-        """Which call of a stream gave an array."""
+    def earlier(self, array: DeviceArray) -> Earlier | None:
+        """Which call of a stream gave an array, if one did."""
         source = self.inputs.get(id(array.value))
-        if isinstance(source, tuple):
-            return Earlier(source[0])
-        raise self.unknown(array)
+        return Earlier(source[0]) if isinstance(source, tuple) else None
 
     def only_if(self, taken: DeviceArray) -> Any:
         """A `with` block that takes effect if a value is true; see `choices`."""
         return only_if(self, taken)
+
+    def settle_memories(self) -> None:
+        """Tensors from outside that were given other memory (`p.data = …`) get its value in their own."""
+        for tensor, held in self.adopted:
+            array = tensor._array
+            if array is held:
+                continue
+            if array.shape != held.shape or array.dtype != held.dtype:
+                raise CompileError(
+                    f"undertow.compile: the step gives a tensor of shape {list(held.shape)} data of another shape or "
+                    f"dtype, {list(array.shape)}. Do it before the step."
+                )
+            held.write(array.value if type(array) is DeviceArray else array)
+            tensor._array = held
+
+    def demand(self, holds: DeviceArray, complaint: str) -> None:
+        """Stops the program with a RuntimeError unless a value is true."""
+        raised = self.firing.raised
+        self.firing.has_inside = True
+
+        def on_host(held: Any) -> None:
+            if not held and not raised:
+                raised.append(RuntimeError(complaint))
+
+        io_callback(on_host, None, holds.value, ordered=True)
 
     def memories(self) -> list[Cell]:
         """All that the step can write to now."""

@@ -138,7 +138,7 @@ class DeviceArray(NDArrayOperatorsMixin):
         """A view: `take(xp, whole)` is its value, `put(xp, whole, part)` the whole with the part replaced."""
         view = DeviceArray.__new__(DeviceArray)
         view.cell, view._parent, view._take, view._put = self.cell, self, take, put
-        view._seen, view._part = self.cell.writes, take(jax_namespace(), self.value)
+        view._seen, view._part = self.cell.writes, self._taken(take)
         view.shape, view.dtype = tuple(view._part.shape), np.dtype(view._part.dtype)
         return view
 
@@ -149,8 +149,14 @@ class DeviceArray(NDArrayOperatorsMixin):
             cell = self.cell
             return cell.value if cell.host is None or Watch.trace is not None else jax_namespace().constant(cell.host)
         if self._seen != self.cell.writes:
-            self._part, self._seen = self._take(jax_namespace(), self._parent.value), self.cell.writes
+            self._part, self._seen = self._parent._taken(self._take), self.cell.writes
         return self._part
+
+    def _taken(self, take: Callable[[Any, Value], Value]) -> Value:
+        """A part of the value; of a known value, a known one."""
+        if is_known(self):
+            return Watch.trace.known(take(numpy_xp, np.asarray(self.value)))
+        return take(jax_namespace(), self.value)
 
     def write(self, value: Value) -> None:
         """Replaces the value, in the array's own shape and dtype."""
@@ -239,7 +245,7 @@ class DeviceArray(NDArrayOperatorsMixin):
 
     @property
     def T(self) -> DeviceArray:
-        return DeviceArray(self.value.T)
+        return DeviceArray(self._taken(lambda xp, whole: whole.T))
 
     @property
     def real(self) -> DeviceArray:
@@ -253,11 +259,14 @@ class DeviceArray(NDArrayOperatorsMixin):
         self.write(value)
 
     def reshape(self, *shape: Any) -> DeviceArray:
-        return DeviceArray(self.value.reshape(*shape))
+        return DeviceArray(self._taken(lambda xp, whole: whole.reshape(*shape)))
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("_") or name in _CHANGING:
             raise AttributeError(f"{name}: not for an array on a device")
+        if is_known(self):
+            method = getattr(np.asarray(self.value), name)
+            return _computed_now(method) if callable(method) else method
         method = getattr(self.value, name)
         return _applied(method, self.cell.device) if callable(method) else method
 
@@ -267,10 +276,11 @@ class DeviceArray(NDArrayOperatorsMixin):
         return self.shape[0]
 
     def __getitem__(self, index: Any) -> DeviceArray:
-        index = unwrapped(index)
+        known = is_known((self, index))
+        index = unwrapped(index, _known_value if known else _present_value)
         if _is_basic(index):
             return self.view_by(lambda xp, whole: whole[index], lambda xp, whole, part: whole.at[index].set(part))
-        return DeviceArray(self.value[index])
+        return DeviceArray(Watch.trace.known(np.asarray(self.value)[index]) if known else self.value[index])
 
     def __setitem__(self, index: Any, value: Any) -> None:
         if index is Ellipsis:
@@ -317,6 +327,8 @@ class DeviceArray(NDArrayOperatorsMixin):
         import jax.numpy as jnp
 
         options.pop("casting", None)
+        if out is None and method == "__call__" and is_known(inputs):
+            return _computed_now(ufunc)(*inputs, **options)
         function = getattr(jnp, ufunc.__name__)
         if method == "at":
             into, *rest = inputs
@@ -351,6 +363,10 @@ class DeviceArray(NDArrayOperatorsMixin):
             return None
         if function is np.may_share_memory:
             return _shares(*args[:2])
+        if is_known((args, kwargs)):
+            return _computed_now(function)(*args, **kwargs)
+        if function.__name__ in _SHAPED_BY_VALUES and Watch.trace is not None:
+            importlib.import_module("undertow.xp.jax_tracing").refuse_shape(function.__name__)
         return wrapped(getattr(jnp, function.__name__)(*unwrapped(args), **unwrapped(kwargs)), self.cell.device)
 
     def __repr__(self) -> str:
@@ -359,12 +375,58 @@ class DeviceArray(NDArrayOperatorsMixin):
     __hash__ = object.__hash__
 
 
+_SHAPED_BY_VALUES = frozenset({"argwhere", "flatnonzero", "nonzero", "unique"})
 _CHANGING = frozenset({"sort", "partition", "put", "resize", "setfield", "setflags", "byteswap"})
 
 
 def values_known(*arrays: Any) -> bool:
     """Whether Python may look at these arrays' values, say to check them: not while they are traced."""
     return Watch.trace is None or not any(type(array) is DeviceArray for array in arrays)
+
+
+def is_known(args: Any) -> bool:
+    """Whether all arrays among arguments, of which there are some, hold few whole numbers that are the same in every call.
+
+    Lengths and indices that a traced step makes of Python's numbers are such: NumPy computes with them during the trace, so
+    that code which asks for their values goes on working.
+    """
+    return Watch.trace is not None and _are_known(args) is True
+
+
+def _are_known(args: Any) -> bool | None:
+    """None if there are no arrays."""
+    if type(args) is DeviceArray:
+        return may_be_known(args) and Watch.trace.is_constant(args)
+    if type(args) in (tuple, list, dict):
+        found = [_are_known(arg) for arg in (args.values() if type(args) is dict else args)]
+        return False if False in found else True if True in found else None
+    return False if isinstance(args, np.ndarray) and args.size > FEW else None
+
+
+FEW = 10_000
+
+
+def may_be_known(array: Any) -> bool:
+    """Whether an array is one that a trace computes with, if it can."""
+    return array.dtype.kind in "iub" and array.size <= FEW
+
+
+def _computed_now(function: Callable[..., Any]) -> Callable[..., Any]:
+    """A function of NumPy's on known arrays, whose results are known too."""
+
+    def compute(*args: Any, **kwargs: Any) -> Any:
+        args, kwargs = unwrapped((args, kwargs), _known_value)
+        return _as_constants(function(*args, **kwargs))
+
+    return compute
+
+
+def _as_constants(result: Any) -> Any:
+    if type(result) in (tuple, list):
+        return tuple([_as_constants(part) for part in result])
+    if isinstance(result, (np.ndarray, np.generic)):
+        return Watch.trace.constant(np.asarray(result))
+    return result
 
 
 def _is_basic(index: Any) -> bool:
@@ -376,16 +438,24 @@ def _shares(a: Any, b: Any) -> bool:
     return type(a) is DeviceArray and type(b) is DeviceArray and a.cell is b.cell
 
 
-def unwrapped(args: Any) -> Any:
+def _present_value(array: DeviceArray) -> Value:
+    return array.value
+
+
+def _known_value(array: DeviceArray) -> np.ndarray[Any, Any]:
+    return np.asarray(array.value)
+
+
+def unwrapped(args: Any, value: Callable[[DeviceArray], Any] = _present_value) -> Any:
     """Arguments with present values in the place of device arrays."""
     if type(args) is DeviceArray:
-        return args.value
+        return value(args)
     if type(args) is tuple:
-        return tuple([unwrapped(arg) for arg in args])
+        return tuple([unwrapped(arg, value) for arg in args])
     if type(args) is list:
-        return [unwrapped(arg) for arg in args]
+        return [unwrapped(arg, value) for arg in args]
     if type(args) is dict:
-        return {name: unwrapped(arg) for name, arg in args.items()}
+        return {name: unwrapped(arg, value) for name, arg in args.items()}
     return args
 
 
@@ -428,8 +498,16 @@ class DeviceNamespace:
 
     def __getattr__(self, word: str) -> Any:
         applied = _applied(getattr(jax_namespace(), word), self.device)
-        setattr(self, word, applied)
-        return applied
+        now = getattr(numpy_xp, word, None)
+
+        def apply(*args: Any, **kwargs: Any) -> Any:
+            if now is not None and is_known((args, kwargs)):
+                return _computed_now(now)(*args, **kwargs)
+            return applied(*args, **kwargs)
+
+        apply = apply if callable(now) else applied
+        setattr(self, word, apply)
+        return apply
 
     def dtype_of(self, x: Any) -> np.dtype[Any]:
         return np.dtype(x.dtype)

@@ -14,6 +14,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from undertow.xp.jax_shape import sum_to_shape
 from undertow.xp.jax_tracing import IN_BOUNDS, ShapeNeedsValues, as_short_index, is_traced, picked, values_of
 
 Array = Any
@@ -45,16 +46,50 @@ def index(x: Array, *indices: Array | None) -> Array:
 def index_put(x: Array, values: Array, *indices: Array | None, accumulate: bool) -> Array:
     """x with [indices] = values, or += with every repeated place counted."""
     values = jnp.asarray(values, x.dtype)
-    mask = indices[0]
-    if len(indices) == 1 and mask is not None and mask.dtype in (np.bool_, np.uint8):
-        rest = x.ndim - mask.ndim
-        if values.ndim <= rest or (values.ndim == rest + 1 and values.shape[0] == 1):
-            if values.ndim > rest:
-                values = values[0]
-            inside = (mask if mask.dtype == bool else mask != 0).reshape(mask.shape + (1,) * rest)
-            return jnp.where(inside, x + values if accumulate else values, x)
-    at = jnp.asarray(x).at[_key("writing to x[mask] as many values as the mask selects", indices)]
+    mask = _lone_mask(indices)
+    if mask is not None and (is_traced(mask) or _is_shared(values.shape, x.ndim - mask.ndim - len(indices) + 1)):
+        mask, given = _spread(x.shape, mask, values, len(indices) - 1)
+        return jnp.where(mask, x + given if accumulate else given, x)
+    at = jnp.asarray(x).at[_key("writing with a mask among other indices", indices)]
     return at.add(values) if accumulate else at.set(values)
+
+
+def index_summed(x: Array, shape: Shape, *indices: Array | None) -> Array:
+    """x[indices] summed to a shape that stretches to it; the adjoint of index_put in what it writes."""
+    mask = _lone_mask(indices)
+    if mask is None or not is_traced(mask):
+        return sum_to_shape(index(x, *indices), shape)
+    _, add_up = jax.vjp(lambda values: _spread(x.shape, mask, values, len(indices) - 1)[1], jnp.zeros(shape, x.dtype))
+    inside = _spread(x.shape, mask, jnp.zeros(shape, x.dtype), len(indices) - 1)[0]
+    return add_up(jnp.where(inside, x, 0))[0]
+
+
+def _lone_mask(indices: tuple[Any, ...]) -> Any:
+    """The mask among indices that leave the axes before it whole, if there is nothing else."""
+    last = indices[-1]
+    alone = last is not None and last.dtype in (np.bool_, np.uint8) and all(each is None for each in indices[:-1])
+    return last if alone else None
+
+
+def _is_shared(shape: Shape, behind: int) -> bool:
+    """Whether all that a mask selects is given the same values: they have no axis for it, or one of length 1."""
+    return len(shape) <= behind or shape[len(shape) - 1 - behind] == 1
+
+
+def _spread(shape: Shape, mask: Array, values: Array, before: int) -> tuple[Array, Array]:
+    """A mask over axes of an array, and what x[:, mask] = values would write where it is true, in the array's shape."""
+    behind = len(shape) - before - mask.ndim
+    mask = mask if mask.dtype == bool else mask != 0
+    if not values.size:  # so the mask selects nothing
+        values = jnp.zeros((), values.dtype)
+    if not _is_shared(values.shape, behind):  # one after the other; the place of each is how many were before it
+        values = jnp.broadcast_to(values, (*shape[:before], *values.shape[max(0, values.ndim - 1 - behind) :]))
+        turn = jnp.cumsum(mask.reshape(-1), dtype=np.int32) - 1
+        values = jnp.take(values, turn, axis=before, mode="clip").reshape(shape)
+    elif values.ndim > behind:
+        axis = values.ndim - 1 - behind
+        values = values.reshape(*values.shape[:axis], *[1] * mask.ndim, *values.shape[axis + 1 :])
+    return mask.reshape(*mask.shape, *[1] * behind), jnp.broadcast_to(values, shape)
 
 
 def index_backward(g: Array, shape: Shape, *indices: Array | None) -> Array:

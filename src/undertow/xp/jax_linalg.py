@@ -11,7 +11,7 @@ import numpy as np
 from jax import lax
 
 from undertow.xp import numpy_linalg
-from undertow.xp.jax_tracing import on_host, platform_of, shaped, values_of
+from undertow.xp.jax_tracing import is_traced, on_host, platform_of, shaped, values_of
 from undertow.xp.precision import Precision
 
 Array = Any
@@ -35,11 +35,11 @@ def matmul(x: Array, y: Array) -> Array:
 def addmm(bias: Array, x: Array, y: Array, beta: Any, alpha: Any) -> Array:
     """beta bias + alpha x @ y; a bias of weight 0 is not looked at."""
     out = matmul(x, y)
-    if alpha != 1:
+    if is_traced(alpha) or alpha != 1:
         out = out * alpha
-    if beta == 0:
-        return out
-    return out + (bias if beta == 1 else bias * beta)
+    if is_traced(beta):
+        return out + bias * beta
+    return out if beta == 0 else out + (bias if beta == 1 else bias * beta)
 
 
 def cross(x: Array, y: Array, axis: int) -> Array:

@@ -10,7 +10,7 @@ import numpy as np
 from jax import lax
 
 from undertow.xp.jax_index import gather, is_named
-from undertow.xp.jax_tracing import IN_BOUNDS, as_short_index
+from undertow.xp.jax_tracing import IN_BOUNDS, as_short_index, is_traced
 from undertow.xp.numpy_loss import Lengths
 
 Array = Any
@@ -70,14 +70,15 @@ def labels(target: Array, dtype: np.dtype[Any]) -> tuple[Array, Array, Array]:
 
 def _states(targets: Array, target_lengths: Lengths, blank: int) -> tuple[Array, Array]:
     """(batch, states): the symbol of each state, and whether the state may be entered from two states back."""
-    longest = max(target_lengths, default=0)
-    lengths = np.asarray(target_lengths)[:, None]
+    known = not is_traced(target_lengths)
+    longest = max(target_lengths, default=0) if known else targets.shape[-1]
+    lengths = _as_array(target_lengths)[:, None]
     column = np.arange(longest)
     if targets.ndim == 2:
         padded = targets[:, :longest]
     else:
-        starts = np.cumsum((0, *target_lengths))[:-1, None]
-        padded = targets[np.where(column < lengths, starts + column, 0).astype(np.int32)] if targets.size else targets
+        starts = jnp.cumsum(lengths[:, 0])[:, None] - lengths
+        padded = targets[jnp.where(column < lengths, starts + column, 0).astype(np.int32)] if targets.size else targets
         padded = padded.reshape(len(target_lengths), longest)
     padded = jnp.where(column < lengths, padded, blank)
     blanks = jnp.full(padded.shape, blank, padded.dtype)
@@ -86,6 +87,11 @@ def _states(targets: Array, target_lengths: Lengths, blank: int) -> tuple[Array,
     differ = jnp.concatenate([jnp.zeros((len(target_lengths), min(2, symbols.shape[1])), bool),
                               symbols[:, 2:] != symbols[:, :-2]], 1)  # fmt: skip
     return as_short_index(symbols), differ & (np.arange(symbols.shape[1]) % 2 == 1)
+
+
+def _as_array(lengths: Any) -> Array:
+    """Lengths that Python knows, or that only the program will know."""
+    return lengths if is_traced(lengths) else np.asarray(lengths)
 
 
 def _shifted(x: Array, by: int) -> Array:
@@ -106,7 +112,7 @@ def ctc_loss(
     symbols, skips = _states(targets, target_lengths, blank)
     time, batch = log_probs.shape[:2]
     rows, state = np.arange(batch), np.arange(symbols.shape[1])
-    end = 2 * np.asarray(target_lengths)
+    times, end = _as_array(input_lengths), 2 * _as_array(target_lengths)
     scores = log_probs[:, rows[:, None], symbols]
     starts = (state == 0) | ((state == 1) & (end > 0)[:, None])
     first = jnp.where(starts, scores[0], -math.inf) if time else jnp.full(symbols.shape, -math.inf, log_probs.dtype)
@@ -117,11 +123,10 @@ def ctc_loss(
 
     _, later = lax.scan(step, first, scores[1:])
     alpha = jnp.concatenate([first[None], later], 0)
-    last = np.maximum(np.asarray(input_lengths) - 1, 0)
-    before = jnp.where(end > 0, alpha[last, rows, np.maximum(end - 1, 0)], -math.inf)
+    last = jnp.maximum(times - 1, 0)
+    before = jnp.where(end > 0, alpha[last, rows, jnp.maximum(end - 1, 0)], -math.inf)
     loss = -jnp.logaddexp(alpha[last, rows, end], before)
-    nothing = np.asarray(input_lengths) == 0
-    loss = jnp.where(nothing, np.where(end == 0, 0.0, math.inf), loss)
+    loss = jnp.where(times == 0, jnp.where(end == 0, 0.0, math.inf), loss)
     return loss.astype(log_probs.dtype), jnp.swapaxes(alpha, 0, 1)
 
 
@@ -133,7 +138,7 @@ def ctc_loss_grad(
     symbols, skips = _states(targets, target_lengths, blank)
     time, batch, classes = log_probs.shape
     rows, state = np.arange(batch), np.arange(symbols.shape[1])
-    last, end = np.asarray(input_lengths) - 1, 2 * np.asarray(target_lengths)[:, None]
+    last, end = _as_array(input_lengths) - 1, 2 * _as_array(target_lengths)[:, None]
     scores = log_probs[:, rows[:, None], symbols]
     # Backwards a skip leaves from where it arrived: two states on.
     leaving = jnp.flip(lax.pad(skips, np.False_, ((0, 0, 0), (-2, 2, 0))) if symbols.shape[1] > 2 else skips & False, 1)

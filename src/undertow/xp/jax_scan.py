@@ -11,7 +11,7 @@ import numpy as np
 from jax import lax
 
 from undertow.xp import numpy_sort
-from undertow.xp.jax_tracing import values_of
+from undertow.xp.jax_tracing import is_traced, values_of
 from undertow.xp.numpy_reduce import accumulator, result_dtype
 
 Array = Any
@@ -188,7 +188,10 @@ def unique_consecutive(x: Array, axis: int | None = None) -> tuple[Array, Array,
 
 
 def bincount(x: Array, weights: Array | None, minlength: int) -> Array:
-    cure = "Say how many bins there are: torch.zeros(bins).scatter_add_(0, x, weights)."
+    if is_traced(x, weights) and minlength:
+        counts = jnp.bincount(x, weights if weights is None else weights.astype(np.float64), length=minlength)
+        return counts if weights is None else counts.astype(weights.dtype if weights.dtype == np.float32 else np.float64)
+    cure = "Say how many bins there are: torch.bincount(x, minlength=bins)."
     known, heavy = values_of("bincount", cure, x, weights)
     return jnp.asarray(numpy_sort.bincount(known, heavy, minlength))
 

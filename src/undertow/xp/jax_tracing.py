@@ -26,6 +26,13 @@ class ShapeNeedsValues(jax.errors.ConcretizationTypeError):
         )
 
 
+def refuse_shape(word: str) -> None:
+    """Says that a function's result has a shape that is not known."""
+    raise ShapeNeedsValues(
+        word, "Keep the shape, with torch.where or by multiplying with a mask, or do this outside of the compiled step."
+    )
+
+
 def is_traced(*arrays: Any) -> bool:
     """Whether any of these stands for values that are not known yet."""
     return any(isinstance(array, Tracer) for array in arrays)

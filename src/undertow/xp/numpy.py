@@ -84,6 +84,11 @@ def constant(array: Any) -> Any:
     return array
 
 
+def index_summed(x: Any, shape: tuple[int, ...], *indices: Any) -> Any:
+    """x[indices] summed to a shape that stretches to it; the adjoint of index_put in what it writes."""
+    return sum_to_shape(index(x, *indices), shape)
+
+
 def sum_to_shape(x: Any, shape: tuple[int, ...]) -> Any:
     """Undoes broadcasting: sums over the axes that were stretched to get from `shape` to x's shape."""
     if x.shape == shape:

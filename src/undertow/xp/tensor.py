@@ -47,8 +47,8 @@ from undertow.xp.tensor_nn import (  # noqa: F401
 )  # fmt: skip
 from undertow.xp.tensor_index import (  # noqa: F401
     gather, gather_backward, index, index_add, index_backward, index_copy, index_fill, index_put, index_select,
-    index_select_backward, masked_fill,
-    masked_scatter, masked_select, put_flat, scatter, scatter_add, scatter_reduce, scatter_value, take_flat,
+    index_select_backward, index_summed, masked_fill, masked_scatter, masked_select, put_flat, scatter, scatter_add,
+    scatter_reduce, scatter_value, take_flat,
 )  # fmt: skip
 from undertow.xp.tensor_shape import (  # noqa: F401
     alias, as_strided, as_strided_backward, astype, broadcast_to, cast, concatenate, contiguous, copy, diag_embed, diagonal,

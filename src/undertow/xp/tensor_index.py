@@ -7,7 +7,7 @@ from typing import Any
 from undertow.autograd.apply import apply
 from undertow.rules import arrange
 from undertow.rules import index as rules
-from undertow.xp.tensor_shape import zeros
+from undertow.xp.tensor_shape import sum_to_shape, zeros
 
 
 def index(x: Any, *indices: Any) -> Any:
@@ -16,6 +16,10 @@ def index(x: Any, *indices: Any) -> Any:
 
 def index_backward(g: Any, shape: tuple[int, ...], *indices: Any) -> Any:
     return apply(rules.index_backward, g, *indices, shape=shape)
+
+
+def index_summed(x: Any, shape: tuple[int, ...], *indices: Any) -> Any:
+    return sum_to_shape(index(x, *indices), shape)
 
 
 def index_put(x: Any, values: Any, *indices: Any, accumulate: bool) -> Any:

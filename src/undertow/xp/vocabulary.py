@@ -86,6 +86,7 @@ SHAPE = {
 
 INDEX = {
     "index": "(x, *indices) x[indices]; None keeps an axis whole, a mask spans as many axes as it has",
+    "index_summed": "(x, shape, *indices) x[indices] summed to a shape that stretches to it",
     "index_put": "(x, values, *indices, accumulate) x with [indices] = values, or += with repetitions counted",
     "index_backward": "(g, shape, *indices) the adjoint of index",
     "index_select": "(x, axis, index) the slices of an axis that an index names",

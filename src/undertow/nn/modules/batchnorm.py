@@ -116,7 +116,7 @@ class _BatchNorm(_NormBase):
         if self.training and self.track_running_stats and self.num_batches_tracked is not None:
             self.num_batches_tracked.add_(1)
             if self.momentum is None:  # the plain mean of all batches
-                average = 1.0 / float(self.num_batches_tracked)
+                average = 1.0 / self.num_batches_tracked
         by_batch = self.training or (self.running_mean is None and self.running_var is None)
         keeps = not self.training or self.track_running_stats
         return F.batch_norm(

@@ -14,6 +14,8 @@ from undertow.ops.arguments import wrap_dim
 from undertow.ops.sort import argsort
 from undertow.rules import index as rules
 from undertow.rules.rule import twin
+from undertow.sites import user_site
+from undertow.xp.device import NeedsValue, is_known, values_known
 
 _taken_rows = twin(rules.index, "PackPaddedSequenceBackward0")
 
@@ -121,6 +123,12 @@ def pack_padded_sequence(
         raise RuntimeError(
             f"'lengths' argument should be a 1D CPU int64 tensor, but got {counts.ndim}D cpu "
             f"{DTYPE_OF[lengths._array.dtype].scalar_name} tensor"
+        )
+    if not values_known(counts) and not is_known(counts):
+        raise NeedsValue(
+            f"lengths of packed sequences decide about shapes, and at {user_site() or 'an unknown line'} they are known "
+            "only when the program runs. Hand them over as a list of ints (other lengths make another program), or compute "
+            "with the padded batch and a mask."
         )
     order = None
     if not enforce_sorted:
