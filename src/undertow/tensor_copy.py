@@ -9,11 +9,12 @@ from typing import Any
 
 import numpy as np
 
-from undertow._core import TensorCore, tensor_class, wrap
+from undertow._core import InferenceStorage, TensorCore, tensor_class, wrap
 from undertow.dtypes import DTYPE_OF
 from undertow.factory_arguments import check_options, made, parse_kind
 from undertow.from_data import copied, legacy_tensor, warn_of_copy_construction
 from undertow.mirrors import origin, reflect, reflections
+from undertow.modes import local
 from undertow.ops.arguments import must_be
 from undertow.ops.convert import alias
 from undertow.ops.public import public
@@ -90,6 +91,8 @@ class CopyMethods(TensorCore):
             raise must_be("Tensor", data, "_make_subclass", "data", 2)
         if require_grad and DTYPE_OF[data._array.dtype].category < 2:
             raise RuntimeError("Only Tensors of floating point and complex dtype can require gradients")
+        if require_grad and type(data._storage) is InferenceStorage and not local.modes.inference:
+            raise RuntimeError("Setting requires_grad=True on inference tensor outside InferenceMode is not allowed.")
         result = shell(data._array, cls, bool(require_grad))
         result._storage = data._get_storage()
         return result

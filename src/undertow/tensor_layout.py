@@ -297,7 +297,14 @@ class LayoutMethods(TensorCore):
 
     @property
     def _grad_fn(self) -> Any:
+        """The node that computed this tensor; set to None, it cuts the tensor from the graph."""
         return self.grad_fn
+
+    @_grad_fn.setter
+    def _grad_fn(self, value: None) -> None:
+        if value is not None:
+            raise RuntimeError("_grad_fn can be only set to None")
+        self.detach_()
 
     @property
     def __cuda_array_interface__(self) -> Any:

@@ -19,7 +19,7 @@ class set_detect_anomaly:
 
     def __init__(self, mode: bool, check_nan: bool = True) -> None:
         self._before = (special.anomaly, special.anomaly_check_nan)
-        _switch(mode, check_nan)
+        set_anomaly_enabled(mode, check_nan)
 
     def __enter__(self) -> None:
         pass

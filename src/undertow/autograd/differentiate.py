@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from undertow import overrides
 from undertow._core import InferenceStorage, TensorCore, tensor_class, wrap
 from undertow.autograd import engine
 from undertow.autograd.metadata import note_output, output_specs
@@ -111,6 +112,13 @@ def grad(
         allow_unused = materialize_grads
     outs = (outputs,) if isinstance(outputs, (TensorCore, GradientEdge)) else tuple(outputs)
     wanted = (inputs,) if isinstance(inputs, (TensorCore, GradientEdge)) else tuple(inputs)
+    if overrides.wanted((*outs, *wanted)):
+        options = {
+            "grad_outputs": grad_outputs, "retain_graph": retain_graph, "create_graph": create_graph,
+            "only_inputs": only_inputs, "allow_unused": allow_unused, "is_grads_batched": is_grads_batched,
+            "materialize_grads": materialize_grads,
+        }  # fmt: skip
+        return overrides.dispatch(grad, (outs, wanted), options)
     if not wanted:
         raise RuntimeError("`inputs` argument to `grad()` cannot be empty.")
     given = _as_tuple(grad_outputs, len(outs))
@@ -148,10 +156,16 @@ def _batched_grad(
                 f"grad_output[{place}] has a shape of {size_of(g._array.shape)} and output[{place}] has a shape of "
                 f"{size_of(output._array.shape)}."
             )
-    batch = next(g.shape[0] for g in given if g is not None)
+        if g is None:
+            _seed(place, output, None)  # which only a scalar has
+            raise ValueError(
+                "vmap(vjp, in_dims=0, ...)(<inputs>): Got in_dim=0 for some input, but that input is a Tensor of "
+                f"dimensionality 0: give a gradient for output {place}, with the batch as its first dim."
+            )
+    batch = given[0].shape[0]
     rows = []
     for index in range(batch):
-        row = tuple([None if g is None else g[index] for g in given])
+        row = tuple([g[index] for g in given])
         last = index == batch - 1
         rows.append(grad(outs, wanted, row, keep if last else True, create, True, unused, False, materialize))
     return tuple([

@@ -274,7 +274,7 @@ class Function:
 
 def _apply(cls: type[Function], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     separate = cls.setup_context is not Function.setup_context
-    if kwargs:
+    if kwargs or (separate and not _takes_exactly(cls.forward, len(args))):
         signature = inspect.signature(cls.forward)
         bound = signature.bind(*args, **kwargs) if separate else signature.bind(None, *args, **kwargs)
         bound.apply_defaults()
@@ -304,6 +304,12 @@ def _apply(cls: type[Function], args: tuple[Any, ...], kwargs: dict[str, Any]) -
         if special.anomaly:
             note_origin(node)
     return wrapped if isinstance(output, tuple) else wrapped[0]
+
+
+def _takes_exactly(forward: Any, count: int) -> bool:
+    """Whether a function takes so many arguments, so that none is left to its default."""
+    code = getattr(forward, "__code__", None)
+    return code is not None and code.co_argcount == count
 
 
 def _version(tensor: Any) -> int:

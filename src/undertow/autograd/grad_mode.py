@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from undertow.autograd.graph import unsafe_preserve_version_counter as _unsafe_preserve_version_counter
+from undertow.autograd.views import replaying
 from undertow.modes import ContextDecorator
 from undertow.modes import enable_grad as enable_grad
 from undertow.modes import inference_mode as inference_mode
@@ -52,9 +53,17 @@ class set_multithreading_enabled(_Switch):
 
 
 class _force_original_view_tracking(_Switch):
-    """Whether PyTorch takes views again by their functions rather than by strides."""
+    """Whether views of rewritten memory are taken again by their functions rather than by strides."""
 
     name = "view_replay"
+
+    def __init__(self, mode: bool) -> None:
+        super().__init__(mode)
+        replaying.on = mode
+
+    def __exit__(self, *exc: Any) -> None:
+        super().__exit__(*exc)
+        replaying.on = self._before
 
 
 class enforce_grad_layout_policy(_Switch):

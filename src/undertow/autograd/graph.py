@@ -196,7 +196,7 @@ class _Kept:
         self.cleared = False
 
 
-class _MutationGuard:
+class _AllowMutationOnSavedContext:
     """Copies saved tensors just before their memory is written."""
 
     def __init__(self) -> None:
@@ -233,11 +233,11 @@ class _MutationGuard:
 
 
 @contextmanager
-def allow_mutation_on_saved_tensors() -> Iterator[_MutationGuard]:
+def allow_mutation_on_saved_tensors() -> Iterator[_AllowMutationOnSavedContext]:
     """Inside the block, writing to a tensor that was saved for backward first copies the saved value."""
     if writes.guards:
         raise RuntimeError("allow_mutation_on_saved_tensors contexts cannot be nested")
-    guard = _MutationGuard()
+    guard = _AllowMutationOnSavedContext()
     writes.guards.append(guard)
     try:
         with all_saved_hooks(guard.pack, guard.unpack):

@@ -196,8 +196,9 @@ class AutogradMethods(HookMethods):
             )
         if value._array.dtype != self._array.dtype:
             raise RuntimeError(
-                f"attempting to assign a gradient with dtype '{_c_name(value)}' to a tensor with dtype "
-                f"'{_c_name(self)}'. The gradient must match the tensor's dtype: convert it with .to(tensor.dtype)"
+                f"attempting to assign a gradient with dtype '{_c_name(value)}' to a tensor with grad_dtype "
+                f"'{self.dtype.scalar_name}'. The gradient must match the tensor's dtype: convert it with "
+                ".to(tensor.dtype)"
             )
         self._get_meta().grad = value
 

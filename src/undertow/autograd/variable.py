@@ -9,23 +9,25 @@ from undertow._tensor import Tensor
 from undertow.autograd.engine import queue_callback
 
 
-class _Engine:
+class ImperativeEngine:
     """The engine's handle: `queue_callback` runs a function at the end of the backward pass under way."""
 
     queue_callback = staticmethod(queue_callback)
 
 
-class _VariableMeta(type):
+class VariableMeta(type):
     def __instancecheck__(cls, instance: object) -> bool:
         return isinstance(instance, Tensor)
 
 
-class Variable(metaclass=_VariableMeta):
+class Variable(metaclass=VariableMeta):
     """Gives back the tensor it is called with; `isinstance(x, Variable)` asks for a tensor."""
 
-    _execution_engine = _Engine()
+    _execution_engine = ImperativeEngine()
 
     def __new__(cls, data: Any = None, requires_grad: bool = False, volatile: bool | None = None) -> Any:
-        tensor = data.detach() if isinstance(data, Tensor) else from_data.tensor([] if data is None else data)
+        if data is not None and not isinstance(data, Tensor):
+            raise TypeError(f"Variable data has to be a tensor, but got {type(data).__name__}")
+        tensor = from_data.tensor([]) if data is None else data.detach()
         tensor.requires_grad_(requires_grad)
         return tensor

@@ -98,16 +98,27 @@ def refresh_view(tensor: Any) -> None:
 def taken_again(edge: Edge | None, steps: tuple[Step, ...]) -> Edge:
     """Where a view leads that is taken anew from its base: steps within one kind of number count as one."""
     sequence = local.modes.sequence
-    if not any(step[0].name in RETYPING for step in steps):
+    if not steps or not any(map(_stands_alone, steps)):
         return (AsStridedBackward0(edge, next(sequence), steps), 0)
-    for retypes, run in groupby(steps, lambda step: step[0].name in RETYPING):
-        if retypes:
+    for alone, run in groupby(steps, _stands_alone):
+        if alone:
             for rule, statics, spec, _ in run:
                 edge = (node_class(rule)((edge,), next(sequence), (), tuple(statics.values()), (spec,)), 0)
         else:
             edge = (AsStridedBackward0(edge, next(sequence), tuple(run)), 0)
     assert edge is not None
     return edge
+
+
+def _stands_alone(step: Step) -> bool:
+    """Whether a step, taken again, is a node of its own."""
+    return step[0].name in RETYPING or (replaying.on and step[0].outputs == 1)
+
+
+class replaying:
+    """Whether views are taken again step by step, as `_force_original_view_tracking` asks for."""
+
+    on = False
 
 
 def steps_of(view: View) -> tuple[Step, ...]:

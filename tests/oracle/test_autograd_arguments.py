@@ -1,0 +1,120 @@
+"""Arguments that are refused, defaults that are filled in, and switches, as PyTorch has them."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.oracle.harness import agree, agree_error
+from tests.oracle.programs import attempt
+
+REFUSED = {
+    "no gradient in a batch": lambda torch, x: torch.autograd.grad(
+        [x.sum(), x * 2], x, [None, torch.eye(2)], is_grads_batched=True
+    ),
+    "anomaly mode": lambda torch, x: torch.autograd.set_detect_anomaly(1),
+    "a variable of a number": lambda torch, x: torch.autograd.Variable(1),
+    "a history of one's own": lambda torch, x: setattr(x, "_grad_fn", 1),
+    "a gradient of another dtype": lambda torch, x: setattr(x, "grad", torch.ones(2).double()),
+    "a parameter of an inference tensor": lambda torch, x: torch.nn.Parameter(inference_tensor(torch)),
+}
+
+
+def inference_tensor(torch):
+    with torch.inference_mode():
+        return torch.ones(2)
+
+
+@pytest.mark.parametrize("call", REFUSED)
+def test_what_is_refused(call):
+    agree_error(lambda torch: REFUSED[call](torch, torch.ones(2, requires_grad=True)))
+
+
+def test_a_history_can_be_dropped():
+    def program(torch):
+        x = torch.ones(2, requires_grad=True) * 2
+        x._grad_fn = None
+        return x.requires_grad, x.grad_fn, x.is_leaf
+
+    agree(program)
+
+
+def test_defaults_of_forward():
+    def program(torch, log):
+        class Scaled(torch.autograd.Function):
+            @staticmethod
+            def forward(x, k=2, offset=1.0):
+                return x * k + offset
+
+            @staticmethod
+            def setup_context(ctx, inputs, output):
+                log(inputs)
+                ctx.k = inputs[1]
+
+            @staticmethod
+            def backward(ctx, g):
+                return g * ctx.k, None, None
+
+        x = torch.ones(2, requires_grad=True)
+        for given, named in (((x,), {}), ((x, 3), {}), ((x,), {"k": 4}), ((x, 3, 2.0), {}), ((x,), {"offset": 5.0})):
+            result = Scaled.apply(*given, **named)
+            log(result, torch.autograd.grad(result.sum(), x))
+        attempt(log, "nothing", lambda: Scaled.apply())
+        attempt(log, "too many", lambda: Scaled.apply(x, 1, 2, 3))
+        attempt(log, "unknown", lambda: Scaled.apply(x, unknown=3))
+
+    agree(program)
+
+
+@pytest.mark.parametrize("how", ["subclass", "mode"])
+def test_grad_asks_for_overrides(how):
+    def program(torch, log):
+        def noted(function, args, kwargs):
+            if function is torch.autograd.grad:
+                log(len(args[0]), len(args[1]), sorted(kwargs or {}))
+
+        class Noting(torch.Tensor):
+            @classmethod
+            def __torch_function__(cls, function, types, args=(), kwargs=None):
+                noted(function, args, kwargs)
+                return super().__torch_function__(function, types, args, kwargs or {})
+
+        class NotingMode(torch.overrides.TorchFunctionMode):
+            def __torch_function__(self, function, types, args=(), kwargs=None):
+                noted(function, args, kwargs)
+                return function(*args, **(kwargs or {}))
+
+        x = torch.ones(2, requires_grad=True)
+        if how == "subclass":
+            y = torch.ones(2).as_subclass(Noting).requires_grad_()
+            return [type(g).__name__ for g in torch.autograd.grad((y * x).sum(), [x, y])]
+        with NotingMode():
+            return torch.autograd.grad((x * 2).sum(), x)
+
+    agree(program)
+
+
+@pytest.mark.parametrize("replayed", [False, True])
+def test_views_can_be_taken_again_by_their_functions(replayed):
+    def program(torch):
+        x = torch.ones(2, 3, requires_grad=True)
+        with torch.autograd._force_original_view_tracking(replayed):
+            y = x * 1
+            view = y[0].view(3, 1)
+            view.mul_(2)
+            node, names = view.grad_fn, []
+            while node is not None:
+                names.append(node.name())
+                node = node.next_functions[0][0] if node.next_functions else None
+            (view * y.sum()).sum().backward()
+        return names, x.grad, torch._C._is_view_replay_enabled()
+
+    agree(program)
+
+
+def test_gradients_of_stretched_pairs():
+    def program(torch):
+        z = torch.tensor([1 + 1j, 2 - 1j], requires_grad=True)
+        torch.view_as_real(z).sum().backward()
+        return z.grad
+
+    agree(program)
