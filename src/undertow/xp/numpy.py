@@ -27,7 +27,7 @@ from undertow.xp.numpy_reduce import (  # noqa: F401
 from undertow.xp.numpy_shape import (  # noqa: F401
     alias, as_strided, as_strided_backward, broadcast_to, cast, concatenate, contiguous, copy, diag_embed, diagonal,
     diagonal_backward, expand_dims, flip, pad, reshape, rot90, select, select_backward, slice_along, slice_backward,
-    squeeze, stack, swapaxes, tile, transpose, windows, windows_backward,
+    squeeze, stack, sum_to_shape, swapaxes, tile, transpose, windows, windows_backward,
 )  # fmt: skip
 
 # What these files have is put here when a program first uses it.
@@ -40,7 +40,7 @@ _LATE = {
     "undertow.xp.numpy_gamma": "digamma i0 i0e i1 i1e lgamma polygamma zeta",
     "undertow.xp.numpy_igamma": "igamma igammac",
     "undertow.xp.numpy_index": "gather_backward index index_backward index_copy index_fill index_put index_select "
-    "index_select_backward masked_fill masked_scatter masked_select put_flat scatter_value take_flat",
+    "index_select_backward index_summed masked_fill masked_scatter masked_select put_flat scatter_value take_flat",
     "undertow.xp.numpy_linalg": "addmm cholesky cholesky_solve cofactors cross det eig eigh eye geqrf inverse "
     "least_squares lu_factor lu_parts matmul matrix_exp pinv qr slogdet solve solve_triangular svd",
     "undertow.xp.numpy_loss": "class_loss class_loss_grad class_weights ctc_loss ctc_loss_grad labels put_along",
@@ -82,20 +82,6 @@ def astype(x: Any, dtype: np.dtype[Any]) -> Any:
 def constant(array: Any) -> Any:
     """A NumPy array as a value of this namespace."""
     return array
-
-
-def index_summed(x: Any, shape: tuple[int, ...], *indices: Any) -> Any:
-    """x[indices] summed to a shape that stretches to it; the adjoint of index_put in what it writes."""
-    return sum_to_shape(index(x, *indices), shape)
-
-
-def sum_to_shape(x: Any, shape: tuple[int, ...]) -> Any:
-    """Undoes broadcasting: sums over the axes that were stretched to get from `shape` to x's shape."""
-    if x.shape == shape:
-        return x
-    lead = x.ndim - len(shape)
-    axes = tuple([axis for axis, n in enumerate(x.shape) if axis < lead or (shape[axis - lead] == 1 and n != 1)])
-    return np.add.reduce(x, axis=axes).reshape(shape) if axes else x.reshape(shape)
 
 
 def as_index(x: Any) -> Any:

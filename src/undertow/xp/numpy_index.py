@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from undertow.xp import numpy_scatter
-from undertow.xp.numpy_shape import leading
+from undertow.xp.numpy_shape import leading, sum_to_shape
 
 Array = np.ndarray[Any, np.dtype[Any]]
 Indices = Sequence[Array | None]
@@ -36,6 +36,11 @@ def index(x: Array, *indices: Array | None) -> Array:
     if not picked.flags.c_contiguous:
         return picked.copy("C")
     return picked.reshape(-1).reshape(picked.shape) if 1 in picked.shape else picked  # strides of axes of length 1
+
+
+def index_summed(x: Array, shape: tuple[int, ...], *indices: Array | None) -> Array:
+    """x[indices] summed to a shape that stretches to it; the adjoint of index_put in what it writes."""
+    return sum_to_shape(index(x, *indices), shape)
 
 
 def index_put(x: Array, values: Array, *indices: Array | None, accumulate: bool) -> Array:

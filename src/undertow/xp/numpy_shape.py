@@ -113,6 +113,15 @@ def reshape(x: Array, shape: Any) -> Array:
     return x.reshape(shape) if strides is None else restride(x, shape, strides)
 
 
+def sum_to_shape(x: Any, shape: tuple[int, ...]) -> Any:
+    """Undoes broadcasting: sums over the axes that were stretched to get from `shape` to x's shape."""
+    if x.shape == shape:
+        return x
+    lead = x.ndim - len(shape)
+    axes = tuple([axis for axis, n in enumerate(x.shape) if axis < lead or (shape[axis - lead] == 1 and n != 1)])
+    return np.add.reduce(x, axis=axes).reshape(shape) if axes else x.reshape(shape)
+
+
 def broadcast_to(x: Array, shape: tuple[int, ...]) -> Array:
     """A view stretched along axes of length 1 and new leading axes."""
     if type(x) is not _ndarray:
