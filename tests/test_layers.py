@@ -45,7 +45,8 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ),
     (
         "autograd.accumulate", "autograd.anomaly_mode", "autograd.differentiate", "autograd.engine", "autograd.firing",
-        "autograd.forward_ad", "autograd.function", "autograd.functional", "autograd.gradcheck", "autograd.graph",
+        "autograd.forward_ad", "autograd.function", "autograd.functional", "autograd.gradcheck",
+        "autograd.gradient_checks", "autograd.graph", "autograd.jacobians",
         "autograd.levels", "autograd.methods",
     ),
     ("_late_methods", "_tensor", "autograd"),

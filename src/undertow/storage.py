@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -55,6 +56,13 @@ def root_of(array: Array) -> Array:
             root = base
         base = getattr(base, "base", None)  # as_strided puts an object of its own between
     return root
+
+
+def memories_behind(array: Any) -> Iterator[Any]:
+    """An array, what it is a view of, and so on down to whoever owns the memory."""
+    while array is not None:
+        yield array
+        array = array.owner if type(array) is Foreign else getattr(array, "base", None)
 
 
 def offset_of(array: Array) -> int:

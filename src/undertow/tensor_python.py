@@ -13,7 +13,7 @@ from undertow._core import TensorCore, tensor_class, wrap
 from undertow.autograd.writes import write
 from undertow.devices import cpu
 from undertow.dtypes import DTYPE_OF
-from undertow.modes import is_grad_enabled
+from undertow.modes import is_grad_enabled, special
 from undertow.ops.complex import is_conj, is_neg
 from undertow.ops.public import public
 from undertow.storage import adopt
@@ -262,6 +262,6 @@ def _graph_notes(tensor: Any) -> list[str]:
         node = tensor.grad_fn
     except RuntimeError:  # a view whose base was written to in a way that gradients forbid
         return ["grad_fn=<Invalid>"]
-    if node is not None:
-        return [f"grad_fn=<{type(node).__name__}>"]
-    return ["requires_grad=True"] if tensor.requires_grad else []
+    notes = [f"grad_fn=<{type(node).__name__}>"] if node is not None else ["requires_grad=True"] * tensor.requires_grad
+    tangent = None if special.duals is None else special.duals.tangent_of(tensor)
+    return notes if tangent is None else [*notes, f"tangent={tangent}"]

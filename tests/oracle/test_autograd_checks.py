@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import importlib
+
+import pytest
+
 from tests.oracle.harness import agree
 from tests.oracle.programs import Table, attempt
 
@@ -227,3 +231,119 @@ def anomaly_mode_leaves_right_programs_alone(torch, log):
         (g,) = torch.autograd.grad(y, x, create_graph=True)
         g.sum().backward()
     return x.grad
+
+
+# --- options and what they find
+
+
+def custom(torch, forward, backward, jvp=None, materialize=True):
+    class Custom(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, *args):
+            ctx.set_materialize_grads(materialize)
+            return forward(*args)
+
+    Custom.backward = staticmethod(lambda ctx, *grads: backward(*grads))
+    if jvp is not None:
+        Custom.jvp = staticmethod(lambda ctx, *tangents: jvp(*tangents))
+    return Custom.apply
+
+
+def point(torch, dtype="float64"):
+    return torch.tensor([1.5, -0.5], dtype=getattr(torch, dtype), requires_grad=True)
+
+
+def failure(torch, *args, **options):
+    """The class and the first line of what gradcheck raises, or what it returns."""
+    try:
+        return torch.autograd.gradcheck(*args, **options)
+    except Exception as error:
+        return type(error).__name__, str(error).partition("\n")[0]
+
+
+CHECKS = {
+    "wrong": lambda torch: failure(torch, custom(torch, lambda x: x * 2, lambda g: g * 3), point(torch)),
+    "wrong, fast": lambda torch: failure(
+        torch, custom(torch, lambda x: x * 2, lambda g: g * 3), point(torch), fast_mode=True
+    ),
+    "wrong, quietly": lambda torch: failure(
+        torch, custom(torch, lambda x: x * 2, lambda g: g * 3), point(torch), raise_exception=False
+    ),
+    "right, fast": lambda torch: failure(torch, lambda x: x**2, point(torch), fast_mode=True),
+    "complex wrong": lambda torch: failure(
+        torch, custom(torch, lambda z: z * 2j, lambda g: g * 2j), point(torch, "complex128")
+    ),
+    "complex wrong, fast": lambda torch: failure(
+        torch, custom(torch, lambda z: z * 2, lambda g: g * 3), point(torch, "complex128"), fast_mode=True
+    ),
+    "complex right, fast": lambda torch: failure(torch, lambda z: z * z.conj(), point(torch, "complex128"), fast_mode=True),
+    "input counted among those that are differentiated": lambda torch: failure(
+        torch, custom(torch, lambda k, x: x * 2, lambda g: (None, g * 3)), (3, point(torch))
+    ),
+    "undefined gradients mishandled": lambda torch: failure(
+        torch,
+        custom(torch, lambda x: x * 2, lambda g: torch.ones(2) if g is None else g * 2, materialize=False),
+        point(torch),
+        check_undefined_grad=True,
+    ),
+    "undefined gradients not expected": lambda torch: failure(
+        torch, custom(torch, lambda x: x * 2, lambda g: g * 2, materialize=False), point(torch)
+    ),
+    "not looked at": lambda torch: failure(
+        torch, custom(torch, lambda x: x * 2, lambda g: g * 2, materialize=False), point(torch), check_undefined_grad=False
+    ),
+    "not the same twice": lambda torch: failure(
+        torch, custom(torch, lambda x: x * 2, lambda g: g * 2 + torch.rand_like(g) * 1e-7), point(torch)
+    ),
+    "forward wrong": lambda torch: failure(
+        torch, custom(torch, lambda x: x * 2, lambda g: g * 2, lambda t: t * 3), point(torch), check_forward_ad=True
+    ),
+    "forward wrong, fast": lambda torch: failure(
+        torch, custom(torch, lambda x: x * 2, lambda g: g * 2, lambda t: t * 3), point(torch), check_forward_ad=True,
+        fast_mode=True,
+    ),
+    "forward wrong, complex": lambda torch: failure(
+        torch, custom(torch, lambda x: x * 2, lambda g: g * 2, lambda t: t * 3), point(torch, "complex128"),
+        check_forward_ad=True,
+    ),
+    "forward missing": lambda torch: failure(
+        torch, custom(torch, lambda x: x * 2, lambda g: g * 2), point(torch), check_forward_ad=True
+    ),
+    "forward only": lambda torch: failure(
+        torch, lambda x: x.sin(), point(torch), check_forward_ad=True, check_backward_ad=False
+    ),
+    "batches": lambda torch: failure(
+        torch, lambda x: x.exp(), point(torch), check_batched_grad=True, check_forward_ad=True,
+        check_batched_forward_grad=True,
+    ),
+    "neither": lambda torch: failure(torch, lambda x: x, point(torch), check_backward_ad=False),
+    "batches of nothing": lambda torch: failure(
+        torch, lambda x: x, point(torch), check_backward_ad=False, check_forward_ad=True, check_batched_grad=True
+    ),
+    "forward batches of nothing": lambda torch: failure(torch, lambda x: x, point(torch), check_batched_forward_grad=True),
+    "stretched input": lambda torch: failure(torch, lambda x: x * 2, torch.ones(1).double().expand(3).requires_grad_()),
+    "negative tolerance": lambda torch: failure(torch, lambda x: x * 2, point(torch), atol=-1),
+    "nothing to differentiate": lambda torch: failure(torch, lambda x: x * 2, torch.ones(2)),
+    "depends in secret": lambda torch: failure(torch, lambda x: x.detach() * 2, point(torch)),
+    "gradients inside": lambda torch: failure(
+        torch, lambda x: torch.autograd.grad((x**3).sum(), x, create_graph=True)[0], point(torch)
+    ),
+    "forward over reverse": lambda torch: torch.autograd.gradgradcheck(
+        lambda x: x**3, point(torch), check_fwd_over_rev=True
+    ),
+}
+
+
+@pytest.mark.parametrize("name", CHECKS)
+def test_what_gradcheck_finds(name):
+    agree(CHECKS[name])
+
+
+def test_the_old_entries():
+    def program(torch):
+        module = importlib.import_module(torch.__name__ + ".autograd.gradcheck")
+        x = point(torch)
+        numerical = module.get_numerical_jacobian(lambda inputs: inputs[0] ** 2, (x,))
+        return numerical, module.get_analytical_jacobian((x,), x**2)
+
+    agree(program)

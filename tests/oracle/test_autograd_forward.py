@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from tests.oracle.harness import agree
+import pytest
+
+from tests.oracle.harness import agree, agree_error
 from tests.oracle.programs import Table
 
 cases = Table()
@@ -11,6 +13,10 @@ cases = Table()
 @cases.test
 def test_forward(program):
     agree(program)
+
+
+def fwAD(torch):
+    return torch.autograd.forward_ad
 
 
 def dual(torch):
@@ -93,3 +99,170 @@ def after_the_level(torch):
     with torch.no_grad():
         y = x * 2
     return y, y.requires_grad, tangent(torch, y)
+
+
+# --- what a dual shows of itself
+
+
+def test_a_dual_asks_for_no_gradients():
+    def program(torch):
+        x, t = torch.tensor([1.0, 2.0]), torch.tensor([3.0, 4.0])
+        with fwAD(torch).dual_level():
+            d = fwAD(torch).make_dual(x, t)
+            y = d * 2
+            facts = [d.requires_grad, d.is_leaf, d.grad_fn, y.requires_grad, y.is_leaf, y.grad_fn, repr(d), repr(y)]
+            facts += [y.sum().item(), y.numpy(), repr(y.sum()), repr(x)]
+        return facts, repr(d), d.requires_grad
+
+    agree(program)
+
+
+def test_a_dual_of_a_leaf_asks_for_them():
+    def program(torch):
+        x = torch.ones(2, requires_grad=True)
+        with fwAD(torch).dual_level():
+            y = fwAD(torch).make_dual(x, torch.ones(2)) ** 3
+            return y.requires_grad, torch.autograd.grad(fwAD(torch).unpack_dual(y).tangent.sum(), x)
+
+    agree(program)
+
+
+@pytest.mark.parametrize("call", [
+    lambda torch, x: fwAD(torch).make_dual(x, x, level=1),
+    lambda torch, x: fwAD(torch).unpack_dual(1),
+    lambda torch, x: fwAD(torch).exit_dual_level(level=3),
+])  # fmt: skip
+def test_bad_arguments(call):
+    def program(torch):
+        with fwAD(torch).dual_level():
+            call(torch, torch.ones(2))
+
+    agree_error(program)
+
+
+def test_forward_mode_can_be_switched_off():
+    def program(torch):
+        with fwAD(torch).dual_level():
+            d = fwAD(torch).make_dual(torch.ones(2), torch.ones(2))
+            with fwAD(torch)._set_fwd_grad_enabled(False):
+                off = fwAD(torch).unpack_dual(d * 3).tangent, torch._C._is_fwd_grad_enabled()
+            return off, fwAD(torch).unpack_dual(d * 3).tangent, torch._C._is_fwd_grad_enabled()
+
+    agree(program)
+
+
+# --- custom functions
+
+
+def scaled_product(torch, log):
+    class ScaledProduct(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, x, y, k):
+            ctx.save_for_backward(x, y)
+            ctx.save_for_forward(x, y)
+            ctx.k = k
+            return x * y * k
+
+        @staticmethod
+        def backward(ctx, g):
+            log("backward")
+            x, y = ctx.saved_tensors
+            return g * y * ctx.k, g * x * ctx.k, None
+
+        @staticmethod
+        def jvp(ctx, x_t, y_t, k_t):
+            log("jvp", x_t, y_t, k_t, ctx.needs_input_grad)
+            x, y = ctx.saved_tensors
+            return (x_t * y + x * y_t) * ctx.k
+
+    return ScaledProduct.apply
+
+
+def test_a_custom_function_is_pushed_forward_by_its_jvp():
+    def program(torch, log):
+        product = scaled_product(torch, log)
+        x, y = torch.tensor([1.0, 2.0]), torch.tensor([3.0, 4.0])
+        with fwAD(torch).dual_level():
+            d = fwAD(torch).make_dual(x, torch.ones(2))
+            once = product(d, y, 3)
+            twice = product(once, d, 2)
+            total = (twice * once).sum()
+            return [fwAD(torch).unpack_dual(each) for each in (once, twice, total, product(x, y, 1))], once.requires_grad
+
+    agree(program)
+
+
+def test_gradients_through_a_jvp():
+    def program(torch, log):
+        product = scaled_product(torch, log)
+        x = torch.tensor([1.0, 2.0], requires_grad=True)
+        with fwAD(torch).dual_level():
+            d = fwAD(torch).make_dual(x, torch.ones(2))
+            primal, tangent = fwAD(torch).unpack_dual(product(d, d, 3))
+            return torch.autograd.grad(tangent.sum(), x), torch.autograd.grad(primal.sum(), x)
+
+    agree(program)
+
+
+def test_a_jvp_of_a_function_that_writes():
+    def program(torch):
+        class Double(torch.autograd.Function):
+            @staticmethod
+            def forward(ctx, x):
+                ctx.mark_dirty(x)
+                return x.mul_(2)
+
+            @staticmethod
+            def jvp(ctx, t):
+                return t.mul_(2)
+
+        with fwAD(torch).dual_level():
+            x = fwAD(torch).make_dual(torch.ones(2), torch.ones(2)) * 1
+            return Double.apply(x) is x, fwAD(torch).unpack_dual(x)
+
+    agree(program)
+
+
+ANSWERS = {
+    "a pair": lambda t: (t * 2, t * 3),
+    "too few": lambda t: t * 2,
+    "too many": lambda t: (t, t, t),
+    "another size": lambda t: (t[:1], t),
+    "no tensor": lambda t: ("a", t),
+}
+
+
+@pytest.mark.parametrize("answer", ANSWERS)
+def test_what_a_jvp_may_return(answer):
+    def program(torch):
+        class Two(torch.autograd.Function):
+            @staticmethod
+            def forward(ctx, x):
+                return x * 2, x * 3
+
+            @staticmethod
+            def jvp(ctx, t):
+                return ANSWERS[answer](t)
+
+        with fwAD(torch).dual_level():
+            outputs = Two.apply(fwAD(torch).make_dual(torch.ones(2), torch.ones(2)))
+            return [fwAD(torch).unpack_dual(output).tangent for output in outputs]
+
+    agree(program)
+
+
+def test_a_function_without_a_jvp_is_refused():
+    def program(torch):
+        class Plain(torch.autograd.Function):
+            @staticmethod
+            def forward(ctx, x):
+                return x * 2
+
+            @staticmethod
+            def backward(ctx, g):
+                return g * 2
+
+        with fwAD(torch).dual_level():
+            Plain.apply(fwAD(torch).make_dual(torch.ones(2), torch.ones(2)))
+
+    agree_error(program)

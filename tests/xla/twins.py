@@ -18,9 +18,10 @@ class Case:
 
     def __init__(
         self, step: Callable[..., Any], *state: Any, args: Callable[[int], tuple[Any, ...]] | None = None,
-        log: list[Any] | None = None, between: Callable[[int], Any] | None = None,
+        log: list[Any] | None = None, between: Callable[[int], Any] | None = None, look: Callable[[], Any] | None = None,
     ) -> None:  # fmt: skip
         self.step, self.state, self.log, self.between = step, state, log, between
+        self.looks, self.look = look is not None, look or (lambda: None)  # what is looked at after each call
         self.args = args or (lambda turn: ())
         self.compiled: Any = None
 
@@ -60,6 +61,8 @@ def run(build: Build, compiled: bool, steps: int) -> dict[str, Any]:
     results = []
     for turn in range(steps):
         results.append(seen(step(*case.args(turn))))
+        if case.looks:
+            results.append(seen([case.look(), list(case.state)]))
         if case.between is not None:
             case.between(turn)
     return {"results": results, "state": seen(list(case.state)), "log": seen(case.log),

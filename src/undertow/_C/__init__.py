@@ -39,6 +39,9 @@ _ELSEWHERE = {
 _homes = {name: home for home, names in _ELSEWHERE.items() for name in names.split()}
 _homes |= {name: f"undertow._C.{name}" for name in ("_functorch", "_nn")}
 _homes["_are_functorch_transforms_active"] = "undertow.func._vmapping:in_vmap"
+_homes["_is_fwd_grad_enabled"] = "undertow.autograd.forward_ad:is_forward_enabled"
+_homes["_is_multithreading_enabled"] = "undertow.autograd.grad_mode:is_multithreading_enabled"
+_homes["_is_view_replay_enabled"] = "undertow.autograd.grad_mode:is_view_replay_enabled"
 _homes["StorageBase"] = "undertow.storage:UntypedStorage"
 __getattr__, __dir__ = lazy_names(__name__, _homes)
 

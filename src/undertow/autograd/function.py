@@ -34,7 +34,7 @@ class FunctionCtx:
     dirty_tensors: tuple[Any, ...] | None = None
     non_differentiable: tuple[Any, ...] | None = None
     _materialize = True
-    saved_for_forward: tuple[Any, ...] = ()
+    saved_for_forward: tuple[Any, ...] | None = None
 
     def save_for_backward(self, *tensors: Any) -> None:
         """Keeps tensors (or None) for `ctx.saved_tensors`, with version checks and saved-tensor hooks."""
@@ -286,11 +286,14 @@ def _apply(cls: type[Function], args: tuple[Any, ...], kwargs: dict[str, Any]) -
         if args[place]._view is not None:
             refresh_view(args[place])
     records = modes.grad_enabled and any(args[place]._requires_grad for place in places)
-    node.needs_input_grad = tuple([isinstance(arg, TensorCore) and arg._requires_grad for arg in args])
+    node.needs_input_grad = tuple([
+        isinstance(arg, TensorCore) and (arg._requires_grad if special.duals is None else arg.requires_grad) for arg in args
+    ])
     node._tensor_inputs = places
     node._input_specs = tuple([Spec(args[place]._array.shape, args[place]._array.dtype) for place in places])
     if records:
         node.edges = tuple([edge_of(args[place]) if args[place]._requires_grad else None for place in places])
+    tangents = None if special.duals is None else special.duals.tangents_of(args)
     with no_grad():
         if separate:
             output = cls.forward(*args)
@@ -303,6 +306,8 @@ def _apply(cls: type[Function], args: tuple[Any, ...], kwargs: dict[str, Any]) -
         _save(node, args, wrapped)
         if special.anomaly:
             note_origin(node)
+    if tangents is not None:
+        special.duals.push_through(cls, node, args, tangents, wrapped)
     return wrapped if isinstance(output, tuple) else wrapped[0]
 
 

@@ -107,6 +107,8 @@ class AutogradMethods(HookMethods):
     def requires_grad(self) -> bool:
         """Whether gradients flow to this tensor. May be set on leaves."""
         view = self._view
+        if special.duals is not None:
+            return special.duals.shows_gradients(self)
         if view is None:
             return self._requires_grad
         if view.origin is None:
@@ -146,7 +148,7 @@ class AutogradMethods(HookMethods):
         """Whether no recorded operation made this tensor."""
         if self._view is not None:
             refresh_view(self)
-        return self._edge is None
+        return self._edge is None or (special.duals is not None and not special.duals.shows_gradients(self))
 
     @property
     def grad_fn(self) -> Node | None:
@@ -154,7 +156,9 @@ class AutogradMethods(HookMethods):
         if self._view is not None:
             refresh_view(self)
         edge = self._edge
-        return None if edge is None else note_output(edge[0], self._array)
+        if edge is None or (special.duals is not None and not special.duals.shows_gradients(self)):
+            return None
+        return note_output(edge[0], self._array)
 
     @property
     def output_nr(self) -> int:

@@ -123,7 +123,7 @@ def _rare_modes(modes: ThreadModes) -> tuple[Any, ...]:
             f"undertow.compile: a {type(modes.function_modes[-1]).__name__} is on around a compiled step, and wants to see "
             "every function that it calls. A program calls none: leave the mode, or call the step uncompiled."
         )
-    return special.anomaly, *[(id(pack), id(unpack)) for pack, unpack in modes.saved_hooks]
+    return special.anomaly, *[(id(pack), id(unpack)) for pack, unpack, _ in modes.saved_hooks]
 
 
 def _describe(tree: Any, key: list[Any], tensors: list[Any]) -> None:

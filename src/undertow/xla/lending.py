@@ -15,7 +15,7 @@ import jax
 
 from undertow._core import Meta, wrap
 from undertow.devices import device as Device
-from undertow.xp.device import Cell, DeviceArray
+from undertow.xp.device import DeviceArray
 
 _probe = wrap(object())
 ALONE = getrefcount(_probe._array)  # references to what one slot holds, asked for through the slot
@@ -79,8 +79,6 @@ def _only_of_leaf(meta: Meta) -> DeviceArray | None:
     return array
 
 
-def value_to_donate(cell: Cell) -> Any:
-    """The value of a memory that a program writes over: a copy, if somebody else holds it as well."""
-    if cell.host is not None:
-        return cell.host
-    return cell.value if getrefcount(cell.value) == ALONE else jax.numpy.array(cell.value, copy=True)
+def a_copy(value: Any) -> Any:
+    """The same value in another memory, which a program may write over."""
+    return jax.numpy.array(value, copy=True)

@@ -13,7 +13,7 @@ from undertow._core import TensorCore
 from undertow.devices import cpu
 from undertow.optim.optimizer import Optimizer
 from undertow.xla.numbers import Of, of
-from undertow.xla.state import PLAIN
+from undertow.xla.reach import same
 from undertow.xp.device import DeviceArray
 
 
@@ -24,17 +24,19 @@ class Options:
         self.places: list[tuple[dict[str, Any], str, int | None]] = []
         self.fixed: list[tuple[dict[str, Any], str, Any]] = []
         self.changes: list[tuple[int, Of]] = []  # numbers that the step leaves otherwise, and how they follow
-        for optimizer in optimizers:
-            for group in optimizer.param_groups:
-                for key, value in group.items():
-                    if type(value) is float:
-                        self.places.append((group, key, None))
-                    elif type(value) is tuple and value and all(type(part) is float for part in value):
-                        self.places += [(group, key, place) for place in range(len(value))]
-                    elif isinstance(value, PLAIN):
-                        self.fixed.append((group, key, value))
+        # Several optimizers may share their groups.
+        groups = {id(group): group for optimizer in optimizers for group in optimizer.param_groups}.values()
+        self._sizes = [(group, len(group)) for group in groups]
+        for group in groups:
+            for key, value in group.items():
+                if type(value) is float:
+                    self.places.append((group, key, None))
+                elif type(value) is tuple and value and all(type(part) is float for part in value):
+                    self.places += [(group, key, place) for place in range(len(value))]
+                else:
+                    self.fixed.append((group, key, value))
         self.counts = _equal_counts(optimizers) if with_counts else []
-        self.counted: list[tuple[Any, Of]] = []  # counts that the step changes, and how they follow
+        self.counted: list[tuple[Of, list[Any]]] = []  # how counts follow that the step changes, those alike together
 
     def values(self) -> list[float]:
         """The numbers as they are now."""
@@ -46,13 +48,23 @@ class Options:
         return [group[key] if place is None else group[key][place] for group, key, place in self.places]
 
     def still_fit(self) -> bool:
-        """Whether the rest is as it was, and equal counts are equal."""
+        """Whether numbers are numbers, the rest is as it was, and equal counts are equal."""
         for counts in self.counts:
-            first = counts[0]._array
+            first = counts[0]._array.item()
             for count in counts:
-                if count._array != first:
+                if count._array.item() != first:
                     return False
-        return all(group.get(key) == value for group, key, value in self.fixed)
+        for group, size in self._sizes:
+            if len(group) != size:
+                return False
+        for group, key, place in self.places:
+            value = group.get(key)
+            if type(value) is not float and not (place is not None and type(value) is tuple and len(value) > place):
+                return False
+        for group, key, value in self.fixed:
+            if group.get(key) is not value and not same(group.get(key), value):
+                return False
+        return True
 
     def put(self, numbers: list[Any]) -> None:
         """Writes numbers, or what stands for them, into the groups."""
@@ -78,8 +90,13 @@ class Options:
         for place, (before, now) in enumerate(zip(given[: len(self.places)], self.in_groups())):
             if now is not before:
                 self.changes.append((place, of(now)))
+        together: dict[int, tuple[Of, list[Any]]] = {}
         for counts, before in zip(self.counts, given[len(self.places) :]):
-            self.counted += [(count, of(counted[id(count)])) for count in counts if counted[id(count)] is not before]
+            for count in counts:
+                now = counted[id(count)]
+                if now is not before:
+                    together.setdefault(id(now), (of(now), []))[1].append(count)
+        self.counted = list(together.values())
 
     def change(self) -> None:
         """What the step does to the numbers."""
@@ -89,8 +106,10 @@ class Options:
             for place, follows in self.changes:
                 changed[place] = follows(numbers)
             self.put(changed)
-        for count, follows in self.counted:
-            count._array[...] = follows(numbers)
+        for follows, counts in self.counted:
+            now = follows(numbers)
+            for count in counts:
+                count._array.fill(now)
 
 
 def _equal_counts(optimizers: list[Optimizer]) -> list[list[Any]]:

@@ -23,11 +23,12 @@ from undertow.tree import leaves, map_leaves
 from undertow.xla.arguments import Arguments, refuse_overlaps, view_again
 from undertow.xla.errors import explained
 from undertow.xla.firing import Firing, Later, Placed, Plan
-from undertow.xla.lending import ALONE, Gradients, value_to_donate
+from undertow.xla.lending import ALONE, Gradients, a_copy
 from undertow.xla.numbers import Known, Questions, baked, inputs
 from undertow.xla.options import Options
+from undertow.xla.reach import ABSENT, PLAIN, State, contents_of, refill
 from undertow.xla.registrations import Registrations
-from undertow.xla.state import PLAIN, Snapshot, State
+from undertow.xla.state import Snapshot
 from undertow.xla.trace import Draw, Trace, draw_again
 from undertow.xla.way_back import WayBack
 from undertow.xp import jax_layout
@@ -185,16 +186,21 @@ class Program:
         for into, kept in self.entry.lists:
             if len(into) != len(kept) or any(a is not b for a, b in zip(into, kept)):
                 left.append((into, slice(None), list(into)))
+        for array, before in self.entry.arrays:
+            if array.tobytes() != before.tobytes():
+                left.append((array, ..., array.copy()))
         for cell, before in self.entry.cells:
-            now = cell.cell_contents
+            now = contents_of(cell)
             if now is not before:
                 if self._takes_over(before, now):
                     cell.cell_contents = before
                 else:
                     left.append((cell, None, now))
         for names, name, before in self.entry.globals:
-            now = names.get(name)
-            if now is not before:
+            now = names.get(name, ABSENT)
+            if now is ABSENT and before is not ABSENT:
+                left.append((names, name))
+            elif now is not before:
                 if self._takes_over(before, now):
                     names[name] = before
                 else:
@@ -382,7 +388,12 @@ class Program:
         for tensor, held, cell in self.donated:
             if tensor._array is not held:
                 self._bring(tensor, held, cell)
-            values.append(value_to_donate(cell))
+            value = cell.host
+            if value is None:
+                value = cell.value
+                if getrefcount(value) > ALONE + 1:  # this name is one
+                    value = a_copy(value)
+            values.append(value)
         if self.n_gradients:
             values += self.gradients.lend()
         for tensor, held, cell in self.state_inputs:
@@ -538,6 +549,8 @@ def _put(holder: Any, key: Any, *value: Any) -> None:
         holder.pop(key, None)
     elif key is None:
         holder.cell_contents = value[0]
+    elif isinstance(key, slice):
+        refill(holder, value[0])
     elif key == "grad" and not isinstance(holder, dict):
         holder.grad = value[0]
     else:

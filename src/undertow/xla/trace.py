@@ -19,6 +19,7 @@ import numpy as np
 from jax.experimental import io_callback
 
 from undertow import hooks
+from undertow._core import wrap
 from undertow.amp.casting import Autocast
 from undertow.autograd.views import device_view
 from undertow.devices import cpu
@@ -26,6 +27,7 @@ from undertow.devices import device as Device
 from undertow.generators import Generator, default_generator
 from undertow.modes import local, special
 from undertow.sites import user_site
+from undertow.storage import memories_behind
 from undertow.xla.choices import only_if
 from undertow.xla.errors import CompileError
 from undertow.xla.state import State
@@ -188,10 +190,15 @@ class Trace:
         self._made.add(cell)
 
     def constant(self, array: Any) -> Any:
-        """A new tensor's array: made inside, so it is part of the program."""
+        """A new tensor's array: part of the program if it was made inside, an input if it is memory from outside."""
         if type(array) is not np.ndarray or threading.get_ident() != self.thread:
             return array
-        return DeviceArray(self.known(array) if may_be_known(array) else jax.numpy.asarray(array))
+        if not any(id(each) in self.state.seen for each in memories_behind(array)):
+            return DeviceArray(self.known(array) if may_be_known(array) else jax.numpy.asarray(array))
+        holder = wrap(DeviceArray(array))
+        holder._array = array
+        self.adopt(holder)
+        return holder._array
 
     def known(self, array: Any) -> Any:
         """A value that is the same in every call, so that Python may look at it."""

@@ -239,6 +239,8 @@ def view_as_real(x: Array) -> Array:
 
 def view_as_complex(x: Array) -> Array:
     """The memory of pairs along the last axis as complex numbers."""
+    if x.strides[-1] != x.itemsize:  # a stretched gradient, say
+        x = np.ascontiguousarray(x)
     return x.view(np.result_type(x.dtype, np.complex64))[..., 0]
 
 

@@ -15,7 +15,7 @@ import os
 import sys
 import sysconfig
 import weakref
-from types import BuiltinFunctionType, FunctionType
+from types import BuiltinFunctionType, FunctionType, ModuleType
 from typing import Any
 
 import numpy as np
@@ -220,6 +220,17 @@ def own_effect(name: str, module: str) -> bool:
 def numpy_effect(name: str, module: str) -> bool:
     """Whether a function of NumPy's writes, reads files or draws random numbers."""
     return name in NUMPY_ACTORS or "random" in module or module.startswith("numpy.testing")
+
+
+def written_here(value: Any) -> bool:
+    """Whether a function, class or Python module is code of the user's own, and not of an installed package."""
+    if isinstance(value, FunctionType):
+        file: str | None = value.__code__.co_filename
+    else:
+        module = sys.modules.get(value.__module__) if isinstance(value, type) else value
+        file = getattr(module, "__file__", None)
+    whose = module_home(value) if isinstance(value, ModuleType) else home(value)
+    return whose == "user" and not (file or "").startswith(_INSTALLED_FOLDERS)
 
 
 def module_home(module: Any) -> str:

@@ -1,0 +1,344 @@
+"""What a step depends on besides its arguments: found by walking from the function to all it can reach.
+
+Functions lead to what they close over, to the globals that they name, and to the code they call; objects to what they hold
+and to their classes. `state` remembers what they held.
+"""
+
+from __future__ import annotations
+
+import argparse
+import dis
+import functools
+import types
+import weakref
+from collections import deque
+from collections.abc import Iterator, MutableMapping
+from typing import Any
+
+import numpy as np
+
+from undertow._core import TensorCore
+from undertow.generators import Generator, default_generator
+from undertow.nn.modules import module as modules_
+from undertow.nn.modules.module import Module
+from undertow.optim import optimizer as optimizers_
+from undertow.optim.optimizer import Optimizer
+from undertow.xla.effects import trust
+from undertow.xla.effects.objects import instance_dict
+
+PLAIN = (int, float, complex, str, bytes, bool, type(None))
+_WITH_STATE = ("undertow.optim", "undertow.amp")  # schedulers and scalers are looked through as if they were the user's
+_FOREIGN = ("jax", "torch.")  # objects that are taken as they are
+_OPEN = (types.SimpleNamespace, argparse.Namespace)  # the standard library's, filled by the user
+DEPTH = 3  # how far other objects of the standard library are followed
+WATCHED_BYTES = 1 << 16  # NumPy arrays up to this size are compared before a call
+
+GLOBAL_HOOKS = [
+    value
+    for home in (modules_, optimizers_)
+    for name, value in vars(home).items()
+    if name.startswith("_global_") and hasattr(value, "values")
+]
+
+
+class State:
+    """Everything found, in the order in which it was found."""
+
+    def __init__(self) -> None:
+        self.tensors: list[Any] = []
+        self.modules: list[Module] = []
+        self.optimizers: list[Optimizer] = []
+        self.generators: list[Generator] = [default_generator]
+        self.maps: list[tuple[Any, str]] = []  # dicts, and attributes of objects and classes
+        self.lists: list[tuple[Any, str]] = []  # lists, deques and sets
+        self.arrays: list[tuple[np.ndarray[Any, Any], str]] = []
+        self.cells: list[tuple[Any, str]] = []  # closure cells
+        self.globals: list[tuple[dict[str, Any], str]] = []  # names in a module
+        self.seen: set[int] = set()  # ids of all that was found
+        self._kept: list[Any] = []  # so that no id is used again
+        self._named: set[tuple[int, str]] = set()
+        self._waiting: deque[tuple[Any, str, int]] = deque()
+
+    def walk(self, root: Any, name: str) -> None:
+        """Follows an object to all that it leads to."""
+        self._add(root, name)
+        while self._waiting:
+            self._look(*self._waiting.popleft())
+
+    def _add(self, root: Any, name: str, depth: int = 0) -> None:
+        if not isinstance(root, PLAIN) and self._is_new(root):
+            self._waiting.append((root, name, depth))
+
+    def _is_new(self, root: Any) -> bool:
+        if id(root) in self.seen:
+            return False
+        self.seen.add(id(root))
+        self._kept.append(root)
+        return True
+
+    def _look(self, root: Any, name: str, depth: int) -> None:
+        if isinstance(root, TensorCore):
+            self.tensors.append(root)
+        elif isinstance(root, Module):
+            self._look_at_module(root, name)
+        elif isinstance(root, Optimizer):
+            self._look_at_optimizer(root, name)
+        elif isinstance(root, Generator):
+            if root is not default_generator:
+                self.generators.append(root)
+        elif isinstance(root, types.FunctionType):
+            self._look_at_function(root, name)
+        elif isinstance(root, types.MethodType):
+            self._add(root.__self__, name)
+            self._add(root.__func__, name)
+        elif isinstance(root, dict):
+            self._look_into(root, name, depth)
+        elif isinstance(root, (list, deque, set)):
+            self.lists.append((root, name))
+            for place, value in enumerate(root):
+                self._add(value, f"{name}[{place}]", depth)
+        elif isinstance(root, (tuple, frozenset)):
+            for place, value in enumerate(root):
+                self._add(value, f"{name}[{place}]", depth)
+        elif isinstance(root, np.ndarray):
+            if root.nbytes <= WATCHED_BYTES and not root.dtype.hasobject:
+                self.arrays.append((root, name))
+        elif isinstance(root, type):
+            self._look_at_class(root, name)
+        else:
+            self._look_at_object(root, name, depth)
+
+    def _look_into(self, holder: Any, name: str, depth: int = 0) -> None:
+        """A dict, or attributes that are shown like one."""
+        self.maps.append((holder, name))
+        attributes = not isinstance(holder, dict)
+        for key, value in list(holder.items()):
+            shown = f"{name}.{key}" if attributes else f"{name}[{key!r}]" if isinstance(key, PLAIN) else name
+            self._add(value, shown, depth)
+
+    def _look_at_object(self, root: Any, name: str, depth: int) -> None:
+        for inner in _parts(root):
+            self._add(inner, name, depth)
+        kind = type(root)
+        home = trust.home(kind)
+        if isinstance(root, types.ModuleType) or home in ("numpy", "builtin") or kind.__module__.startswith(_FOREIGN):
+            return
+        if home == "own" and not kind.__module__.startswith(_WITH_STATE):
+            return
+        if home == "standard" and kind not in _OPEN:
+            depth += 1
+            if depth > DEPTH:
+                return
+        attributes, slots = instance_dict(root), Slots(root)
+        if attributes:
+            self.maps.append((attributes, name))
+            for key, value in list(attributes.items()):
+                self._add(value, f"{name}.{key}", depth)
+        if slots.members:
+            self._look_into(slots, name, depth)
+        self._add(kind, kind.__name__)
+
+    def _look_at_class(self, root: type, name: str) -> None:
+        """The attributes of a class of the user's, and the code in it."""
+        for kind in root.__mro__:
+            if trust.written_here(kind) and (kind is root or self._is_new(kind)):
+                attributes = OfClass(kind)
+                self.maps.append((attributes, kind.__name__))
+                for key, value in attributes.items():
+                    for part in (value, *_parts(value)):
+                        self._add(part, f"{kind.__name__}.{key}")
+
+    def _look_at_module(self, root: Module, name: str) -> None:
+        for inner, module in root.named_modules():
+            shown = f"{name}.{inner}" if inner else name
+            if module is not root and not self._is_new(module):
+                continue
+            self.modules.append(module)
+            self._add(type(module), type(module).__name__)
+            self.maps.append((vars(module), shown))
+            for holder in (module._parameters, module._buffers, module._modules):
+                self.seen.add(id(holder))
+                self.maps.append((holder, shown))
+            for key, value in list(vars(module).items()):
+                if "hooks" in key and isinstance(value, dict):  # which hooks there are; `firing` looks into them
+                    self.seen.add(id(value))
+                    self.maps.append((value, f"the {key.removeprefix('_').replace('_', ' ')} of {shown}"))
+                elif key != "_modules":
+                    self._add(value, f"{shown}.{key.removeprefix('_')}" if key != "_parameters" else shown)
+            for holder in (module._parameters, module._buffers):
+                for key, value in holder.items():
+                    self._add(value, f"{shown}.{key}")
+
+    def _look_at_optimizer(self, root: Optimizer, name: str) -> None:
+        self.optimizers.append(root)
+        self._add(type(root), type(root).__name__)
+        self.maps.append((vars(root), name))
+        self.seen.add(id(root.param_groups))
+        self.lists.append((root.param_groups, f"{name}.param_groups"))
+        for group in root.param_groups:
+            self.seen.add(id(group))  # `options` has an eye on the numbers
+            for key, value in group.items():
+                self._add(value, f"{name}.{key}")
+        for key, value in vars(root).items():
+            if "hooks" in key and isinstance(value, dict):
+                self.seen.add(id(value))
+                self.maps.append((value, f"the hooks of {name}"))
+            elif key != "defaults":
+                self._add(value, f"{name}.{key}")
+
+    def _look_at_function(self, root: types.FunctionType, name: str) -> None:
+        home = trust.home(root)
+        if home not in ("user", "standard"):  # a decorator of the standard library closes over the user's
+            return
+        for free, cell in zip(root.__code__.co_freevars, root.__closure__ or ()):
+            if self._is_new(cell):
+                self.cells.append((cell, free))
+                self._add(contents_of(cell), free)
+        if not trust.written_here(root):
+            return
+        names, stored = _names_of(root.__code__)
+        self._look_up(root.__globals__, names)
+        for used in stored - root.__globals__.keys():
+            self._name(root.__globals__, used)
+        for value in (*(root.__defaults__ or ()), *(root.__kwdefaults__ or {}).values()):
+            self._add(value, name)
+        if vars(root):
+            self._add(vars(root), name)
+
+    def _look_up(self, namespace: dict[str, Any], names: set[str], within: frozenset[int] = frozenset()) -> None:
+        """The names that some code may look up in a module, and in modules that it finds there."""
+        for used in sorted(names & namespace.keys()):
+            self._name(namespace, used)
+            value = namespace[used]
+            if not isinstance(value, types.ModuleType):
+                self._add(value, used)
+            elif trust.written_here(value) and id(value) not in within:
+                self._look_up(vars(value), names, within | {id(value)})
+
+    def _name(self, namespace: dict[str, Any], name: str) -> None:
+        if (id(namespace), name) not in self._named:
+            self._named.add((id(namespace), name))
+            self.globals.append((namespace, name))
+
+
+def _names_of(code: types.CodeType) -> tuple[set[str], set[str]]:
+    """The names that a function, and those written inside it, may look up among globals; and those that they set there."""
+    names = set(code.co_names)
+    stored = {each.argval for each in dis.get_instructions(code) if each.opname == "STORE_GLOBAL"}
+    for constant in code.co_consts:
+        if isinstance(constant, types.CodeType):
+            more, also = _names_of(constant)
+            names |= more
+            stored |= also
+    return names, stored
+
+
+def _parts(root: Any) -> Iterator[Any]:
+    """What an object that stands for others leads to: a partial call, a method of a class, a compiled step."""
+    if isinstance(root, functools.partial):
+        yield from (root.func, root.args, root.keywords)
+    elif isinstance(root, (staticmethod, classmethod)):
+        yield root.__func__
+    elif isinstance(root, property):
+        yield from (part for part in (root.fget, root.fset, root.fdel) if part is not None)
+    elif isinstance(root, functools.cached_property):
+        yield root.func
+    elif isinstance(root, weakref.ref):
+        yield root()
+    elif "__wrapped__" in instance_dict(root):  # what is cached, or compiled
+        yield instance_dict(root)["__wrapped__"]
+
+
+class Slots(MutableMapping[str, Any]):
+    """The attributes that an object keeps in slots."""
+
+    def __init__(self, owner: Any) -> None:
+        self.owner = owner
+        self.members = {
+            name: each
+            for kind in type(owner).__mro__
+            if trust.home(kind) == "user"
+            for name, each in vars(kind).items()
+            if type(each) is types.MemberDescriptorType
+        }
+
+    def __getitem__(self, name: str) -> Any:
+        try:
+            return self.members[name].__get__(self.owner)
+        except AttributeError:
+            raise KeyError(name) from None
+
+    def __setitem__(self, name: str, value: Any) -> None:
+        self.members[name].__set__(self.owner, value)
+
+    def __delitem__(self, name: str) -> None:
+        self.members[name].__delete__(self.owner)
+
+    def __iter__(self) -> Iterator[str]:
+        return (name for name in self.members if name in self)
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
+
+
+class OfClass(MutableMapping[str, Any]):
+    """The attributes of a class."""
+
+    def __init__(self, owner: type) -> None:
+        self.owner = owner
+
+    def __getitem__(self, name: str) -> Any:
+        return vars(self.owner)[name]
+
+    def __setitem__(self, name: str, value: Any) -> None:
+        type.__setattr__(self.owner, name, value)
+
+    def __delitem__(self, name: str) -> None:
+        type.__delattr__(self.owner, name)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(vars(self.owner))
+
+    def __len__(self) -> int:
+        return len(vars(self.owner))
+
+    def values(self) -> Any:
+        return vars(self.owner).values()
+
+
+ABSENT = object()
+
+
+def contents_of(cell: Any) -> Any:
+    """What a closure cell holds; ABSENT if that is nothing yet."""
+    try:
+        return cell.cell_contents
+    except ValueError:
+        return ABSENT
+
+
+def same(a: Any, b: Any) -> bool:
+    """Whether two values are one object, or equal plain values."""
+    return a is b or (type(a) is type(b) and isinstance(a, PLAIN) and (a == b or (a != a and b != b)))
+
+
+def put_back(holder: Any, held: dict[Any, Any]) -> None:
+    """Makes a mapping what it was, with its order where it has one."""
+    if isinstance(holder, dict):
+        holder.clear()
+        holder.update(held)
+        return
+    for key in [key for key in holder if key not in held]:
+        del holder[key]
+    for key, value in held.items():
+        if holder.get(key, ABSENT) is not value:
+            holder[key] = value
+
+
+def refill(holder: Any, values: Any) -> None:
+    """Puts other values into a list, deque or set."""
+    if isinstance(holder, list):
+        holder[:] = values
+    else:
+        holder.clear()
+        (holder.update if isinstance(holder, set) else holder.extend)(values)

@@ -1,0 +1,386 @@
+"""Python around a step: what its code reads is read at every call, and what it changes is changed at every call."""
+
+from __future__ import annotations
+
+import functools
+import types
+from collections import deque
+from typing import Any
+
+import numpy as np
+import pytest
+
+import undertow as torch
+from tests.xla.twins import Case, agree
+from undertow import nn, optim
+
+CASES: dict[str, Any] = {}
+
+
+def case(build: Any) -> Any:
+    CASES[build.__name__] = build
+    return build
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_agrees(name: str) -> None:
+    agree(CASES[name])
+
+
+def one(turn: int) -> tuple[Any, ...]:
+    return (torch.full((3,), 1.0 + turn),)
+
+
+def reading(step: Any, between: Any) -> Case:
+    """A step that depends on something that changes between calls."""
+    return Case(step, args=one, between=between, look=lambda: None)
+
+
+def writing(step: Any, look: Any) -> Case:
+    """A step that changes something which is looked at after each call."""
+    return Case(step, args=one, look=look)
+
+
+SCALE = 1.0
+CALLS = 0
+LOG: list[int] = []
+settings = types.ModuleType("settings")
+
+
+class Config:
+    scale = 1.0
+    calls = 0
+
+
+class Slotted:
+    __slots__ = ("scale", "calls")
+
+    def __init__(self) -> None:
+        self.scale, self.calls = 1.0, 0
+
+
+def change_global(turn: int) -> None:
+    global SCALE
+    SCALE += 1
+
+
+class Scaled(nn.Module):
+    def forward(self, x: Any) -> Any:
+        global CALLS
+        CALLS += 1
+        return x * SCALE
+
+
+@case
+def a_global_read_by_forward() -> Case:
+    global SCALE
+    SCALE = 1.0
+    model = Scaled()
+    return reading(lambda x: model(x), change_global)
+
+
+@case
+def a_global_counted_by_forward() -> Case:
+    global CALLS
+    CALLS = 0
+    model = Scaled()
+    return writing(lambda x: model(x), lambda: CALLS)
+
+
+class Stepper:
+    def scaled(self, x: Any) -> Any:
+        return x * SCALE
+
+    def __call__(self, x: Any) -> Any:
+        return self.scaled(x)
+
+
+@case
+def a_global_read_by_a_method() -> Case:
+    global SCALE
+    SCALE = 1.0
+    return reading(Stepper(), change_global)
+
+
+@case
+def a_class_attribute() -> Case:
+    Config.scale, Config.calls = 1.0, 0
+
+    def step(x: Any) -> Any:
+        Config.calls += 1
+        return x * Config.scale
+
+    return Case(step, args=one, between=lambda turn: setattr(Config, "scale", 2.0 + turn), look=lambda: Config.calls)
+
+
+@case
+def an_attribute_of_a_python_module() -> Case:
+    settings.scale = 1.0  # type: ignore[attr-defined]
+    return reading(lambda x: x * settings.scale, lambda turn: setattr(settings, "scale", 2.0 + turn))
+
+
+@case
+def slots() -> Case:
+    held = Slotted()
+
+    def step(x: Any) -> Any:
+        held.calls += 1
+        return x * held.scale
+
+    return Case(step, args=one, between=lambda turn: setattr(held, "scale", 2.0 + turn), look=lambda: held.calls)
+
+
+@case
+def a_set() -> Case:
+    names: set[Any] = set()
+
+    def step(x: Any) -> Any:
+        names.add(len(names))
+        return x * (2 if "on" in names else 1)
+
+    return Case(step, args=one, between=lambda turn: names.add("on"), look=lambda: sorted(map(str, names)))
+
+
+@case
+def a_deque_of_tensors() -> Case:
+    last: deque[Any] = deque(maxlen=2)
+
+    def step(x: Any) -> Any:
+        last.append(x.sum())
+        return sum(last)
+
+    return writing(step, lambda: list(last))
+
+
+@case
+def an_array_as_memory() -> Case:
+    array = np.ones(3, np.float32)
+
+    def between(turn: int) -> None:
+        array[0] += 1
+
+    return reading(lambda x: x * torch.from_numpy(array), between)
+
+
+@case
+def a_large_array_as_memory() -> Case:
+    array = np.ones((10000, 3), np.float32)
+
+    def between(turn: int) -> None:
+        array[7] += 1
+
+    return reading(lambda x: x * torch.from_numpy(array[5:])[2], between)
+
+
+@case
+def a_large_array_as_an_argument() -> Case:
+    array = np.ones((10000, 3), np.float32)
+
+    def between(turn: int) -> None:
+        array[7] += 1
+
+    return Case(lambda x: torch.as_tensor(x)[7] * 2, args=lambda turn: (array,), between=between, look=lambda: None)
+
+
+@case
+def memory_of_an_array_that_is_written_to() -> Case:
+    array = np.ones(3, np.float32)
+
+    def step(x: Any) -> Any:
+        torch.from_numpy(array).add_(x)
+        return x * 2
+
+    return writing(step, lambda: array.copy())
+
+
+@case
+def an_array_as_numbers() -> Case:
+    array = np.ones(3)
+
+    def step(x: Any) -> Any:
+        array[1] += 1
+        return x * float(array[0])
+
+    def between(turn: int) -> None:
+        array[0] += 1
+
+    return Case(step, args=one, between=between, look=lambda: array.copy())
+
+
+@case
+def keys_of_a_dict() -> Case:
+    held = {"a": 2.0}
+
+    def between(turn: int) -> None:
+        held.clear()
+        held["b" if turn % 2 == 0 else "a"] = 2.0
+
+    return reading(lambda x: x * held.get("a", 3.0), between)
+
+
+def innermost(x: Any) -> Any:
+    return x * SCALE
+
+
+def many_calls(depth: int) -> Any:
+    function = innermost
+    for _ in range(depth):
+        function = functools.partial(lambda inner, x: inner(x), function)  # type: ignore[assignment]
+    return function
+
+
+@case
+def a_global_behind_many_calls() -> Case:
+    global SCALE
+    SCALE = 1.0
+    function = many_calls(12)
+    return reading(lambda x: function(x), change_global)
+
+
+@case
+def a_value_behind_many_objects() -> Case:
+    inner = holder = types.SimpleNamespace(scale=1.0)
+    for _ in range(9):
+        holder = types.SimpleNamespace(inner=holder)
+
+    def step(x: Any) -> Any:
+        found = holder
+        while hasattr(found, "inner"):
+            found = found.inner
+        return x * found.scale
+
+    return reading(step, lambda turn: setattr(inner, "scale", 2.0 + turn))
+
+
+def trained(model: Any, optimizer: Any, x: Any) -> Any:
+    optimizer.zero_grad()
+    loss = model(x).pow(2).sum()
+    loss.backward()
+    optimizer.step()
+    return loss
+
+
+def slower(optimizer: Any) -> Any:
+    def between(turn: int) -> None:
+        optimizer.param_groups[0]["lr"] *= 0.5
+
+    return between
+
+
+@case
+def a_partial_step() -> Case:
+    model = nn.Linear(3, 2)
+    optimizer = optim.Adam(model.parameters(), lr=0.1)
+    return Case(functools.partial(trained, model, optimizer), model, args=one, between=slower(optimizer))
+
+
+@case
+def a_compiled_step_inside() -> Case:
+    model = nn.Linear(3, 2)
+    optimizer = optim.Adam(model.parameters(), lr=0.1)
+    inner = torch.compile(functools.partial(trained, model, optimizer))
+    return Case(lambda x: inner(x) * 2, model, optimizer, args=one, between=slower(optimizer))
+
+
+@case
+def a_global_that_the_step_makes() -> Case:
+    globals().pop("MADE", None)
+
+    def step(x: Any) -> None:
+        global MADE  # type: ignore[name-defined]
+        MADE = x * 2  # type: ignore[name-defined]
+
+    return writing(step, lambda: globals()["MADE"])
+
+
+@case
+def a_variable_without_a_value() -> Case:
+    def step(x: Any) -> Any:
+        return unset if SCALE == -1.0 else x * 2  # type: ignore[name-defined]
+
+    if SCALE == -1.0:
+        unset = None
+    return writing(step, lambda: None)
+
+
+class Logged(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, x: Any) -> Any:
+        return x * 2
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Any) -> Any:
+        LOG.append(len(LOG))
+        return gradient * 2
+
+
+@case
+def a_list_in_the_backward_of_a_function() -> Case:
+    LOG.clear()
+    weight = torch.ones(3, requires_grad=True)
+
+    def step(x: Any) -> Any:
+        Logged.apply(weight * x).sum().backward()
+
+    return writing(step, lambda: [list(LOG), weight])
+
+
+class Draws:
+    stream = torch.Generator()
+
+
+@case
+def a_generator_in_a_class() -> Case:
+    Draws.stream.manual_seed(3)
+    return writing(lambda x: x + torch.randn(3, generator=Draws.stream), lambda: None)
+
+
+class Wrapping(optim.Optimizer):
+    """An optimizer around another one, which shares its groups."""
+
+    def __init__(self, parameters: Any) -> None:
+        super().__init__(parameters, {})
+        self.inner = optim.Adam(self.param_groups, lr=0.1)
+        self.param_groups = self.inner.param_groups
+        self.factor = 1.0
+
+    def step(self) -> None:  # type: ignore[override]
+        for group in self.param_groups:
+            for parameter in group["params"]:
+                parameter.grad.mul_(self.factor * group.get("extra", 1))
+        self.inner.step()
+
+
+@case
+def an_optimizer_of_the_users() -> Case:
+    model = nn.Linear(3, 2)
+    optimizer = Wrapping(model.parameters())
+
+    def between(turn: int) -> None:
+        optimizer.factor *= 2
+        optimizer.param_groups[0]["lr"] *= 0.5
+        optimizer.param_groups[0]["extra"] = 3 + turn
+
+    return Case(functools.partial(trained, model, optimizer), model, optimizer.inner, args=one, between=between)
+
+
+@case
+def learning_rates_of_all_types() -> Case:
+    model = nn.Linear(3, 2)
+    optimizer = optim.Adam(model.parameters(), lr=0.1)
+
+    def between(turn: int) -> None:
+        optimizer.param_groups[0]["lr"] = [torch.tensor(0.2), torch.tensor(0.05), 1][turn]
+
+    return Case(functools.partial(trained, model, optimizer), model, args=one, between=between)
+
+
+def test_hooks_for_all_optimizers_are_seen_when_they_come_and_go() -> None:
+    model, fired = nn.Linear(3, 2), []
+    step = torch.compile(functools.partial(trained, model, optim.SGD(model.parameters(), lr=0.1)))
+    step(*one(0))
+    handle = optim.optimizer.register_optimizer_step_post_hook(lambda *given: fired.append(1))  # type: ignore[func-returns-value]
+    step(*one(1))
+    handle.remove()
+    step(*one(2))
+    assert fired == [1]
