@@ -3,12 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from types import SimpleNamespace
 
-matmul = SimpleNamespace(
-    allow_tf32=False, allow_fp16_reduced_precision_reduction=True, allow_bf16_reduced_precision_reduction=True,
-    fp32_precision="none",
-)  # fmt: skip
+from undertow.xp.precision import Precision
+
+
+class _Products:
+    """How exactly matrices are multiplied on a GPU."""
+
+    allow_fp16_reduced_precision_reduction = allow_bf16_reduced_precision_reduction = True
+    fp32_precision = "none"
+
+    @property
+    def allow_tf32(self) -> bool:
+        """Whether float32 may be rounded to TF32: the same wish as `torch.set_float32_matmul_precision("high")`."""
+        return Precision.float32_products != "highest"
+
+    @allow_tf32.setter
+    def allow_tf32(self, allowed: bool) -> None:
+        Precision.float32_products = "high" if allowed else "highest"
+
+
+matmul = _Products()
 attention_kernels = dict.fromkeys(("flash", "math", "mem_efficient", "cudnn"), True)
 
 

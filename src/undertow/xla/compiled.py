@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 from undertow._core import TensorCore
+from undertow.dtypes import SCALAR_DTYPE
 from undertow.modes import ThreadModes, local, special
 from undertow.sites import user_stacklevel
 from undertow.xla.cache import keep_on_disk
@@ -19,6 +20,7 @@ from undertow.xla.errors import CompileError, CompileWarning
 from undertow.xla.firing import Again, Plan
 from undertow.xla.program import Baked, Program
 from undertow.xp.device import Watch
+from undertow.xp.precision import Precision
 
 MANY = 8  # recompiles of one step after which a warning says why
 
@@ -43,7 +45,10 @@ class Compiled:
             return self.function(*args, **kwargs)
         arguments: list[Any] = []
         modes = local.modes
-        key: list[Any] = [modes.grad_enabled, modes.inference, modes.autocast and (*modes.autocast.lower.items(),)]
+        autocast = modes.autocast and (*modes.autocast.lower.items(),)
+        key: list[Any] = [
+            modes.grad_enabled, modes.inference, autocast, SCALAR_DTYPE[float], Precision.float32_products
+        ]  # fmt: skip
         if special.active:
             key += _rare_modes(modes)
         if args or kwargs:

@@ -4,32 +4,174 @@ The forward program also returns what the trace saved for the backward pass. All
 those values; when a backward pass reaches it, the recorded graph is run once with unknown values and becomes the backward
 program. Hooks inside are treated as in a compiled step; those on parameters and arguments belong to the pass around it and
 fire there.
+
+A pass that is itself recorded (create_graph=True) runs the graph recorded, too. What it leaves behind the gradients is a
+graph like the first one, with a way back of its own, and so on to any order.
 """
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import jax
 
 from undertow import errors
-from undertow._core import TensorCore
+from undertow._core import TensorCore, wrap
 from undertow.autograd import engine
 from undertow.autograd.node import AccumulateGrad, Edge, Node, edge_of
 from undertow.autograd.saved import Freed
+from undertow.devices import device as Device
 from undertow.modes import local
 from undertow.tree import leaves, map_leaves
 from undertow.xla.errors import CompileError, explained
 from undertow.xla.firing import Again, Firing, Plan
+from undertow.xla.registrations import Registrations
 from undertow.xla.trace import Trace
 from undertow.xp.device import Cell, DeviceArray, DeviceNamespace, NeedsValue
+from undertow.xp.precision import Precision
 
 if TYPE_CHECKING:
     from undertow.xla.program import Program
 
 
-class WayBack:
+class Graph:
+    """A graph that was recorded during a trace: its ends, and the memories that hold what it saved."""
+
+    device: Device
+    roots: list[Edge]
+    leaf_edges: list[Edge]
+    leaves: list[Any]
+    kept: list[Cell]  # memories of its own
+    read: list[Cell]  # memories of the tensors that it was recorded with
+    held: list[tuple[Any, DeviceArray]]  # those tensors, and the memories that stand for theirs
+    versions: list[tuple[Any, int]]  # their storages, and how often they had been written to
+    registrations: Registrations
+
+    def __init__(self) -> None:
+        self.programs: dict[Any, tuple[Callable[..., Any], Firing]] = {}
+        self.further: dict[Any, GraphOfGradients] = {}
+        self.plan = Plan()
+        self.plan.all_inside = True
+
+    def go_back(self, kept: list[Any], read: list[Any], grads: Sequence[Any]) -> tuple[Any, ...]:
+        """The gradients of the leaves."""
+        given = [None if g is None else _raw(g) for g in grads]
+        found = self._run(tuple([g is not None for g in given]), self._backward, kept, read, given)
+        return tuple([None if value is None else DeviceArray(value, self.device) for value in found])
+
+    def go_back_recorded(
+        self, kept: list[Any], read: list[Any], grads: Sequence[Any], edges: tuple[Edge | None, ...]
+    ) -> tuple[Any, ...]:
+        """The gradients of the leaves, which lead back to the given gradients and to the leaves."""
+        defined = tuple([g is not None for g in grads])
+        given = [None if g is None else _raw(g) for g in grads]
+        found, more = self._run(defined, self._recorded, kept, read, given)
+        graph = self.further[defined]
+        before = tuple([edge_of(g) if g._requires_grad else None for g in grads if g is not None])
+        node = CompiledBackward(graph, (*before, *edges), [*kept, *more], read)
+        results: list[Any] = [None if value is None else wrap(DeviceArray(value, self.device)) for value in found]
+        for number, place in enumerate(graph.places):
+            results[place]._edge, results[place]._requires_grad = (node, number), True
+        return tuple(results)
+
+    def _run(
+        self, defined: tuple[bool, ...], body: Callable[..., Any], kept: list[Any], read: list[Any], given: list[Any]
+    ) -> Any:
+        key = body.__name__, defined, Precision.float32_products
+        known = self.programs.get(key)
+        if known is None or any(each.changed() for each in known[1].reads):
+            firing = Firing(self.plan, self.registrations)
+            known = self.programs[key] = (jax.jit(self._traced(defined, firing, body)), firing)
+        program, firing = known
+        try:
+            found = program(kept, read, [g for g in given if g is not None])
+        except Again:  # the plan knows more about the hooks now
+            del self.programs[key]
+            return self._run(defined, body, kept, read, given)
+        except (NeedsValue, jax.errors.ConcretizationTypeError) as error:
+            raise explained(error) from None
+        if firing.has_inside:
+            jax.block_until_ready(found)
+            jax.effects_barrier()
+            if firing.raised:
+                raise firing.raised.pop()
+        return found
+
+    def _traced(self, defined: tuple[bool, ...], firing: Firing, body: Callable[..., Any]) -> Callable[..., Any]:
+        def program(kept: list[Any], read: list[Any], grads: list[Any]) -> Any:
+            trace = Trace(self.device)
+            trace.firing = firing
+            cells = [*self.kept, *self.read]
+            before = [(cell, cell.value, cell.host) for cell in cells]
+            arrays = [(tensor, tensor._array) for tensor, _ in self.held]
+            versions = [(storage, storage.version) for storage, _ in self.versions]
+            hidden = [(leaf._meta, leaf._meta.hooks) for leaf in self.leaves]
+            try:
+                with trace:
+                    for cell, value in zip(cells, [*kept, *read], strict=True):
+                        cell.value, cell.host, cell.writes = value, None, cell.writes + 1
+                        trace.cells[id(cell)] = (cell, value, cell.writes)
+                    for tensor, held in self.held:
+                        tensor._array = held
+                    for storage, version in self.versions:  # what was saved then is saved with every call
+                        storage.version = version
+                    for meta, _ in hidden:
+                        meta.hooks = None
+                    found = body(defined, [DeviceArray(value) for value in grads], trace)
+                    firing.finish()
+                    if trace.draws:
+                        raise CompileError(
+                            "undertow.compile: random numbers are drawn while the gradients of a compiled function are "
+                            "computed. Compile the whole step, with its backward()."
+                        )
+                    return found
+            finally:
+                for meta, own in hidden:
+                    meta.hooks = own
+                for storage, version in versions:
+                    storage.version = version
+                for tensor, array in arrays:
+                    tensor._array = array
+                for cell, value, host in before:
+                    cell.value, cell.host, cell.writes = value, host, cell.writes + 1
+
+        return program
+
+    def _backward(self, defined: tuple[bool, ...], seeds: list[Any], trace: Trace) -> list[Any]:
+        roots = [edge for edge, is_defined in zip(self.roots, defined) if is_defined]
+        found = engine.run(roots, seeds, True, False, self.leaf_edges, accumulates=False)
+        return [None if g is None else _raw(g) for g in found]
+
+    def _recorded(self, defined: tuple[bool, ...], seeds: list[Any], trace: Trace) -> tuple[list[Any], list[Any]]:
+        roots = [edge for edge, is_defined in zip(self.roots, defined) if is_defined]
+        tensors = [wrap(seed) for seed in seeds]
+        for tensor in tensors:
+            tensor._requires_grad = True
+        found = engine.run(roots, tensors, True, True, self.leaf_edges, accumulates=False)
+        graph = self.further[defined] = GraphOfGradients(self, tensors, found)
+        values = [None if g is None else _raw(g) for g in found]
+        del found, tensors, seeds
+        gc.collect()
+        graph.kept += trace.living()
+        return values, [cell.value for cell in graph.kept[len(self.kept) :]]
+
+
+class GraphOfGradients(Graph):
+    """What a recorded pass through a graph leaves behind the gradients that it found."""
+
+    def __init__(self, before: Graph, seeds: list[Any], found: list[Any]) -> None:
+        super().__init__()
+        self.device, self.read, self.held, self.versions = before.device, before.read, before.held, before.versions
+        self.registrations, self.kept = before.registrations, list(before.kept)
+        self.places = [place for place, g in enumerate(found) if g is not None and g._edge is not None]
+        self.roots = [found[place]._edge for place in self.places]
+        self.leaf_edges = [*[edge_of(seed) for seed in seeds], *before.leaf_edges]
+        self.leaves = before.leaves
+
+
+class WayBack(Graph):
     """The graph that a trace left behind its results."""
 
     @staticmethod
@@ -42,11 +184,13 @@ class WayBack:
         return WayBack(program, trace, results, nodes)
 
     def __init__(self, program: Program, trace: Trace, results: list[Any], nodes: list[Node]) -> None:
-        self.device = program.device
-        self.roots: list[Edge] = [leaf._edge for leaf in results]
+        super().__init__()
+        self.device, self.held = program.device, list(trace.adopted)
+        self.versions = [(storage, storage.version) for storage in [tensor._get_storage() for tensor, _ in self.held]]
+        self.roots = [leaf._edge for leaf in results]
         own = program.given.own()
         leaf_nodes = _in_turn(nodes)
-        self.leaf_edges: list[Edge] = [(node, 0) for node in leaf_nodes]
+        self.leaf_edges = [(node, 0) for node in leaf_nodes]
         self.leaves = [node.variable for node in leaf_nodes]
         self.leaf_arguments = [own.get(id(leaf)) for leaf in self.leaves]
         self.kept = program.outputs[program.n_known :]  # what the way back reads
@@ -56,10 +200,7 @@ class WayBack:
         given = {id(held.cell): (tensor, held) for tensor, held in trace.adopted if id(tensor) in own}
         self.read_from = [own[id(given[id(cell)][0])] if id(cell) in given else None for cell in self.read]
         self.stand_ins = [pair for pair in given.values() if program.given.stands_in(own[id(pair[0])])]
-        self.programs: dict[tuple[bool, ...], tuple[Callable[..., Any], Firing]] = {}
         self.registrations = program.registrations
-        self.plan = Plan()
-        self.plan.all_inside = True
 
     def claim(self, result: Any, arguments: list[Any]) -> Any:
         """Hangs the results of a call on one node, which knows this call's values."""
@@ -79,85 +220,28 @@ class WayBack:
             result,
         )
 
-    def go_back(self, kept: list[Any], read: list[Any], grads: Sequence[Any]) -> tuple[Any, ...]:
-        """The gradients of the leaves."""
-        given = [None if g is None else g.value if type(g) is DeviceArray else g for g in grads]
-        defined = tuple([g is not None for g in given])
-        known = self.programs.get(defined)
-        if known is None or any(each.changed() for each in known[1].reads):
-            firing = Firing(self.plan, self.registrations)
-            known = self.programs[defined] = (jax.jit(self._traced(defined, firing)), firing)
-        backward, firing = known
-        try:
-            found = backward(kept, read, [g for g in given if g is not None])
-        except Again:  # the plan knows more about the hooks now
-            del self.programs[defined]
-            return self.go_back(kept, read, grads)
-        except (NeedsValue, jax.errors.ConcretizationTypeError) as error:
-            raise explained(error) from None
-        if firing.has_inside:
-            jax.block_until_ready(found)
-            jax.effects_barrier()
-            if firing.raised:
-                raise firing.raised.pop()
-        return tuple([None if value is None else DeviceArray(value, self.device) for value in found])
-
-    def _traced(self, defined: tuple[bool, ...], firing: Firing) -> Callable[..., Any]:
-        def backward(kept: list[Any], read: list[Any], grads: list[Any]) -> list[Any]:
-            trace = Trace(self.device)
-            trace.firing = firing
-            cells = [*self.kept, *self.read]
-            before = [(cell, cell.value, cell.host) for cell in cells]
-            hidden = [(leaf._meta, leaf._meta.hooks) for leaf in self.leaves]
-            try:
-                with trace:
-                    for cell, value in zip(cells, [*kept, *read], strict=True):
-                        cell.value, cell.host, cell.writes = value, None, cell.writes + 1
-                    for meta, _ in hidden:
-                        meta.hooks = None
-                    values = iter(grads)
-                    seeds = [DeviceArray(next(values)) for is_defined in defined if is_defined]
-                    roots = [edge for edge, is_defined in zip(self.roots, defined) if is_defined]
-                    found = engine.run(roots, seeds, True, False, self.leaf_edges, accumulates=False)
-                    firing.finish()
-                    if trace.draws:
-                        raise CompileError(
-                            "undertow.compile: random numbers are drawn while the gradients of a compiled function are "
-                            "computed. Compile the whole step, with its backward()."
-                        )
-                    return [None if g is None else _raw(g) for g in found]
-            finally:
-                for meta, own in hidden:
-                    meta.hooks = own
-                for cell, value, host in before:
-                    cell.value, cell.host, cell.writes = value, host, cell.writes + 1
-
-        return backward
-
 
 class CompiledBackward(Node):
     """A compiled function in the graph."""
 
-    __slots__ = ("way_back", "kept", "read", "freed", "n_outputs")
+    __slots__ = ("graph", "kept", "read", "freed", "n_outputs")
 
-    def __init__(self, way_back: WayBack, edges: tuple[Edge, ...], kept: list[Any], read: list[Any]) -> None:
+    def __init__(self, graph: Graph, edges: tuple[Edge | None, ...], kept: list[Any], read: list[Any]) -> None:
         self.edges = edges
         self.sequence_nr = next(local.modes.sequence)
         self.extras = None
         self.tensor_hooks = None
-        self.way_back, self.kept, self.read = way_back, kept, read
+        self.graph, self.kept, self.read = graph, kept, read
         self.freed: Freed | None = None
-        self.n_outputs = len(way_back.roots)
+        self.n_outputs = len(graph.roots)
 
     def run(self, xp: Any, g: Any, needs: tuple[bool, ...] | None) -> tuple[Any, ...]:
         if self.freed is not None:
             raise errors.freed_graph(self.name(), self.freed.at)
+        grads = [g] if self.n_outputs == 1 else list(g)
         if xp.RECORDED:
-            raise RuntimeError(
-                "a compiled module does not support double backward. Compile the whole step that calls "
-                "backward(create_graph=True), or leave the module as it is."
-            )
-        results = self.way_back.go_back(self.kept, self.read, [g] if self.n_outputs == 1 else list(g))
+            return self.graph.go_back_recorded(self.kept, self.read, grads, self.edges)
+        results = self.graph.go_back(self.kept, self.read, grads)
         return results if isinstance(xp, DeviceNamespace) else tuple([None if r is None else r.numpy() for r in results])
 
     def release(self, freed: Freed) -> None:
