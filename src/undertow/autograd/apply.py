@@ -32,6 +32,7 @@ from undertow.storage import check_overlap
 from undertow.xp import numpy as numpy_xp
 from undertow.xp.device import DeviceArray, Watch
 from undertow.xp.namespaces import namespace_of
+from undertow.xp.numpy_order import ordered
 from undertow.xp.quiet import quietly, silently
 
 FAST_DTYPES = frozenset({np.dtype("f4"), np.dtype("f8")})
@@ -158,6 +159,8 @@ def binary(
                         return call(function, rule, (input, other), {}, None)
                     if type(value) is not ndarray:
                         value = _asarray(value)
+                    elif tensor is not None and value.ndim > 1 and not a.flags.c_contiguous:
+                        value = ordered(value, (a, b))
                     result = _new(Tensor)
                     result._array = value
                     result._storage = result._view = result._meta = None
@@ -344,6 +347,8 @@ def apply_generally(rule: Rule, inputs: tuple[Any, ...], statics: dict[str, Any]
         statics = with_numbers(rule, statics)
     if special.active and local.modes.autocast is not None:
         inputs = local.modes.autocast.for_rule(rule, inputs)
+    if special.dispatcher is not None and special.dispatcher.takes(inputs):
+        return special.dispatcher.run(rule, inputs, statics)
     arrays, chores, values = quietly(compute, rule, inputs, statics)
     shown = len(values) - len(rule.hidden)
     results = tuple([wrap(value) for value in values])
@@ -411,6 +416,9 @@ def compute(rule: Rule, inputs: Sequence[Any], statics: dict[str, Any]) -> tuple
     values = run_forward(rule, arrays, statics)
     if rule.outputs == 1 and not rule.hidden:
         values = (values,)
+        if rule.promote in ("numeric", "float") and len(arrays) > 1 and type(values[0]) is ndarray and values[0].ndim > 1:
+            if not all(array.flags.c_contiguous for array in arrays if type(array) is ndarray):
+                values = (ordered(values[0], arrays if rule.name != "where" else sorted(arrays, key=_is_no_mask)),)
     if target is not None:  # computed in float32 for float16 and bfloat16
         shown = len(values) - len(rule.hidden)
         values = tuple([
@@ -418,6 +426,10 @@ def compute(rule: Rule, inputs: Sequence[Any], statics: dict[str, Any]) -> tuple
             for place, value in enumerate(values)
         ])
     return arrays, chores, values
+
+
+def _is_no_mask(array: Any) -> bool:
+    return array.dtype.kind != "b"
 
 
 def run_forward(rule: Rule, arrays: Sequence[Any], statics: dict[str, Any]) -> Any:

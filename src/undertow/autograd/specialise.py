@@ -149,6 +149,15 @@ def specialised_apply(rule: Rule, general: Callable[..., Any], scope: dict[str, 
             "            except (ValueError, TypeError, RuntimeError):",
             f"                {generally}",
         ]
+    if single and rule.promote in ("numeric", "float") and rest:
+        arrays = [f"a_{name}" for name in sorted(inputs, key=lambda name: name != rule.mask or rule.name != "where")]
+        plain = f"a_{first}.size == computed_.size and " + " and ".join(
+            f"({array} is None or {array}.flags.c_contiguous)" for array in arrays
+        )
+        lines += [
+            f"            if computed_.ndim > 1 and not ({plain}):",
+            f"                computed_ = ordered(computed_, ({', '.join(arrays)}))",
+        ]
     if single:
         lines += ["            result_ = wrap(computed_)"]
     else:

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from undertow.xp.numpy_introsort import MOST, SHORT, with_ties_swapped
+from undertow.xp.numpy_order import ordered
 from undertow.xp.numpy_reduce import take_along
 from undertow.xp.numpy_scatter import unique, unique_consecutive
 
@@ -45,7 +46,8 @@ def sort(x: Array, axis: int, descending: bool, stable: bool) -> tuple[Any, Any]
     order = _order(x, axis, descending)
     if not stable and SHORT < x.shape[axis] <= MOST:
         order = _swapped(order, x, axis)
-    return np.take_along_axis(x, order, axis), order
+    values = np.take_along_axis(x, order, axis)
+    return (values, order) if x.flags.c_contiguous else (ordered(values, [x]), ordered(order, [x]))
 
 
 def topk(x: Array, k: int, axis: int, largest: bool) -> tuple[Any, Any]:

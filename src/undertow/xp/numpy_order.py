@@ -1,0 +1,56 @@
+"""In which order the elements of a result lie in memory, where its operands do not agree about it.
+
+NumPy falls back to rows then; PyTorch asks one operand after the other, and the first that can tell decides.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+Array = np.ndarray[Any, Any]
+
+
+def ordered(value: Array, operands: Sequence[Any]) -> Array:
+    """A new result of an elementwise function, laid out as PyTorch lays it out."""
+    strides = [_stretched(operand, value.shape) for operand in operands if type(operand) is np.ndarray and operand.ndim]
+    dims = _outer_to_inner(value.shape, strides)
+    if value.transpose(dims).flags.c_contiguous:
+        return value
+    result = np.empty([value.shape[dim] for dim in dims], value.dtype).transpose(np.argsort(dims))
+    result[...] = value
+    return result
+
+
+def _stretched(operand: Array, shape: tuple[int, ...]) -> list[int]:
+    """An operand's strides in a result of a shape: 0 where it is repeated."""
+    more = len(shape) - operand.ndim
+    kept = zip(operand.strides, operand.shape, shape[more:], strict=True)
+    return [0] * more + [0 if size == 1 != wanted else step for step, size, wanted in kept]
+
+
+def _outer_to_inner(shape: tuple[int, ...], strides: list[list[int]]) -> list[int]:
+    """The dims of a result from the one with the widest steps to the one with the narrowest."""
+    order = list(range(len(shape)))[::-1]  # the other way round
+    for place in range(1, len(order)):
+        for nearer in reversed(range(place)):
+            wanted = _compared(order[nearer], order[place], shape, strides)
+            if wanted > 0:
+                order[nearer], order[place] = order[place], order[nearer]
+                place = nearer  # dims between that nobody could tell apart stay where they are
+            elif wanted < 0:
+                break
+    return order[::-1]
+
+
+def _compared(inner: int, outer: int, shape: tuple[int, ...], strides: list[list[int]]) -> int:
+    """1 if the first operand that can tell has them the other way round, -1 if it has them so, 0 if none can tell."""
+    for steps in strides:
+        if steps[inner] and steps[outer]:
+            if steps[inner] != steps[outer]:
+                return 1 if steps[inner] > steps[outer] else -1
+            if shape[inner] > shape[outer]:
+                return 1
+    return 0
