@@ -7,6 +7,7 @@ import pytest
 
 from tests.oracle.harness import agree
 
+
 def steps(tensor):
     """The strides that matter: those of dims with several elements."""
     return [step for step, size in zip(tensor.stride(), tensor.shape, strict=True) if size > 1]
