@@ -47,13 +47,14 @@ LAYERS: tuple[tuple[str, ...], ...] = (
         "autograd.accumulate", "autograd.anomaly_mode", "autograd.differentiate", "autograd.engine", "autograd.firing",
         "autograd.forward_ad", "autograd.function", "autograd.functional", "autograd.gradcheck",
         "autograd.gradient_checks", "autograd.graph", "autograd.jacobians",
-        "autograd.levels", "autograd.methods",
+        "autograd.levels", "autograd.methods", "autograd.nested_io",
     ),
     ("_late_methods", "_tensor", "autograd"),
     (
         "_C", "_VF", "control_flow", "_guards", "_subclasses", "classes", "demands", "qualities", "operators", "_ops",
         "library", "foreach", "futures", "types", "version", "cuda", "mps", "mtia", "xpu", "accelerator", "backends",
         "process_settings", "__config__", "__future__", "functional", "compiler", "autograd.profiler",
+        "autograd.profiler_kinds",
     ),
     (
         "nn", "func", "optim", "serialization", "data", "testing", "utils", "amp", "cpu", "cuda.amp", "cuda._utils", "jit",

@@ -23,6 +23,11 @@ _LAZY |= dict.fromkeys(
     "set_multithreading_enabled".split(),
     "undertow.autograd.grad_mode",
 )
+_LAZY |= dict.fromkeys("DeviceType ProfilerConfig ProfilerState".split(), "undertow.autograd.profiler_kinds")
+_LAZY["kineto_available"] = "undertow.autograd.profiler"
+_LAZY["NestedIOFunction"] = "undertow.autograd.nested_io"
+_LAZY["ProfilerActivity"] = "undertow.profiler"
+_LAZY |= dict.fromkeys("handle_torch_function has_torch_function is_tensor_like".split(), "undertow.overrides")
 _LAZY["SavedTensor"] = "undertow.autograd.saved:SavedValue"
 _LAZY["Variable"] = "undertow.autograd.variable"
 _LAZY["_profiler_enabled"] = "undertow.autograd.profiler:is_recording"

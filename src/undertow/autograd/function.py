@@ -22,6 +22,7 @@ from undertow.autograd.views import refresh_view, steps_of
 from undertow.autograd.writes import check_writable, rebase, set_edge
 from undertow.dtypes import DTYPE_OF
 from undertow.errors import freed_graph
+from undertow.lazy import lazy_names
 from undertow.modes import local, no_grad, special
 from undertow.rules.rule import Spec
 from undertow.sites import user_stacklevel
@@ -191,7 +192,20 @@ def _place(node: FunctionNode, part: Any) -> SavedTensor:
     return SavedTensor(node, lambda: part)
 
 
-class Function:
+BackwardCFunction = FunctionNode  # PyTorch's name
+
+
+class FunctionMeta(type):
+    """The class of custom functions: gives each the class of its nodes."""
+
+    def __init__(cls, name: str, bases: tuple[type, ...], body: dict[str, Any], **kwargs: Any) -> None:
+        super().__init__(name, bases, body, **kwargs)
+        cls._backward_cls: Any = type(
+            name + "Backward", (FunctionNode,), {"_forward_cls": cls, "__module__": "torch.autograd.function"}
+        )
+
+
+class Function(metaclass=FunctionMeta):
     """Base of custom functions: write static `forward` and `backward`, call `apply`.
 
     >>> class Double(torch.autograd.Function):
@@ -206,14 +220,7 @@ class Function:
     tensor(6., grad_fn=<DoubleBackward>)
     """
 
-    _backward_cls: Any = FunctionNode
     generate_vmap_rule = False
-
-    def __init_subclass__(cls, **kwargs: Any) -> None:
-        super().__init_subclass__(**kwargs)
-        cls._backward_cls = type(
-            cls.__name__ + "Backward", (FunctionNode,), {"_forward_cls": cls, "__module__": "torch.autograd.function"}
-        )
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         warnings.warn(
@@ -491,3 +498,6 @@ class InplaceFunction(Function):
     def __init__(self, inplace: bool = False) -> None:
         super().__init__()
         self.inplace = inplace
+
+
+__getattr__, __dir__ = lazy_names(__name__, {"NestedIOFunction": "undertow.autograd.nested_io"})

@@ -19,6 +19,13 @@ from undertow.autograd.node import Node as Node
 from undertow.modes import local, special
 from undertow.sites import user_site
 
+RemovableHandle = hooks.RemovableHandle
+
+
+def _get_grad_fn_or_grad_acc(t: Any) -> Node:
+    """The node where a tensor's gradient goes: its own, or for a leaf its accumulator."""
+    return get_gradient_edge(t).node
+
 
 class saved_tensors_hooks:
     """Inside the block every tensor saved for backward is replaced by pack_hook(tensor); unpack_hook gives it back.

@@ -14,6 +14,7 @@ from collections.abc import Callable
 from typing import Any, Self
 
 from undertow._core import TensorCore
+from undertow.lazy import lazy_names
 from undertow.overrides import TorchFunctionMode
 
 __all__ = ["EventList", "FunctionEvent", "FunctionEventAvg", "profile", "record_function"]
@@ -288,3 +289,13 @@ class emit_nvtx:
 
     def __exit__(self, *exception: object) -> None:
         pass
+
+
+__getattr__, __dir__ = lazy_names(
+    __name__,
+    dict.fromkeys(
+        "DeviceType EnforceUnique KinetoStepTracker MEMORY_EVENT_NAME OUT_OF_MEMORY_EVENT_NAME ProfilerConfig "
+        "ProfilerState emit_itt".split(),
+        "undertow.autograd.profiler_kinds",
+    ),
+)

@@ -1,0 +1,98 @@
+"""Rare names of PyTorch's profiler: its enumerations, and tools that its own code and tests use."""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import Any
+
+MEMORY_EVENT_NAME = "[memory]"
+OUT_OF_MEMORY_EVENT_NAME = "[OutOfMemory]"
+
+
+class _Kind(Enum):
+    def __repr__(self) -> str:
+        return f"<{self}: {self.value}>"
+
+
+class DeviceType(_Kind):
+    """Where an event happened."""
+
+    CPU = 0
+    CUDA = 1
+    MTIA = 17
+    PrivateUse1 = 20
+
+
+class ProfilerState(_Kind):
+    """What a profiler records."""
+
+    Disabled = 0
+    CPU = 1
+    CUDA = 2
+    NVTX = 3
+    ITT = 4
+    KINETO = 5
+
+
+class ProfilerConfig:
+    """What was asked of a profiler."""
+
+    def __init__(self, state: ProfilerState, *options: Any) -> None:
+        self.state, self.options = state, options
+
+
+class emit_itt:
+    """Marks functions for Intel's tracer, of which the CPU alone has none: nothing happens inside the block."""
+
+    def __init__(self, enabled: bool = True, record_shapes: bool = False) -> None:
+        self.enabled, self.record_shapes = enabled, record_shapes
+
+    def __enter__(self) -> emit_itt | None:
+        return self if self.enabled else None
+
+    def __exit__(self, *exc: Any) -> None:
+        pass
+
+
+class EnforceUnique:
+    """Raises where a key is seen twice."""
+
+    def __init__(self) -> None:
+        self.seen: set[Any] = set()
+
+    def see(self, *key: Any) -> None:
+        """Notes a key."""
+        if key in self.seen:
+            raise RuntimeError("duplicate key: " + str(key))
+        self.seen.add(key)
+
+
+class KinetoStepTracker:
+    """Counts steps by who makes them; the step is the highest count."""
+
+    _counts: dict[str, int] = {}
+    _step = 0
+
+    @classmethod
+    def init_step_count(cls, requester: str) -> None:
+        """A requester begins at the step reached so far."""
+        cls._counts[requester] = cls._step
+
+    @classmethod
+    def erase_step_count(cls, requester: str) -> bool:
+        """Forgets a requester; whether there was one."""
+        return cls._counts.pop(requester, None) is not None
+
+    @classmethod
+    def increment_step(cls, requester: str) -> int:
+        """One step more of a requester."""
+        if requester not in cls._counts:
+            cls.init_step_count(requester)
+        cls._counts[requester] += 1
+        cls._step = max(cls._counts.values())
+        return cls._step
+
+    @classmethod
+    def current_step(cls) -> int:
+        """The step reached so far."""
+        return cls._step

@@ -1,0 +1,49 @@
+"""`swap_tensors`: two tensors exchange all that they are, keeping their identities."""
+
+from __future__ import annotations
+
+import weakref
+from typing import Any
+
+from undertow._core import TensorCore
+
+_PARTS = ("_array", "_edge", "_requires_grad", "_storage", "_view", "_meta")
+
+
+def swap_tensors(t1: Any, t2: Any) -> None:
+    """Exchanges two tensors: memory, class, attributes, hooks, gradients. Whoever holds one now sees the other.
+
+    Not while a graph is alive that one of them is part of: it would see the other, too.
+    """
+    for name, tensor in (("t1", t1), ("t2", t2)):
+        if not isinstance(tensor, TensorCore):
+            raise AttributeError(f"'{type(tensor).__name__}' object has no attribute '_use_count': {name} is no tensor")
+        if weakref.getweakrefs(tensor):
+            raise RuntimeError(f"Cannot swap {name} because it has weakref associated with it")
+    if _slots(type(t1)) != _slots(type(t2)):
+        raise RuntimeError("Cannot swap t1 and t2 if they have different slots")
+    for name, tensor in (("t1", t1), ("t2", t2)):
+        meta = tensor._meta
+        if tensor._edge is not None or (meta is not None and meta.accumulator is not None and meta.accumulator()):
+            raise RuntimeError(f"Cannot swap {name} because a graph uses it: let go of what was computed from it first")
+    for part in _PARTS:
+        mine, theirs = getattr(t1, part), getattr(t2, part)
+        setattr(t1, part, theirs)
+        setattr(t2, part, mine)
+    t1.__class__, t2.__class__ = type(t2), type(t1)
+    mine, theirs = dict(t1.__dict__), dict(t2.__dict__)
+    t1.__dict__.clear()
+    t1.__dict__.update(theirs)
+    t2.__dict__.clear()
+    t2.__dict__.update(mine)
+
+
+def _slots(cls: type) -> set[str]:
+    return {name for base in cls.__mro__ if base is not TensorCore for name in vars(base).get("__slots__", ())}
+
+
+def set_module(obj: Any, mod: str) -> None:
+    """Says in which module an object is at home."""
+    if not isinstance(mod, str):
+        raise TypeError("The mod argument should be a string")
+    obj.__module__ = mod
