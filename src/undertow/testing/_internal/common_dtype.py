@@ -17,33 +17,52 @@ class _dispatch_dtypes(tuple[Any, ...]):
         return _dispatch_dtypes(tuple(self) + tuple(other))
 
 
-def _group(*members: Any) -> tuple[Callable[[], _dispatch_dtypes], Callable[..., _dispatch_dtypes]]:
+def _validate_dtypes(*dtypes: Any) -> tuple[Any, ...]:
+    for kind in dtypes:
+        if not isinstance(kind, d.dtype):
+            raise AssertionError(f"Expected dtype to be torch.dtype, got {type(kind).__name__}")
+    return dtypes
+
+
+def _functions(group: _dispatch_dtypes) -> tuple[Callable[[], _dispatch_dtypes], Callable[..., _dispatch_dtypes]]:
     """Functions that give a group, and the group with more members."""
 
     def alone() -> _dispatch_dtypes:
-        return _dispatch_dtypes(members)
+        return group
 
-    def with_more(*more: Any) -> _dispatch_dtypes:
-        return _dispatch_dtypes(members + tuple(more))
+    def with_more(*dtypes: Any) -> _dispatch_dtypes:
+        return group + _validate_dtypes(*dtypes)
 
     return alone, with_more
 
 
-_INTEGRAL = (d.uint8, d.int8, d.int16, d.int32, d.int64)
-_FLOATING = (d.float32, d.float64)
-_COMPLEX = (d.complex64, d.complex128)
+_empty_types = _dispatch_dtypes(())
+_floating_types = _dispatch_dtypes((d.float32, d.float64))
+_floating_types_and_half = _floating_types + (d.float16,)
+_complex_types = _dispatch_dtypes((d.complex64, d.complex128))
+_floating_and_complex_types = _floating_types + _complex_types
+_double_types = _dispatch_dtypes((d.float64, d.complex128))
+_integral_types = _dispatch_dtypes((d.uint8, d.int8, d.int16, d.int32, d.int64))
+_all_types = _floating_types + _integral_types
+_all_types_and_half = _all_types + (d.float16,)
+_all_types_and_complex = _all_types + _complex_types
+_all_mps_types = _dispatch_dtypes((d.float32, d.float16, d.bfloat16)) + _integral_types
+_float8_types = _dispatch_dtypes((d.float8_e4m3fn, d.float8_e4m3fnuz, d.float8_e5m2, d.float8_e5m2fnuz))
+_INTEGRAL, _FLOATING, _COMPLEX = _integral_types, _floating_types, _complex_types
 
-empty_types, custom_types = _group()
-floating_types, floating_types_and = _group(*_FLOATING)
-floating_types_and_half = _group(*_FLOATING, d.float16)[0]
-floating_and_complex_types, floating_and_complex_types_and = _group(*_FLOATING, *_COMPLEX)
-double_types = _group(d.float64, d.complex128)[0]
-integral_types, integral_types_and = _group(*_INTEGRAL)
-all_types, all_types_and = _group(*_FLOATING, *_INTEGRAL)
-all_types_and_half = _group(*_FLOATING, *_INTEGRAL, d.float16)[0]
-complex_types, complex_types_and = _group(*_COMPLEX)
-all_types_and_complex, all_types_and_complex_and = _group(*_FLOATING, *_INTEGRAL, *_COMPLEX)
-float8_types, float8_types_and = _group(d.float8_e4m3fn, d.float8_e5m2, d.float8_e4m3fnuz, d.float8_e5m2fnuz)
+empty_types, custom_types = _functions(_empty_types)
+floating_types, floating_types_and = _functions(_floating_types)
+floating_types_and_half = _functions(_floating_types_and_half)[0]
+floating_and_complex_types, floating_and_complex_types_and = _functions(_floating_and_complex_types)
+double_types = _functions(_double_types)[0]
+integral_types, integral_types_and = _functions(_integral_types)
+all_types, all_types_and = _functions(_all_types)
+all_types_and_half = _functions(_all_types_and_half)[0]
+complex_types, complex_types_and = _functions(_complex_types)
+all_types_and_complex, all_types_and_complex_and = _functions(_all_types_and_complex)
+all_types_complex_float8_and = _functions(_all_types_and_complex + _float8_types)[1]
+all_mps_types, all_mps_types_and = _functions(_all_mps_types)
+float8_types, float8_types_and = _functions(_float8_types)
 float_to_corresponding_complex_type_map = {d.float16: d.complex32, d.float32: d.complex64, d.float64: d.complex128}
 
 

@@ -13,7 +13,7 @@ __all__ = [
     "make_fullrank_matrices_with_distinct_singular_values", "make_symmetric_matrices", "make_symmetric_pd_matrices",
     "random_hermitian_matrix", "random_hermitian_pd_matrix", "random_hermitian_psd_matrix", "random_lowrank_matrix",
     "random_square_matrix_of_rank", "random_symmetric_matrix", "random_symmetric_pd_matrix", "random_symmetric_psd_matrix",
-    "random_well_conditioned_matrix",
+    "random_matrix", "random_matrix_with_scaled_reduction_dim", "random_well_conditioned_matrix",
 ]  # fmt: skip
 
 
@@ -63,6 +63,30 @@ def random_lowrank_matrix(rank: int, rows: int, columns: int, *batches: int, **o
     """A matrix of low rank."""
     dtype = options.get("dtype")
     return randn(*batches, rows, rank, dtype=dtype) @ randn(*batches, rank, columns, dtype=dtype)
+
+
+def random_matrix(rows: int, columns: int, *batches: int, **options: Any) -> Any:
+    """A matrix whose singular values are 1, 1/2 … 1/n, or with `singular=True` one whose last one is 0."""
+    dtype, device = options.get("dtype"), options.get("device")
+    silent, singular = options.get("silent", False), options.get("singular", False)
+    if silent and not (rows and columns):
+        return randn(*batches, rows, columns, dtype=dtype, device=device)
+    left, _, right = linalg.svd(randn(*batches, rows, columns, dtype=dtype, device=device), full_matrices=False)
+    count = min(rows, columns)
+    values = left.new_tensor([1.0 / (place + 1) for place in range(count)])
+    if singular:
+        values[count - 1] = 0
+        if count > 2:
+            values[0] = 0
+    return (left * values) @ right
+
+
+def random_matrix_with_scaled_reduction_dim(rows: int, columns: int, *batches: int, **options: Any) -> Any:
+    """A matrix for products: scaled, so that the sums over one of its dims stay of size one."""
+    dim = options.pop("reduction_dim", -2)
+    if dim not in (-1, -2):
+        raise ValueError("reduction_dim must be either -1 or -2.")
+    return random_matrix(rows, columns, *batches, **options) / (columns if dim == -1 else rows) ** 0.5
 
 
 def random_well_conditioned_matrix(

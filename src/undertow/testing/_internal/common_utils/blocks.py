@@ -1,0 +1,206 @@
+"""Blocks, as tests use them in `with`: another default dtype, a file that goes away, no garbage collector…"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import gc
+import io
+import os
+import tempfile
+import warnings
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from undertow import __future__ as future
+from undertow._core import TensorCore
+from undertow.dtypes import get_default_dtype
+from undertow.dtypes import set_default_dtype as _set_default_dtype
+from undertow.process_settings import (
+    are_deterministic_algorithms_enabled,
+    is_deterministic_algorithms_warn_only_enabled,
+    is_warn_always_enabled,
+    set_warn_always,
+    use_deterministic_algorithms,
+)
+from undertow.tensor_types import set_default_tensor_type as _set_default_tensor_type
+from undertow.testing._utils import freeze_rng_state as freeze_rng_state
+
+
+@contextlib.contextmanager
+def set_default_dtype(dtype: Any) -> Iterator[None]:
+    """A block with another default dtype."""
+    before = get_default_dtype()
+    _set_default_dtype(dtype)
+    try:
+        yield
+    finally:
+        _set_default_dtype(before)
+
+
+@contextlib.contextmanager
+def set_default_tensor_type(tensor_type: Any) -> Iterator[None]:
+    """A block with another default type of tensors."""
+    before = get_default_dtype()
+    _set_default_tensor_type(tensor_type)
+    try:
+        yield
+    finally:
+        _set_default_dtype(before)
+
+
+class DeterministicGuard:
+    """A block in which deterministic algorithms are asked for, or not."""
+
+    def __init__(self, deterministic: bool, *, warn_only: bool = False, fill_uninitialized_memory: bool = True) -> None:
+        self.deterministic, self.warn_only = deterministic, warn_only
+
+    def __enter__(self) -> None:
+        self.before = are_deterministic_algorithms_enabled(), is_deterministic_algorithms_warn_only_enabled()
+        use_deterministic_algorithms(self.deterministic, warn_only=self.warn_only)
+
+    def __exit__(self, *exception: object) -> None:
+        use_deterministic_algorithms(self.before[0], warn_only=self.before[1])
+
+
+class SwapTensorsGuard:
+    """A block with swapping of parameters set so; None leaves it."""
+
+    def __init__(self, use_swap_tensors: bool | None) -> None:
+        self.use_swap_tensors = use_swap_tensors
+
+    def __enter__(self) -> None:
+        self.before = future.get_swap_module_params_on_conversion()
+        if self.use_swap_tensors is not None:
+            future.set_swap_module_params_on_conversion(self.use_swap_tensors)
+
+    def __exit__(self, *exception: object) -> None:
+        if self.use_swap_tensors is not None:
+            future.set_swap_module_params_on_conversion(self.before)
+
+
+def wrapSwapTensorsTest(swap: bool | None = None) -> Callable[[Any], Any]:
+    """A decorator: the test runs with swapping of parameters set so; None leaves it."""
+
+    def decorate(test: Any) -> Any:
+        @functools.wraps(test)
+        def run(*args: Any, **kwargs: Any) -> Any:
+            with SwapTensorsGuard(swap):
+                return test(*args, **kwargs)
+
+        return run
+
+    return decorate
+
+
+@contextlib.contextmanager
+def set_warn_always_context(new_val: bool) -> Iterator[None]:
+    """A block in which warnings that are given once are given each time, or not."""
+    before = is_warn_always_enabled()
+    set_warn_always(new_val)
+    try:
+        yield
+    finally:
+        set_warn_always(before)
+
+
+class AlwaysWarnTypedStorageRemoval:
+    """A block in which the use of typed storages is warned of each time."""
+
+    def __init__(self, always_warn: bool) -> None:
+        if not isinstance(always_warn, bool):
+            raise AssertionError(f"expected a bool, got {always_warn!r}")
+        self.always_warn = always_warn
+
+    def __enter__(self) -> None:
+        self.inner = warnings.catch_warnings()
+        self.inner.__enter__()
+        if self.always_warn:
+            warnings.filterwarnings("always", "TypedStorage is deprecated", UserWarning)
+
+    def __exit__(self, *exception: object) -> None:
+        self.inner.__exit__(None, None, None)
+
+
+@contextlib.contextmanager
+def TemporaryFileName(*args: Any, **kwargs: Any) -> Iterator[str]:
+    """The name of a file that is gone after the block."""
+    if kwargs.pop("delete", False):
+        raise UserWarning("only TemporaryFileName with delete=False is supported on Windows.")
+    file: Any = tempfile.NamedTemporaryFile(*args, **{**kwargs, "delete": False})
+    try:
+        file.close()
+        yield file.name
+    finally:
+        os.unlink(file.name)
+
+
+@contextlib.contextmanager
+def TemporaryDirectoryName(suffix: str | None = None) -> Iterator[str]:
+    """The name of a folder that is gone after the block."""
+    with tempfile.TemporaryDirectory(suffix=suffix) as folder:
+        yield folder
+
+
+class BytesIOContext(io.BytesIO):
+    """A file in memory that a block does not close."""
+
+    def __enter__(self) -> BytesIOContext:
+        return self
+
+    def __exit__(self, *args: object) -> None:
+        pass
+
+
+@contextlib.contextmanager
+def set_cwd(path: str) -> Iterator[None]:
+    """A block in another folder."""
+    before = os.getcwd()
+    os.chdir(path)
+    try:
+        yield
+    finally:
+        os.chdir(before)
+
+
+@contextlib.contextmanager
+def disable_gc() -> Iterator[None]:
+    """A block without the collector of circles."""
+    was = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was:
+            gc.enable()
+
+
+@contextlib.contextmanager
+def check_leaked_tensors(limit: int = 1, matched_type: type = TensorCore) -> Iterator[None]:
+    """A block that may leave so many tensors alive that only the collector of circles can free."""
+    gc.collect()
+    gc.disable()
+    flags = gc.get_debug()
+    try:
+        gc.set_debug(gc.DEBUG_SAVEALL)
+        del gc.garbage[:]
+        yield
+        gc.collect()
+        left = [each for each in gc.garbage if isinstance(each, matched_type)]
+        if len(left) >= limit:
+            shown = ", ".join(str(tuple(each.shape)) if isinstance(each, TensorCore) else repr(each) for each in left[:10])
+            warnings.warn(f"{len(left)} tensors were left in circles: {shown}", stacklevel=2)
+    finally:
+        gc.set_debug(flags)
+        del gc.garbage[:]
+        gc.enable()
+
+
+@contextlib.contextmanager
+def _nothing(*args: Any, **kwargs: Any) -> Iterator[None]:
+    """A block about something that is not here: streams and memory of GPUs, a compiler of scripts."""
+    yield
+
+
+CudaNonDefaultStream = CudaSyncGuard = CudaMemoryLeakCheck = _nothing
+enable_profiling_mode = enable_profiling_mode_for_profiling_tests = num_profiled_runs = _nothing

@@ -1,0 +1,122 @@
+"""Checks of gradients, as tests make them."""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+from undertow.autograd import gradcheck as _gradcheck
+from undertow.autograd import gradgradcheck as _gradgradcheck
+from undertow.testing._internal.common_utils.cases import TestCase
+from undertow.testing._internal.common_utils.facts import GRADCHECK_NONDET_TOL, TEST_WITH_SLOW_GRADCHECK
+from undertow.utils._pytree import tree_leaves, tree_map
+
+
+def gradcheck(fn: Any, inputs: Any, **kwargs: Any) -> bool:
+    """Whether a function's gradient is what finite differences say: along one direction, or all if gradchecks are slow."""
+    defaults = {"check_batched_grad": False, "fast_mode": not TEST_WITH_SLOW_GRADCHECK, "nondet_tol": 0.0}
+    return _gradcheck(fn, inputs, **defaults | kwargs)
+
+
+def gradgradcheck(fn: Any, inputs: Any, grad_outputs: Any = None, **kwargs: Any) -> bool:
+    """The same of its second gradient."""
+    defaults = {"check_batched_grad": False, "fast_mode": not TEST_WITH_SLOW_GRADCHECK, "nondet_tol": 0.0}
+    return _gradgradcheck(fn, inputs, grad_outputs, **defaults | kwargs)
+
+
+def _assertGradAndGradgradChecks(test_case: Any, apply_fn: Any, inputs: Any, **kwargs: Any) -> None:
+    """Both; the test fails if either does."""
+    test_case.assertTrue(gradcheck(apply_fn, inputs, **kwargs))
+    test_case.assertTrue(gradgradcheck(apply_fn, inputs, **kwargs))
+
+
+def outs_and_grads(fn: Any, graph_inps: Any, inps: Any) -> tuple[Any, list[Any]]:
+    """What a function returns, and the gradients of its inputs."""
+    outs = fn(*graph_inps)
+    for out in tree_leaves(outs):
+        if hasattr(out, "requires_grad") and out.requires_grad:
+            out.sum().backward(retain_graph=True)
+    grads = [inp.grad for inp in tree_leaves(inps) if hasattr(inp, "grad")]
+    for inp in tree_leaves(inps):
+        if hasattr(inp, "grad"):
+            inp.grad = None
+    return outs, grads
+
+
+def compare_equal_outs_and_grads(test: Any, m1: Any, m2: Any, inps: Any) -> None:
+    """Whether two functions return the same and give the same gradients."""
+    one, other = outs_and_grads(m1, inps, inps), outs_and_grads(m2, inps, inps)
+    test.assertEqual(one[0], other[0])
+    test.assertEqual(one[1], other[1])
+
+
+def clone_input_helper(input: Any) -> Any:
+    """A copy of a tensor, or of a sequence of them."""
+    return tree_map(lambda value: value.clone() if hasattr(value, "clone") else value, input)
+
+
+class TestGradients(TestCase):
+    """The base of tests of the gradients of operators."""
+
+    exact_dtype = True
+
+    def _get_safe_inplace(self, inplace_variant: Any) -> Any:
+        """A variant that writes in place, applied to a copy."""
+
+        @functools.wraps(inplace_variant)
+        def on_a_copy(t: Any, *args: Any, **kwargs: Any) -> Any:
+            return inplace_variant(t.clone(), *args, **kwargs)
+
+        return on_a_copy
+
+    def _check_helper(
+        self, device: Any, dtype: Any, op: Any, variant: Any, check: str, *, check_forward_ad: bool = False,
+        check_backward_ad: bool = True, check_batched_grad: Any = None, check_batched_forward_grad: bool = False,
+    ) -> None:  # fmt: skip
+        if variant is None:
+            self.skipTest("Skipped! Variant not implemented.")
+        if not op.supports_dtype(dtype, device):
+            self.skipTest(f"Skipped! {op.name} does not support dtype {dtype}")
+        in_place = variant is op.get_inplace()
+        conjugated = op.test_conjugated_samples
+        for sample in op.sample_inputs(device, dtype, requires_grad=True, include_conjugated_inputs=conjugated):
+            if sample.broadcasts_input and in_place:
+                continue
+            inputs = (sample.input, *sample.args)
+            if not any(leaf.requires_grad for leaf in tree_leaves(inputs) if hasattr(leaf, "requires_grad")):
+                continue
+
+            def apply(*values: Any, sample: Any = sample) -> Any:
+                chosen = self._get_safe_inplace(variant) if in_place else variant
+                result = chosen(*values, **sample.kwargs)
+                result = sample.output_process_fn_grad(result) if sample.output_process_fn_grad else result
+                return tuple(each for each in result) if isinstance(result, (list, tuple)) else result
+
+            options: dict[str, Any] = {
+                "nondet_tol": op.gradcheck_nondet_tol or GRADCHECK_NONDET_TOL,
+                "fast_mode": op.gradcheck_fast_mode is not False,
+                "check_batched_grad": op.check_batched_grad if check_batched_grad is None else check_batched_grad,
+            }  # fmt: skip
+            if check == "gradcheck":
+                options |= {
+                    "check_forward_ad": check_forward_ad, "check_backward_ad": check_backward_ad, "check_grad_dtypes": True,
+                    "check_undefined_grad": True, "check_batched_forward_grad": check_batched_forward_grad,
+                }  # fmt: skip
+                self.assertTrue(gradcheck(apply, inputs, **options))
+            else:
+                if check not in ("bwgrad_bwgrad", "fwgrad_bwgrad"):
+                    self.fail(f"Unknown check {check!r}")
+                options |= {
+                    "check_fwd_over_rev": check == "fwgrad_bwgrad", "check_rev_over_rev": check != "fwgrad_bwgrad",
+                    "check_undefined_grad": False, "gen_non_contig_grad_outputs": False,
+                }  # fmt: skip
+                self.assertTrue(gradgradcheck(apply, inputs, **options))
+
+    def _grad_test_helper(self, device: Any, dtype: Any, op: Any, variant: Any, **options: Any) -> None:
+        self._check_helper(device, dtype, op, variant, "gradcheck", **options)
+
+    def _skip_helper(self, op: Any, device: Any, dtype: Any) -> None:
+        if dtype not in op.supported_backward_dtypes(device):
+            self.skipTest("Skipped! Op doesn't support autograd for this dtype.")
+        if not op.supports_autograd and not op.supports_forward_ad:
+            self.skipTest("Skipped! autograd not supported.")

@@ -1,0 +1,26 @@
+"""`torch.testing._utils`: calls and blocks whose random numbers are the same each time."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from undertow.random import get_rng_state, manual_seed, set_rng_state
+
+
+@contextlib.contextmanager
+def freeze_rng_state(*args: Any, **kwargs: Any) -> Iterator[None]:
+    """A block after which the generator is where it was."""
+    state = get_rng_state()
+    try:
+        yield
+    finally:
+        set_rng_state(state)
+
+
+def wrapper_set_seed(op: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+    """Calls a function that draws random numbers, always the same ones."""
+    with freeze_rng_state():
+        manual_seed(42)
+        return op(*args, **kwargs)
