@@ -369,3 +369,37 @@ def custom_functions_pack_too(torch, log):
         y = Square.apply(x)
     y.sum().backward()
     return x.grad
+
+
+@cases
+def unpacking_in_the_mode_of_the_pass(torch, log):
+    x = leaf(torch)
+
+    def unpack(tensor):
+        log(torch.is_grad_enabled())
+        return tensor
+
+    with torch.autograd.graph.saved_tensors_hooks(lambda tensor: tensor, unpack):
+        y = x.exp() * x
+    (g,) = torch.autograd.grad(y.sum(), x, create_graph=True)
+    y.sum().backward()
+    return g, x.grad
+
+
+@cases
+def unpacking_to_a_shape_with_more_dims(torch, log):
+    x = leaf(torch)
+    with torch.autograd.graph.saved_tensors_hooks(lambda tensor: tensor, lambda tensor: tensor[None]):
+        y = x * x
+    y.sum().backward()
+    return x.grad
+
+
+@cases
+def hooks_that_cannot_be_called(torch, log):
+    def enter(pack, unpack):
+        with torch.autograd.graph.saved_tensors_hooks(pack, unpack):
+            pass
+
+    attempt(log, "pack", lambda: enter(1, lambda tensor: tensor))
+    attempt(log, "unpack", lambda: enter(lambda tensor: tensor, None))

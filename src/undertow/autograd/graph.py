@@ -47,6 +47,11 @@ class saved_tensors_hooks:
         modes = local.modes
         if modes.saved_hooks_disabled is not None:
             raise RuntimeError(modes.saved_hooks_disabled)
+        if not (callable(self.pack_hook) and callable(self.unpack_hook)):
+            raise TypeError(
+                "_push_saved_tensors_default_hooks(): incompatible function arguments. Two hooks are expected: pack and "
+                "unpack."
+            )
         modes.saved_hooks.append((self.pack_hook, self.unpack_hook, self.everything))
         if hooks.noted is not None:
             hooks.noted.append((user_site(), self.pack_hook, self.unpack_hook))

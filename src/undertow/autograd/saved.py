@@ -8,6 +8,7 @@ they return.
 from __future__ import annotations
 
 from collections.abc import Callable
+from math import prod
 from typing import TYPE_CHECKING, Any
 
 from undertow import errors, hooks
@@ -175,8 +176,7 @@ class Packed:
 
     def open(self, edge: Any) -> Any:
         """The unpacked tensor, in the place of the saved one."""
-        with _no_grad():
-            tensor = hooks.fire(self.unpack_hook, self.value)
+        tensor = hooks.fire(self.unpack_hook, self.value)  # in the backward pass's own mode
         if not isinstance(tensor, TensorCore):
             raise TypeError(
                 f"Output of saved tensor unpack_hook expected to be a Tensor but got result of type {type(tensor)}"
@@ -189,6 +189,8 @@ class Packed:
                         f"The size of tensor a ({a}) must match the size of tensor b ({b}): a saved tensor unpack hook "
                         f"returned shape {list(found)} for a tensor that was saved with shape {list(saved)}"
                     )
+            if tensor._array.size == prod(saved):
+                tensor = wrap(tensor._array.reshape(saved))
         if self.leaf is not None and tensor._array is self.leaf._array:
             return self.leaf
         result = wrap(tensor._array)
