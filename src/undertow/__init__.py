@@ -1,7 +1,7 @@
 """undertow: PyTorch's autograd engine and hook system in Python. `import undertow as torch`."""
 
 from math import e as e, inf as inf, nan as nan, pi as pi
-from typing import TYPE_CHECKING
+import typing as _typing
 
 # Before all else: Tensor is made of the parts below and of autograd's methods, which need each other in this order.
 from undertow import autograd as autograd
@@ -47,48 +47,6 @@ from undertow.modes import (
     is_grad_enabled as is_grad_enabled, is_inference_mode_enabled as is_inference_mode_enabled, no_grad as no_grad,
     set_grad_enabled as set_grad_enabled,
 )  # fmt: skip
-from undertow.ops.arithmetic import (
-    add as add, div as div, divide as divide, float_power as float_power, floor_divide as floor_divide, fmod as fmod,
-    mul as mul, multiply as multiply, pow as pow, remainder as remainder, rsub as rsub, square as square,
-    square_ as square_, sub as sub, subtract as subtract, true_divide as true_divide,
-)  # fmt: skip
-from undertow.ops.compare import (
-    allclose as allclose, bitwise_and as bitwise_and, bitwise_left_shift as bitwise_left_shift,
-    bitwise_not as bitwise_not, bitwise_or as bitwise_or, bitwise_right_shift as bitwise_right_shift,
-    bitwise_xor as bitwise_xor, eq as eq, equal as equal, ge as ge, greater as greater,
-    greater_equal as greater_equal, gt as gt, isclose as isclose, isfinite as isfinite, isin as isin, isinf as isinf,
-    isnan as isnan, isneginf as isneginf, isposinf as isposinf, isreal as isreal, le as le, less as less,
-    less_equal as less_equal, logical_and as logical_and, logical_not as logical_not, logical_or as logical_or,
-    logical_xor as logical_xor, lt as lt, ne as ne, not_equal as not_equal, signbit as signbit, where as where,
-)  # fmt: skip
-from undertow.ops.complex import (
-    angle as angle, complex as complex, conj as conj, conj_physical as conj_physical,
-    conj_physical_ as conj_physical_, imag as imag, is_conj as is_conj, is_neg as is_neg, polar as polar, real as real,
-    resolve_conj as resolve_conj, resolve_neg as resolve_neg, view_as_complex as view_as_complex,
-    view_as_real as view_as_real,
-)  # fmt: skip
-from undertow.ops.indexing import index_put as index_put, index_put_ as index_put_
-from undertow.ops.matmul import (
-    bmm as bmm, dot as dot, ger as ger, matmul as matmul, mm as mm, mv as mv, outer as outer, vdot as vdot,
-)  # fmt: skip
-from undertow.ops.parts import (
-    as_strided as as_strided, as_strided_ as as_strided_, chunk as chunk, diagonal as diagonal, dsplit as dsplit,
-    hsplit as hsplit, narrow as narrow, select as select, split as split, split_with_sizes as split_with_sizes,
-    tensor_split as tensor_split, unbind as unbind, vsplit as vsplit,
-)  # fmt: skip
-from undertow.ops.shape import (
-    adjoint as adjoint, flatten as flatten, moveaxis as moveaxis, movedim as movedim, permute as permute,
-    ravel as ravel, reshape as reshape, swapaxes as swapaxes, swapdims as swapdims, t as t, transpose as transpose,
-    unflatten as unflatten,
-)  # fmt: skip
-from undertow.ops.stretch import (
-    atleast_1d as atleast_1d, atleast_2d as atleast_2d, atleast_3d as atleast_3d,
-    broadcast_shapes as broadcast_shapes, broadcast_tensors as broadcast_tensors, broadcast_to as broadcast_to,
-    squeeze as squeeze, unsqueeze as unsqueeze,
-)  # fmt: skip
-from undertow.ops.writing import (
-    fill as fill, fill_ as fill_, masked_fill as masked_fill, resize_as_ as resize_as_, zero_ as zero_,
-)  # fmt: skip
 from undertow.printing import get_printoptions as get_printoptions, set_printoptions as set_printoptions
 from undertow.sizes import Size as Size
 from undertow.storage import UntypedStorage as UntypedStorage, is_storage as is_storage
@@ -104,7 +62,7 @@ from undertow.tensor_python import is_nonzero as is_nonzero
 _LAZY = {name: home for home, names in _HOMES.items() for name in names.split()} | _RENAMED
 _LAZY |= {name: f"undertow.{name}" for name in _MODULES}
 __getattr__, __dir__ = _lazy_names(__name__, _LAZY)
-if TYPE_CHECKING:
+if _typing.TYPE_CHECKING:
     from undertow._late_names import *  # noqa: F403
 
 newaxis = None

@@ -39,10 +39,17 @@ HOMES = {
     "undertow.ops.addmm": "addbmm addmm addmv addmv_ addr baddbmm",
     "undertow.ops.apart": "as_strided_scatter narrow_copy nonzero_static unsafe_chunk unsafe_split "
     "unsafe_split_with_sizes",
+    "undertow.ops.arithmetic": "add div divide float_power floor_divide fmod mul multiply pow remainder rsub square "
+    "square_ sub subtract true_divide",
     "undertow.ops.arrange": "clone constant_pad_nd diag diag_embed diagflat flip fliplr flipud repeat_interleave roll "
     "rot90 tile tril tril_indices triu triu_indices",
     "undertow.ops.clamp": "addcdiv addcmul clamp clamp_ clamp_max clamp_max_ clamp_min clamp_min_ clip clip_ copysign "
     "lerp nan_to_num nan_to_num_ xlogy xlogy_",
+    "undertow.ops.compare": "allclose bitwise_and bitwise_left_shift bitwise_not bitwise_or bitwise_right_shift "
+    "bitwise_xor eq equal ge greater greater_equal gt isclose isfinite isin isinf isnan isneginf isposinf isreal le "
+    "less less_equal logical_and logical_not logical_or logical_xor lt ne not_equal signbit where",
+    "undertow.ops.complex": "angle complex conj conj_physical conj_physical_ imag is_conj is_neg polar real "
+    "resolve_conj resolve_neg view_as_complex view_as_real",
     "undertow.ops.conv": "conv1d conv2d conv3d conv_transpose1d conv_transpose2d conv_transpose3d",
     "undertow.ops.coordinates": "histogramdd unravel_index",
     "undertow.ops.decompositions": "pinverse qr svd",
@@ -65,16 +72,20 @@ HOMES = {
     "undertow.ops.householder": "geqrf orgqr ormqr",
     "undertow.ops.index": "argwhere diagonal_scatter index_add index_copy index_fill index_reduce index_select "
     "masked_scatter masked_select nonzero put select_scatter slice_scatter take take_along_dim",
+    "undertow.ops.indexing": "index_put index_put_",
     "undertow.ops.join": "block_diag cartesian_prod cat column_stack combinations concat concatenate dstack hstack "
     "meshgrid row_stack stack vstack",
     "undertow.ops.loss_class": "ctc_loss",
     "undertow.ops.lu": "lu lu_solve lu_unpack",
+    "undertow.ops.matmul": "bmm dot ger matmul mm mv outer vdot",
     "undertow.ops.native": "affine_grid_generator binary_cross_entropy_with_logits conv_tbc convolution "
     "cosine_embedding_loss embedding_bag grid_sampler grid_sampler_2d grid_sampler_3d hinge_embedding_loss kl_div "
     "margin_ranking_loss native_batch_norm native_group_norm poisson_nll_loss triplet_margin_loss",
     "undertow.ops.norm": "group_norm layer_norm native_layer_norm rms_norm",
     "undertow.ops.norms": "cdist dist norm renorm",
     "undertow.ops.norms_of_old": "frobenius_norm norm_except_dim nuclear_norm",
+    "undertow.ops.parts": "as_strided as_strided_ chunk diagonal dsplit hsplit narrow select split split_with_sizes "
+    "tensor_split unbind vsplit",
     "undertow.ops.pool": "max_pool1d max_pool1d_with_indices max_pool2d max_pool3d",
     "undertow.ops.pool_average": "adaptive_avg_pool1d avg_pool1d",
     "undertow.ops.products": "chain_matmul cross inner kron tensordot trace vander",
@@ -86,15 +97,20 @@ HOMES = {
     "undertow.ops.scan": "cummax cummin cumprod cumsum logcumsumexp",
     "undertow.ops.scatter": "gather scatter scatter_add scatter_reduce",
     "undertow.ops.segments": "segment_reduce",
+    "undertow.ops.shape": "adjoint flatten moveaxis movedim permute ravel reshape swapaxes swapdims t transpose "
+    "unflatten",
     "undertow.ops.sort": "argsort bincount bucketize histc histogram kthvalue median mode msort nanmedian searchsorted "
     "sort topk unique unique_consecutive",
     "undertow.ops.spectrogram": "istft stft",
     "undertow.ops.statistics": "corrcoef cov cumulative_trapezoid diff nanquantile quantile std std_mean trapezoid "
     "trapz var var_mean",
+    "undertow.ops.stretch": "atleast_1d atleast_2d atleast_3d broadcast_shapes broadcast_tensors broadcast_to squeeze "
+    "unsqueeze",
     "undertow.ops.triangular": "cholesky cholesky_inverse cholesky_solve triangular_solve",
     "undertow.ops.view_copies": "alias_copy as_strided_copy detach_copy diagonal_copy expand_copy permute_copy "
     "select_copy slice_copy split_copy split_with_sizes_copy squeeze_copy t_copy transpose_copy unbind_copy "
     "unfold_copy unsqueeze_copy view_as_complex_copy view_as_real_copy view_copy",
+    "undertow.ops.writing": "fill fill_ masked_fill resize_as_ zero_",
     "undertow.overrides": "DisableTorchFunction DisableTorchFunctionSubclass",
     "undertow.pretend": "pretend_torch",
     "undertow.process_settings": "are_deterministic_algorithms_enabled compiled_with_cxx11_abi "
@@ -141,10 +157,24 @@ METHODS = {
     "undertow.ops.addmm:AddmmMethods": "addbmm addbmm_ addmm addmm_ addmv addmv_ addr addr_ baddbmm baddbmm_",
     "undertow.ops.apart": "as_strided_scatter narrow_copy nonzero_static sum_to_size unsafe_chunk unsafe_split "
     "unsafe_split_with_sizes",
+    "undertow.ops.arithmetic:ArithmeticMethods": "__add__ __div__ __floordiv__ __iadd__ __idiv__ __ifloordiv__ "
+    "__imod__ __imul__ __ipow__ __isub__ __itruediv__ __mod__ __mul__ __pow__ __radd__ __rdiv__ __rfloordiv__ __rmod__ "
+    "__rmul__ __rpow__ __rsub__ __rtruediv__ __sub__ __truediv__ add add_ div div_ divide divide_ float_power "
+    "float_power_ floor_divide floor_divide_ fmod fmod_ mul mul_ multiply multiply_ pow pow_ remainder remainder_ "
+    "square square_ sub sub_ subtract subtract_ true_divide true_divide_",
     "undertow.ops.arrange:ArrangeMethods": "clone contiguous diag diag_embed diagflat flip fliplr flipud repeat "
     "repeat_interleave roll rot90 tile tril tril_ triu triu_",
     "undertow.ops.clamp:ClampMethods": "addcdiv addcdiv_ addcmul addcmul_ clamp clamp_ clamp_max clamp_max_ clamp_min "
     "clamp_min_ clip clip_ copysign copysign_ lerp lerp_ nan_to_num nan_to_num_ xlogy xlogy_",
+    "undertow.ops.compare:CompareMethods": "__and__ __eq__ __ge__ __gt__ __iand__ __ilshift__ __invert__ "
+    "__ior__ __irshift__ __ixor__ __le__ __lshift__ __lt__ __ne__ __or__ __rand__ __rlshift__ __ror__ __rrshift__ "
+    "__rshift__ __rxor__ __xor__ allclose bitwise_and bitwise_and_ bitwise_left_shift bitwise_left_shift_ bitwise_not "
+    "bitwise_not_ bitwise_or bitwise_or_ bitwise_right_shift bitwise_right_shift_ bitwise_xor bitwise_xor_ eq eq_ "
+    "equal ge ge_ greater greater_ greater_equal greater_equal_ gt gt_ isclose isfinite isinf isnan isneginf isposinf "
+    "isreal le le_ less less_ less_equal less_equal_ logical_and logical_and_ logical_not logical_not_ logical_or "
+    "logical_or_ logical_xor logical_xor_ lt lt_ ne ne_ not_equal not_equal_ signbit where",
+    "undertow.ops.complex:ComplexMethods": "angle conj conj_physical conj_physical_ imag is_conj is_neg real "
+    "resolve_conj resolve_neg",
     "undertow.ops.decompositions:DecompositionMethods": "matrix_exp pinverse qr svd",
     "undertow.ops.elementwise:ElementwiseMethods": "__abs__ __neg__ __pos__ abs abs_ absolute absolute_ acos acos_ "
     "acosh acosh_ arccos arccos_ arccosh arccosh_ arcsin arcsin_ arcsinh arcsinh_ arctan arctan2 arctan2_ arctan_ "
@@ -160,8 +190,12 @@ METHODS = {
     "undertow.ops.index:IndexMethods": "argwhere diagonal_scatter index_add index_add_ index_copy index_copy_ "
     "index_fill index_fill_ index_reduce index_reduce_ index_select masked_scatter masked_scatter_ masked_select "
     "nonzero put put_ select_scatter slice_scatter take take_along_dim",
+    "undertow.ops.indexing:IndexingMethods": "__delitem__ __getitem__ __setitem__ index_put index_put_",
     "undertow.ops.lu": "lu lu_solve",
+    "undertow.ops.matmul:MatmulMethods": "__matmul__ __rmatmul__ bmm dot ger matmul mm mv outer vdot",
     "undertow.ops.norms:NormMethods": "dist norm renorm renorm_",
+    "undertow.ops.parts:PartMethods": "as_strided as_strided_ chunk diagonal dsplit hsplit narrow select split "
+    "split_with_sizes tensor_split unbind unfold vsplit",
     "undertow.ops.products:ProductMethods": "cross inner kron trace",
     "undertow.ops.reduce:ReduceMethods": "all amax amin aminmax any argmax argmin count_nonzero logsumexp max mean min "
     "nanmean nansum prod sum",
@@ -169,11 +203,16 @@ METHODS = {
     "undertow.ops.scan:ScanMethods": "cummax cummin cumprod cumprod_ cumsum cumsum_ logcumsumexp",
     "undertow.ops.scatter:ScatterMethods": "gather scatter scatter_ scatter_add scatter_add_ scatter_reduce "
     "scatter_reduce_",
+    "undertow.ops.shape:ShapeMethods": "H T adjoint flatten mH mT moveaxis movedim permute ravel reshape reshape_as "
+    "swapaxes swapaxes_ swapdims swapdims_ t t_ transpose transpose_ unflatten view view_as",
     "undertow.ops.sort:SortMethods": "argsort bincount bucketize histc histogram kthvalue median mode msort nanmedian "
     "sort topk unique unique_consecutive",
     "undertow.ops.spectrogram": "istft stft",
     "undertow.ops.statistics:StatisticsMethods": "corrcoef cov diff nanquantile quantile std var",
+    "undertow.ops.stretch:StretchMethods": "broadcast_to expand expand_as squeeze squeeze_ unsqueeze unsqueeze_",
     "undertow.ops.triangular:TriangularMethods": "cholesky cholesky_inverse cholesky_solve triangular_solve",
+    "undertow.ops.writing:WritingMethods": "copy_ fill_ fill_diagonal_ masked_fill masked_fill_ resize_ resize_as_ "
+    "set_ zero_",
     "undertow.sparse": "sparse_mask smm to_sparse to_sparse_coo",
     "undertow.tensor_random:RandomMethods": "bernoulli bernoulli_ cauchy_ exponential_ geometric_ log_normal_ "
     "multinomial normal_ random_ uniform_",

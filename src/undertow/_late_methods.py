@@ -4,42 +4,60 @@ from __future__ import annotations
 
 from undertow.ops.activation import ActivationMethods
 from undertow.ops.addmm import AddmmMethods
+from undertow.ops.arithmetic import ArithmeticMethods
 from undertow.ops.arrange import ArrangeMethods
 from undertow.ops.clamp import ClampMethods
+from undertow.ops.compare import CompareMethods
+from undertow.ops.complex import ComplexMethods
 from undertow.ops.decompositions import DecompositionMethods
 from undertow.ops.elementwise import ElementwiseMethods
 from undertow.ops.factor import FactorMethods
 from undertow.ops.index import IndexMethods
+from undertow.ops.indexing import IndexingMethods
+from undertow.ops.matmul import MatmulMethods
 from undertow.ops.norms import NormMethods
+from undertow.ops.parts import PartMethods
 from undertow.ops.products import ProductMethods
 from undertow.ops.reduce import ReduceMethods
 from undertow.ops.scan import ScanMethods
 from undertow.ops.scatter import ScatterMethods
+from undertow.ops.shape import ShapeMethods
 from undertow.ops.sort import SortMethods
 from undertow.ops.statistics import StatisticsMethods
+from undertow.ops.stretch import StretchMethods
 from undertow.ops.triangular import TriangularMethods
+from undertow.ops.writing import WritingMethods
 from undertow.tensor_random import RandomMethods
 
 
 class LateMethods(
     ElementwiseMethods,
+    ArithmeticMethods,
     ClampMethods,
+    CompareMethods,
+    ComplexMethods,
     ActivationMethods,
     ReduceMethods,
     ScanMethods,
     SortMethods,
     StatisticsMethods,
+    MatmulMethods,
     AddmmMethods,
     ProductMethods,
     NormMethods,
     FactorMethods,
     DecompositionMethods,
     TriangularMethods,
+    ShapeMethods,
+    StretchMethods,
+    PartMethods,
     ArrangeMethods,
+    WritingMethods,
+    IndexingMethods,
     IndexMethods,
     ScatterMethods,
     RandomMethods,
 ):
-    """What `Tensor` has besides the families it inherits from."""
+    """What `Tensor` has besides the classes it inherits from."""
 
     __slots__ = ()

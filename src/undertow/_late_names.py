@@ -16,6 +16,11 @@ from undertow.ops.activation import (
 from undertow.ops.addmm import (
     addbmm as addbmm, addmm as addmm, addmv as addmv, addmv_ as addmv_, addr as addr, baddbmm as baddbmm,
 )  # fmt: skip
+from undertow.ops.arithmetic import (
+    add as add, div as div, divide as divide, float_power as float_power, floor_divide as floor_divide, fmod as fmod,
+    mul as mul, multiply as multiply, pow as pow, remainder as remainder, rsub as rsub, square as square,
+    square_ as square_, sub as sub, subtract as subtract, true_divide as true_divide,
+)  # fmt: skip
 from undertow.ops.arrange import (
     clone as clone, constant_pad_nd as constant_pad_nd, diag as diag, diag_embed as diag_embed, diagflat as diagflat,
     flip as flip, fliplr as fliplr, flipud as flipud, repeat_interleave as repeat_interleave, roll as roll,
@@ -27,6 +32,21 @@ from undertow.ops.clamp import (
     clamp_max_ as clamp_max_, clamp_min as clamp_min, clamp_min_ as clamp_min_, clip as clip, clip_ as clip_,
     copysign as copysign, lerp as lerp, nan_to_num as nan_to_num, nan_to_num_ as nan_to_num_, xlogy as xlogy,
     xlogy_ as xlogy_,
+)  # fmt: skip
+from undertow.ops.compare import (
+    allclose as allclose, bitwise_and as bitwise_and, bitwise_left_shift as bitwise_left_shift,
+    bitwise_not as bitwise_not, bitwise_or as bitwise_or, bitwise_right_shift as bitwise_right_shift,
+    bitwise_xor as bitwise_xor, eq as eq, equal as equal, ge as ge, greater as greater,
+    greater_equal as greater_equal, gt as gt, isclose as isclose, isfinite as isfinite, isin as isin, isinf as isinf,
+    isnan as isnan, isneginf as isneginf, isposinf as isposinf, isreal as isreal, le as le, less as less,
+    less_equal as less_equal, logical_and as logical_and, logical_not as logical_not, logical_or as logical_or,
+    logical_xor as logical_xor, lt as lt, ne as ne, not_equal as not_equal, signbit as signbit, where as where,
+)  # fmt: skip
+from undertow.ops.complex import (
+    angle as angle, complex as complex, conj as conj, conj_physical as conj_physical,
+    conj_physical_ as conj_physical_, imag as imag, is_conj as is_conj, is_neg as is_neg, polar as polar, real as real,
+    resolve_conj as resolve_conj, resolve_neg as resolve_neg, view_as_complex as view_as_complex,
+    view_as_real as view_as_real,
 )  # fmt: skip
 from undertow.ops.conv import (
     conv1d as conv1d, conv2d as conv2d, conv3d as conv3d, conv_transpose1d as conv_transpose1d,
@@ -75,17 +95,26 @@ from undertow.ops.index import (
     masked_scatter as masked_scatter, masked_select as masked_select, nonzero as nonzero, put as put,
     select_scatter as select_scatter, slice_scatter as slice_scatter, take as take, take_along_dim as take_along_dim,
 )  # fmt: skip
+from undertow.ops.indexing import index_put as index_put, index_put_ as index_put_
 from undertow.ops.join import (
     block_diag as block_diag, cartesian_prod as cartesian_prod, cat as cat, column_stack as column_stack,
     combinations as combinations, concat as concat, concatenate as concatenate, dstack as dstack, hstack as hstack,
     meshgrid as meshgrid, row_stack as row_stack, stack as stack, vstack as vstack,
 )  # fmt: skip
 from undertow.ops.loss_class import ctc_loss as ctc_loss
+from undertow.ops.matmul import (
+    bmm as bmm, dot as dot, ger as ger, matmul as matmul, mm as mm, mv as mv, outer as outer, vdot as vdot,
+)  # fmt: skip
 from undertow.ops.norm import (
     torch_batch_norm as batch_norm, group_norm as group_norm, torch_instance_norm as instance_norm,
     layer_norm as layer_norm, native_layer_norm as native_layer_norm, rms_norm as rms_norm,
 )  # fmt: skip
 from undertow.ops.norms import cdist as cdist, dist as dist, norm as norm, renorm as renorm
+from undertow.ops.parts import (
+    as_strided as as_strided, as_strided_ as as_strided_, chunk as chunk, diagonal as diagonal, dsplit as dsplit,
+    hsplit as hsplit, narrow as narrow, select as select, split as split, split_with_sizes as split_with_sizes,
+    tensor_split as tensor_split, unbind as unbind, vsplit as vsplit,
+)  # fmt: skip
 from undertow.ops.pool import (
     max_pool1d as max_pool1d, max_pool1d_with_indices as max_pool1d_with_indices, max_pool2d as max_pool2d,
     max_pool3d as max_pool3d,
@@ -113,6 +142,11 @@ from undertow.ops.scan import (
 from undertow.ops.scatter import (
     gather as gather, scatter as scatter, scatter_add as scatter_add, scatter_reduce as scatter_reduce,
 )  # fmt: skip
+from undertow.ops.shape import (
+    adjoint as adjoint, flatten as flatten, moveaxis as moveaxis, movedim as movedim, permute as permute,
+    ravel as ravel, reshape as reshape, swapaxes as swapaxes, swapdims as swapdims, t as t, transpose as transpose,
+    unflatten as unflatten,
+)  # fmt: skip
 from undertow.ops.sort import (
     argsort as argsort, bincount as bincount, bucketize as bucketize, histc as histc, histogram as histogram,
     kthvalue as kthvalue, median as median, mode as mode, msort as msort, nanmedian as nanmedian,
@@ -124,9 +158,17 @@ from undertow.ops.statistics import (
     nanquantile as nanquantile, quantile as quantile, std as std, std_mean as std_mean, trapezoid as trapezoid,
     trapz as trapz, var as var, var_mean as var_mean,
 )  # fmt: skip
+from undertow.ops.stretch import (
+    atleast_1d as atleast_1d, atleast_2d as atleast_2d, atleast_3d as atleast_3d,
+    broadcast_shapes as broadcast_shapes, broadcast_tensors as broadcast_tensors, broadcast_to as broadcast_to,
+    squeeze as squeeze, unsqueeze as unsqueeze,
+)  # fmt: skip
 from undertow.ops.triangular import (
     cholesky as cholesky, cholesky_inverse as cholesky_inverse, cholesky_solve as cholesky_solve,
     triangular_solve as triangular_solve,
+)  # fmt: skip
+from undertow.ops.writing import (
+    fill as fill, fill_ as fill_, masked_fill as masked_fill, resize_as_ as resize_as_, zero_ as zero_,
 )  # fmt: skip
 from undertow.pretend import pretend_torch as pretend_torch
 from undertow.process_settings import (

@@ -1,4 +1,7 @@
-"""class Tensor: the public face, composed of the families of ops, the autograd methods and the protocols of Python."""
+"""class Tensor: the public face, composed of the autograd methods, the protocols of Python and the families of ops.
+
+A family of ops is imported when one of its methods is first used: see METHODS in `_homes.py`.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,7 @@ from types import CellType, FunctionType
 from typing import TYPE_CHECKING, Any
 
 from undertow import overrides
-from undertow._core import TensorCore, ndarray, tensor_class, wrap
+from undertow._core import TensorCore, tensor_class, wrap
 from undertow._homes import METHODS
 from undertow.autograd.apply import bind_tensor_class
 from undertow.autograd.methods import AutogradMethods
@@ -15,16 +18,7 @@ from undertow.creation import CreationMethods
 from undertow.dtypes import get_default_dtype
 from undertow.from_data import legacy_tensor
 from undertow.lazy import LateMethod
-from undertow.ops.arithmetic import ArithmeticMethods
-from undertow.ops.compare import CompareMethods
-from undertow.ops.complex import ComplexMethods
-from undertow.ops.indexing import IndexingMethods
-from undertow.ops.matmul import MatmulMethods
-from undertow.ops.parts import PartMethods
 from undertow.ops.public import public_method
-from undertow.ops.shape import ShapeMethods
-from undertow.ops.stretch import StretchMethods
-from undertow.ops.writing import WritingMethods
 from undertow.tensor_convert import ConvertMethods
 from undertow.tensor_copy import CopyMethods
 from undertow.tensor_layout import LayoutMethods
@@ -46,15 +40,6 @@ class Tensor(
     PythonMethods,
     LayoutMethods,
     AutogradMethods,
-    ArithmeticMethods,
-    CompareMethods,
-    ComplexMethods,
-    MatmulMethods,
-    ShapeMethods,
-    StretchMethods,
-    PartMethods,
-    WritingMethods,
-    IndexingMethods,
     ConvertMethods,
     CreationMethods,
     CopyMethods,
@@ -81,10 +66,6 @@ class Tensor(
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         pass
 
-    def __eq__(self, other: Any) -> Any:
-        """Elementwise. NumPy's arrays count as tensors here, as they do in PyTorch."""
-        return _equal(self, wrap(other) if type(other) is ndarray else other)  # type: ignore[call-arg]
-
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
         overrides.register_class(cls)
@@ -100,9 +81,6 @@ class Tensor(
 
 
 _UNCONVERTED = {Tensor._base.__get__, Tensor.grad.__get__}
-
-
-_equal = CompareMethods.__eq__
 
 
 def _of_its_own(function: FunctionType, name: str) -> FunctionType:
@@ -129,8 +107,8 @@ def _finish(cls: Any) -> None:
     """
     for base in cls.__mro__:
         for name, value in vars(base).items():
-            if type(value) is property and value.fset is None:
-                value.__init__(value.fget, _refusal(name), value.fdel, value.__doc__)  # type: ignore[misc]
+            if type(value) is property:
+                _refuse_writing(value, name)
             if type(value) is FunctionType and name not in vars(cls):
                 if "." not in value.__qualname__:
                     setattr(cls, name, _of_its_own(value, name))
@@ -139,15 +117,19 @@ def _finish(cls: Any) -> None:
 
 
 def _adopted(found: Any, name: str) -> Any:
-    """What a family has, as a method of Tensor: its own twin of a public function."""
+    """What a family has, as Tensor has it: its own twin of a public function."""
+    if type(found) is property:
+        _refuse_writing(found, name)
+        return found
     return _of_its_own(found, name) if "." not in found.__qualname__ else found
 
 
-def _refusal(name: str) -> Any:
+def _refuse_writing(value: property, name: str) -> None:
     def refuse(self: Any, value: Any) -> None:
         raise AttributeError(f"attribute '{name}' of 'torch._C.TensorBase' objects is not writable")
 
-    return refuse
+    if value.fset is None:
+        value.__init__(value.fget, refuse, value.fdel, value.__doc__)  # type: ignore[misc]
 
 
 _finish(Tensor)

@@ -11,13 +11,15 @@ import importlib
 import sys
 import threading
 from collections.abc import Callable, Mapping
+from types import ModuleType
 from typing import Any
 
 
 def lazy_names(package: str, homes: Mapping[str, str]) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
     """A package's `__getattr__` and `__dir__`. `homes` says which module has a name; a module names itself.
 
-    A home of the form `module:attribute` has the thing under another name.
+    A home of the form `module:attribute` has the thing under another name. `from package import *` brings the late names
+    along, but no modules.
 
     >>> __getattr__, __dir__ = lazy_names("json", {"tool": "json.tool"})
     >>> __getattr__("tool").__name__
@@ -27,12 +29,17 @@ def lazy_names(package: str, homes: Mapping[str, str]) -> tuple[Callable[[str], 
     def find(name: str) -> Any:
         home = homes.get(name)
         if home is None:
+            if name == "__all__":
+                return [name for name in names() if not name.startswith("_") and not is_module(name)]
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
         home, _, attribute = home.partition(":")
         module = importlib.import_module(home)
         found = module if home == f"{package}.{name}" else getattr(module, attribute or name)
         setattr(sys.modules[package], name, found)
         return found
+
+    def is_module(name: str) -> bool:
+        return homes.get(name) == f"{package}.{name}" or isinstance(vars(sys.modules[package]).get(name), ModuleType)
 
     def names() -> list[str]:
         return sorted({*vars(sys.modules[package]), *homes})
@@ -55,27 +62,34 @@ def late_function(module: str, home: str, name: str) -> Callable[..., Any]:
 
 
 class LateMethod:
-    """A method that is imported when it is first used, and then replaces itself in its class.
+    """A method or property that is imported when it is first used, and then replaces itself in its class.
 
-    Its home is a module, or `module:Class` where it is a method there. `adopt` makes it one of the class that it is for.
+    Its home is a module, or `module:Class` where that class has it. `adopt` makes it one of the class that it is for.
     """
 
-    __slots__ = ("cls", "home", "name", "adopt", "method")
+    __slots__ = ("cls", "home", "name", "adopt", "found")
 
     def __init__(self, cls: type, home: str, name: str, adopt: Callable[[Any, str], Any]) -> None:
         self.cls, self.home, self.name, self.adopt = cls, home, name, adopt
-        self.method: Any = None
+        self.found: Any = None
 
-    def __get__(self, instance: Any, owner: type | None = None) -> Any:
+    def find(self) -> Any:
         home, _, family = self.home.partition(":")
         module = importlib.import_module(home)
         found = vars(getattr(module, family))[self.name] if family else getattr(module, self.name)
         with _adoption:
-            if self.method is None:
-                self.method = self.adopt(found, self.name)
+            if self.found is None:
+                self.found = self.adopt(found, self.name)
             if vars(self.cls).get(self.name) is self:  # nobody put another one there
-                setattr(self.cls, self.name, self.method)
-        return self.method.__get__(instance, owner)
+                setattr(self.cls, self.name, self.found)
+        return self.found
+
+    def __get__(self, instance: Any, owner: type | None = None) -> Any:
+        return self.find().__get__(instance, owner)
+
+    def __set__(self, instance: Any, value: Any) -> None:
+        self.find()
+        object.__setattr__(instance, self.name, value)  # a property's setter, or an attribute of this instance
 
 
 _adoption = threading.Lock()  # threads that use a method at the same time for the first time get the same one

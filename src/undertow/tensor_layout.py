@@ -15,7 +15,6 @@ from undertow.layouts import channels_last, channels_last_3d, memory_format, str
 from undertow.layouts import layout as Layout
 from undertow.mirrors import origin
 from undertow.ops.arguments import as_int, check_tensor, must_be, wrap_real_dim
-from undertow.ops.complex import is_neg as is_neg
 from undertow.ops.public import public
 from undertow.sizes import Size, size_of
 from undertow.storage import UntypedStorage, address, is_foreign, offset_of, root_of, with_strides

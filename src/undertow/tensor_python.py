@@ -8,13 +8,12 @@ from typing import Any
 
 import numpy as np
 
-from undertow import dlpack, printing
+from undertow import dlpack, mirrors, printing
 from undertow._core import TensorCore, tensor_class, wrap
 from undertow.autograd.writes import write
 from undertow.devices import cpu
 from undertow.dtypes import DTYPE_OF
 from undertow.modes import is_grad_enabled, special
-from undertow.ops.complex import is_conj, is_neg
 from undertow.ops.public import public
 from undertow.storage import adopt
 from undertow.tensor_layout import host_memory
@@ -58,11 +57,12 @@ def raw_array(tensor: Any) -> Any:
             "memory first."
         )
     array = on_host(tensor)
-    for put_off, bit, cure in ((is_conj, "conjugate", "resolve_conj"), (is_neg, "negative", "resolve_neg")):
-        if put_off(tensor):
-            raise RuntimeError(
-                f"Can't call numpy() on Tensor that has {bit} bit set. Use tensor.{cure}().numpy() instead."
-            )
+    if mirrors.known:
+        for put_off, bit, cure in ((tensor.is_conj, "conjugate", "conj"), (tensor.is_neg, "negative", "neg")):
+            if put_off():
+                raise RuntimeError(
+                    f"Can't call numpy() on Tensor that has {bit} bit set. Use tensor.resolve_{cure}().numpy() instead."
+                )
     if array.dtype.kind == "V":
         raise TypeError(f"Got unsupported ScalarType {DTYPE_OF[array.dtype].scalar_name}")
     return array.view()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import io
+from types import ModuleType
 from typing import Any
 
 import pytest
@@ -220,3 +221,12 @@ def test_members_by_name() -> None:
                 log(type(error).__name__, str(error)[:40])
 
     agree(program)
+
+
+def test_import_star_brings_what_it_brings_of_pytorch() -> None:
+    ours: dict[str, Any] = {}
+    exec("from undertow import *", ours)
+    theirs: dict[str, Any] = {}
+    exec("from torch import *", theirs)
+    assert [name for name in theirs if hasattr(undertow, name) and name not in ours] == []
+    assert [name for name, value in ours.items() if isinstance(value, ModuleType)] == []

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from undertow._core import TensorCore, wrap
+from undertow._core import TensorCore, ndarray, wrap
 from undertow.autograd.apply import apply, binary, name_function, unary
 from undertow.dtypes import DTYPE_OF, FLOATING, INTEGRAL
 from undertow.ops.arguments import broadcast_two, check_tensor, invalid_combination, must_be
@@ -186,6 +186,9 @@ def __invert__(input: Any) -> Any:
     return apply(rules.bitwise_not, input)
 
 
+_equal = binary(rules.eq, operator="__eq__")
+
+
 class CompareMethods:
     """Comparisons, logic, bits and choices as methods and operators of a tensor."""
 
@@ -217,7 +220,10 @@ class CompareMethods:
     isreal, isclose, allclose, equal = isreal, isclose, allclose, equal
     where = overloaded(name_function(_where_method, "where", "self where the condition holds, else other."))
 
-    __eq__ = binary(rules.eq, operator="__eq__")
+    def __eq__(self, other: Any) -> Any:
+        """Elementwise. NumPy's arrays count as tensors here, as they do in PyTorch."""
+        return _equal(self, wrap(other) if type(other) is ndarray else other)
+
     __ne__ = binary(rules.ne, operator="__ne__")
     __lt__, __le__ = binary(rules.lt, operator="__lt__"), binary(rules.le, operator="__le__")
     __gt__, __ge__ = binary(rules.gt, operator="__gt__"), binary(rules.ge, operator="__ge__")
