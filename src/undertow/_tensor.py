@@ -120,6 +120,7 @@ def _adopted(found: Any, name: str) -> Any:
     """What a family has, as Tensor has it: its own twin of a public function."""
     if type(found) is property:
         _refuse_writing(found, name)
+        overrides.let_ask_too(Tensor, found)
         return found
     return _of_its_own(found, name) if "." not in found.__qualname__ else found
 

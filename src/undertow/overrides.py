@@ -12,6 +12,7 @@ reads anyway. Properties (`x.shape`) ask too, but only from the moment when some
 from __future__ import annotations
 
 import functools
+import operator
 import sys
 import warnings
 from collections.abc import Callable, Iterable
@@ -234,6 +235,12 @@ def let_ask(cls: Any) -> None:
                 _make_asking(value)
 
 
+def let_ask_too(cls: Any, attribute: property) -> None:
+    """A property that a class gets later asks if its other ones do."""
+    if cls in _asking:
+        _make_asking(attribute)
+
+
 def _make_asking(attribute: property) -> None:
     fget, fset, fdel = attribute.fget, attribute.fset, attribute.fdel
 
@@ -389,11 +396,9 @@ def _members() -> Iterable[tuple[str, Any, Any]]:
     package = sys.modules["undertow"]
     spaces = [("torch.Tensor", tensor_class()), ("torch", package)]
     for part in ("linalg", "fft", "special", "nn.functional"):
-        module = sys.modules.get(f"undertow.{part}")
-        if module is not None:
-            spaces.append((f"torch.{part}", module))
+        spaces.append((f"torch.{part}", operator.attrgetter(part)(package)))
     for prefix, space in spaces:
-        for name in dir(space) if isinstance(space, type) else list(vars(space)):  # modules may load parts lazily
+        for name in dir(space) if isinstance(space, type) else getattr(space, "__all__", vars(space).copy()):
             value = getattr(space, name, None)
             if type(value) is property:
                 yield f"{prefix}.{name}.__get__", space, value.__get__

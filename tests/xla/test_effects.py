@@ -18,7 +18,10 @@ from hypothesis import strategies as st
 import undertow as torch
 from tests.xla import hook_collection as zoo
 from tests.xla.random_programs import Outcome
+from undertow.lazy import LateMethod
+from undertow.ops.sort import SortMethods
 from undertow.xla.effects import Effects, Exactly, analyse, analyse_module, kind_of, trust
+from undertow.xla.effects.objects import in_class
 
 
 @pytest.mark.parametrize("name", zoo.PURE)
@@ -391,3 +394,11 @@ def test_writes_by_statements() -> None:
 
     assert analyse(through_index, ["tensor"]).writes
     assert analyse(in_place, ["tensor"]).writes
+
+
+def test_a_method_that_nobody_has_used_yet_is_looked_up_where_it_is() -> None:
+    class Late:
+        pass
+
+    Late.sort = LateMethod(Late, "undertow.ops.sort:SortMethods", "sort", lambda found, name: found)  # type: ignore[attr-defined]
+    assert in_class(Late, "sort") is vars(SortMethods)["sort"]

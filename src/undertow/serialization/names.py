@@ -54,7 +54,7 @@ def torch_name(obj: Any, name: str | None = None) -> tuple[str, str] | None:
     name = name or getattr(obj, "__qualname__", None) or obj.__name__
     own = f"undertow.{path}" if path else "undertow"
     for home in (*_PUBLIC, own):
-        if home in sys.modules and vars(sys.modules[home]).get(name) is obj:
+        if home in sys.modules and getattr(sys.modules[home], name, None) is obj:
             return "torch" + home.removeprefix("undertow"), name
     return ("torch" + own.removeprefix("undertow"), name) if root == "undertow" else None
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import types
 from typing import Any
 
+from undertow.lazy import LateMethod
 from undertow.nn import Module
 
 MISSING = type("Missing", (), {"__repr__": lambda self: "missing"})()
@@ -19,7 +20,7 @@ def in_class(kind: type, name: str, after: type | None = None) -> Any:
     for parent in order:
         found = type.__dict__["__dict__"].__get__(parent).get(name, MISSING)
         if found is not MISSING:
-            return found
+            return found.find() if type(found) is LateMethod else found
     return MISSING
 
 
