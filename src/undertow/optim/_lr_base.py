@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import wraps
 from typing import Any
@@ -11,6 +11,7 @@ from weakref import ref
 
 from undertow.optim._lr_options import copied, put_value, values_of
 from undertow.optim.optimizer import Optimizer
+from undertow.xp.device import Watch
 
 EPOCH_DEPRECATION_WARNING = (
     "The epoch parameter in `scheduler.step()` was not necessary and is being deprecated where possible. Please use "
@@ -19,6 +20,20 @@ EPOCH_DEPRECATION_WARNING = (
     "your use case: https://github.com/pytorch/pytorch/issues/new/choose."
 )
 _HOW_TO = "See more details at https://pytorch.org/docs/stable/optim.html#how-to-adjust-learning-rate"
+
+
+def computes_with_numbers(step: Callable[..., None]) -> Callable[..., None]:
+    """Marks the step of a scheduler. While a compiler is watching, it notes that the step is to be made on each call."""
+
+    @wraps(step)
+    def marked(self: Any, *args: Any, **kwargs: Any) -> None:
+        trace = Watch.trace
+        if trace is not None and trace.schedules is not None and id(self) in trace.schedules.hosted:
+            return trace.schedules.trace(trace, self, step, args, kwargs)
+        return step(self, *args, **kwargs)
+
+    marked.computes_with_numbers = True  # type: ignore[attr-defined]
+    return marked
 
 
 class LRScheduler:
@@ -72,13 +87,14 @@ class LRScheduler:
         """The learning rate of each group at `last_epoch`; called by `step` only."""
         raise NotImplementedError
 
+    @computes_with_numbers
     def step(self, epoch: int | None = None) -> None:
         """Goes on to the next epoch (or to a given one) and writes its learning rates."""
         if self._step_count == 1:
             self._check_order()
         self._step_count += 1
         if epoch is not None:
-            warnings.warn(EPOCH_DEPRECATION_WARNING, UserWarning, stacklevel=2)
+            warnings.warn(EPOCH_DEPRECATION_WARNING, UserWarning, stacklevel=3)
         self._update_lr(epoch)
 
     def _check_order(self) -> None:
@@ -87,7 +103,7 @@ class LRScheduler:
                 "Seems like `optimizer.step()` has been overridden after learning rate scheduler initialization. Please, "
                 f"make sure to call `optimizer.step()` before `lr_scheduler.step()`. {_HOW_TO}",
                 UserWarning,
-                stacklevel=3,
+                stacklevel=4,
             )
         elif not getattr(self.optimizer, "_opt_called", False):
             warnings.warn(
@@ -95,7 +111,7 @@ class LRScheduler:
                 "should call them in the opposite order: `optimizer.step()` before `lr_scheduler.step()`.  Failure to "
                 f"do this will result in PyTorch skipping the first value of the learning rate schedule. {_HOW_TO}",
                 UserWarning,
-                stacklevel=3,
+                stacklevel=4,
             )
 
     def _update_lr(self, epoch: int | None = None) -> None:

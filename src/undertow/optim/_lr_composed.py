@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from math import inf
 from typing import Any
 
-from undertow.optim._lr_base import EPOCH_DEPRECATION_WARNING, LRScheduler, check_optimizer
+from undertow.optim._lr_base import EPOCH_DEPRECATION_WARNING, LRScheduler, check_optimizer, computes_with_numbers
 from undertow.optim._lr_options import put_value, values_of
 from undertow.optim.optimizer import Optimizer
 
@@ -47,7 +47,8 @@ class SequentialLR(LRScheduler):
         elif hasattr(scheduler, "last_epoch"):
             scheduler.last_epoch -= 1
 
-    def step(self) -> None:  # type: ignore[override]
+    @computes_with_numbers
+    def step(self) -> None:
         """Goes on to the next epoch, with the scheduler whose turn it is."""
         self.last_epoch += 1
         turn = bisect_right(self._milestones, self.last_epoch)
@@ -81,7 +82,8 @@ class ChainedScheduler(LRScheduler):
         self.optimizer = optimizer
         self._last_lr = values_of(self._schedulers[-1].optimizer, "lr")
 
-    def step(self) -> None:  # type: ignore[override]
+    @computes_with_numbers
+    def step(self) -> None:
         """Steps every scheduler."""
         for scheduler in self._schedulers:
             scheduler.step()
@@ -190,7 +192,7 @@ class ReduceLROnPlateau(LRScheduler):
             return a < (best * (1.0 - self.threshold) if margin is None else best - margin)
         return a > (best * (self.threshold + 1.0) if margin is None else best + margin)
 
-    def step(self, metrics: Any, epoch: int | None = None) -> None:  # type: ignore[override]
+    def step(self, metrics: Any, epoch: int | None = None) -> None:
         """Takes note of an epoch's metric."""
         current = float(metrics)
         if epoch is None:

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-from undertow.optim._lr_base import LRScheduler, check_optimizer, in_step, warn_outside_step
+from undertow.optim._lr_base import LRScheduler, check_optimizer, computes_with_numbers, in_step, warn_outside_step
 from undertow.optim._lr_options import one_per_group, put_value, state_of_function
 from undertow.optim.optimizer import Optimizer
 
@@ -62,6 +62,7 @@ class CosineAnnealingWarmRestarts(LRScheduler):
         share = (1 + math.cos(math.pi * self.T_cur / self.T_i)) / 2
         return [self.eta_min + (base - self.eta_min) * share for base in self.base_lrs]
 
+    @computes_with_numbers
     def step(self, epoch: float | None = None) -> None:
         """Goes on to the next epoch, or to a given one, which may be a fraction."""
         if epoch is None and self.last_epoch < 0:

@@ -36,6 +36,7 @@ class Options:
                 else:
                     self.fixed.append((group, key, value))
         self.counts = _equal_counts(optimizers) if with_counts else []
+        self.extra: list[float] = []  # what schedulers will have left in the groups during the call; see `schedules`
         self.counted: list[tuple[Of, list[Any]]] = []  # how counts follow that the step changes, those alike together
 
     def values(self) -> list[float]:
@@ -100,7 +101,7 @@ class Options:
 
     def change(self) -> None:
         """What the step does to the numbers."""
-        numbers = self.values()
+        numbers = self.values() + self.extra
         if self.changes:
             changed = list(numbers)
             for place, follows in self.changes:

@@ -7,6 +7,7 @@ the inputs, puts the outputs where the trace left them, and runs the hooks that 
 
 from __future__ import annotations
 
+import functools
 import gc
 import time
 from collections import Counter
@@ -24,10 +25,11 @@ from undertow.xla.arguments import Arguments, refuse_overlaps, view_again
 from undertow.xla.errors import explained
 from undertow.xla.firing import Firing, Later, Placed, Plan
 from undertow.xla.lending import ALONE, Gradients, a_copy
-from undertow.xla.numbers import Known, Questions, baked, inputs
+from undertow.xla.numbers import Known, Number, Questions, baked, inputs
 from undertow.xla.options import Options
 from undertow.xla.reach import ABSENT, PLAIN, State, contents_of, refill
 from undertow.xla.registrations import Registrations
+from undertow.xla.schedules import Schedules
 from undertow.xla.state import Snapshot
 from undertow.xla.trace import Draw, Trace, draw_again
 from undertow.xla.way_back import WayBack
@@ -60,12 +62,14 @@ class Program:
                 state.walk(leaf, "an argument")
         for root, name in plan.roots:
             state.walk(root, name)
+        hosted = state.hosted_schedulers()
         self.given = Arguments(leaves((args, kwargs)), state)
         args, kwargs = map_leaves(self.given.stand_in, (args, kwargs))
         self.arguments = self.given.tensors
         self.options = Options(state.optimizers, with_counts=not (plain_numbers or plan.counts_inside))
         self.entry = Snapshot(state)
         self.known_numbers = Known()
+        self.schedules = Schedules(self.options, self.known_numbers, hosted, plain_numbers)
         self.last_numbers: list[float] | None = None
         self.next_numbers: DeviceArray | None = None
         self.lent: list[Cell] = []  # memories that somebody else holds too, for the time of a call
@@ -74,13 +78,14 @@ class Program:
         self.jax_device = jax_device(self.device)
         self.registrations = Registrations(state, self.arguments)
         trace, firing = Trace(self.device, state.generators), Firing(plan, self.registrations, state.seen)
-        trace.firing, trace.state = firing, state
+        trace.firing, trace.state, trace.schedules = firing, state, self.schedules
         versions = [(tensor, tensor._get_storage()) for tensor in state.tensors]
         counts = [storage.version for _, storage in versions]
         edges = [(tensor, tensor._edge, tensor._requires_grad) for tensor in (*state.tensors, *self.arguments)]
         try:
             closed, outputs = self._trace(function, args, kwargs, state, trace, firing, numbers)
         except BaseException as error:
+            self.schedules.rewind()
             self.options.put(numbers)
             trace.undo()
             self.entry.restore()
@@ -96,7 +101,10 @@ class Program:
             raise
         self.options.put(numbers)
         self.entry.restore_gradients()  # the first call reads them, too
-        self.questions = Questions(self.known_numbers.asked, numbers)
+        self.questions = Questions(self.known_numbers.asked, numbers + self.options.extra)
+        self.schedules.rewind()
+        if self.schedules.made:
+            self.run = functools.partial(self.schedules.around, self.run)  # type: ignore[method-assign]
         self.bumps = [
             (storage, storage.version - count)
             for (_, storage), count in zip(versions, counts, strict=True)
@@ -152,6 +160,8 @@ class Program:
                 after = self.options.after(as_inputs, trace.counts)
                 self.next_numbers = DeviceArray(jax.numpy.stack([number.traced for number in after]))
             self.exit = self._settle(firing.stores)
+            left = leaves([self.result, [entry[2] for entry in self.exit if len(entry) > 2]])
+            self.leaves_numbers = any(type(leaf) is Number for leaf in left)
             self.exit_if = self._put_back(trace.chosen)
             self.given.note_changes()
             self.entry.watches_gradients = bool(
@@ -367,6 +377,8 @@ class Program:
         for read in self.reads:
             if read.changed():
                 return False
+        if self.schedules.made:
+            return self.schedules.fit(self.questions)
         return self.questions.still_answered(self.options.values())
 
     def misfit(self, arguments: list[Any]) -> str:
@@ -457,6 +469,8 @@ class Program:
         """Puts the results where the step leaves them. Hooks come first: should one raise, nothing has changed."""
         known = self.n_known
         made = known + self.n_gradients
+        if self.leaves_numbers:
+            self.call_numbers = self.options.values() + self.options.extra
         for cell, value in zip(self.outputs[made:], results[made:]):
             cell.value, cell.host = value, None
             cell.writes += 1
@@ -505,7 +519,7 @@ class Program:
         if type(value) is list:
             return [self._renewed(each, renewed) for each in value]
         if not isinstance(value, TensorCore):
-            return value
+            return value.of(self.call_numbers) if type(value) is Number else value
         tensor = renewed.get(id(value))
         if tensor is None:
             if type(value._array) is not DeviceArray or id(value) in self.adopted:

@@ -22,6 +22,7 @@ from undertow.generators import Generator, default_generator
 from undertow.nn.modules import module as modules_
 from undertow.nn.modules.module import Module
 from undertow.optim import optimizer as optimizers_
+from undertow.optim.lr_scheduler import LRScheduler
 from undertow.optim.optimizer import Optimizer
 from undertow.xla.effects import trust
 from undertow.xla.effects.objects import instance_dict
@@ -30,6 +31,7 @@ PLAIN = (int, float, complex, str, bytes, bool, type(None))
 _WITH_STATE = ("undertow.optim", "undertow.amp")  # schedulers and scalers are looked through as if they were the user's
 _FOREIGN = ("jax", "torch.")  # objects that are taken as they are
 _OPEN = (types.SimpleNamespace, argparse.Namespace)  # the standard library's, filled by the user
+_LOOKS_AT_SCHEDULERS = {"last_epoch", "get_last_lr", "_last_lr", "_step_count", "state_dict", "T_cur"}
 DEPTH = 3  # how far other objects of the standard library are followed
 WATCHED_BYTES = 1 << 16  # NumPy arrays up to this size are compared before a call
 
@@ -57,6 +59,8 @@ class State:
         self.seen: set[int] = set()  # ids of all that was found
         self._kept: list[Any] = []  # so that no id is used again
         self._named: set[tuple[int, str]] = set()
+        self._mentioned: set[str] = set()  # names in code, of attributes too
+        self._schedulers: list[tuple[Any, str]] = []
         self._waiting: deque[tuple[Any, str, int]] = deque()
 
     def walk(self, root: Any, name: str) -> None:
@@ -64,6 +68,18 @@ class State:
         self._add(root, name)
         while self._waiting:
             self._look(*self._waiting.popleft())
+
+    def hosted_schedulers(self) -> list[Any]:
+        """Schedulers whose steps can be made on the host. Nobody watches their state: the step does not look at it."""
+        hosted = [each for each, _ in self._schedulers if steps_on_host(each)]
+        hosted = [] if self._mentioned & _LOOKS_AT_SCHEDULERS else hosted
+        kept = {id(each) for each in hosted}
+        for each, name in self._schedulers:
+            if id(each) not in kept:
+                self._look_into_object(each, name, 0)
+        while self._waiting:
+            self._look(*self._waiting.popleft())
+        return hosted
 
     def _add(self, root: Any, name: str, depth: int = 0) -> None:
         if not isinstance(root, PLAIN) and self._is_new(root):
@@ -129,6 +145,14 @@ class State:
             depth += 1
             if depth > DEPTH:
                 return
+        if isinstance(root, LRScheduler):
+            self._schedulers.append((root, name))
+            self._add(root.optimizer, name)
+        else:
+            self._look_into_object(root, name, depth)
+
+    def _look_into_object(self, root: Any, name: str, depth: int) -> None:
+        kind = type(root)
         attributes, slots = instance_dict(root), Slots(root)
         if attributes:
             self.maps.append((attributes, name))
@@ -197,6 +221,7 @@ class State:
         if not trust.written_here(root):
             return
         names, stored = _names_of(root.__code__)
+        self._mentioned |= names
         self._look_up(root.__globals__, names)
         for used in stored - root.__globals__.keys():
             self._name(root.__globals__, used)
@@ -219,6 +244,14 @@ class State:
         if (id(namespace), name) not in self._named:
             self._named.add((id(namespace), name))
             self.globals.append((namespace, name))
+
+
+def steps_on_host(scheduler: Any) -> bool:
+    """Whether a scheduler only computes with plain numbers."""
+    marked = getattr(type(scheduler).step, "computes_with_numbers", False)
+    groups = scheduler.optimizer.param_groups if marked else ()
+    inner = getattr(scheduler, "_schedulers", ())
+    return marked and all(type(group["lr"]) is float for group in groups) and all(map(steps_on_host, inner))
 
 
 def _names_of(code: types.CodeType) -> tuple[set[str], set[str]]:

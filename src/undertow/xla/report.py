@@ -7,6 +7,7 @@ from typing import Any
 from undertow.xla.compiled import Compiled, everything
 from undertow.xla.program import Program
 from undertow.xla.state import where_defined
+from undertow.xla.trace import Draw
 
 
 class Report:
@@ -44,7 +45,7 @@ def _program(program: Program) -> dict[str, Any]:
         ],
         "written": len(program.outputs),
         "numbers": len(program.options.places) if program.uses_numbers else 0,
-        "draws": len(program.draws),
+        "draws": sum(type(draw) is Draw for draw in program.draws),
         "trace_seconds": program.trace_seconds,
         "compile_seconds": program.compile_seconds,
         "hooks": [

@@ -152,6 +152,7 @@ class Trace:
         self.firing: Any = None
         self.uses_gradients = False  # whether anybody looked at a .grad
         self.state = State()  # what the step reaches
+        self.schedules: Any = None  # the schedulers among it that step on the host
         self.choice: DeviceArray | None = None  # whether the part of the step that is being traced takes effect
         self.chosen: dict[tuple[int, Any], DeviceArray] = {}  # what such parts put into mappings, and whether they do
 

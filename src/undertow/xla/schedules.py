@@ -1,0 +1,125 @@
+"""Schedulers that a compiled step steps: they compute with numbers of the host, so that is where they run.
+
+Before each call they make their steps, in the step's order, on the optimizers' options as they will be by then. What they
+leave there are inputs of the program and, when it has run, the options. Their own state is theirs: nobody has to watch it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from undertow.xla.numbers import Known, Number, Of, Questions, of
+from undertow.xla.options import Options
+from undertow.xp.device import Watch
+
+
+class Schedules:
+    """The steps of schedulers in a step."""
+
+    def __init__(self, options: Options, known: Known, hosted: list[Any], plain: bool) -> None:
+        self.options, self.known, self.hosted = options, known, {id(each) for each in hosted}
+        self.plain = plain  # whether all numbers are held to their values
+        self.made: list[tuple[list[Of], Any, Callable[[], Any]]] = []  # what the options are by then; whose step; the step
+        self._before: list[tuple[dict[str, Any], dict[str, Any]]] = []  # attributes of schedulers
+        self._ready = False
+
+    # --- while the step is traced
+
+    def trace(self, trace: Any, scheduler: Any, step: Callable[..., Any], args: Any, kwargs: Any) -> None:
+        """Makes a step for the numbers of the first call, and inputs of what it leaves."""
+        options = self.options
+        held = options.in_groups()
+        first = len(options.places) + len(options.counts) + len(options.extra)
+        options.put([number.value if isinstance(number, Number) else number for number in held])
+        self.made.append(([of(number) for number in held], scheduler, lambda: step(scheduler, *args, **kwargs)))
+        self._remember(scheduler)
+        Watch.trace = None  # what it computes with are plain numbers
+        try:
+            step(scheduler, *args, **kwargs)
+        finally:
+            Watch.trace = trace
+        left = options.in_groups()
+        options.extra += left
+        traced = trace.drawn(Scheduled(self, len(self.made) - 1), np.array(left)).value
+        inputs = [Number(value, traced[place], _item(first + place), self.known) for place, value in enumerate(left)]
+        options.put([*map(float, inputs)] if self.plain else inputs)
+
+    def _remember(self, scheduler: Any) -> None:
+        attributes = vars(scheduler)
+        if not any(held is attributes for held, _ in self._before):
+            self._before.append((attributes, dict(attributes)))
+            for inner in getattr(scheduler, "_schedulers", ()):
+                self._remember(inner)
+
+    def rewind(self) -> None:
+        """Schedulers are as they were before the step."""
+        for attributes, held in self._before:
+            attributes.clear()
+            attributes.update(held)
+        self._before, self.options.extra, self._ready = [], [], False
+
+    # --- calls
+
+    def prepare(self) -> None:
+        """Makes the steps for the call that is to come."""
+        options = self.options
+        before = options.in_groups()
+        numbers = options.values()
+        count = len(numbers)
+        self._ready = True
+        try:
+            for follows, scheduler, step in self.made:
+                options.put([each(numbers) for each in follows])
+                self._remember(scheduler)
+                step()
+                numbers += options.in_groups()
+        except BaseException:
+            self.rewind()
+            raise
+        finally:
+            options.put(before)
+        options.extra = numbers[count:]
+
+    def fit(self, questions: Questions) -> bool:
+        """Whether a program's questions have the answers they had, in the call that is to come."""
+        self.prepare()
+        if questions.still_answered(self.options.values() + self.options.extra):
+            return True
+        self.rewind()
+        return False
+
+    def around(self, run: Callable[[list[Any]], Any], arguments: list[Any]) -> Any:
+        """A call of the program; should it fail, the schedulers have not stepped."""
+        if not self._ready:
+            self.prepare()
+        try:
+            result = run(arguments)
+        except BaseException:
+            self.rewind()
+            raise
+        self._before, self.options.extra, self._ready = [], [], False
+        return result
+
+    def segment(self, place: int) -> Any:
+        """What a step has left in the options."""
+        count = len(self.options.places)
+        return np.array(self.options.extra[place * count : (place + 1) * count])
+
+
+class Scheduled:
+    """An input of a program, like a draw: what the step of a scheduler leaves in the options."""
+
+    def __init__(self, schedules: Schedules, place: int) -> None:
+        self.schedules, self.place = schedules, place
+
+    def again(self, drawn: list[Any]) -> Any:
+        """The numbers of this call."""
+        return self.schedules.segment(self.place)
+
+
+def _item(place: int) -> Of:
+    return lambda values: values[place]
+
