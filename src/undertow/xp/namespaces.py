@@ -8,6 +8,7 @@ that is itself recorded, are asked for by name.
 from __future__ import annotations
 
 import importlib
+from functools import cache
 from collections.abc import Iterable
 from typing import Any
 
@@ -35,6 +36,7 @@ def namespace_of(arrays: Iterable[Any]) -> Any:
     return numpy_xp
 
 
+@cache
 def tensor_namespace() -> Any:
     """The namespace of undertow's own tensors, which brings in most of the public functions."""
     return importlib.import_module("undertow.xp.tensor")
