@@ -34,6 +34,10 @@ class ThreadModes:
         "backward_pass",
         "backward_depth",
         "autocast",
+        "dispatch_modes",
+        "dispatch_off",
+        "dispatch_depth",
+        "dispatch_calls",
     )
 
     def __init__(self) -> None:
@@ -47,6 +51,10 @@ class ThreadModes:
         self.backward_pass: Any = None  # the engine's run that is under way
         self.autocast: Any = None
         self.backward_depth = 0  # backward passes inside hooks of backward passes
+        self.dispatch_modes: list[Any] = []  # see undertow.dispatch: those that are asked about operators
+        self.dispatch_off = 0  # inside a block in which nobody is asked
+        self.dispatch_depth = 0  # handlers that are running
+        self.dispatch_calls: list[Any] = []  # what they were asked about
 
 
 class _Local(threading.local):
@@ -65,15 +73,17 @@ class Special:
     `listeners` are told of the nodes of backward passes, the last one of them: `listener(node, gradients in, gradients
     out)` as the pass carries them, after the node ran; of an accumulator `listener(node, what it adds, ())`.
     `duals` is the forward-mode level at work, if there is one: what depends on its duals is recorded even under no_grad.
+    `dispatcher` is asked before a rule runs, once a program has defined who may take over operators.
     """
 
-    __slots__ = ("active", "anomaly", "anomaly_check_nan", "duals", "listeners", "_lock")
+    __slots__ = ("active", "anomaly", "anomaly_check_nan", "dispatcher", "duals", "listeners", "_lock")
 
     def __init__(self) -> None:
         self.active = 0
         self.anomaly = False
         self.anomaly_check_nan = True
         self.duals: Any = None
+        self.dispatcher: Any = None
         self.listeners: list[Any] = []
         self._lock = threading.Lock()
 
