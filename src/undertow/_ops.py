@@ -13,6 +13,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from undertow.modes import special
 from undertow.operators import REGISTRY, Operator
 
 __all__ = ["HigherOrderOperator", "OpOverload", "OpOverloadPacket"]
@@ -28,6 +29,8 @@ class OpOverload:
         self.__module__ = packet.__module__
 
     def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
+        if special.dispatcher is not None and special.dispatcher.takes_call(args, kwargs):
+            return special.dispatcher.called(self, args, kwargs)
         operator = self._packet.operators.get(self._overload)
         return (self._packet if operator is None else operator)(*args, **kwargs)
 
@@ -44,9 +47,12 @@ class OpOverload:
     @property
     def _schema(self) -> Any:
         operator = self._packet.operators.get(self._overload)
-        if operator is None:
-            raise NotImplementedError(f"undertow has no torch.ops.{self}._schema: its functions have no schemas")
-        return operator.schema
+        if operator is not None:
+            return operator.schema
+        schema = importlib.import_module("undertow.dispatch.schemas").overloads(self._packet.__name__).get(self._overload)
+        if schema is None:
+            raise NotImplementedError(f"undertow has no torch.ops.{self}._schema")
+        return schema
 
     def name(self) -> str:
         """`aten::add.Tensor`."""

@@ -70,6 +70,8 @@ class Tensor(
         super().__init_subclass__(**options)
         overrides.register_class(cls)
 
+    __torch_dispatch__ = staticmethod(overrides.dispatch_disabled)
+
     @classmethod
     def __torch_function__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         """What a subclass does with every function unless it says otherwise: the same, with results of its class."""

@@ -34,12 +34,13 @@ def from_data(function: F) -> F:
         if special.active and local.modes.function_modes:
             return overrides.dispatch(asked, args, kwargs)
         try:
-            return function(*args, **kwargs)
+            result = function(*args, **kwargs)
         except TypeError as error:
             assert error.__traceback__ is not None
             if error.__traceback__.tb_next is not None:
                 raise
             binding_error(function, args, kwargs, several=False)
+        return result if special.dispatcher is None else special.dispatcher.lifted(result)
 
     return asked  # type: ignore[return-value]
 

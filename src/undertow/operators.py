@@ -18,6 +18,7 @@ from undertow.modes import is_grad_enabled
 _PARAMETER = re.compile(
     r"(?P<type>\w+(?:\([^)]*\)|!)?(?:\?|\[\d*\])*)\s+(?P<name>\w+)(?:\s*=\s*(?P<default>.+))?$", re.DOTALL
 )
+_BASE = re.compile(r"\w+")
 _WHOLE_FLOAT = re.compile(r"(=-?\d+\.)0\b")  # shown as `2.`
 _CONSTANTS = {"None": None, "True": True, "False": False}
 
@@ -30,12 +31,38 @@ class Argument:
         if match is None:
             raise RuntimeError(f"expected a type and a name in a schema, found {text!r}")
         self.type, self.name, self.kwarg_only = match["type"], match["name"], kwarg_only
+        self.base = _BASE.match(self.type).group()  # type: ignore[union-attr]
+        self.alias_info = alias_of(self.type)
         self.is_written = "!" in self.type
         self.has_default = match["default"] is not None
         self.default_value = _constant(match["default"]) if self.has_default else None
 
     def has_default_value(self) -> bool:
         return self.has_default
+
+
+class Alias:
+    """`(a!)` in a signature: which memory a tensor shows, and whether it is written to."""
+
+    def __init__(self, names: str) -> None:
+        before, _, after = names.partition("->")
+        self.is_write = "!" in before
+        self.before_set = {name.strip(" !") for name in before.split("|")}
+        self.after_set = {name.strip(" !") for name in after.split("|")} if after else self.before_set
+
+
+def alias_of(type_text: str) -> Alias | None:
+    """What a type says about memory."""
+    inside = type_text.partition("(")[2].partition(")")[0]
+    return Alias(inside) if inside else None
+
+
+class Returned:
+    """One result of a schema."""
+
+    def __init__(self, text: str) -> None:
+        self.type, _, self.name = text.partition(" ") if "->" not in text else (text, "", "")
+        self.alias_info = alias_of(text)
 
 
 def _constant(text: str) -> Any:
@@ -73,7 +100,9 @@ class Schema:
                 kwarg_only = True
             else:
                 self.arguments.append(Argument(part, kwarg_only))
-        self.returns = [part.strip() for part in _parts(returned.strip().removeprefix("(").removesuffix(")"))]
+        returned = returned.strip()
+        several = returned.startswith("(")
+        self.returns = [Returned(part.strip()) for part in _parts(returned[1:-1] if several else returned)]
         self.is_mutable = any(argument.is_written for argument in self.arguments)
 
     def __str__(self) -> str:

@@ -12,6 +12,7 @@ reads anyway. Properties (`x.shape`) ask too, but only from the moment when some
 from __future__ import annotations
 
 import functools
+import importlib
 import operator
 import sys
 import warnings
@@ -40,6 +41,11 @@ def disabled(func: Public, types: Any, args: Any = (), kwargs: Any = None) -> An
     """A class whose `__torch_function__` is this one is treated as a plain tensor."""
     with DisableTorchFunctionSubclass():
         return func(*args, **(kwargs or {}))
+
+
+def dispatch_disabled(func: Public, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+    """A class whose `__torch_dispatch__` is this one is a plain tensor to operators; called by others, it runs one."""
+    return special.dispatcher.disabled(func, args, kwargs or {})
 
 
 def is_operand(value: Any) -> bool:
@@ -71,6 +77,11 @@ def wanted_anywhere(args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
 
 def register_class(cls: Any) -> None:
     """Notes a new tensor class: plain, or one to ask from now on."""
+    if getattr(cls, "__torch_dispatch__", dispatch_disabled) is not dispatch_disabled:
+        importlib.import_module("undertow.dispatch.running").note_class(cls)
+        if getattr(cls, "__torch_function__", disabled) is not disabled:
+            let_ask(tensor_class())
+        return
     if getattr(cls, "__torch_function__", disabled) is disabled:
         PLAIN.add(cls)
         QUIET.add(cls)

@@ -14,12 +14,13 @@ from undertow.dtypes import DTYPE_OF
 from undertow.factory_arguments import check_options, made, parse_kind
 from undertow.from_data import copied, legacy_tensor, warn_of_copy_construction
 from undertow.mirrors import origin, reflect, reflections
-from undertow.modes import local
+from undertow.modes import local, special
 from undertow.ops.arguments import must_be
 from undertow.ops.convert import alias
 from undertow.ops.public import public
-from undertow.overrides import DisableTorchFunctionSubclass
-from undertow.storage import Array, extent_of, flat_memory, offset_of, over_memory, root_of
+from undertow.overrides import DisableTorchFunctionSubclass, dispatch_disabled
+from undertow.storage import Array, contiguous_strides, extent_of, flat_memory, offset_of, over_memory, root_of
+from undertow.storage import empty_strided as empty_strided_array
 
 _NOT_A_TENSOR_CLASS = (
     "Creating a Tensor subclass from a class that does not inherit from Tensor is not possible. Make sure your class "
@@ -56,6 +57,8 @@ class CopyMethods(TensorCore):
     @property
     def data(self) -> Any:
         """The same memory outside the graph; writes to it are not counted, so gradients may silently be wrong."""
+        if special.dispatcher is not None and special.dispatcher.takes((self,)):
+            return self.detach()
         return wrap(self._array)
 
     @data.setter
@@ -96,6 +99,25 @@ class CopyMethods(TensorCore):
         result = shell(data._array, cls, bool(require_grad))
         result._storage = data._get_storage()
         return result
+
+    @staticmethod
+    def _make_wrapper_subclass(
+        cls: Any, size: Any, *, strides: Any = None, storage_offset: Any = None, memory_format: Any = None,
+        dtype: Any = None, layout: Any = None, device: Any = None, pin_memory: Any = False, requires_grad: bool = False,
+        **options: Any,
+    ) -> Any:  # fmt: skip
+        """A leaf of a tensor class that has a shape and no memory of its own: its `__torch_dispatch__` says what it does.
+        """
+        if not (isinstance(cls, type) and issubclass(cls, TensorCore)):
+            raise TypeError(_NOT_A_TENSOR_CLASS)
+        if getattr(cls, "__torch_dispatch__", dispatch_disabled) is dispatch_disabled:
+            raise RuntimeError(
+                f"{cls.__module__}.{cls.__qualname__} must define __torch_dispatch__ to be a wrapper: it has no memory that "
+                "operators could run on"
+            )
+        kind, sizes = parse_kind(dtype, "_make_wrapper_subclass"), tuple(size)
+        memory = empty_strided_array(sizes, contiguous_strides(sizes) if strides is None else tuple(strides), kind.numpy)
+        return shell(memory, cls, bool(requires_grad))
 
     # --- new tensors from data
 

@@ -13,7 +13,7 @@ from undertow._core import TensorCore, tensor_class, wrap
 from undertow.autograd.writes import write
 from undertow.devices import cpu
 from undertow.dtypes import DTYPE_OF
-from undertow.modes import is_grad_enabled, special
+from undertow.modes import is_grad_enabled, local, special
 from undertow.ops.public import public
 from undertow.storage import adopt
 from undertow.tensor_layout import host_memory
@@ -45,8 +45,15 @@ def on_host(tensor: Any) -> Any:
     return array.numpy() if type(array) is DeviceArray else array
 
 
+def refuse_wrapper(tensor: Any, message: str) -> None:
+    """A class that takes over operators may have no memory to show."""
+    if special.dispatcher is not None and special.dispatcher.is_class(type(tensor)) and not local.modes.dispatch_off:
+        raise RuntimeError(message)
+
+
 def raw_array(tensor: Any) -> Any:
     """The memory of a tensor as a NumPy array, unless gradients or the dtype forbid it."""
+    refuse_wrapper(tensor, ".numpy() is not supported for tensor subclasses.")
     if tensor.requires_grad and is_grad_enabled():
         raise RuntimeError(
             "Can't call numpy() on Tensor that requires grad. Use tensor.detach().numpy() instead."
@@ -89,6 +96,7 @@ class PythonMethods(TensorCore):
     @public
     def tolist(self) -> Any:
         """Nested lists of Python numbers."""
+        refuse_wrapper(self, f".tolist() is not supported for tensor subclasses, got {type(self).__name__}")
         array = self._array
         return (array.astype(np.float32) if array.dtype.kind == "V" else array).tolist()
 
@@ -168,6 +176,8 @@ class PythonMethods(TensorCore):
     @public
     def __repr__(self, *, tensor_contents: str | None = None) -> str:
         cls = type(self)
+        if tensor_contents is None and special.dispatcher is not None and special.dispatcher.is_class(cls):
+            tensor_contents = "..."  # what it holds is its own affair
         text = printing.tensor_repr(
             on_host(self),
             prefix=vars(cls).get("_repr_prefix", f"{cls.__name__}("),  # a subclass does not inherit it

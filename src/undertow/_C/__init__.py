@@ -17,6 +17,7 @@ from undertow.modes import local
 from undertow.overrides import DisableTorchFunction as DisableTorchFunction
 from undertow.overrides import DisableTorchFunctionSubclass as DisableTorchFunctionSubclass
 from undertow.overrides import disabled as _disabled_torch_function_impl
+from undertow.overrides import dispatch_disabled as _disabled_torch_dispatch_impl
 from undertow.overrides import has_torch_function as _has_torch_function
 from undertow.overrides import has_torch_function_unary as _has_torch_function_unary
 from undertow.overrides import has_torch_function_variadic as _has_torch_function_variadic
@@ -42,6 +43,9 @@ _homes["_are_functorch_transforms_active"] = "undertow.func._vmapping:in_vmap"
 _homes["_is_fwd_grad_enabled"] = "undertow.autograd.forward_ad:is_forward_enabled"
 _homes["_is_multithreading_enabled"] = "undertow.autograd.grad_mode:is_multithreading_enabled"
 _homes["_is_view_replay_enabled"] = "undertow.autograd.grad_mode:is_view_replay_enabled"
+_homes["_DisableTorchDispatch"] = "undertow.utils._mode_utils:no_dispatch"
+_homes["_get_dispatch_stack_at"] = "undertow.utils._python_dispatch:_get_dispatch_stack_at"
+_homes["_len_torch_dispatch_stack"] = "undertow.utils._python_dispatch:_len_torch_dispatch_stack"
 _homes["StorageBase"] = "undertow.storage:UntypedStorage"
 __getattr__, __dir__ = lazy_names(__name__, _homes)
 
@@ -114,6 +118,6 @@ __all__ = [
     "_get_accelerator", "_get_privateuse1_backend_name", "_get_tracing_state",
     "_jit_set_profiling_executor", "_jit_set_profiling_mode", "_jit_set_texpr_fuser_enabled", "_log_api_usage_once",
     "DisableTorchFunction", "DisableTorchFunctionSubclass", "Generator", "Size", "TensorBase", "_TensorMeta",
-    "_disabled_torch_function_impl", "_has_torch_function", "_has_torch_function_unary", "_has_torch_function_variadic",
+    "_disabled_torch_dispatch_impl", "_disabled_torch_function_impl", "_has_torch_function", "_has_torch_function_unary", "_has_torch_function_variadic",
     "device", "dtype", "is_grad_enabled", "layout", "memory_format",
 ]  # fmt: skip

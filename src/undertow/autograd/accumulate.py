@@ -53,7 +53,9 @@ def accumulate(task: Any, node: AccumulateGrad, g: Any) -> None:
             g = g.astype(array.dtype, copy=False)
         with node.lock:
             grad = meta.grad
-            if isinstance(g, TensorCore):
+            if special.dispatcher is not None and not task.recorded and special.dispatcher.takes((g, grad)):
+                meta.grad = special.dispatcher.accumulated(leaf, grad, g)
+            elif isinstance(g, TensorCore):
                 meta.grad = apply(copy_gradient, g) if grad is None else grad + g
             elif grad is None:
                 # Its own memory, laid out as the leaf is. A view, or a stretched or transposed array, is not.

@@ -15,6 +15,7 @@ from undertow.autograd.metadata import note_output, output_specs
 from undertow.autograd.node import AccumulateGrad, Edge, Node, edge_of
 from undertow.autograd.views import refresh_view
 from undertow.dtypes import DTYPE_OF
+from undertow.modes import special
 from undertow.sizes import size_of
 from undertow.xp.device import Watch
 from undertow.xp.namespaces import tensor_namespace
@@ -184,7 +185,7 @@ def _as_tuple(given: Any, count: int) -> tuple[Any, ...]:
 
 def _travelling(seeds: list[Any], given: tuple[Any, ...], recorded: bool) -> list[Any]:
     """Gradients as the engine passes them on: raw arrays, but the user's own tensors as they are, as in a recorded pass."""
-    if recorded:
+    if recorded or (special.dispatcher is not None and special.dispatcher.watches(seeds)):
         return seeds
     plain = tensor_class()
     return [
@@ -233,6 +234,8 @@ def _seed(place: int, output: Any, g: Any) -> Any:
             raise RuntimeError(
                 f"grad can be implicitly created only for real scalar outputs but got {DTYPE_OF[array.dtype]!r}"
             )
+        if special.dispatcher is not None and special.dispatcher.takes((output,)):
+            return special.dispatcher.seed(output)
         return wrap(np.ones_like(array))
     if not isinstance(g, TensorCore):
         raise TypeError(f"gradients can be either Tensors or None, but got {type(g).__name__}")

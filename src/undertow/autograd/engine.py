@@ -36,9 +36,10 @@ from undertow.xp.quiet import quietly
 class BackwardPass:
     """One run of the engine: where it may go, what it has to bring back."""
 
-    __slots__ = ("xp", "freed", "executed", "captures", "captured", "callbacks", "running", "reached", "__weakref__")
+    __slots__ = ("xp", "freed", "executed", "captures", "captured", "callbacks", "running", "reached", "recorded", "__weakref__")
 
     def __init__(self, keep_graph: bool, create_graph: bool) -> None:
+        self.recorded = create_graph
         self.xp: Any = tensor_namespace() if create_graph else numpy_xp
         self.freed = None if keep_graph else Freed(user_site())
         self.executed: set[Node] | None = None  # nodes that lead to the wanted inputs; None: all
@@ -73,7 +74,10 @@ def run(
 ) -> list[Any]:
     """Runs backward from the roots; with `inputs`, only where they can be reached, capturing or accumulating there."""
     task = BackwardPass(keep_graph, create_graph)
-    if not create_graph:
+    if special.dispatcher is not None and special.dispatcher.watches(grads):
+        task.xp = tensor_namespace()  # whoever looks at operators is shown tensors
+        grads = [task.tensor(g) for g in grads]
+    elif not create_graph:
         task.xp = namespace_of([task.value(g) for g in grads])
     task.reached, waiting, parents = count_dependencies(roots, inputs is not None)
     if inputs is not None:
@@ -91,7 +95,7 @@ MAX_DEPTH = 16  # backward passes started inside one another on one thread's sta
 def _run(task: BackwardPass, roots: Sequence[Edge], grads: Sequence[Any], waiting: dict[Node, int]) -> None:
     modes = local.modes
     before, outer = modes.grad_enabled, modes.backward_pass
-    modes.grad_enabled, modes.backward_pass = task.xp.RECORDED, task
+    modes.grad_enabled, modes.backward_pass = task.recorded, task
     modes.backward_depth += 1
     try:
         quietly(traverse, task, roots, grads, waiting)
@@ -139,8 +143,8 @@ def traverse(task: BackwardPass, roots: Sequence[Edge], grads: Sequence[Any], wa
         if not waiting[node] and (executed is None or node in executed or len(roots) == 1):
             heappush(ready, (-node.sequence_nr, node))
     plain = executed is None and not special.active
-    modes, recorded, listeners = local.modes, xp.RECORDED, special.listeners
-    unusual = {type(None)} if recorded else {type(None), list, tensor_class()}
+    modes, recorded, listeners = local.modes, task.recorded, special.listeners
+    unusual = {type(None)} if xp.RECORDED else {type(None), list, tensor_class()}
     while ready:
         node = heappop(ready)[1]
         g = arrived.pop(node)

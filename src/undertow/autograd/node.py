@@ -225,6 +225,10 @@ class RuleNode(Node):
 
     def run(self, xp: Any, g: Any, needs: tuple[bool, ...] | None) -> tuple[Any, ...]:
         rule = self.rule
+        if xp.RECORDED and special.dispatcher is not None:
+            found = special.dispatcher.gradients(self, g, needs)
+            if found is not None:
+                return found
         saved = self.unpack(xp.RECORDED)
         if rule.hidden and xp.RECORDED:
             saved = self._recompute_hidden(xp, saved)
@@ -353,6 +357,7 @@ def _unsigned(value: Any) -> Any:
     """A number as PyTorch's nodes show it: negative ones as the unsigned that has the same bits."""
     if type(value) is tuple:
         return tuple([_unsigned(part) for part in value])
+    value = getattr(value, "given", value)  # a dim as it was given
     return value + 2**64 if type(value) is int and value < 0 else value
 
 

@@ -8,11 +8,12 @@ from typing import Any
 
 import numpy as np
 
-from undertow._core import ndarray, wrap
+from undertow._core import TensorCore, ndarray, wrap
 from undertow.autograd.apply import apply
 from undertow.autograd.writes import apply_in_place
 from undertow.dtypes import DTYPE_OF
 from undertow.generators import default_generator
+from undertow.modes import special
 from undertow.ops.activation import softmax
 from undertow.ops.arguments import check_tensor, no_kernel
 from undertow.ops.public import public
@@ -63,7 +64,8 @@ def _feature_shape(input: Any) -> tuple[int, ...]:
 
 
 def _multiplied(input: Any, noise: Any, inplace: bool) -> Any:
-    return input.mul_(wrap(noise)) if inplace else input.mul(wrap(noise))
+    factor = noise if isinstance(noise, TensorCore) else wrap(noise)
+    return input.mul_(factor) if inplace else input.mul(factor)
 
 
 def _drop(input: Any, p: float, training: bool, inplace: bool, features: bool = False) -> Any:
@@ -71,7 +73,11 @@ def _drop(input: Any, p: float, training: bool, inplace: bool, features: bool = 
         return input
     if p == 1:
         return _multiplied(input, np.zeros((), input._array.dtype), inplace)
-    return _multiplied(input, _noise(input, p, features), inplace)
+    if special.dispatcher is not None and special.dispatcher.takes((input,)):
+        noise = special.dispatcher.noise(input, p, _feature_shape(input) if features else None)
+    else:
+        noise = _noise(input, p, features)
+    return _multiplied(input, noise, inplace)
 
 
 def _alpha_drop(input: Any, p: float, training: bool, inplace: bool, features: bool = False) -> Any:

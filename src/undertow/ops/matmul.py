@@ -356,17 +356,16 @@ def linear(input: Any, weight: Any, bias: Any = None) -> Any:
         raise RuntimeError(
             f"both arguments to linear need to be at least 1D, but they are {a.ndim}D and {weight._array.ndim}D"
         )
-    w = weight._array
+    w, rows = weight._array, None
+    if bias is not None and a.ndim != 2 and a.flags.c_contiguous and bias._array.ndim == 1:
+        rows = reshape_to(input, (math.prod(a.shape[:-1]), a.shape[-1]))
     turned = view_of(shape_rules.t, weight, w.T, {}) if w.ndim == 2 else t(weight)
     if bias is None:
         return product(input, turned)
-    if a.ndim == 2:
-        return added_product(bias, input, turned)
-    if a.flags.c_contiguous and bias._array.ndim == 1:
-        rows = reshape_to(input, (math.prod(a.shape[:-1]), a.shape[-1]))
+    if rows is not None:
         result = added_product(bias, rows, turned)
         return reshape_to(result, (*a.shape[:-1], result._array.shape[1]))
-    return add(product(input, turned), bias)
+    return added_product(bias, input, turned) if a.ndim == 2 else add(product(input, turned), bias)
 
 
 class MatmulMethods:

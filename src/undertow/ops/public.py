@@ -35,6 +35,10 @@ def public(function: F, several: bool = False) -> F:
         if somebody:
             if overrides.wanted_anywhere(args, kwargs):
                 return overrides.dispatch(asked, args, kwargs)
+            if special.dispatcher is not None:
+                result = special.dispatcher.direct(asked, args, kwargs)
+                if result is not NotImplemented:
+                    return result
             autocast = local.modes.autocast
             if autocast is not None and asked.__name__ in autocast.policies:
                 return autocast.run(asked, args, kwargs)
@@ -59,8 +63,13 @@ def public_method(function: F) -> F:
 
     @functools.wraps(function)
     def asked(self: Any, *args: Any, **kwargs: Any) -> Any:
-        if (special.active or self.__class__ not in plain) and overrides.wanted((self,)):
-            return overrides.dispatch(asked, (self, *args), kwargs)
+        if special.active or self.__class__ not in plain:
+            if overrides.wanted((self,)):
+                return overrides.dispatch(asked, (self, *args), kwargs)
+            if special.dispatcher is not None:
+                result = special.dispatcher.direct(asked, (self, *args), kwargs)
+                if result is not NotImplemented:
+                    return result
         try:
             return function(self, *args, **kwargs)
         except TypeError as error:

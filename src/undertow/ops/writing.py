@@ -16,6 +16,7 @@ from undertow.autograd.record import edges_of, keep_inputs, make_node
 from undertow.autograd.writes import check_writable, guards, rebase
 from undertow.dtypes import DTYPE_OF
 from undertow.dtypes import dtype as Dtype
+from undertow.modes import special
 from undertow.ops.arguments import broadcast_two, check_tensor, invalid_combination, must_be, spread_ints
 from undertow.ops.parts import as_strided
 from undertow.ops.public import overloaded, public
@@ -83,6 +84,10 @@ def write_in_place(
     `stretched` says what becomes of a write to an expanded tensor: refuse, allow, or a warning's text.
     """
     inputs = (target, *others)
+    if special.dispatcher is not None and special.dispatcher.takes(inputs):
+        return special.dispatcher.write(
+            rule, target, others, statics, lambda: write_in_place(rule, target, others, statics, writer, stretched)
+        )
     settle(inputs)
     edges = edges_of(rule, inputs)
     check_writable(target, edges is not None)

@@ -1,4 +1,4 @@
-"""`torch.utils._mode_utils`: switching off what takes over operators below autograd, where nothing does."""
+"""`torch.utils._mode_utils`: switching off what takes over operators below autograd."""
 
 from __future__ import annotations
 
@@ -6,11 +6,18 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from undertow.modes import local
+
 
 @contextmanager
 def no_dispatch() -> Iterator[None]:
-    """A block in which nothing takes over: as everywhere."""
-    yield
+    """A block in which operators are simply run: neither modes nor classes are asked."""
+    modes = local.modes
+    modes.dispatch_off += 1
+    try:
+        yield
+    finally:
+        modes.dispatch_off -= 1
 
 
 def all_same_mode(modes: Any) -> bool:

@@ -1,0 +1,165 @@
+"""Who is asked about an operator, in which order, and what runs when nobody takes over.
+
+Modes are asked first, the innermost first and each with itself switched off, then the classes among the arguments that
+define `__torch_dispatch__`, subclasses before their bases. The recording is over by then: what a handler computes is
+not part of any graph.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from undertow import overrides, tree
+from undertow._core import TensorCore
+from undertow._ops import OpOverload, namespace
+from undertow.dispatch import kernels
+from undertow.modes import local, special
+
+CLASSES: set[Any] = set()  # tensor classes that define `__torch_dispatch__`
+
+
+class Offer:
+    """A call that is under way, and how undertow computes just this one."""
+
+    __slots__ = ("func", "args", "kwargs", "compute")
+
+    def __init__(self, func: OpOverload, args: Any, kwargs: Any, compute: Callable[[], Any]) -> None:
+        self.func, self.args, self.kwargs, self.compute = func, args, kwargs, compute
+
+    def is_for(self, func: OpOverload, args: Any, kwargs: Any) -> bool:
+        if func is not self.func or len(args) != len(self.args) or kwargs.keys() != self.kwargs.keys():
+            return False
+        return all(map(_same, args, self.args)) and all(_same(kwargs[name], self.kwargs[name]) for name in kwargs)
+
+
+def _same(a: Any, b: Any) -> bool:
+    if a is b:
+        return True
+    if isinstance(a, (list, tuple)) and isinstance(b, (list, tuple)):
+        return len(a) == len(b) and all(map(_same, a, b))
+    return not isinstance(a, TensorCore) and not isinstance(b, TensorCore) and type(a) is type(b) and bool(a == b)
+
+
+class below_autograd:
+    """While a handler runs nothing is recorded, and no fast path overlooks it."""
+
+    __slots__ = ("before",)
+
+    def __enter__(self) -> None:
+        modes = local.modes
+        self.before = modes.grad_enabled
+        modes.grad_enabled = False
+        modes.dispatch_depth += 1
+        special.enter()
+
+    def __exit__(self, *exception: object) -> None:
+        modes = local.modes
+        modes.grad_enabled = self.before
+        modes.dispatch_depth -= 1
+        special.leave()
+
+
+class nobody_asked:
+    """A block in which operators are simply run."""
+
+    __slots__ = ("before",)
+
+    def __enter__(self) -> None:
+        modes = local.modes
+        self.before = modes.function_modes
+        modes.function_modes = []
+        modes.function_off += 1
+        modes.dispatch_off += 1
+
+    def __exit__(self, *exception: object) -> None:
+        modes = local.modes
+        modes.function_modes = self.before
+        modes.function_off -= 1
+        modes.dispatch_off -= 1
+
+
+def aten(name: str) -> OpOverload:
+    """`aten("mul.Tensor")`: an operator by name and overload."""
+    packet, _, overload = name.partition(".")
+    return getattr(getattr(namespace("aten"), packet), overload or "default")
+
+
+def anybody(values: Any) -> bool:
+    """Whether a call with these arguments is offered to somebody."""
+    modes = local.modes
+    if modes.dispatch_off:
+        return False
+    return bool(modes.dispatch_modes) or any(type(value) in CLASSES for value in values)
+
+
+def askers_among(args: Any, kwargs: Any) -> list[Any]:
+    """One tensor of each class that takes over, in the order in which they are asked."""
+    askers: list[Any] = []
+    for value in tree.leaves((args, kwargs)):
+        cls = type(value)
+        if cls in CLASSES and all(type(other) is not cls for other in askers):
+            place = next((nr for nr, other in enumerate(askers) if issubclass(cls, type(other))), len(askers))
+            askers.insert(place, value)
+    return askers
+
+
+def offer(func: OpOverload, args: Any, kwargs: Any, compute: Callable[[], Any] | None = None) -> Any:
+    """Asks about an operator. `compute` runs it if the same call comes back unchanged, as it mostly does."""
+    modes = local.modes
+    if compute is not None:
+        modes.dispatch_calls.append(Offer(func, args, kwargs, compute))
+    try:
+        with below_autograd():
+            return _ask(func, args, kwargs)
+    finally:
+        if compute is not None:
+            modes.dispatch_calls.pop()
+
+
+def _ask(func: OpOverload, args: Any, kwargs: Any) -> Any:
+    modes = local.modes
+    stack = modes.dispatch_modes
+    askers = [] if modes.dispatch_off else askers_among(args, kwargs)
+    types = tuple([type(value) for value in askers])
+    if stack and not modes.dispatch_off:
+        mode = stack.pop()
+        try:
+            result = mode.__torch_dispatch__(func, types, args, kwargs)
+        finally:
+            stack.append(mode)
+        if result is not NotImplemented:
+            return result
+    for value in askers:
+        result = type(value).__torch_dispatch__(func, types, args, kwargs)
+        if result is not NotImplemented:
+            return result
+    if askers or (stack and not modes.dispatch_off):
+        raise _nobody_answered(func, askers)
+    return run(func, args, kwargs)
+
+
+def _nobody_answered(func: OpOverload, askers: list[Any]) -> TypeError:
+    stack = local.modes.dispatch_modes
+    lines = [f"  - mode object {stack[-1]}"] if stack else []
+    lines += [f"  - tensor subclass {type(value)}" for value in askers]
+    return TypeError(
+        f"Multiple dispatch failed for 'torch._ops.{func}'; all __torch_dispatch__ handlers returned NotImplemented:\n\n"
+        + "\n".join(lines)
+    )
+
+
+def run(func: OpOverload, args: Any, kwargs: Any) -> Any:
+    """Computes an operator, asking nobody."""
+    with nobody_asked(), below_autograd():
+        for offered in reversed(local.modes.dispatch_calls):
+            if offered.is_for(func, args, kwargs):
+                return offered.compute()
+        return kernels.kernel_of(func)(*args, **kwargs)
+
+
+def note_class(cls: Any) -> None:
+    """A new tensor class that defines `__torch_dispatch__`."""
+    CLASSES.add(cls)
+    overrides.PLAIN.discard(cls)
+    overrides.QUIET.discard(cls)

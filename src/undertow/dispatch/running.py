@@ -1,0 +1,216 @@
+"""The Dispatcher: how rules, writes and public functions are offered below autograd, and recorded above it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from undertow._core import InferenceStorage, TensorCore, wrap
+from undertow._ops import OpOverload, OpOverloadPacket
+from undertow.autograd.apply import bump, compute, operands, settle
+from undertow.autograd.node import FIT, RuleNode
+from undertow.autograd.record import edges_of, keep_inputs, make_node, record
+from undertow.autograd.saved import SavedInput, SavedOutput
+from undertow.autograd.views import link_view
+from undertow.autograd.writes import check_writable, rebase
+from undertow.dispatch import backward
+from undertow.dispatch.calls import Call, call_of
+from undertow.dispatch.composites import COMPOSITES, noise
+from undertow.dispatch.direct import direct_call, lifted
+from undertow.dispatch.offering import CLASSES, anybody, aten, nobody_asked, note_class, offer
+from undertow.modes import local, special
+from undertow.rules.rule import Rule
+from undertow.xp.quiet import quietly
+
+Statics = dict[str, Any]
+
+
+def run_rule(rule: Rule, inputs: tuple[Any, ...], statics: Statics) -> Any:
+    """A rule on tensors: offered to whoever is asked, then recorded as ever."""
+    settle(inputs)
+    composite = COMPOSITES.get(rule.name)
+    if composite is not None:
+        found = composite(rule, inputs, statics)
+        if found is not NotImplemented:
+            return found
+    call = call_of(rule, inputs, statics) or (unnamed(rule.name), inputs, {})
+    arrays, chores, _ = quietly(operands, rule, inputs)
+    hidden: list[Any] = []
+    count = len(rule.hidden)
+
+    def here() -> Any:
+        with nobody_asked():
+            results = [wrap(value) for value in quietly(compute, rule, inputs, statics)[2]]
+        shown = len(results) - count
+        hidden[:] = results[shown:]
+        if rule.view:
+            link_view(rule, inputs[0], tuple(results[:shown]), statics)
+        return as_returned(call, rule, results)
+
+    given = offer(*call, here)
+    shown = [checked(part, inputs) for part in _listed(given)]
+    if rule.outputs:
+        parts, shown = shown, shown[: rule.outputs]
+        hidden[: len(parts) - rule.outputs] = parts[rule.outputs : rule.outputs + count]
+    if len(hidden) < count:  # the handler never ran the operator
+        with nobody_asked():
+            hidden[:] = [wrap(value) for value in quietly(compute, rule, inputs, statics)[2]][-count:]
+    results = (*shown, *hidden)
+    if local.modes.inference:
+        for result in shown:
+            result._storage = InferenceStorage()
+    record(rule, inputs, arrays, results, len(shown), statics, chores)
+    keep_detached(results)
+    if rule.view:
+        link_view(rule, inputs[0], tuple(shown), statics)
+    return results[0] if rule.outputs == 1 else tuple(shown)
+
+
+def as_returned(call: Call, rule: Rule, results: list[Any]) -> Any:
+    """A rule's results in the form in which its operator returns them."""
+    if call[0].namespace != "aten":
+        return results[0] if rule.outputs == 1 else tuple(results[: len(results) - len(rule.hidden)])
+    returns = call[0]._schema.returns
+    if rule.outputs == 0 or (len(returns) == 1 and "[]" in returns[0].type):
+        return results[: len(results) - len(rule.hidden)]
+    if len(returns) <= 1:
+        return results[0]
+    missing = len(returns) - len(results)
+    return tuple([*results[: len(returns)], *[wrap(np.empty(0, np.float32)) for _ in range(missing)]])
+
+
+def _listed(given: Any) -> list[Any]:
+    return list(given) if isinstance(given, (tuple, list)) else [given]
+
+
+def checked(given: Any, inputs: Sequence[Any]) -> Any:
+    """A tensor that a handler returned. One that was an argument is shown through a new tensor, which may get a history."""
+    if not isinstance(given, TensorCore):
+        raise RuntimeError(f"Unable to cast {given!r} to Tensor")
+    if any(given is each for each in inputs):
+        with nobody_asked():
+            return given.detach()
+    return given
+
+
+def unnamed(name: str) -> OpOverload:
+    """Stands for a rule that no operator of PyTorch's is: shown as `undertow.<name>.default`."""
+    return OpOverload(OpOverloadPacket("undertow", name, None), "default")
+
+
+# --- results that are saved
+
+
+class SavedDetached(SavedOutput):
+    """A saved result as PyTorch keeps it: detached, and detached once more when it is looked at."""
+
+    __slots__ = ("tensor",)
+
+    def __init__(self, saved: SavedOutput, tensor: Any) -> None:
+        self.array, self.storage, self.version = saved.array, saved.storage, saved.version
+        self.output_nr, self.packed = saved.output_nr, saved.packed
+        self.tensor = tensor
+
+    def open(self, node: Any) -> Any:
+        if self.packed is not None:
+            return super().open(node)
+        self.raw(node)
+        tensor = self.tensor
+        if anybody((tensor,)):
+            tensor = offer(aten("detach"), (tensor,), {})
+        else:
+            with nobody_asked():
+                tensor = tensor.detach()
+        if self.output_nr < node.n_outputs and tensor._array.dtype.kind in "fcV":
+            tensor._edge, tensor._requires_grad = self.place(node), True
+        return tensor
+
+    def held(self) -> Any:
+        return self.tensor
+
+
+def keep_detached(results: Sequence[Any]) -> None:
+    """What a node saved of its results is detached before their eyes who are asked."""
+    edge = next((result._edge for result in results if result._edge is not None), None)
+    if edge is None or not isinstance(edge[0], RuleNode) or not isinstance(edge[0].saved, tuple):
+        return
+    node = edge[0]
+
+    def keep(value: Any) -> Any:
+        if isinstance(value, tuple):
+            return tuple([keep(part) for part in value])
+        if not isinstance(value, SavedOutput) or value.packed is not None or value.output_nr >= len(results):
+            return value
+        result = results[value.output_nr]
+        computed = result._edge is not None and result._edge[0] is node
+        if not computed and node.rule.node_name != "NativeGroupNormBackward0":  # its statistics count as results
+            return value
+        return SavedDetached(value, offer(aten("detach"), (result,), {}))
+
+    node.saved = tuple([keep(value) for value in node.saved])
+
+
+# --- writes
+
+
+def run_write(
+    rule: Rule, target: Any, others: tuple[Any, ...], statics: Statics, write: Callable[[], Any] | None = None
+) -> Any:
+    """A rule whose result is written over its first input. `write` does so, asking nobody."""
+    inputs = (target, *others)
+    settle(inputs)
+    call = call_of(rule, inputs, statics, in_place=True)
+    if call is None:
+        call = (unnamed(rule.name + "_"), inputs, {})
+    edges = edges_of(rule, inputs)
+    check_writable(target, edges is not None)
+    arrays, chores, _ = quietly(operands, rule, inputs)
+    kept = None
+    if edges is not None:
+        kept = keep_inputs(inputs, arrays)
+        wanting = [rule.needed[min(nr, len(rule.needed) - 1)] for nr, edge in enumerate(edges) if edge is not None]
+        if rule.inputs[0] in rule.saves and any(rule.inputs[0] in names for names in wanting):
+            before = offer(aten("clone"), (target,), {})
+            before._edge, before._requires_grad = target._edge, target._requires_grad
+            kept[0] = SavedInput(before)
+        kept.freeze()
+    version = target._get_storage().version
+    offer(*call, write)
+    if target._get_storage().version == version:  # a tensor that wraps others has no memory of its own to write to
+        bump(target)
+    if edges is not None:
+        rebase(target, make_node(rule, edges, inputs, kept, (target,), statics, chores | FIT))
+        keep_detached((target,))
+    return target
+
+
+# --- what the layers below see
+
+
+class Dispatcher:
+    """What the layers below ask once somebody may take over operators: `modes.special.dispatcher`."""
+
+    takes = staticmethod(anybody)
+    run = staticmethod(run_rule)
+    write = staticmethod(run_write)
+    direct = staticmethod(direct_call)
+    lifted = staticmethod(lifted)
+    noise = staticmethod(noise)
+    called = staticmethod(offer)
+    disabled = staticmethod(run)
+    note_class = staticmethod(note_class)
+    is_class = staticmethod(CLASSES.__contains__)
+    watches = staticmethod(backward.watches)
+    gradients = staticmethod(backward.gradients)
+    seed = staticmethod(backward.seed)
+    accumulated = staticmethod(backward.accumulated)
+
+    @staticmethod
+    def takes_call(args: Any, kwargs: Any) -> bool:
+        """Whether `func(*args)` is called by a handler, which means the next one in turn."""
+        return local.modes.dispatch_depth > 0
+
+
+special.dispatcher = Dispatcher()

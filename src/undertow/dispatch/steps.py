@@ -1,0 +1,99 @@
+"""Single steps of gradients: operators by name, and the small sums of them that several formulas share."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+from undertow.dispatch.offering import aten, offer
+from undertow.dtypes import DTYPE_OF
+
+Formula = Callable[..., Any]
+REDUCTIONS = {"none": 0, "mean": 1, "sum": 2}
+
+
+def do(name: str, *args: Any, **kwargs: Any) -> Any:
+    """Offers an operator: `do("mul.Tensor", a, b)`."""
+    return offer(aten(name), args, kwargs)
+
+
+def mul(a: Any, b: Any) -> Any:
+    return do("mul.Tensor", a, b)
+
+
+def div(a: Any, b: Any) -> Any:
+    return do("div.Tensor", a, b)
+
+
+def scaled(a: Any, number: Any) -> Any:
+    return do("mul.Scalar", a, number)
+
+
+def plus(a: Any, number: Any) -> Any:
+    return do("add.Scalar", a, number)
+
+
+def neg(a: Any) -> Any:
+    return do("neg", a)
+
+
+def squared(a: Any) -> Any:
+    return do("pow.Tensor_Scalar", a, 2)
+
+
+def times(g: Any, factor: Any) -> Any:
+    return g if factor == 1 else scaled(g, factor)
+
+
+def like(g: Any) -> dict[str, Any]:
+    """The options of a new tensor that is to be like this one."""
+    return {"dtype": DTYPE_OF[g._array.dtype], "layout": g.layout, "device": g.device}
+
+
+def zero_like(g: Any) -> Any:
+    return do("scalar_tensor", 0.0, **like(g))
+
+
+def new_zeros(g: Any, shape: Any) -> Any:
+    return do("new_zeros", g, list(shape), **like(g))
+
+
+def dims_of(size: tuple[int, ...], dim: Any) -> list[int]:
+    """The dims that were reduced, counted from the front."""
+    if dim is None or dim == ():
+        return list(range(len(size)))
+    return sorted([axis % len(size) for axis in ([dim] if isinstance(dim, int) else dim)]) if size else []
+
+
+def covers(size: tuple[int, ...], dim: Any) -> bool:
+    """Whether everything was reduced."""
+    return dim is None or dim == ()
+
+
+def unsqueezed(g: Any, size: tuple[int, ...], dim: Any, keepdim: bool) -> Any:
+    """A reduced gradient with the dims that were reduced put back, as ones."""
+    if not keepdim:
+        for axis in dims_of(size, dim):
+            g = do("unsqueeze", g, axis)
+    return g
+
+
+def reduced(size: tuple[int, ...], dim: Any) -> int:
+    """How many elements went into one."""
+    return math.prod([size[axis] for axis in dims_of(size, dim)])
+
+
+def sum_to(g: Any, shape: tuple[int, ...]) -> Any:
+    """A gradient summed to the shape that was stretched."""
+    have = tuple(g.shape)
+    extra = len(have) - len(shape)
+    dims = [axis for axis in range(len(have)) if axis < extra or (shape[axis - extra] == 1 and have[axis] != 1)]
+    if dims:
+        g = do("sum.dim_IntList", g, dims, True)
+    return do("view", g, list(shape)) if extra else g
+
+
+def without_zeros(quotient: Any, divisor: Any) -> Any:
+    """A quotient that is zero where the divisor is."""
+    return do("masked_fill_.Scalar", quotient, do("eq.Scalar", divisor, 0), 0)
