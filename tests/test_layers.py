@@ -34,9 +34,9 @@ LAYERS: tuple[tuple[str, ...], ...] = (
         "autograd.node", "autograd.views",
     ),
     (
-        "autograd.apply", "autograd.record", "autograd.writes", "ops", "xp.tensor", "xp.tensor_elementwise",
-        "xp.tensor_fft", "xp.tensor_index", "xp.tensor_linalg", "xp.tensor_nn", "xp.tensor_reduce", "xp.tensor_scan",
-        "xp.tensor_shape",
+        "autograd.apply", "autograd.operands", "autograd.outputs", "autograd.record", "autograd.writes", "ops",
+        "xp.tensor", "xp.tensor_elementwise", "xp.tensor_fft", "xp.tensor_index", "xp.tensor_linalg", "xp.tensor_nn",
+        "xp.tensor_reduce", "xp.tensor_scan", "xp.tensor_shape",
     ),
     ("printing", "_tensor_str", "linalg", "special", "dlpack", "tensor_layout", "tensor_convert", "tensor_python"),
     (

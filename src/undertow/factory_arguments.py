@@ -12,7 +12,7 @@ import numpy as np
 
 from undertow import overrides
 from undertow._core import InferenceStorage, TensorCore, wrap
-from undertow.autograd.apply import bump
+from undertow.autograd.outputs import bump
 from undertow.devices import _defaults, cpu, device
 from undertow.dtypes import DTYPE_OF, as_dtype, dtype, get_default_dtype
 from undertow.layouts import channels_last, channels_last_3d, layout, memory_format, strided

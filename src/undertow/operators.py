@@ -11,8 +11,8 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from undertow._core import TensorCore
-from undertow.autograd.apply import bump
 from undertow.autograd.function import Function
+from undertow.autograd.outputs import bump
 from undertow.modes import is_grad_enabled
 
 _PARAMETER = re.compile(

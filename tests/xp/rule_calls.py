@@ -14,7 +14,7 @@ import numpy as np
 import undertow
 from tests.oracle import test_functions as functions
 from tests.oracle.sampling import Sample
-from undertow.autograd import apply
+from undertow.autograd import operands
 from undertow.modes import special
 from undertow.rules.rule import Rule, Spec
 from undertow.xp import numpy as numpy_xp
@@ -40,7 +40,7 @@ class Call(NamedTuple):
 def calls_of(samples: list[Sample]) -> list[Call]:
     """The calls of rules that these samples make, forward and backward, each kind of call once."""
     found: dict[Any, Call] = {}
-    original, running = apply.run_forward, ""
+    original, running = operands.run_forward, ""
     unread: Any = lambda *facts: None
 
     def note(rule: Rule, arrays: Any, statics: dict[str, Any]) -> Any:
@@ -49,7 +49,7 @@ def calls_of(samples: list[Sample]) -> list[Call]:
         found.setdefault(call.signature(), call)
         return original(rule, arrays, statics)
 
-    apply.run_forward = note
+    operands.run_forward = note
     special.enter()
     try:
         for sample in samples:
@@ -60,7 +60,7 @@ def calls_of(samples: list[Sample]) -> list[Call]:
                 continue  # what undertow refuses is the oracle's affair
     finally:
         special.leave()
-        apply.run_forward = original
+        operands.run_forward = original
     return list(found.values())
 
 

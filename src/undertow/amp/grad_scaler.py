@@ -11,7 +11,7 @@ import numpy as np
 
 from undertow import dtypes
 from undertow._core import TensorCore, wrap
-from undertow.autograd.apply import bump
+from undertow.autograd.outputs import bump
 from undertow.devices import device as Device
 from undertow.xp.device import Watch, values_known
 from undertow.xp.quiet import quietly

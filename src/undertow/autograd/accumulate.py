@@ -16,8 +16,9 @@ import numpy as np
 
 from undertow._core import InferenceStorage, TensorCore, ndarray, wrap
 from undertow.autograd import firing
-from undertow.autograd.apply import apply, bump, refuse_overlap
+from undertow.autograd.apply import apply
 from undertow.autograd.node import AccumulateGrad
+from undertow.autograd.outputs import bump, refuse_overlap
 from undertow.autograd.writes import check_writable
 from undertow.modes import local, special
 from undertow.rules.rule import op

@@ -8,36 +8,33 @@ handles every case; the fast path is a shortcut, never a second behaviour.
 from __future__ import annotations
 
 import functools
-import warnings
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
-from undertow import _core, mirrors, overrides
+from undertow import _core, overrides
 from undertow._core import InferenceStorage, TensorCore, ndarray, wrap
-from undertow.autograd.node import CONJUGATE, FIT, UPCAST, edge_of, node_class
+from undertow.autograd.node import FIT, edge_of, node_class
+from undertow.autograd.operands import compute
+from undertow.autograd.outputs import into, write_out
 from undertow.autograd.record import record
 from undertow.autograd.saved import SavedInput, SavedOutput
 from undertow.autograd.specialise import specialised_apply
 from undertow.autograd.views import link_view, refresh_view
 from undertow.devices import cpu
-from undertow.dtypes import DTYPE_OF, SCALAR_DTYPE, combine, complex32, dtype, get_default_dtype, promote
+from undertow.dtypes import DTYPE_OF
 from undertow.modes import local, special
-from undertow.ops.arguments import broadcast_two, invalid_combination, must_be, type_name
-from undertow.rules.refusals import refusal
+from undertow.ops.arguments import invalid_combination, must_be
 from undertow.rules.rule import Rule, Spec
-from undertow.sites import user_stack
 from undertow.storage import check_overlap
 from undertow.xp import numpy as numpy_xp
 from undertow.xp.device import DeviceArray, Watch
-from undertow.xp.namespaces import namespace_of
 from undertow.xp.numpy_order import ordered
 from undertow.xp.quiet import quietly, silently
 
 FAST_DTYPES = frozenset({np.dtype("f4"), np.dtype("f8")})
 NUMBERS = frozenset({float, int})
-PYTHON_NUMBERS = frozenset({float, int, bool, complex})
 HUGE = 1e38  # larger numbers may not fit into a float32, which the general path sees to
 MISSING: Any = object()  # an operand that was not given
 
@@ -270,65 +267,18 @@ def apply_into(out: Any, rule: Rule, inputs: tuple[Any, ...], statics: dict[str,
     return into(out, lambda: apply_generally(rule, inputs, statics), wanting, rule.name)
 
 
-def into(out: Any, compute: Callable[[], Any], inputs: Sequence[Any], name: str, same_dtype: bool = False) -> Any:
-    """`out=`: computes unrecorded and writes the result into a tensor, giving it the result's shape."""
-    if not isinstance(out, TensorCore):
-        if not isinstance(out, (bool, int, float, complex)):
-            raise TypeError(f"{name}(): argument 'out' must be Tensor, not {type_name(out)}")
-        out = wrap(out)
-    modes = local.modes
-    if modes.grad_enabled:
-        for given in (*inputs, out):
-            if isinstance(given, TensorCore) and given._requires_grad:
-                raise RuntimeError(
-                    f"{name}(): functions with out=... arguments don't support automatic differentiation, but one of "
-                    "the arguments requires grad."
-                )
-    before, modes.grad_enabled = modes.grad_enabled, False
-    try:
-        result = compute()
-    finally:
-        modes.grad_enabled = before
-    write_out(out, result, same_dtype)
-    return out
-
-
-_C_NAMES = {
-    "float32": "float", "float64": "double", "float16": "c10::Half", "bfloat16": "c10::BFloat16", "int64": "long int",
-    "int32": "int", "int16": "short int", "int8": "signed char", "uint8": "unsigned char",
-    "complex64": "c10::complex<float>", "complex128": "c10::complex<double>",
-}  # fmt: skip
-
-
-def write_out(out: Any, result: Any, same_dtype: bool = False) -> None:
-    """Writes a result into the tensor given as `out=`; `same_dtype`: an op that casts nothing on the way."""
-    refuse_overlap(out._array)
-    found, wanted = DTYPE_OF[result._array.dtype], DTYPE_OF[out._array.dtype]
-    if same_dtype and found is not wanted:
-        raise RuntimeError(
-            f"Expected out tensor to have dtype {_C_NAMES.get(found.name, found.name)}, but got "
-            f"{_C_NAMES.get(wanted.name, wanted.name)} instead"
-        )
-    if found.category > wanted.category:
-        raise RuntimeError(
-            f"result type {found.scalar_name} can't be cast to the desired output type {wanted.scalar_name}"
-        )
-    if out._array.shape != result._array.shape:
-        if out._array.size:
-            warnings.warn(
-                f"An output with one or more elements was resized since it had shape {list(out._array.shape)}, which "
-                f"does not match the required output shape {list(result._array.shape)}. Give an empty tensor, or one "
-                "of that shape.",
-                stacklevel=4,
-            )
-        out._array = np.empty(result._array.shape, out._array.dtype)
-    quietly(np.copyto, out._array, result._array, casting="unsafe")
-    bump(out)
-
-
 def apply(rule: Rule, *inputs: Any, **statics: Any) -> Any:
     """Runs a rule on tensors, Python numbers and Nones; returns a tensor or a tuple of them."""
     return (rule.run or specialise(rule))(*inputs, **statics)
+
+
+# What the code of `specialised_apply` refers to.
+_USED = {
+    "DTYPE_OF": DTYPE_OF, "FAST_DTYPES": FAST_DTYPES, "FIT": FIT, "PLAIN": PLAIN, "SavedInput": SavedInput,
+    "SavedOutput": SavedOutput, "Spec": Spec, "edge_of": edge_of, "link_view": link_view, "local": local,
+    "ndarray": ndarray, "node_class": node_class, "ordered": ordered, "refresh_view": refresh_view,
+    "silently": silently, "special": special, "wrap": wrap, "xp": numpy_xp,
+}  # fmt: skip
 
 
 def specialise(rule: Rule) -> Callable[..., Any]:
@@ -336,7 +286,7 @@ def specialise(rule: Rule) -> Callable[..., Any]:
     if rule.variadic or "f" not in rule.accepts:
         rule.run = lambda *inputs, **statics: apply_generally(rule, inputs, statics)
     else:
-        rule.run = specialised_apply(rule, apply_generally, {**globals(), "xp": numpy_xp})
+        rule.run = specialised_apply(rule, apply_generally, _USED)
     return rule.run
 
 
@@ -408,132 +358,3 @@ def number_of(value: Any, name: str, argument: str) -> Any:
     if value._requires_grad or value._array.ndim:
         raise must_be("Number", value, name, argument)
     return value._array.item()
-
-
-def compute(rule: Rule, inputs: Sequence[Any], statics: dict[str, Any]) -> tuple[list[Any], int, tuple[Any, ...]]:
-    """A rule's operands as arrays, the chores its gradient will have, and its results as arrays."""
-    arrays, chores, target = operands(rule, inputs)
-    values = run_forward(rule, arrays, statics)
-    if rule.outputs == 1 and not rule.hidden:
-        values = (values,)
-        if rule.promote in ("numeric", "float") and len(arrays) > 1 and type(values[0]) is ndarray and values[0].ndim > 1:
-            if not all(array.flags.c_contiguous for array in arrays if type(array) is ndarray):
-                values = (ordered(values[0], arrays if rule.name != "where" else sorted(arrays, key=_is_no_mask)),)
-    if target is not None:  # computed in float32 for float16 and bfloat16
-        shown = len(values) - len(rule.hidden)
-        values = tuple([
-            value.astype(target.numpy) if place < shown and value.dtype == target.opmath.numpy else value
-            for place, value in enumerate(values)
-        ])
-    return arrays, chores, values
-
-
-def _is_no_mask(array: Any) -> bool:
-    return array.dtype.kind != "b"
-
-
-def run_forward(rule: Rule, arrays: Sequence[Any], statics: dict[str, Any]) -> Any:
-    """A rule's results. NumPy's complaint about shapes becomes PyTorch's."""
-    try:
-        return rule.forward(namespace_of(arrays), *arrays, **statics)
-    except ValueError:
-        if rule.promote in ("numeric", "float"):
-            operands = sorted(zip(rule.inputs, arrays), key=lambda named: named[0] != rule.mask)
-            shape: tuple[int, ...] = ()
-            for _, array in operands:
-                shape = broadcast_two(shape, () if array is None else array.shape)
-        raise
-
-
-def operands(rule: Rule, inputs: Sequence[Any]) -> tuple[list[Any], int, dtype | None]:
-    """Raw arrays of one dtype for the rule, the chores its gradient will have, and the dtype to round results to."""
-    if rule.promote is None:
-        return [given._array if isinstance(given, TensorCore) else given for given in inputs], 0, None
-    dimensioned = zero_dim = scalar = None
-    masked = rule.inputs.index(rule.mask) if rule.mask is not None else -1
-    for place, given in enumerate(inputs):
-        if place == masked:
-            continue
-        if isinstance(given, TensorCore):
-            kind = DTYPE_OF[given._array.dtype]
-            if given._array.ndim:
-                dimensioned = kind if dimensioned is None else promote(dimensioned, kind)
-            else:
-                zero_dim = kind if zero_dim is None else promote(zero_dim, kind)
-        elif given is not None:
-            kind = SCALAR_DTYPE[type(given)]
-            scalar = kind if scalar is None else promote(scalar, kind)
-    common = combine(dimensioned, zero_dim, scalar)
-    if "bifc"[common.category] not in rule.accepts or common is complex32:
-        raise refusal(rule.name, common)
-    if rule.promote == "float" and not (common.is_floating_point or common.is_complex):
-        common = get_default_dtype()
-    exact = common.opmath  # what NumPy computes in; kernels of accelerators take half precision as it is
-    if rule.half and exact is not common and _on_accelerator(inputs):
-        exact = common
-    compute = exact.numpy
-    arrays: list[Any] = []
-    chores, shape = 0, None
-    for place, given in enumerate(inputs):
-        if isinstance(given, TensorCore):
-            array = given._array
-            if array.dtype != compute and place != masked:
-                chores |= FIT
-                array = array.astype(compute)
-            if shape is not None and array.shape != shape and rule.promote != "same":
-                chores |= FIT
-            shape = array.shape
-            arrays.append(array)
-        else:
-            arrays.append(None if given is None else _number(given, compute))
-    if common.is_complex:
-        chores |= FIT if not rule.holomorphic else FIT | CONJUGATE
-    if exact is common:
-        return arrays, chores, None
-    return arrays, chores | FIT | UPCAST, common
-
-
-def _on_accelerator(inputs: Sequence[Any]) -> bool:
-    return namespace_of([given._array for given in inputs if isinstance(given, TensorCore)]) is not numpy_xp
-
-
-def _number(given: Any, compute: np.dtype[Any]) -> Any:
-    """A Python number as an array; integers wrap around as PyTorch's do."""
-    if type(given) not in PYTHON_NUMBERS and hasattr(given, "as_array"):  # an input of a program that is being traced
-        return given.as_array(compute)
-    try:
-        return _asarray(given, compute)
-    except OverflowError:
-        return _asarray(given).astype(compute)
-
-
-# --- writing
-
-
-def refuse_overlap(array: Any) -> None:
-    """Memory that shows in several places can't be written to."""
-    if 0 in array.strides and overlaps(array):
-        raise RuntimeError(
-            "unsupported operation: more than one element of the written-to tensor refers to a single memory location. "
-            "Please clone() the tensor before performing the operation."
-        )
-
-
-def overlaps(array: Any) -> bool:
-    """Whether a stretched array shows one memory location in several places."""
-    return array.size > 1 and any(step == 0 and n > 1 for step, n in zip(array.strides, array.shape, strict=True))
-
-
-def bump(tensor: Any) -> None:
-    """Counts a write to a tensor's memory."""
-    storage = tensor._get_storage()
-    if mirrors.known:
-        mirrors.sync(tensor._array)
-    if type(storage) is InferenceStorage:
-        return
-    storage.version += 1
-    if special.anomaly:
-        lines = storage.writes = storage.writes or []
-        lines += [None] * (storage.version - 1 - len(lines))  # writes made while nobody looked
-        stack = user_stack()
-        lines.append(stack[-1] if stack else None)

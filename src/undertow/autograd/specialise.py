@@ -105,7 +105,7 @@ def _targets(prefix: str, names: Any) -> str:
 
 
 def specialised_apply(rule: Rule, general: Callable[..., Any], scope: dict[str, Any]) -> Callable[..., Any]:
-    """`apply` for one rule. `scope` holds the names that the written code uses, as in `autograd.apply`.
+    """`apply` for one rule. `scope` holds the names that the written code uses.
 
     Its own names end in an underscore, apart from those of inputs and statics.
     """

@@ -9,7 +9,9 @@ import numpy as np
 
 from undertow._core import InferenceStorage, TensorCore, wrap
 from undertow._ops import OpOverload, OpOverloadPacket
-from undertow.autograd.apply import bump, compute, operands, settle
+from undertow.autograd.apply import settle
+from undertow.autograd.operands import compute, operands
+from undertow.autograd.outputs import bump
 from undertow.autograd.node import FIT, RuleNode
 from undertow.autograd.record import edges_of, keep_inputs, make_node, record
 from undertow.autograd.saved import SavedInput, SavedOutput

@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 
 from undertow._core import InferenceStorage, wrap
-from undertow.autograd.apply import apply, into, write_out
+from undertow.autograd.apply import apply
+from undertow.autograd.outputs import into, write_out
 from undertow.autograd.record import record
 from undertow.modes import local
 from undertow.ops.arguments import (

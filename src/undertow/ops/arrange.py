@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 
 from undertow._core import TensorCore, wrap
-from undertow.autograd.apply import apply, into, write_out
+from undertow.autograd.apply import apply
+from undertow.autograd.outputs import into, write_out
 from undertow.autograd.writes import apply_in_place, set_edge
 from undertow.dtypes import DTYPE_OF, as_dtype
 from undertow.layouts import channels_last, channels_last_3d, contiguous_format, memory_format, preserve_format

@@ -10,7 +10,8 @@ from numpy.linalg import LinAlgError
 
 from undertow import return_types
 from undertow._core import TensorCore, wrap
-from undertow.autograd.apply import apply, into
+from undertow.autograd.apply import apply
+from undertow.autograd.outputs import into
 from undertow.dtypes import DTYPE_OF, FLOATING
 from undertow.errors import _LinAlgError
 from undertow.ops.arguments import check_tensor, no_kernel

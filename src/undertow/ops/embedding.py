@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from undertow._core import TensorCore, wrap
-from undertow.autograd.apply import apply, namespace_of
+from undertow.autograd.apply import apply
 from undertow.autograd.writes import check_writable, write
 from undertow.dtypes import DTYPE_OF
 from undertow.modes import local
@@ -18,6 +18,7 @@ from undertow.ops.public import public
 from undertow.rules import embedding as rules
 from undertow.sizes import size_of
 from undertow.xp.device import values_known
+from undertow.xp.namespaces import namespace_of
 
 
 def _check_indices(indices: Any, name: str, argument: str = "indices", position: int = 1) -> None:

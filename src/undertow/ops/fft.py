@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from undertow.autograd.apply import apply, into
+from undertow.autograd.apply import apply
+from undertow.autograd.outputs import into
 from undertow.dtypes import DTYPE_OF, bfloat16, float16, get_default_dtype
 from undertow.ops.arguments import as_int, check_tensor, is_int, must_be, wrap_dim
 from undertow.ops.arrange import constant_pad_nd, roll

@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 
 from undertow._core import TensorCore, wrap
-from undertow.autograd.apply import apply, into
+from undertow.autograd.apply import apply
+from undertow.autograd.outputs import into
 from undertow.autograd.writes import apply_in_place
 from undertow.dtypes import DTYPE_OF
 from undertow.ops.arguments import (

@@ -11,8 +11,9 @@ from typing import Any
 import numpy as np
 
 from undertow._core import InferenceStorage, TensorCore, wrap
-from undertow.autograd.apply import PLAIN, apply, bump
+from undertow.autograd.apply import PLAIN, apply
 from undertow.autograd.node import edge_of, node_class
+from undertow.autograd.outputs import bump
 from undertow.autograd.saved import SavedInput
 from undertow.autograd.views import refresh_view
 from undertow.autograd.writes import guards

@@ -10,8 +10,9 @@ from typing import Any
 import numpy as np
 
 from undertow._core import wrap
-from undertow.autograd.apply import apply, into
+from undertow.autograd.apply import apply
 from undertow.autograd.node import edge_of, node_class
+from undertow.autograd.outputs import into
 from undertow.autograd.views import refresh_view
 from undertow.dtypes import DTYPE_OF, get_default_dtype, promote
 from undertow.modes import local, special

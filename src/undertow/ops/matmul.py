@@ -7,7 +7,8 @@ from typing import Any
 
 from undertow import overrides
 from undertow._core import TensorCore
-from undertow.autograd.apply import apply, into
+from undertow.autograd.apply import apply
+from undertow.autograd.outputs import into
 from undertow.dtypes import DTYPE_OF
 from undertow.ops.arguments import broadcast_two, check_tensor, invalid_combination, no_kernel
 from undertow.ops.arithmetic import add, mul

@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 
 from undertow._core import TensorCore, wrap
-from undertow.autograd.apply import apply, into, namespace_of
+from undertow.autograd.apply import apply
+from undertow.autograd.outputs import into
 from undertow.autograd.writes import write
 from undertow.dtypes import DTYPE_OF, float32
 from undertow.ops.arguments import C_NAMES, as_ints, check_constant, check_tensor, must_be, no_kernel, wrap_dim
@@ -20,6 +21,7 @@ from undertow.ops.public import public
 from undertow.rules import norm as rules
 from undertow.sizes import size_of
 from undertow.xp.device import values_known
+from undertow.xp.namespaces import namespace_of
 from undertow.xp.quiet import quietly
 
 

@@ -6,7 +6,8 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from undertow._core import wrap
-from undertow.autograd.apply import apply, into, write_out
+from undertow.autograd.apply import apply
+from undertow.autograd.outputs import into, write_out
 from undertow.dtypes import dtype as Dtype
 from undertow.modes import local
 from undertow.ops import complex as complex_ops

@@ -6,8 +6,9 @@ from typing import Any
 
 from undertow._core import InferenceStorage, View, ndarray
 from undertow.autograd import apply as _apply
-from undertow.autograd.apply import apply, bump
+from undertow.autograd.apply import apply
 from undertow.autograd.node import edge_of, node_class
+from undertow.autograd.outputs import bump
 from undertow.autograd.record import edges_of, keep_inputs, make_node
 from undertow.autograd.views import Step, refresh_view, steps_of
 from undertow.autograd.writes import check_writable, set_edge

@@ -6,7 +6,8 @@ from collections.abc import Callable
 from typing import Any
 
 from undertow._core import TensorCore
-from undertow.autograd.apply import bump, settle
+from undertow.autograd.apply import settle
+from undertow.autograd.outputs import bump
 from undertow.autograd.writes import guards
 from undertow.modes import enable_grad, set_grad_enabled
 from undertow.optim._arithmetic import Blocks, Recorded, Rule, blocks_for, recorded

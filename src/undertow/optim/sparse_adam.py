@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from undertow.autograd.apply import bump
+from undertow.autograd.outputs import bump
 from undertow.modes import enable_grad
 from undertow.optim import _checks as check
 from undertow.optim._state import zeros_for

@@ -1,0 +1,117 @@
+"""What a rule computes with and gives: its inputs as arrays of one dtype, its results as arrays."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from undertow._core import TensorCore, ndarray
+from undertow.autograd.node import CONJUGATE, FIT, UPCAST
+from undertow.dtypes import DTYPE_OF, SCALAR_DTYPE, combine, complex32, dtype, get_default_dtype, promote
+from undertow.ops.arguments import broadcast_two
+from undertow.rules.refusals import refusal
+from undertow.rules.rule import Rule
+from undertow.xp import numpy as numpy_xp
+from undertow.xp.namespaces import namespace_of
+from undertow.xp.numpy_order import ordered
+
+PYTHON_NUMBERS = frozenset({float, int, bool, complex})
+
+
+def compute(rule: Rule, inputs: Sequence[Any], statics: dict[str, Any]) -> tuple[list[Any], int, tuple[Any, ...]]:
+    """A rule's operands as arrays, the chores its gradient will have, and its results as arrays."""
+    arrays, chores, target = operands(rule, inputs)
+    values = run_forward(rule, arrays, statics)
+    if rule.outputs == 1 and not rule.hidden:
+        values = (values,)
+        if rule.promote in ("numeric", "float") and len(arrays) > 1 and type(values[0]) is ndarray and values[0].ndim > 1:
+            if not all(array.flags.c_contiguous for array in arrays if type(array) is ndarray):
+                values = (ordered(values[0], arrays if rule.name != "where" else sorted(arrays, key=_is_no_mask)),)
+    if target is not None:  # computed in float32 for float16 and bfloat16
+        shown = len(values) - len(rule.hidden)
+        values = tuple([
+            value.astype(target.numpy) if place < shown and value.dtype == target.opmath.numpy else value
+            for place, value in enumerate(values)
+        ])
+    return arrays, chores, values
+
+
+def _is_no_mask(array: Any) -> bool:
+    return array.dtype.kind != "b"
+
+
+def run_forward(rule: Rule, arrays: Sequence[Any], statics: dict[str, Any]) -> Any:
+    """A rule's results. NumPy's complaint about shapes becomes PyTorch's."""
+    try:
+        return rule.forward(namespace_of(arrays), *arrays, **statics)
+    except ValueError:
+        if rule.promote in ("numeric", "float"):
+            operands = sorted(zip(rule.inputs, arrays), key=lambda named: named[0] != rule.mask)
+            shape: tuple[int, ...] = ()
+            for _, array in operands:
+                shape = broadcast_two(shape, () if array is None else array.shape)
+        raise
+
+
+def operands(rule: Rule, inputs: Sequence[Any]) -> tuple[list[Any], int, dtype | None]:
+    """Raw arrays of one dtype for the rule, the chores its gradient will have, and the dtype to round results to."""
+    if rule.promote is None:
+        return [given._array if isinstance(given, TensorCore) else given for given in inputs], 0, None
+    dimensioned = zero_dim = scalar = None
+    masked = rule.inputs.index(rule.mask) if rule.mask is not None else -1
+    for place, given in enumerate(inputs):
+        if place == masked:
+            continue
+        if isinstance(given, TensorCore):
+            kind = DTYPE_OF[given._array.dtype]
+            if given._array.ndim:
+                dimensioned = kind if dimensioned is None else promote(dimensioned, kind)
+            else:
+                zero_dim = kind if zero_dim is None else promote(zero_dim, kind)
+        elif given is not None:
+            kind = SCALAR_DTYPE[type(given)]
+            scalar = kind if scalar is None else promote(scalar, kind)
+    common = combine(dimensioned, zero_dim, scalar)
+    if "bifc"[common.category] not in rule.accepts or common is complex32:
+        raise refusal(rule.name, common)
+    if rule.promote == "float" and not (common.is_floating_point or common.is_complex):
+        common = get_default_dtype()
+    exact = common.opmath  # what NumPy computes in; kernels of accelerators take half precision as it is
+    if rule.half and exact is not common and _on_accelerator(inputs):
+        exact = common
+    compute = exact.numpy
+    arrays: list[Any] = []
+    chores, shape = 0, None
+    for place, given in enumerate(inputs):
+        if isinstance(given, TensorCore):
+            array = given._array
+            if array.dtype != compute and place != masked:
+                chores |= FIT
+                array = array.astype(compute)
+            if shape is not None and array.shape != shape and rule.promote != "same":
+                chores |= FIT
+            shape = array.shape
+            arrays.append(array)
+        else:
+            arrays.append(None if given is None else _number(given, compute))
+    if common.is_complex:
+        chores |= FIT if not rule.holomorphic else FIT | CONJUGATE
+    if exact is common:
+        return arrays, chores, None
+    return arrays, chores | FIT | UPCAST, common
+
+
+def _on_accelerator(inputs: Sequence[Any]) -> bool:
+    return namespace_of([given._array for given in inputs if isinstance(given, TensorCore)]) is not numpy_xp
+
+
+def _number(given: Any, compute: np.dtype[Any]) -> Any:
+    """A Python number as an array; integers wrap around as PyTorch's do."""
+    if type(given) not in PYTHON_NUMBERS and hasattr(given, "as_array"):  # an input of a program that is being traced
+        return given.as_array(compute)
+    try:
+        return np.asarray(given, compute)
+    except OverflowError:
+        return np.asarray(given).astype(compute)
