@@ -9,6 +9,19 @@ from operator import index
 from typing import Any, Self
 
 
+class WrappedDim(int):
+    """A dim counted from the front that was given counted from the back: nodes show it as it was given."""
+
+    given: int
+
+
+def wrapped_dim(dim: int, count: int) -> WrappedDim:
+    """A negative dim of so many dims, counted from the front."""
+    found = WrappedDim(dim + count)
+    found.given = dim
+    return found
+
+
 def _dimension(item: Any, position: int) -> int:
     if type(item) is int:
         return item

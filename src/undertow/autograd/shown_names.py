@@ -168,7 +168,7 @@ def _factor_strides(node: Any, which: int) -> tuple[int, ...]:
 
 def _whole(node: Any) -> tuple[int, ...]:
     """The size of what was split into a node's outputs."""
-    dim, parts = node._saved_dim, [spec.shape for spec in node.outputs]
+    dim, parts = node.statics[node.rule.statics.index("dim")], [spec.shape for spec in node.outputs]
     return (*parts[0][:dim], sum(part[dim] for part in parts), *parts[0][dim + 1 :])
 
 

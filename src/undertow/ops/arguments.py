@@ -10,6 +10,7 @@ from undertow._core import TensorCore
 from undertow.dtypes import DTYPE_OF
 from undertow.dtypes import dtype as Dtype
 from undertow.modes import local
+from undertow.sizes import wrapped_dim
 
 # The spellings of NumPy that PyTorch takes for its own.
 NUMPY_SPELLINGS = {"axis": "dim", "keepdims": "keepdim", "x": "input", "a": "input", "x1": "input", "x2": "other"}
@@ -86,7 +87,7 @@ def as_int(value: Any, name: str, argument: str, position: int | None = None) ->
         return value
     if not is_int(value):
         raise must_be("int", value, name, argument, position)
-    return int(value._array) if isinstance(value, TensorCore) else index(value)
+    return int(value._array) if isinstance(value, TensorCore) else int(index(value))  # not a subclass of int
 
 
 def as_bool(value: Any, name: str, argument: str, position: int | None = None) -> bool:
@@ -99,7 +100,7 @@ def wrap_dim(dim: int, ndim: int) -> int:
     """A dim counted from the front. A 0-dim tensor takes dims 0 and -1, like one with a single element."""
     size = ndim or 1
     if -size <= dim < size:
-        return dim if dim >= 0 else dim + size
+        return dim if dim >= 0 else wrapped_dim(dim, size)
     raise IndexError(f"Dimension out of range (expected to be in range of [{-size}, {size - 1}], but got {dim})")
 
 

@@ -68,7 +68,7 @@ def _one_dim(name: str, input: Any, n: Any, dim: Any) -> tuple[int, int | None]:
     shape = input._array.shape
     if not shape:
         raise IndexError(f"Dimension specified as {dim} but tensor has no dimensions")
-    return wrap_dim(dim, len(shape)), n
+    return int(wrap_dim(dim, len(shape))), n
 
 
 def _check_count(count: int) -> None:
@@ -180,7 +180,7 @@ def _several_dims(name: str, input: Any, s: Any, dim: Any) -> tuple[list[int], l
     shape = input._array.shape
     sizes = None if s is None else _listed(s, name, "s", 2)
     if dim is not None:
-        dims = [wrap_dim(each, len(shape)) for each in _listed(dim, name, "dim", 3)]
+        dims = [int(wrap_dim(each, len(shape))) for each in _listed(dim, name, "dim", 3)]
         if len(set(dims)) != len(dims):
             raise RuntimeError("FFT dims must be unique")
         if sizes is not None and len(sizes) != len(dims):
@@ -287,7 +287,7 @@ fft_hfftn, fft_hfft2 = _family(_real_transforms, True, "hfft", "hfft")
 def _shifted(name: str, input: Any, dim: Any, forward: bool) -> Any:
     check_tensor(input, name)
     shape = input._array.shape
-    dims = list(range(len(shape))) if dim is None else [wrap_dim(d, len(shape)) for d in _listed(dim, name, "dim", 2)]
+    dims = list(range(len(shape))) if dim is None else [int(wrap_dim(d, len(shape))) for d in _listed(dim, name, "dim", 2)]
     return roll(input, [shape[axis] // 2 if forward else (shape[axis] + 1) // 2 for axis in dims], dims)
 
 

@@ -30,6 +30,7 @@ from undertow.ops.writing import as_element, copy_into, fill_, write_in_place
 from undertow.rules import convert, index
 from undertow.rules import shape as rules
 from undertow.rules.rule import Spec
+from undertow.sizes import wrapped_dim
 from undertow.xp.device import DeviceArray
 from undertow.xp.namespaces import namespace_of
 from undertow.xp.numpy_index import numpy_key
@@ -66,7 +67,7 @@ def getitem(self: Any, key: Any) -> Any:
             array = self._array
             if array.ndim:
                 n = array.shape[0]
-                at = key + n if key < 0 else key
+                at = wrapped_dim(key, n) if key < 0 else key
                 if 0 <= at < n:
                     step = (rules.select, {"dim": 0, "index": at}, Spec(array.shape, array.dtype), 0)
                     return view_through(self, (step,), array[at, ...])
@@ -113,7 +114,7 @@ def _basic_steps(array: Any, key: tuple[Any, ...], lone: bool) -> tuple[tuple[An
             if dim >= array.ndim:
                 return None
             n = array.shape[dim]
-            at = item + n if item < 0 else item
+            at = wrapped_dim(item, n) if item < 0 else item
             if not 0 <= at < n:
                 return None
             steps.append((rules.select, {"dim": dim, "index": at}, Spec(array.shape, array.dtype), 0))

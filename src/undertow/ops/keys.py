@@ -14,6 +14,7 @@ from undertow.ops.parts import END
 from undertow.ops.stretch import unsqueeze
 from undertow.ops.views import view_of
 from undertow.rules import shape as rules
+from undertow.sizes import wrapped_dim
 from undertow.xp.numpy_shape import leading, slice_along
 
 # --- views
@@ -23,7 +24,7 @@ def select_item(x: Any, dim: int, index: int, place: int = 0) -> Any:
     """x[index] along a dim; `place` is where in the key the index stands, which errors name."""
     array = x._array
     n = array.shape[dim]
-    at = index + n if index < 0 else index
+    at = wrapped_dim(index, n) if index < 0 else index
     if not 0 <= at < n:
         raise IndexError(f"index {index} is out of bounds for dimension {place} with size {n}")
     return view_of(rules.select, x, array[(*leading(dim), at, ...)], {"dim": dim, "index": at})

@@ -20,6 +20,7 @@ from undertow.ops.public import overloaded, public
 from undertow.ops.views import apply_view_in_place, renamed, view_of, views_of
 from undertow.rules import shape as rules
 from undertow.rules.rule import Spec
+from undertow.sizes import wrapped_dim
 from undertow.storage import extent_of, flat_memory, layout_of, offset_of, root_of
 from undertow.xp import numpy_shape
 from undertow.xp.device import DeviceArray
@@ -45,7 +46,7 @@ def select(input: Any, dim: int, index: int) -> Any:
             f"select(): index {index} out of range for tensor of size {list(array.shape)} at dimension {dim}"
         )
     if index < 0:
-        index += n
+        index = wrapped_dim(index, n)
     return view_of(rules.select, input, numpy_shape.select(array, dim, index), {"dim": dim, "index": index})
 
 

@@ -306,7 +306,7 @@ def movedim(input: Any, source: Any, destination: Any) -> Any:
         return apply(convert.alias, input)
     order: list[int] = [-1] * ndim
     for dim, place in zip(moved, places, strict=True):
-        order[place] = dim
+        order[place] = int(dim)
     rest = iter([dim for dim in range(ndim) if dim not in moved])
     return permuted(input, tuple([next(rest) if dim < 0 else dim for dim in order]))
 

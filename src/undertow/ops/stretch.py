@@ -57,7 +57,7 @@ def squeeze(input: Any, dim: Any = _ALL, *more: int) -> Any:
         axes = _without_ones(input)
         return view_of(rules.squeeze, input, array.squeeze(axes), {"axes": axes})
     dim, axes = _squeezed_axes(input, (dim, *more) if more else dim)
-    rule = rules.squeeze_dim if type(dim) is int else rules.squeeze_dims
+    rule = rules.squeeze_dim if isinstance(dim, int) else rules.squeeze_dims
     return view_of(rule, input, array.squeeze(axes), {"dim": dim, "axes": axes})
 
 
@@ -82,7 +82,7 @@ def squeeze_(self: Any, dim: Any = _ALL) -> Any:
     if dim is _ALL:
         return apply_view_in_place(_squeeze_in_place, self, axes=_without_ones(self))
     dim, axes = _squeezed_axes(self, dim)
-    rule = _squeeze_dim_in_place if type(dim) is int else _squeeze_dims_in_place
+    rule = _squeeze_dim_in_place if isinstance(dim, int) else _squeeze_dims_in_place
     return apply_view_in_place(rule, self, dim=dim, axes=axes)
 
 
