@@ -11,7 +11,7 @@ from undertow._core import TensorCore, wrap
 from undertow.autograd.apply import apply
 from undertow.modes import no_grad
 from undertow.xla.errors import CompileError
-from undertow.xla.state import State
+from undertow.xla.reach import State, held_at
 from undertow.xp.device import DeviceArray
 
 
@@ -19,10 +19,12 @@ class Arguments:
     """Stand-ins for a call's tensors, and what the step does to the tensors themselves.
 
     A stand-in begins a graph of its own. A tensor that the step reaches anyway (a parameter, say) stands for itself.
-    Gradients, those of the step's own tensors included, are arguments too: mostly each step makes new ones.
+    Gradients, those of the step's own tensors included, are arguments too: mostly each step makes new ones. So are tensors
+    in places where each step leaves another one: `self.average = 0.9 * self.average + ...`.
     """
 
-    def __init__(self, given: Iterable[Any], state: State) -> None:
+    def __init__(self, given: Iterable[Any], state: State, replaced: Iterable[tuple[Any, Any]] = ()) -> None:
+        self.places = [(holder, key) for holder, key in replaced if can_be_renewed(held_at(holder, key), state)]
         self._owners = [
             tensor for tensor in state.tensors if _grad(tensor) is not None and id(_grad(tensor)) not in state.seen
         ]  # the step's own tensors with gradients, which are others in each step
@@ -38,7 +40,11 @@ class Arguments:
         self._own = [place for place, alias in enumerate(self._pattern) if alias == place]
         self.with_grads = [place for place in self._own if _grad(self._given[place]) is not None]
         self.tensors += [_grad(tensor) for tensor in (*[self.tensors[place] for place in self.with_grads], *self._owners)]
+        renewed = [held_at(*place) for place in self.places]
+        self.tensors += renewed
         self.has_gradients = len(self.tensors) > len(self._given)
+        self._renewed_pattern = self._aliases([*self._given, *renewed])
+        self._looks = [look_of(tensor) for tensor in renewed]
         self._flags = [tensor._requires_grad for tensor in self.tensors]
         self._grads = [_grad(tensor) for tensor in self.tensors]
         self._versions = [tensor._get_storage().version for tensor in self.tensors]
@@ -58,6 +64,12 @@ class Arguments:
 
     def fit(self, arguments: list[Any]) -> bool:
         """Whether the same arguments are the same tensors as when the program was made."""
+        if self.places:
+            renewed = [held_at(*place) for place in self.places]
+            if [look_of(tensor) for tensor in renewed] != self._looks:
+                return False
+            if self._aliases([*arguments, *renewed]) != self._renewed_pattern:
+                return False
         return self._aliases(arguments) == self._pattern and all(
             memory_of(arguments[place]) == memory_of(arguments[other] if type(other) is int else other)
             for place, other in self.shared
@@ -66,7 +78,12 @@ class Arguments:
     def and_gradients(self, arguments: list[Any]) -> list[Any]:
         """The arguments, followed by the gradients that the program reads."""
         given = [arguments[place]._meta.grad for place in self.with_grads]
-        return [*arguments, *given, *[None if owner._meta is None else owner._meta.grad for owner in self._owners]]
+        given += [None if owner._meta is None else owner._meta.grad for owner in self._owners]
+        return [*arguments, *given, *[held_at(*place) for place in self.places]]
+
+    def renewed(self) -> list[Any]:
+        """The tensors in places where each step leaves another one."""
+        return self.tensors[len(self.tensors) - len(self.places) :]
 
     def own(self) -> dict[int, int]:
         """Places of the stand-ins, by id."""
@@ -106,6 +123,21 @@ class Arguments:
         """Does to a call's tensors what the step does to them."""
         for change in self.changes:
             change(arguments, renewed)
+
+
+def can_be_renewed(tensor: Any, state: State) -> bool:
+    """Whether a tensor is one of those that a step makes: a leaf of which nothing but its value counts."""
+    return isinstance(tensor, TensorCore) and id(tensor) not in state.seen and look_of(tensor) is not None
+
+
+def look_of(tensor: Any) -> Any:
+    """What a program depends on in such a tensor; None if it is no such tensor."""
+    if not isinstance(tensor, TensorCore) or tensor._requires_grad or tensor._edge is not None or tensor._view is not None:
+        return None
+    meta = tensor._meta
+    if meta is not None and (meta.grad is not None or meta.hooks or meta.post_hooks):
+        return None
+    return type(tensor), tensor._array.shape, tensor._array.dtype, tensor.device
 
 
 def view_again(tensor: Any, steps: Any) -> Any:

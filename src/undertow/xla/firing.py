@@ -25,10 +25,12 @@ from undertow.nn.modules.module import Module
 from undertow.optim.optimizer import Optimizer
 from undertow.tree import leaves
 from undertow.xla.effects import Effect, Effects, Exactly, Kind, Parts, Read, analyse
+from undertow.xla.effects import Place as EffectPlace
 from undertow.xla.errors import CompileError
 from undertow.xla.host_calls import HostCall, Inside, Kept, Later, Placed, tensors_of
+from undertow.xla.numbers import Number
+from undertow.xla.reach import PLAIN, Place, places_of
 from undertow.xla.registrations import Registrations
-from undertow.xla.state import PLAIN
 from undertow.xp.device import DeviceArray, NeedsValue, Watch
 
 
@@ -43,6 +45,7 @@ class Plan:
         self.all_inside = False  # none runs after the program
         self.on_host: set[int] = set()  # ids of hooks that must not be traced
         self.counts_inside = False  # whether optimizers' step counts are counted by the program
+        self.replaced: dict[Place, tuple[Any, Any]] = {}  # places in which the step leaves another tensor each time
         self.roots: list[tuple[Any, str]] = []  # modules and optimizers that only hooks reach, and their names
 
 
@@ -63,6 +66,7 @@ class Firing:
         self.has_inside = False
         self.packs: dict[int, Any] = {}  # pack hooks that fired, by the id of the unpack hook beside them
         self.reads: list[Read] = []  # values that hooks in the program depend on
+        self.groups: set[int] = set()  # ids of optimizers' groups, the numbers in which are the program's
         self.stores: list[tuple[dict[Any, Any], dict[Any, Any]]] = []  # where they store something, and what was there
         self.traced: list[tuple[Any, Effects]] = []
         self.hosted: list[tuple[Any, Effects]] = []
@@ -82,9 +86,10 @@ class Firing:
         if Firing.witness is not None:
             self.witnessed.append(Later(_told, (hook, *args), kwargs, []))
         self._is_pack(hook)
-        holders = [holder for holder in map(_holder, effects.effects) if holder is not None]
+        lasting = [effect for effect in effects.effects if id(effect.target) not in self.groups]
+        holders = [holder for holder in map(_holder, lasting) if holder is not None]
         always = not holders or Watch.trace.choice is None  # what is stored on some calls only is stored on the host
-        if always and len(holders) == len(effects.effects) and id(hook) not in self.plan.on_host and not unpacks:
+        if always and len(holders) == len(lasting) and id(hook) not in self.plan.on_host and not unpacks:
             return self._traced(hook, args, kwargs, effects, holders)
         why = "another hook reads what it stores, or changes what it reads"
         if unpacks or hook in self.packs.values():
@@ -105,7 +110,7 @@ class Firing:
             for array, value in before:
                 array.write(value)
             return self._hosted(hook, args, kwargs, effects, f"it needs a value: {error}")
-        self.reads += [*effects.reads, *effects.holds]
+        self.reads += [read for read in (*effects.reads, *effects.holds) if not isinstance(read.value, Number)]
         self.traced.append((hook, effects))
         self._place(hook, "in the program", "it only computes with tensors")
         return answer
@@ -167,6 +172,38 @@ class Firing:
             if any(its.feeds(effects) for _, its in self.hosted):
                 self._again(hook)
 
+    def refuse_other_turns(self, body: Callable[[], Effects]) -> None:
+        """Hooks on the host run beside the step's Python code, not at their turn in it: neither may depend on the other."""
+        if not self.hosted:
+            return
+        of_step = body()
+        of_hooks = {(effect.file, effect.line) for _, effects in self.hosted for effect in effects.effects}
+        own = [effect for effect in of_step.effects if (effect.file, effect.line) not in of_hooks]  # it may define hooks
+        used = (*of_step.places, *map(_place, own))
+        for hook, effects in self.hosted:
+            for read in effects.reads:
+                if read.changed():
+                    raise self._refusal(hook, f"it reads `{read.name}`, which the step changes after its turn. {_APART}")
+            for effect in effects.effects:
+                if id(effect.target) in self.groups:
+                    raise self._refusal(hook, f"it {effect}, on which the program depends. Let a hook of its own do that")
+                if effect.target is not None and any(map(_place(effect).overlaps, used)):
+                    raise self._refusal(hook, f"it {effect}, and the step itself uses that. {_APART}")
+
+    def refuse_shared(self, changed: set[Place]) -> None:
+        """The step itself may not change what a hook on the host reads or changes."""
+        stored = {each for _, effects in self.traced for effect in effects.effects for each in _places(effect)}
+        of_step = changed - stored
+        for hook, effects in self.hosted:
+            for each in (*effects.places, *map(_place, effects.effects)):
+                if each.owner is not None and of_step & places_of(each.owner, each.name):
+                    name = each.name or "something"
+                    raise self._refusal(hook, f"it uses `{name}`, which the step itself changes. {_APART}")
+
+    def changed_on_host(self) -> set[Place]:
+        """What hooks on the host change from step to step, and no program depends on."""
+        return {each for _, effects in self.hosted for effect in effects.effects for each in _places(effect)}
+
     def _is_pack(self, hook: Any) -> bool:
         """Whether a hook is to pack a tensor that is being saved."""
         saving = local.modes.saved_hooks
@@ -186,6 +223,17 @@ class Firing:
     def _again(self, hook: Any) -> None:
         self.plan.on_host.add(id(hook))
         raise Again
+
+
+_APART = "Do that outside of the step, with what it returns"
+
+
+def _place(effect: Effect) -> EffectPlace:
+    return EffectPlace(effect.target, effect.attribute)
+
+
+def _places(effect: Effect) -> set[Place]:
+    return set() if effect.target is None else places_of(effect.target, effect.attribute)
 
 
 def _told(hook: Any, *args: Any, **kwargs: Any) -> None:

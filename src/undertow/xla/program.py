@@ -21,14 +21,16 @@ import numpy as np
 from undertow._core import Meta, TensorCore, wrap
 from undertow.devices import cpu
 from undertow.tree import leaves, map_leaves
-from undertow.xla.arguments import Arguments, refuse_overlaps, view_again
+from undertow.xla.arguments import Arguments, look_of, refuse_overlaps, view_again
+from undertow.xla.effects import analyse, kind_of
 from undertow.xla.errors import explained
-from undertow.xla.firing import Firing, Later, Placed, Plan
+from undertow.xla.firing import Again, Firing, Later, Placed, Plan
 from undertow.xla.lending import ALONE, Gradients, a_copy
 from undertow.xla.numbers import Known, Number, Questions, baked, inputs
 from undertow.xla.options import Options
-from undertow.xla.reach import ABSENT, PLAIN, State, contents_of, refill
+from undertow.xla.reach import ABSENT, State, contents_of, place_at, refill
 from undertow.xla.registrations import Registrations
+from undertow.xla.results import Rebuilt, refuse_hidden, tensors_in, values_in
 from undertow.xla.schedules import Schedules
 from undertow.xla.state import Snapshot
 from undertow.xla.trace import Draw, Trace, draw_again
@@ -55,7 +57,8 @@ class Program:
     ) -> None:
         started = time.perf_counter()
         self.plain_numbers = plain_numbers
-        state = State()
+        self.plan = plan
+        state = State(plan.replaced)
         state.walk(function, getattr(function, "__name__", "step"))
         for leaf in leaves((args, kwargs)):
             if not isinstance(leaf, TensorCore):
@@ -63,7 +66,8 @@ class Program:
         for root, name in plan.roots:
             state.walk(root, name)
         hosted = state.hosted_schedulers()
-        self.given = Arguments(leaves((args, kwargs)), state)
+        self.given = Arguments(leaves((args, kwargs)), state, plan.replaced.values())
+        self.known = state.seen
         args, kwargs = map_leaves(self.given.stand_in, (args, kwargs))
         self.arguments = self.given.tensors
         self.options = Options(state.optimizers, with_counts=not (plain_numbers or plan.counts_inside))
@@ -79,6 +83,7 @@ class Program:
         self.registrations = Registrations(state, self.arguments)
         trace, firing = Trace(self.device, state.generators), Firing(plan, self.registrations, state.seen)
         trace.firing, trace.state, trace.schedules = firing, state, self.schedules
+        firing.groups = {id(group) for optimizer in state.optimizers for group in optimizer.param_groups}
         versions = [(tensor, tensor._get_storage()) for tensor in state.tensors]
         counts = [storage.version for _, storage in versions]
         edges = [(tensor, tensor._edge, tensor._requires_grad) for tensor in (*state.tensors, *self.arguments)]
@@ -114,7 +119,8 @@ class Program:
         self.witnessed = firing.witnessed
         self.has_inside, self.raised = firing.has_inside, firing.raised
         self.placed: list[Placed] = firing.placed
-        self.reads = firing.reads
+        renewed = {id(tensor) for tensor in self.given.renewed()}
+        self.reads = [read for read in firing.reads if id(read.value) not in renewed]
         self.draws: list[Draw] = trace.draws
         self.first_draws: list[Any] | None = trace.first_draws
         self._assemble(closed, outputs, trace)
@@ -153,6 +159,7 @@ class Program:
             trace.counts = self.options.as_counts(as_inputs)
             self.result = function(*args, **kwargs)
             firing.finish()
+            firing.refuse_other_turns(lambda: analyse(function, [kind_of(arg) for arg in args]))
             trace.settle_memories()
             self.options.note_changes(given, trace.counts)
             self.options.put(numbers)
@@ -160,9 +167,11 @@ class Program:
                 after = self.options.after(as_inputs, trace.counts)
                 self.next_numbers = DeviceArray(jax.numpy.stack([number.traced for number in after]))
             self.exit = self._settle(firing.stores)
-            left = leaves([self.result, [entry[2] for entry in self.exit if len(entry) > 2]])
-            self.leaves_numbers = any(type(leaf) is Number for leaf in left)
+            firing.refuse_shared({place_at(entry[0], entry[1] if type(entry[1]) is str else None) for entry in self.exit})
+            self.entry.ignore(firing.changed_on_host())
+            self.leaves_numbers = bool(values_in(self.left_behind(), self.known, Number))
             self.exit_if = self._put_back(trace.chosen)
+            refuse_hidden(self.left_behind(), self.known, trace.is_made)
             self.given.note_changes()
             self.entry.watches_gradients = bool(
                 trace.uses_gradients or state.optimizers or any(entry[1] == "grad" for entry in self.exit)
@@ -181,45 +190,42 @@ class Program:
         return closed, outputs
 
     def _settle(self, stores: list[tuple[dict[Any, Any], dict[Any, Any]]]) -> list[tuple[Any, ...]]:
-        """What the step left where: (holder, key, value). A tensor in the place of an alike one keeps the old object."""
+        """What the step left where: (holder, key, value)."""
         left: list[tuple[Any, ...]] = []
         for holder, held in (*self.entry.maps, *stores):
             for key, now in list(holder.items()):
-                before = held.get(key)
-                if now is before:
-                    continue
-                if self._takes_over(before, now):
-                    holder[key] = before
-                else:
+                if now is not held.get(key, ABSENT):
                     left.append((holder, key, now))
+                    self._note_renewed(holder, key, held.get(key), now)
             left += [(holder, key) for key in held if key not in holder]
         for into, kept in self.entry.lists:
             if len(into) != len(kept) or any(a is not b for a, b in zip(into, kept)):
                 left.append((into, slice(None), list(into)))
-        for array, before in self.entry.arrays:
-            if array.tobytes() != before.tobytes():
+        for array, contents in self.entry.arrays:
+            if array.tobytes() != contents.tobytes():
                 left.append((array, ..., array.copy()))
         for cell, before in self.entry.cells:
             now = contents_of(cell)
-            if now is not before:
-                if self._takes_over(before, now):
-                    cell.cell_contents = before
-                else:
-                    left.append((cell, None, now))
+            if now is not before and now is not ABSENT:
+                left.append((cell, None, now))
+                self._note_renewed(cell, None, before, now)
         for names, name, before in self.entry.globals:
             now = names.get(name, ABSENT)
             if now is ABSENT and before is not ABSENT:
                 left.append((names, name))
             elif now is not before:
-                if self._takes_over(before, now):
-                    names[name] = before
-                else:
-                    left.append((names, name, now))
+                left.append((names, name, now))
+                self._note_renewed(names, name, before, now)
         for tensor, before in self.entry.grads:
             meta = tensor._meta
             now = None if meta is None else meta.grad
             if now is not before:
                 left.append((meta, "grad", now))
+        left += [
+            (tensor, "_requires_grad", not flag)
+            for tensor, flag in self.entry.flags
+            if tensor._requires_grad is not flag and tensor._edge is None
+        ]
         return left
 
     def _put_back(self, chosen: dict[tuple[int, Any], DeviceArray]) -> dict[int, DeviceArray]:
@@ -234,20 +240,23 @@ class Program:
         keys = {place: (id(self.exit[place][0]), self.exit[place][1]) for place in places}
         return {place: chosen[key] for place, key in keys.items() if key in chosen}
 
-    def _takes_over(self, before: Any, now: Any) -> bool:
-        if not (isinstance(before, TensorCore) and isinstance(now, TensorCore)) or now._edge is not None:
-            return False
-        old, new = before._array, now._array
-        if type(old) is not DeviceArray or old.shape != new.shape or old.dtype != new.dtype or before._edge is not None:
-            return False
-        old[...] = new
-        return True
+    def _note_renewed(self, holder: Any, key: Any, before: Any, now: Any) -> None:
+        """A tensor in the place of an alike one: the one in the place becomes an argument, and the step is traced again."""
+        here = place_at(holder, key)
+        if any(here == place_at(*each) for each in self.given.places):
+            _put(holder, key, before)  # for the first call to read
+        elif here not in self.plan.replaced and look_of(before) and look_of(before) == look_of(now):
+            self.plan.replaced[here] = (holder, key)
+            raise Again
+
+    def left_behind(self) -> list[Any]:
+        return [self.result, *[entry[2] for entry in self.exit if len(entry) > 2]]
 
     def _gradients_alone(self, outputs: list[Cell]) -> list[tuple[Meta, Any]]:
         """The gradients that the step leaves in memories of their own, of which nothing else that it leaves is part."""
         if self.later or self.has_inside:  # a hook may raise, and then the last gradients are still there
             return []
-        left = leaves([self.result, [entry[2] for entry in self.exit if len(entry) > 2]])
+        left = [each for part in self.left_behind() for each in tensors_in(part, self.known)]
         shown = Counter(id(each._array.cell) for each in left if _on_device(each))
         made = {id(cell) for cell in outputs}
         return [
@@ -340,7 +349,7 @@ class Program:
         self.adopted = {id(tensor): tensor for tensor, _ in trace.adopted}
         self.known_cells = known
         self.argument_cells = argument_cells
-        left = leaves([self.result, [entry[2] for entry in self.exit if len(entry) > 2]])
+        left = tensors_in(self.left_behind(), self.known)
         self.passed_on = sorted({  # arguments that are returned or kept, or of which views are
             argument_cells[id(leaf._array.cell)]
             for leaf in left
@@ -496,28 +505,27 @@ class Program:
         if self.n_gradients:
             self.gradients.put(results[known:made])
         renewed = {id(self.arguments[place]): arguments[place] for place in self.passed_on}
+        rebuilt = Rebuilt(lambda tensor: self._renewed(tensor, renewed), self.known)
         for place, entry in enumerate(self.exit):
             if place in self.exit_if and not self.exit_if[place].cell.value:
                 continue
             if len(entry) == 2:
                 _put(*entry)
             else:
-                _put(entry[0], entry[1], self._renewed(entry[2], renewed))
+                _put(entry[0], entry[1], rebuilt(entry[2]))
         if self.given.changes:
             self.given.change(arguments, lambda tensor: self._renewed(tensor, renewed))
         if self.options.changes or self.options.counted:
             self.options.change()
             if self.next_numbers is not None and not self.options.changes:
                 self.last_numbers, self.number_array = self.options.values(), self.next_numbers.cell.value
-        if type(self.result) in PLAIN:
-            return self.result
-        result = map_leaves(lambda leaf: self._renewed(leaf, renewed), self.result)
-        return result if self.way_back is None else self.way_back.claim(result, arguments)
+        result = rebuilt(self.result)
+        if self.way_back is not None:
+            self.way_back.claim([result, *map(rebuilt, self.left_behind()[1:])], arguments)
+        return result
 
     def _renewed(self, value: Any, renewed: dict[int, Any]) -> Any:
         """A tensor that the step made, as a new one for each call; everything else as it is."""
-        if type(value) is list:
-            return [self._renewed(each, renewed) for each in value]
         if not isinstance(value, TensorCore):
             return value.of(self.call_numbers) if type(value) is Number else value
         tensor = renewed.get(id(value))
@@ -565,7 +573,7 @@ def _put(holder: Any, key: Any, *value: Any) -> None:
         holder.cell_contents = value[0]
     elif isinstance(key, slice):
         refill(holder, value[0])
-    elif key == "grad" and not isinstance(holder, dict):
-        holder.grad = value[0]
+    elif isinstance(holder, (Meta, TensorCore)):
+        setattr(holder, key, value[0])
     else:
         holder[key] = value[0]

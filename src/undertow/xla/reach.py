@@ -12,7 +12,7 @@ import functools
 import types
 import weakref
 from collections import deque
-from collections.abc import Iterator, MutableMapping
+from collections.abc import Collection, Iterator, MutableMapping
 from typing import Any
 
 import numpy as np
@@ -35,6 +35,8 @@ _LOOKS_AT_SCHEDULERS = {"last_epoch", "get_last_lr", "_last_lr", "_step_count", 
 DEPTH = 3  # how far other objects of the standard library are followed
 WATCHED_BYTES = 1 << 16  # NumPy arrays up to this size are compared before a call
 
+Place = tuple[int, Any]  # an id and a key; see `place_at`
+
 GLOBAL_HOOKS = [
     value
     for home in (modules_, optimizers_)
@@ -46,7 +48,8 @@ GLOBAL_HOOKS = [
 class State:
     """Everything found, in the order in which it was found."""
 
-    def __init__(self) -> None:
+    def __init__(self, replaced: Collection[Place] = ()) -> None:
+        self.replaced = replaced  # places in which each step leaves another tensor
         self.tensors: list[Any] = []
         self.modules: list[Module] = []
         self.optimizers: list[Optimizer] = []
@@ -130,7 +133,8 @@ class State:
         attributes = not isinstance(holder, dict)
         for key, value in list(holder.items()):
             shown = f"{name}.{key}" if attributes else f"{name}[{key!r}]" if isinstance(key, PLAIN) else name
-            self._add(value, shown, depth)
+            if place_at(holder, key) not in self.replaced:
+                self._add(value, shown, depth)
 
     def _look_at_object(self, root: Any, name: str, depth: int) -> None:
         for inner in _parts(root):
@@ -154,10 +158,11 @@ class State:
     def _look_into_object(self, root: Any, name: str, depth: int) -> None:
         kind = type(root)
         attributes, slots = instance_dict(root), Slots(root)
-        if attributes:
+        if type(root).__dictoffset__:
             self.maps.append((attributes, name))
             for key, value in list(attributes.items()):
-                self._add(value, f"{name}.{key}", depth)
+                if place_at(attributes, key) not in self.replaced:
+                    self._add(value, f"{name}.{key}", depth)
         if slots.members:
             self._look_into(slots, name, depth)
         self._add(kind, kind.__name__)
@@ -187,11 +192,12 @@ class State:
                 if "hooks" in key and isinstance(value, dict):  # which hooks there are; `firing` looks into them
                     self.seen.add(id(value))
                     self.maps.append((value, f"the {key.removeprefix('_').replace('_', ' ')} of {shown}"))
-                elif key != "_modules":
+                elif key != "_modules" and place_at(vars(module), key) not in self.replaced:
                     self._add(value, f"{shown}.{key.removeprefix('_')}" if key != "_parameters" else shown)
             for holder in (module._parameters, module._buffers):
                 for key, value in holder.items():
-                    self._add(value, f"{shown}.{key}")
+                    if place_at(holder, key) not in self.replaced:
+                        self._add(value, f"{shown}.{key}")
 
     def _look_at_optimizer(self, root: Optimizer, name: str) -> None:
         self.optimizers.append(root)
@@ -217,7 +223,8 @@ class State:
         for free, cell in zip(root.__code__.co_freevars, root.__closure__ or ()):
             if self._is_new(cell):
                 self.cells.append((cell, free))
-                self._add(contents_of(cell), free)
+                if place_at(cell, None) not in self.replaced:
+                    self._add(contents_of(cell), free)
         if not trust.written_here(root):
             return
         names, stored = _names_of(root.__code__)
@@ -227,8 +234,7 @@ class State:
             self._name(root.__globals__, used)
         for value in (*(root.__defaults__ or ()), *(root.__kwdefaults__ or {}).values()):
             self._add(value, name)
-        if vars(root):
-            self._add(vars(root), name)
+        self._add(vars(root), name)
 
     def _look_up(self, namespace: dict[str, Any], names: set[str], within: frozenset[int] = frozenset()) -> None:
         """The names that some code may look up in a module, and in modules that it finds there."""
@@ -236,7 +242,8 @@ class State:
             self._name(namespace, used)
             value = namespace[used]
             if not isinstance(value, types.ModuleType):
-                self._add(value, used)
+                if place_at(namespace, used) not in self.replaced:
+                    self._add(value, used)
             elif trust.written_here(value) and id(value) not in within:
                 self._look_up(vars(value), names, within | {id(value)})
 
@@ -353,6 +360,23 @@ def contents_of(cell: Any) -> Any:
 def same(a: Any, b: Any) -> bool:
     """Whether two values are one object, or equal plain values."""
     return a is b or (type(a) is type(b) and isinstance(a, PLAIN) and (a == b or (a != a and b != b)))
+
+
+def place_at(holder: Any, key: Any) -> Place:
+    """What identifies a place: a mapping and a key in it; a closure cell, or all of a container, and None."""
+    return id(holder.owner if isinstance(holder, (Slots, OfClass)) else holder), key
+
+
+def places_of(target: Any, attribute: str | None) -> set[Place]:
+    """The places in which an object keeps an attribute or, without one, itself."""
+    if attribute is None or isinstance(target, dict):
+        return {(id(target), attribute)}
+    return {(id(instance_dict(target)), attribute), (id(target), attribute)}
+
+
+def held_at(holder: Any, key: Any) -> Any:
+    """What is in a place: an entry of a mapping or, without a key, a closure cell; ABSENT if nothing is."""
+    return contents_of(holder) if key is None else holder.get(key, ABSENT)
 
 
 def put_back(holder: Any, held: dict[Any, Any]) -> None:

@@ -7,11 +7,12 @@ at hand does not fit; after the trace it tells what the step left where.
 from __future__ import annotations
 
 import inspect
+from collections.abc import Iterable
 from itertools import chain
 from operator import attrgetter, is_
 from typing import Any
 
-from undertow.xla.reach import ABSENT, GLOBAL_HOOKS, PLAIN, State, contents_of, put_back, refill, same
+from undertow.xla.reach import ABSENT, GLOBAL_HOOKS, PLAIN, Place, State, contents_of, place_at, put_back, refill, same
 
 __all__ = ["GLOBAL_HOOKS", "PLAIN", "Snapshot", "State", "where_defined"]
 
@@ -30,29 +31,47 @@ class Snapshot:
         self.flags = [(tensor, tensor._requires_grad) for tensor in state.tensors]
         self.hooks = [(holder, dict(holder)) for holder in GLOBAL_HOOKS]
         self.leaf_hooks = [(tensor, _hooks_of(tensor._meta)) for tensor in state.tensors]
-        # For the glance before a call: all that the places hold, one value after the other, beside what they held.
         self.watches_gradients = True
         learning = [tensor for tensor in state.tensors if tensor._requires_grad]
-        leaf_hooks = [hooks for tensor in learning for hooks in _hook_maps(tensor._meta) if hooks]
-        watched = [*self.maps, *self.hooks, *[(hooks, dict(hooks)) for hooks in leaf_hooks]]
-        self._empty = [holder for holder, held in watched if not held]
-        places = [(holder.values(), [*held.values()]) for holder, held in watched if held] + self.lists
-        self._named: list[Any] = []
-        self._names: list[tuple[str, ...]] = []
-        for holder, held in watched:
-            if held and all(type(key) is str for key in held):
-                self._named.append(holder)
-                self._names.append(tuple(held))
-            elif held:
-                places.append((holder, [*held]))
-        self._places = [place for place, _ in places]
-        self._held = [held for _, held in places]
-        self._sizes = [len(held) for held in self._held]
-        self._values = [*chain.from_iterable(self._held)]
         self._learning = [
             (tensor, *_hook_maps(tensor._meta), _look_of(tensor._meta and tensor._meta.grad)) for tensor in learning
         ]
         self._frozen = [tensor for tensor in state.tensors if not tensor._requires_grad]
+        leaf_hooks = [hooks for tensor in learning for hooks in _hook_maps(tensor._meta) if hooks]
+        self._hook_maps = [*self.hooks, *[(hooks, dict(hooks)) for hooks in leaf_hooks]]
+        self._ignored: set[Place] = set()
+        self.ignore(state.replaced)
+
+    def ignore(self, places: Iterable[Place]) -> None:
+        """Makes up the glance before a call: all that places hold, one value after the other, beside what they held.
+
+        Some places do not count: those of tensors that each step makes anew (`arguments` looks at them), and those that
+        only hooks on the host change and read.
+        """
+        self._ignored.update(places)
+        watched = [*self._hook_maps]
+        self._partly: list[tuple[Any, dict[Any, Any]]] = []
+        for holder, held in self.maps:
+            if self._counts(holder):
+                counting = all(self._counts(holder, key) for key in {**held, **holder}) if self._ignored else True
+                (watched if counting else self._partly).append((holder, held))
+        filled = [(holder, held) for holder, held in watched if held]
+        self._empty = [holder for holder, held in watched if not held]
+        glanced = [(holder.values(), [*held.values()]) for holder, held in filled]
+        glanced += [(holder, held) for holder, held in self.lists if self._counts(holder)]
+        named = [all(type(key) is str for key in held) for _, held in filled]
+        glanced += [(holder, [*held]) for (holder, held), by_name in zip(filled, named) if not by_name]
+        self._named = [holder for (holder, _), by_name in zip(filled, named) if by_name]
+        self._names = [tuple(held) for (_, held), by_name in zip(filled, named) if by_name]
+        self._places = [where for where, _ in glanced]
+        self._sizes = [len(held) for _, held in glanced]
+        self._values = [*chain.from_iterable([held for _, held in glanced])]
+        self._cells = [(cell, was) for cell, was in self.cells if self._counts(cell)]
+        self._globals = [(holder, name, was) for holder, name, was in self.globals if self._counts(holder, name)]
+        self._arrays = [(array, contents) for array, contents in self.arrays if self._counts(array)]
+
+    def _counts(self, holder: Any, key: Any = None) -> bool:
+        return place_at(holder, key) not in self._ignored
 
     def holds(self) -> bool:
         """Whether every place holds what it held."""
@@ -63,14 +82,17 @@ class Snapshot:
                 return False
         if [*map(tuple, self._named)] != self._names:
             return False
-        for cell, was in self.cells:
+        for holder, held in self._partly:
+            if self._changed_key(holder, held) is not ABSENT:
+                return False
+        for cell, was in self._cells:
             if not same(contents_of(cell), was):
                 return False
-        for names, name, was in self.globals:
+        for names, name, was in self._globals:
             now = names.get(name, ABSENT)
             if now is not was and not same(now, was):
                 return False
-        for array, contents in self.arrays:
+        for array, contents in self._arrays:
             if not _equal(array, contents):
                 return False
         for tensor, hooks, post_hooks, look in self._learning:
@@ -93,21 +115,20 @@ class Snapshot:
         """What is not as it was, in words; for `explain` and for warnings."""
         names = {id(holder): name for holder, name in (*self.state.maps, *self.state.lists)}
         for holder, held in self.maps:
-            for key in {**held, **holder}:
-                before, now = held.get(key, ABSENT), holder.get(key, ABSENT)
-                if before is not now and not same(before, now):
-                    return f"{names.get(id(holder), '')}: {_change(key, before, now)}"
+            key = self._changed_key(holder, held) if self._counts(holder) else ABSENT
+            if key is not ABSENT:
+                return f"{names.get(id(holder), '')}: {_change(key, held.get(key, ABSENT), holder.get(key, ABSENT))}"
         for items, kept in self.lists:
-            if len(items) != len(kept) or not all(map(is_, items, kept)):
+            if self._counts(items) and (len(items) != len(kept) or not all(map(is_, items, kept))):
                 return f"the list {names.get(id(items), '')} changed"
         for (cell, name), (_, was) in zip(self.state.cells, self.cells):
-            if not same(contents_of(cell), was):
+            if not same(contents_of(cell), was) and self._counts(cell):
                 return _change(name, was, contents_of(cell))
-        for holder, name, was in self.globals:
+        for holder, name, was in self._globals:
             if not same(holder.get(name, ABSENT), was):
                 return _change(name, was, holder.get(name, ABSENT))
         for (array, name), (_, contents) in zip(self.state.arrays, self.arrays):
-            if not _equal(array, contents):
+            if not _equal(array, contents) and self._counts(array):
                 return f"the NumPy array {name} changed"
         for holder, held in self.hooks:
             if dict(holder) != held:
@@ -126,6 +147,13 @@ class Snapshot:
             if tensor._requires_grad != flag:
                 return f"requires_grad of a tensor of shape {list(tensor._array.shape)} changed"
         return "something changed"
+
+    def _changed_key(self, holder: Any, held: dict[Any, Any]) -> Any:
+        """The first key of a mapping under which there is something else than there was; ABSENT if there is none."""
+        for key in {**held, **holder}:
+            if not same(held.get(key, ABSENT), holder.get(key, ABSENT)) and self._counts(holder, key):
+                return key
+        return ABSENT
 
     def restore(self) -> None:
         """Puts everything back, after a trace that came to nothing."""

@@ -238,6 +238,10 @@ class Trace:
         self.adopted.append((tensor, held))
         tensor._array = held
 
+    def is_made(self, tensor: Any) -> bool:
+        """Whether a tensor's memory was made during the trace."""
+        return type(tensor._array) is DeviceArray and tensor._array.cell in self._made
+
     def _is_known(self, cell: Cell) -> bool:
         return id(cell) in self.cells or cell in self._made
 

@@ -24,10 +24,10 @@ from undertow.autograd.node import AccumulateGrad, Edge, Node, edge_of
 from undertow.autograd.saved import Freed
 from undertow.devices import device as Device
 from undertow.modes import local
-from undertow.tree import leaves, map_leaves
 from undertow.xla.errors import CompileError, explained
 from undertow.xla.firing import Again, Firing, Plan
 from undertow.xla.registrations import Registrations
+from undertow.xla.results import tensors_in
 from undertow.xla.trace import Trace
 from undertow.xp.device import Cell, DeviceArray, DeviceNamespace, NeedsValue
 from undertow.xp.precision import Precision
@@ -177,17 +177,20 @@ class WayBack(Graph):
     @staticmethod
     def of(program: Program, trace: Trace) -> WayBack | None:
         """The way back through a program's results; None if there is none, or a backward pass has used it up."""
-        results = [leaf for leaf in leaves(program.result) if isinstance(leaf, TensorCore) and leaf._edge is not None]
+        left = tensors_in(program.left_behind(), program.known)
+        results = [tensor for tensor in left if tensor._edge is not None]
         nodes = _nodes_behind([leaf._edge for leaf in results])
         if not results or any(isinstance(getattr(node, "saved", None), Freed) for node in nodes):
             return None
-        return WayBack(program, trace, results, nodes)
+        return WayBack(program, trace, left, nodes)
 
-    def __init__(self, program: Program, trace: Trace, results: list[Any], nodes: list[Node]) -> None:
+    def __init__(self, program: Program, trace: Trace, left: list[Any], nodes: list[Node]) -> None:
         super().__init__()
         self.device, self.held = program.device, list(trace.adopted)
+        self.known = program.known
         self.versions = [(storage, storage.version) for storage in [tensor._get_storage() for tensor, _ in self.held]]
-        self.roots = [leaf._edge for leaf in results]
+        self.edges = [tensor._edge for tensor in left]
+        self.roots = [edge for edge in self.edges if edge is not None]
         own = program.given.own()
         leaf_nodes = _in_turn(nodes)
         self.leaf_edges = [(node, 0) for node in leaf_nodes]
@@ -202,8 +205,8 @@ class WayBack(Graph):
         self.stand_ins = [pair for pair in given.values() if program.given.stands_in(own[id(pair[0])])]
         self.registrations = program.registrations
 
-    def claim(self, result: Any, arguments: list[Any]) -> Any:
-        """Hangs the results of a call on one node, which knows this call's values."""
+    def claim(self, left: list[Any], arguments: list[Any]) -> None:
+        """Hangs the results of a call, and what it left behind, on one node, which knows this call's values."""
         for tensor, held in self.stand_ins:  # the graph goes on showing what stands for them
             tensor._array = held
         places = zip(self.leaf_edges, self.leaf_arguments)
@@ -214,11 +217,11 @@ class WayBack(Graph):
         node = CompiledBackward(self, edges, [cell.value for cell in self.kept], read)
         for cell in self.only_kept:
             cell.value = None
-        number = iter(range(len(self.roots)))
-        return map_leaves(
-            lambda leaf: _claimed(leaf, node, number) if isinstance(leaf, TensorCore) and leaf._edge is not None else leaf,
-            result,
-        )
+        number = 0
+        for tensor, edge in zip(tensors_in(left, self.known), self.edges, strict=True):
+            if edge is not None:
+                tensor._edge = (node, number)
+                number += 1
 
 
 class CompiledBackward(Node):
@@ -258,15 +261,9 @@ def _present(cell: Cell) -> Any:
     return cell.value if cell.host is None else cell.host
 
 
-def _claimed(leaf: Any, node: CompiledBackward, number: Any) -> Any:
-    leaf._edge = (node, next(number))
-    return leaf
-
-
 def _arrays_left(program: Program) -> list[DeviceArray]:
     """The memories that a program's results, and whatever it left somewhere, stand on."""
-    left = [*leaves(program.result), *leaves([entry[2] for entry in program.exit if len(entry) > 2])]
-    tensors = [each for each in left if isinstance(each, TensorCore)]
+    tensors = tensors_in(program.left_behind(), program.known)
     tensors += [each._meta.grad for each in tensors if each._meta is not None and each._meta.grad is not None]
     arrays = [tensor._array for tensor in tensors] + [array for later in program.later for array in later.captured]
     return [array for array in arrays if type(array) is DeviceArray]

@@ -1,0 +1,120 @@
+"""What a call returns and leaves behind: containers and objects of the traced step, made anew around this call's tensors.
+
+A step that ran eagerly would make them at every call. Those that were there before the step stay themselves.
+"""
+
+from __future__ import annotations
+
+import copy
+import functools
+import gc
+import types
+from collections import deque
+from collections.abc import Callable, Container, Iterator
+from typing import Any
+
+from undertow._core import TensorCore
+from undertow.nn.modules.module import Module
+from undertow.optim.optimizer import Optimizer
+from undertow.xla.effects.objects import instance_dict
+from undertow.xla.errors import CompileError
+from undertow.xla.numbers import Number
+from undertow.xla.reach import PLAIN, Slots
+
+_FIXED = (TensorCore, *PLAIN, type, types.ModuleType, Module, Optimizer)  # taken as they are
+_OPAQUE = (types.FunctionType, types.MethodType, types.GeneratorType, functools.partial)
+
+
+def _parts(value: Any) -> Iterator[Any]:
+    """What a container or an object holds."""
+    if isinstance(value, dict):
+        yield from value.values()
+    elif isinstance(value, (tuple, list, deque, set, frozenset)):
+        yield from value
+    if not isinstance(value, _OPAQUE):
+        yield from instance_dict(value).values()
+        yield from Slots(value).values()
+
+
+def tensors_in(tree: Any, known: Container[int] = ()) -> list[Any]:
+    """The tensors in containers and objects, in order; not in those that were there before."""
+    return values_in(tree, known, TensorCore)
+
+
+def values_in(tree: Any, known: Container[int], kind: type) -> list[Any]:
+    """The same for values of any kind."""
+    found: dict[int, Any] = {}
+    seen: set[int] = set()
+    stack = [tree]
+    while stack:
+        value = stack.pop()
+        if isinstance(value, kind):
+            found.setdefault(id(value), value)
+        elif not isinstance(value, _FIXED) and id(value) not in seen and id(value) not in known:
+            seen.add(id(value))
+            stack.extend(reversed(list(_parts(value))))
+    return list(found.values())
+
+
+class Rebuilt:
+    """Makes containers and objects anew, with other tensors and numbers in the place of theirs."""
+
+    def __init__(self, tensor: Callable[[Any], Any], known: Container[int]) -> None:
+        self._tensor, self._known = tensor, known
+        self._made: dict[int, Any] = {}
+
+    def __call__(self, value: Any) -> Any:
+        if isinstance(value, (TensorCore, Number)):
+            return self._tensor(value)
+        if isinstance(value, _FIXED) or id(value) in self._known or isinstance(value, _OPAQUE):
+            return value
+        if id(value) not in self._made:
+            self._made[id(value)] = self._rebuilt(value)
+        return self._made[id(value)]
+
+    def _rebuilt(self, value: Any) -> Any:
+        if isinstance(value, (tuple, frozenset)):
+            parts = [self(part) for part in value]
+            if all(part is before for part, before in zip(parts, value)):
+                return value
+            return type(value)(*parts) if hasattr(value, "_fields") else type(value)(parts)
+        if isinstance(value, (list, dict, deque, set)):
+            made: Any = copy.copy(value)
+            self._made[id(value)] = made
+            made.clear()
+            if isinstance(value, dict):
+                made.update({key: self(part) for key, part in value.items()})
+            elif isinstance(value, set):
+                made.update(map(self, value))
+            else:
+                made.extend(map(self, value))
+        elif values_in(value, self._known, TensorCore) or values_in(value, self._known, Number):
+            made = self._made[id(value)] = copy.copy(value)
+        else:
+            return value
+        for holder, of in ((instance_dict(made), instance_dict(value)), (Slots(made), Slots(value))):
+            for name, part in of.items():
+                holder[name] = self(part)
+        return made
+
+
+def refuse_hidden(tree: Any, known: Container[int], is_made: Callable[[Any], bool]) -> None:
+    """Tensors of the program may not be where they can't be replaced: in a function, or in an iterator."""
+    seen: set[int] = set()
+    stack = [(tree, False)]
+    while stack:
+        value, hidden = stack.pop()
+        if isinstance(value, TensorCore):
+            if hidden and is_made(value):
+                raise CompileError(
+                    "undertow.compile: the step returns or leaves behind a function or an iterator that holds tensors, "
+                    "which can't be made anew for each call. Return the tensors themselves, in tuples, dicts or objects."
+                )
+        elif not isinstance(value, _FIXED) and id(value) not in seen and id(value) not in known:
+            seen.add(id(value))
+            if isinstance(value, types.FunctionType):
+                stack += [(part, True) for part in (value.__closure__, value.__defaults__, value.__kwdefaults__)]
+            elif list(_parts(value)):
+                stack += [(part, hidden) for part in _parts(value)]
+            elif len(seen) < 1000:
+                stack += [(part, True) for part in gc.get_referents(value)]

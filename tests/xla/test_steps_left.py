@@ -1,0 +1,182 @@
+"""What calls return and leave behind: objects of their own at each call, as eager code would make them."""
+
+from __future__ import annotations
+
+import types
+from collections import OrderedDict, defaultdict, deque
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+
+import undertow as torch
+from tests.xla.twins import Case, agree
+from undertow import nn
+from undertow.xla import CompileError
+
+CASES: dict[str, Any] = {}
+
+
+def case(build: Any) -> Any:
+    CASES[build.__name__] = build
+    return build
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_agrees(name: str) -> None:
+    agree(CASES[name], steps=4)
+
+
+def one(turn: int) -> tuple[Any, ...]:
+    return (torch.full((3,), 1.0 + turn),)
+
+
+def causes(step: Any) -> list[str]:
+    return torch.compile.explain(step).data[0]["recompiles"]  # type: ignore[attr-defined]
+
+
+# --- tensors in the place of others
+
+
+@case
+def an_average_that_is_collected() -> Case:
+    held, history = types.SimpleNamespace(average=torch.zeros(3)), []
+
+    def step(x: Any) -> None:
+        held.average = 0.9 * held.average + x
+
+    def look() -> Any:
+        history.append(held.average)
+        return [list(history), len({id(each) for each in history})]
+
+    return Case(step, args=one, look=look)
+
+
+class Swapping(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("a", torch.ones(3))
+        self.register_buffer("b", torch.zeros(3))
+
+    def forward(self, x: Any) -> Any:
+        self.a, self.b = self.b + x, self.a
+        return self.a - self.b
+
+
+@case
+def buffers_that_change_places() -> Case:
+    model = Swapping()
+    first = model.a
+    return Case(lambda x: model(x), model, args=one, look=lambda: [first, model.a is first, model.b is first])
+
+
+@case
+def a_gradient_that_a_hook_stores() -> Case:
+    weight, stored = torch.ones(3, requires_grad=True), {}  # type: ignore[var-annotated]
+    weight.register_hook(lambda gradient: stored.update(last=gradient))
+    weight.register_hook(lambda gradient: setattr(weight, "doubled", gradient * 2))
+
+    def step(x: Any) -> None:
+        (weight * x).sum().backward()
+
+    return Case(step, args=one, look=lambda: [dict(stored), weight.doubled])  # type: ignore[attr-defined]
+
+
+def test_a_tensor_that_each_step_replaces_needs_one_program() -> None:
+    held = types.SimpleNamespace(average=torch.zeros(3))
+
+    @torch.compile
+    def step(x: Any) -> None:
+        held.average = 0.9 * held.average + x
+
+    for turn in range(3):
+        step(*one(turn))
+    held.average = torch.zeros(3)
+    step(*one(0))
+    assert held.average.tolist() == [1.0, 1.0, 1.0] and not causes(step)
+
+
+@case
+def a_flag_that_is_turned() -> Case:
+    weight = nn.Parameter(torch.ones(3))
+
+    def step(x: Any) -> Any:
+        weight.requires_grad_(not weight.requires_grad)
+        return (weight * x).detach()
+
+    return Case(step, args=one, look=lambda: weight.requires_grad)
+
+
+@case
+def a_tensor_with_its_graph_in_an_attribute() -> Case:
+    weight, held = torch.ones(3, requires_grad=True), types.SimpleNamespace()
+
+    def step(x: Any) -> None:
+        held.loss = (weight * weight * x).sum()
+
+    def look() -> Any:
+        held.loss.backward()
+        return [held.loss.detach(), weight.grad]
+
+    return Case(step, args=one, look=look)
+
+
+# --- results
+
+
+@dataclass
+class Output:
+    loss: Any
+    more: Any = None
+
+
+class Slotted:
+    __slots__ = ("loss",)
+
+    def __init__(self, loss: Any) -> None:
+        self.loss = loss
+
+
+RESULTS = {
+    "dataclass": (lambda y: Output(y.sum(), {"all": [y]}), lambda result: [result.loss, result.more["all"][0]]),
+    "namespace": (lambda y: types.SimpleNamespace(loss=y), lambda result: [result.loss]),
+    "slots": (Slotted, lambda result: [result.loss]),
+    "set": (lambda y: {y}, list),
+    "deque": (lambda y: deque([y, y]), list),
+    "defaultdict": (lambda y: defaultdict(list, loss=[y]), lambda result: [*result["loss"], *result["none"]]),
+    "ordered": (lambda y: OrderedDict(a=y, b=y + 1), lambda result: list(result.values())),
+    "distribution": (lambda y: torch.distributions.Normal(y, 1.0), lambda result: [result.loc]),
+}
+
+
+@pytest.mark.parametrize("name", RESULTS)
+def test_results_are_made_anew(name: str) -> None:
+    make, tensors = RESULTS[name]
+    weight = torch.ones(3, requires_grad=True)
+    step = torch.compile(lambda x: make(weight * x))
+    results = [step(*one(turn)) for turn in range(3)]
+    assert len({id(each) for each in results}) == 3 and type(results[0]) is type(make(weight))
+    for turn, result in enumerate(results):
+        expected = tensors(make(weight * one(turn)[0]))
+        assert [each.tolist() for each in tensors(result)] == [each.tolist() for each in expected]
+    tensors(results[1])[0].sum().backward()
+    assert weight.grad.tolist() == [2.0, 2.0, 2.0]  # type: ignore[union-attr]
+
+
+def test_a_list_of_the_steps_own_is_returned_itself() -> None:
+    kept: list[Any] = []
+
+    @torch.compile
+    def step(x: Any) -> Any:
+        kept.append(x * 2)
+        return kept
+
+    assert step(*one(0)) is kept and step(*one(1)) is kept
+    assert [each.tolist() for each in kept] == [[2.0] * 3, [4.0] * 3]
+
+
+@pytest.mark.parametrize("make", [lambda y: lambda: y, lambda y: iter([y]), lambda y: (each for each in [y])])
+def test_tensors_that_can_not_be_replaced_are_refused(make: Any) -> None:
+    step = torch.compile(lambda x: make(x * 2))
+    with pytest.raises(CompileError, match="function or an iterator that holds tensors"):
+        step(*one(0))

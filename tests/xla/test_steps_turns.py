@@ -1,0 +1,157 @@
+"""Hooks on the host do not run at their turn in the step's Python code: where that could be seen the compile stops."""
+
+from __future__ import annotations
+
+import types
+from typing import Any
+
+import pytest
+
+import undertow as torch
+from tests.xla.twins import Case, agree
+from undertow import nn, optim
+from undertow.xla import CompileError
+
+x = torch.ones(3)
+
+
+def refused(step: Any, *words: str) -> None:
+    with pytest.raises(CompileError, match=r"the hook .*test_steps_turns.py:.*can't be compiled") as error:
+        torch.compile(step)()
+    assert all(word in str(error.value) for word in words), str(error.value)
+
+
+def watched(hook: Any) -> Any:
+    weight = torch.ones(3, requires_grad=True)
+    weight.register_hook(hook)
+    return weight
+
+
+def test_a_list_that_the_step_and_a_hook_fill() -> None:
+    log: list[str] = []
+    weight = watched(lambda gradient: log.append("hook"))
+
+    def step() -> None:
+        log.append("before")
+        (weight * x).sum().backward()
+        log.append("after")
+
+    refused(step, "`log`")
+    assert log == []
+
+
+def test_a_list_that_a_hook_fills_and_the_step_reads() -> None:
+    norms: list[Any] = []
+    weight = watched(lambda gradient: norms.append(gradient.norm()))
+
+    def step() -> Any:
+        (weight * x).sum().backward()
+        return sum(norms)
+
+    refused(step, "appends to `norms`", "uses that")
+
+
+def test_a_list_that_the_step_empties() -> None:
+    norms: list[Any] = []
+    weight = watched(lambda gradient: norms.append(gradient.norm()))
+
+    def step() -> None:
+        norms.clear()
+        (weight * x).sum().backward()
+
+    refused(step, "`norms`")
+
+
+def test_a_counter_that_the_step_reads() -> None:
+    held = types.SimpleNamespace(calls=0)
+
+    def count(gradient: Any) -> None:
+        held.calls += 1
+
+    weight = watched(count)
+
+    def step() -> Any:
+        loss = (weight * x).sum()
+        loss.backward()
+        return loss * held.calls
+
+    refused(step, "held.calls")
+
+
+def test_a_name_that_the_step_sets_for_its_hooks() -> None:
+    log: list[str] = []
+    held = types.SimpleNamespace(phase="none")
+    weight = watched(lambda gradient: log.append(held.phase))
+
+    def step() -> None:
+        held.phase = "first"
+        (weight * x).sum().backward()
+        held.phase = "none"
+
+    refused(step, "held.phase")
+    assert held.phase == "none"
+
+
+def test_an_option_that_a_hook_changes_and_logs() -> None:
+    weight, log = torch.ones(3, requires_grad=True), []
+    optimizer = optim.SGD([weight], lr=0.1)
+
+    def slower(optimizer: Any, args: Any, kwargs: Any) -> None:
+        optimizer.param_groups[0]["lr"] *= 0.5
+        log.append("slower")
+
+    optimizer.register_step_pre_hook(slower)
+
+    def step() -> None:
+        (weight * x).sum().backward()
+        optimizer.step()
+
+    refused(step, "param_groups[0]")
+    assert optimizer.param_groups[0]["lr"] == 0.1 and log == []
+
+
+@pytest.mark.parametrize("change", [lambda lr: lr * 0.5, lambda lr: 0.01])
+def test_an_option_that_a_hook_changes(change: Any) -> None:
+    def build() -> Case:
+        model = nn.Linear(3, 2)
+        optimizer = optim.SGD(model.parameters(), lr=0.1)
+
+        def other(optimizer: Any, args: Any, kwargs: Any) -> None:
+            for group in optimizer.param_groups:
+                group["lr"] = change(group["lr"])
+
+        optimizer.register_step_pre_hook(other)
+
+        def step() -> None:
+            optimizer.zero_grad()
+            model(x).sum().backward()
+            optimizer.step()
+
+        return Case(step, model, optimizer, look=lambda: optimizer.param_groups[0]["lr"])
+
+    agree(build, steps=4)
+
+
+class Trainer:
+    def __init__(self) -> None:
+        self.weight = torch.ones(3, requires_grad=True)
+        self.norms: list[float] = []
+        self.calls = 0
+        self.weight.register_hook(self.on_gradient)
+
+    def on_gradient(self, gradient: Any) -> None:
+        self.norms.append(gradient.norm().item())
+        self.calls += 1
+
+    def step(self) -> None:
+        self.weight.grad = None
+        (self.weight * x).sum().backward()
+
+
+def test_what_hooks_note_in_the_steps_own_object_needs_no_other_program() -> None:
+    trainer = Trainer()
+    step = torch.compile(trainer.step)
+    for _ in range(5):
+        step()
+    assert len(trainer.norms) == trainer.calls == 5
+    assert len(torch.compile.explain(step).data[0]["recompiles"]) <= 1  # type: ignore[attr-defined]
