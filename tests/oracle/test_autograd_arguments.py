@@ -118,3 +118,24 @@ def test_gradients_of_stretched_pairs():
         return z.grad
 
     agree(program)
+
+
+def test_whole_numbers_carry_no_gradient():
+    def program(torch):
+        x = torch.tensor([1.5, 2.5], requires_grad=True)
+        whole, parts = torch.zeros(2, dtype=torch.long), torch.zeros(2, dtype=torch.long)
+        whole.copy_(x)
+        parts[0] = x[1]
+        return whole, parts, whole.requires_grad, parts.requires_grad
+
+    agree(program)
+
+
+def test_the_angle_at_the_origin():
+    def program(torch):
+        y = torch.tensor([0.0, 0.0, 1.0], requires_grad=True)
+        x = torch.tensor([0.0, 1.0, 0.0], requires_grad=True)
+        first = torch.autograd.grad(torch.atan2(y, x).sum(), [y, x], create_graph=True)
+        return first, torch.autograd.grad((first[0] + first[1]).sum(), [y, x])
+
+    agree(program)

@@ -167,6 +167,8 @@ def copy_(self: Any, other: Any, non_blocking: bool = False) -> Any:
 
 def copy_into(target: Any, source: Any) -> Any:
     """`copy_`, once its arguments are known to be tensors."""
+    if source._requires_grad and DTYPE_OF[target._array.dtype].category < 2:
+        source = source.detach()  # whole numbers have no gradient
     values = source._array
     shape = target._array.shape
     shared = source._storage is not None and source._storage is target._storage

@@ -46,8 +46,14 @@ def acosh_root(xp: Any, x: Any) -> Any:
 
 
 atan2 = op("atan2", lambda xp, self, other: xp.arctan2(self, other), promote="float", accepts="bif",
-           self=lambda g, self, other: g * other * (1 / (self * self + other * other)),
-           other=lambda xp, g, self, other: g * xp.negative(self) * (1 / (self * self + other * other)))  # fmt: skip
+           self=lambda xp, g, self, other: g * other * or_zero(xp, self * self + other * other),
+           other=lambda xp, g, self, other: g * xp.negative(self) * or_zero(xp, self * self + other * other))  # fmt: skip
+
+
+def or_zero(xp: Any, square: Any) -> Any:
+    """1 / square, and 0 at the origin, where every angle is as good."""
+    return xp.where(square == 0, 0, 1 / square)
+
 
 hypot = op("hypot", lambda xp, self, other: xp.hypot(self, other), promote="numeric", accepts="f",
            self=lambda g, self, result: g * (self / result),
