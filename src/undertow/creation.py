@@ -27,6 +27,7 @@ from undertow.ops.arguments import as_int, as_ints, check_tensor, must_be
 from undertow.ops.public import overloaded, public
 from undertow.storage import Array
 from undertow.storage import empty_strided as empty_strided_array
+from undertow.xp.device import Watch, lying
 from undertow.xp.numpy_shape import copy as copy_array
 
 Fill = Callable[[tuple[int, ...], np.dtype[Any]], Array]
@@ -207,7 +208,7 @@ def like(
     """An uninitialised array in the shape and memory order of a tensor, and its dtype."""
     check_tensor(input, name)
     check_options(name, device, layout, pin_memory)
-    source = input._array
+    source = input._array if Watch.trace is None else lying(input._array)
     kind = parse_kind(dtype, name, DTYPE_OF[source.dtype])
     if order is None or order is preserve_format:
         if source.flags.c_contiguous:

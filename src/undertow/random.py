@@ -95,8 +95,10 @@ def check_kernel(kind: np.dtype[Any], kernel: str, kinds: str) -> None:
 def _fill(array: Any, generator: Generator | None, draw: Draw) -> Any:
     """Draws in the shape of a new array, filled in the order in which its elements lie in memory, as PyTorch does."""
     values = draw(stream_of(generator), array.size, array.dtype)
-    if array.flags.c_contiguous:
+    if array.flags.c_contiguous and isinstance(array, np.ndarray):
         return values.reshape(array.shape)
+    if not isinstance(values, np.ndarray):  # while a compiler is watching
+        return in_memory_order(values, array)
     array[...] = in_memory_order(values, array)
     return array
 

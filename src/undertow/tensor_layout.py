@@ -18,13 +18,15 @@ from undertow.ops.arguments import as_int, check_tensor, must_be, wrap_real_dim
 from undertow.ops.public import public
 from undertow.sizes import Size, size_of
 from undertow.storage import UntypedStorage, address, is_foreign, offset_of, root_of, with_strides
-from undertow.xp.device import DeviceArray
+from undertow.xp.device import DeviceArray, Watch, lying
 
 _CHANNELS_LAST = {channels_last: (0, 2, 3, 1), channels_last_3d: (0, 2, 3, 4, 1)}
 
 
 def is_laid_out_as(array: Any, order: memory_format | None) -> bool:
     """Whether an array's elements lie in memory in the order of a memory format."""
+    if Watch.trace is not None:
+        array = lying(array)
     axes = _CHANNELS_LAST.get(order) if order is not None else None
     if axes is None:
         return array.flags.c_contiguous

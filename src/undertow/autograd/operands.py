@@ -14,6 +14,7 @@ from undertow.ops.arguments import broadcast_two
 from undertow.rules.refusals import refusal
 from undertow.rules.rule import Rule
 from undertow.xp import numpy as numpy_xp
+from undertow.xp.device import DeviceArray, Watch
 from undertow.xp.namespaces import namespace_of
 from undertow.xp.numpy_order import ordered
 
@@ -26,7 +27,7 @@ def compute(rule: Rule, inputs: Sequence[Any], statics: dict[str, Any]) -> tuple
     values = run_forward(rule, arrays, statics)
     if rule.outputs == 1 and not rule.hidden:
         values = (values,)
-        if rule.promote in ("numeric", "float") and len(arrays) > 1 and type(values[0]) is ndarray and values[0].ndim > 1:
+        if rule.promote in _ORDERED and len(arrays) > 1 and type(values[0]) is ndarray and values[0].ndim > 1:
             if not all(array.flags.c_contiguous for array in arrays if type(array) is ndarray):
                 values = (ordered(values[0], arrays if rule.name != "where" else sorted(arrays, key=_is_no_mask)),)
     if target is not None:  # computed in float32 for float16 and bfloat16
@@ -35,7 +36,12 @@ def compute(rule: Rule, inputs: Sequence[Any], statics: dict[str, Any]) -> tuple
             value.astype(target.numpy) if place < shown and value.dtype == target.opmath.numpy else value
             for place, value in enumerate(values)
         ])
+    if Watch.trace is not None and type(values[0]) is DeviceArray and (rule.promote in _ORDERED or rule.name == "to_copy"):
+        values[0].lie_like(arrays if rule.name != "where" else sorted(arrays, key=_is_no_mask))
     return arrays, chores, values
+
+
+_ORDERED = ("numeric", "float")  # elementwise functions lay their results out as their operands lie
 
 
 def _is_no_mask(array: Any) -> bool:

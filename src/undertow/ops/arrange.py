@@ -33,6 +33,7 @@ from undertow.rules import arrange as rules
 from undertow.rules import index as index_rules
 from undertow.rules import shape as shape_rules
 from undertow.rules.rule import op
+from undertow.xp.device import DeviceArray, Watch, lying
 
 # --- copies
 
@@ -42,7 +43,10 @@ _CHANNELS_LAST = {channels_last: (0, 2, 3, 1), channels_last_3d: (0, 2, 3, 4, 1)
 def _in_format(input: Any, order: Any, name: str) -> Any:
     """A copy with the memory order of a format."""
     if order is None or order is preserve_format:
-        return apply(rules.clone, input)
+        result = apply(rules.clone, input)
+        if type(result._array) is DeviceArray:
+            result._array.lie_like([input._array])
+        return result
     if not isinstance(order, memory_format):
         raise must_be("torch.memory_format", order, name, "memory_format")
     if order is contiguous_format:
@@ -50,7 +54,10 @@ def _in_format(input: Any, order: Any, name: str) -> Any:
     axes = _CHANNELS_LAST[order]
     if input._array.ndim != len(axes):
         raise RuntimeError(f"required rank {len(axes)} tensor to use {str(order).removeprefix('torch.')} format")
-    return apply(rules.reordered, input, axes=axes)
+    result = apply(rules.reordered, input, axes=axes)
+    if type(result._array) is DeviceArray:
+        result._array.cell.order = axes
+    return result
 
 
 @public
@@ -63,7 +70,7 @@ def clone(input: Any, *, memory_format: Any = None) -> Any:
 @public
 def contiguous(self: Any, *, memory_format: Any = contiguous_format) -> Any:
     """The tensor itself if its elements lie in memory in order, else a copy of which they do."""
-    array = self._array
+    array = self._array if Watch.trace is None else lying(self._array)
     axes = _CHANNELS_LAST.get(memory_format) if not isinstance(memory_format, (int, str)) else None
     if axes is not None and array.ndim == len(axes):
         if array.transpose(axes).flags.c_contiguous:

@@ -92,7 +92,7 @@ def _alpha_drop(input: Any, p: float, training: bool, inplace: bool, features: b
         )
     shape = _feature_shape(input) if features else array.shape
     factor, summand = default_generator.stream.alpha_dropout_noise(int(np.prod(shape)), p, array.dtype)
-    if features or array.flags.c_contiguous:
+    if features or (type(array) is ndarray and array.flags.c_contiguous):
         factor, summand = factor.reshape(shape), summand.reshape(shape)
     else:
         factor, summand = _laid_out_like(array, factor), _laid_out_like(array, summand)

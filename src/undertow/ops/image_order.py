@@ -6,12 +6,16 @@ from typing import Any
 
 import numpy as np
 
+from undertow.xp.device import DeviceArray, Watch
+
 _LAST = {4: (0, 2, 3, 1), 5: (0, 2, 3, 4, 1)}
 _BACK = {4: (0, 3, 1, 2), 5: (0, 4, 1, 2, 3)}
 
 
 def has_channels_last(array: Any) -> bool:
     """Whether the channels of images or volumes lie side by side, and could not be said to lie apart as well."""
+    if type(array) is DeviceArray and array.ndim in _LAST and Watch.trace is not None:
+        array = array.lying()
     if type(array) is not np.ndarray or array.flags.c_contiguous or array.ndim not in _LAST:
         return False
     return array.transpose(_LAST[array.ndim]).flags.c_contiguous
@@ -22,6 +26,8 @@ def ordered_like(result: Any, *inputs: Any) -> Any:
     if any(has_channels_last(value._array) for value in inputs):
         for value in result if isinstance(result, tuple) else (result,):
             array = value._array
+            if type(array) is DeviceArray and array.ndim in _LAST:
+                array.cell.order = _LAST[array.ndim]
             if type(array) is np.ndarray and array.ndim in _LAST:
                 value._array = np.ascontiguousarray(array.transpose(_LAST[array.ndim])).transpose(_BACK[array.ndim])
     return result

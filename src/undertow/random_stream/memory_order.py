@@ -16,6 +16,8 @@ def memory_order(array: Array) -> tuple[int, ...]:
 
 def in_memory_order(values: Array, array: Array) -> Array:
     """Flat values in the shape of an array, laid out so that they follow each other in its memory."""
+    if not isinstance(array, np.ndarray):  # one of a device, or of a program
+        array = array.lying()
     if array.flags.c_contiguous:
         return values.reshape(array.shape)
     order = memory_order(array)

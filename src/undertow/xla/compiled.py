@@ -137,6 +137,8 @@ def _describe(tree: Any, key: list[Any], tensors: list[Any]) -> None:
         array, meta = tree._array, tree._meta
         tensors.append(tree)
         key += (array.shape, array.dtype, tree._requires_grad)
+        if not array.flags.c_contiguous:  # draws are made in the order of memory
+            key.append(array.strides)
         if meta is not None and tree._edge is None:
             key += (meta.grad is None, *map(id, (*(meta.hooks or {}).values(), *(meta.post_hooks or {}).values())))
     elif isinstance(tree, (tuple, list)):

@@ -26,6 +26,7 @@ from undertow.devices import cpu
 from undertow.devices import device as Device
 from undertow.generators import Generator, default_generator
 from undertow.modes import local, special
+from undertow.random_stream.memory_order import memory_order
 from undertow.sites import user_site
 from undertow.storage import memories_behind
 from undertow.xla.choices import only_if
@@ -195,7 +196,9 @@ class Trace:
         if type(array) is not np.ndarray or threading.get_ident() != self.thread:
             return array
         if not any(id(each) in self.state.seen for each in memories_behind(array)):
-            return DeviceArray(self.known(array) if may_be_known(array) else jax.numpy.asarray(array))
+            made = DeviceArray(self.known(array) if may_be_known(array) else jax.numpy.asarray(array))
+            made.cell.order = None if array.flags.c_contiguous else memory_order(array)
+            return made
         holder = wrap(DeviceArray(array))
         holder._array = array
         self.adopt(holder)
@@ -232,6 +235,7 @@ class Trace:
                 known = self._by_memory[memory] = DeviceArray(array)
                 self._made.discard(known.cell)
                 known.cell.host = array
+                known.cell.order = None if array.flags.c_contiguous else memory_order(array)
                 self._enter(known.cell)
             held = known
         self.originals.append((tensor, array))

@@ -13,7 +13,7 @@ from __future__ import annotations
 import importlib
 import importlib.util
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import cache
 from typing import Any
 
@@ -24,6 +24,7 @@ from undertow.devices import cpu
 from undertow.devices import device as Device
 from undertow.modes import special
 from undertow.xp import numpy as numpy_xp
+from undertow.xp.numpy_order import outer_to_inner
 
 Value = Any  # a jax.Array, or what stands for one in a trace
 
@@ -68,7 +69,7 @@ class NeedsValue(RuntimeError):
 class Cell:
     """One memory: its present value, and how often it was written to."""
 
-    __slots__ = ("value", "writes", "host", "device", "__weakref__")
+    __slots__ = ("value", "writes", "host", "device", "order", "__weakref__")
 
     def __init__(self, value: Value, device: Device | None) -> None:
         self.value = value
@@ -76,6 +77,7 @@ class Cell:
         Watch.any_made = True
         self.device: Device | None = None  # where the tensor is said to live; None: wherever its value is
         self.host: np.ndarray[Any, Any] | None = None  # the memory itself, once somebody has looked at it
+        self.order: tuple[int, ...] | None = None  # of axes in the memory of eager code, if not as they are
         if device is not None:
             self.live_on(device)
 
@@ -229,9 +231,23 @@ class DeviceArray(NDArrayOperatorsMixin):
 
     def lying(self) -> np.ndarray[Any, Any]:
         """An empty array that lies in memory as this one would on the host: draws are made in that order."""
-        if self._parent is None:
+        if self._parent is not None:
+            return self._take(numpy_xp, self._parent.lying())
+        order = self.cell.order
+        if order is None:
             return np.empty(self.shape, self.dtype)
-        return self._take(numpy_xp, self._parent.lying())
+        return np.empty([self.shape[axis] for axis in order], self.dtype).transpose(np.argsort(order))
+
+    def lies_in_order(self) -> bool:
+        """Whether it would be contiguous on the host."""
+        return (self._parent is None and self.cell.order is None) or self.lying().flags.c_contiguous
+
+    def lie_like(self, operands: Iterable[Any]) -> None:
+        """Notes in which order the result of an elementwise function would lie in memory, given its operands."""
+        if len(self.shape) < 2 or all(type(each) is not DeviceArray or each.lies_in_order() for each in operands):
+            return
+        dims = outer_to_inner(self.shape, [each.lying() if type(each) is DeviceArray else each for each in operands])
+        self.cell.order = None if dims == sorted(dims) else tuple(dims)
 
     def copy(self, order: str = "C") -> DeviceArray:
         """A memory of its own with the same value."""
@@ -241,7 +257,9 @@ class DeviceArray(NDArrayOperatorsMixin):
         dtype = np.dtype(dtype)
         if dtype == self.dtype:
             return self.copy() if copy else self
-        return namespace_on(self.cell.device).astype(self, dtype)
+        result = namespace_on(self.cell.device).astype(self, dtype)
+        result.lie_like([self])
+        return result
 
     @property
     def T(self) -> DeviceArray:
@@ -377,6 +395,11 @@ class DeviceArray(NDArrayOperatorsMixin):
 
 _SHAPED_BY_VALUES = frozenset({"argwhere", "flatnonzero", "nonzero", "unique"})
 _CHANGING = frozenset({"sort", "partition", "put", "resize", "setfield", "setflags", "byteswap"})
+
+
+def lying(array: Any) -> Any:
+    """An array that lies in memory as another one does, or would on the host."""
+    return array.lying() if type(array) is DeviceArray else array
 
 
 def values_known(*arrays: Any) -> bool:

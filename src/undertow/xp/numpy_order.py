@@ -15,13 +15,19 @@ Array = np.ndarray[Any, Any]
 
 def ordered(value: Array, operands: Sequence[Any]) -> Array:
     """A new result of an elementwise function, laid out as PyTorch lays it out."""
-    strides = [_stretched(operand, value.shape) for operand in operands if type(operand) is np.ndarray and operand.ndim]
-    dims = _outer_to_inner(value.shape, strides)
+    dims = outer_to_inner(value.shape, operands)
     if value.transpose(dims).flags.c_contiguous:
         return value
     result = np.empty([value.shape[dim] for dim in dims], value.dtype).transpose(np.argsort(dims))
     result[...] = value
     return result
+
+
+def outer_to_inner(shape: tuple[int, ...], operands: Sequence[Any]) -> list[int]:
+    """The dims of a result from the one with the widest steps to the one with the narrowest."""
+    return _sorted_dims(
+        shape, [_stretched(operand, shape) for operand in operands if type(operand) is np.ndarray and operand.ndim]
+    )
 
 
 def _stretched(operand: Array, shape: tuple[int, ...]) -> list[int]:
@@ -31,8 +37,7 @@ def _stretched(operand: Array, shape: tuple[int, ...]) -> list[int]:
     return [0] * more + [0 if size == 1 != wanted else step for step, size, wanted in kept]
 
 
-def _outer_to_inner(shape: tuple[int, ...], strides: list[list[int]]) -> list[int]:
-    """The dims of a result from the one with the widest steps to the one with the narrowest."""
+def _sorted_dims(shape: tuple[int, ...], strides: list[list[int]]) -> list[int]:
     order = list(range(len(shape)))[::-1]  # the other way round
     for place in range(1, len(order)):
         for nearer in reversed(range(place)):
