@@ -1,5 +1,5 @@
 // Builds the page into the Python package: one script, one style sheet, the licences of what is in them, and a record of
-// the sources that they were built from (tests/why/test_page_bundle.py compares it).
+// the sources that they were built from (tests/why/test_page_html.py compares it).
 
 import { createHash } from "node:crypto";
 import { mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";

@@ -36,6 +36,7 @@ def test_case(script: Path, engine: str) -> None:
         return
     lines = [wanted["line"], *wanted["also_lines"]]
     assert any(code == wanted["code"] and line in lines for code, line in found), found
+    assert {Path(finding["file"]).name for finding in answer["findings"]} == {wanted.get("file", script.name)}
     assert {code for code, _ in found} == {wanted["code"]}, f"more than was asked: {found}"
 
 

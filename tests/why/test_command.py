@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -36,3 +39,86 @@ def test_a_syntax_error_is_shown_as_python_shows_it(tmp_path: Path, capsys: pyte
     assert why(tmp_path, "x = (\n") == 1
     said = capsys.readouterr().err
     assert "SyntaxError: '(' was never closed" in said and "undertow" not in said
+
+
+TWO_MISTAKES = """
+import torch
+from torch import nn
+
+net = nn.Linear(2, 2)
+net.register_forward_hook(print)
+w = torch.ones(2, requires_grad=True)
+v = torch.ones(2, requires_grad=True)
+loss = (w.detach() * v).sum()
+loss.backward()
+print(w.grad)
+"""
+
+
+def test_findings_come_in_the_order_of_their_lines(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert why(tmp_path, TWO_MISTAKES, "--json") == 1
+    said = capsys.readouterr().out
+    findings = json.loads(said[said.index("[\n") :])
+    assert [(finding["code"], finding["line"]) for finding in findings] == [("module-not-called", 6), ("detached", 9)]
+
+
+TWICE = """
+import torch
+
+def twice(w):
+    loss = (w * w).sum()
+    loss.backward()
+    loss.backward()
+
+twice(torch.ones(2, requires_grad=True))
+"""
+
+
+def test_a_traceback_shows_the_program_only(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert why(tmp_path, TWICE) == 1
+    said = capsys.readouterr().err
+    assert said.startswith("Traceback (most recent call last):\n") and "a second time" in said
+    frames = [line for line in said.splitlines() if line.startswith("  File ")]
+    assert len(frames) == 2 and all(str(tmp_path) in frame for frame in frames)
+
+
+@pytest.fixture
+def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A package that trains when it is run by its name; its model is in a second file."""
+    folder = tmp_path / "trained_by_name"
+    folder.mkdir()
+    (folder / "__init__.py").write_text("import torch\n")
+    (folder / "model.py").write_text("import torch\n\nw = torch.ones(2, requires_grad=True)\n")
+    (folder / "train.py").write_text(
+        "import sys\nfrom .model import w\nloss = (w.data * 2).sum().requires_grad_()\nloss.backward()\n"
+        "print(w.grad, __name__, sys.argv[1:])\n"
+    )
+    (folder / "__main__.py").write_text("from . import train\n")
+    monkeypatch.chdir(tmp_path)
+    yield folder
+    for name in [name for name in sys.modules if name.partition(".")[0] == folder.name]:
+        del sys.modules[name]
+
+
+@pytest.mark.parametrize(
+    "name, ran_as", [("trained_by_name.train", "__main__"), ("trained_by_name", "trained_by_name.train")]
+)
+def test_a_module_by_its_name(package: Path, capsys: pytest.CaptureFixture[str], name: str, ran_as: str) -> None:
+    assert main(["why", "--engine", "undertow", "-m", name, "--lr", "3", "--json"]) == 1
+    said = capsys.readouterr().out
+    assert said.startswith(f"None {ran_as} ['--lr', '3']\n")
+    (finding,) = json.loads(said[said.index("[\n") :])
+    assert (finding["code"], finding["line"], finding["subject"]) == ("detached", 3, "w")
+    assert finding["file"] == str(package / "train.py")
+
+
+@pytest.mark.parametrize("name", ["no_such_program", "trained_by_name.nothing", "no_such.program"])
+def test_a_module_that_is_not_there(package: Path, capsys: pytest.CaptureFixture[str], name: str) -> None:
+    assert main(["why", "--engine", "undertow", "-m", name]) == 1
+    assert capsys.readouterr().err == f"undertow: No module named {name}\n"
+
+
+def test_no_program_at_all(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main(["why", "--engine", "undertow"])
+    assert "say which program to run" in capsys.readouterr().err

@@ -72,8 +72,7 @@ export class Drawing {
     });
     const [before, after] = [points[Math.floor((points.length - 1) / 2)], points[Math.ceil((points.length - 1) / 2)]];
     const middle = { x: (before.x + after.x) / 2, y: (before.y + after.y) / 2 };
-    const isCut = segment.edges.some((place) => this.model.nodes.get(this.model.edges[place].from).cut);
-    const sign = { zero: "0", nan: "NaN", lost: isCut && segment.from !== "in" ? "✂" : null }[segment.state];
+    const sign = { zero: "0", nan: "NaN" }[segment.state]; // a cut is marked at its node
     if (segment.stub) return this.stub(segment, path, points);
     const group = s(
       "g",

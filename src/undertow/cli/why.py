@@ -29,7 +29,7 @@ def add_to(commands: Any) -> None:
         help="run a PyTorch program and say why its gradients and hooks do what they do",
         description="Runs a program and reports lost gradients, silent hooks, freed graphs and their kin, each with the "
         "line that causes it. Exit status: 0 healthy, 1 with findings.",
-        usage="undertow why [-h] script.py [argument ...] [--engine ENGINE] [--json[=FILE]]\n"
+        usage="undertow why [-h] (script.py | -m module) [argument ...] [--engine ENGINE] [--json[=FILE]]\n"
         "                    [--html FILE] [--limit N]",
         epilog="Options may stand anywhere; what follows -- belongs to the program.",
     )
@@ -45,13 +45,16 @@ def add_to(commands: Any) -> None:
         "--limit", type=int, default=DEFAULT_LIMIT, metavar="N",
         help=f"stop watching after N operations (default {DEFAULT_LIMIT})",
     )  # fmt: skip
-    parser.add_argument("script", help="the program, then its own arguments")
+    parser.add_argument("-m", dest="module", metavar="module", help="the program as a module, by its name")
+    parser.add_argument("script", nargs="?", help="the program, then its own arguments")
     parse = parser.parse_known_args
 
     def parse_known_args(args: Any = None, namespace: Any = None) -> Any:
         ours, theirs = split(sys.argv[1:] if args is None else args)
         namespace, rest = parse(ours, namespace)
         namespace.arguments = theirs
+        if not namespace.script and not namespace.module:
+            parser.error("say which program to run")
         return namespace, rest
 
     parser.parse_known_args = parse_known_args
@@ -78,6 +81,9 @@ def split(arguments: list[str]) -> tuple[list[str], list[str]]:
             waiting = waiting[1:]
         elif script:
             theirs.append(argument)
+        elif argument == "-m":
+            ours += [argument, *waiting[:1]]
+            waiting, script = waiting[1:], True
         else:
             ours.append(argument)
             script = not argument.startswith("-")
@@ -93,9 +99,15 @@ def _why(arguments: argparse.Namespace) -> int:
     if arguments.engine == "torch" and importlib.util.find_spec("torch") is None:
         print("undertow: --engine torch needs PyTorch, which is not installed: pip install torch", file=sys.stderr)
         return _CANNOT_OPEN
-    run = Run(arguments.script, arguments.arguments, arguments.engine, arguments.limit, recorder)
+    name, by_name = arguments.module or arguments.script, bool(arguments.module)
+    run = Run(name, arguments.arguments, arguments.engine, arguments.limit, recorder, by_name)
     try:
         trace = run.go()
+    except ImportError as error:
+        if not by_name or error.name != name:
+            raise
+        print(f"undertow: {error}", file=sys.stderr)
+        return 1
     except OSError as error:
         if error.filename != run.path:
             raise

@@ -5,15 +5,18 @@ from __future__ import annotations
 from undertow.why.causes import CAUSES
 from undertow.why.facts.facts import Facts
 from undertow.why.facts.failure import errors
+from undertow.why.facts.lost import lost
 from undertow.why.facts.passes import is_silent
 from undertow.why.facts.unreached import unreached
 from undertow.why.facts.wants import Miss, misses
+from undertow.why.facts.ways import weight
 from undertow.why.finding import Finding
+from undertow.why.places import Place
 from undertow.why.trace import ErrorRecord, Trace
 
 
 def judge(trace: Trace) -> list[Finding]:
-    """The findings of a run, the most telling first; none for a healthy one.
+    """The findings of a run, in the order of their lines, the program's own file first; none for a healthy one.
 
     An exception that is explained stands alone: what did not happen after it is its consequence.
     """
@@ -23,7 +26,8 @@ def judge(trace: Trace) -> list[Finding]:
         if explained is not None:
             return [explained]
     silent = [] if _stopped_short(trace) else _silent(facts)
-    return merged(without_consequences(facts, [*_missed(facts), *_of_the_run(facts), *silent]))
+    found = merged(without_consequences(facts, [*_missed(facts), *_of_the_run(facts), *silent]))
+    return sorted(found, key=lambda finding: (finding.file != trace.script, finding.file or "", finding.line or 0))
 
 
 _OWN_ERRORS = frozenset({"AssertionError", "IndexError", "KeyError", "TypeError", "AttributeError", "ZeroDivisionError"})
@@ -77,6 +81,8 @@ def without_consequences(facts: Facts, findings: list[Finding]) -> list[Finding]
     lost = [finding.tensor for finding in findings if finding.code in _LOSSES and finding.tensor is not None]
     lines = {(finding.file, finding.line) for finding in findings if finding.code in _LOSSES}
     codes = {finding.code for finding in findings}
+    cut = [finding for finding in findings if finding.code in _LOSSES and _is_cut_by_mistake(facts, finding)]
+    starved = {place.key for finding in cut for place in _starved(facts, finding.tensor)}
     kept = []
     for finding in findings:
         if finding.code == "graph-leak" and any(finding.tensor in facts.flow(tensor).stops for tensor in lost):
@@ -84,14 +90,31 @@ def without_consequences(facts: Facts, findings: list[Finding]) -> list[Finding]
         if finding.code in _LOSSES and "not-in-optimizer" in codes and finding.tensor is not None:
             if not facts.trace.tensors[finding.tensor].names:
                 continue  # an old parameter, which only the optimizer still knows
-            if _is_the_wrong_list(facts, finding.tensor, findings):
+            if finding not in cut and _is_the_wrong_list(facts, finding.tensor, findings):
                 continue  # its optimizer was given these in place of those that are trained
         if finding.code == "zero-by-math" and _is_never_stepped(facts, finding, findings):
             continue  # zero weights that nobody steps
+        if finding.code == "not-in-optimizer" and (finding.file, finding.line) in starved:
+            continue  # the optimizer's own parameters are cut off, so that its steps find nothing
         if finding.code == "not-in-optimizer" and (finding.file, finding.line) in lines:
             continue  # a new leaf each time, where the graph was cut
         kept.append(finding)
     return kept
+
+
+def _is_cut_by_mistake(facts: Facts, finding: Finding) -> bool:
+    """Whether a tensor's values went on through Python or integers, which nobody does on purpose to what he trains."""
+    if finding.tensor is None or not facts.holders(finding.tensor):
+        return False
+    found = lost(facts, finding.tensor).cut
+    return found is not None and weight(found) > 2
+
+
+def _starved(facts: Facts, tensor: int | None) -> list[Place]:
+    """Where those optimizers of a tensor were made that never found any gradient."""
+    fed = {event.optimizer for event in facts.trace.grads if event.kind == "step" and event.found}
+    holders = [] if tensor is None else facts.holders(tensor)
+    return [holder.place for holder in holders if holder.id not in fed and holder.place is not None]
 
 
 def _is_never_stepped(facts: Facts, finding: Finding, findings: list[Finding]) -> bool:
@@ -106,11 +129,8 @@ def _is_never_stepped(facts: Facts, finding: Finding, findings: list[Finding]) -
 def _is_the_wrong_list(facts: Facts, tensor: int, findings: list[Finding]) -> bool:
     """Whether the optimizers of a tensor never found any gradient, and others are in none."""
     missing = {(finding.file, finding.line) for finding in findings if finding.code == "not-in-optimizer"}
-    fed = {event.optimizer for event in facts.trace.grads if event.kind == "step" and event.found}
-    holders = facts.holders(tensor)
-    return bool(holders) and all(
-        holder.id not in fed and holder.place is not None and holder.place.key in missing for holder in holders
-    )
+    places = _starved(facts, tensor)
+    return bool(places) and len(places) == len(facts.holders(tensor)) and all(place.key in missing for place in places)
 
 
 def merged(findings: list[Finding]) -> list[Finding]:

@@ -12,7 +12,8 @@ _GROWS = frozenset("append extend appendleft insert add update setdefault put pu
 _ONLY_VALUES = frozenset("item detach tolist numpy float int str format".split())
 _DEEP = 2  # functions of the program that a value is followed into
 
-Kept = tuple[int, str]  # the line, and the container as source text
+Kept = tuple[str, int, str]  # the file, the line, and the container as source text
+Target = tuple[Source, ast.AST, ast.expr]  # a function of the program, and the parameter that a value arrives at
 
 
 def stores(place: Place) -> str:
@@ -37,7 +38,7 @@ def where_kept(place: Place) -> Kept | None:
         return None
     for node, values, container in _stored([statement]):
         if any(_contains(file, value, place) for value in values):
-            return _inside(file, node, values, None) or (node.lineno, container)
+            return _inside(file, node, values, None) or (file.name, node.lineno, container)
     for target in _targets(statement):
         scope = file.tree if isinstance(target, ast.Attribute) else file.function(statement)
         found = _followed(file, scope, target, _DEEP)
@@ -51,7 +52,7 @@ def _followed(file: Source, scope: ast.AST, target: ast.expr, deep: int) -> Kept
     names = _with_parts(scope, target)
     for node, values, container in _stored([scope]):
         if any(_holds(value, name) for value in values for name in names):
-            return _inside(file, node, values, names) or (node.lineno, container)
+            return _inside(file, node, values, names) or (file.name, node.lineno, container)
     for call in ast.walk(scope):
         if isinstance(call, ast.Call) and deep:
             found = _into_function(file, call, names, deep)
@@ -64,46 +65,63 @@ def _handed_on(file: Source, statement: ast.stmt, place: Place) -> Kept | None:
     """`log.note(model(x))`: the value goes straight into a function of the program."""
     for node in ast.walk(statement):
         if isinstance(node, ast.Call):
-            for number, argument in enumerate(node.args):
+            for key, argument in _arguments(node):
                 if _contains(file, argument, place):
-                    name = _parameter(file, node, number)
-                    found = None if name is None else _followed(file, name[0], name[1], _DEEP - 1)
+                    found = _followed_into(file, node, key, _DEEP)
                     if found is not None:
                         return found
     return None
 
 
 def _into_function(file: Source, call: ast.Call, names: list[ast.expr], deep: int) -> Kept | None:
-    for number, argument in enumerate(call.args):
+    for key, argument in _arguments(call):
         if any(_holds(argument, name) for name in names):
-            known = _parameter(file, call, number)
-            found = None if known is None else _followed(file, known[0], known[1], deep - 1)
+            found = _followed_into(file, call, key, deep)
             if found is not None:
                 return found
     return None
 
 
+def _arguments(call: ast.Call) -> list[tuple[int | str, ast.expr]]:
+    """The arguments of a call, by their place or their name."""
+    return [*enumerate(call.args), *((word.arg, word.value) for word in call.keywords if word.arg)]
+
+
+def _followed_into(file: Source, call: ast.Call, key: int | str, deep: int) -> Kept | None:
+    known = _parameter(file, call, key)
+    return None if known is None else _followed(*known, deep - 1)
+
+
 def _inside(file: Source, node: ast.AST, values: list[ast.expr], names: list[ast.expr] | None) -> Kept | None:
     """`metrics.add(loss)` may be a method of the program's own: then it is the statement in there that keeps it."""
     if isinstance(node, ast.Call):
-        for number, argument in enumerate(node.args):
+        for key, argument in _arguments(node):
             if names is None or any(_holds(argument, name) for name in names):
-                known = _parameter(file, node, number)
-                if known is not None:
-                    return _followed(file, known[0], known[1], _DEEP - 1)
+                return _followed_into(file, node, key, _DEEP)
     return None
 
 
-def _parameter(file: Source, call: ast.Call, number: int) -> tuple[ast.AST, ast.expr] | None:
-    """The function of this file that a call means, by its name, and its parameter for an argument."""
+def _parameter(file: Source, call: ast.Call, key: int | str) -> Target | None:
+    """The function that a call means, by its name, in its file or in one that it imports, and where an argument goes."""
     name = call.func.attr if isinstance(call.func, ast.Attribute) else getattr(call.func, "id", "")
     method = isinstance(call.func, ast.Attribute)
-    for node in ast.walk(file.tree):
-        if isinstance(node, ast.FunctionDef) and node.name == name:
-            parameters = node.args.args[1:] if method and node.args.args[:1] else node.args.args
-            if number < len(parameters):
-                return node, ast.Name(parameters[number].arg, ast.Load())
+    for other in (file, *map(source, file.imported)):
+        for node in ast.walk(other.tree):
+            if isinstance(node, ast.FunctionDef) and node.name == name:
+                taken = _taken_by(node.args, key, method)
+                if taken is not None:
+                    return other, node, ast.Name(taken.arg, ast.Load())
     return None
+
+
+def _taken_by(parameters: ast.arguments, key: int | str, method: bool) -> ast.arg | None:
+    """The parameter that takes an argument."""
+    named = [*parameters.posonlyargs, *parameters.args]
+    if isinstance(key, str):
+        return next((one for one in (*named, *parameters.kwonlyargs) if one.arg == key), parameters.kwarg)
+    if method and named and named[0].arg in ("self", "cls"):
+        del named[0]
+    return named[key] if key < len(named) else parameters.vararg
 
 
 def _stored(scopes: list[ast.AST]) -> Iterator[tuple[ast.expr | ast.stmt, list[ast.expr], str]]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 from undertow.why.hook_list import HookEntry, hooks, of_everything
@@ -88,7 +87,6 @@ class ledger(Report):
     def __init__(self, *subjects: Any) -> None:
         self.entries: list[Firing] = []
         self.open = False
-        self.entered: Callable[[Firing], None] | None = None  # is told of each entry as it is made
         self._subjects = subjects
         self._names: dict[int, str] = {}
         self._added: list[Registration] = []
@@ -157,8 +155,6 @@ class ledger(Report):
         versions = [version_of(value) for value in given]
         firing = Firing(len(self.entries) + 1, source, norm(*given))
         self.entries.append(firing)
-        if self.entered is not None:
-            self.entered(firing)
         if source.registration is not None:
             source.registration.fired = (source.registration.fired or 0) + 1
         try:

@@ -57,14 +57,17 @@ class Places:
         self.folders = _library_folders(packages)
         self.script = script
         self.outermost: FrameType | None = None  # frames outside this one are not looked at
-        self._is_user: dict[CodeType, bool] = {}
-        self._known: dict[tuple[CodeType, int, int], Place] = {}
+        # By id, since code objects are slow to hash; those that were asked about are kept, so that ids stay theirs.
+        self._is_user: dict[int, bool] = {}
+        self._known: dict[tuple[int, int, int], Place] = {}
+        self._codes: list[CodeType] = []
 
     def is_user(self, code: CodeType) -> bool:
         """Whether a function is the user's own."""
-        answer = self._is_user.get(code)
+        answer = self._is_user.get(id(code))
         if answer is None:
-            answer = self._is_user[code] = self.is_user_file(code.co_filename)
+            answer = self._is_user[id(code)] = self.is_user_file(code.co_filename)
+            self._codes.append(code)
         return answer
 
     def is_user_file(self, file: str) -> bool:
@@ -85,14 +88,14 @@ class Places:
         found: list[tuple[CodeType, int, int]] = []
         while frame is not None and frame is not outermost:
             code = frame.f_code
-            user = is_user.get(code)
+            user = is_user.get(id(code))
             if user or (user is None and self.is_user(code)):
                 found.append((code, frame.f_lasti, frame.f_lineno))
             frame = frame.f_back
         place: Place | None = None
         known = self._known
         for code, instruction, line in reversed(found):
-            key = code, instruction, id(place)
+            key = id(code), instruction, id(place)
             inner = known.get(key)
             if inner is None:
                 inner = known[key] = Place(code.co_filename, line, code.co_name, _span(code, instruction), place)

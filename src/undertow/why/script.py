@@ -10,13 +10,13 @@ import sys
 import traceback
 import warnings
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import contextmanager
 from importlib.machinery import SourceFileLoader
 from types import ModuleType
 from typing import Any
 
+import undertow
 from undertow.pretend import pretend_torch
-from undertow.why.ledgers import ledger
 from undertow.why.page.recorder import Recorder
 from undertow.why.trace import Trace
 from undertow.why.watch.watcher import DEFAULT_LIMIT, Watcher
@@ -29,14 +29,19 @@ def choose_engine(name: str) -> str:
     return "torch" if importlib.util.find_spec("torch") is not None else "undertow"
 
 
+class _NoModule(Exception):
+    """There is no module of the name that was to be run."""
+
+
 class Run:
-    """One watched run of a script: its trace, its global variables, and how it ended."""
+    """One watched run of a script, or of a module by its name: its trace, its global variables, and how it ended."""
 
     def __init__(
         self, path: str, arguments: list[str] | None = None, engine: str = "auto", limit: int = DEFAULT_LIMIT,
-        recorder: Recorder | None = None,
+        recorder: Recorder | None = None, module: bool = False,
     ) -> None:  # fmt: skip
-        self.path = os.path.abspath(path)
+        self.module = path if module else None
+        self.path = path if module else os.path.abspath(path)
         self.arguments = arguments or []
         self.engine = choose_engine(engine)
         self.limit = limit
@@ -45,11 +50,17 @@ class Run:
         self.status = 0  # what the script asked for with sys.exit
         self.names: dict[str, Any] = {}
         self.trace = Trace()
+        self._engines: tuple[str, ...] = ()
 
     def go(self) -> Trace:
-        """Runs the script to its end. An exception of its own is kept in `error`; SystemExit in `status`."""
-        with open(self.path, "rb") as file:
-            code = compile(file.read(), self.path, "exec", dont_inherit=True)
+        """Runs the script to its end. An exception of its own is kept in `error`; SystemExit in `status`.
+
+        What cannot be found raises here: OSError for a file, ImportError for a module.
+        """
+        code = None
+        if self.module is None:
+            with open(self.path, "rb") as file:
+                code = compile(file.read(), self.path, "exec", dont_inherit=True)
         if self.engine == "undertow":
             with pretend_torch():
                 return self._watched(code, importlib.import_module("torch"))
@@ -61,16 +72,21 @@ class Run:
             __file__=self.path, __builtins__=builtins, __loader__=SourceFileLoader("__main__", self.path)
         )
         before = sys.modules["__main__"], sys.argv, list(sys.path)
-        sys.modules["__main__"] = main
         sys.argv = [self.path, *self.arguments]
-        sys.path.insert(0, os.path.dirname(self.path))
+        sys.path.insert(0, os.getcwd() if self.module else os.path.dirname(self.path))
         watcher = Watcher(torch, script=self.path, limit=self.limit, recorder=self.recorder)
         self.trace = watcher.trace
         self.names = main.__dict__
         watcher.places.outermost = sys._getframe()
+        self._engines = tuple({os.path.dirname(str(package.__file__)) + os.sep for package in (torch, undertow)})
         try:
-            with warnings_at_user_lines(watcher), self._book(watcher), watcher:
+            with warnings_at_user_lines(watcher), watcher:
+                if self.module is not None:
+                    code = self._found(self.module, main, watcher)
+                sys.modules["__main__"] = main
                 exec(code, main.__dict__)
+        except _NoModule as missing:
+            raise ImportError(str(missing), name=self.module) from None
         except SystemExit as leaving:
             self.status = leaving.code if isinstance(leaving.code, int) else int(leaving.code is not None)
             watcher.trace.error = None
@@ -80,28 +96,37 @@ class Run:
         except Exception as error:
             self.error = error
         finally:
+            watcher.names.modules()
             watcher.names.globals(main.__dict__)
             sys.modules["__main__"], sys.argv, sys.path[:] = before
             watcher.places.outermost = None
         return self.trace
 
-    def _book(self, watcher: Watcher) -> AbstractContextManager[Any]:
-        """What the recorder hears of hooks beyond those that the watcher sees."""
-        if self.recorder is None:
-            return nullcontext()
-        book = ledger()
-        self.recorder.listen(book, watcher)
-        return book
+    def _found(self, name: str, main: ModuleType, watcher: Watcher) -> Any:
+        """The code of a module that is run by its name, as `python -m` does; the packages around it are imported."""
+        try:
+            spec = importlib.util.find_spec(name)
+            if spec is not None and spec.submodule_search_locations is not None:
+                spec = importlib.util.find_spec(f"{name}.__main__")
+        except ModuleNotFoundError as error:
+            if error.name is None or not f"{name}.".startswith(f"{error.name}."):
+                raise
+            spec = None
+        code = None if spec is None or spec.loader is None else getattr(spec.loader, "get_code", lambda _: None)(spec.name)
+        if spec is None or code is None:
+            raise _NoModule(f"No module named {name}")
+        self.path = watcher.trace.script = watcher.places.script = sys.argv[0] = str(spec.origin)
+        main.__dict__.update(__file__=spec.origin, __spec__=spec, __package__=spec.parent, __loader__=spec.loader)
+        return code
 
     def print_error(self) -> None:
-        """The script's exception, as Python itself would have shown it: frames of the watcher are left out."""
+        """The script's exception, as Python would have shown it, without the frames of the watcher and the engine."""
         if self.error is None:
             return
         shown: traceback.TracebackException | None = traceback.TracebackException.from_exception(self.error)
         error = shown
         while shown is not None:
-            frames = [frame for frame in shown.stack if not frame.filename.startswith(_OURS)]
-            frames = [frame for frame in frames if not frame.filename.endswith(_DISPATCH)]
+            frames = [frame for frame in shown.stack if not frame.filename.startswith((*self._engines, "<string>"))]
             shown.stack = traceback.StackSummary.from_list(frames)
             shown = shown.__cause__ or shown.__context__
         assert error is not None
@@ -129,4 +154,3 @@ def warnings_at_user_lines(watcher: Watcher) -> Iterator[None]:
 
 
 _OURS = os.path.dirname(os.path.abspath(__file__)) + os.sep
-_DISPATCH = (os.path.join("torch", "overrides.py"), os.path.join("undertow", "overrides.py"))

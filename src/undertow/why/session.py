@@ -46,7 +46,6 @@ class watch(Report):
         self._recorder = Recorder()
         self._watcher = Watcher(chosen, limit=limit, recorder=self._recorder)
         self.ledger = ledger(*subjects)
-        self._recorder.listen(self.ledger, self._watcher)
         self.flows = [flow(subject) for subject in subjects if hasattr(subject, "named_modules")]
         self.open = False
 

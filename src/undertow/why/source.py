@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import ast
 import linecache
-from collections.abc import Iterator, Set
-from functools import lru_cache
+import os
+from collections.abc import Callable, Iterator, Set
+from functools import cached_property, lru_cache
+from types import FrameType
+from typing import Any
 
 from undertow.why.places import Place
 
@@ -13,11 +16,12 @@ _LOGS = frozenset(
     "print format write log info debug warning error add_scalar add_scalars add_histogram append extend update add put "
     "appendleft set_postfix set_description record observe".split()
 )
-_LOOKS = (ast.JoinedStr, ast.FormattedValue, ast.Compare, ast.Assert, ast.Return, ast.Yield, ast.Dict)
+_LOOKS = (ast.JoinedStr, ast.FormattedValue, ast.Compare, ast.Assert, ast.Yield, ast.Dict)
 _GROWS = frozenset("append extend appendleft insert add update setdefault put push".split())
 
 
 Span = tuple[int | None, ...]  # line, column, end line, end column
+Ran = Callable[[str], Set[Span]]  # of a file: the expressions that ran as operations on tensors
 
 
 def _span(node: ast.expr) -> Span:
@@ -33,6 +37,7 @@ class Source:
     """One file, parsed, with a way from each node to its parent."""
 
     def __init__(self, file: str) -> None:
+        self.name = file
         self.lines = linecache.getlines(file)
         try:
             self.tree: ast.AST = ast.parse("".join(self.lines))
@@ -62,6 +67,20 @@ class Source:
         while current is not None:
             yield current
             current = self.parents.get(current)
+
+    @cached_property
+    def imported(self) -> list[str]:
+        """The files of the program that this one imports: those that lie beside it."""
+        modules: list[str] = []
+        for node in ast.walk(self.tree):
+            if isinstance(node, ast.Import):
+                modules += [name.name for name in node.names]
+            elif isinstance(node, ast.ImportFrom):
+                inside = f"{node.module}." if node.module else ""
+                modules += [node.module or "", *(inside + name.name for name in node.names)]
+        folder = os.path.dirname(self.name)
+        files = [os.path.join(folder, *module.split(".")) + ".py" for module in dict.fromkeys(modules) if module]
+        return [file for file in files if os.path.isfile(file)]
 
     def statement(self, line: int) -> ast.stmt | None:
         return self.statements.get(line)
@@ -94,12 +113,35 @@ def text_of(file: str, line: int) -> str:
     return linecache.getline(file, line).strip()
 
 
+def call_at(place: Place) -> ast.Attribute | None:
+    """The method that was called at a place: `net.fc1.register_forward_hook`, without its arguments."""
+    node = source(place.file).expression(place)
+    return node.func if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) else None
+
+
+def called_at(place: Place) -> str:
+    """The name of the function that was called at a place: `checkpoint` in `y = checkpoint(f, x)`."""
+    node = source(place.file).expression(place)
+    return _called(node) if isinstance(node, ast.Call) else ""
+
+
 def receiver(place: Place) -> str:
     """What a method was called on, as source text: `net.fc1` in `net.fc1.register_forward_hook(f)`."""
-    node = source(place.file).expression(place)
-    if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
-        return ast.unparse(node.func.value)
-    return ""
+    called = call_at(place)
+    return "" if called is None else ast.unparse(called.value)
+
+
+_LOOKED_UP = (ast.Name, ast.Attribute, ast.Subscript, ast.Constant, ast.UnaryOp, ast.USub, ast.Load)
+
+
+def value_of(node: ast.expr, frame: FrameType) -> Any:
+    """The value of an expression in a running function, if it only looks things up; None otherwise."""
+    if not all(isinstance(part, _LOOKED_UP) for part in ast.walk(node)):
+        return None
+    try:
+        return eval(compile(ast.Expression(node), "<why>", "eval"), frame.f_globals, frame.f_locals)
+    except Exception:  # whatever the program's own attributes raise
+        return None
 
 
 def assigned(place: Place | None) -> str:
@@ -134,10 +176,10 @@ _MAKES_TENSORS = frozenset(
 _FAR = 6  # variables that a value is followed through
 
 
-def only_looked_at(place: Place | None, ran: Set[Span] = frozenset()) -> bool:
-    """Whether a value that was read at a place (item(), float()) is only printed, logged, compared or returned.
+def only_looked_at(place: Place | None, ran: Ran | None = None) -> bool:
+    """Whether a value that was read at a place (item(), float()) is only printed, logged or compared.
 
-    `ran`: the expressions of the file that ran as torch operations. A value that goes into one of them has come back.
+    `ran`: the expressions of a file that ran as torch operations. A value that goes into one of them has come back.
     """
     if place is None:
         return False
@@ -146,49 +188,69 @@ def only_looked_at(place: Place | None, ran: Set[Span] = frozenset()) -> bool:
     if node is None:
         node = file.statement(place.line)
         return isinstance(node, ast.Expr) and _is_log(node.value)
-    return _is_looked_at(file, node, ran, frozenset(), _FAR)
+    return _Looks(place, ran or (lambda file: frozenset())).only(node)
 
 
-def _is_looked_at(file: Source, node: ast.AST, ran: Set[Span], followed: frozenset[str], far: int) -> bool:
-    """Follows a value outward through its expression, and from variable to variable."""
-    for outer in file.around(node):
-        if isinstance(outer, (ast.BinOp, ast.Call)) and _span(outer) in ran:
-            return False
-        if isinstance(outer, ast.Attribute) and outer.attr in _MAKES_TENSORS:
-            return False  # loss.backward()
-        if isinstance(outer, ast.Call) and node is not outer.func:
-            if _called(outer) in _MAKES_TENSORS:
+class _Looks:
+    """Follows a value that one function computes, and from there to where it is returned to."""
+
+    def __init__(self, place: Place, ran: Ran, far: int = _FAR) -> None:
+        self.file = source(place.file)
+        self.outer = place.outer
+        self.ran = ran
+        self.far = far
+
+    def only(self, node: ast.AST) -> bool:
+        """Whether the value of an expression is only looked at."""
+        return self._is_looked_at(node, frozenset(), self.far)
+
+    def _caller_only_looks(self, far: int) -> bool:
+        """The same of what the function returns."""
+        if self.outer is None or not far:
+            return True
+        caller = _Looks(self.outer, self.ran, far - 1)
+        node = caller.file.expression(self.outer)
+        return node is None or caller.only(node)
+
+    def _is_looked_at(self, node: ast.AST, followed: frozenset[str], far: int) -> bool:
+        """Follows a value outward through its expression, and from variable to variable."""
+        for outer in self.file.around(node):
+            if isinstance(outer, (ast.BinOp, ast.Call)) and _span(outer) in self.ran(self.file.name):
                 return False
-            if isinstance(outer.func, ast.Attribute) and outer.func.attr in _GROWS:
-                return _leads_nowhere(file, outer.func.value, outer, ran, followed, far)
-            if _is_log(outer):
+            if isinstance(outer, ast.Attribute) and outer.attr in _MAKES_TENSORS:
+                return False  # loss.backward()
+            if isinstance(outer, ast.Call) and node is not outer.func:
+                if _called(outer) in _MAKES_TENSORS:
+                    return False
+                if isinstance(outer.func, ast.Attribute) and outer.func.attr in _GROWS:
+                    return self._leads_nowhere(outer.func.value, outer, followed, far)
+                if _is_log(outer):
+                    return True
+            if isinstance(outer, ast.Return):
+                return self._caller_only_looks(far)
+            if isinstance(outer, _LOOKS):
                 return True
-        if isinstance(outer, _LOOKS):
-            return True
-        if isinstance(outer, (ast.Assign, ast.AugAssign, ast.AnnAssign)):
-            target = outer.targets[0] if isinstance(outer, ast.Assign) else outer.target
-            return _leads_nowhere(file, target, outer, ran, followed, far)
-        if isinstance(outer, ast.stmt):
-            return True
-        node = outer
-    return True
+            if isinstance(outer, (ast.Assign, ast.AugAssign, ast.AnnAssign)):
+                target = outer.targets[0] if isinstance(outer, ast.Assign) else outer.target
+                return self._leads_nowhere(target, outer, followed, far)
+            if isinstance(outer, ast.stmt):
+                return True
+            node = outer
+        return True
 
-
-def _leads_nowhere(
-    file: Source, target: ast.expr, statement: ast.AST, ran: Set[Span], followed: frozenset[str], far: int
-) -> bool:
-    """Whether every use of a variable, in its function, is a look."""
-    if not isinstance(target, ast.Name) or target.id in followed or not far:
-        return True  # log["loss"] = ..., self.last = ...
-    followed = followed | {target.id}
-    for node in ast.walk(file.function(statement)):
-        if isinstance(node, ast.Name) and node.id == target.id and isinstance(node.ctx, ast.Load):
-            parent = file.parents.get(node)
-            if isinstance(parent, ast.Attribute) and parent.attr in _GROWS:
-                continue  # it is put in here, not taken out
-            if not _is_looked_at(file, node, ran, followed, far - 1):
-                return False
-    return True
+    def _leads_nowhere(self, target: ast.expr, statement: ast.AST, followed: frozenset[str], far: int) -> bool:
+        """Whether every use of a variable, in its function, is a look."""
+        if not isinstance(target, ast.Name) or target.id in followed or not far:
+            return True  # log["loss"] = ..., self.last = ...
+        followed = followed | {target.id}
+        for node in ast.walk(self.file.function(statement)):
+            if isinstance(node, ast.Name) and node.id == target.id and isinstance(node.ctx, ast.Load):
+                parent = self.file.parents.get(node)
+                if isinstance(parent, ast.Attribute) and parent.attr in _GROWS:
+                    continue  # it is put in here, not taken out
+                if not self._is_looked_at(node, followed, far - 1):
+                    return False
+        return True
 
 
 def _called(node: ast.Call) -> str:

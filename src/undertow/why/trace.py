@@ -45,7 +45,7 @@ class TensorRecord:
     node: int | None = None  # its grad_fn, as last seen
     memory: int = -1  # the first tensor that owned this memory: equal for a tensor, its views, .data and detach()
     gradient_of: int | None = None  # it was read as `.grad` of that tensor
-    retains: bool = False  # retain_grad() was called
+    retained: int | None = None  # when retain_grad() was called
     peak: float | None = None  # largest absolute value as last seen; None where it was not looked at
     state: int = FINE
     flags: list[Flag] = field(default_factory=list)
@@ -93,7 +93,7 @@ class OpRecord:
     call: int | None = None  # inside this module call (the innermost)
     nodes: tuple[int, ...] = ()  # graph nodes that it made
     output_nodes: tuple[int | None, ...] = ()  # the grad_fn of each output after it
-    internal: bool = False  # a cut that library code made on the user's behalf (state_dict, a straight-through estimator)
+    internal: bool = False  # a cut or copy that library code made for the user: state_dict, a straight-through estimator
 
 
 @dataclass(slots=True)
@@ -143,6 +143,8 @@ class BackwardRecord:
     births: list[int] = field(default_factory=list)  # nodes that turned finite gradients into NaN or Inf, in order
     stops: list[int] = field(default_factory=list)  # nodes that turned non-zero gradients into zeros, in order
     zeros: list[int] = field(default_factory=list)  # nodes that gave all zeros on some edge and not on all: (node ids)
+    left_out: list[int] = field(default_factory=list)  # inputs of autograd.grad for which it returned None
+    nones: list[tuple[int, int]] = field(default_factory=list)  # (custom Function's node, the node that it gave None)
     frees: bool = True  # it freed what it went through
     damaged: list[int] = field(default_factory=list)  # after an error: nodes whose saved values had been overwritten
 
@@ -233,7 +235,8 @@ class BindingRecord:
 class HookRecord:
     """One registration of a hook.
 
-    `kind`: tensor, post-accumulate, forward, forward-pre, full-backward, full-backward-pre, backward (the old kind).
+    `kind`: tensor, post-accumulate, multi-grad, node, node-pre, forward, forward-pre, full-backward, full-backward-pre,
+    backward (the old kind).
     """
 
     id: int
@@ -244,8 +247,10 @@ class HookRecord:
     defined: Place | None  # its def
     same: Any  # equal for hooks that do the same: what `duplicate-hook` compares
     tensor: int | None = None
-    node: int | None = None  # the tensor's node when the hook was put on it
+    node: int | None = None  # the tensor's node when the hook was put on it, or the node that it is on
+    others: tuple[tuple[int, int | None], ...] = ()  # of a multi-grad hook: its further tensors, and their nodes
     module: int | None = None
+    everywhere: bool = False  # on every module
     expression: str = ""  # the source text of what it was put on
     user: bool = True  # registered by user code, not by a library
     removed: int | None = None  # when
@@ -253,6 +258,11 @@ class HookRecord:
     error: str | None = None  # the registration raised
     copied_from: int | None = None  # the hook object was copied along by copy.deepcopy
     firings: list[int] = field(default_factory=list)
+
+    @property
+    def in_graph(self) -> bool:
+        """Whether it is on tensors or a node, where backward passes come by, and not on modules."""
+        return self.tensor is not None or self.node is not None
 
 
 @dataclass(slots=True)
@@ -346,6 +356,7 @@ class Trace:
     firings: list[FiringRecord] = field(default_factory=list)
     optimizers: list[OptimizerRecord] = field(default_factory=list)
     copies: list[CopyRecord] = field(default_factory=list)
+    functions: dict[int, Place] = field(default_factory=dict)  # op of a custom Function -> where its backward is defined
     error: ErrorRecord | None = None
     complete: bool = True  # False: the limit was reached, and what came later was not watched
     problems: list[str] = field(default_factory=list)  # what the watcher itself stumbled over
@@ -361,7 +372,10 @@ class Trace:
         if record.names:
             return record.names[0]
         made = record.place
-        return "a tensor" if made is None else f"the tensor made at line {made.line}"
+        if made is None:
+            return "a tensor"
+        where = f"line {made.line}" if self.script in (None, made.file) else repr(made)
+        return f"the tensor made at {where}"
 
     def grads_of(self, tensor: int) -> Iterator[GradEvent]:
         return (event for event in self.grads if event.tensor == tensor)

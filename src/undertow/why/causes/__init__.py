@@ -5,6 +5,7 @@ from __future__ import annotations
 from undertow.why.causes.accumulated_grad import AccumulatedGrad
 from undertow.why.causes.base import Cause as Cause
 from undertow.why.causes.cleared import Cleared
+from undertow.why.causes.custom_backward import CustomBackward
 from undertow.why.causes.dead_branch import DeadBranch
 from undertow.why.causes.detached import Detached
 from undertow.why.causes.duplicate_hook import DuplicateHook
@@ -39,7 +40,7 @@ from undertow.why.causes.zeroed_by_hook import ZeroedByHook
 # In the order in which they are asked: where two could answer the same question, the first one does.
 CAUSES: tuple[Cause, ...] = (
     # exceptions
-    HookWrongReturn(), FreedGraph(), InplaceModified(), NoGradOutput(),
+    HookWrongReturn(), FreedGraph(), InplaceModified(), CustomBackward(), NoGradOutput(),
     # gradients
     NotLeaf(), NoRequiresGrad(), ExcludedByInputs(), NoBackward(), Unused(), Detached(), NoGradMode(),
     NotDifferentiable(), DeadBranch(), Cleared(), ZeroedByHook(), ZeroByMath(), NanBorn(), NotInOptimizer(),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from undertow.why.causes.cut_off import CutOff
 from undertow.why.facts.facts import Facts
 from undertow.why.facts.failure import failed_backward
+from undertow.why.facts.origin import origin
 from undertow.why.finding import Finding, fact
 from undertow.why.trace import ErrorRecord, OpRecord
 
@@ -22,8 +23,13 @@ _SAID = {
     "as_tensor": ("torch.as_tensor() copies values and starts a new graph", "torch.stack(list_of_tensors)"),
     "new_tensor": ("new_tensor() copies values and starts a new graph", "torch.stack(list_of_tensors)"),
     "Parameter": ("nn.Parameter(t) starts a new leaf with the values of t", "use the computed tensor itself"),
+    "state_dict": ("state_dict() gives the values of the parameters without their graph",
+                   "dict(model.named_parameters()) in place of model.state_dict()"),
     "autograd.grad": ("autograd.grad() without create_graph returns plain values", "autograd.grad(..., create_graph=True)"),
 }  # fmt: skip
+
+
+_OUT = ("item", "__float__", "numpy", "tolist", "__array__")
 
 
 class Detached(CutOff):
@@ -38,7 +44,9 @@ class Detached(CutOff):
     def failure(self, facts: Facts, error: ErrorRecord) -> Finding | None:
         if failed_backward(facts, error) is None and error.type == "AttributeError" and "'backward'" in error.message:
             for op in reversed(facts.trace.ops):  # loss.item().backward()
-                if op.kind == "leaves" and any(op.asked) and op.name in ("item", "__float__"):
-                    seen = fact("backward() is called on a Python number", error.place)
-                    return self._finding(facts, op.inputs[0], op, [], [seen])
+                if op.kind == "leaves" and op.inputs and op.name in _OUT:
+                    behind = origin(facts, op.inputs[0], op.time)  # loss.detach().numpy()
+                    cut = op if any(op.asked) or behind is None or behind.op is None else behind.op
+                    seen = fact("backward() is called on what is no tensor any more", error.place)
+                    return self._finding(facts, cut.inputs[0], cut, [], [seen])
         return super().failure(facts, error)

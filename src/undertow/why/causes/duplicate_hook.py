@@ -24,7 +24,8 @@ class DuplicateHook(Cause):
         for hook in facts.hooks:
             if hook.error is None and hook.copied_from is None:
                 code = hook.same[0] if isinstance(hook.same, tuple) else hook.same
-                groups[hook.kind, hook.tensor, hook.module, code].append(hook)
+                on = hook.tensor, hook.others, hook.module, hook.node if hook.tensor is None else None
+                groups[hook.kind, on, code].append(hook)
         for hooks in groups.values():
             for earlier, later in pairwise(hooks):
                 if _is_again(facts, earlier, later) and _fire_together(facts, earlier, later):

@@ -17,13 +17,13 @@ class ForwardCalledDirectly(Cause):
     needs = "every run of a module's forward, through __call__ or past it"
 
     def silence(self, facts: Facts, hook: HookRecord) -> Finding | None:
-        if hook.module is None:
+        if hook.in_graph:
             return None
         during = runs(facts, hook).during
         direct = [call for call in during if call.direct]
         if not direct or len(direct) < len(during):
             return None
-        what = hook.expression or "the module"
+        what = (not hook.everywhere and hook.expression) or "module"
         return Finding(
             self.code,
             direct[0].place,

@@ -46,7 +46,8 @@ class FreedGraph(Cause):
         self, facts: Facts, record: BackwardRecord, first: BackwardRecord, carrier: OpRecord, nodes: set[int]
     ) -> Finding:
         old = _old_input(facts, carrier, nodes)
-        name = facts.name(old) if facts.trace.tensors[old].names else facts.name(carrier.outputs[0])
+        name = next((name for name in map(facts.name, (old, carrier.outputs[0])) if " " not in name), facts.name(old))
+        state = name if name.replace(".", "").isidentifier() else "state"
         return Finding(
             self.code,
             carrier.place,
@@ -58,7 +59,9 @@ class FreedGraph(Cause):
                 fact(f"{carrier.name} carries it into the next pass", carrier.place),
                 fact("whose backward fails", record.place),
             ],
-            f"{name} = {name}.detach()  # before the next pass uses it",
+            f"{state} = {state}.detach()  # before the next pass uses it"
+            if _is_made_again(facts, old, first, record)
+            else "loss.backward(retain_graph=True) in all calls but the last; or add the losses and differentiate once",
         )
 
 
@@ -100,3 +103,11 @@ def _old_input(facts: Facts, op: OpRecord, old: set[int]) -> int:
         if old & set(facts.nodes_of(number)):
             return number
     return op.inputs[0]
+
+
+def _is_made_again(facts: Facts, tensor: int, first: BackwardRecord, record: BackwardRecord) -> bool:
+    """Whether the line that made a tensor ran again between two backwards: a state that goes from round to round."""
+    made = facts.made_at(tensor)
+    return made is None or any(
+        op.place is not None and op.place.key == made.key and first.time < op.time < record.time for op in facts.trace.ops
+    )

@@ -12,7 +12,7 @@ from undertow.why.facts.facts import Facts
 from undertow.why.finding import Finding, fact
 from undertow.why.keeping import where_kept
 from undertow.why.places import Place
-from undertow.why.source import assigned, source
+from undertow.why.source import assigned, source, span_of
 from undertow.why.trace import OpRecord
 
 _ENOUGH = 3  # as many kept graphs are no coincidence; of a loop that runs twice, both
@@ -44,7 +44,7 @@ class GraphLeak(Cause):
         """Each result of a line goes into the next result of the same line, and none is differentiated."""
         links = 0
         for earlier, later in pairwise(ops):
-            if later.id > earlier.id + 1 and _feeds(facts, earlier, later):  # not sum(losses), which is one round
+            if _is_another_round(facts, earlier, later) and _feeds(facts, earlier, later):
                 links += 1
         place = ops[-1].place
         if place is None or links < min(_ENOUGH, len(ops)) - 1 or not _in_loop(place):
@@ -99,13 +99,21 @@ class GraphLeak(Cause):
         )
 
 
+def _is_another_round(facts: Facts, earlier: OpRecord, later: OpRecord) -> bool:
+    """Whether two ops of a line are two runs of it: not parts of sum(losses), nor two layers of one forward."""
+    if earlier.place is None or later.place is None or span_of(earlier.place) != span_of(later.place):
+        return False
+    call = facts.outermost(later.call)
+    return later.id > earlier.id + 1 and (call is None or call != facts.outermost(earlier.call))
+
+
 def _feeds(facts: Facts, earlier: OpRecord, later: OpRecord) -> bool:
     """Whether a result of one op goes into another, directly or through ops of the same line."""
     if set(earlier.outputs) & set(later.inputs):
         return True
     for number in later.inputs:
         maker = facts.maker(number, later.time)
-        if maker is not None and maker.place is not None and later.place is not None:
+        if maker is not None and maker.kind != "cut" and maker.place is not None and later.place is not None:
             if maker.place.key == later.place.key and set(earlier.outputs) & set(maker.inputs):
                 return True
     return False
@@ -168,6 +176,6 @@ def _where_stored(op: OpRecord) -> tuple[Place, str] | None:
     for place in op.place.chain():
         found = where_kept(place) if _in_loop(place) else None
         if found is not None:
-            line, container = found
-            return Place(place.file, line, place.function, (None, None, None), place.outer), container
+            file, line, container = found
+            return Place(file, line, place.function, (None, None, None), place.outer), container
     return None

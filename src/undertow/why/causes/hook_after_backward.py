@@ -17,7 +17,7 @@ class HookAfterBackward(Cause):
     needs = "registrations, module calls and backward passes, in order"
 
     def silence(self, facts: Facts, hook: HookRecord) -> Finding | None:
-        if hook.tensor is not None:
+        if hook.in_graph:
             found = passes(facts, hook)
             if not found.before or found.during or found.after:
                 return None

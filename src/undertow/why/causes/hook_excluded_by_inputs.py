@@ -17,7 +17,7 @@ class HookExcludedByInputs(Cause):
     needs = "the inputs of every backward pass, and what its roots reach"
 
     def silence(self, facts: Facts, hook: HookRecord) -> Finding | None:
-        if hook.tensor is not None:
+        if hook.in_graph:
             during = passes(facts, hook).during
         elif hook.kind in BACKWARD_KINDS:
             during = [record for record in reaching_outputs(facts, wired(facts, hook)) if record.time > hook.time]

@@ -18,7 +18,7 @@ class HookOnCopy(Cause):
     needs = "every copy.deepcopy, and which of the two runs"
 
     def silence(self, facts: Facts, hook: HookRecord) -> Finding | None:
-        place = self._tensor(facts, hook) if hook.tensor is not None else self._module(facts, hook)
+        place = self._tensor(facts, hook) if hook.in_graph else self._module(facts, hook)
         if place is None:
             return None
         return Finding(
@@ -32,9 +32,8 @@ class HookOnCopy(Cause):
         )
 
     def _tensor(self, facts: Facts, hook: HookRecord) -> Place | None:
-        assert hook.tensor is not None
         found = passes(facts, hook)
-        if found.during or found.before or found.after:
+        if hook.tensor is None or found.during or found.before or found.after:
             return None
         for other, place, time in facts.copies.get(hook.tensor, ()):
             if any(record.time > max(time, hook.time) for record in facts.reaching(other)):
@@ -42,8 +41,7 @@ class HookOnCopy(Cause):
         return None
 
     def _module(self, facts: Facts, hook: HookRecord) -> Place | None:
-        assert hook.module is not None
-        if runs(facts, hook).during:
+        if hook.module is None or runs(facts, hook).during:
             return None
         for other, place, time in facts.module_copies.get(hook.module, ()):
             if any(call.time > max(time, hook.time) for call in facts.calls.get(other, ())):

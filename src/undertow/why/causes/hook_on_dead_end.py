@@ -6,6 +6,7 @@ from undertow.why.causes.base import Cause, hook_name, registered
 from undertow.why.facts.facts import Facts
 from undertow.why.facts.passes import BACKWARD_KINDS, passes, reaching_outputs, wired
 from undertow.why.finding import Finding, fact
+from undertow.why.places import Place
 from undertow.why.trace import HookRecord
 
 
@@ -19,12 +20,11 @@ class HookOnDeadEnd(Cause):
     def silence(self, facts: Facts, hook: HookRecord) -> Finding | None:
         if hook.error is not None:
             return None
-        if hook.tensor is not None:
+        if hook.in_graph:
             found = passes(facts, hook)
             if found.before or found.during or found.after:
                 return None
-            made = facts.made_at(hook.tensor)
-            what = hook.expression or facts.name(hook.tensor)
+            made, what = _made(facts, hook)
         elif hook.kind in BACKWARD_KINDS:
             calls = wired(facts, hook)
             if not calls or not any(any(call.gave) for call in calls) or reaching_outputs(facts, calls):
@@ -41,3 +41,11 @@ class HookOnDeadEnd(Cause):
             "put the hook on the tensor that the loss is computed from",
             [made],
         )
+
+
+def _made(facts: Facts, hook: HookRecord) -> tuple[Place | None, str]:
+    """(where what a hook is on was made, what to call it)."""
+    if hook.tensor is not None:
+        return facts.made_at(hook.tensor), hook.expression or facts.name(hook.tensor)
+    op = None if hook.node is None else facts.trace.nodes[hook.node].op
+    return None if op is None else facts.trace.ops[op].place, hook.expression or "the node"

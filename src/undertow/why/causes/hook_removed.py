@@ -19,7 +19,7 @@ class HookRemoved(Cause):
     def silence(self, facts: Facts, hook: HookRecord) -> Finding | None:
         if hook.removed is None:
             return None
-        if hook.tensor is not None:
+        if hook.in_graph:
             found = passes(facts, hook)
             later = found.after if not found.during else []
             then = "backward"

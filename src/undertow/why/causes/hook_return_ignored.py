@@ -24,7 +24,7 @@ class HookReturnIgnored(Cause):
             if op.firing is not None:
                 inside[op.firing].append(op)
         for hook in facts.hooks:
-            firings = [facts.trace.firings[number] for number in hook.firings]
+            firings = [facts.trace.firings[number] for number in hook.firings if hook.kind != "multi-grad"]
             if not firings or any(firing.answer != "none" or firing.changed or firing.error for firing in firings):
                 continue
             lost = [_lost(facts, firing, inside[firing.id]) for firing in firings]

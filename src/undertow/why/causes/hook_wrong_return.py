@@ -14,6 +14,8 @@ _CURES = {
     "full-backward": "return a tuple with one gradient (or None) per input: return (new_grad,)",
     "full-backward-pre": "return a tuple with one gradient (or None) per output: return (new_grad,)",
     "backward": "return a tuple with one gradient (or None) per input",
+    "node": "return a tuple with one gradient (or None) per input of the node, or nothing",
+    "node-pre": "return a tuple with one gradient (or None) per output of the node, or nothing",
     "forward": "return a new output of the same kind, or nothing",
     "forward-pre": "return the new arguments as a tuple, or nothing",
 }

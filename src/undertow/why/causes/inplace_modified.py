@@ -24,7 +24,9 @@ class InplaceModified(Cause):
 
     def failure(self, facts: Facts, error: ErrorRecord) -> Finding | None:
         record = failed_backward(facts, error)
-        if record is None or "modified by an inplace operation" not in error.message:
+        if record is None:
+            return self._refused(facts, error)
+        if "modified by an inplace operation" not in error.message:
             return None
         found = _write(facts, record, error.message)
         if found is None:
@@ -46,6 +48,27 @@ class InplaceModified(Cause):
             f"use the out-of-place form, or change a copy: {name} = {name}.clone()",
             [],
             write.tensor,
+        )  # fmt: skip
+
+    def _refused(self, facts: Facts, error: ErrorRecord) -> Finding | None:
+        """The change itself is refused: of a leaf, or of a view that has no way to tell its graph."""
+        refused = facts.trace.refused[-1] if facts.trace.refused else None
+        if refused is None or refused.error != error.message or not refused.inputs:
+            return None
+        leaf = "leaf Variable that requires grad" in error.message
+        if not leaf and "is being modified inplace" not in error.message:
+            return None
+        name = facts.name(refused.inputs[0])
+        what = "a leaf that asks for gradients" if leaf else "a view that autograd cannot follow"
+        return Finding(
+            self.code,
+            refused.place,
+            name,
+            f"{refused.name} changes {name} in place, which is {what}: the graph would lose its older value.",
+            [fact(f"{refused.name} is refused", refused.place), fact(error.message.splitlines()[0], error.place)],
+            f"with torch.no_grad(): ...  # for an update by hand; or work on {name}.clone()" if leaf else
+            "use the out-of-place form: inplace=False, x = x + 1 in place of x += 1",
+            tensor=refused.inputs[0],
         )  # fmt: skip
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from undertow.why.causes.cut_off import CutOff
 from undertow.why.facts.facts import Facts
 from undertow.why.finding import Finding, fact
+from undertow.why.source import called_at
 from undertow.why.trace import ErrorRecord, OpRecord
 
 
@@ -25,7 +26,17 @@ class NoGradMode(CutOff):
         return super().failure(facts, error)
 
     def words(self, op: OpRecord) -> tuple[str, str]:
+        called = "" if op.off is None else called_at(op.off)
+        if called in _CURES:
+            return f"{called}() runs with gradient mode off, so {op.name} is not recorded", _CURES[called]
         return (
             f"gradient mode is off, so {op.name} is not recorded",
             "compute the training path outside torch.no_grad(); use `with torch.no_grad():` around evaluation only",
         )
+
+
+# Functions that switch gradient mode off by themselves.
+_CURES = {
+    "sample": "distribution.rsample()  # sample() gives values without a graph",
+    "checkpoint": "checkpoint(f, x, use_reentrant=False); the old kind needs an input that requires grad",
+}

@@ -21,8 +21,10 @@ class NoRequiresGrad(Cause):
     def miss(self, facts: Facts, miss: Miss) -> Finding | None:
         record = facts.trace.tensors[miss.tensor]
         times = [event.time for event in miss.wants]
-        if miss.kind != "none" or record.node is not None or any(facts.asks(miss.tensor, time) for time in times):
+        if miss.kind != "none" or record.node is not None:
             return None
+        if any(facts.asks(miss.tensor, time) for time in times):
+            return self._too_late(facts, miss)
         flag = facts.flag(miss.tensor, times[-1])
         if flag is not None and not flag.value:
             found = Origin(self.code, flag.place, leaf=miss.tensor, frozen=True)
@@ -32,6 +34,28 @@ class NoRequiresGrad(Cause):
                 return None  # it was cut from something that asked: another cause
             found = Origin(self.code, facts.made_at(miss.tensor), leaf=miss.tensor)
         return self._finding(facts, found, [wanted(facts, miss)])
+
+    def _too_late(self, facts: Facts, miss: Miss) -> Finding | None:
+        """It asks by now, and did not yet when it was used."""
+        uses = [facts.trace.ops[number] for number in facts.uses.get(miss.tensor, ())]
+        taken = [op for op in uses if op.kind in ("op", "function", "module") and op.grad_mode and not op.writes]
+        asked = [asked for op in taken for number, asked in zip(op.inputs, op.asked) if number == miss.tensor]
+        flag = facts.flag(miss.tensor)
+        if not asked or any(asked) or flag is None or not any(op.id in facts.ways.differentiated for op in taken):
+            return None
+        name, before = facts.name(miss.tensor), facts.flag(miss.tensor, taken[0].time)
+        place = facts.made_at(miss.tensor) if before is None else before.place
+        return Finding(
+            self.code,
+            place,
+            name,
+            f"{name} did not ask for a gradient when {taken[0].name} used it: requires_grad was set only afterwards.",
+            [fact(f"{taken[0].name} uses it", taken[0].place), fact("requires_grad is set", flag.place),
+             wanted(facts, miss)],
+            f"{name}.requires_grad_()  # before the forward pass",
+            [flag.place],
+            miss.tensor,
+        )  # fmt: skip
 
     def failure(self, facts: Facts, error: ErrorRecord) -> Finding | None:
         found = root_without_graph(facts, error)

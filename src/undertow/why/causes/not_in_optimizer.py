@@ -11,7 +11,7 @@ from undertow.why.finding import Finding, fact
 from undertow.why.keeping import stores
 from undertow.why.places import Place
 from undertow.why.source import assigned
-from undertow.why.trace import OptimizerRecord
+from undertow.why.trace import BindingRecord, OptimizerRecord
 
 
 class NotInOptimizer(Cause):
@@ -112,7 +112,7 @@ def _where(facts: Facts, tensor: int, optimizer: OptimizerRecord) -> tuple[Place
     owners = facts.ancestors(record.module)
     for binding in reversed(trace.bindings):
         is_it = binding.tensor == tensor or (binding.child is not None and binding.child in owners)
-        if is_it and binding.time > optimizer.time:  # the outermost comes last
+        if is_it and binding.time > optimizer.time and not _is_a_slice(facts, binding):  # the outermost comes last
             return binding.place, "it was put here after the optimizer took its list", (
                 "build the optimizer after the model is complete, or opt.add_param_group({'params': new.parameters()})"
             )  # fmt: skip
@@ -129,6 +129,13 @@ def _where(facts: Facts, tensor: int, optimizer: OptimizerRecord) -> tuple[Place
             "nn.ModuleList([...]) or nn.ParameterList([...]) in place of the plain list; nn.ModuleDict for a dict"
         )  # fmt: skip
     return optimizer.place, "it was not given to it", "give the optimizer these parameters too"
+
+
+def _is_a_slice(facts: Facts, binding: BindingRecord) -> bool:
+    """Whether a layer was put into a list only for a moment, as `layers[:-1]` does: it has a place of its own already."""
+    if binding.child is None or facts.trace.modules[binding.module].callable or facts.module_parents.get(binding.module):
+        return False
+    return any(other.child == binding.child and other.time < binding.time for other in facts.trace.bindings)
 
 
 def _outermost(facts: Facts, tensor: int) -> Place | None:

@@ -6,7 +6,7 @@ from undertow.why.causes.base import Cause, wanted
 from undertow.why.facts.facts import Facts
 from undertow.why.facts.wants import Miss
 from undertow.why.finding import Finding, fact
-from undertow.why.trace import ErrorRecord, OpRecord
+from undertow.why.trace import ErrorRecord, OpRecord, TensorRecord
 
 
 class NotLeaf(Cause):
@@ -20,7 +20,7 @@ class NotLeaf(Cause):
         record = facts.trace.tensors[miss.tensor]
         asked = miss.wants[0].time
         maker = facts.maker(miss.tensor, asked)
-        if miss.kind != "none" or record.retains or maker is None or not _is_computed(maker, miss.tensor):
+        if miss.kind != "none" or maker is None or not _is_computed(maker, miss.tensor) or _is_kept(facts, record):
             return None
         return self._finding(facts, miss.tensor, maker, [wanted(facts, miss)], [event.place for event in miss.wants])
 
@@ -48,6 +48,12 @@ class NotLeaf(Cause):
             also,
             tensor,
         )
+
+
+def _is_kept(facts: Facts, record: TensorRecord) -> bool:
+    """Whether retain_grad() was called, and not only when the backward passes were over."""
+    passes = facts.reaching(record.id)
+    return record.retained is not None and (not passes or record.retained < passes[-1].time)
 
 
 def _is_computed(op: OpRecord, tensor: int) -> bool:

@@ -12,8 +12,7 @@ from undertow.why.trace import BackwardRecord, NodeRecord, OpRecord
 
 # Nodes whose gradient is a product with another operand: zeros come from that operand, not from a slope.
 _PRODUCTS = ("Mul", "Mm", "Addmm", "Bmm", "Baddbmm", "Dot", "Mv", "Convolution", "Linear", "Einsum", "Matmul", "Div")
-
-
+_HOOKS = "BackwardHookFunction"  # where a module's backward hook replaces gradients: zeros are its own
 _LOOKS = 50  # backward passes that are looked at
 
 
@@ -55,7 +54,7 @@ def _flat(facts: Facts, record: BackwardRecord, tensor: int, backwards: int) -> 
     targets = set(facts.nodes_of(tensor))
     for number in (*record.stops, *record.zeros):
         node = facts.trace.nodes[number]
-        if node.op is None or not targets & facts.below([number]):
+        if node.op is None or node.name.startswith(_HOOKS) or not targets & facts.below([number]):
             continue
         op = facts.trace.ops[node.op]
         if not _is_product(node):

@@ -9,7 +9,7 @@ from undertow.why.facts.facts import Facts
 from undertow.why.finding import Finding, fact
 from undertow.why.trace import FiringRecord, HookRecord
 
-_KINDS = ("tensor", "post-accumulate", "full-backward", "full-backward-pre", "backward")
+_KINDS = ("tensor", "post-accumulate", "full-backward", "full-backward-pre", "backward", "node", "node-pre")
 
 
 class ZeroedByHook(Cause):
@@ -56,6 +56,8 @@ def _wanted_below(facts: Facts, hook: HookRecord) -> int | None:
         if any(event.kind in ("read", "step") for event in facts.grads.get(hook.tensor, ())):
             return hook.tensor
         starts = facts.nodes_of(hook.tensor) if hook.node is None else [hook.node]
+    elif hook.node is not None:
+        starts = [hook.node]
     elif hook.module is not None:
         outputs = [output for call in facts.calls.get(hook.module, ()) for output in call.outputs]
         starts = [node for output in outputs for node in facts.nodes_of(output)]

@@ -57,9 +57,9 @@ class Facts:
             found[tensor.memory].append(tensor.id)
         return found
 
-    def ran(self, place: Place | None) -> frozenset[Span]:
-        """The expressions of a place's file that ran as operations on tensors."""
-        return self._ran.get(place.file, frozenset()) if place is not None else frozenset()
+    def ran(self, file: str) -> frozenset[Span]:
+        """The expressions of a file that ran as operations on tensors."""
+        return self._ran.get(file, frozenset())
 
     @cached_property
     def _ran(self) -> dict[str, frozenset[Span]]:

@@ -77,8 +77,9 @@ class Flow:
     def _share(self, op: OpRecord, output: int, waiting: list[int], queued: set[int]) -> None:
         """What was written into some memory is seen through every tensor on it."""
         stop = self.stops[output]
-        for other in self.facts.memory[self.facts.trace.tensors[output].memory]:
-            if other not in self.stops and other != self.start:
+        tensors = self.facts.trace.tensors
+        for other in self.facts.memory[tensors[output].memory]:
+            if other not in self.stops and other != self.start and tensors[other].time < op.time:
                 self.stops[other] = Stop(op.id, stop.source, stop.cut, op.time)
                 self._queue(other, op.time, waiting, queued)
 

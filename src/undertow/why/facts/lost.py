@@ -51,11 +51,25 @@ def lost(facts: Facts, tensor: int, wants: list[GradEvent] | None = None) -> Los
     ends = [end for end in flow.sinks if end != tensor]
     if ends and flow.is_used:
         return _undifferentiated(facts, flow, ends)
+    saved = _through_state_dict(facts, tensor)
+    if saved is not None:
+        return _cut_off(flow, saved)
     if flow.is_used:
         unrecorded = [stop.cut for stop in flow.stops.values() if stop.cut is not None]
         if unrecorded:
             return _cut_off(flow, ops[min(unrecorded)])
     return Lost("unused", facts.made_at(tensor), flow)
+
+
+def _through_state_dict(facts: Facts, tensor: int) -> OpRecord | None:
+    """A state_dict() whose values, in place of the parameters themselves, went into something that is differentiated."""
+    ops, uses = facts.trace.ops, facts.uses
+    for op in (ops[number] for number in uses.get(tensor, ())):
+        if op.name == "state_dict" and op.internal:
+            takers = [ops[number] for output in op.outputs for number in uses.get(output, ())]
+            if any(taker.id in facts.ways.differentiated and not taker.writes for taker in takers):
+                return op
+    return None
 
 
 def _cut_off(flow: Flow, op: OpRecord) -> Lost:
@@ -102,7 +116,7 @@ def _forgotten(facts: Facts, flow: Flow, escaped: list[OpRecord]) -> list[int]:
 
 def _comes_back(facts: Facts, left: OpRecord) -> bool:
     """Whether a value that went to Python may have come back: it was not just looked at, and something entered later."""
-    if only_looked_at(left.place, facts.ran(left.place)):
+    if only_looked_at(left.place, facts.ran):
         return False
     came = [op for op in facts.trace.ops if op.time > left.time and not set(left.inputs).isdisjoint(op.scalars)]
     if not came and left.name in ("numpy", "__array__", "tolist"):

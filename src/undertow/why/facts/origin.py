@@ -100,7 +100,7 @@ def _escaped(facts: Facts, leaves: list[int], time: int) -> OpRecord | None:
     latest = max(op.time for op in entered)
     for op in reversed(trace.ops):
         if op.time < latest and op.kind == "leaves" and any(op.asked) and op.name not in ("__bool__", "__repr__"):
-            if not only_looked_at(op.place, facts.ran(op.place)):
+            if not only_looked_at(op.place, facts.ran):
                 return op
     return None
 

@@ -40,20 +40,22 @@ def _split(hook: HookRecord, records: list) -> tuple[list, list, list]:
 
 
 def passes(facts: Facts, hook: HookRecord) -> Passes:
-    """For a tensor hook: the backward passes that could reach what it was put on, as it then was."""
-    assert hook.tensor is not None
-    if hook.node is None:
-        return Passes(*_split(hook, facts.reaching(hook.tensor)))
-    reached = facts.trace.nodes[hook.node].reached
-    records = {number: facts.trace.backwards[number] for number in reached}
-    records.update({record.id: record for record in facts.trace.backwards if hook.tensor in record.roots})
-    return Passes(*_split(hook, [records[number] for number in sorted(records)]))
+    """For a hook on tensors or a node: the backward passes that could reach what it was put on, as it then was."""
+    backwards = facts.trace.backwards
+    found: set[int] = set()
+    for tensor, node in ((hook.tensor, hook.node), *hook.others):
+        if node is not None:
+            found.update(facts.trace.nodes[node].reached)
+            found.update(record.id for record in backwards if tensor in record.roots)
+        elif tensor is not None:
+            found.update(record.id for record in facts.reaching(tensor))
+    return Passes(*_split(hook, [backwards[number] for number in sorted(found)]))
 
 
 def runs(facts: Facts, hook: HookRecord) -> Runs:
-    """For a module hook: the runs of the module."""
-    assert hook.module is not None
-    return Runs(*_split(hook, facts.calls.get(hook.module, [])))
+    """For a module hook: the runs of the module, or of every module."""
+    calls = facts.trace.calls if hook.module is None else facts.calls.get(hook.module, [])
+    return Runs(*_split(hook, calls))
 
 
 def wired(facts: Facts, hook: HookRecord) -> list[CallRecord]:

@@ -1,4 +1,4 @@
-"""For "one of the differentiated Tensors appears to not have been used": which one, and what became of it."""
+"""Which input of an autograd.grad its root does not reach: it raised for that, or None was used as a gradient."""
 
 from __future__ import annotations
 
@@ -8,7 +8,11 @@ from undertow.why.trace import ErrorRecord, GradEvent
 
 
 def unreached(facts: Facts, error: ErrorRecord) -> Miss | None:
-    """The input of a failed autograd.grad that its root does not reach, as a missed gradient."""
+    """The input of an autograd.grad that its root does not reach, as a missed gradient, if an error is about that."""
+    if "NoneType" in error.message:
+        for record in reversed(facts.trace.backwards):
+            for tensor in record.left_out:
+                return Miss(tensor, "none", [GradEvent(record.time + 1, "read", tensor, record.place)])
     if error.backward is None or "not have been used in the graph" not in error.message:
         return None
     record = facts.trace.backwards[error.backward]

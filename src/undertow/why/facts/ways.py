@@ -85,7 +85,7 @@ class Ways:
                 reached.setdefault(output, set()).update(passed)
                 if output in op.writes:
                     for other in self.facts.memory[trace.tensors[output].memory]:
-                        if other != tensor:
+                        if other != tensor and trace.tensors[other].time < op.time:
                             reached.setdefault(other, set()).update(passed)
         ends = [way for root in record.roots for way in reached.get(root, ()) if root != tensor]
         if None in ends:

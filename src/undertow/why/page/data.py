@@ -44,7 +44,7 @@ def page_data(
         },
         "findings": [_finding(finding, files) for finding in findings],
         "passes": passes,
-        "hooks": _hooks(facts, recorder, files, limits),
+        "hooks": _hooks(facts, files, limits),
         "flow": _flow(facts, recorder, files, limits),
         "limits": limits,
     }  # fmt: skip
@@ -114,13 +114,11 @@ def _passes(
 # --- hooks
 
 
-def _hooks(facts: Facts, recorder: Recorder, files: SourceFiles, limits: list[str]) -> dict[str, Any]:
+def _hooks(facts: Facts, files: SourceFiles, limits: list[str]) -> dict[str, Any]:
     trace = facts.trace
     registered = [_hook(facts, hook, files) for hook in trace.hooks]
-    timed = [(firing.time, _firing(firing, files)) for firing in trace.firings]
-    timed += _unwatched(recorder, registered, files)
-    firings = [data | {"order": nth} for nth, (_, data) in enumerate(sorted(timed, key=lambda entry: entry[0]), 1)]
-    total = len(trace.firings) + recorder.all_unwatched
+    firings = [_firing(firing, files) | {"order": nth} for nth, firing in enumerate(trace.firings, 1)]
+    total = len(firings)
     if len(firings) > FIRST_FIRINGS + LAST_FIRINGS:
         limits.append(
             f"Of {total} hook calls the first {FIRST_FIRINGS} and the last {LAST_FIRINGS} are listed."
@@ -136,29 +134,6 @@ def _hook(facts: Facts, hook: HookRecord, files: SourceFiles) -> dict[str, Any]:
         "removed": None if hook.removed is None else files.place(hook.removed_at) or {}, "user": hook.user,
         "error": hook.error,
     }  # fmt: skip
-
-
-def _unwatched(recorder: Recorder, registered: list[dict[str, Any]], files: SourceFiles) -> list[tuple[int, Any]]:
-    """Calls of hooks that only the ledger saw; the hooks are entered as registered, one for each owner."""
-    numbers: dict[tuple[Any, ...], int] = {}
-    found: list[tuple[int, Any]] = []
-    for call in recorder.unwatched:
-        firing = call.firing
-        key = firing.kind, firing.owner, firing.hook, None if firing.registered is None else firing.registered.key
-        if key not in numbers:
-            numbers[key] = len(registered)
-            registered.append({
-                "id": numbers[key], "kind": firing.kind, "name": firing.hook, "on": firing.owner,
-                "at": files.place(firing.registered), "defined": None, "fired": 0, "removed": None, "user": True,
-                "error": None,
-            })  # fmt: skip
-        registered[numbers[key]]["fired"] += 1
-        found.append((call.time, {
-            "hook": numbers[key], "pass": call.backward, "before": number(firing.before), "after": number(firing.after),
-            "shapes": [], "answer": "new" if firing.changed else "none", "changed": firing.changed, "returned": None,
-            "refused": None, "error": firing.error,
-        }))  # fmt: skip
-    return found
 
 
 def _owner(facts: Facts, hook: HookRecord) -> str:

@@ -13,7 +13,6 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from undertow.why.gradient_flow import Sample
-from undertow.why.ledgers import Firing, ledger
 from undertow.why.trace import BackwardRecord, OptimizerRecord
 
 if TYPE_CHECKING:
@@ -22,7 +21,6 @@ if TYPE_CHECKING:
 MOST_PASSES = 8  # lines that call backward()
 MOST_STEPS = 240  # above this, every second step is forgotten, and so on
 MOST_PARAMETERS = 2000  # looked at in one step
-MOST_UNWATCHED = 2000  # hook calls that only a ledger sees
 
 
 # Of each edge that leads to a node: the place of its gradient among those that the node gives, where that is measured.
@@ -65,17 +63,6 @@ class StepSamples:
         self.optimizer = optimizer
         self.value = value  # of the last root
         self.samples: dict[int, Sample] = {}
-
-
-class UnwatchedFiring:
-    """One call of a hook that is in no trace."""
-
-    __slots__ = ("backward", "firing", "time")
-
-    def __init__(self, firing: Firing, time: int, backward: int | None) -> None:
-        self.firing = firing
-        self.time = time
-        self.backward = backward
 
 
 class Thinned:
@@ -128,24 +115,9 @@ class Recorder:
         self.steps = Steps()
         self.passes = Steps()  # samples after backward(), until an optimizer steps
         self.dropped_parameters = False
-        self.unwatched: list[UnwatchedFiring] = []  # calls of hooks that a trace does not have: on nodes, on every module
-        self.all_unwatched = 0
         self._value: float | None = None
         self._open: list[PassPicture] = []
         self._layouts: dict[Any, tuple[list[Any], list[tuple[Edges, int]]]] = {}
-
-    # --- hooks
-
-    def listen(self, book: ledger, watcher: Watcher) -> None:
-        """Takes from a ledger what the watcher does not see."""
-
-        def entered(firing: Firing) -> None:
-            if firing.kind.startswith(("node", "global")):
-                self.all_unwatched += 1
-                if len(self.unwatched) < MOST_UNWATCHED:
-                    self.unwatched.append(UnwatchedFiring(firing, watcher.trace.tick(), watcher.backwards.current))
-
-        book.entered = entered
 
     # --- backward passes
 

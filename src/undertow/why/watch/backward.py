@@ -21,7 +21,6 @@ class Backwards:
     def __init__(self, watcher: Watcher) -> None:
         self.watcher = watcher
         self.trace = watcher.trace
-        self.current: int | None = None
         self.expected: Any = None  # a root whose own backward() is on its way to autograd.backward
         self.failed: dict[int, int] = {}  # id of an exception -> the backward that it came out of
         self._errors: list[BaseException] = []  # so that these ids stay theirs
@@ -62,6 +61,11 @@ class Backwards:
         watcher = self.watcher
         return watcher.watching or (self.current is not None and watcher.in_thread)
 
+    @property
+    def current(self) -> int | None:
+        """The backward pass that runs in this thread."""
+        return self.watcher.now.backward
+
     def raised(self, error: BaseException) -> int | None:
         """The backward that an exception, or what led to it, came out of."""
         current: BaseException | None = error
@@ -76,8 +80,19 @@ class Backwards:
     def run(
         self, go: Callable[[], Any], kind: str, roots: Any, inputs: Any, retain: bool | None, create: bool
     ) -> Any:
-        """Runs one backward pass, watched."""
-        watcher, trace = self.watcher, self.trace
+        """Runs one backward pass, watched, and alone where there are several threads."""
+        turn = self.watcher.turns.take()
+        try:
+            return self._run(go, kind, roots, inputs, retain, create)
+        finally:
+            if turn:
+                self.watcher.turns.give()
+
+    def _run(
+        self, go: Callable[[], Any], kind: str, roots: Any, inputs: Any, retain: bool | None, create: bool
+    ) -> Any:
+        watcher, trace, now = self.watcher, self.trace, self.watcher.now
+        watcher.hooks.settle()
         place = watcher.here()
         record = BackwardRecord(
             id=len(trace.backwards), time=trace.tick(), place=place, kind=kind, roots=(), inputs=None, retain=retain,
@@ -88,7 +103,7 @@ class Backwards:
         with watcher.quiet:
             look.begin(roots, inputs)
         record.time = trace.tick()  # what was taken in at the root came before
-        outer, self.current = self.current, record.id
+        outer, now.backward = now.backward, record.id
         busy, watcher.busy = watcher.busy, watcher.busy + 1
         try:
             result = go()
@@ -101,7 +116,7 @@ class Backwards:
             raise
         finally:
             watcher.busy = busy
-            self.current = outer
+            now.backward = outer
             with watcher.quiet:
                 look.end()
             record.end = trace.tick()
@@ -145,7 +160,7 @@ class _Pass:
                 self.leaves.append((variable, seen.leaf, variable.grad is not None))
                 record.leaves.append(seen.leaf)
             if not self.listens:
-                self.handles.append(node.register_hook(self._hook(number)))
+                self.handles.append(node.register_hook(self._hook(node, number)))
         for tensor in tensors:
             if tensor.grad_fn is None and tensor.requires_grad:  # a leaf that is its own root
                 leaf = watcher.see(tensor, place).id
@@ -159,9 +174,10 @@ class _Pass:
                 watcher.names.note(frame)
             frame = frame.f_back
 
-    def _hook(self, number: int) -> Callable[..., None]:
+    def _hook(self, node: Any, number: int) -> Callable[..., None]:
         watcher, record, peak_of = self.watcher, self.record, self.watcher.engine.peak
         seen, recorder = self.trace.nodes[number], self.recorder
+        children = self._children(node) if seen.op in self.trace.functions else []
 
         def at_node(grad_inputs: Any, grad_outputs: Any) -> None:
             with watcher.quiet:
@@ -172,6 +188,7 @@ class _Pass:
                     if grad_outputs and grad_outputs[0] is not None:
                         record.written[seen.leaf] = peak_of(grad_outputs[0])
                     return
+                self._kept_back(number, children, grad_inputs)
                 self._passed_on(number, grad_outputs, grad_inputs, peak_of)
 
         return at_node
@@ -188,11 +205,23 @@ class _Pass:
         if seen.leaf is not None:
             self.record.written[seen.leaf] = carried_peak(got)
             return
+        if seen.op in self.trace.functions:
+            self._kept_back(number, self._children(node), gave)
         for gradient in gave:
             peak = carried_peak(gradient)
             if peak is not None and not 0 < peak < inf:
                 self._passed_on(number, got if isinstance(got, (list, tuple)) else (got,), gave, carried_peak)
                 return
+
+    def _children(self, node: Any) -> list[int | None]:
+        """The nodes behind a node, one for each gradient that it gives; None where none is wanted."""
+        number = self.watcher.graph.number
+        return [None if child is None else number(child) for child, _ in node.next_functions]
+
+    def _kept_back(self, number: int, children: list[int | None], gave: Any) -> None:
+        """Notes the nodes to which a custom Function gave no gradient."""
+        missed = [child for child, grad in zip(children, gave) if child is not None and grad is None]
+        self.record.nones += [(number, child) for child in missed]
 
     def _passed_on(self, number: int, got: Any, gave: Any, peak_of: Callable[[Any], float | None]) -> None:
         """Notes a node that turned finite gradients into NaN or Inf, or non-zero ones into zeros."""
@@ -268,6 +297,8 @@ class _Pass:
         """What autograd.grad returned is an op of its own: from the root to the gradients."""
         if self.record.kind == "grad":
             self._recorded(list(self.watcher.engine.tensors_in(result)), self.record.place)
+            inputs = self.record.inputs or ()
+            self.record.left_out = [number for number, grad in zip(inputs, result) if grad is None]
 
     def _recorded(self, grads: list[Any], place: Place | None) -> None:
         watcher, trace = self.watcher, self.trace

@@ -68,22 +68,26 @@ class Calls:
     def _make_mode(self) -> Any:
         base = self.engine.overrides.TorchFunctionMode
         calls, watcher, rest, wake = self, self.watcher, self.engine.rest, self.engine.wake
+        now, turns = watcher.now, watcher.turns
 
         class Watching(base):  # type: ignore[misc, valid-type]
             """The function mode of `undertow why`."""
 
             def __torch_function__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-                if watcher.busy:
+                if now.busy or not watcher.on:
                     return function(*args, **(kwargs or {}))
-                watcher.busy, watcher.mode_on = 1, False
+                turn = turns.take()
+                if turns.needed and not turn:
+                    return function(*args, **(kwargs or {}))
+                now.busy, now.mode_on = 1, False
                 rest()
                 try:
                     return calls.call(function, args, kwargs or {})
                 finally:
                     wake()
-                    watcher.mode_on = True
-                    if watcher.trace.complete:
-                        watcher.busy = 0
+                    now.busy, now.mode_on = 0, True
+                    if turn:
+                        turns.give()
 
         return Watching()
 
@@ -165,8 +169,8 @@ class Calls:
             firing=firing,
             call=watcher.module_calls.current,
         )  # fmt: skip
-        if kind == "cut":
-            op.internal = not watcher.called_by_user(function)
+        if kind == "cut" or name == "copy_":
+            self._on_behalf(op, function)
         self._look(op, changed, records, inputs, constant)
         self.finish(op, zip(changed, records))
         if written:
@@ -177,6 +181,13 @@ class Calls:
                 watcher.copies.cut(tensor, record)
         elif kind == "leaves":
             self._let_go(result, op.inputs[0] if op.inputs else None)
+
+    def _on_behalf(self, op: OpRecord, function: Any) -> None:
+        """Notes whether library code cuts or copies for the user; of state_dict() that it was this."""
+        frame = self.watcher.caller(function)
+        op.internal = frame is None or not self.watcher.places.is_user(frame.f_code)
+        if frame is not None and frame.f_code.co_name == "_save_to_state_dict":
+            op.name = "state_dict"
 
     def _kind(self, name: str, leaves: bool, inputs: bool) -> str:
         if leaves or name in SHOWS:
@@ -400,7 +411,8 @@ class Calls:
     def _retain(self, name: str, function: Any, args: Any, kwargs: Any) -> Any:
         result = function(*args)
         with self.watcher.quiet:
-            self.watcher.see(args[0], self.watcher.here()).retains = True
+            record = self.watcher.see(args[0], self.watcher.here())
+            record.retained = record.retained or self.trace.tick()
             self.retained.append(weakref.ref(args[0]))
         return result
 

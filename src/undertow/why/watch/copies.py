@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import copy
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from undertow.why.places import Place
+from undertow.why.source import def_line
 from undertow.why.trace import CopyRecord, OpRecord, TensorRecord
 from undertow.why.watch.patches import Patches
 
@@ -21,7 +23,6 @@ class Copies:
     def __init__(self, watcher: Watcher) -> None:
         self.watcher = watcher
         self.trace = watcher.trace
-        self.depth = 0  # deepcopy calls itself
         self.recent: deque[tuple[int, int]] = deque(maxlen=16)  # (address, tensor) of values cut out of a graph
 
     def install(self, patches: Patches) -> None:
@@ -56,11 +57,13 @@ class Copies:
 
     def cut(self, tensor: Any, record: TensorRecord) -> None:
         """Remembers where the values of a cut lie: `Variable(t.data)` makes a leaf of them that no mode sees."""
-        self.recent.append((tensor.data_ptr(), record.id))
+        address = self.watcher.engine.address(tensor)
+        if address is not None:
+            self.recent.append((address, record.id))
 
     def recognise(self, tensor: Any, record: TensorRecord, place: Place | None) -> None:
         """A leaf that was not seen being made: is its memory that of a recent cut?"""
-        address = tensor.data_ptr()
+        address = self.watcher.engine.address(tensor)
         for other, number in reversed(self.recent):
             if other == address and self.trace.tensors[number].shape == record.shape:
                 record.memory = self.trace.tensors[number].memory
@@ -120,38 +123,55 @@ class Copies:
             with watcher.quiet:
                 given = list(watcher.engine.tensors_in((args, kwargs)))
                 asked = tuple([tensor.requires_grad for tensor in given])
+            place = watcher.here()
             watcher.busy += 1
             try:
-                result = original(cls, *args, **kwargs)
+                if any(callable(part) and not isinstance(part, watcher.engine.Tensor) for part in args):
+                    with self._run_inside(place):  # a checkpoint runs the program's own code in there
+                        result = original(cls, *args, **kwargs)
+                else:
+                    result = original(cls, *args, **kwargs)
             finally:
                 watcher.busy -= 1
             with watcher.quiet:
-                place = watcher.here()
                 taken = {id(tensor) for tensor in given}
                 made = [
                     (tensor, watcher.tensors.find(tensor) or watcher.tensors.make(tensor, place))
                     for tensor in watcher.engine.tensors_in(result)
                     if id(tensor) not in taken or tensor.grad_fn is not None
                 ]
-                self._op(cls.__name__, "function", given, made, place, asked)
+                op = self._op(cls.__name__, "function", given, made, place, asked)
+                code = getattr(cls.backward, "__code__", None)
+                if code is not None and watcher.places.is_user(code):
+                    line = def_line(code.co_filename, code.co_firstlineno)
+                    self.trace.functions[op.id] = watcher.places.of_line(code.co_filename, line, code.co_name)
             return result
 
         return apply
+
+    @contextmanager
+    def _run_inside(self, place: Place | None) -> Iterator[None]:
+        """User code runs inside a Function's forward, where gradient mode is off because of it."""
+        watcher = self.watcher
+        before, watcher.off = watcher.off, place
+        try:
+            with watcher.listening():
+                yield
+        finally:
+            watcher.off = before
 
     # --- deepcopy
 
     def _deepcopy(self, original: Callable[..., Any]) -> Callable[..., Any]:
         def deepcopy(value: Any, memo: Any = None, *rest: Any) -> Any:
             watcher = self.watcher
-            if self.depth or not watcher.watching:
+            if not watcher.watching:
                 return original(value, memo, *rest)
             memo = {} if memo is None else memo
-            self.depth += 1
-            watcher.busy += 1
+            watcher.busy += 1  # deepcopy calls itself
             try:
                 result = original(value, memo, *rest)
             finally:
-                self.depth -= 1
                 watcher.busy -= 1
             with watcher.quiet:
                 self._copied(memo)

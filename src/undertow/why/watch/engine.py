@@ -75,6 +75,13 @@ class Engine:
             known = self._kinds[dtype] = str(dtype).removeprefix("torch."), floats
         return known
 
+    def shape(self, tensor: Any) -> tuple[int, ...]:
+        """The lengths of a tensor's dimensions; a lazy module's parameter has none before the first call."""
+        try:
+            return tuple(tensor.shape)
+        except RuntimeError:
+            return (0,)
+
     def peak(self, tensor: Any) -> float | None:
         """The largest absolute value: 0 if all are zero, NaN or inf if any is; None where there is nothing to see."""
         try:
@@ -120,6 +127,13 @@ class Engine:
             return tensor._version
         except RuntimeError:  # an inference tensor does not count
             return -1
+
+    def address(self, tensor: Any) -> int | None:
+        """Where a tensor's values lie; None for one without memory of its own, as inside vmap and grad."""
+        try:
+            return tensor.data_ptr()
+        except RuntimeError:
+            return None
 
     # --- nodes
 

@@ -15,9 +15,10 @@ if TYPE_CHECKING:
 
 # Which argument of a hook holds the tensors that it may replace.
 _VALUE = {
-    "tensor": 0, "post-accumulate": 0, "forward-pre": 1, "forward": -1, "full-backward-pre": 1, "full-backward": 1,
-    "backward": 1,
+    "tensor": 0, "post-accumulate": 0, "multi-grad": 0, "node": 0, "node-pre": 0, "forward-pre": 1, "forward": -1,
+    "full-backward-pre": 1, "full-backward": 1, "backward": 1,
 }  # fmt: skip
+_TUPLES = ("full-backward", "full-backward-pre", "backward", "node", "node-pre")  # kinds that answer with tuples
 
 
 def code_of(hook: Any) -> tuple[CodeType | None, Any, Any]:
@@ -75,13 +76,14 @@ class Firings:
         if not watcher.in_thread:
             return hook(*args, **kwargs)
         firing = FiringRecord(
-            id=len(self.trace.firings), time=self.trace.tick(), hook=record.id,
+            id=-1, time=self.trace.tick(), hook=record.id,
             backward=watcher.backwards.current, call=watcher.module_calls.current,
         )  # fmt: skip
-        self.trace.firings.append(firing)
-        record.firings.append(firing.id)
         values: list[Any] = []
         with watcher.quiet:
+            firing.id = len(self.trace.firings)
+            self.trace.firings.append(firing)
+            record.firings.append(firing.id)
             values = self._values(record, args)
             self._before(record, firing, values)
         outer, watcher.firing = watcher.firing, firing.id
@@ -140,11 +142,13 @@ class Firings:
         if kind == "post-accumulate":
             return "such a hook must return nothing"
         if kind == "forward":
-            gone = values and not any(True for _ in self.watcher.engine.tensors_in(result))
-            return f"it replaced the output by {_described(result, tensor)}" if gone else None
+            gone = values and not self.watcher.engine.tensors_in(result)
+            if gone or (isinstance(args[_VALUE[kind]], tensor) and not isinstance(result, tensor)):
+                return f"it replaced the output by {_described(result, tensor)}"
+            return None
         if kind == "tensor":
             return _unlike(values[0], result, tensor) if values else None
-        if kind in ("full-backward", "full-backward-pre", "backward"):
+        if kind in _TUPLES:
             wanted = args[_VALUE[kind]]
             if not isinstance(result, tuple) and not (isinstance(wanted, tuple) and isinstance(result, list)):
                 return f"it returned {_described(result, tensor)} where a tuple is wanted"

@@ -1,4 +1,8 @@
-"""Hooks: every registrar is wrapped, and every hook with it, so that each firing is seen from both sides."""
+"""Hooks: every registrar is wrapped, and every hook with it, so that each firing is seen from both sides.
+
+Registrars of graph nodes cannot be wrapped in PyTorch: what shows is the handle that they make, and the user's line says
+on what.
+"""
 
 from __future__ import annotations
 
@@ -10,12 +14,13 @@ from functools import partial
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
-from undertow.why.source import receiver
+from undertow.why.source import call_at, receiver, value_of
 from undertow.why.trace import HookRecord
 from undertow.why.watch.firings import Firings, code_of
 from undertow.why.watch.patches import Patches
 
 if TYPE_CHECKING:
+    from undertow.why.places import Place
     from undertow.why.watch.watcher import Watcher
 
 REGISTRARS = {
@@ -25,6 +30,8 @@ REGISTRARS = {
     "full-backward": "register_full_backward_hook",
     "backward": "register_backward_hook",
 }
+ON_EVERY_MODULE = {kind: name.replace("register_", "register_module_") for kind, name in REGISTRARS.items()}
+ON_NODES = {"register_hook": "node", "register_prehook": "node-pre"}
 
 
 def _same(hook: Any) -> Any:
@@ -81,12 +88,17 @@ class Hooks:
         self.watcher = watcher
         self.trace = watcher.trace
         self.by_handle: dict[int, HookRecord] = {}
+        self.unwrapped: list[tuple[Any, HookRecord]] = []  # handles of hooks on nodes that are not yet in their map
         self.firings = Firings(watcher)
 
     def install(self, patches: Patches) -> None:
         engine = self.watcher.engine
         for kind, registrar in REGISTRARS.items():
             patches.wrap(engine.Module, registrar, partial(self._registrar, kind=kind))
+        for kind, registrar in ON_EVERY_MODULE.items():
+            patches.wrap(engine.module_file, registrar, partial(self._everywhere, kind=kind))
+        patches.wrap(engine.autograd.graph, "register_multi_grad_hook", self._several)
+        patches.wrap(engine.handles.RemovableHandle, "__init__", self._handle_made)
         patches.wrap(engine.handles.RemovableHandle, "remove", self._removing)
 
     # --- registering and removing
@@ -98,6 +110,58 @@ class Hooks:
             return self.register(kind, module, hook, lambda watched: original(module, watched, *args, **kwargs))
 
         return register
+
+    def _everywhere(self, original: Callable[..., Any], kind: str) -> Callable[..., Any]:
+        def register(hook: Any, *args: Any, **kwargs: Any) -> Any:
+            if not self.watcher.watching:
+                return original(hook, *args, **kwargs)
+            return self.register(kind, None, hook, lambda watched: original(watched, *args, **kwargs))
+
+        return register
+
+    def _several(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        def register_multi_grad_hook(tensors: Any, fn: Any, **kwargs: Any) -> Any:
+            if not self.watcher.watching:
+                return original(tensors, fn, **kwargs)
+            return self.register("multi-grad", tensors, fn, lambda watched: original(tensors, watched, **kwargs))
+
+        return register_multi_grad_hook
+
+    def _handle_made(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        def __init__(handle: Any, *args: Any, **kwargs: Any) -> None:
+            original(handle, *args, **kwargs)
+            if self.watcher.watching and hasattr(handle, "id"):
+                with self.watcher.quiet:
+                    self._on_node(handle, sys._getframe(1))
+
+        return __init__
+
+    def _on_node(self, handle: Any, frame: FrameType | None) -> None:
+        """A handle that no wrapped registrar made: it may be that of a node."""
+        watcher = self.watcher
+        hook = None
+        while frame is not None and not watcher.places.is_user(frame.f_code):
+            hook = hook or frame.f_locals.get("hook") or frame.f_locals.get("fn")
+            frame = frame.f_back
+        place = None if frame is None else watcher.places.of(frame)
+        call = None if place is None else call_at(place)
+        if frame is None or call is None or hook is None or call.attr not in ON_NODES:
+            return
+        node = value_of(call.value, frame)
+        if hasattr(node, "next_functions"):
+            record = self._describe(ON_NODES[call.attr], node, hook)
+            record.user = True
+            self.trace.hooks.append(record)
+            self.by_handle[handle.id] = record
+            self.unwrapped.append((handle, record))
+
+    def settle(self) -> None:
+        """A backward pass is about to begin: hooks on nodes, by now in their maps, are wrapped."""
+        for handle, record in self.unwrapped:
+            found = handle.hooks_dict_ref()
+            if found is not None and handle.id in found:
+                found[handle.id] = WatchedHook(found[handle.id], record, self)
+        self.unwrapped.clear()
 
     def register(self, kind: str, owner: Any, hook: Any, go: Callable[[Any], Any]) -> Any:
         """Registers a hook in its watched form: `go(watched)` is the registrar's own work."""
@@ -116,7 +180,8 @@ class Hooks:
         finally:
             watcher.busy = before
         if record is not None:
-            self.by_handle[handle.id] = record
+            for part in getattr(handle, "handles", (handle,)):
+                self.by_handle[part.id] = record
         return handle
 
     def _describe(self, kind: str, owner: Any, hook: Any) -> HookRecord:
@@ -131,19 +196,28 @@ class Hooks:
             name=getattr(hook, "__name__", type(hook).__name__), defined=defined, same=_same(hook),
             user=self._by_user(), expression=receiver(place) if place is not None else "",
         )  # fmt: skip
-        if isinstance(owner, watcher.engine.Tensor):
-            tensor = watcher.see(owner, place)
-            record.tensor = tensor.id
-            if owner.grad_fn is not None:
-                record.node, _ = watcher.graph.take(owner.grad_fn, None)
-        else:
+        if owner is None:
+            record.everywhere, record.expression = True, "every module"
+        elif isinstance(owner, watcher.engine.Module):
             record.module = watcher.modules.see(owner, place).id
+        elif hasattr(owner, "next_functions"):
+            record.node, _ = watcher.graph.take(owner, None)
+        else:
+            on = [self._in_graph(tensor, place) for tensor in watcher.engine.tensors_in(owner)]
+            (record.tensor, record.node), *others = on
+            if kind == "multi-grad":
+                record.others, record.expression = tuple(others), ""
         frame: FrameType | None = sys._getframe(1)
         while frame is not None and not watcher.places.is_user(frame.f_code):
             frame = frame.f_back
         if frame is not None:
             watcher.names.note(frame)
         return record
+
+    def _in_graph(self, tensor: Any, place: Place | None) -> tuple[int, int | None]:
+        """A tensor's number and that of its node."""
+        node = tensor.grad_fn
+        return self.watcher.see(tensor, place).id, None if node is None else self.watcher.graph.take(node, None)[0]
 
     def _by_user(self) -> bool:
         """Whether the registrar was called by the user's own code."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-import threading
 from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -51,8 +50,6 @@ class Modes:
             watcher = self.watcher
             before = watcher.off
             original(context, *args, **kwargs)
-            if threading.get_ident() != watcher.thread:
-                return
             place = watcher.here()
             setattr(context, _MADE, place)
             if at_once:  # set_grad_enabled(False) switches as a plain call, too
@@ -66,8 +63,6 @@ class Modes:
             watcher = self.watcher
             before = watcher.off
             result = original(context)
-            if threading.get_ident() != watcher.thread:
-                return result
             # A `with` in user code is the place; a decorator enters from library code, and its own line is.
             inside_user = watcher.places.is_user(sys._getframe(1).f_code)
             place = watcher.here() if inside_user else getattr(context, _MADE, None)

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from undertow.why.watch.watcher import Watcher
 
 
-class _Running:
+class Running:
     """A module whose call is under way."""
 
     __slots__ = ("module", "record", "waits")
@@ -33,14 +33,14 @@ class ModuleCalls:
     def __init__(self, watcher: Watcher) -> None:
         self.watcher = watcher
         self.trace = watcher.trace
-        self.running: list[_Running] = []
         self.patches: Patches | None = None
         self.wrapped: set[type] = set()
 
     @property
     def current(self) -> int | None:
-        """The innermost module call that is under way."""
-        return self.running[-1].record.id if self.running else None
+        """The innermost module call that is under way in this thread."""
+        calls = self.watcher.now.calls
+        return calls[-1].record.id if calls else None
 
     def install(self, patches: Patches) -> None:
         self.patches = patches
@@ -142,11 +142,12 @@ class ModuleCalls:
         def forward(module: Any, *args: Any, **kwargs: Any) -> Any:
             if not self.watcher.watching:
                 return original(module, *args, **kwargs)
-            top = self.running[-1] if self.running else None
+            calls = self.watcher.now.calls
+            top = calls[-1] if calls else None
             if top is not None and top.waits and top.module is module:
                 top.waits = False
                 return self._with_return(module, top.record, original, args, kwargs)
-            if any(running.module is module for running in self.running):  # super().forward()
+            if any(running.module is module for running in calls):  # super().forward()
                 return original(module, *args, **kwargs)
             return self._run(module, lambda: original(module, *args, **kwargs), (args, kwargs), True)
 
@@ -191,14 +192,14 @@ class ModuleCalls:
         if record is None:
             return go()
         first_op = len(trace.ops)
-        self.running.append(_Running(module, record, waits=not direct))
+        watcher.now.calls.append(Running(module, record, waits=not direct))
         try:
             result = go()
         except Exception as error:
             record.error = f"{type(error).__name__}: {error}"
             raise
         finally:
-            self.running.pop()
+            watcher.now.calls.pop()
             record.end = trace.tick()
         with watcher.quiet:
             self._finish(module, record, result, first_op)

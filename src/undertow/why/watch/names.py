@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import sys
 import types
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
@@ -38,6 +39,13 @@ class Names:
         """Looks at the program's global variables; their expressions come before those of functions."""
         self._look({name: value for name, value in names.items() if not name.startswith("__")}, first=True)
 
+    def modules(self) -> None:
+        """Looks at the global variables of the program's other files."""
+        for module in list(sys.modules.values()):
+            file = getattr(module, "__file__", None)
+            if isinstance(file, str) and self.watcher.places.is_user_file(file):
+                self._look({name: value for name, value in vars(module).items() if not name.startswith("__")})
+
     def _look(self, names: dict[str, Any], first: bool = False) -> None:
         watcher = self.watcher
         engine = watcher.engine
@@ -56,8 +64,8 @@ class Names:
             if record is not None:
                 found.setdefault(id(record), (record, []))[1].append(expression)
         for record, expressions in found.values():
-            new = [expression for expression in expressions if expression not in record.names]
-            record.names[:] = new + record.names if first else record.names + new
+            order = [*expressions, *record.names] if first else [*record.names, *expressions]
+            record.names[:] = dict.fromkeys(order)
 
     def _attributes(self, module: Any, record: ModuleRecord) -> None:
         """Notes the tensors that a module holds without having registered them."""

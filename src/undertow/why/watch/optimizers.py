@@ -21,7 +21,6 @@ class Optimizers:
     def __init__(self, watcher: Watcher) -> None:
         self.watcher = watcher
         self.trace = watcher.trace
-        self.stepping: list[tuple[Any, dict[int, tuple[Any, int]]]] = []
         self.records: dict[int, tuple[Any, OptimizerRecord]] = {}
 
     def install(self, patches: Patches) -> None:
@@ -119,7 +118,7 @@ class Optimizers:
                 versions[watcher.see(tensor, place).id] = tensor, watcher.engine.version(tensor)
             if not callable(closure):
                 self._looks_at(optimizer, record, place)
-        self.stepping.append((optimizer, versions))
+        watcher.now.stepping.append((optimizer, versions))
         watcher.busy += 1
         return self._listening_closure(closure, args, kwargs) if callable(closure) else None
 
@@ -148,10 +147,11 @@ class Optimizers:
         return (args[0], watched, *args[2:]), kwargs
 
     def _after_step(self, optimizer: Any, args: Any, kwargs: Any) -> None:
-        if not self.stepping or self.stepping[-1][0] is not optimizer:
-            return
         watcher = self.watcher
-        _, versions = self.stepping.pop()
+        stepping = watcher.now.stepping
+        if not stepping or stepping[-1][0] is not optimizer:
+            return
+        _, versions = stepping.pop()
         with watcher.quiet:
             place = watcher.here()
             record = self._record(optimizer)
@@ -163,8 +163,7 @@ class Optimizers:
                 now = watcher.engine.version(tensor)
                 if now != version:
                     self.trace.writes.append(WriteRecord(self.trace.tick(), number, place, "step", None, now))
-        if watcher.trace.complete:
-            watcher.busy -= 1
+        watcher.busy -= 1
 
     # --- clearing
 

@@ -63,7 +63,7 @@ class Tensors(Objects):
         dtype, floating = engine.kind_of(tensor)
         trace.time = time = trace.time + 1
         record = TensorRecord(
-            number, time, place, tuple(tensor.shape), dtype, floating, engine.node(tensor) is None, engine.asks(tensor),
+            number, time, place, engine.shape(tensor), dtype, floating, engine.node(tensor) is None, engine.asks(tensor),
             type(tensor) is not engine.Tensor and isinstance(tensor, engine.Parameter), None, None, None, number,
         )  # fmt: skip
         trace.tensors.append(record)

@@ -15,7 +15,6 @@ from __future__ import annotations
 import gc
 import os
 import sys
-import threading
 import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -36,6 +35,7 @@ from undertow.why.watch.names import Names
 from undertow.why.watch.optimizers import Optimizers
 from undertow.why.watch.patches import Patches
 from undertow.why.watch.records import Modules, Tensors
+from undertow.why.watch.threads import NEVER, Now, Threads, Turns
 
 if TYPE_CHECKING:
     from undertow.why.page.recorder import Recorder
@@ -44,7 +44,7 @@ DEFAULT_LIMIT = 300_000  # operations; about half a gigabyte of records
 
 
 class Watcher:
-    """Watches one engine in one thread: `with Watcher(torch) as watcher: ...`, then `watcher.trace`.
+    """Watches one engine: `with Watcher(torch) as watcher: ...`, then `watcher.trace`.
 
     script: the program's file, which counts as the user's wherever it lies. limit: operations after which watching
     ends (`trace.complete` is False then). recorder: is told of the gradients in passes and steps, for the page.
@@ -60,11 +60,9 @@ class Watcher:
         self.modules = Modules(self.trace, self.engine)
         self.limit = limit
         self.recorder = recorder
-        self.busy = _NEVER  # above 0: library code runs, or nobody watches
-        self.mode_on = False
-        self.off: Place | None = None  # what switched gradient mode off
-        self.firing: int | None = None  # the hook that runs now
-        self.thread = threading.get_ident()
+        self.on = False
+        self.now = Now()
+        self.turns = Turns()
         self.patches = Patches()
         self.names = Names(self)
         self.graph = Graph(self)
@@ -75,15 +73,19 @@ class Watcher:
         self.optimizers = Optimizers(self)
         self.modes = Modes(self)
         self.copies = Copies(self)
+        self.threads = Threads(self)
 
     # --- switching on and off
 
     def start(self) -> None:
-        self.busy = 1
+        self.on, self.busy = True, 1
         self.gc_thresholds = gc.get_threshold()
         if self.gc_thresholds[0]:  # records come ten to an operation: collections stay as rare as without them
             gc.set_threshold(self.gc_thresholds[0] * _RECORDS_PER_OBJECT, *self.gc_thresholds[1:])
-        for part in (self.modes, self.hooks, self.backwards, self.module_calls, self.optimizers, self.copies):
+        parts: tuple[Any, ...] = (
+            self.modes, self.hooks, self.backwards, self.module_calls, self.optimizers, self.copies, self.threads,
+        )  # fmt: skip
+        for part in parts:
             part.install(self.patches)
         self.calls.mode.__enter__()
         self.mode_on = True
@@ -91,7 +93,7 @@ class Watcher:
 
     def stop(self) -> None:
         """Ends watching. Hooks that stay registered go on as if they had never been wrapped."""
-        self.busy = _NEVER
+        self.on = False
         self.calls.mode.__exit__(None, None, None)
         self.mode_on = False
         self.module_calls.uninstall()
@@ -121,19 +123,56 @@ class Watcher:
             self.hooks.firings.last,
         )  # fmt: skip
         for frame in frames:
-            self.names.note(frame)
+            if self.places.is_user(frame.f_code):
+                self.names.note(frame)
 
     # --- what the parts share
 
     @property
+    def busy(self) -> int:
+        """Above 0: library code runs in this thread, or nobody watches it."""
+        return self.now.busy if self.on else NEVER
+
+    @busy.setter
+    def busy(self, depth: int) -> None:
+        self.now.busy = depth
+
+    @property
+    def mode_on(self) -> bool:
+        """Whether the function mode sees what runs in this thread."""
+        return self.now.mode_on
+
+    @mode_on.setter
+    def mode_on(self, on: bool) -> None:
+        self.now.mode_on = on
+
+    @property
+    def off(self) -> Place | None:
+        """What switched gradient mode off in this thread."""
+        return self.now.off
+
+    @off.setter
+    def off(self, place: Place | None) -> None:
+        self.now.off = place
+
+    @property
+    def firing(self) -> int | None:
+        """The hook that runs in this thread."""
+        return self.now.firing
+
+    @firing.setter
+    def firing(self, number: int | None) -> None:
+        self.now.firing = number
+
+    @property
     def in_thread(self) -> bool:
-        """Whether this is the watched thread, and watching goes on."""
-        return self.busy < _NEVER and threading.get_ident() == self.thread
+        """Whether this thread is watched, and watching goes on."""
+        return self.busy < NEVER
 
     @property
     def watching(self) -> bool:
-        """Whether what happens now is the user's doing, in the watched thread."""
-        return not self.busy and threading.get_ident() == self.thread
+        """Whether what happens now in this thread is the user's doing, and watched."""
+        return not self.busy
 
     def here(self) -> Place | None:
         """The user's line that runs now."""
@@ -181,7 +220,7 @@ class Watcher:
             if push:
                 self.calls.mode.__exit__(None, None, None)
                 self.mode_on = False
-            self.busy = before if self.trace.complete else _NEVER
+            self.busy = before
 
     def stumbled(self, error: Exception) -> None:
         """The watcher itself failed at something; the program goes on."""
@@ -190,14 +229,13 @@ class Watcher:
 
     def enough(self) -> None:
         """The limit is reached: from here on nothing is recorded."""
-        self.trace.complete = False
-        self.busy = _NEVER
+        self.trace.complete = self.on = False
 
 
 class _Quiet:
     """See `Watcher.quiet`."""
 
-    __slots__ = ("hush", "watcher")
+    __slots__ = ("hush", "turn", "watcher")
 
     def __init__(self, watcher: Watcher) -> None:
         self.watcher = watcher
@@ -205,6 +243,7 @@ class _Quiet:
 
     def __enter__(self) -> None:
         watcher = self.watcher
+        self.turn = watcher.turns.take()
         watcher.busy += 1
         if watcher.mode_on:  # modes are asked about everything, also about what the watcher looks at
             self.hush = watcher.engine.hush()
@@ -216,6 +255,8 @@ class _Quiet:
             self.hush.__exit__(None, None, None)
             self.watcher.mode_on = True
         self.watcher.busy -= 1
+        if self.turn:
+            self.watcher.turns.give()
         if isinstance(error, Exception):
             self.watcher.stumbled(error)
             return True
@@ -223,7 +264,6 @@ class _Quiet:
 
 
 _RECORDS_PER_OBJECT = 10
-_NEVER = 1_000_000  # `busy` of a watcher that has stopped recording
 
 
 _MACHINERY = tuple(
@@ -231,6 +271,6 @@ _MACHINERY = tuple(
     for name in (
         "undertow/why/watch/watcher.py", "undertow/why/watch/calls.py", "undertow/why/watch/hooks.py",
         "undertow/overrides.py", "torch/overrides.py", "undertow/autograd/methods.py", "undertow/ops/public.py",
-        "torch/_tensor.py",
+        "undertow/autograd/variable.py", "torch/_tensor.py",
     )
 )  # fmt: skip

@@ -1,0 +1,71 @@
+"""custom-backward: a custom Function's own backward loses the gradient."""
+
+from __future__ import annotations
+
+import re
+
+from undertow.why.causes.base import Cause, wanted
+from undertow.why.facts.facts import Facts
+from undertow.why.facts.failure import failed_backward
+from undertow.why.facts.wants import Miss
+from undertow.why.finding import Fact, Finding, fact
+from undertow.why.places import Place
+from undertow.why.source import return_lines
+from undertow.why.trace import ErrorRecord, OpRecord
+
+_REFUSED = re.compile(r"unction (\w+?)(?:Backward)? returned an (?:invalid gradient|incorrect number of gradients)")
+
+
+class CustomBackward(Cause):
+    """An autograd.Function whose backward returns None for an input that wants a gradient, or what is refused."""
+
+    code = "custom-backward"
+    meaning = "the backward of a custom Function returns None for an input that wants a gradient, or one that does not fit"
+    needs = "which inputs of a custom Function got None in backward, and where its backward is defined"
+
+    def miss(self, facts: Facts, miss: Miss) -> Finding | None:
+        if miss.kind != "none":
+            return None
+        nodes = set(facts.nodes_of(miss.tensor))
+        for record in facts.reaching(miss.tensor):
+            for number, child in record.nones:
+                op = facts.trace.nodes[number].op
+                if op is not None and nodes & facts.below([child]):
+                    name = facts.name(miss.tensor)
+                    said = f"the backward of {facts.trace.ops[op].name} returns None where the gradient of {name} belongs"
+                    return self._finding(facts, facts.trace.ops[op], miss.tensor, said, [wanted(facts, miss)])
+        return None
+
+    def failure(self, facts: Facts, error: ErrorRecord) -> Finding | None:
+        record = failed_backward(facts, error)
+        found = _REFUSED.search(error.message)
+        if record is None or found is None:
+            return None
+        for op in reversed(facts.trace.ops):
+            if op.kind == "function" and op.name == found[1] and op.inputs:
+                said = f"what the backward of {op.name} returns is refused"
+                return self._finding(facts, op, op.inputs[0], said, [fact(error.message.splitlines()[0], error.place)])
+        return None
+
+    def _finding(self, facts: Facts, op: OpRecord, tensor: int, said: str, seen: list[Fact]) -> Finding:
+        place, returns = _returns(facts, op)
+        return Finding(
+            self.code,
+            place,
+            facts.name(tensor),
+            f"{said[0].upper()}{said[1:]}.",
+            [fact(f"{op.name} is applied", op.place), fact(said, place), *seen],
+            "return one gradient for each argument of forward, in their order and shapes; None only for those without",
+            [op.place, *returns],
+            tensor,
+        )
+
+
+def _returns(facts: Facts, op: OpRecord) -> tuple[Place | None, list[Place]]:
+    """(the return of a Function's backward, or its def where there are several; all of these)."""
+    defined = facts.trace.functions.get(op.id)
+    if defined is None:
+        return op.place, []
+    lines = return_lines(defined.file, defined.line)
+    returns = [Place(defined.file, line, defined.function, (None, None, None), None) for line in lines]
+    return returns[0] if len(returns) == 1 else defined, [defined, *returns]
