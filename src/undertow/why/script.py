@@ -15,7 +15,6 @@ from importlib.machinery import SourceFileLoader
 from types import ModuleType
 from typing import Any
 
-import undertow
 from undertow.pretend import pretend_torch
 from undertow.why.page.recorder import Recorder
 from undertow.why.trace import Trace
@@ -78,7 +77,7 @@ class Run:
         self.trace = watcher.trace
         self.names = main.__dict__
         watcher.places.outermost = sys._getframe()
-        self._engines = tuple({os.path.dirname(str(package.__file__)) + os.sep for package in (torch, undertow)})
+        self._engines = os.path.dirname(str(torch.__file__)) + os.sep, _UNDERTOW
         try:
             with warnings_at_user_lines(watcher), watcher:
                 if self.module is not None:
@@ -154,3 +153,4 @@ def warnings_at_user_lines(watcher: Watcher) -> Iterator[None]:
 
 
 _OURS = os.path.dirname(os.path.abspath(__file__)) + os.sep
+_UNDERTOW = os.path.dirname(os.path.dirname(_OURS)) + os.sep
