@@ -52,6 +52,13 @@ def gradcheck_of_right_functions(torch, log):
 
 
 @cases
+def gradcheck_of_conjugated_inputs(torch, log):
+    x = torch.tensor([1 + 2j, 3 - 1j], dtype=torch.complex128).conj().requires_grad_()
+    check = torch.autograd.gradcheck
+    log(x.is_conj(), check(torch.real, x), check(torch.conj, x), check(lambda a: a * a.conj(), x, fast_mode=True))
+
+
+@cases
 def gradcheck_of_a_wrong_function(torch, log):
     x = double(torch)
     Wrong = wrong_function(torch)

@@ -16,6 +16,7 @@ from undertow._core import TensorCore, wrap
 from undertow.autograd import forward_ad
 from undertow.autograd.differentiate import grad
 from undertow.dtypes import DTYPE_OF
+from undertow.mirrors import sync
 from undertow.ops.complex import imag, real
 
 Array = np.ndarray[Any, Any]
@@ -76,13 +77,18 @@ def difference(function: Function, place: int, direction: Array, eps: float) -> 
     array = function.given[place]._array
     before = array.copy()
     try:
-        array[...] = before + direction * eps
+        _write(array, before + direction * eps)
         above = function.values()
-        array[...] = before - direction * eps
+        _write(array, before - direction * eps)
         below = function.values()
     finally:
-        array[...] = before
+        _write(array, before)
     return [(a - b) / (2 * eps) for a, b in zip(above, below, strict=True)]
+
+
+def _write(array: Array, values: Array) -> None:
+    array[...] = values
+    sync(array)  # an input may be the conjugate of other memory
 
 
 def numerical_jacobian(function: Function, place: int, eps: float) -> list[Array]:

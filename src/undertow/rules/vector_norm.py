@@ -105,10 +105,10 @@ def renorm_gradient(xp: Any, g: Any, self: Any, p: float, dim: int, maxnorm: flo
     norms = vector_norm(xp, self, p, others, True)
     above = norms > maxnorm
     inverse = 1 / (norms + 1e-7)
-    along = xp.sum(g * self, axis=others, keepdims=True)
+    along = xp.sum(xp.real(g * xp.conj(self)), axis=others, keepdims=True)
     turned = vector_norm_gradient(xp, along, self, norms, p, others, True)
     return xp.where(above, maxnorm * inverse * (g - inverse * turned), g)
 
 
 renorm = op("renorm", lambda xp, self, *, p, dim, maxnorm: renormed(xp, self, p, dim, maxnorm), promote="same",
-            self=renorm_gradient)  # fmt: skip
+            holomorphic=False, self=renorm_gradient)  # fmt: skip

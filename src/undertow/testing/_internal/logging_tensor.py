@@ -48,13 +48,13 @@ class LoggingTensor(Tensor):
         made.elem = elem.detach() if made.requires_grad else elem
         return made
 
-    def __repr__(self, *, tensor_contents: str | None = None) -> str:
-        return super().__repr__(tensor_contents=f"{self.elem}")
+    def __repr__(self, *, tensor_contents: str | None = None) -> str:  # type: ignore[override]
+        return super().__repr__(tensor_contents=f"{self.elem}")  # type: ignore[call-arg]
 
     __torch_function__ = disabled  # type: ignore[assignment]
 
     @classmethod
-    def __torch_dispatch__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:  # type: ignore[override]
+    def __torch_dispatch__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         given = map_leaves(lambda value: value.elem if isinstance(value, cls) else value, (args, kwargs or {}))
         with cls.context():
             result = func(*given[0], **given[1])

@@ -41,7 +41,7 @@ class TwoTensor(Tensor):
     ) -> None:
         self.a, self.b = a, b
 
-    def __repr__(self, *, tensor_contents: str | None = None) -> str:
+    def __repr__(self, *, tensor_contents: str | None = None) -> str:  # type: ignore[override]
         return f"TwoTensor({self.a!r}, {self.b!r})"
 
     def __tensor_flatten__(self) -> tuple[list[str], Any]:
@@ -54,7 +54,7 @@ class TwoTensor(Tensor):
     __torch_function__ = disabled  # type: ignore[assignment]
 
     @classmethod
-    def __torch_dispatch__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:  # type: ignore[override]
+    def __torch_dispatch__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
         first, first_named = map_leaves(lambda value: value.a if isinstance(value, cls) else value, (args, kwargs))
         second, second_named = map_leaves(lambda value: value.b if isinstance(value, cls) else value, (args, kwargs))

@@ -1,10 +1,27 @@
-"""Small helpers of PyTorch's table of operators; the table itself (`op_db`) is not here."""
+"""`op_db`: undertow's operators with samples of their inputs, for tests that run over all of them.
+
+The tables are made when `op_db`, or one of the lists that are parts of it, is first asked for.
+"""
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 from undertow.random import randn
+from undertow.testing._creation import make_tensor as make_tensor
+from undertow.testing._internal.common_device_type import *  # noqa: F403
+from undertow.testing._internal.common_dtype import *  # noqa: F403
+from undertow.testing._internal.common_methods_invocations import algebra, elementwise, layers, making, moving
+from undertow.testing._internal.common_utils import GRADCHECK_NONDET_TOL as GRADCHECK_NONDET_TOL
+from undertow.testing._internal.common_utils import (
+    make_fullrank_matrices_with_distinct_singular_values as make_fullrank_matrices_with_distinct_singular_values,
+)
+from undertow.testing._internal.common_utils import slowTest as slowTest
+from undertow.testing._internal.opinfo.core import *  # noqa: F403
+from undertow.testing._internal.opinfo.core import BinaryUfuncInfo, ReductionOpInfo, SpectralFuncInfo, UnaryUfuncInfo
+from undertow.testing._internal.opinfo.kinds import ForeachFuncInfo as ForeachFuncInfo
+from undertow.testing._utils import wrapper_set_seed as wrapper_set_seed
 
 L, M, S, XS = 20, 10, 5, 3
 
@@ -17,3 +34,70 @@ def mask_not_all_zeros(shape: Any) -> Any:
         mask = randn(shape).gt(0)
         if mask.any():
             return mask
+
+
+def index_variable(shape: Any, max_indices: int, device: Any = "cpu") -> Any:
+    """Random indices."""
+    shape = (shape,) if isinstance(shape, int) else tuple(shape)
+    return making.Maker(device, making.d.int64, False).whole(max_indices, *shape)
+
+
+def gather_variable(shape: Any, index_dim: int, max_indices: int, duplicate: bool = False, device: Any = "cpu") -> Any:
+    """Random indices for `gather`, none of them twice along the dim unless asked for."""
+    rows, columns = shape
+    made = index_variable((rows, columns), max_indices, device)
+    if not duplicate:
+        lines = rows if index_dim else columns
+        for line in range(lines):
+            kept = randn(max_indices, device=device).argsort()[: columns if index_dim else rows]
+            if index_dim:
+                made[line] = kept
+            else:
+                made[:, line] = kept
+    return made
+
+
+def bernoulli_scalar() -> Any:
+    """A random 0 or 1."""
+    return randn(()).gt(0).to(making.d.uint8)
+
+
+@functools.cache
+def _all() -> list[Any]:
+    return [
+        *elementwise.unary_operators(), *elementwise.binary_operators(), *elementwise.ternary_operators(),
+        *elementwise.reduction_operators(), *elementwise.spectral_operators(), *moving.moving_operators(),
+        *algebra.algebra_operators(), *layers.layer_operators(),
+    ]  # fmt: skip
+
+
+def _foreach(*names: str) -> list[Any]:
+    return [ForeachFuncInfo(name, dtypes=making.dtypes_of("f")) for name in names]
+
+
+_LISTS: dict[str, Any] = {
+    "op_db": _all,
+    "unary_ufuncs": lambda: [op for op in _all() if isinstance(op, UnaryUfuncInfo)],
+    "binary_ufuncs": lambda: [op for op in _all() if isinstance(op, BinaryUfuncInfo)],
+    "reduction_ops": lambda: [op for op in _all() if isinstance(op, ReductionOpInfo)],
+    "spectral_funcs": lambda: [op for op in _all() if isinstance(op, SpectralFuncInfo)],
+    "shape_funcs": lambda: [op for op in _all() if op.name in ("repeat", "tile")],
+    "reference_filtered_ops": lambda: [op for op in _all() if op.ref is not None],
+    "ops_and_refs": _all,
+    "python_ref_db": list,
+    "sparse_unary_ufuncs": list,
+    "foreach_unary_op_db": lambda: _foreach("abs", "neg", "exp", "sqrt", "sin", "cos", "tanh", "sigmoid"),
+    "foreach_binary_op_db": lambda: _foreach("add", "sub", "mul", "div", "maximum", "minimum"),
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name in _LISTS:
+        globals()[name] = _LISTS[name]()
+        return globals()[name]
+    if name.startswith("sample_inputs_"):
+        wanted = name.removeprefix("sample_inputs_")
+        for op in _all():
+            if op.name.rpartition(".")[2] == wanted:
+                return op.sample_inputs_func
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -9,7 +9,7 @@ from undertow.autograd import gradcheck as _gradcheck
 from undertow.autograd import gradgradcheck as _gradgradcheck
 from undertow.testing._internal.common_utils.cases import TestCase
 from undertow.testing._internal.common_utils.facts import GRADCHECK_NONDET_TOL, TEST_WITH_SLOW_GRADCHECK
-from undertow.utils._pytree import tree_leaves, tree_map
+from undertow.utils._pytree import tree_flatten, tree_leaves, tree_map, tree_unflatten
 
 
 def gradcheck(fn: Any, inputs: Any, **kwargs: Any) -> bool:
@@ -82,15 +82,22 @@ class TestGradients(TestCase):
         for sample in op.sample_inputs(device, dtype, requires_grad=True, include_conjugated_inputs=conjugated):
             if sample.broadcasts_input and in_place:
                 continue
-            inputs = (sample.input, *sample.args)
-            if not any(leaf.requires_grad for leaf in tree_leaves(inputs) if hasattr(leaf, "requires_grad")):
+            inputs, form = tree_flatten((sample.input, sample.args, sample.kwargs))
+            places = [place for place, leaf in enumerate(inputs) if getattr(leaf, "requires_grad", False)]
+            if not places:
                 continue
 
-            def apply(*values: Any, sample: Any = sample) -> Any:
+            def apply(*values: Any, sample: Any = sample, all_inputs: Any = inputs, form: Any = form) -> Any:
+                changed, given = iter(values), list(all_inputs)
+                for place, leaf in enumerate(all_inputs):
+                    if getattr(leaf, "requires_grad", False):
+                        given[place] = next(changed)
+                first, args, kwargs = tree_unflatten(given, form)
                 chosen = self._get_safe_inplace(variant) if in_place else variant
-                result = chosen(*values, **sample.kwargs)
-                result = sample.output_process_fn_grad(result) if sample.output_process_fn_grad else result
-                return tuple(each for each in result) if isinstance(result, (list, tuple)) else result
+                result = sample.output_process_fn_grad(op.gradcheck_wrapper(chosen, first, *args, **kwargs))
+                return tuple(result) if isinstance(result, (list, tuple)) else result
+
+            inputs = [inputs[place] for place in places]
 
             options: dict[str, Any] = {
                 "nondet_tol": op.gradcheck_nondet_tol or GRADCHECK_NONDET_TOL,
@@ -102,7 +109,7 @@ class TestGradients(TestCase):
                     "check_forward_ad": check_forward_ad, "check_backward_ad": check_backward_ad, "check_grad_dtypes": True,
                     "check_undefined_grad": True, "check_batched_forward_grad": check_batched_forward_grad,
                 }  # fmt: skip
-                self.assertTrue(gradcheck(apply, inputs, **options))
+                self.assertTrue(gradcheck(apply, tuple(inputs), **options))
             else:
                 if check not in ("bwgrad_bwgrad", "fwgrad_bwgrad"):
                     self.fail(f"Unknown check {check!r}")
@@ -110,7 +117,7 @@ class TestGradients(TestCase):
                     "check_fwd_over_rev": check == "fwgrad_bwgrad", "check_rev_over_rev": check != "fwgrad_bwgrad",
                     "check_undefined_grad": False, "gen_non_contig_grad_outputs": False,
                 }  # fmt: skip
-                self.assertTrue(gradgradcheck(apply, inputs, **options))
+                self.assertTrue(gradgradcheck(apply, tuple(inputs), **options))
 
     def _grad_test_helper(self, device: Any, dtype: Any, op: Any, variant: Any, **options: Any) -> None:
         self._check_helper(device, dtype, op, variant, "gradcheck", **options)

@@ -1,0 +1,94 @@
+"""How the tables of operators are written: a name, letters for the dtypes, and calls to try.
+
+The letters: b bool, i integers, f float32 and float64, h float16, B bfloat16, c complex64 and complex128. A call is a tuple
+of arguments, with those by name in a dict at its end. `t` makes a tensor in the dtype and on the device of the test.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from undertow import dtypes as d
+from undertow.from_data import tensor
+from undertow.testing._creation import make_tensor
+from undertow.testing._internal.common_dtype import _dispatch_dtypes, _integral_types
+from undertow.testing._internal.opinfo.core import OpInfo, SampleInput
+
+ALL, NUMBERS, REAL, FLOATS, INEXACT = "bifhBc", "ifhBc", "ifhB", "fhB", "fhBc"
+_LETTERS = {
+    "b": (d.bool,), "i": _integral_types, "f": (d.float32, d.float64), "h": (d.float16,), "B": (d.bfloat16,),
+    "c": (d.complex64, d.complex128),
+}  # fmt: skip
+Calls = Callable[..., list[Any]]
+
+
+def dtypes_of(letters: str) -> _dispatch_dtypes:
+    """The dtypes that letters stand for."""
+    return _dispatch_dtypes(kind for letter in letters for kind in _LETTERS[letter])
+
+
+class Maker:
+    """Makes the tensors of samples."""
+
+    def __init__(self, device: Any, dtype: Any, requires_grad: bool) -> None:
+        self.device, self.dtype = device, dtype
+        self.requires_grad = requires_grad and (dtype.is_floating_point or dtype.is_complex)
+
+    def __call__(self, *shape: int, low: Any = None, high: Any = None, grad: bool = True, **options: Any) -> Any:
+        """A tensor of random values."""
+        if self.dtype is d.bool:
+            low = high = None
+        elif self.dtype is d.uint8 and low is not None:
+            low = max(low, 0)
+        return make_tensor(
+            shape, dtype=self.dtype, device=self.device, low=low, high=high, requires_grad=self.requires_grad and grad,
+            **options,
+        )  # fmt: skip
+
+    def whole(self, high: int, *shape: int, low: int = 0) -> Any:
+        """A tensor of indices."""
+        return make_tensor(shape, dtype=d.int64, device=self.device, low=low, high=high)
+
+    def flags(self, *shape: int) -> Any:
+        """A mask."""
+        return make_tensor(shape, dtype=d.bool, device=self.device)
+
+    def given(self, values: Any) -> Any:
+        """Indices, as they are."""
+        return tensor(values, device=self.device)
+
+    def regular(self, *shape: int) -> Any:
+        """Matrices that have an inverse: the unit matrix and a little more."""
+        noise = make_tensor(shape, dtype=self.dtype, device=self.device, low=-0.2, high=0.2)
+        whole = noise + noise.new_ones(shape[-1]).diag()
+        return whole.detach().requires_grad_(self.requires_grad)
+
+    def positive(self, *shape: int) -> Any:
+        """Hermitian matrices with positive eigenvalues."""
+        root = self.regular(*shape).detach()
+        return (root @ root.mH).requires_grad_(self.requires_grad)
+
+
+def sampled(calls: Calls) -> Callable[..., Iterator[SampleInput]]:
+    """A `sample_inputs_func` from a list of calls."""
+
+    def samples(op: Any, device: Any, dtype: Any, requires_grad: bool = False, **kwargs: Any) -> Iterator[SampleInput]:
+        for call in calls(Maker(device, dtype, requires_grad)):
+            arguments = call if isinstance(call, tuple) else (call,)
+            named = arguments[-1] if len(arguments) > 1 and isinstance(arguments[-1], dict) else {}
+            yield SampleInput(arguments[0], args=arguments[1 : len(arguments) - bool(named)], kwargs=named)
+
+    return samples
+
+
+def operator(name: str, letters: str, calls: Calls, **options: Any) -> OpInfo:
+    """A row of a table. `name/variant` tells two rows of one operator apart; a dot first means a method of tensors."""
+    name, _, variant = name.partition("/")
+    if not any(letter in letters for letter in "fhBc"):
+        options.setdefault("supports_autograd", False)
+    options.setdefault("supports_forward_ad", options.get("supports_autograd", True))
+    options.setdefault("supports_fwgrad_bwgrad", options.get("supports_autograd", True))
+    return OpInfo(
+        name, variant_test_name=variant, dtypes=dtypes_of(letters), sample_inputs_func=sampled(calls), **options
+    )
