@@ -41,6 +41,7 @@ def of_undertow() -> dict[str, Any]:
         "undertow's saved-tensor hooks": list(thread.saved_hooks),
         "undertow's ban on saved-tensor hooks": thread.saved_hooks_disabled,
         "undertow's function modes": list(thread.function_modes),
+        "undertow's dispatch modes": list(thread.dispatch_modes),
         "undertow's listeners": list(special.listeners),
         "undertow's count of rare modes": special.active,
     }

@@ -79,7 +79,9 @@ def register_class(cls: Any) -> None:
     """Notes a new tensor class: plain, or one to ask from now on."""
     if getattr(cls, "__torch_dispatch__", dispatch_disabled) is not dispatch_disabled:
         importlib.import_module("undertow.dispatch.running").note_class(cls)
-        if getattr(cls, "__torch_function__", disabled) is not disabled:
+        if not any("__torch_function__" in vars(base) for base in cls.__mro__ if base is not tensor_class()):
+            cls.__torch_function__ = disabled  # what takes over below need not be asked above
+        if cls.__torch_function__ is not disabled:
             let_ask(tensor_class())
         return
     if getattr(cls, "__torch_function__", disabled) is disabled:

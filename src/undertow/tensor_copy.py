@@ -116,7 +116,8 @@ class CopyMethods(TensorCore):
                 "operators could run on"
             )
         kind, sizes = parse_kind(dtype, "_make_wrapper_subclass"), tuple(size)
-        memory = empty_strided_array(sizes, contiguous_strides(sizes) if strides is None else tuple(strides), kind.numpy)
+        steps = contiguous_strides(sizes) if strides is None else tuple(strides)
+        memory = empty_strided_array(sizes, steps, kind.numpy)
         return shell(memory, cls, bool(requires_grad))
 
     # --- new tensors from data

@@ -115,9 +115,9 @@ _jit_set_nvfuser_enabled = _jit_set_texpr_fuser_enabled
 
 
 __all__ = [
-    "_get_accelerator", "_get_privateuse1_backend_name", "_get_tracing_state",
-    "_jit_set_profiling_executor", "_jit_set_profiling_mode", "_jit_set_texpr_fuser_enabled", "_log_api_usage_once",
-    "DisableTorchFunction", "DisableTorchFunctionSubclass", "Generator", "Size", "TensorBase", "_TensorMeta",
-    "_disabled_torch_dispatch_impl", "_disabled_torch_function_impl", "_has_torch_function", "_has_torch_function_unary", "_has_torch_function_variadic",
-    "device", "dtype", "is_grad_enabled", "layout", "memory_format",
+    "_get_accelerator", "_get_privateuse1_backend_name", "_get_tracing_state", "_jit_set_profiling_executor",
+    "_jit_set_profiling_mode", "_jit_set_texpr_fuser_enabled", "_log_api_usage_once", "DisableTorchFunction",
+    "DisableTorchFunctionSubclass", "Generator", "Size", "TensorBase", "_TensorMeta", "_disabled_torch_dispatch_impl",
+    "_disabled_torch_function_impl", "_has_torch_function", "_has_torch_function_unary",
+    "_has_torch_function_variadic", "device", "dtype", "is_grad_enabled", "layout", "memory_format",
 ]  # fmt: skip

@@ -36,7 +36,9 @@ from undertow.xp.quiet import quietly
 class BackwardPass:
     """One run of the engine: where it may go, what it has to bring back."""
 
-    __slots__ = ("xp", "freed", "executed", "captures", "captured", "callbacks", "running", "reached", "recorded", "__weakref__")
+    __slots__ = (
+        "xp", "freed", "executed", "captures", "captured", "callbacks", "running", "reached", "recorded", "__weakref__",
+    )  # fmt: skip
 
     def __init__(self, keep_graph: bool, create_graph: bool) -> None:
         self.recorded = create_graph

@@ -46,7 +46,9 @@ def apply_in_place(rule: Rule, target: Any, *others: Any, **statics: Any) -> Any
         statics = with_numbers(rule, statics)
     inputs = (target, *others)
     if special.dispatcher is not None and special.dispatcher.takes(inputs):
-        return special.dispatcher.write(rule, target, others, statics, lambda: apply_in_place(rule, target, *others, **statics))
+        return special.dispatcher.write(
+            rule, target, others, statics, lambda: apply_in_place(rule, target, *others, **statics)
+        )
     edges = edges_of(rule, inputs)
     check_writable(target, edges is not None)
     for other in others:

@@ -7,15 +7,33 @@ from typing import Any
 import numpy as np
 
 from undertow._core import TensorCore, wrap
-from undertow.autograd.node import CONJUGATE, FIT, UPCAST, RuleNode, _open
+from undertow.autograd.node import CONJUGATE, UPCAST, RuleNode, _open
+from undertow.dispatch.calls import named
 from undertow.dispatch.formulas import FORMULAS
 from undertow.dispatch.joint_formulas import JOINT
-from undertow.dispatch.offering import CLASSES, anybody
+from undertow.dispatch.offering import CLASSES, anybody, offer
 from undertow.dispatch.steps import Formula, do, sum_to
 from undertow.dtypes import DTYPE_OF
 from undertow.layouts import preserve_format
 from undertow.modes import local
-from undertow.rules.rule import Spec
+from undertow.xp import numpy as numpy_xp
+
+# Rules whose gradient is one operator of PyTorch's, with other arguments than undertow's formula has.
+WHOLE = {
+    "mkldnn_rnn_layer": "mkldnn_rnn_layer_backward",
+    "grid_sampler_2d": "grid_sampler_2d_backward",
+    "grid_sampler_3d": "grid_sampler_3d_backward",
+    "embedding_bag": "_embedding_bag_backward",
+    "linalg_det": "_linalg_det_backward",
+    "cdist": "_cdist_backward",
+    "pdist": "_pdist_backward",
+    "ctc_loss": "_ctc_loss_backward",
+    **{f"{kind}_pad{rank}d": f"{kind}_pad{rank}d_backward" for kind in ("reflection", "replication") for rank in (1, 2, 3)},
+    **{
+        f"upsample_{kind}": f"upsample_{kind}_backward"
+        for kind in "nearest1d nearest2d nearest3d linear1d bilinear2d trilinear3d bicubic2d".split()
+    },
+}
 
 
 def watches(gradients: Any) -> bool:
@@ -30,8 +48,10 @@ def gradients(node: RuleNode, g: Any, needs: tuple[bool, ...] | None) -> tuple[A
     """
     name = node.rule.node_name
     formula = FORMULAS.get(name) or JOINT.get(name)
-    if formula is None or local.modes.grad_enabled or node.chores & (CONJUGATE | UPCAST):
+    if local.modes.grad_enabled or node.chores & (CONJUGATE | UPCAST):
         return None
+    if formula is None:
+        return _whole(node, g, needs)
     wanted = tuple([edge is not None and (needs is None or needs[nr]) for nr, edge in enumerate(node.edges)])
     if not anybody([part for part in (g if isinstance(g, (tuple, list)) else (g,)) if part is not None]):
         return None
@@ -42,12 +62,34 @@ def gradients(node: RuleNode, g: Any, needs: tuple[bool, ...] | None) -> tuple[A
         results = _call(formula, {**known, "g": g, "needs": wanted})
     if results is None:
         return None
-    if node.chores & FIT and node.specs:
-        results = tuple([
-            None if result is None or spec is None else _fit(result, spec)
-            for result, spec in zip(results, node.specs, strict=False)
-        ])
-    return results
+    return tuple([_fit(result, _spec_of(name, known)) for name, result in zip(node.rule.inputs, results, strict=False)])
+
+
+def _spec_of(name: str, known: dict[str, Any]) -> Any:
+    """The shape and dtype of an input, as far as its node knows them."""
+    spec = known.get(f"{name}_spec")
+    if spec is None and isinstance(known.get(name), TensorCore):
+        spec = known[name]._array
+    return spec
+
+
+def _whole(node: RuleNode, g: Any, needs: tuple[bool, ...] | None) -> tuple[Any, ...] | None:
+    """A gradient that is one operator of PyTorch's, shown with what the node has kept; undertow's formula computes it."""
+    short = WHOLE.get(node.rule.name) or WHOLE.get(node.rule.node_name)
+    if short is None:
+        return None
+    gradients = list(g) if isinstance(g, (tuple, list)) else [g]
+    kept = [value for value in node.unpack(True) if isinstance(value, TensorCore)]
+    if any(type(value) in CLASSES for value in (*gradients, *kept)):
+        return None
+    raw = [None if each is None else each._array for each in gradients]
+
+    def compute() -> list[Any]:
+        found = RuleNode.run(node, numpy_xp, raw[0] if node.rule.outputs == 1 else tuple(raw), needs)
+        return [None if each is None else wrap(np.asarray(each)) for each in found]
+
+    found = offer(named(short), (*gradients, *kept), {}, compute)
+    return tuple(found)
 
 
 def _known(node: RuleNode) -> dict[str, Any]:
@@ -101,10 +143,14 @@ def _call(formula: Formula, known: dict[str, Any]) -> Any:
     return formula(**{name: known[name] for name in _names(formula)[0] if name in known})
 
 
-def _fit(g: Any, spec: Spec) -> Any:
+def _fit(g: Any, spec: Any) -> Any:
     """Gives a gradient its input's shape and dtype."""
+    if g is None or spec is None:
+        return g
     if tuple(g.shape) != spec.shape:
         g = sum_to(g, spec.shape)
+    if g._array.dtype.kind == "c" and spec.dtype.kind != "c":
+        g = do("select.int", do("view_as_real", g), -1, 0)
     if g._array.dtype != spec.dtype:
         g = do("_to_copy", g, dtype=DTYPE_OF[spec.dtype], layout=g.layout, device=g.device)
     return g

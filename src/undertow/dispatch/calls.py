@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from undertow._core import TensorCore
-from undertow._ops import OpOverload, namespace
+from undertow._ops import OpOverload, OpOverloadPacket, namespace
 from undertow.dispatch import schemas
 from undertow.dtypes import DTYPE_OF
 from undertow.operators import Argument, Schema
@@ -141,6 +141,16 @@ def call_of(rule: Rule, inputs: tuple[Any, ...], statics: Values, in_place: bool
     return bind(name + "_" if in_place else name, values)
 
 
+def named(name: str) -> OpOverload:
+    """The operator for a rule whose arguments are not PyTorch's: they are handed over as the rule has them.
+
+    What no operator of PyTorch's is, is shown as `undertow.<name>.default`.
+    """
+    if "default" in schemas.overloads(name):
+        return getattr(namespace("aten"), name).default
+    return OpOverload(OpOverloadPacket("undertow", name, None), "default")
+
+
 def bind(name: str, values: Values) -> Call | None:
     """The overload that takes these values, and the arguments to call it with."""
     base = name.rstrip("_") if name not in ("__and__", "__or__") else name
@@ -199,7 +209,7 @@ def _converted(argument: Argument, value: Any) -> Any:
         return DTYPE_OF[value]
     if isinstance(value, np.generic):
         return value.item()
-    if kind in ("int", "SymInt") and isinstance(value, (tuple, list)) and len(value) == 1:
+    if kind in ("int", "SymInt") and "[" not in argument.type and isinstance(value, (tuple, list)) and len(value) == 1:
         return value[0]
     if "[" in argument.type:
         if isinstance(value, (tuple, list)):

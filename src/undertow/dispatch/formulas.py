@@ -60,6 +60,8 @@ def _div_other(g: Any, self: Any, other: Any) -> Any:
 
 
 def _pow_number(g: Any, self: Any, exponent: Any = 2) -> Any:
+    if isinstance(exponent, bool):
+        return None
     if exponent == 0:
         return do("zeros_like", g)
     return mul(g, scaled(do("pow.Tensor_Scalar", self, exponent - 1), exponent))
@@ -77,6 +79,12 @@ def _pow_exponent(g: Any, self: Any, exponent: Any, result: Any) -> Any:
     flat = do("logical_and", do("eq.Scalar", self, 0), flat)
     slope = mul(result, do("log", self))
     return mul(g, do("where.self", flat, zero_like(slope), slope))
+
+
+def _pow_of_number(g: Any, self: Any, result: Any) -> Any:
+    if isinstance(self, complex) or self <= 0:
+        return None
+    return mul(g, scaled(result, math.log(self)))
 
 
 def _larger(compare: str) -> Formula:
@@ -115,6 +123,12 @@ def _clamp(g: Any, self: Any, min: Any = None, max: Any = None) -> Any:
 
 def _copysign(g: Any, self: Any, result: Any) -> Any:
     return mul(g, without_zeros(div(result, self), self))
+
+
+def _to_copy(g: Any, self_spec: Any) -> Any:
+    if g._array.dtype.kind == "c" and self_spec.dtype.kind != "c":
+        return None
+    return do("_to_copy", g, **like(g) | {"dtype": DTYPE_OF[self_spec.dtype]})
 
 
 _ELEMENTWISE: dict[str, dict[str, Formula]] = {
@@ -168,7 +182,7 @@ _ELEMENTWISE: dict[str, dict[str, Formula]] = {
     },
     "PowBackward0": {"self": _pow_number},
     "PowBackward1": {"self": _pow_self, "exponent": _pow_exponent},
-    "PowBackward2": {"exponent": lambda g, self, result: mul(g, scaled(result, math.log(self)))},
+    "PowBackward2": {"exponent": _pow_of_number},
     "Rad2DegBackward0": {"self": lambda g: scaled(g, 180 / math.pi)},
     "ReciprocalBackward0": {"self": _reciprocal},
     "RemainderBackward1": {"self": lambda g: g, "other": _modulo("floor")},
@@ -178,7 +192,7 @@ _ELEMENTWISE: dict[str, dict[str, Formula]] = {
     "SubBackward0": {"self": lambda g: g, "other": lambda g, alpha=1: times(neg(g), alpha)},
     "TanBackward0": {"self": lambda g, result: mul(g, plus(squared(result), 1))},
     "TanhBackward0": {"self": lambda g, result: do("tanh_backward", g, result)},
-    "ToCopyBackward0": {"self": lambda g, self_spec: do("_to_copy", g, **like(g) | {"dtype": DTYPE_OF[self_spec.dtype]})},
+    "ToCopyBackward0": {"self": _to_copy},
     "WhereBackward0": {
         "self": lambda g, condition: do("where.self", condition, g, zero_like(g)),
         "other": lambda g, condition: do("where.self", condition, zero_like(g), g),
@@ -314,13 +328,12 @@ _REDUCTIONS: dict[str, dict[str, Formula]] = {
     "SumBackward0": {"self": _sum},
     "SumBackward1": {"self": _sum},
     "VarBackward0": {"self": _var},
-    **dict.fromkeys("MaxBackward1 MinBackward1 MedianBackward0".split(), {"self": _extreme}),
-    **dict.fromkeys("MaxBackward0 MinBackward0 KthvalueBackward0 ModeBackward0 MedianBackward1".split(), {"self": _picked}),
-    **dict.fromkeys(
-        "SortBackward0 TopkBackward0".split(),
-        {"self": lambda g, indices, self_spec, dim: _picked(g, indices, self_spec, dim, True)},
-    ),
+    **{name: {"self": _extreme} for name in ("MaxBackward1", "MinBackward1", "MedianBackward0")},
 }
+for _name in "MaxBackward0 MinBackward0 KthvalueBackward0 ModeBackward0 MedianBackward1".split():
+    _REDUCTIONS[_name] = {"self": _picked}
+for _name in ("SortBackward0", "TopkBackward0"):
+    _REDUCTIONS[_name] = {"self": lambda g, indices, self_spec, dim: _picked(g, indices, self_spec, dim, True)}
 
 
 # --- shapes and places
@@ -342,6 +355,8 @@ def _viewed(g: Any, self_spec: Any) -> Any:
 
 
 def _masked_select(g: Any, mask: Any, self: Any) -> Any:
+    if mask.ndim > self.ndim or any(a not in (1, b) for a, b in zip(mask.shape[::-1], self.shape[::-1], strict=False)):
+        return None
     wide = do("expand", mask, list(self.shape))
     return do("masked_scatter", do("zeros_like", self), wide, g)
 

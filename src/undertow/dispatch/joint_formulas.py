@@ -16,44 +16,25 @@ Gradients = tuple[Any, ...]
 # --- products
 
 
-def _is_turned(matrix: Any) -> bool:
-    """Whether a matrix lies in memory column by column."""
-    rows, columns = matrix.shape
-    return bool(matrix.stride() == (1, rows) and rows > 1 and columns > 1)
+def _left(g: Any, right: Any, flipped: bool) -> Any:
+    """The gradient of the left factor, which lies in memory as that factor does (`flipped`: column by column)."""
+    return do("t", do("mm", right, do("t", g))) if flipped else do("mm", g, do("t", right))
 
 
-def _left(g: Any, left: Any, right: Any) -> Any:
-    """The gradient of the left factor, in the order in which that factor lies."""
-    if _is_turned(left):
-        return do("t", do("mm", right, do("t", g)))
-    return do("mm", g, do("t", right))
+def _right(g: Any, left: Any, flipped: bool) -> Any:
+    return do("t", do("mm", do("t", g), left)) if flipped else do("mm", do("t", left), g)
 
 
-def _right(g: Any, left: Any, right: Any) -> Any:
-    if _is_turned(right):
-        return do("t", do("mm", do("t", g), left))
-    return do("mm", do("t", left), g)
-
-
-def _mm(g: Any, needs: Any, self: Any, mat2: Any) -> Gradients | None:
-    if (needs[0] and mat2 is None) or (needs[1] and self is None):
-        return None
-    into_right = None
-    if needs[1]:
-        into_right = _right(g, self, mat2) if mat2 is not None else do("mm", do("t", self), g)
-    if not needs[0]:
-        return None, into_right
-    return _left(g, self, mat2) if self is not None else do("mm", g, do("t", mat2)), into_right
+def _mm(g: Any, needs: Any, self: Any, mat2: Any, flipped: Any) -> Gradients:
+    into_right = _right(g, self, flipped[1]) if needs[1] else None
+    return _left(g, mat2, flipped[0]) if needs[0] else None, into_right
 
 
 def _addmm(
-    g: Any, needs: Any, mat1: Any, mat2: Any, beta: Any, alpha: Any, self_spec: Any
-) -> Gradients | None:
-    into_left = into_right = None
-    if needs[1]:
-        into_left = times(_left(g, mat1, mat2) if mat1 is not None else do("mm", g, do("t", mat2)), alpha)
-    if needs[2]:
-        into_right = times(_right(g, mat1, mat2) if mat2 is not None else do("mm", do("t", mat1), g), alpha)
+    g: Any, needs: Any, mat1: Any, mat2: Any, beta: Any, alpha: Any, flipped: Any, self_spec: Any
+) -> Gradients:
+    into_left = times(_left(g, mat2, flipped[0]), alpha) if needs[1] else None
+    into_right = times(_right(g, mat1, flipped[1]), alpha) if needs[2] else None
     return sum_to(times(g, beta), self_spec.shape) if needs[0] else None, into_left, into_right
 
 
@@ -99,7 +80,9 @@ def _dot(g: Any, needs: Any, self: Any, tensor: Any) -> Gradients:
 
 def _layer_norm(
     g: Any, needs: Any, input: Any, weight: Any, bias: Any, result1: Any, result2: Any, normalized_shape: Any
-) -> Gradients:
+) -> Gradients | None:
+    if input.dtype != result1.dtype:  # half precision with statistics in single precision
+        return None
     return do(
         "native_layer_norm_backward", g, input, list(normalized_shape), result1, result2, weight, bias, list(needs)
     )
@@ -107,8 +90,9 @@ def _layer_norm(
 
 def _group_norm(
     g: Any, needs: Any, input: Any, weight: Any, result1: Any, result2: Any, N: int, C: int, HxW: int, group: int
-) -> Gradients:
-    g = g[0] if isinstance(g, (tuple, list)) else g
+) -> Gradients | None:
+    if isinstance(g, (tuple, list)):  # gradients of the statistics too
+        return None
     return do("native_group_norm_backward", g, input, result1, result2, weight, N, C, HxW, group, list(needs))
 
 
@@ -153,14 +137,6 @@ def _avg_pool(
     lists = (list(kernel_size), list(stride), list(padding))
     name = f"avg_pool{len(kernel_size)}d_backward"
     return (do(name, g, self, *lists, ceil_mode, count_include_pad, divisor_override),)
-
-
-def _upsample(g: Any, needs: Any, self_spec: Any, output_size: Any, align_corners: Any, scale_factors: Any) -> Gradients:
-    mode = {1: ("nearest1d", "linear1d"), 2: ("nearest2d", "bilinear2d"), 3: ("nearest3d", "trilinear3d")}
-    flat, smooth = mode[len(output_size)]
-    corners = [] if align_corners is None else [align_corners]
-    name = f"upsample_{flat if align_corners is None else smooth}_backward"
-    return (do(name, g, list(output_size), list(self_spec.shape), *corners, *(scale_factors or ())),)
 
 
 def _attention(
@@ -278,9 +254,4 @@ JOINT: dict[str, Formula] = {
     "ScaledDotProductFlashAttentionForCpuBackward0": _attention,
     "SmoothL1LossBackward0": _loss("smooth_l1_loss_backward", "beta"),
     "SoftMarginLossBackward0": _loss("soft_margin_loss_backward"),
-    **dict.fromkeys(
-        "UpsampleNearest1DBackward0 UpsampleNearest2DBackward0 UpsampleNearest3DBackward0 UpsampleLinear1DBackward0 "
-        "UpsampleBilinear2DBackward0 UpsampleTrilinear3DBackward0".split(),
-        _upsample,
-    ),
 }

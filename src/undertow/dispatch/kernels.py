@@ -146,7 +146,12 @@ def _attention(
     query: Any, key: Any, value: Any, dropout_p: float = 0.0, is_causal: bool = False, *, attn_mask: Any = None,
     scale: Any = None,
 ) -> Any:  # fmt: skip
-    output = _functional("scaled_dot_product_attention")(query, key, value, attn_mask, dropout_p, is_causal, scale=scale)
+    shared = query.shape[1] != key.shape[1]
+    output = _functional("scaled_dot_product_attention")(
+        query, key, value, attn_mask, dropout_p, is_causal, scale=scale, enable_gqa=shared
+    )
+    if shared:
+        key = key.repeat_interleave(query.shape[1] // key.shape[1], 1)
     factor = query.shape[-1] ** -0.5 if scale is None else scale
     scores = query @ key.transpose(-2, -1) * factor
     if attn_mask is not None:
@@ -160,8 +165,9 @@ def _attention_backward(
     g: Any, query: Any, key: Any, value: Any, out: Any, logsumexp: Any, dropout_p: float, is_causal: bool, *,
     attn_mask: Any = None, scale: Any = None,
 ) -> tuple[Any, ...]:  # fmt: skip
+    options = {"scale": scale, "enable_gqa": query.shape[1] != key.shape[1]}
     again = _functional("scaled_dot_product_attention")
-    return vjp(lambda q, k, v: again(q, k, v, attn_mask, 0.0, is_causal, scale=scale), (query, key, value), g)
+    return vjp(lambda q, k, v: again(q, k, v, attn_mask, 0.0, is_causal, **options), (query, key, value), g)
 
 
 def _nll_loss_forward(self: Any, target: Any, weight: Any, reduction: int, ignore_index: int) -> Any:

@@ -8,20 +8,20 @@ from typing import Any
 import numpy as np
 
 from undertow._core import InferenceStorage, TensorCore, wrap
-from undertow._ops import OpOverload, OpOverloadPacket
 from undertow.autograd.apply import settle
+from undertow.autograd.node import FIT, RuleNode
 from undertow.autograd.operands import compute, operands
 from undertow.autograd.outputs import bump
-from undertow.autograd.node import FIT, RuleNode
 from undertow.autograd.record import edges_of, keep_inputs, make_node, record
 from undertow.autograd.saved import SavedInput, SavedOutput
 from undertow.autograd.views import link_view
 from undertow.autograd.writes import check_writable, rebase
 from undertow.dispatch import backward
-from undertow.dispatch.calls import Call, call_of
+from undertow.dispatch.calls import NAMES, Call, call_of, named
 from undertow.dispatch.composites import COMPOSITES, noise
 from undertow.dispatch.direct import direct_call, lifted
 from undertow.dispatch.offering import CLASSES, anybody, aten, nobody_asked, note_class, offer
+from undertow.dispatch.offering import run as run_operator
 from undertow.modes import local, special
 from undertow.rules.rule import Rule
 from undertow.xp.quiet import quietly
@@ -37,7 +37,7 @@ def run_rule(rule: Rule, inputs: tuple[Any, ...], statics: Statics) -> Any:
         found = composite(rule, inputs, statics)
         if found is not NotImplemented:
             return found
-    call = call_of(rule, inputs, statics) or (unnamed(rule.name), inputs, {})
+    call = call_of(rule, inputs, statics) or (named(NAMES.get(rule.name, rule.name)), inputs, {})
     arrays, chores, _ = quietly(operands, rule, inputs)
     hidden: list[Any] = []
     count = len(rule.hidden)
@@ -56,9 +56,8 @@ def run_rule(rule: Rule, inputs: tuple[Any, ...], statics: Statics) -> Any:
     if rule.outputs:
         parts, shown = shown, shown[: rule.outputs]
         hidden[: len(parts) - rule.outputs] = parts[rule.outputs : rule.outputs + count]
-    if len(hidden) < count:  # the handler never ran the operator
-        with nobody_asked():
-            hidden[:] = [wrap(value) for value in quietly(compute, rule, inputs, statics)[2]][-count:]
+    if len(hidden) < count:  # the handler never ran the operator itself
+        hidden += _hidden_again(rule, inputs, statics)[len(hidden) :]
     results = (*shown, *hidden)
     if local.modes.inference:
         for result in shown:
@@ -68,6 +67,14 @@ def run_rule(rule: Rule, inputs: tuple[Any, ...], statics: Statics) -> Any:
     if rule.view:
         link_view(rule, inputs[0], tuple(shown), statics)
     return results[0] if rule.outputs == 1 else tuple(shown)
+
+
+def _hidden_again(rule: Rule, inputs: tuple[Any, ...], statics: Statics) -> list[Any]:
+    """What a rule keeps for its gradient beside its results; tensors that wrap others have no values to tell it from."""
+    if any(type(each) in CLASSES for each in inputs):
+        return [wrap(np.empty(0, np.float32)) for _ in rule.hidden]
+    with nobody_asked():
+        return [wrap(value) for value in quietly(compute, rule, inputs, statics)[2]][-len(rule.hidden) :]
 
 
 def as_returned(call: Call, rule: Rule, results: list[Any]) -> Any:
@@ -80,7 +87,7 @@ def as_returned(call: Call, rule: Rule, results: list[Any]) -> Any:
     if len(returns) <= 1:
         return results[0]
     missing = len(returns) - len(results)
-    return tuple([*results[: len(returns)], *[wrap(np.empty(0, np.float32)) for _ in range(missing)]])
+    return (*results[: len(returns)], *[wrap(np.empty(0, np.float32)) for _ in range(missing)])
 
 
 def _listed(given: Any) -> list[Any]:
@@ -97,29 +104,29 @@ def checked(given: Any, inputs: Sequence[Any]) -> Any:
     return given
 
 
-def unnamed(name: str) -> OpOverload:
-    """Stands for a rule that no operator of PyTorch's is: shown as `undertow.<name>.default`."""
-    return OpOverload(OpOverloadPacket("undertow", name, None), "default")
-
-
 # --- results that are saved
 
 
 class SavedDetached(SavedOutput):
-    """A saved result as PyTorch keeps it: detached, and detached once more when it is looked at."""
+    """A saved result as PyTorch keeps it: detached, and detached once more when it is looked at.
 
-    __slots__ = ("tensor",)
+    One that has no gradient (`carries` is false) is kept as it is.
+    """
 
-    def __init__(self, saved: SavedOutput, tensor: Any) -> None:
+    __slots__ = ("tensor", "carries")
+
+    def __init__(self, saved: SavedOutput, tensor: Any, carries: bool = True) -> None:
         self.array, self.storage, self.version = saved.array, saved.storage, saved.version
         self.output_nr, self.packed = saved.output_nr, saved.packed
-        self.tensor = tensor
+        self.tensor, self.carries = tensor, carries
 
     def open(self, node: Any) -> Any:
         if self.packed is not None:
             return super().open(node)
         self.raw(node)
         tensor = self.tensor
+        if not self.carries:
+            return tensor
         if anybody((tensor,)):
             tensor = offer(aten("detach"), (tensor,), {})
         else:
@@ -148,7 +155,7 @@ def keep_detached(results: Sequence[Any]) -> None:
         result = results[value.output_nr]
         computed = result._edge is not None and result._edge[0] is node
         if not computed and node.rule.node_name != "NativeGroupNormBackward0":  # its statistics count as results
-            return value
+            return SavedDetached(value, result, carries=False) if type(result) in CLASSES else value
         return SavedDetached(value, offer(aten("detach"), (result,), {}))
 
     node.saved = tuple([keep(value) for value in node.saved])
@@ -165,7 +172,7 @@ def run_write(
     settle(inputs)
     call = call_of(rule, inputs, statics, in_place=True)
     if call is None:
-        call = (unnamed(rule.name + "_"), inputs, {})
+        call = (named(NAMES.get(rule.name, rule.name) + "_"), inputs, {})
     edges = edges_of(rule, inputs)
     check_writable(target, edges is not None)
     arrays, chores, _ = quietly(operands, rule, inputs)
@@ -201,7 +208,7 @@ class Dispatcher:
     lifted = staticmethod(lifted)
     noise = staticmethod(noise)
     called = staticmethod(offer)
-    disabled = staticmethod(run)
+    disabled = staticmethod(run_operator)
     note_class = staticmethod(note_class)
     is_class = staticmethod(CLASSES.__contains__)
     watches = staticmethod(backward.watches)

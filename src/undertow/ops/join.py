@@ -86,7 +86,7 @@ def _check_cat(tensors: tuple[Any, ...], dim: int) -> int:
 
 def joined(rule: Rule, tensors: tuple[Any, ...], statics: dict[str, Any]) -> Any:
     """`apply` for a rule that joins tensors and saves nothing but their shapes, in its usual case: no rare mode is on."""
-    if special.active:
+    if special.active or (special.dispatcher is not None and special.dispatcher.takes(tensors)):
         return apply(rule, *tensors, **statics)
     arrays = [tensor._array for tensor in tensors]
     result = wrap(rule.forward(numpy_xp, *arrays, **statics))

@@ -6,7 +6,7 @@ from typing import Any
 
 from undertow._core import InferenceStorage, View, ndarray
 from undertow.autograd import apply as _apply
-from undertow.autograd.apply import apply
+from undertow.autograd.apply import PLAIN, apply
 from undertow.autograd.node import edge_of, node_class
 from undertow.autograd.outputs import bump
 from undertow.autograd.record import edges_of, keep_inputs, make_node
@@ -25,7 +25,7 @@ def view_of(rule: Rule, source: Any, value: Any, statics: dict[str, Any]) -> Any
     The statics come in the order of the rule's.
     """
     array = source._array
-    if special.active or type(array) is not ndarray:
+    if special.active or type(array) is not ndarray or source.__class__ not in PLAIN:
         return apply(rule, source, **statics)
     return view_through(source, ((rule, statics, Spec(array.shape, array.dtype), 0),), value)
 
@@ -67,7 +67,7 @@ def view_through(source: Any, steps: tuple[Step, ...], value: Any) -> Any:
 
 def views_of(rule: Rule, source: Any, values: tuple[Any, ...], statics: dict[str, Any]) -> tuple[Any, ...]:
     """`view_of` for a rule with several outputs, which share a node and may not be written to while it counts."""
-    if special.active or not values or type(source._array) is not ndarray:
+    if special.active or not values or type(source._array) is not ndarray or source.__class__ not in PLAIN:
         return apply(rule, source, **statics) if values else ()
     storage = source._storage or source._get_storage()
     array = source._array

@@ -13,12 +13,14 @@ import weakref
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
+import numpy as np
+
 from undertow import random
-from undertow._core import TensorCore
+from undertow._core import TensorCore, wrap
 from undertow.autograd.differentiate import backward
 from undertow.autograd.function import Function
 from undertow.autograd.graph import all_saved_hooks
-from undertow.creation import empty
+from undertow.lazy import lazy_names
 from undertow.modes import enable_grad, local
 
 ContextFactory = Callable[[], tuple[Any, Any]]
@@ -29,12 +31,6 @@ _settings: dict[str, bool | None] = {"early_stop": None, "debug": None}
 
 class CheckpointError(RuntimeError):
     """The second run of a checkpointed function differed from the first."""
-
-
-class CheckpointPolicy:
-    """What selective checkpointing does with an op's result."""
-
-    MUST_SAVE, PREFER_SAVE, MUST_RECOMPUTE, PREFER_RECOMPUTE = range(4)
 
 
 def noop_context_fn() -> tuple[Any, Any]:
@@ -319,7 +315,7 @@ class NoopSaveInputs(Function):
 
     @staticmethod
     def forward(*tensors: Any) -> Any:
-        return empty((0,))
+        return _nothing()
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
@@ -332,7 +328,11 @@ class NoopSaveInputs(Function):
 
 def _keep_inputs(tensors: list[Any]) -> Any:
     # The empty first input makes sure that a node is made, whether or not the others ask for gradients.
-    return NoopSaveInputs.apply(empty((0,), requires_grad=True), *tensors).grad_fn
+    return NoopSaveInputs.apply(_nothing().requires_grad_(), *tensors).grad_fn
+
+
+def _nothing() -> Any:
+    return wrap(np.empty(0, np.float32))
 
 
 def _without_reentry(
@@ -373,8 +373,12 @@ def _without_reentry(
         return function(*args, **kwargs)
 
 
-__all__ = [
-    "CheckpointError", "CheckpointFunction", "CheckpointPolicy", "check_backward_validity", "checkpoint",
-    "checkpoint_sequential", "detach_variable", "noop_context_fn", "set_checkpoint_debug_enabled",
-    "set_checkpoint_early_stop",
+# Selective checkpointing looks at operators, which few programs do: it is loaded when it is asked for.
+_SELECTIVE = "CheckpointPolicy SAC_IGNORED_OPS SelectiveCheckpointContext create_selective_checkpoint_contexts".split()
+__getattr__, __dir__ = lazy_names(__name__, dict.fromkeys(_SELECTIVE, "undertow.utils._selective_checkpoint"))
+
+__all__ = [  # noqa: F822
+    "CheckpointError", "CheckpointFunction", "CheckpointPolicy", "SelectiveCheckpointContext", "check_backward_validity",
+    "checkpoint", "checkpoint_sequential", "create_selective_checkpoint_contexts", "detach_variable", "noop_context_fn",
+    "set_checkpoint_debug_enabled", "set_checkpoint_early_stop",
 ]  # fmt: skip

@@ -1,56 +1,207 @@
-"""`FlopCounterMode`: how many multiplications and additions matrix products and convolutions take, by module.
+"""`FlopCounterMode`: how many multiplications and additions the operators of a program take, by module.
 
-The rules of these operators are wrapped while the block lasts. What an operator's backward pass takes is counted when its
-node runs, for the module that called the operator.
+What an operator takes is told by its formula in `flop_registry`, from the shapes of its arguments and result; operators
+of the backward pass are counted as they run, for the modules whose backward pass it is.
 """
 
 from __future__ import annotations
 
+import functools
 import math
 from collections import defaultdict
 from collections.abc import Callable
 from typing import Any, Self
 
 from undertow import _ops
-from undertow.autograd.apply import specialise
-from undertow.nn.modules.module import register_module_forward_hook, register_module_forward_pre_hook
-from undertow.rules import conv, linalg
+from undertow._core import TensorCore
+from undertow.tree import map_leaves
+from undertow.utils._python_dispatch import TorchDispatchMode
+from undertow.utils.module_tracker import ModuleTracker
 
-__all__ = ["FlopCounterMode"]
+__all__ = ["FlopCounterMode", "flop_registry", "register_flop_formula"]
 
-
-def _product(left: Any, right: Any) -> int:
-    """Of two matrices, or two stacks of them."""
-    *batch, rows, inner = left._array.shape
-    return 2 * math.prod(batch) * rows * inner * right._array.shape[-1]
+aten: Any = _ops.namespace("aten")
+flop_registry: dict[Any, Callable[..., int]] = {}
 
 
-def _convolution(input: Any, weight: Any, result: Any, transposed: bool) -> int:
-    places = (input if transposed else result)._array.shape
-    return 2 * places[0] * math.prod(places[2:]) * math.prod(weight._array.shape)
+# --- what an operator takes
 
 
-class _Counted:
-    """An operator: what it takes, and what its backward pass takes for each input that wants a gradient."""
-
-    def __init__(self, rule: Any, backward: str, cost: Callable[..., int], inputs: tuple[int, int]) -> None:
-        self.rule, self.backward, self.cost, self.inputs = rule, backward, cost, inputs
+def get_shape(i: Any) -> Any:
+    """The shape of a tensor; anything else as it is."""
+    return i.shape if isinstance(i, TensorCore) else i
 
 
-_OPERATORS = (
-    _Counted(linalg.mm, "mm", lambda given, result, statics: _product(*given[:2]), (0, 1)),
-    _Counted(linalg.bmm, "bmm", lambda given, result, statics: _product(*given[:2]), (0, 1)),
-    _Counted(linalg.addmm, "mm", lambda given, result, statics: _product(*given[1:3]), (1, 2)),
-    _Counted(linalg.baddbmm, "bmm", lambda given, result, statics: _product(*given[1:3]), (1, 2)),
-    _Counted(
-        conv.convolution, "convolution_backward",
-        lambda given, result, statics: _convolution(given[0], given[1], result, statics["transposed"]), (0, 1),
-    ),
-)  # fmt: skip
+def shape_wrapper(f: Callable[..., int]) -> Callable[..., int]:
+    """A formula of shapes as a function of tensors."""
+
+    @functools.wraps(f)
+    def of_tensors(*args: Any, out_val: Any = None, **kwargs: Any) -> int:
+        given, named, out = map_leaves(get_shape, (args, kwargs, out_val))
+        return f(*given, out_shape=out, **named)
+
+    return of_tensors
+
+
+def register_flop_formula(targets: Any, get_raw: bool = False) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Decorates the formula of one operator or several: `formula(*shapes, out_shape=None, **kwargs) -> int`.
+
+    With `get_raw` it is called with the tensors themselves, and `out_val`.
+    """
+
+    def register(formula: Callable[..., Any]) -> Callable[..., Any]:
+        wanted = formula if get_raw else shape_wrapper(formula)
+        for target in targets if isinstance(targets, (list, tuple)) else [targets]:
+            if not isinstance(target, (_ops.OpOverloadPacket, _ops.HigherOrderOperator)):
+                raise ValueError(
+                    f"register_flop_formula(targets): expected each target to be OpOverloadPacket (i.e. "
+                    f"torch.ops.mylib.foo), or JitFunction, got {target} which is of type {type(target)}"
+                )
+            if target in flop_registry:
+                raise RuntimeError(f"duplicate registrations for {target}")
+            flop_registry[target] = wanted
+        return formula
+
+    return register
+
+
+@register_flop_formula(aten.mm)
+def mm_flop(a_shape: Any, b_shape: Any, *args: Any, out_shape: Any = None, **kwargs: Any) -> int:
+    """A product of two matrices."""
+    rows, inner = a_shape
+    if inner != b_shape[0]:
+        raise AssertionError(f"matmul: inner dimensions must match, got {inner} and {b_shape[0]}")
+    return rows * b_shape[1] * 2 * inner
+
+
+@register_flop_formula(aten.addmm)
+def addmm_flop(self_shape: Any, a_shape: Any, b_shape: Any, out_shape: Any = None, **kwargs: Any) -> int:
+    """The product alone counts."""
+    return mm_flop(a_shape, b_shape)
+
+
+@register_flop_formula(aten.bmm)
+def bmm_flop(a_shape: Any, b_shape: Any, out_shape: Any = None, **kwargs: Any) -> int:
+    """Products of two stacks of matrices."""
+    batch, rows, inner = a_shape
+    return batch * rows * b_shape[2] * 2 * inner
+
+
+@register_flop_formula(aten.baddbmm)
+def baddbmm_flop(self_shape: Any, a_shape: Any, b_shape: Any, out_shape: Any = None, **kwargs: Any) -> int:
+    """The products alone count."""
+    return bmm_flop(a_shape, b_shape)
+
+
+def conv_flop_count(x_shape: Any, w_shape: Any, out_shape: Any, transposed: bool = False) -> int:
+    """A convolution: each weight meets each place of the result (of the input, if it is transposed)."""
+    places = (x_shape if transposed else out_shape)[2:]
+    return math.prod(places) * math.prod(w_shape) * x_shape[0] * 2
+
+
+@register_flop_formula([aten.convolution, aten._convolution])
+def conv_flop(
+    x_shape: Any, w_shape: Any, _bias: Any, _stride: Any, _padding: Any, _dilation: Any, transposed: bool, *args: Any,
+    out_shape: Any = None, **kwargs: Any,
+) -> int:  # fmt: skip
+    """A convolution."""
+    return conv_flop_count(x_shape, w_shape, out_shape, transposed=transposed)
+
+
+@register_flop_formula(aten.convolution_backward)
+def conv_backward_flop(
+    grad_out_shape: Any, x_shape: Any, w_shape: Any, _bias: Any, _stride: Any, _padding: Any, _dilation: Any,
+    transposed: bool, _output_padding: Any, _groups: Any, output_mask: Any, out_shape: Any,
+) -> int:  # fmt: skip
+    """Its gradients: each is a convolution of the result's gradient, with the weight or with the input."""
+
+    def turned(shape: Any) -> list[int]:
+        return [shape[1], shape[0], *shape[2:]]
+
+    count = 0
+    if output_mask[0]:
+        count += conv_flop_count(grad_out_shape, w_shape, out_shape[0], not transposed)
+    if output_mask[1]:
+        first, second = (grad_out_shape, x_shape) if transposed else (x_shape, grad_out_shape)
+        count += conv_flop_count(turned(first), turned(second), turned(out_shape[1]))
+    return count
+
+
+def sdpa_flop_count(query_shape: Any, key_shape: Any, value_shape: Any) -> int:
+    """Attention: queries times keys, weights times values."""
+    batch, heads, rows, inner = query_shape
+    length, width = key_shape[2], value_shape[3]
+    stack = batch * heads
+    return bmm_flop((stack, rows, inner), (stack, inner, length)) + bmm_flop((stack, rows, length), (stack, length, width))
+
+
+@register_flop_formula(aten._scaled_dot_product_flash_attention)
+def sdpa_flop(
+    query_shape: Any, key_shape: Any, value_shape: Any, *args: Any, out_shape: Any = None, **kwargs: Any
+) -> int:
+    """Attention in one operator. The one for CPUs is not counted, as PyTorch does not count it."""
+    return sdpa_flop_count(query_shape, key_shape, value_shape)
+
+
+def sdpa_backward_flop_count(grad_out_shape: Any, query_shape: Any, key_shape: Any, value_shape: Any) -> int:
+    """The gradients of attention: the weights once more, and two products for each of the two."""
+    batch, heads, rows, inner = query_shape
+    length, width = key_shape[2], value_shape[3]
+    stack = batch * heads
+    scores = bmm_flop((stack, rows, inner), (stack, inner, length))
+    values = bmm_flop((stack, rows, width), (stack, width, length)) + bmm_flop((stack, length, rows), (stack, rows, width))
+    keys = bmm_flop((stack, rows, length), (stack, length, inner)) + bmm_flop((stack, inner, rows), (stack, rows, length))
+    return scores + values + keys
+
+
+def sdpa_backward_flop(
+    grad_out_shape: Any, query_shape: Any, key_shape: Any, value_shape: Any, *args: Any, out_shape: Any = None,
+    **kwargs: Any,
+) -> int:  # fmt: skip
+    """The gradients of attention."""
+    return sdpa_backward_flop_count(grad_out_shape, query_shape, key_shape, value_shape)
+
+
+# --- numbers as text
+
+suffixes = ["", "K", "M", "B", "T"]
+
+
+def get_suffix_str(number: int) -> str:
+    """The unit that suits a number."""
+    return suffixes[max(0, min(len(suffixes) - 1, (len(str(number)) - 2) // 3))]
+
+
+def convert_num_with_suffix(number: int, suffix: str) -> str:
+    """A number in a unit."""
+    return f"{number / 1000 ** suffixes.index(suffix):.3f}{suffix}"
+
+
+def convert_to_percent_str(num: int, denom: int) -> str:
+    """A share in percent."""
+    return f"{num / denom:.2%}" if denom else "0%"
+
+
+# --- the counter
+
+
+class _Counting(TorchDispatchMode):
+    """Sees every operator for a counter."""
+
+    def __init__(self, counter: FlopCounterMode) -> None:
+        super().__init__()
+        self.counter = counter
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        kwargs = kwargs or {}
+        out = func(*args, **kwargs)
+        return self.counter._count_flops(func.overloadpacket, out, args, kwargs)
 
 
 class FlopCounterMode:
     """A block in which operations are counted; printed as a table at its end if `display` is true.
+
+    `custom_mapping` gives formulas for more operators, or other ones: `{torch.ops.aten.exp: lambda shape, **rest: 1}`.
 
     >>> with FlopCounterMode(display=False) as counter:
     ...     product = torch.ones(2, 3) @ torch.ones(3, 4)
@@ -58,12 +209,20 @@ class FlopCounterMode:
     48
     """
 
-    def __init__(self, mods: Any = None, depth: int = 2, display: bool = True, custom_mapping: Any = None) -> None:
+    def __init__(
+        self, mods: Any = None, depth: int = 2, display: bool = True, custom_mapping: dict[Any, Any] | None = None
+    ) -> None:
         self.depth, self.display = depth, display
         self.flop_counts: dict[str, dict[Any, int]] = defaultdict(lambda: defaultdict(int))
-        self._names: dict[Any, str] = {}
-        self._inside: list[str] = []
-        self._undo: list[Callable[[], None]] = []
+        self.mod_tracker = ModuleTracker()
+        self.mode: _Counting | None = None
+        self.flop_registry = {
+            **flop_registry,
+            **{
+                packet: formula if getattr(formula, "_get_raw", False) else shape_wrapper(formula)
+                for packet, formula in (custom_mapping or {}).items()
+            },
+        }
 
     # --- answers
 
@@ -88,62 +247,38 @@ class FlopCounterMode:
     def _rows(self, name: str, total: int) -> list[tuple[str, str, str]]:
         counts = self.flop_counts[name]
         parts = [(name, sum(counts.values())), *[(f"- {operator}", count) for operator, count in counts.items()]]
-        return [(part, _with_suffix(count, total), f"{count / total:.2%}" if total else "0%") for part, count in parts]
+        return [(part, _with_suffix(count, total), convert_to_percent_str(count, total)) for part, count in parts]
 
     # --- the block
 
     def __enter__(self) -> Self:
         self.flop_counts.clear()
-        self._names.clear()
-        for counted in _OPERATORS:
-            before, counted.rule.run = counted.rule.run, self._counting(counted)
-            self._undo.append(lambda counted=counted, before=before: setattr(counted.rule, "run", before))  # type: ignore[misc]
-        self._undo.append(register_module_forward_pre_hook(self._begin_module).remove)
-        self._undo.append(register_module_forward_hook(self._end_module, always_call=True).remove)
+        self.mod_tracker.__enter__()
+        self.mode = _Counting(self)
+        self.mode.__enter__()
         return self
 
     def __exit__(self, *exception: object) -> None:
-        while self._undo:
-            self._undo.pop()()
+        assert self.mode is not None
+        self.mode.__exit__(*exception)
+        self.mode = None
+        self.mod_tracker.__exit__()
         if self.display:
             print(self.get_table(self.depth))
 
-    def _begin_module(self, module: Any, args: Any) -> None:
-        name = self._names.setdefault(module, type(module).__name__)
-        for place, child in module.named_children():
-            self._names[child] = f"{name}.{place}"
-        self._inside.append(name)
-
-    def _end_module(self, module: Any, args: Any, output: Any) -> None:
-        self._inside.pop()
-
-    def _counting(self, counted: _Counted) -> Callable[..., Any]:
-        run = counted.rule.run or specialise(counted.rule)
-
-        def count(*given: Any, **statics: Any) -> Any:
-            result = run(*given, **statics)
-            cost, places = counted.cost(given, result, statics), {"Global", *self._inside}
-            self._add(places, counted.rule.name, cost)
-            node = result.grad_fn
-            if node is not None:
-                wanted = [place for place in counted.inputs if given[place].requires_grad]
-                groups = statics.get("groups", 1)  # the gradient of a weight is counted as if all channels met
-                each = sum(cost * groups if groups > 1 and place == 1 else cost for place in wanted)
-                node.register_prehook(lambda gradients: self._add(places, counted.backward, each) if self._undo else None)
-            return result
-
-        return count
-
-    def _add(self, places: set[str], operator: str, cost: int) -> None:
-        if cost:
-            for place in places:
-                self.flop_counts[place][getattr(_ops.namespace("aten"), operator)] += cost
+    def _count_flops(self, func_packet: Any, out: Any, args: Any, kwargs: dict[str, Any]) -> Any:
+        formula = self.flop_registry.get(func_packet)
+        if formula is not None:
+            count = formula(*args, **kwargs, out_val=out)
+            for place in set(self.mod_tracker.parents):
+                self.flop_counts[place][func_packet] += count
+        return out
 
 
 def _with_suffix(count: int, total: int) -> str:
     """A number in the unit that suits the total."""
-    power = min((len(str(total)) - 1) // 3, 4)
-    return f"{count / 1000**power:.3f}{' KMBT'[power]}" if power else str(count)
+    suffix = get_suffix_str(total)
+    return convert_num_with_suffix(count, suffix) if suffix else str(count)
 
 
 def _as_table(rows: list[tuple[str, str, str]]) -> str:
