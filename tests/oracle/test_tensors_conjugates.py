@@ -167,3 +167,28 @@ def test_a_mirror_dies_with_its_tensors():
     assert len(mirrors.known) == before + 1
     del y
     assert len(mirrors.known) == before
+
+
+PLAIN_NUMBERS = {
+    "mul number": lambda torch, z: (z * 2).real.sum(),
+    "square": lambda torch, z: (z * z).real.sum(),
+    "div": lambda torch, z: (z / 2).real.sum(),
+    "power": lambda torch, z: (z**2).real.sum(),
+    "complex power": lambda torch, z: ((z + 1) ** (1 + 2j)).real.sum(),
+    "exp": lambda torch, z: z.exp().real.sum(),
+    "real weights": lambda torch, z: (torch.tensor([1.0, 2.0]) * z).real.sum(),
+    "alpha": lambda torch, z: torch.add(z, z, alpha=1 + 1j).real.sum(),
+    "matrix": lambda torch, z: (torch.tensor([[1 + 1j, 2], [0, 1j]]) @ z).imag.sum(),
+    "sigmoid": lambda torch, z: z.sigmoid().real.sum(),
+    "lerp": lambda torch, z: torch.lerp(z, z.detach(), 0.5).real.sum(),
+}
+
+
+@pytest.mark.parametrize("function", PLAIN_NUMBERS)
+def test_zeros_in_gradients_have_the_sign_that_pytorch_prints(function):
+    def program(torch):
+        z = torch.tensor([1 + 0j, 0j], requires_grad=True)
+        PLAIN_NUMBERS[function](torch, z).backward()
+        return repr(z.grad)
+
+    agree(program)

@@ -236,11 +236,12 @@ class RuleNode(Node):
         if chores & UPCAST:
             saved = [_upcast(xp, value) for value in saved]
             g = _upcast(xp, g)
-        if chores & CONJUGATE:
-            g = _conjugate(xp, g)
+        statics = self.statics
+        if chores & CONJUGATE:  # a holomorphic formula, taken at the conjugates of what it depends on
+            saved = [_conjugate(xp, value) for value in saved]
+            statics = tuple([value.conjugate() if type(value) is complex else value for value in statics])
         edges = self.edges
-        values = (xp, g, needs, *saved, *self.specs, *self.statics) if rule.uses_specs else (
-            xp, g, needs, *saved, *self.statics)  # fmt: skip
+        values = (xp, g, needs, *saved, *self.specs, *statics) if rule.uses_specs else (xp, g, needs, *saved, *statics)
         joint, gradients = rule.joint, cast("tuple[Gradient, ...]", rule.gradients)  # where there is an edge
         if joint is not None:
             wanted = tuple([
@@ -259,14 +260,11 @@ class RuleNode(Node):
             ])
         if rule.stepwise and xp.RECORDED:
             results = tuple([None if r is None else xp.tied(r, saved) for r in results])
-        if chores:
-            if chores & CONJUGATE:
-                results = tuple([None if r is None else xp.conj(r) for r in results])
-            if chores & FIT:
-                results = tuple([
-                    None if r is None or spec is None else fit(xp, r, spec)
-                    for r, spec in zip(results, self.specs)
-                ])
+        if chores & FIT:
+            results = tuple([
+                None if r is None or spec is None else fit(xp, r, spec)
+                for r, spec in zip(results, self.specs)
+            ])
         return results
 
     def input_specs(self, outputs: list[Spec]) -> Sequence[Spec | None]:
@@ -423,8 +421,12 @@ def fit(xp: Any, g: Any, spec: Spec) -> Any:
     return g
 
 
-def _conjugate(xp: Any, g: Any) -> Any:
-    return tuple([None if part is None else xp.conj(part) for part in g]) if type(g) is tuple else xp.conj(g)
+def _conjugate(xp: Any, value: Any) -> Any:
+    if type(value) is tuple:
+        return tuple([_conjugate(xp, part) for part in value])
+    if isinstance(value, (np.ndarray, np.generic, TensorCore, DeviceArray)) and xp.dtype_of(value).kind == "c":
+        return xp.conj(value)
+    return value
 
 
 def _upcast(xp: Any, value: Any) -> Any:
