@@ -15,9 +15,10 @@ from undertow.dtypes import DTYPE_OF
 from undertow.modes import local
 from undertow.ops.arguments import check_tensor, must_be
 from undertow.ops.public import public
+from undertow.ops.scatter import all_below
 from undertow.rules import embedding as rules
 from undertow.sizes import size_of
-from undertow.xp.device import values_known
+from undertow.xp.device import checked, values_known
 from undertow.xp.namespaces import namespace_of
 
 
@@ -31,8 +32,11 @@ def _check_indices(indices: Any, name: str, argument: str = "indices", position:
 
 
 def _check_range(indices: Any, count: int) -> None:
-    if values_known(indices) and indices.size and (indices.min() < 0 or indices.max() >= count):
-        raise IndexError("index out of range in self")
+    def check(indices: Any) -> None:
+        if indices.size and not all_below(indices, count):
+            raise IndexError("index out of range in self")
+
+    checked(check, indices)
 
 
 @public

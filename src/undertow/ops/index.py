@@ -24,7 +24,7 @@ from undertow.ops.scatter import check_in_range, gather
 from undertow.ops.shape import reshape_to
 from undertow.ops.writing import as_element, check_mask
 from undertow.rules import index as rules
-from undertow.xp.device import values_known
+from undertow.xp.device import checked, values_known
 
 
 def scalar_name(tensor: Any) -> str:
@@ -46,8 +46,12 @@ def index_select(input: Any, dim: int, index: Any, *, out: Any = None) -> Any:
         raise RuntimeError("index_select(): Expected dtype int32 or int64 for index")
     dim = wrap_dim(as_int(dim, "index_select", "dim", 2), array.ndim)
     n = array.shape[dim] if array.ndim else 1
-    if values_known(picks) and picks.size and ((picks < 0) | (picks >= n)).any():
-        raise IndexError("index out of range in self")
+
+    def check(picks: Any) -> None:
+        if picks.size and ((picks < 0) | (picks >= n)).any():
+            raise IndexError("index out of range in self")
+
+    checked(check, picks)
     if out is None:
         return apply(rules.index_select, input, index, dim=dim)
     return into(out, lambda: apply(rules.index_select, input, index, dim=dim), (input, index), "index_select")

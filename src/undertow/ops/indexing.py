@@ -20,7 +20,7 @@ from undertow.autograd.writes import guards
 from undertow.dtypes import DTYPE_OF
 from undertow.modes import local, special
 from undertow.ops.arguments import check_tensor
-from undertow.ops.keys import check_indices, explain_index, listed, slicing
+from undertow.ops.keys import check_indices, check_when_known, explain_index, listed, slicing
 from undertow.ops.parts import END
 from undertow.ops.public import public
 from undertow.ops.shape import reshape_to
@@ -31,7 +31,7 @@ from undertow.rules import convert, index
 from undertow.rules import shape as rules
 from undertow.rules.rule import Spec
 from undertow.sizes import wrapped_dim
-from undertow.xp.device import DeviceArray
+from undertow.xp.device import DeviceArray, Watch
 from undertow.xp.namespaces import namespace_of
 from undertow.xp.numpy_index import numpy_key
 from undertow.xp.numpy_shape import expand_dims, leading, slice_along
@@ -41,6 +41,8 @@ _FLOATS = np.float32, np.float64
 
 def _take(x: Any, indices: list[Any]) -> Any:
     check_indices(x, indices)
+    if Watch.trace is not None:
+        check_when_known(x, indices)
     try:
         return apply(index.index, x, *indices)
     except IndexError:
@@ -239,6 +241,8 @@ def _setitem(self: Any, key: Any, value: Any) -> None:
     if indices:
         check_values(view, value)
         check_indices(view, indices)
+        if Watch.trace is not None:
+            check_when_known(view, indices)
         if value._array.ndim and value._array.shape[0] == 1:
             value = reshape_to(value, _inner_shape(value._array.shape))
         put_indexed(view, indices, value, False)
@@ -304,6 +308,8 @@ def _check_put(input: Any, indices: Any, values: Any, name: str) -> list[Any]:
     check_tensor(values, name, "values", 3)
     given = _index_list(indices, name)
     check_indices(input, given)
+    if Watch.trace is not None:
+        check_when_known(input, given)
     check_values(input, values)
     return given
 

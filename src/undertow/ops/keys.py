@@ -11,6 +11,7 @@ import numpy as np
 
 from undertow._core import TensorCore, wrap
 from undertow.ops.parts import END
+from undertow.ops.scatter import check_in_range
 from undertow.ops.stretch import unsqueeze
 from undertow.ops.views import view_of
 from undertow.rules import shape as rules
@@ -204,6 +205,15 @@ def check_indices(x: Any, indices: list[Any]) -> None:
         axis += array.ndim
     if axis > len(shape):
         raise IndexError(f"too many indices for tensor of dimension {len(shape)} (got {axis})")
+
+
+def check_when_known(x: Any, indices: list[Any]) -> None:
+    """Lets a compiler check, before it runs, indices whose values it will know."""
+    shape, axis = x._array.shape, 0
+    for each in indices:
+        if each is not None and not _is_mask(each):
+            check_in_range(each._array, shape[axis], axis, "", IndexError, negative=True)
+        axis += each._array.ndim if each is not None and _is_mask(each) else 1
 
 
 def explain_index(x: Any, indices: list[Any]) -> None:

@@ -14,9 +14,10 @@ from undertow.ops.arguments import check_constant, check_tensor, no_kernel
 from undertow.ops.compare import where
 from undertow.ops.loss import MEAN, NONE, SUM, reduced, reduction_of
 from undertow.ops.public import public
+from undertow.ops.scatter import all_below
 from undertow.rules import activation, scalars
 from undertow.rules import loss as rules
-from undertow.xp.device import is_known, values_known
+from undertow.xp.device import checked, is_known, values_known
 
 
 def _check_targets(input: Any, target: Any, weight: Any, ignore_index: int, classes: int) -> None:
@@ -35,10 +36,14 @@ def _check_targets(input: Any, target: Any, weight: Any, ignore_index: int, clas
         if kinds[0] is not kinds[1]:
             raise RuntimeError(f"expected scalar type {kinds[0].scalar_name} but found {kinds[1].scalar_name}")
         check_constant(weight, "nll_loss_forward", "weight")
-    if values_known(labels) and labels.size and (labels.min() < 0 or labels.max() >= classes):
-        wrong = ((labels < 0) | (labels >= classes)) & (labels != ignore_index)
-        if wrong.any():
-            raise IndexError(f"Target {labels[wrong][0]} is out of bounds.")
+
+    def check(labels: Any) -> None:
+        if labels.size and not all_below(labels, classes):
+            wrong = ((labels < 0) | (labels >= classes)) & (labels != ignore_index)
+            if wrong.any():
+                raise IndexError(f"Target {labels[wrong][0]} is out of bounds.")
+
+    checked(check, labels)
 
 
 def _nll(input: Any, target: Any, weight: Any, reduction: int, ignore_index: int) -> Any:

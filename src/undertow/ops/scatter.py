@@ -16,18 +16,32 @@ from undertow.ops.public import overloaded, public
 from undertow.ops.writing import as_element
 from undertow.rules import index as rules
 from undertow.rules.rule import op
-from undertow.xp.device import values_known
+from undertow.xp.device import checked, values_known
 
 _UNSIGNED = {8: np.uint64, 4: np.uint32}
+
+
+def all_below(index: Any, n: int) -> bool:
+    """Whether every index of an array that has some is at least 0 and below n."""
+    kind = _UNSIGNED.get(index.itemsize)
+    if type(index) is np.ndarray and kind is not None:
+        return bool(_max(index.view(kind), axis=None) < n)  # negative ones look huge
+    return index.min() >= 0 and index.max() < n
+
+
+_max = np.maximum.reduce
 
 
 def check_in_range(
     index: Any, n: int, dim: int, prefix: str = "", error: type[Exception] = RuntimeError, negative: bool = False
 ) -> None:
     """Refuses an index that points outside a dim of n elements."""
-    if not index.size or not values_known(index):
+    if not values_known(index):
+        checked(lambda index: check_in_range(index, n, dim, prefix, error, negative), index)
         return
-    if not negative and index.view(_UNSIGNED[index.itemsize]).max() < n:  # negative ones look huge
+    if not index.size:
+        return
+    if not negative and all_below(index, n):
         return
     outside = (index < (-n if negative else 0)) | (index >= n)
     if outside.any():

@@ -10,6 +10,7 @@ import numpy as np
 from undertow._core import TensorCore, wrap
 from undertow.autograd.apply import apply
 from undertow.modes import no_grad
+from undertow.xla.arriving import Arriving
 from undertow.xla.errors import CompileError
 from undertow.xla.reach import State, held_at
 from undertow.xp.device import DeviceArray
@@ -89,6 +90,12 @@ class Arguments:
         """Places of the stand-ins, by id."""
         places = [*self._own, *range(len(self._pattern), len(self.tensors))]
         return {id(self.tensors[place]): place for place in places}
+
+    def tell(self, arriving: Arriving) -> None:
+        """Says which arrays of the trace stand for arguments."""
+        for place in self._own:
+            if type(self.tensors[place]._array) is DeviceArray:
+                arriving.argument(self.tensors[place]._array, place)
 
     def stands_in(self, place: int) -> bool:
         """Whether the trace saw a stand-in here, and not a gradient of the step's own, which stands for itself."""

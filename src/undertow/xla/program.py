@@ -22,6 +22,7 @@ from undertow._core import Meta, TensorCore, wrap
 from undertow.devices import cpu
 from undertow.tree import leaves, map_leaves
 from undertow.xla.arguments import Arguments, look_of, refuse_overlaps, view_again
+from undertow.xla.arriving import run_checks
 from undertow.xla.effects import analyse, kind_of
 from undertow.xla.errors import explained
 from undertow.xla.firing import Again, Firing, Later, Placed, Plan
@@ -121,6 +122,7 @@ class Program:
         self.placed: list[Placed] = firing.placed
         renewed = {id(tensor) for tensor in self.given.renewed()}
         self.reads = [read for read in firing.reads if id(read.value) not in renewed]
+        self.checks = trace.arriving.checks
         self.draws: list[Draw] = trace.draws
         self.first_draws: list[Any] | None = trace.first_draws
         self._assemble(closed, outputs, trace)
@@ -150,6 +152,7 @@ class Program:
                 cell.value = value
             for tensor in tensors:
                 trace.adopt(tensor)
+            self.given.tell(trace.arriving)
             as_inputs = inputs(numbers, options, self.known_numbers)
             if self.plain_numbers:  # all of them are held to their values
                 numbers[:] = map(float, as_inputs)
@@ -405,6 +408,8 @@ class Program:
 
     def run(self, arguments: list[Any]) -> Any:
         """One step."""
+        if self.checks:
+            run_checks(self.checks, arguments)
         values = []
         for tensor, held, cell in self.donated:
             if tensor._array is not held:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 import threading
 import weakref
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
 import jax
@@ -29,11 +29,12 @@ from undertow.modes import local, special
 from undertow.random_stream.memory_order import memory_order
 from undertow.sites import user_site
 from undertow.storage import memories_behind
+from undertow.xla.arriving import Arriving
 from undertow.xla.choices import only_if
 from undertow.xla.errors import CompileError
 from undertow.xla.state import State
 from undertow.xp import jax as _words  # noqa: F401  (turns on 64-bit types)
-from undertow.xp.device import Cell, DeviceArray, NeedsValue, Watch, jax_device, may_be_known, wrapped
+from undertow.xp.device import Cell, DeviceArray, NeedsValue, Watch, is_known, jax_device, may_be_known, wrapped
 from undertow.xp.target import Target
 
 
@@ -153,6 +154,7 @@ class Trace:
         self.firing: Any = None
         self.uses_gradients = False  # whether anybody looked at a .grad
         self.state = State()  # what the step reaches
+        self.arriving = Arriving()  # whole numbers that follow from the arguments
         self.schedules: Any = None  # the schedulers among it that step on the host
         self.choice: DeviceArray | None = None  # whether the part of the step that is being traced takes effect
         self.chosen: dict[tuple[int, Any], DeviceArray] = {}  # what such parts put into mappings, and whether they do
@@ -287,6 +289,17 @@ class Trace:
     def only_if(self, taken: DeviceArray) -> Any:
         """A `with` block that takes effect if a value is true; see `choices`."""
         return only_if(self, taken)
+
+    def check_later(self, check: Callable[[Any], None], array: DeviceArray) -> None:
+        """Values that ought to be checked: before each call, if they follow from its arguments."""
+        if is_known(array):
+            check(np.asarray(array.value))
+        else:
+            self.arriving.check(check, array)
+
+    def follow(self, result: DeviceArray, word: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        """Whole numbers were computed."""
+        self.arriving.follow(result, word, args, kwargs)
 
     def settle_memories(self) -> None:
         """Tensors from outside that were given other memory (`p.data = …`) get its value in their own."""

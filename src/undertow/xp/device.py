@@ -360,7 +360,10 @@ class DeviceArray(NDArrayOperatorsMixin):
         if dtype is not None:
             result = result.astype(dtype)
         if out is None:
-            return wrapped(result, self.cell.device)
+            made = wrapped(result, self.cell.device)
+            if Watch.trace is not None and type(made) is DeviceArray and made.dtype.kind in "iu" and method == "__call__":
+                Watch.trace.follow(made, ufunc, inputs, options)
+            return made
         if type(out[0]) is DeviceArray:
             out[0].write(result)
         else:
@@ -405,6 +408,14 @@ def lying(array: Any) -> Any:
 def values_known(*arrays: Any) -> bool:
     """Whether Python may look at these arrays' values, say to check them: not while they are traced."""
     return Watch.trace is None or not any(type(array) is DeviceArray for array in arrays)
+
+
+def checked(check: Callable[[Any], None], array: Any) -> None:
+    """Checks an array's values: now, or before each call of the program that is being traced, if they are known by then."""
+    if Watch.trace is None or type(array) is not DeviceArray:
+        check(array)
+    else:
+        Watch.trace.check_later(check, array)
 
 
 def is_known(args: Any) -> bool:
@@ -526,7 +537,10 @@ class DeviceNamespace:
         def apply(*args: Any, **kwargs: Any) -> Any:
             if now is not None and is_known((args, kwargs)):
                 return _computed_now(now)(*args, **kwargs)
-            return applied(*args, **kwargs)
+            result = applied(*args, **kwargs)
+            if Watch.trace is not None and type(result) is DeviceArray and result.dtype.kind in "iu":
+                Watch.trace.follow(result, now, args, kwargs)
+            return result
 
         apply = apply if callable(now) else applied
         setattr(self, word, apply)

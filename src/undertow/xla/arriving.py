@@ -1,0 +1,95 @@
+"""Checks of values that a call brings along: labels in range, indices in bounds.
+
+Eager code looks at an index before it uses it. A program can't stop for that; but whole numbers mostly arrive as arguments,
+and then they can be looked at before the program runs. So during a trace it is noted how whole numbers follow from the
+arguments, and what is to be checked. What was computed from anything else goes unchecked.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from undertow.devices import cpu
+from undertow.xp import numpy as numpy_xp
+from undertow.xp.device import Cell, DeviceArray, is_known
+
+Value = Callable[[list[Any]], Any]  # an array on the host, given a call's arguments
+
+
+class Elsewhere(Exception):
+    """An argument that is not on the host."""
+
+
+class Arriving:
+    """How arrays follow from arguments, and the checks that they ask for."""
+
+    def __init__(self) -> None:
+        self._values: weakref.WeakKeyDictionary[Cell, Value] = weakref.WeakKeyDictionary()
+        self.checks: list[tuple[Callable[[Any], None], Value]] = []
+
+    def argument(self, array: DeviceArray, place: int) -> None:
+        """An array that a call brings along."""
+        if array.dtype.kind in "iu":
+            self._values[array.cell] = lambda arguments: _on_host(arguments[place]._array)
+
+    def check(self, check: Callable[[Any], None], array: DeviceArray) -> None:
+        """Something to be checked before each call."""
+        value = self._value(array)
+        if value is not None:
+            self.checks.append((check, value))
+
+    def follow(self, result: DeviceArray, word: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        """Notes that a word of the vocabulary made an array."""
+        if word is None or any(type(each) is DeviceArray for each in kwargs.values()):
+            return
+        values = [self._value(arg) if type(arg) is DeviceArray else _as_it_is(arg) for arg in args]
+        known = [value for value in values if value is not None]
+        if len(known) == len(values):
+            self._values[result.cell] = lambda arguments: word(*[value(arguments) for value in known], **kwargs)
+
+    def _value(self, array: DeviceArray) -> Value | None:
+        if array.cell.writes:
+            return None
+        if is_known(array):
+            return _as_it_is(np.asarray(array.value))
+        whole = self._values.get(array.cell)
+        if whole is None or array._parent is None:
+            return whole
+        takes, part = [array._take], array._parent
+        while part._parent is not None:
+            takes.append(part._take)
+            part = part._parent
+
+        def taken(arguments: list[Any]) -> Any:
+            value = whole(arguments)
+            for take in reversed(takes):
+                value = take(numpy_xp, value)
+            return value
+
+        return taken
+
+
+def run_checks(checks: list[tuple[Callable[[Any], None], Value]], arguments: list[Any]) -> None:
+    """Raises what eager code would raise."""
+    for check, value in checks:
+        try:
+            array = value(arguments)
+        except Elsewhere:
+            continue
+        check(array)
+
+
+def _on_host(array: Any) -> Any:
+    if type(array) is not DeviceArray:
+        return array
+    if array.device is not cpu:
+        raise Elsewhere
+    return np.asarray(array.value)
+
+
+def _as_it_is(value: Any) -> Value:
+    return lambda arguments: value
