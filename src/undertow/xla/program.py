@@ -556,7 +556,7 @@ class Program:
         if array._parent is not None:
             return self._renewed_array(array._parent, renewed).view_by(array._take, array._put)
         if id(array.cell) not in renewed:
-            renewed[id(array.cell)] = DeviceArray(array.cell.value, self.device)
+            renewed[id(array.cell)] = DeviceArray(array.cell.value, array.cell.device)
         return renewed[id(array.cell)]
 
 
