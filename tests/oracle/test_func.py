@@ -515,3 +515,33 @@ def dual_numbers(torch, log):
 @cases.test
 def test_program(program: Any) -> None:
     agree(program)
+
+
+@pytest.mark.parametrize("transform", ["grad", "vmap", "vjp", "jacfwd"])
+def test_custom_functions_must_be_split_for_transforms(transform):
+    def program(torch):
+        class Twice(torch.autograd.Function):
+            @staticmethod
+            def forward(ctx, x):
+                return x * 2
+
+            @staticmethod
+            def backward(ctx, g):
+                return g * 2
+
+        def total(x):
+            return Twice.apply(x).sum()
+
+        x = torch.ones(2)
+        calls = {
+            "grad": lambda: torch.func.grad(total)(x),
+            "vmap": lambda: torch.func.vmap(Twice.apply)(x),
+            "vjp": lambda: torch.func.vjp(total, x),
+            "jacfwd": lambda: torch.func.jacfwd(total)(x),
+        }
+        try:
+            calls[transform]()
+        except RuntimeError as error:
+            return str(error)[:120], Twice.apply(x)
+
+    agree(program)

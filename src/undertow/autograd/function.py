@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import threading
 import warnings
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -279,8 +280,22 @@ class Function(metaclass=FunctionMeta):
         return _apply(cls, args, kwargs)
 
 
+class _AtWork(threading.local):
+    """How many of `torch.func`'s derivatives a thread is taking."""
+
+    transforms = 0
+
+
+at_work = _AtWork()
+
+
 def _apply(cls: type[Function], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     separate = cls.setup_context is not Function.setup_context
+    if at_work.transforms and not separate:
+        raise RuntimeError(
+            "In order to use an autograd.Function with functorch transforms (vmap, grad, jvp, jacrev, ...), it must "
+            f"override the setup_context staticmethod. {cls.__name__} does not: its forward takes ctx."
+        )
     if kwargs or (separate and not _takes_exactly(cls.forward, len(args))):
         signature = inspect.signature(cls.forward)
         bound = signature.bind(*args, **kwargs) if separate else signature.bind(None, *args, **kwargs)

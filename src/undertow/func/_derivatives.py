@@ -13,6 +13,7 @@ from typing import Any
 
 from undertow import creation
 from undertow._core import TensorCore
+from undertow.autograd.function import at_work
 from undertow.autograd.levels import Level, Pushed, input_edge, pull
 from undertow.func._vmapping import check_randomness, from_whole, open_levels, to_whole
 from undertow.modes import enable_grad
@@ -28,9 +29,12 @@ class Transform:
     def __init__(self) -> None:
         self.level = Level()
         self.maps = open_levels()
+        self.begun = False
 
     def begin(self, values: Sequence[Any]) -> tuple[list[Any], list[Any]]:
         """Inputs for the function, and where their gradients will arrive."""
+        at_work.transforms += 1
+        self.begun = True
         inside, edges = [], []
         for value in values:
             if not isinstance(value, TensorCore):
@@ -39,6 +43,11 @@ class Transform:
             edges.append(input_edge(alias))
             inside.append(from_whole(alias, self.maps))
         return inside, edges
+
+    def close(self) -> None:
+        """The function has run."""
+        self.level.close()
+        at_work.transforms -= self.begun
 
     def whole(self, values: Sequence[Any]) -> list[Any]:
         return [to_whole(value, self.maps) for value in values]
@@ -110,7 +119,7 @@ def _grad_and_value(func: Function, argnums: Any, has_aux: bool, args: tuple[Any
             gradients = spec.unflatten(transform.finish(found))
             output, aux = transform.release(output), transform.release(aux)
     finally:
-        transform.level.close()
+        transform.close()
     return gradients, (output, aux) if has_aux else output
 
 
@@ -186,7 +195,7 @@ def _vjp(func: Function, argnums: Any, has_aux: bool, primals: tuple[Any, ...]) 
             wholes = transform.whole(found)
             shown, aux = transform.release(outputs), transform.release(aux)
     finally:
-        transform.level.close()
+        transform.close()
 
     def pull_back(cotangents: Any, retain_graph: bool = True, create_graph: bool | None = None) -> Any:
         seeds, seed_spec = pytree.tree_flatten(cotangents)
@@ -291,7 +300,7 @@ def _linearized(func: Function, primals: Any, has_aux: bool, called: str) -> tup
             pushed = Pushed(transform.level, transform.whole(found), edges)
             shown, aux = transform.release(outputs), transform.release(aux)
     finally:
-        transform.level.close()
+        transform.close()
 
     def push(directions: Sequence[Any]) -> Any:
         with enable_grad():
