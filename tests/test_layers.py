@@ -31,7 +31,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("_core", "storage", "typed_storage", "mirrors"),
     (
         "overrides", "generators", "autograd.shown_names", "autograd.metadata", "autograd.saved", "autograd.specialise",
-        "autograd.node", "autograd.views",
+        "autograd.node", "autograd.rule_node", "autograd.views",
     ),
     (
         "autograd.apply", "autograd.operands", "autograd.outputs", "autograd.record", "autograd.writes", "ops",

@@ -15,10 +15,11 @@ import numpy as np
 
 from undertow import _core, overrides
 from undertow._core import InferenceStorage, TensorCore, ndarray, wrap
-from undertow.autograd.node import FIT, edge_of, node_class
+from undertow.autograd.node import edge_of
 from undertow.autograd.operands import compute
 from undertow.autograd.outputs import into, write_out
 from undertow.autograd.record import record
+from undertow.autograd.rule_node import FIT, node_class
 from undertow.autograd.saved import SavedInput, SavedOutput
 from undertow.autograd.specialise import specialised_apply
 from undertow.autograd.views import link_view, refresh_view

@@ -15,9 +15,10 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from undertow._core import TensorCore, View, wrap
-from undertow.autograd.node import Edge, Node, edge_of, fit, note_origin
+from undertow.autograd.node import Edge, Node, edge_of, note_origin
 from undertow.autograd.outputs import bump
 from undertow.autograd.record import save_hooks_of
+from undertow.autograd.rule_node import fit
 from undertow.autograd.saved import Freed, SavedInput, SavedOutput, SavedTensor
 from undertow.autograd.views import refresh_view, steps_of
 from undertow.autograd.writes import check_writable, rebase, set_edge

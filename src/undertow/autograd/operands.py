@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from undertow._core import TensorCore, ndarray
-from undertow.autograd.node import CONJUGATE, FIT, UPCAST
+from undertow.autograd.rule_node import CONJUGATE, FIT, UPCAST
 from undertow.dtypes import DTYPE_OF, SCALAR_DTYPE, combine, complex32, dtype, get_default_dtype, promote
 from undertow.ops.arguments import broadcast_two
 from undertow.rules.refusals import refusal

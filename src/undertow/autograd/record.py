@@ -6,7 +6,8 @@ from collections.abc import Collection, Sequence
 from typing import Any
 
 from undertow._core import TensorCore
-from undertow.autograd.node import FIT, RuleNode, edge_of, node_class, note_origin
+from undertow.autograd.node import edge_of, note_origin
+from undertow.autograd.rule_node import FIT, RuleNode, node_class
 from undertow.autograd.saved import SavedInput, SavedOutput, SavedValue
 from undertow.autograd.shown_names import PRIVATE
 from undertow.autograd.views import refresh_view

@@ -14,7 +14,8 @@ import numpy as np
 
 from undertow import errors
 from undertow._core import InferenceStorage, View
-from undertow.autograd.node import Edge, Node, edge_of, keep_gradient, node_class, note_origin
+from undertow.autograd.node import Edge, Node, edge_of, keep_gradient, note_origin
+from undertow.autograd.rule_node import node_class
 from undertow.autograd.saved import described_source
 from undertow.modes import local, special
 from undertow.rules.rule import Rule, Spec

@@ -15,10 +15,11 @@ import numpy as np
 from undertow import errors, mirrors
 from undertow._core import InferenceStorage, TensorCore, ndarray
 from undertow.autograd.apply import FAST_DTYPES, NUMBERS, PLAIN, settle, tensor_among, with_numbers
-from undertow.autograd.node import FIT, Edge, Node, RuleNode, edge_of, note_origin
+from undertow.autograd.node import Edge, Node, edge_of, note_origin
 from undertow.autograd.operands import operands, run_forward
 from undertow.autograd.outputs import bump, refuse_overlap
 from undertow.autograd.record import edges_of, keep_inputs, make_node
+from undertow.autograd.rule_node import FIT, RuleNode
 from undertow.autograd.saved import Freed, SavedInput, SavedOutput, described_source
 from undertow.autograd.views import (
     AsStridedBackward0,

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from undertow._core import TensorCore, wrap
-from undertow.autograd.node import CONJUGATE, UPCAST, RuleNode, _open
+from undertow.autograd.rule_node import CONJUGATE, UPCAST, RuleNode, _open
 from undertow.dispatch.calls import named
 from undertow.dispatch.formulas import FORMULAS
 from undertow.dispatch.joint_formulas import JOINT

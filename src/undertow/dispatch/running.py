@@ -9,10 +9,10 @@ import numpy as np
 
 from undertow._core import InferenceStorage, TensorCore, wrap
 from undertow.autograd.apply import settle
-from undertow.autograd.node import FIT, RuleNode
 from undertow.autograd.operands import compute, operands
 from undertow.autograd.outputs import bump
 from undertow.autograd.record import edges_of, keep_inputs, make_node, record
+from undertow.autograd.rule_node import FIT, RuleNode
 from undertow.autograd.saved import SavedInput, SavedOutput
 from undertow.autograd.views import link_view
 from undertow.autograd.writes import check_writable, rebase

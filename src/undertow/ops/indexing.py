@@ -12,8 +12,9 @@ import numpy as np
 
 from undertow._core import InferenceStorage, TensorCore, wrap
 from undertow.autograd.apply import PLAIN, apply
-from undertow.autograd.node import edge_of, node_class
+from undertow.autograd.node import edge_of
 from undertow.autograd.outputs import bump
+from undertow.autograd.rule_node import node_class
 from undertow.autograd.saved import SavedInput
 from undertow.autograd.views import refresh_view
 from undertow.autograd.writes import guards

@@ -11,8 +11,9 @@ import numpy as np
 
 from undertow._core import wrap
 from undertow.autograd.apply import apply
-from undertow.autograd.node import edge_of, node_class
+from undertow.autograd.node import edge_of
 from undertow.autograd.outputs import into
+from undertow.autograd.rule_node import node_class
 from undertow.autograd.views import refresh_view
 from undertow.dtypes import DTYPE_OF, get_default_dtype, promote
 from undertow.modes import local, special

@@ -7,9 +7,10 @@ from typing import Any
 from undertow._core import InferenceStorage, View, ndarray
 from undertow.autograd import apply as _apply
 from undertow.autograd.apply import PLAIN, apply
-from undertow.autograd.node import edge_of, node_class
+from undertow.autograd.node import edge_of
 from undertow.autograd.outputs import bump
 from undertow.autograd.record import edges_of, keep_inputs, make_node
+from undertow.autograd.rule_node import node_class
 from undertow.autograd.views import Step, refresh_view, steps_of
 from undertow.autograd.writes import check_writable, set_edge
 from undertow.modes import local, special

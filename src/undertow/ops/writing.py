@@ -11,9 +11,9 @@ import numpy as np
 
 from undertow._core import TensorCore, wrap
 from undertow.autograd.apply import apply, settle
-from undertow.autograd.node import FIT
 from undertow.autograd.outputs import bump, overlaps, refuse_overlap
 from undertow.autograd.record import edges_of, keep_inputs, make_node
+from undertow.autograd.rule_node import FIT
 from undertow.autograd.writes import check_writable, guards, rebase
 from undertow.dtypes import DTYPE_OF
 from undertow.dtypes import dtype as Dtype
