@@ -54,7 +54,8 @@ LAYERS: tuple[tuple[str, ...], ...] = (
         "_C", "_VF", "control_flow", "_guards", "_subclasses", "classes", "demands", "qualities", "operators", "_ops",
         "library", "dispatch", "foreach", "futures", "types", "version", "cuda", "mps", "mtia", "xpu", "accelerator", "backends",
         "process_settings", "__config__", "__future__", "functional", "compiler", "autograd.profiler",
-        "autograd.profiler_kinds",
+        "autograd.profiler_kinds", "autograd.profiler_legacy", "autograd.profiler_table", "autograd.profiler_util",
+        "autograd._functions",
     ),
     (
         "nn", "func", "optim", "serialization", "data", "testing", "utils", "amp", "cpu", "cuda.amp", "cuda._utils", "jit",

@@ -10,23 +10,14 @@ from enum import Enum
 from typing import Any, Self
 
 from undertow.autograd import profiler as _profiler
+from undertow.autograd.profiler import KinetoStepTracker as KinetoStepTracker
+from undertow.autograd.profiler import ProfilerActivity as ProfilerActivity
 from undertow.autograd.profiler import record_function as record_function
 
 __all__ = [
     "ProfilerAction", "ProfilerActivity", "profile", "record_function", "schedule", "supported_activities",
     "tensorboard_trace_handler",
 ]  # fmt: skip
-
-
-class ProfilerActivity(Enum):
-    """What a profiler looks at; here, always the CPU."""
-
-    CPU = 0
-    XPU = 1
-    MTIA = 2
-    CUDA = 3
-    HPU = 4
-    PrivateUse1 = 5
 
 
 class ProfilerAction(Enum):
@@ -145,13 +136,13 @@ class profile:
     def _finish(self, hand_over: bool) -> None:
         assert self._running is not None
         self._running.__exit__(None, None, None)
-        self._found, self._running = self._running.function_events, None
+        self._found, self._running = self._running._events, None
         if hand_over and self.on_trace_ready is not None:
             self.on_trace_ready(self)
 
     def events(self) -> _profiler.EventList:
         """Every call of the last round."""
-        return self._running.function_events if self._running is not None else self._found
+        return self._running._events if self._running is not None else self._found
 
     def key_averages(self, group_by_input_shape: bool = False, **options: Any) -> _profiler.EventList:
         """One row per name."""

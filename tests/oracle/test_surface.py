@@ -73,15 +73,40 @@ def test_profiler_times_functions_and_stretches(tmp_path: Path) -> None:
             loss = layer(undertow.ones(2, 3)).relu().sum()
         loss.backward()
     rows = {row.key: row for row in found.key_averages()}
-    assert [rows[name].count for name in ("step", "aten::linear", "aten::relu", "aten::sum", "backward")] == [1] * 5
+    assert [rows[name].count for name in ("step", "aten::linear", "aten::relu", "aten::sum", "SumBackward0")] == [1] * 5
     inside = sum(rows[name].cpu_time_total for name in ("aten::linear", "aten::relu", "aten::sum"))
     assert 0 < rows["step"].self_cpu_time_total < rows["step"].cpu_time_total
     assert rows["step"].cpu_time_total >= inside
     table = found.key_averages().table(sort_by="cpu_time_total", row_limit=2)
-    assert table.count("aten::") + table.count("step") + table.count("backward") == 2
+    assert table.count("aten::") + table.count("step") + table.count("Backward0") == 2
     assert "Self CPU time total" in table
     found.export_chrome_trace(str(tmp_path / "trace.json"))
     assert {event["name"] for event in json.loads((tmp_path / "trace.json").read_text())["traceEvents"]} == set(rows)
+
+
+def test_profilers_of_both_find_the_same_names() -> None:
+    def names(torch: Any) -> list[Any]:
+        x = torch.ones(2, 3, requires_grad=True)
+        with torch.autograd.profiler.profile(record_shapes=True) as found:
+            with torch.autograd.profiler.record_function("forward"):
+                loss = (x * 2).relu().sum()
+            loss.backward()
+        wanted = ("forward", "aten::mul", "aten::relu", "aten::sum")
+        last = loss.grad_fn._sequence_nr()
+        backward = [
+            (event.name, event.scope, event.sequence_nr - last, event.cpu_parent and event.cpu_parent.name)
+            for event in found.function_events if "Backward" in event.name
+        ]
+        averages = {row.key: row.count for row in found.key_averages() if row.key == "forward" or "Backward" in row.key}
+        forward = [
+            (event.name, event.scope, event.input_shapes[:1], event.cpu_parent and event.cpu_parent.name)
+            for event in found.function_events
+            if event.name in wanted and getattr(event.cpu_parent, "name", "forward") == "forward"
+        ]
+        table = found.key_averages().table(sort_by="count").split("\n")
+        return [forward, backward, averages, table[1].split(), found.total_average().key]
+
+    agree(names)
 
 
 def test_profiler_follows_its_schedule() -> None:

@@ -17,7 +17,9 @@ from undertow.modes import inference_mode as inference_mode
 from undertow.modes import no_grad as no_grad
 from undertow.modes import set_grad_enabled as set_grad_enabled
 
-_LAZY = {name: f"undertow.autograd.{name}" for name in ("forward_ad", "functional", "grad_mode", "profiler", "variable")}
+_LAZY = {name: f"undertow.autograd.{name}" for name in (
+    "_functions", "forward_ad", "functional", "grad_mode", "profiler", "profiler_legacy", "profiler_util", "variable",
+)}  # fmt: skip
 _LAZY |= dict.fromkeys(
     "_force_original_view_tracking enforce_grad_layout_policy is_multithreading_enabled is_view_replay_enabled "
     "set_multithreading_enabled".split(),

@@ -1,28 +1,67 @@
 """`torch.autograd.profiler`: how long each function took that a program called, and the stretches that it gave a name.
 
-A profiler times public functions as the program calls them (what they call in turn is part of their time), and blocks of
-`record_function`. The backward pass shows as the one function that starts it.
+A profiler times public functions as the program calls them (what they call in turn is part of their time), blocks of
+`record_function`, and the nodes of backward passes: a node's time goes from the end of the node before it.
 """
 
 from __future__ import annotations
 
-import functools
-import json
+import contextlib
+import logging
+import math
+import sys
 import threading
-import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from importlib import import_module
+from pathlib import Path
+from time import perf_counter_ns as perf_counter_ns
 from typing import Any, Self
+from warnings import warn as warn
 
 from undertow._core import TensorCore
-from undertow.lazy import lazy_names
+from undertow.autograd.node import Node
+from undertow.autograd.profiler_kinds import MEMORY_EVENT_NAME as MEMORY_EVENT_NAME
+from undertow.autograd.profiler_kinds import OUT_OF_MEMORY_EVENT_NAME as OUT_OF_MEMORY_EVENT_NAME
+from undertow.autograd.profiler_kinds import DeviceType as DeviceType
+from undertow.autograd.profiler_kinds import EnforceUnique as EnforceUnique
+from undertow.autograd.profiler_kinds import KinetoStepTracker as KinetoStepTracker
+from undertow.autograd.profiler_kinds import ProfilerActivity as ProfilerActivity
+from undertow.autograd.profiler_kinds import ProfilerConfig as ProfilerConfig
+from undertow.autograd.profiler_kinds import ProfilerState as ProfilerState
+from undertow.autograd.profiler_kinds import RecordScope
+from undertow.autograd.profiler_kinds import _ExperimentalConfig as _ExperimentalConfig
+from undertow.autograd.profiler_kinds import emit_itt as emit_itt
+from undertow.autograd.profiler_util import EventList as EventList
+from undertow.autograd.profiler_util import FunctionEvent as FunctionEvent
+from undertow.autograd.profiler_util import FunctionEventAvg as FunctionEventAvg
+from undertow.autograd.profiler_util import MemRecordsAcc as MemRecordsAcc
+from undertow.autograd.profiler_util import _filter_name as _filter_name
+from undertow.autograd.profiler_util import _filter_stack_entry as _filter_stack_entry
+from undertow.autograd.profiler_util import _rewrite_name as _rewrite_name
+from undertow.futures import Future as Future
+from undertow.modes import special
 from undertow.overrides import TorchFunctionMode
 
-__all__ = ["EventList", "FunctionEvent", "FunctionEventAvg", "profile", "record_function"]
+__all__ = [
+    "EnforceUnique", "KinetoStepTracker", "emit_itt", "emit_nvtx", "load_nvprof", "parse_nvprof_trace", "profile",
+    "record_function",
+]  # fmt: skip
 
+log = logging.getLogger(__name__)
 _recording: list[profile] = []
+_HERE = str(Path(__file__).parent.parent)
+# Python's operators by the functions that they are.
+_OPERATORS = {
+    "__truediv__": "div", "__rtruediv__": "reciprocal", "__floordiv__": "floor_divide", "__mod__": "remainder",
+    "__getitem__": "index", "__setitem__": "index_put_", "__and__": "bitwise_and", "__or__": "bitwise_or",
+    "__xor__": "bitwise_xor", "__invert__": "bitwise_not", "__rsub__": "rsub",
+} | {
+    f"__{side}{name}__": name if side != "i" else f"{name}_"
+    for side in ("", "r", "i") for name in ("add", "sub", "mul", "matmul", "pow") if (side, name) != ("r", "sub")
+} | {f"__{name}__": name for name in ("neg", "abs", "eq", "ne", "lt", "le", "gt", "ge")}  # fmt: skip
 
 
-class record_function:
+class record_function(contextlib.ContextDecorator):
     """Names a stretch of the program, in a `with` block or over a function. It does nothing unless a profiler runs.
 
     >>> with torch.autograd.profiler.record_function("forward"):
@@ -30,159 +69,34 @@ class record_function:
     """
 
     def __init__(self, name: str, args: str | None = None) -> None:
-        self.name = name
-        self.args = args
-        self._open: list[FunctionEvent] = []
+        self.name, self.args = name, args
+        self.run_callbacks_on_exit = True
+        self._open: list[tuple[profile, FunctionEvent]] = []
 
     def __enter__(self) -> Self:
         if _recording:
-            self._open.append(_recording[-1]._begin(self.name, None))
+            owner = _recording[-1]
+            self._open.append((owner, owner._begin(self.name, scope=RecordScope.USER_SCOPE.value)))
         return self
 
     def __exit__(self, *exception: object) -> None:
-        if self._open:
-            self._open.pop().end()
+        if self._open and self.run_callbacks_on_exit:
+            owner, event = self._open.pop()
+            owner._end(event)
 
-    def __call__(self, func: Callable[..., Any]) -> Callable[..., Any]:
-        @functools.wraps(func)
-        def named(*args: Any, **kwargs: Any) -> Any:
-            with self:
-                return func(*args, **kwargs)
+    def _call_end_callbacks_on_future(self, fut: Any) -> Any:
+        """Ends the stretch when a future is done, not with the block; returns a future that is done after that."""
+        if not self.run_callbacks_on_exit:
+            raise RuntimeError("_call_end_callbacks_on_future can only be called once.")
+        self.run_callbacks_on_exit = False
 
-        return named
+        def end(done: Any) -> Any:
+            if self._open:
+                owner, event = self._open.pop()
+                owner._end(event)
+            return done.value()
 
-
-class FunctionEvent:
-    """One call: its name, when it began and ended (in microseconds), and what it called in turn."""
-
-    def __init__(self, name: str, shapes: Any, parent: FunctionEvent | None, owner: profile) -> None:
-        self.name = self.key = name
-        self.input_shapes = shapes
-        self.cpu_parent = parent
-        self.cpu_children: list[FunctionEvent] = []
-        self.thread = threading.get_ident()
-        self._owner = owner
-        self.started = time.perf_counter_ns()
-        self.ended = self.started
-
-    def end(self) -> None:
-        self.ended = time.perf_counter_ns()
-        if self._owner._current is self:
-            self._owner._current = self.cpu_parent
-
-    count = 1
-
-    @property
-    def cpu_time_total(self) -> float:
-        return (self.ended - self.started) / 1e3
-
-    cpu_time = cpu_time_total
-
-    @property
-    def self_cpu_time_total(self) -> float:
-        return self.cpu_time_total - sum(child.cpu_time_total for child in self.cpu_children)
-
-    def __repr__(self) -> str:
-        return f"<FunctionEvent name={self.name} cpu_time={self.cpu_time_total:.3f}us>"
-
-
-class FunctionEventAvg:
-    """All calls of one name."""
-
-    def __init__(self, key: str, input_shapes: Any = None) -> None:
-        self.key, self.input_shapes = key, input_shapes
-        self.count = 0
-        self.cpu_time_total = self.self_cpu_time_total = 0.0
-
-    def add(self, event: Any) -> None:
-        self.count += event.count
-        self.cpu_time_total += event.cpu_time_total
-        self.self_cpu_time_total += event.self_cpu_time_total
-
-    @property
-    def cpu_time(self) -> float:
-        """The mean time of a call."""
-        return self.cpu_time_total / self.count if self.count else 0.0
-
-    def __repr__(self) -> str:
-        return f"<FunctionEventAvg key={self.key} self_cpu_time={self.self_cpu_time_total:.3f}us count={self.count}>"
-
-
-class EventList(list[Any]):
-    """Calls, or averages of them."""
-
-    @property
-    def self_cpu_time_total(self) -> float:
-        return sum(event.self_cpu_time_total for event in self)
-
-    def key_averages(self, group_by_input_shapes: bool = False, **options: Any) -> EventList:
-        """One row per name (and shapes of its arguments)."""
-        rows: dict[Any, FunctionEventAvg] = {}
-        for event in self:
-            place = (event.key, str(event.input_shapes)) if group_by_input_shapes else event.key
-            if place not in rows:
-                rows[place] = FunctionEventAvg(event.key, event.input_shapes if group_by_input_shapes else None)
-            rows[place].add(event)
-        return EventList(rows.values())
-
-    def total_average(self) -> FunctionEventAvg:
-        """All calls as one row."""
-        total = FunctionEventAvg("Total")
-        for event in self:
-            total.add(event)
-        return total
-
-    def table(
-        self, sort_by: str | None = None, row_limit: int = 100, max_src_column_width: int = 75,
-        max_name_column_width: int = 55, max_shapes_column_width: int = 80, header: str | None = None,
-        top_level_events_only: bool = False, **options: Any,
-    ) -> str:  # fmt: skip
-        """The rows as text, the largest first by any of their numbers (`cpu_time_total`, `count`…)."""
-        rows = list(self)
-        if sort_by is not None:
-            rows.sort(key=lambda row: getattr(row, sort_by, 0), reverse=True)
-        whole = self.self_cpu_time_total or 1.0
-        names = ["Name", "Self CPU %", "Self CPU", "CPU total %", "CPU total", "CPU time avg", "# of Calls"]
-        cells = [
-            [
-                row.key[:max_name_column_width],
-                f"{row.self_cpu_time_total / whole:.2%}",
-                _shown(row.self_cpu_time_total),
-                f"{row.cpu_time_total / whole:.2%}",
-                _shown(row.cpu_time_total),
-                _shown(row.cpu_time_total / row.count),
-                str(row.count),
-            ]
-            for row in rows[: row_limit if row_limit >= 0 else None]
-        ]
-        widths = [max(len(line[place]) for line in [names, *cells]) for place in range(len(names))]
-        rule = "  ".join("-" * width for width in widths)
-        lines = [rule, "  ".join(name.rjust(width) for name, width in zip(names, widths, strict=True)), rule]
-        lines += ["  ".join(cell.rjust(width) for cell, width in zip(line, widths, strict=True)) for line in cells]
-        lines += [rule, f"Self CPU time total: {_shown(self.self_cpu_time_total)}", ""]
-        return "\n".join([header, *lines] if header else lines)
-
-    def export_chrome_trace(self, path: str) -> None:
-        """Writes the calls in the format of chrome://tracing."""
-        events = [
-            {
-                "name": event.name, "ph": "X", "ts": event.started / 1e3, "dur": event.cpu_time_total,
-                "tid": event.thread, "pid": "CPU functions", "args": {},
-            }
-            for event in self
-        ]  # fmt: skip
-        with open(path, "w") as file:
-            json.dump({"traceEvents": events}, file)
-
-    def __str__(self) -> str:
-        return self.table()
-
-
-def _shown(microseconds: float) -> str:
-    for unit, length in (("s", 1e6), ("ms", 1e3)):
-        if microseconds >= length:
-            return f"{microseconds / length:.3f}{unit}"
-    return f"{microseconds:.3f}us"
+        return fut.then(end)
 
 
 class profile:
@@ -194,56 +108,169 @@ class profile:
     ['aten::ones', 'aten::exp']
     """
 
-    def __init__(self, enabled: bool = True, *, record_shapes: bool = False, **options: Any) -> None:
-        self.enabled, self.record_shapes = enabled, record_shapes
-        self.function_events: EventList = EventList()
-        self._current: FunctionEvent | None = None
+    def __init__(
+        self, enabled: bool = True, *, use_cuda: bool = False, use_device: str | None = None, record_shapes: bool = False,
+        with_flops: bool = False, profile_memory: bool = False, with_stack: bool = False, with_modules: bool = False,
+        use_kineto: bool = False, use_cpu: bool = True, experimental_config: Any = None, acc_events: bool = False,
+        custom_trace_id_callback: Callable[[], str] | None = None, post_processing_timeout_s: float | None = None,
+        activity_filters: Any = None,
+    ) -> None:  # fmt: skip
+        self.enabled, self.use_cuda, self.use_device = enabled, False, None
+        if use_cuda or use_device not in (None, "cpu"):
+            warn("CUDA is not available, disabling CUDA profiling", stacklevel=2)
+        self.record_shapes, self.with_flops, self.profile_memory = record_shapes or with_flops, with_flops, profile_memory
+        self.with_stack, self.with_modules, self.use_cpu, self.acc_events = with_stack, with_modules, use_cpu, acc_events
+        self.experimental_config = experimental_config or _ExperimentalConfig()
+        self.custom_trace_id_callback, self.trace_id = custom_trace_id_callback, ""
+        self.kineto_results = None
+        self.entered = self._collecting = False
+        self._events = EventList(profile_memory=profile_memory, with_flops=with_flops)
+        self._open: dict[int, list[FunctionEvent]] = {}
+        self._node_ended = 0.0
         self._mode = _Watching(self)
 
-    def __enter__(self) -> Self:
-        if self.enabled:
-            self._start()
+    # --- a block
+
+    def __enter__(self) -> Self | None:
+        if not self.enabled:
+            return None
+        if self.entered:
+            raise RuntimeError("Profiler context manager is not reentrant")
+        self._prepare_trace()
+        self._start_trace()
         return self
 
     def __exit__(self, *exception: object) -> None:
-        if self.enabled:
-            self._stop()
+        if self.enabled and self in _recording:
+            self._stop_trace()
 
-    def _start(self) -> None:
+    def _prepare_trace(self) -> None:
+        self.entered = True
+        self.trace_id = self.create_trace_id()
+
+    def _start_trace(self) -> None:
+        self.entered = self._collecting = True
         _recording.append(self)
+        special.listeners.append(self._node_ran)
+        self._node_ended = perf_counter_ns() / 1e3
         self._mode.__enter__()
 
-    def _stop(self) -> None:
+    def _stop_trace(self) -> None:
         self._mode.__exit__(None, None, None)
+        special.listeners.remove(self._node_ran)
         _recording.remove(self)
+        self._collecting = False
 
-    def _begin(self, name: str, shapes: Any) -> FunctionEvent:
-        event = FunctionEvent(name, shapes, self._current, self)
-        if self._current is not None:
-            self._current.cpu_children.append(event)
-        self._current = event
-        self.function_events.append(event)
+    def default_trace_id(self) -> str:
+        """A name for what one block found."""
+        return f"{perf_counter_ns():032X}"
+
+    def create_trace_id(self) -> str:
+        return self.custom_trace_id_callback() if self.custom_trace_id_callback else self.default_trace_id()
+
+    def config(self, create_trace_id: bool = False) -> ProfilerConfig:
+        """What was asked of it."""
+        if create_trace_id:
+            self.trace_id = self.create_trace_id()
+        return ProfilerConfig(
+            ProfilerState.CPU, self.record_shapes, self.profile_memory, self.with_stack, self.with_flops, self.with_modules,
+            self.experimental_config, self.trace_id,
+        )  # fmt: skip
+
+    def toggle_collection_dynamic(self, enabled: bool, activities: Iterable[Any]) -> None:
+        """Stops and goes on recording inside the block."""
+        self._collecting = enabled if ProfilerActivity.CPU in set(activities) else self._collecting
+
+    # --- events
+
+    def _begin(self, name: str, shapes: Any = None, scope: int = 0) -> FunctionEvent:
+        now, thread = perf_counter_ns() / 1e3, threading.get_ident()
+        event = FunctionEvent(
+            len(self._events) + 1, name, thread, now, now, input_shapes=[] if shapes is None else shapes, scope=scope,
+            stack=_calling_lines() if self.with_stack else [], fwd_thread=0,
+            is_user_annotation=scope == RecordScope.USER_SCOPE.value,
+        )  # fmt: skip
+        around = self._open.setdefault(thread, [])
+        if around:
+            around[-1].append_cpu_child(event)
+            event.set_cpu_parent(around[-1])
+        around.append(event)
+        if self._collecting:
+            self._events.append(event)
         return event
 
-    def key_averages(self, group_by_input_shape: bool = False, **options: Any) -> EventList:
+    def _end(self, event: FunctionEvent) -> None:
+        event.time_range.end = perf_counter_ns() / 1e3
+        around = self._open.get(event.thread, [])
+        if event in around:
+            del around[around.index(event) :]
+
+    def _node_ran(self, node: Node, gradients: Any, results: Any) -> None:
+        """A node of a backward pass ran just now: an event of the engine, and in it one of the node."""
+        now, name = perf_counter_ns() / 1e3, node.name()
+        thread = threading.get_ident()
+        start = max(self._node_ended, *[event.time_range.start for event in self._open.get(thread, ())], 0.0)
+        number = -1 if name.endswith("AccumulateGrad") else node._sequence_nr()
+        outer = self._begin(f"autograd::engine::evaluate_function: {name}")
+        inner = self._begin(name, scope=RecordScope.BACKWARD_FUNCTION.value)
+        for event in (inner, outer):
+            self._end(event)
+            event.time_range.start, event.time_range.end, event.sequence_nr = start, now, number
+        self._node_ended = perf_counter_ns() / 1e3
+
+    def _ensure_function_events(self) -> EventList:
+        if self in _recording:
+            raise RuntimeError("Profiler didn't finish running")
+        return self._events
+
+    @property
+    def function_events(self) -> EventList:
+        """Every call, in the order in which they began."""
+        return self._ensure_function_events()
+
+    def key_averages(
+        self, group_by_input_shape: bool = False, group_by_stack_n: int = 0, group_by_overload_name: bool = False
+    ) -> EventList:
         """One row per name."""
-        return self.function_events.key_averages(group_by_input_shape)
+        return self.function_events.key_averages(group_by_input_shape, group_by_stack_n, group_by_overload_name)
 
     def total_average(self) -> FunctionEventAvg:
+        """All calls as one row."""
         return self.function_events.total_average()
 
     def table(self, *args: Any, **options: Any) -> str:
-        return self.key_averages().table(*args, **options)
+        """The calls as text."""
+        return self.function_events.table(*args, **options)
 
-    def export_chrome_trace(self, path: str) -> None:
+    def export_chrome_trace(self, path: str, metadata: Any = None, use_python_export: bool = False) -> None:
+        """Writes the calls in the format of chrome://tracing."""
         self.function_events.export_chrome_trace(path)
+
+    def export_stacks(self, path: str, metric: str = "self_cpu_time_total") -> None:
+        """Writes the stacks of calling lines; the profiler has to be made `with_stack`."""
+        if not self.with_stack:
+            raise AssertionError("export_stacks() requires with_stack=True")
+        self.function_events.export_stacks(path, metric)
 
     @property
     def self_cpu_time_total(self) -> float:
         return self.function_events.self_cpu_time_total
 
+    def __repr__(self) -> str:
+        return "<unfinished torch.autograd.profile>" if self in _recording else repr(self.function_events)
+
     def __str__(self) -> str:
-        return "<unfinished torch.autograd.profile>" if self in _recording else self.function_events.table()
+        return "<unfinished torch.autograd.profile>" if self in _recording else str(self.function_events)
+
+
+def _calling_lines() -> list[str]:
+    """The user's lines on the stack, the innermost first."""
+    lines, frame = [], sys._getframe(1)
+    while frame is not None:
+        if not frame.f_code.co_filename.startswith(_HERE):
+            lines.append(f"{frame.f_code.co_filename}({frame.f_lineno}): {frame.f_code.co_name}")
+        frame = frame.f_back  # type: ignore[assignment]
+    return lines
 
 
 class _Watching(TorchFunctionMode):
@@ -254,17 +281,49 @@ class _Watching(TorchFunctionMode):
         self.owner = owner
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        name = getattr(func, "__name__", "")
-        if name == "__get__" or name.startswith("__"):  # a property, or a method of Python's: no work to speak of
+        name, owner = getattr(func, "__name__", ""), self.owner
+        name = _OPERATORS.get(name, name)
+        # a property, or a method of Python's, is no work to speak of; a backward pass shows by its nodes
+        if name.startswith("__") or name == "backward" or not owner._collecting:
+            owner._node_ended = perf_counter_ns() / 1e3
             return func(*args, **(kwargs or {}))
         shapes = None
-        if self.owner.record_shapes:
+        if owner.record_shapes:
             shapes = [list(value.shape) if isinstance(value, TensorCore) else [] for value in args]
-        event = self.owner._begin(name if name == "backward" else f"aten::{name}", shapes)
+        event = owner._begin(f"aten::{name}", shapes)
+        result = None
         try:
-            return func(*args, **(kwargs or {}))
+            result = func(*args, **(kwargs or {}))
+            return result
         finally:
-            event.end()
+            owner._end(event)
+            self._describe(event, name, args, result)
+
+    def _describe(self, event: FunctionEvent, name: str, args: Any, result: Any) -> None:
+        outputs = [value for value in (result if isinstance(result, (tuple, list)) else [result])
+                   if isinstance(value, TensorCore)]  # fmt: skip
+        if outputs and outputs[0].grad_fn is not None:
+            event.sequence_nr = outputs[0].grad_fn._sequence_nr()
+        if self.owner.profile_memory:
+            old = {value.untyped_storage().data_ptr() for value in args if isinstance(value, TensorCore)}
+            new = {value.untyped_storage().data_ptr(): value.untyped_storage().nbytes() for value in outputs}
+            event.cpu_memory_usage = sum(size for place, size in new.items() if place not in old)
+        if self.owner.with_flops:
+            event.flops = _operations(name, event.input_shapes or [])
+
+
+def _operations(name: str, shapes: list[list[int]]) -> int:
+    """How many additions and multiplications a function makes; 0 of those that are not counted."""
+    if name in ("mm", "matmul", "bmm", "addmm", "baddbmm") and len(shapes) >= 2:
+        one, other = shapes[-2:] if name.startswith(("add", "badd")) else shapes[:2]
+        if len(one) >= 2 and len(other) >= 2:
+            return 2 * math.prod(one) * other[-1]
+    if name in ("add", "mul") and shapes:
+        return math.prod(max(shapes, key=math.prod))
+    return 0
+
+
+# --- other profilers
 
 
 def is_recording() -> bool:
@@ -277,11 +336,36 @@ def kineto_available() -> bool:
     return False
 
 
+def _set_is_profiler_enabled(enable: bool) -> None:
+    """For a profiler of another kind, to say that it is at work."""
+    global _is_profiler_enabled
+    _is_profiler_enabled = enable
+
+
+_is_profiler_enabled = False
+
+
+def _run_on_profiler_start() -> None:
+    _set_is_profiler_enabled(True)
+
+
+def _run_on_profiler_stop() -> None:
+    _set_is_profiler_enabled(False)
+
+
+def _supported_activities() -> set[ProfilerActivity]:
+    return {ProfilerActivity.CPU}
+
+
+def _get_privateuse1_backend_name() -> str:
+    return "privateuseone"
+
+
 class emit_nvtx:
     """Marks functions for NVIDIA's profiler, which needs a GPU."""
 
     def __init__(self, enabled: bool = True, record_shapes: bool = False) -> None:
-        self.enabled = enabled
+        self.enabled, self.record_shapes, self.entered = enabled, record_shapes, False
 
     def __enter__(self) -> None:
         if self.enabled:
@@ -291,11 +375,24 @@ class emit_nvtx:
         pass
 
 
-__getattr__, __dir__ = lazy_names(
-    __name__,
-    dict.fromkeys(
-        "DeviceType EnforceUnique KinetoStepTracker MEMORY_EVENT_NAME OUT_OF_MEMORY_EVENT_NAME ProfilerConfig "
-        "ProfilerState emit_itt".split(),
-        "undertow.autograd.profiler_kinds",
-    ),
-)
+def parse_nvprof_trace(path: str) -> list[FunctionEvent]:
+    """The functions in a file that NVIDIA's profiler wrote while `emit_nvtx` marked them."""
+    sqlite3: Any = import_module("sqlite3")
+    with contextlib.closing(sqlite3.connect(path)) as connection:
+        connection.row_factory = sqlite3.Row
+        names = {row["id"]: row["value"] for row in connection.execute("SELECT _id_ as id, value FROM StringTable")}
+        query = (
+            "SELECT start.id AS marker, start.name, start.timestamp AS began, end.timestamp AS ended "
+            "FROM CUPTI_ACTIVITY_KIND_MARKER AS start INNER JOIN CUPTI_ACTIVITY_KIND_MARKER AS end "
+            "ON start.id = end.id WHERE start.name != 0 AND end.name = 0"
+        )
+        found = [
+            FunctionEvent(row["marker"], names[row["name"]], 0, row["began"], row["ended"])
+            for row in connection.execute(query)
+        ]
+    return sorted(found, key=lambda event: event.time_range.start)
+
+
+def load_nvprof(path: str) -> EventList:
+    """The same as a list that makes tables."""
+    return EventList(parse_nvprof_trace(path))

@@ -19,7 +19,24 @@ class DeviceType(_Kind):
 
     CPU = 0
     CUDA = 1
-    MTIA = 17
+    MKLDNN = 2
+    OPENGL = 3
+    OPENCL = 4
+    IDEEP = 5
+    HIP = 6
+    FPGA = 7
+    MAIA = 8
+    XLA = 9
+    Vulkan = 10
+    Metal = 11
+    XPU = 12
+    MPS = 13
+    Meta = 14
+    HPU = 15
+    VE = 16
+    Lazy = 17
+    IPU = 18
+    MTIA = 19
     PrivateUse1 = 20
 
 
@@ -31,7 +48,57 @@ class ProfilerState(_Kind):
     CUDA = 2
     NVTX = 3
     ITT = 4
-    KINETO = 5
+    PRIVATEUSE1 = 5
+    KINETO = 6
+    KINETO_GPU_FALLBACK = 7
+    KINETO_PRIVATEUSE1_FALLBACK = 8
+    KINETO_PRIVATEUSE1 = 9
+
+
+class ProfilerActivity(_Kind):
+    """What a profiler looks at; here, always the CPU."""
+
+    CPU = 0
+    XPU = 1
+    CUDA = 2
+    HPU = 3
+    MTIA = 4
+    PrivateUse1 = 5
+
+
+class RecordScope(_Kind):
+    """What kind of thing an event is."""
+
+    FUNCTION = 0
+    BACKWARD_FUNCTION = 1
+    TORCHSCRIPT_FUNCTION = 2
+    KERNEL_FUNCTION_DTYPE = 3
+    CUSTOM_CLASS = 4
+    BUILD_FEATURE = 5
+    LITE_INTERPRETER = 6
+    USER_SCOPE = 7
+    STATIC_RUNTIME_OP = 8
+    STATIC_RUNTIME_MODEL = 9
+
+
+class ActiveProfilerType(_Kind):
+    """Which profiler is at work."""
+
+    NONE = 0
+    LEGACY = 1
+    KINETO = 2
+    NVTX = 3
+    ITT = 4
+    PRIVATEUSE1 = 5
+
+
+class _ExperimentalConfig:
+    """Options of a profiler that may go again; they are kept, and change nothing."""
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        self.profiler_metrics, self.options = args, options
+        self.verbose = options.get("verbose", False)
+        self.custom_profiler_config, self.trace_only = options.get("custom_profiler_config", ""), False
 
 
 class ProfilerConfig:

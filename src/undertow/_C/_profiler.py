@@ -1,0 +1,32 @@
+"""`torch._C._profiler`: the enumerations of profilers."""
+
+from __future__ import annotations
+
+from time import perf_counter_ns
+from typing import Any
+
+from undertow.autograd.profiler import record_function
+from undertow.autograd.profiler_kinds import ActiveProfilerType as ActiveProfilerType
+from undertow.autograd.profiler_kinds import ProfilerActivity as ProfilerActivity
+from undertow.autograd.profiler_kinds import ProfilerConfig as ProfilerConfig
+from undertow.autograd.profiler_kinds import ProfilerState as ProfilerState
+from undertow.autograd.profiler_kinds import RecordScope as RecordScope
+from undertow.autograd.profiler_kinds import _ExperimentalConfig as _ExperimentalConfig
+
+__all__ = [
+    "ActiveProfilerType", "ProfilerActivity", "ProfilerConfig", "ProfilerState", "RecordScope", "_ExperimentalConfig",
+    "_RecordFunctionFast", "_get_approximate_time",
+]  # fmt: skip
+
+
+class _RecordFunctionFast(record_function):
+    """Names a stretch of the program; the values given with it are kept with it."""
+
+    def __init__(self, name: str, input_values: Any = None, keyword_values: Any = None, scope: Any = None) -> None:
+        super().__init__(name)
+        self.input_values, self.keyword_values = input_values, keyword_values
+
+
+def _get_approximate_time() -> int:
+    """Nanoseconds since some moment."""
+    return perf_counter_ns()
