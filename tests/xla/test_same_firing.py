@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import time
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -45,23 +45,35 @@ def test_agreement_is_silent_and_leaves_no_trace() -> None:
     assert torch.equal(torch.get_rng_state(), random)
 
 
+def another_number() -> Callable[[], float]:
+    """A function that gives another number at every call, and has no source by which that could be known."""
+    space: dict[str, Any] = {"numbers": iter(np.arange(1.0, 100.0))}
+    exec("def another():\n    return float(next(numbers))", space)
+    return space["another"]
+
+
+unread = pytest.mark.filterwarnings("ignore:the step calls `another`")
+
+
+@unread
 def test_a_difference_is_named() -> None:
     weight = torch.ones(3, requires_grad=True)
-    started = time.perf_counter_ns()
+    another = another_number()
 
     def step(x: Any) -> Any:
-        return (weight * x).sum() * float(time.perf_counter_ns() - started)  # another number at every look
+        return (weight * x).sum() * another()
 
     with pytest.raises(AssertionError, match=r"step 1 of 2 differs .*\n.*result"):
         assert_same_firing(step, torch.ones(3), steps=2)
 
 
+@unread
 def test_a_hook_that_differs_is_named() -> None:
     weight = torch.ones(3, requires_grad=True)
-    answers = iter(np.arange(1.0, 100.0))
+    another = another_number()
 
     def step(x: Any) -> None:
-        (weight * x * float(next(answers))).sum().backward()
+        (weight * x * another()).sum().backward()
 
     def look(g: Any) -> Any:
         return g * 2

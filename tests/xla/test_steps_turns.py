@@ -31,13 +31,15 @@ def test_a_list_that_the_step_and_a_hook_fill() -> None:
     log: list[str] = []
     weight = watched(lambda gradient: log.append("hook"))
 
+    @torch.compile
     def step() -> None:
         log.append("before")
         (weight * x).sum().backward()
         log.append("after")
 
-    refused(step, "`log`")
-    assert log == []
+    for _ in range(3):
+        step()
+    assert log == ["before", "hook", "after"] * 3
 
 
 def test_a_list_that_a_hook_fills_and_the_step_reads() -> None:
@@ -55,11 +57,14 @@ def test_a_list_that_the_step_empties() -> None:
     norms: list[Any] = []
     weight = watched(lambda gradient: norms.append(gradient.norm()))
 
+    @torch.compile
     def step() -> None:
         norms.clear()
         (weight * x).sum().backward()
 
-    refused(step, "`norms`")
+    for _ in range(3):
+        step()
+        assert len(norms) == 1
 
 
 def test_a_counter_that_the_step_reads() -> None:

@@ -56,6 +56,8 @@ from typing import Any
 from undertow.autograd.saved import Freed, SavedValue
 from undertow.rules.rule import Rule
 
+_HERE = __file__.removesuffix(".py") + ", written out"  # a file of undertow's, for those who look for the user's lines
+
 
 def can_specialise(rule: Rule) -> bool:
     """Rules with one gradient per input and one output; joint rules do enough work of their own."""
@@ -96,7 +98,7 @@ def specialised_run(rule: Rule, general: Callable[..., Any], freed: Callable[[An
         lines += [f"    return ({results[0].removesuffix(f' if e_{rule.inputs[0]} is not None else None')},)"]
     else:
         lines += [f"    {_targets('e_', differentiated)} = node.edges", f"    return ({', '.join(results)},)"]
-    exec("\n".join(lines), scope)
+    exec(compile("\n".join(lines), _HERE, "exec"), scope)
     return scope["run"]
 
 
@@ -174,7 +176,7 @@ def specialised_apply(rule: Rule, general: Callable[..., Any], scope: dict[str, 
         lines += [f"            link_view(rule, {first}, {'(result_,)' if single else 'tuple(shown_)'}, {statics})"]
     lines += [f"            return {'result_' if rule.outputs == 1 else 'tuple(shown_)'}"]
     lines += [f"    {generally}"]
-    exec("\n".join(lines), scope)
+    exec(compile("\n".join(lines), _HERE, "exec"), scope)
     return scope["run"]
 
 

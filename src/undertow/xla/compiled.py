@@ -14,8 +14,8 @@ from undertow._core import TensorCore
 from undertow.dtypes import SCALAR_DTYPE
 from undertow.modes import ThreadModes, local, special
 from undertow.sites import user_stacklevel
+from undertow.xla.body import Body
 from undertow.xla.cache import keep_on_disk
-from undertow.xla.effects import analyse, kind_of
 from undertow.xla.errors import CompileError, CompileWarning
 from undertow.xla.firing import Again, Plan
 from undertow.xla.program import Baked, Program
@@ -82,11 +82,10 @@ class Compiled:
     ) -> Program:
         if programs:
             self._note(programs[0].misfit(arguments))
-        elif len(self.programs) == 1:
-            self._warn_of_printing(args)
-        else:
+        elif len(self.programs) > 1:
             self._note("the arguments have other shapes, dtypes or values than before")
         plan, plain_numbers = Plan(), False
+        plan.body = Body(self.function, args, kwargs)
         while True:
             try:
                 program = Program(self.function, args, kwargs, plan, plain_numbers)
@@ -97,18 +96,6 @@ class Compiled:
                 continue
         programs.insert(0, program)
         return program
-
-    def _warn_of_printing(self, args: tuple[Any, ...]) -> None:
-        """Says that the step's own code prints, which a program does not."""
-        effects = analyse(self.function, [kind_of(arg) for arg in args]).effects
-        printing = next((effect for effect in effects if effect.what == "prints"), None)
-        if printing is not None:
-            warnings.warn(
-                f"{self.name} {printing}. That happens when the step is compiled, and not on later calls: do it outside, "
-                "with what the step returns, or in a hook.",
-                CompileWarning,
-                stacklevel=user_stacklevel(),
-            )
 
     def _note(self, cause: str) -> None:
         self.causes.append(cause)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 
 from undertow.xp.device import NeedsValue
+from undertow.xp.jax_tracing import ShapeNeedsValues
 
 _FOREIGN = (os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep, f"{os.sep}jax{os.sep}")
 
@@ -29,4 +30,6 @@ def explained(error: Exception) -> CompileError:
             site = f"{name}:{trace.tb_lineno}"
         trace = trace.tb_next
     what = str(error).partition("\n")[0]
-    return CompileError(f"undertow.compile: at {site} something depends on values that only the program has: {what}")
+    if not isinstance(error, ShapeNeedsValues):
+        what = f"something depends on values that only the program has. Keep it to operations on tensors. JAX says: {what}"
+    return CompileError(f"undertow.compile: at {site}, {what}")

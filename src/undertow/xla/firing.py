@@ -24,10 +24,21 @@ from undertow.modes import local
 from undertow.nn.modules.module import Module
 from undertow.optim.optimizer import Optimizer
 from undertow.tree import leaves
+from undertow.xla.body import Body, Mark
 from undertow.xla.effects import Effect, Effects, Exactly, Kind, Parts, Read, analyse
 from undertow.xla.effects import Place as EffectPlace
 from undertow.xla.errors import CompileError
 from undertow.xla.host_calls import HostCall, Inside, Kept, Later, Placed, tensors_of
+from undertow.xla.host_statements import (
+    AsItIs,
+    Environment,
+    PlacedStatement,
+    Statement,
+    StatementInside,
+    StatementLater,
+    graph_is_left,
+    hides_tensors,
+)
 from undertow.xla.numbers import Number
 from undertow.xla.reach import PLAIN, Place, places_of
 from undertow.xla.registrations import Registrations
@@ -47,6 +58,7 @@ class Plan:
         self.counts_inside = False  # whether optimizers' step counts are counted by the program
         self.replaced: dict[Place, tuple[Any, Any]] = {}  # places in which the step leaves another tensor each time
         self.roots: list[tuple[Any, str]] = []  # modules and optimizers that only hooks reach, and their names
+        self.body: Body | None = None  # which statements are not simply traced
 
 
 class Firing:
@@ -68,6 +80,8 @@ class Firing:
         self.reads: list[Read] = []  # values that hooks in the program depend on
         self.groups: set[int] = set()  # ids of optimizers' groups, the numbers in which are the program's
         self.stores: list[tuple[dict[Any, Any], dict[Any, Any]]] = []  # where they store something, and what was there
+        self.environment = Environment()
+        self.returned: Statement | None = None  # the statement that gives the step's result
         self.traced: list[tuple[Any, Effects]] = []
         self.hosted: list[tuple[Any, Effects]] = []
 
@@ -166,28 +180,67 @@ class Firing:
         answer = call.place(changed if effects.returns is not False else None, effects.writes, self.raised)
         return None if _takes_no_answer(args) else answer
 
+    def meets(self, mark: Mark, variables: dict[str, Any]) -> bool:
+        """Whether a statement that has its turn now is to be traced; else it is noted to be run on the host."""
+        body = self.plan.body
+        assert body is not None
+        if mark.refusal:
+            raise CompileError(mark.refusal)
+        if mark.warning:
+            body.warn(mark)
+            return True
+        known = {name: self._variable(variables[name]) for name in mark.used if name in variables}
+        given = tuple(sorted({*known, *(self.environment.of(mark)[0] & set(mark.used))}))
+        function = mark.alone(given)
+        effects = analyse(function, [_kind_of_variable(known[name]) if name in known else "plain" for name in given])
+        self._find_state(effects)
+        if body.rest.feeds(effects) or hides_tensors(known, self.known or ()):
+            body.keep(mark)
+            raise Again
+        for other, its in self.traced:
+            if its.effects and its.feeds(effects):
+                self._again(other)
+        statement = Statement(mark, function, given, self.environment)
+        self.hosted.append((statement, effects))
+        found = [tensor for read in effects.holds for tensor in tensors_of(read.get())]
+        inside = self.plan.all_inside and not mark.returns
+        placed = PlacedStatement(statement, "inside the program, on the host" if inside else "after the program", mark.why)
+        self.placed.append(placed)
+        if inside:
+            self.has_inside = True
+            StatementInside(statement, (known,), {}, found, placed).place(None, False, self.raised)
+            return False
+        later = StatementLater(statement, (known,), {}, found, placed)
+        later.may_write = effects.writes
+        self.later.append(later)
+        if mark.returns:
+            self.returned, statement.asked = statement, body.asked
+            tensors = [each for each in leaves(list(known.values())) if isinstance(each, TensorCore)]
+            statement.graph_is_left = any(graph_is_left(each) for each in tensors)
+        return False
+
     def finish(self) -> None:
         """After the trace: a traced hook must not depend on what hooks on the host change from step to step."""
         for hook, effects in self.traced:
             if any(its.feeds(effects) for _, its in self.hosted):
                 self._again(hook)
 
-    def refuse_other_turns(self, body: Callable[[], Effects]) -> None:
+    def refuse_other_turns(self, of_step: Effects) -> None:
         """Hooks on the host run beside the step's Python code, not at their turn in it: neither may depend on the other."""
-        if not self.hosted:
-            return
-        of_step = body()
         of_hooks = {(effect.file, effect.line) for _, effects in self.hosted for effect in effects.effects}
         own = [effect for effect in of_step.effects if (effect.file, effect.line) not in of_hooks]  # it may define hooks
         used = (*of_step.places, *map(_place, own))
         for hook, effects in self.hosted:
             for read in effects.reads:
                 if read.changed():
+                    self._keep(hook)
                     raise self._refusal(hook, f"it reads `{read.name}`, which the step changes after its turn. {_APART}")
             for effect in effects.effects:
                 if id(effect.target) in self.groups:
+                    self._keep(hook)
                     raise self._refusal(hook, f"it {effect}, on which the program depends. Let a hook of its own do that")
                 if effect.target is not None and any(map(_place(effect).overlaps, used)):
+                    self._keep(hook)
                     raise self._refusal(hook, f"it {effect}, and the step itself uses that. {_APART}")
 
     def refuse_shared(self, changed: set[Place]) -> None:
@@ -198,11 +251,27 @@ class Firing:
             for each in (*effects.places, *map(_place, effects.effects)):
                 if each.owner is not None and of_step & places_of(each.owner, each.name):
                     name = each.name or "something"
+                    self._keep(hook)
                     raise self._refusal(hook, f"it uses `{name}`, which the step itself changes. {_APART}")
+
+    def _keep(self, hook: Any) -> None:
+        """A statement that the step's other code depends on stays in the trace."""
+        if isinstance(hook, Statement) and self.plan.body is not None:
+            self.plan.body.keep(hook.mark)
+            raise Again
 
     def changed_on_host(self) -> set[Place]:
         """What hooks on the host change from step to step, and no program depends on."""
         return {each for _, effects in self.hosted for effect in effects.effects for each in _places(effect)}
+
+    def _variable(self, value: Any) -> Any:
+        """A variable of a statement: tensors are shown as they are at its turn, objects from outside used as they are."""
+        plain = isinstance(value, (TensorCore, *PLAIN))
+        return value if plain or (isinstance(value, (tuple, list, dict)) and not self._is_outside(value)) else AsItIs(value)
+
+    def _is_outside(self, value: Any) -> bool:
+        known = self.known is not None and id(value) in self.known
+        return known or not any(isinstance(each, (TensorCore, Number)) for each in leaves(value))
 
     def _is_pack(self, hook: Any) -> bool:
         """Whether a hook is to pack a tensor that is being saved."""
@@ -277,6 +346,10 @@ def _kind(arg: Any) -> Kind:
     if isinstance(arg, tuple):
         return Parts(tuple(map(_kind, arg)))
     return "plain" if isinstance(arg, (*PLAIN, dtype, device)) else "other"
+
+
+def _kind_of_variable(value: Any) -> Kind:
+    return Exactly(value.value) if type(value) is AsItIs else _kind(value)
 
 
 def _holder(effect: Effect) -> dict[Any, Any] | None:

@@ -16,6 +16,7 @@ from undertow.nn.modules.module import Module
 from undertow.optim.optimizer import Optimizer
 from undertow.tree import leaves, map_leaves
 from undertow.xla.errors import CompileError
+from undertow.xla.numbers import Number
 from undertow.xla.state import where_defined
 from undertow.xp.device import DeviceArray, Watch
 
@@ -24,6 +25,7 @@ class Placed:
     """Where a hook runs, and why; for `explain`."""
 
     __slots__ = ("hook", "name", "where", "registered", "runs", "why")
+    what = "hook"
 
     def __init__(self, hook: Any, runs: str, why: str, registered: str = "") -> None:
         self.hook, self.runs, self.why, self.registered = hook, runs, why, registered
@@ -34,7 +36,7 @@ class Placed:
         """The hook, for messages."""
         known = (("defined at", self.where), ("registered at", self.registered))
         places = ", ".join(f"{what} {place}" for what, place in known if place)
-        return f"the hook {self.name}" + (f" ({places})" if places else "")
+        return f"the {self.what} {self.name}" + (f" ({places})" if places else "")
 
 
 class _Shown:
@@ -44,6 +46,15 @@ class _Shown:
 
     def __init__(self, place: int, requires_grad: bool) -> None:
         self.place, self.requires_grad = place, requires_grad
+
+
+class _ShownNumber:
+    """In the place of an optimizer's option: which captured value it is."""
+
+    __slots__ = ("place",)
+
+    def __init__(self, place: int) -> None:
+        self.place = place
 
 
 class Kept:
@@ -88,6 +99,8 @@ class HostCall:
             self.dressed.append((tensor, self._capture(tensor._array), place))
 
     def _taken(self, value: Any) -> Any:
+        if isinstance(value, Number):
+            return _ShownNumber(self._capture(value.as_array()))
         if isinstance(value, (Module, Optimizer)):
             for tensor in tensors_of(value):
                 self._dress(tensor)
@@ -106,18 +119,22 @@ class HostCall:
         """Calls the hook; what it was given, what it returned, and what the tensors held afterwards: those with an
         identity, then the new ones."""
         made: list[Any] = []
+        self.places = [place for _, *places in self.dressed for place in places if place is not None]
 
         def shown(part: Any) -> Any:
             if type(part) is Kept:
                 return part.value
+            if type(part) is _ShownNumber:
+                return float(values[part.place])
             if type(part) is not _Shown:
                 return part
             tensor = wrap(np.array(values[part.place]))
             if part.requires_grad:
                 tensor._requires_grad = True
                 with enable_grad():
-                    tensor = tensor.clone()  # it was computed, and may be written to
+                    tensor = self.computed(tensor)
             made.append(tensor)
+            self.places.append(part.place)
             return tensor
 
         before = []
@@ -147,6 +164,10 @@ class HostCall:
                 tensor._array, meta.grad = array, grad
         return args, answer, after + [tensor._array for tensor in made]
 
+    def computed(self, tensor: Any) -> Any:
+        """A tensor that asks for gradients as one that was computed, so that it may be written to."""
+        return tensor.clone()
+
 
 def tensors_of(holder: Any) -> Iterator[Any]:
     """The tensors that a module or an optimizer keeps."""
@@ -165,16 +186,25 @@ def tensors_of(holder: Any) -> Iterator[Any]:
 class Later(HostCall):
     """A call that is made after the program."""
 
+    may_write = False  # whether it may turn out to write into tensors
+
     def run(self) -> None:
         """Calls the hook with the values of this step."""
         values = [array.cell.value for array in self.captured]
         if self.only_if is not None and not values[self.only_if]:
             return
-        _, answer, _ = self.call(values)
+        _, answer, after = self.call(values)
         if answer is not None:
             raise CompileError(
                 f"undertow.compile: {self.placed} runs after the program, and returned a value, which comes too late"
             )
+        if self.may_write:
+            for array, place in zip(after, self.places, strict=True):
+                if not np.array_equal(np.asarray(array), np.asarray(values[place]), equal_nan=array.dtype.kind in "fc"):
+                    raise CompileError(
+                        f"undertow.compile: {self.placed} wrote into a tensor of shape {list(array.shape)}. It runs after "
+                        "the program, where that comes too late: write in a statement of its own"
+                    )
 
 
 class Inside(HostCall):

@@ -12,6 +12,7 @@ import gc
 import time
 from collections import Counter
 from collections.abc import Callable
+from contextlib import nullcontext
 from sys import getrefcount
 from typing import Any
 
@@ -23,8 +24,7 @@ from undertow.devices import cpu
 from undertow.tree import leaves, map_leaves
 from undertow.xla.arguments import Arguments, look_of, refuse_overlaps, view_again
 from undertow.xla.arriving import run_checks
-from undertow.xla.effects import analyse, kind_of
-from undertow.xla.errors import explained
+from undertow.xla.errors import CompileError, explained
 from undertow.xla.firing import Again, Firing, Later, Placed, Plan
 from undertow.xla.lending import ALONE, Gradients, a_copy
 from undertow.xla.numbers import Known, Number, Questions, baked, inputs
@@ -82,6 +82,7 @@ class Program:
         self.device = next((t.device for t in (*self.arguments, *state.tensors) if t.device is not cpu), cpu)
         self.jax_device = jax_device(self.device)
         self.registrations = Registrations(state, self.arguments)
+        self.body = plan.body
         trace, firing = Trace(self.device, state.generators), Firing(plan, self.registrations, state.seen)
         trace.firing, trace.state, trace.schedules = firing, state, self.schedules
         firing.groups = {id(group) for optimizer in state.optimizers for group in optimizer.param_groups}
@@ -103,7 +104,12 @@ class Program:
             for tensor, edge, flag in edges:
                 tensor._edge, tensor._requires_grad = edge, flag
             if isinstance(error, (NeedsValue, jax.errors.ConcretizationTypeError)):
+                if isinstance(error, NeedsValue) and plan.body is not None and plan.body.move_what_asked(error):
+                    raise Again from None
                 raise explained(error) from None
+            if isinstance(error, CompileError):
+                raise CompileError(str(error)) from None  # without the way through JAX
+            error.__notes__ = [note for note in getattr(error, "__notes__", ()) if "JAX" not in note]
             raise
         self.options.put(numbers)
         self.entry.restore_gradients()  # the first call reads them, too
@@ -123,6 +129,7 @@ class Program:
         renewed = {id(tensor) for tensor in self.given.renewed()}
         self.reads = [read for read in firing.reads if id(read.value) not in renewed]
         self.checks = trace.arriving.checks
+        self.returned = firing.returned
         self.draws: list[Draw] = trace.draws
         self.first_draws: list[Any] | None = trace.first_draws
         self._assemble(closed, outputs, trace)
@@ -162,7 +169,8 @@ class Program:
             trace.counts = self.options.as_counts(as_inputs)
             self.result = function(*args, **kwargs)
             firing.finish()
-            firing.refuse_other_turns(lambda: analyse(function, [kind_of(arg) for arg in args]))
+            if self.body is not None:
+                firing.refuse_other_turns(self.body.rest)
             trace.settle_memories()
             self.options.note_changes(given, trace.counts)
             self.options.put(numbers)
@@ -185,7 +193,7 @@ class Program:
             refuse_overlaps(*trace.host_memories())
             return [cell.value for cell in outputs]
 
-        with trace, self.registrations:
+        with trace, self.registrations, firing.plan.body or nullcontext():
             closed = jax.make_jaxpr(body)(jax.ShapeDtypeStruct((len(numbers),), np.float64), *specs)
         if not self.plain_numbers and baked(closed.jaxpr):
             raise Baked
@@ -453,7 +461,7 @@ class Program:
         for cell in self.lent:
             cell.host = None
         self.lent.clear()
-        return result
+        return result if self.returned is None else self.returned.take()
 
     def _numbers(self) -> Any:
         """The optimizers' numbers as one array, made anew when one of them has changed."""

@@ -34,7 +34,12 @@ def _facts(compiled: Compiled) -> dict[str, Any]:
 
 def _program(program: Program) -> dict[str, Any]:
     hooks: dict[tuple[str, ...], int] = {}
+    statements: dict[tuple[str, ...], int] = {}
     for placed in program.placed:
+        if placed.what == "statement":
+            line = (placed.where, placed.name, placed.runs, placed.why)
+            statements[line] = statements.get(line, 0) + 1
+            continue
         key = (placed.name, placed.where, placed.registered, placed.runs, placed.why)
         hooks[key] = hooks.get(key, 0) + 1
     return {
@@ -51,6 +56,10 @@ def _program(program: Program) -> dict[str, Any]:
         "hooks": [
             {"name": name, "where": where, "registered": registered, "runs": runs, "why": why, "times": times}
             for (name, where, registered, runs, why), times in hooks.items()
+        ],
+        "statements": [
+            {"where": where, "source": source, "runs": runs, "why": why, "times": times}
+            for (where, source, runs, why), times in statements.items()
         ],
     }
 
@@ -71,6 +80,9 @@ def _text(facts: dict[str, Any]) -> str:
             times = f" ({hook['times']} times a step)" if hook["times"] > 1 else ""
             registered = f", registered at {hook['registered']}" if hook["registered"] else ""
             lines.append(f"    {hook['name']} ({hook['where']}{registered}) runs {hook['runs']}{times}: {hook['why']}")
+        for line in program["statements"]:
+            times = f" ({line['times']} times a step)" if line["times"] > 1 else ""
+            lines.append(f"    {line['source']} ({line['where']}) runs {line['runs']}{times}: {line['why']}")
     for cause in facts["recompiles"]:
         lines.append(f"  compiled again because {cause}")
     return "\n".join(lines)

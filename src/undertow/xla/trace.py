@@ -345,10 +345,13 @@ class Trace:
 
     def unknown(self, array: DeviceArray) -> NeedsValue:
         """What user code is told that asks for a value."""
+        site = user_site()
+        line = f", in `{site.source}`" if site is not None and site.source else ""
         return NeedsValue(
-            f"the value of a tensor of shape {list(array.shape)} was asked for at {user_site() or 'an unknown line'}, "
-            "while the step is being compiled. Values are known only when the program runs: write the choice with "
-            "torch.where, return the tensor and look at it outside, or leave this part out of the compiled step."
+            f"the value of a tensor of shape {list(array.shape)} was asked for at {site or 'an unknown line'}{line}, "
+            "and the step goes on with it. While it is compiled, values are not known: keep it a tensor (without .item(), "
+            "float() or int()), write a choice with torch.where, or return the tensor and look at it outside the compiled "
+            "step."
         )
 
     # --- what is left

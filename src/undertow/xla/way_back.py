@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import gc
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
 
 import jax
@@ -109,7 +110,7 @@ class Graph:
             versions = [(storage, storage.version) for storage, _ in self.versions]
             hidden = [(leaf._meta, leaf._meta.hooks) for leaf in self.leaves]
             try:
-                with trace:
+                with trace, self.plan.body or nullcontext():
                     for cell, value in zip(cells, [*kept, *read], strict=True):
                         cell.value, cell.host, cell.writes = value, None, cell.writes + 1
                         trace.cells[id(cell)] = (cell, value, cell.writes)
@@ -169,6 +170,7 @@ class GraphOfGradients(Graph):
         self.roots = [found[place]._edge for place in self.places]
         self.leaf_edges = [*[edge_of(seed) for seed in seeds], *before.leaf_edges]
         self.leaves = before.leaves
+        self.plan.body = before.plan.body
 
 
 class WayBack(Graph):
@@ -204,6 +206,7 @@ class WayBack(Graph):
         self.read_from = [own[id(given[id(cell)][0])] if id(cell) in given else None for cell in self.read]
         self.stand_ins = [pair for pair in given.values() if program.given.stands_in(own[id(pair[0])])]
         self.registrations = program.registrations
+        self.plan.body = program.body
 
     def claim(self, left: list[Any], arguments: list[Any]) -> None:
         """Hangs the results of a call, and what it left behind, on one node, which knows this call's values."""

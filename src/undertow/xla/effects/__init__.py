@@ -19,7 +19,7 @@ from undertow._tensor import Tensor
 from undertow.nn import Module
 from undertow.xla.effects.findings import Effect, Effects, Place, Read
 from undertow.xla.effects.interpreter import Interpreter
-from undertow.xla.effects.state import TooLarge
+from undertow.xla.effects.state import Chain, Frame, TooLarge
 from undertow.xla.effects.values import (
     EMPTY,
     MODULE,
@@ -31,12 +31,16 @@ from undertow.xla.effects.values import (
     TENSOR,
     TENSORS,
     Arguments,
+    Atom,
     Fresh,
     Known,
     Value,
 )  # fmt: skip
 
-__all__ = ["Effect", "Effects", "Exactly", "Kind", "Parts", "Place", "Read", "analyse", "analyse_module", "kind_of"]
+__all__ = [
+    "Chain", "Effect", "Effects", "Exactly", "Kind", "Parts", "Place", "Read", "Reading", "analyse", "analyse_module",
+    "kind_of", "read",
+]  # fmt: skip
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,12 +69,37 @@ def analyse(
     function: Callable[..., Any], arguments: Sequence[Kind] = (), keywords: dict[str, Kind] | None = None
 ) -> Effects:
     """Reads a function, with everything of the user's that it calls, and says what running it does."""
+    return read(function, arguments, keywords).effects
+
+
+@dataclass(frozen=True, eq=False)
+class Reading:
+    """What an analysis found, and by which statements.
+
+    origins: each effect with the statements that it comes about by, from the outermost function on; written: ids of
+    statements that write into tensors or draw random numbers of undertow's, or call what does; frames: the functions that
+    were gone through; changes: by the id of a statement, the objects made by the code itself that it changes.
+    """
+
+    effects: Effects
+    origins: list[tuple[Effect, list[Chain]]]
+    written: set[int]
+    frames: list[Frame]
+    changes: dict[int, set[Atom]]
+
+
+def read(
+    function: Callable[..., Any], arguments: Sequence[Kind] = (), keywords: dict[str, Kind] | None = None,
+    skipped: frozenset[int] = frozenset(),
+) -> Reading:  # fmt: skip
+    """The same with all that is known; statements with these ids are left out."""
     name = getattr(function, "__name__", type(function).__name__)
     given = Arguments(
         [_value(kind, f"argument {number}") for number, kind in enumerate(arguments)],
         {name: _value(kind, name) for name, kind in (keywords or {}).items()},
     )
     interpreter = Interpreter()
+    interpreter.skipped = skipped
     result = EMPTY
     try:
         for _ in range(_MOST_ROUNDS):
@@ -83,9 +112,12 @@ def analyse(
             raise TooLarge
     except (TooLarge, RecursionError):
         interpreter.frame = None
-        interpreter.writes = True
-        interpreter.effect("call", "is too large to follow", None)
-    return interpreter.findings(result)
+        interpreter.may_write = True
+        interpreter.effect("call", "is too large to follow", None, field="unknown")
+    effects = interpreter.findings(result)
+    origins = [(effect, interpreter.origins[key]) for key, effect in zip(interpreter.effect_keys(), effects.effects)]
+    written = interpreter.written | interpreter.drawn
+    return Reading(effects, origins, written, list(interpreter.frames.values()), interpreter.changes)
 
 
 def analyse_module(module: Module, arguments: Sequence[Kind] = ("tensor",)) -> Effects:

@@ -283,6 +283,7 @@ class Attributes(State):
                 elif isinstance(setter, FunctionType) and trust.home(setter) == "user":
                     self.call_function(setter, Arguments([frozenset([atom]), ONE[PLAIN], value]), node)
             self.set_field(atom, name, value)
+            self.change(atom)
         elif atom in TENSORISH:
             self.writes = True
             if name not in trust.SETTABLE_ATTRIBUTES and atom is not MADE:

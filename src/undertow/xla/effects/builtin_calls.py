@@ -41,7 +41,8 @@ class BuiltinCalls(Functions):
     def _call_numpy(self, function: Any, name: str, arguments: Arguments, node: Any) -> Value:
         module = getattr(function, "__module__", None) or ""
         if trust.numpy_effect(name, module):
-            self.effect("call", f"calls `numpy.{name}`", node)
+            field = "random" if "random" in module else "output" if name in trust.NUMPY_FILES else "harmless"
+            self.effect("call", f"calls `numpy.{name}`", node, field=field)
             return ONE[OPAQUE]
         written = [arguments.keywords.get("out", EMPTY), arguments.more_keywords]
         if name in trust.NUMPY_FILLERS:
@@ -193,7 +194,7 @@ class BuiltinCalls(Functions):
         result = EMPTY.union(*arguments.positional[1:])
         for atom in arguments.positional[0] if arguments.positional else ONE[OPAQUE]:
             if isinstance(atom, Known) and is_iterator(atom.value):
-                self.effect("call", f"takes from the iterator `{atom.name}`", node, atom.value)
+                self.effect("call", f"takes from the iterator `{atom.name}`", node, atom.value, field="iterator")
                 self.protocols(frozenset([atom]), node)
                 result |= ONE[OPAQUE]
             else:

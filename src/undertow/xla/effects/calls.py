@@ -62,7 +62,7 @@ class Calls(OwnCalls):
             return ONE[OWN]
         if atom in TENSORISH or atom in (PLAIN, NONE):
             return ONE[PLAIN]
-        self.writes = True
+        self.may_write = True
         return self.unknown("calls something unknown", node)
 
     def _call_fresh(self, atom: Fresh, arguments: Arguments, node: Any) -> Value:
@@ -138,12 +138,13 @@ class Calls(OwnCalls):
     def outside_call(self, atom: Known, arguments: Arguments, node: Any) -> Value:
         """A call of something that is not followed and may do anything, also with what it is given."""
         name = atom.name
+        self.hold(arguments.all() | self.inside(arguments.all()))
         if isinstance(atom.value, FunctionType) and "." not in name:
             name = f"{atom.value.__module__}.{atom.value.__qualname__}"
         what = "prints" if atom.value is print else f"calls `{name}`"
-        self.effect("call", what, node)
+        self.effect("call", what, node, field=trust.field_of(atom.value))
         if trust.home(atom.value) not in ("standard", "builtin"):
-            self.writes = True
+            self.may_write = True
         return ONE[NONE] if atom.value is print else ONE[OPAQUE]
 
     def _part(self, atom: Known, value: Any, name: str) -> Value:
@@ -180,7 +181,7 @@ class Calls(OwnCalls):
         home = trust.home(kind)
         if home == "own":
             if trust.own_effect(kind.__name__, kind.__module__) and not (entering and kind.__name__.startswith("set_")):
-                self.effect("call", f"calls `{atom.name}`", node)
+                self.effect("call", f"calls `{atom.name}`", node, field=trust.own_field(kind.__module__))
             self.use(arguments.all(), deep=3)
             self.call_back(arguments, node)
             return ONE[MADE] if kind.__name__ in ("Tensor", "Parameter") else ONE[OWN]

@@ -117,7 +117,7 @@ class Elements(Attributes):
                     return extra | (ONE[PLAIN] if plain else frozenset(Known(key, f"key of {atom.name}") for key in value))
                 return extra | self.children(atom)
             if is_iterator(value):
-                self.effect("call", f"takes from the iterator `{atom.name}`", node, value)
+                self.effect("call", f"takes from the iterator `{atom.name}`", node, value, field="iterator")
                 return ONE[OPAQUE]
             if isinstance(value, type) and hasattr(value, "_member_map_"):
                 return ONE[PLAIN]
@@ -222,6 +222,7 @@ class Elements(Attributes):
             if isinstance(setter, FunctionType) and trust.home(setter) == "user":
                 self.call_function(setter, Arguments([frozenset([atom]), key, value]), node)
             self.put_into(atom, key | value)
+            self.change(atom)
         elif isinstance(atom, Known):
             if is_tensor(atom.value):
                 self.writes = True
@@ -237,9 +238,11 @@ class Elements(Attributes):
         """`+=` and its like, which change some objects in place."""
         if isinstance(atom, Fresh):
             self.put_into(atom, value | self.elements(value, node))
+            self.change(atom)
         elif isinstance(atom, Known):
             changes = isinstance(atom.value, (list, set, dict, collections.deque, np.ndarray, bytearray))
-            self.writes = self.writes or is_tensor(atom.value)
+            if is_tensor(atom.value):
+                self.writes = True
             if changes or (not is_plain(atom.value) and not is_tensor(atom.value)):
                 self.effect("update", f"updates `{atom.name}`", node, atom.value)
         elif atom in TENSORISH:

@@ -132,7 +132,7 @@ class Expressions(Calls):
             return self.see_Call(node, scope, entering=True)
         method = getattr(self, "see_" + type(node).__name__, None)
         if method is None:
-            self.effect("call", f"uses {type(node).__name__}, which is not analysed", node)
+            self.effect("call", f"uses {type(node).__name__}, which is not analysed", node, field="unknown")
             return ONE[OPAQUE]
         return method(node, scope)
 
@@ -230,7 +230,7 @@ class Expressions(Calls):
             inner = self.scopes[id(self.frame), id(node)] = Scope(targets, set(), scope)
         for number, each in enumerate(node.generators):
             if each.is_async:
-                self.effect("call", "awaits", node)
+                self.effect("call", "awaits", node, field="unknown")
             source = self.value(each.iter, scope if number == 0 else inner)
             self.assign(each.target, self.elements(source, each.iter), inner)
             for condition in each.ifs:
@@ -308,7 +308,7 @@ class Expressions(Calls):
         return self.call(called, arguments, node, entering)
 
     def see_Yield(self, node: ast.expr, scope: Scope) -> Value:
-        self.effect("call", "yields", node)
+        self.effect("call", "yields", node, field="harmless")
         return ONE[OPAQUE]
 
     see_YieldFrom = see_Await = see_Yield

@@ -29,6 +29,8 @@ class Effect:
 
     kind: "call", "store" (doing it again with the same inputs changes nothing) or "update" (depends on what was there).
     target: the object that is changed, where it could be found; attribute: which part of it, where that is known.
+    field: what it has to do with: "output", "random", "clock", "iterator" or "debugger"; "own" for what undertow itself
+    does; "unknown" for what could not be followed, "harmless" for what matters to nobody; else empty.
     """
 
     kind: Literal["call", "store", "update"]
@@ -37,9 +39,17 @@ class Effect:
     line: int
     target: Any = None
     attribute: str | None = None
+    field: str = ""
 
     def __str__(self) -> str:
         return f"{self.what} ({self.file}:{self.line})"
+
+    def feeds(self, places: tuple[Place, ...]) -> bool:
+        """Whether something that is changed may be read at one of these places."""
+        if self.target is None:
+            return self.kind != "call" and bool(places)
+        changed = Place(self.target, self.attribute)
+        return any(changed.overlaps(place) for place in places)
 
 
 @dataclass(frozen=True, eq=False)
@@ -83,15 +93,7 @@ class Effects:
 
     def feeds(self, other: Effects) -> bool:
         """Whether something that this function changes may be read by the other one."""
-        for effect in self.effects:
-            if effect.target is None:
-                if effect.kind != "call" and other.places:
-                    return True
-                continue
-            changed = Place(effect.target, effect.attribute)
-            if any(changed.overlaps(place) for place in other.places):
-                return True
-        return False
+        return any(effect.feeds(other.places) for effect in self.effects)
 
 
 def snapshot(value: Any) -> Any:

@@ -20,9 +20,10 @@ class Functions(Elements):
     def call_function(self, function: FunctionType, arguments: Arguments, node: Any) -> Value:
         found = definition(function)
         if found is None:
-            self.writes = True
+            self.may_write = True
             name = function.__qualname__
-            self.effect("call", "has no source to read" if self.frame is None else f"`{name}` has no source to read", node)
+            what = "has no source to read" if self.frame is None else f"calls `{name}`, which has no source to read"
+            self.effect("call", what, node, field="unknown")
             return ONE[OPAQUE]
         defaults: dict[str, Value] = {}
         names = function.__code__.co_varnames

@@ -23,7 +23,7 @@ class Interpreter(Expressions):
         if isinstance(node, ast.Lambda):
             self.give_back(self.value(node.body, scope))
         elif isinstance(node, ast.AsyncFunctionDef):
-            self.effect("call", "is a coroutine", node)
+            self.effect("call", "is a coroutine", node, field="unknown")
         elif self.block(node.body, scope):
             self.give_back(ONE[NONE])
 
@@ -31,13 +31,19 @@ class Interpreter(Expressions):
         """Whether control may reach the end of the statements."""
         goes_on = True
         for statement in statements:
+            if id(statement) in self.skipped:
+                continue
             method = getattr(self, "do_" + type(statement).__name__, None)
             if method is None:
-                self.effect("call", f"uses {type(statement).__name__}, which is not analysed", statement)
+                self.effect("call", f"uses {type(statement).__name__}, which is not analysed", statement, field="unknown")
                 continue
             self.spend(statement)
+            assert self.frame is not None
+            path = self.frame.path
+            path.append(statement)
             if method(statement, scope) is False:
                 goes_on = False
+            path.pop()
         return goes_on
 
     def do_Expr(self, node: ast.Expr, scope: Scope) -> None:
@@ -156,7 +162,7 @@ class Interpreter(Expressions):
         for alias in node.names:
             module = sys.modules.get(alias.name)
             if module is None:
-                self.effect("call", f"imports `{alias.name}`", node)
+                self.effect("call", f"imports `{alias.name}`", node, field="harmless")
                 self.bind((alias.asname or alias.name).partition(".")[0], ONE[OPAQUE], scope)
             elif alias.asname:
                 self.bind(alias.asname, frozenset([Known(module, alias.name)]), scope)
@@ -174,7 +180,7 @@ class Interpreter(Expressions):
         for alias in node.names:
             found = ONE[OPAQUE]
             if module is None or alias.name == "*":
-                self.effect("call", f"imports from `{name}`", node)
+                self.effect("call", f"imports from `{name}`", node, field="harmless")
             else:
                 found = self.attribute(Known(module, name), alias.name, node)
             self.bind(alias.asname or alias.name, found, scope)

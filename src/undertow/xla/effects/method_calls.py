@@ -43,7 +43,7 @@ class MethodCalls(BuiltinCalls):
         if isinstance(owner, Fresh):
             return self._fresh_method(owner, name, arguments, node)
         if owner is OWN and (name in ("train", "eval") or trust.own_effect(name, "undertow")):
-            self.effect("call", f"calls `.{name}`", node)
+            self.effect("call", f"calls `.{name}`", node, field="own")
             return ONE[OWN]
         if owner in TENSORISH or (isinstance(owner, Known) and is_tensor(owner.value)):
             return self._tensor_method(owner, name, arguments, node)
@@ -53,11 +53,16 @@ class MethodCalls(BuiltinCalls):
     def _tensor_method(self, owner: Atom, name: str, arguments: Arguments, node: Any) -> Value:
         if name in trust.REGISTRARS:
             if owner is not MADE and owner is not OWN:
-                self.effect("call", "registers a hook on a tensor from outside", node, getattr(owner, "value", None))
+                target = getattr(owner, "value", None)
+                self.effect("call", "registers a hook on a tensor from outside", node, target, field="own")
             return ONE[OWN]
         self.call_back(arguments, node)
-        if owner is OWN or name in trust.NO_RESULT or (name.endswith("_") and not name.endswith("__")):
+        if trust.draws(name):
+            self.draw()
+        if name in trust.NO_RESULT or (name.endswith("_") and not name.endswith("__")):
             self.writes = True
+        elif owner is OWN and not (name in trust.TENSOR_METHODS or name in trust.CONTAINER_METHODS):
+            self.writes = True  # of an optimizer, say
         if name.startswith("__i") or "out" in arguments.keywords:
             self.writes = True
         if name in trust.NO_RESULT:
@@ -79,6 +84,8 @@ class MethodCalls(BuiltinCalls):
         everything = arguments.all()
         if name in ("tofile", "dump"):
             return self.unknown(f"calls `.{name}`", node)
+        if not any(issubclass(owner.kind or object, kind) and name in own for kind, own in trust.READING_METHODS):
+            self.change(owner)
         self.protocols(everything | self.inside(everything), node)
         inside = everything | self.elements(frozenset(a for a in everything if not self.is_callback(a)) - {OPAQUE}, node)
         if name in ("save_for_backward", "mark_dirty", "mark_non_differentiable", "set_materialize_grads"):
@@ -115,7 +122,7 @@ class MethodCalls(BuiltinCalls):
                 return ONE[OWN]
             phrase = trust.PHRASES.get(name)
             what = f"{phrase} `{owner.name}`" if phrase else f"calls `{owner.name}.{name}`"
-            self.effect("call", what, node, value)
+            self.effect("call", what, node, value, field=trust.field_of(value))
             return ONE[OPAQUE] if name not in ("append", "extend", "add", "clear") else ONE[NONE]
         self.use(frozenset([owner]))
         self.use(arguments.all(), deep=1)

@@ -55,13 +55,15 @@ class OwnCalls(MethodCalls):
         if trust.own_effect(name, shown) and not (isinstance(owner, Fresh) and issubclass(owner.kind or int, Module)):
             called = f"{owner.name}.{name}" if isinstance(owner, Known) else atom.name
             kind = "update" if "lr" in module.rpartition(".")[2] else "store"
-            self.effect(kind if target is not None else "call", f"calls `{called}`", node, target)
+            field = trust.own_field(shown)
+            self.effect(kind if target is not None else "call", f"calls `{called}`", node, target, field=field)
             self.call_back(arguments.rest() if is_method else arguments, node)
             return ONE[OWN]
         if isinstance(owner, Known) and name in trust.OWN_CHANGES and target is not None and not is_tensor(target):
-            self.effect("update", f"calls `{owner.name}.{name}`", node, target)
+            self.effect("update", f"calls `{owner.name}.{name}`", node, target, field="own")
             return ONE[OWN]
         self.use(arguments.all(), deep=3)
+        self.hold(arguments.all() | self.inside(arguments.all()))
         self.protocols(arguments.rest().all(), node)
         if isinstance(target, type) and issubclass(target, Function) and name == "apply":
             return self._apply_function(target, arguments, node)
@@ -74,6 +76,8 @@ class OwnCalls(MethodCalls):
         self.call_back(arguments.rest() if is_method else arguments, node)
         if not module.startswith(_TENSOR_MODULES) or name.endswith("_") or {"out", "inplace"} & set(arguments.keywords):
             self.writes = True
+        if trust.draws(name):
+            self.draw()
         if name in trust.SHARING:
             arrays = (atom for atom in arguments.all() if isinstance(atom, Known) and isinstance(atom.value, np.ndarray))
             return ONE[MADE].union(arrays)

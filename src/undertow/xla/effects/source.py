@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import linecache
+import weakref
 from types import CodeType, FunctionType
 from typing import Any, NamedTuple
 
@@ -18,8 +19,18 @@ class _File(NamedTuple):
 _files: dict[str, _File] = {}
 
 
+_made: weakref.WeakKeyDictionary[FunctionType, Definition] = weakref.WeakKeyDictionary()
+
+
+def made_of(function: FunctionType, node: Definition) -> None:
+    """Tells what a function was compiled from that stands in no file."""
+    _made[function] = node
+
+
 def definition(function: FunctionType) -> Definition | None:
     """The node that `function` was compiled from; None without source, or with source that has changed since."""
+    if function in _made:
+        return _made[function]
     code = function.__code__
     lines = linecache.getlines(code.co_filename, function.__globals__)
     if not lines:

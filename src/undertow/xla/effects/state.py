@@ -42,7 +42,7 @@ class TooLarge(Exception):
 class Frame:
     """One function being gone through, as called from one place."""
 
-    __slots__ = ("active", "function", "node", "owner", "returns", "scope")
+    __slots__ = ("active", "function", "node", "owner", "path", "returns", "scope")
 
     def __init__(self, node: Any, function: FunctionType, scope: Scope, owner: Any) -> None:
         self.node = node
@@ -51,6 +51,10 @@ class Frame:
         self.owner = owner  # kept alive, because frames are found by its id
         self.returns: Value = EMPTY
         self.active = False
+        self.path: list[Any] = []  # the statement that is being gone through, inside those around it
+
+
+Chain = list[tuple[Frame, tuple[Any, ...]]]  # the functions under way, each with the statements under way in it
 
 
 class State(ABC):
@@ -63,7 +67,13 @@ class State(ABC):
         self.scopes: dict[Any, Scope] = {}
         self.atoms: dict[Any, Atom] = {}
         self.changed = False
-        self.writes = False
+        self.may_write = False  # what could not be followed may write into tensors
+        self.written: set[int] = set()  # ids of statements that surely do, or call what does
+        self.drawn: set[int] = set()  # ids of statements that draw from undertow's random streams
+        self.changes: dict[int, set[Atom]] = {}  # by the id of a statement: objects of the code's own that it changes
+        self._writes = False
+        self.skipped: frozenset[int] = frozenset()  # ids of statements that are left out
+        self.origins: dict[Any, list[Chain]] = {}  # by which statements an effect comes about
         self.steps = 0
         self.node: Any = None
         self.unbound: dict[str, Any] = {}
@@ -77,6 +87,17 @@ class State(ABC):
         assert self.frame is not None
         return self.frame.function
 
+    @property
+    def writes(self) -> bool:
+        return self._writes
+
+    @writes.setter
+    def writes(self, writes: bool) -> None:
+        if writes:
+            self._writes = True
+            for frame in self.stack:
+                self.written.update(map(id, frame.path))
+
     def spend(self, node: Any) -> None:
         self.node = node
         self.steps += 1
@@ -86,7 +107,7 @@ class State(ABC):
     # --- what the layers above add, and all of them call
 
     def unknown(self, what: str, node: Any) -> Value:
-        self.effect("call", what, node)
+        self.effect("call", what, node, field="unknown")
         return ONE[OPAQUE]
 
     @abstractmethod
@@ -113,13 +134,20 @@ class State(ABC):
 
     # --- findings
 
-    def effect(self, kind: Any, what: str, node: Any, target: Any = None, attribute: str | None = None) -> None:
+    def effect(
+        self, kind: Any, what: str, node: Any, target: Any = None, attribute: str | None = None, field: str = ""
+    ) -> None:
         file, line = "", 0
         if self.frame is not None:
             code = self.frame.function.__code__
             node = self.node if node is None else node
             file, line = code.co_filename, getattr(node, "lineno", code.co_firstlineno)
-        self._effects.setdefault((what, file, line, id(target)), Effect(kind, what, file, line, target, attribute))
+        key = what, file, line, id(target)
+        self._effects.setdefault(key, Effect(kind, what, file, line, target, attribute, field))
+        chain = [(frame, tuple(frame.path)) for frame in self.stack]
+        chains = self.origins.setdefault(key, [])
+        if chain not in chains:
+            chains.append(chain)
 
     def found(self, known: Known, owner: Any, attribute: str | None) -> None:
         """Notes that a value was read from a place outside."""
@@ -136,6 +164,23 @@ class State(ABC):
     def place(self, owner: Any, attribute: str | None) -> None:
         self._places.setdefault((id(owner), attribute), Place(owner, attribute))
 
+    def hold(self, value: Value) -> None:
+        """Notes modules, optimizers and tensors given to code that is not gone through: it may read all they hold."""
+        for atom in value:
+            if isinstance(atom, Known) and isinstance(atom.value, (Tensor, Module, Optimizer)):
+                self._holds.setdefault((id(atom.value), None, atom.name), Read(atom.name, atom.get, atom.value))
+
+    def draw(self) -> None:
+        """Notes that random numbers of undertow's are drawn."""
+        for frame in self.stack:
+            self.drawn.update(map(id, frame.path))
+
+    def change(self, atom: Atom) -> None:
+        """Notes that an object which the code made is changed."""
+        for frame in self.stack:
+            for statement in frame.path:
+                self.changes.setdefault(id(statement), set()).add(atom)
+
     def use(self, value: Value, deep: int = 0) -> None:
         """Notes that the contents of containers from outside matter: `deep` levels of what they hold as well."""
         for atom in value:
@@ -148,7 +193,7 @@ class State(ABC):
 
     def _use_contents(self, value: Any, name: str, get: Any, deep: int) -> None:
         if in_class(type(value), "__next__") is not MISSING:
-            self.effect("call", f"takes from the iterator `{name}`", None, value)
+            self.effect("call", f"takes from the iterator `{name}`", None, value, field="iterator")
         if is_plain(value) or (not isinstance(value, CONTAINERS) and type(value).__name__ != "deque"):
             return
         self.place(value, None)
@@ -203,9 +248,13 @@ class State(ABC):
 
     # --- the end
 
+    def effect_keys(self) -> list[Any]:
+        """What effects are kept under, in order."""
+        return list(self._effects)
+
     def findings(self, result: Value) -> Effects:
         for name, node in self.unbound.items():
-            self.effect("call", f"uses `{name}`, of which nothing is known", node)
+            self.effect("call", f"uses `{name}`, of which nothing is known", node, field="unknown")
         places = tuple(self._places.values())
         return Effects(
             tuple(self._finished(effect, places) for effect in self._effects.values()),
@@ -213,7 +262,7 @@ class State(ABC):
             tuple(self._reads.values()),
             tuple(self._holds.values()),
             places,
-            self.writes,
+            self.writes or self.may_write,
         )
 
     def _finished(self, effect: Effect, places: tuple[Place, ...]) -> Effect:
@@ -222,7 +271,7 @@ class State(ABC):
             changed = Place(effect.target, effect.attribute)
             if any(changed.overlaps(place) for place in places):
                 what = effect.what
-                return Effect("update", what, effect.file, effect.line, effect.target, effect.attribute)
+                return Effect("update", what, effect.file, effect.line, effect.target, effect.attribute, effect.field)
         return effect
 
 

@@ -107,6 +107,28 @@ NUMPY_ACTORS = {
     "apply_over_axes", "vectorize", "frompyfunc", "fromfunction", "piecewise", "nditer", "setflags",
 }  # fmt: skip
 
+NUMPY_FILES = {"save", "savez", "savez_compressed", "savetxt", "load", "loadtxt", "genfromtxt", "fromfile", "tofile",
+               "dump"}  # fmt: skip
+# What modules of Python's own have to do with; those that are not here are not known.
+_FIELDS = {
+    "random": "random", "_random": "random", "secrets": "random", "uuid": "random", "numpy.random": "random",
+    "time": "clock", "datetime": "clock", "_datetime": "clock", "timeit": "clock",
+    "logging": "output", "io": "output", "_io": "output", "subprocess": "output", "socket": "output", "shutil": "output",
+    "pickle": "output", "_pickle": "output", "csv": "output", "_csv": "output", "sqlite3": "output", "os": "output",
+    "posix": "output", "nt": "output", "pathlib": "output", "tempfile": "output", "pprint": "output", "_queue": "output",
+    "queue": "output", "threading": "output", "_thread": "output", "multiprocessing": "output",
+    "pdb": "debugger", "ipdb": "debugger",
+    "os.path": "harmless", "posixpath": "harmless", "ntpath": "harmless", "genericpath": "harmless", "re": "harmless",
+    "inspect": "harmless", "typing": "harmless", "types": "harmless", "dataclasses": "harmless", "enum": "harmless",
+    "abc": "harmless", "_abc": "harmless", "string": "harmless", "textwrap": "harmless", "contextlib": "harmless",
+    "functools": "harmless", "copy": "harmless", "decimal": "harmless", "fractions": "harmless", "statistics": "harmless",
+    "bisect": "harmless", "operator": "harmless", "warnings": "harmless", "_warnings": "harmless", "weakref": "harmless",
+    "numbers": "harmless", "collections.abc": "harmless", "json": "harmless", "importlib": "harmless", "gc": "harmless",
+    "sys": "harmless",
+}  # fmt: skip
+_BUILTIN_FIELDS = {"print": "output", "open": "output", "input": "output", "exec": "unknown", "eval": "unknown",
+                   "breakpoint": "debugger"}  # fmt: skip
+
 # Parts of undertow that act on more than tensors.
 _OWN_EFFECTS_IN = ("serialization", "why", "cli", "hub", "multiprocessing", "distributed", "pretend", "profiler",
                    "process_settings", "printing", "onnx", "utils.benchmark", "utils.data")  # fmt: skip
@@ -122,6 +144,9 @@ OWN_CHANGES = {"remove", "append", "extend", "insert", "pop", "popitem", "clear"
 SHARING = {"from_numpy", "as_tensor", "asarray", "frombuffer", "from_dlpack"}
 # Tensor methods that register something which stays; harmless on a tensor that the step itself makes.
 REGISTRARS = {"register_hook", "register_post_accumulate_grad_hook"}
+_DRAWING = {"bernoulli", "multinomial", "normal", "uniform", "random", "exponential", "geometric", "cauchy", "log_normal",
+            "poisson", "rrelu", "gumbel_softmax", "binomial", "sample", "rsample"}  # fmt: skip
+CONTAINER_METHODS = {"items", "keys", "values", "get", "index", "count", "copy"}
 NO_RESULT = {"backward", "retain_grad", "__setitem__", "record_stream"}
 PLAIN_METHODS = {
     "item", "size", "dim", "numel", "nelement", "ndimension", "stride", "is_floating_point", "is_complex", "is_contiguous",
@@ -215,6 +240,32 @@ def own_effect(name: str, module: str) -> bool:
     if name == "requires_grad_":
         return rest.startswith("nn")
     return name in _OWN_EFFECTS or (name.startswith("set_") and name != "set_") or name.startswith("register_")
+
+
+def own_field(module: str) -> str:
+    """What an effect of undertow's own has to do with."""
+    rest = module.partition(".")[2] if module.partition(".")[0] in ("undertow", "torch") else module
+    return "output" if any(rest == part or rest.startswith(f"{part}.") for part in _OWN_EFFECTS_IN) else "own"
+
+
+def field_of(value: Any) -> str:
+    """What a function of others, or an object with methods that can't be read, has to do with."""
+    if isinstance(value, (list, dict, set, collections.deque, bytearray, np.ndarray)):
+        return ""
+    module = getattr(value, "__module__", None) or getattr(getattr(value, "__objclass__", value), "__module__", None)
+    module = module or type(value).__module__
+    if module == "builtins":
+        return _BUILTIN_FIELDS.get(getattr(value, "__name__", ""), "unknown")
+    while module:
+        if module in _FIELDS:
+            return _FIELDS[module]
+        module = module.rpartition(".")[0]
+    return "unknown"
+
+
+def draws(name: str) -> bool:
+    """Whether a function of undertow's draws random numbers."""
+    return name.startswith("rand") or "dropout" in name or name.removesuffix("_") in _DRAWING
 
 
 def numpy_effect(name: str, module: str) -> bool:

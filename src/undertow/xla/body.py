@@ -1,0 +1,329 @@
+"""What a step's own code does besides tensor work: done on the host after the program, like hooks that observe, or refused.
+
+The step is read before it is traced. A statement that prints, appends, counts or logs, and whose doings nothing else in
+the step depends on, is moved: in the trace its turn is noted, with the values of its local variables, and after the
+program it is run with what they are then. So are statements that ask for a value (`losses.append(loss.item())`), once the
+trace has come upon them. What can't be moved and would be lost (a clock, random numbers of Python's) stops the compile;
+changes of what is watched from call to call (see `state`) stay in the trace, and make the step compile again.
+"""
+
+from __future__ import annotations
+
+import ast
+import sys
+import threading
+import warnings
+from collections.abc import Callable, Iterator
+from types import CodeType, FunctionType
+from typing import Any
+
+from undertow._core import TensorCore
+from undertow.nn.modules.module import Module
+from undertow.optim.optimizer import Optimizer
+from undertow.sites import PACKAGE, user_stacklevel
+from undertow.xla.effects import Chain, Effect, Kind, Reading, kind_of, read, trust
+from undertow.xla.effects.objects import instance_dict
+from undertow.xla.effects.values import TENSORISH, Atom, Fresh, Known
+from undertow.xla.errors import CompileWarning
+from undertow.xla.reach import OfClass, Slots, State
+from undertow.xla.recompiled import alone, with_marks
+from undertow.xla.statements import Statements
+from undertow.xp.device import NeedsValue, Watch
+
+_MOST_ROUNDS = 12
+_CURES = {
+    "random": "draw random numbers with torch.rand and its like, or give them to the step as arguments",
+    "clock": "measure outside the step",
+    "debugger": "debug the step as it is, without torch.compile",
+    "iterator": "take from it outside, and give what it gives to the step as an argument",
+}
+_CURE = "do it outside, with what the step returns, or in a hook"
+_OF_ANY_MODULE = frozenset(vars(Module()))
+
+
+class Mark:
+    """A statement that the trace has to ask about: one that is moved, or one that must not be reached."""
+
+    def __init__(self, statements: Statements, statement: ast.stmt, why: str, refusal: str = "", warning: str = "") -> None:
+        self.statements, self.statement = statements, statement
+        self.why, self.refusal, self.warning = why, refusal, warning
+        self.stored = statements.stored(statement)
+        self.returns = isinstance(statement, ast.Return)
+        free = set(statements.function.__code__.co_freevars)
+        self.used = sorted(name for name in statements.used(statement) if name not in free)
+        self._alone: dict[tuple[str, ...], FunctionType] = {}
+
+    def __call__(self) -> bool:
+        """Whether the statement is to run now."""
+        trace = Watch.trace
+        if trace is None or trace.thread != threading.get_ident():
+            return True
+        return trace.firing.meets(self, sys._getframe(1).f_locals)
+
+    def alone(self, given: tuple[str, ...]) -> FunctionType:
+        """A function that runs the statement, given these variables."""
+        if given not in self._alone:
+            self._alone[given] = alone(self.statements.function, self.statements.node, self.statement, given)
+        return self._alone[given]
+
+    @property
+    def place(self) -> str:
+        return f"{self.statements.function.__code__.co_filename}:{self.statement.lineno}"
+
+    @property
+    def source(self) -> str:
+        line = ast.unparse(self.statement).partition("\n")[0]
+        return line if len(line) < 60 else line[:57] + "..."
+
+
+class Body:
+    """The statements of a step's own code, and of what it calls, that are not simply traced."""
+
+    def __init__(self, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        self.function = function
+        self.args: list[Kind] = [kind_of(arg) for arg in args]
+        self.kwargs = {name: kind_of(arg) for name, arg in kwargs.items()}
+        self.state = State()
+        self.state.walk((function, args, kwargs), "step")
+        places = (*self.state.maps, *self.state.lists, *self.state.cells, *self.state.arrays)
+        self._watched = {id(holder.owner if isinstance(holder, (OfClass, Slots)) else holder) for holder, _ in places}
+        self._watched |= {id(group) for optimizer in self.state.optimizers for group in optimizer.param_groups}
+        self._watched_names = {(id(names), name) for names, name in self.state.globals}
+        self._kept: set[int] = set()  # ids of statements that are not moved
+        self._fed: set[int] = set()  # nor are these: others read what they change
+        self._wanted: list[tuple[Statements, ast.stmt]] = []  # those that asked for values
+        self._known: dict[int, Statements] = {}
+        self._code: list[tuple[FunctionType, Any]] = []
+        self._said: set[str] = set()
+        self.asked = ""  # who asked for a value last
+        self.whole = self._read()
+        self._plan()
+
+    def _read(self, skipped: frozenset[int] = frozenset()) -> Reading:
+        return read(self.function, self.args, self.kwargs, skipped)
+
+    def _statements(self, frame: Any) -> Statements | None:
+        """The statements of a function that was gone through, if they can be moved."""
+        if not isinstance(frame.owner, FunctionType) or not isinstance(frame.node, ast.FunctionDef):
+            return None
+        if trust.home(frame.function) == "own":
+            return None
+        if id(frame.function) not in self._known:
+            self._known[id(frame.function)] = Statements(frame.function, frame.node)
+        return self._known[id(frame.function)]
+
+    # --- which statements are moved
+
+    def _plan(self) -> None:
+        self._fed.clear()
+        for _ in range(_MOST_ROUNDS):
+            moved = self._moved()
+            rest = self._read(frozenset(moved))
+            fed = [key for key in moved if any(effect.feeds(rest.effects.places) for effect in self._effects_of(key))]
+            if not fed:
+                break
+            self._fed.update(fed)
+        else:
+            moved, rest = {}, self.whole
+        self.rest = rest.effects
+        marks = [Mark(statements, statement, why) for statements, statement, why in moved.values()]
+        marks += self._watches(rest)
+        by_function: dict[int, tuple[Statements, dict[int, Mark]]] = {}
+        for mark in sorted(marks, key=lambda mark: not mark.refusal):
+            own = by_function.setdefault(id(mark.statements), (mark.statements, {}))[1]
+            own.setdefault(id(mark.statement), mark)
+        self._code = []
+        for statements, own in by_function.values():
+            code = with_marks(statements.function, statements.node, own)
+            if code is not None:
+                self._code.append((statements.function, code))
+            elif not moved.keys().isdisjoint(own):
+                self._kept.update(own)
+                self._plan()
+                return
+
+    def _moved(self) -> dict[int, tuple[Statements, ast.stmt, str]]:
+        moved: dict[int, tuple[Statements, ast.stmt, str]] = {}
+        for effect, chains in self.whole.origins:
+            if self._deserves(effect):
+                for chain in chains:
+                    for statements, path in self._levels(chain):
+                        if self._move(statements, path, effect, moved):
+                            break
+        for statements, statement in self._wanted:
+            self._move(statements, statements.paths[id(statement)], None, moved)
+        return moved
+
+    def _levels(self, chain: Chain) -> Iterator[tuple[Statements, tuple[ast.stmt, ...]]]:
+        """The functions on the way to an effect, each with the statements around the way on."""
+        for frame, path in chain:
+            statements = self._statements(frame)
+            if statements is not None and all(id(each) in statements.paths for each in path):
+                yield statements, path
+
+    def _move(
+        self, statements: Statements, path: tuple[ast.stmt, ...], effect: Effect | None,
+        moved: dict[int, tuple[Statements, ast.stmt, str]],
+    ) -> bool:  # fmt: skip
+        """Moves the outermost of some statements around each other that may be moved, with all that goes along."""
+        if any(id(each) in moved for each in path):
+            return True
+        for statement in path:
+            whole = statements.function is getattr(self.function, "__func__", self.function)
+            group = statements.together(statement, whole, lambda each: self._changed(statements, each))
+            if group is None or not all(self._may_move(each) for each in group):
+                continue
+            if len(group) > 1 and any(self._links_tensors(statements, each) for each in group):
+                continue
+            if effect is not None and any(isinstance(each, ast.Return) for each in group):
+                continue
+            if effect is not None and effect.field in _CURES and (len(group) > 1 or statements.stored(statement)):
+                continue
+            if effect is not None and effect.field == "debugger":
+                continue
+            for each in group:
+                why = "it uses what is known only there" if effect is None or each is not statement else f"it {effect.what}"
+                if effect is None and each is statement:
+                    why = "it needs a value"
+                moved.setdefault(id(each), (statements, each, why))
+            return True
+        return False
+
+    def _changed(self, statements: Statements, statement: ast.stmt) -> set[str]:
+        """The variables whose object a statement changes, where the step itself made it."""
+        changed = self.whole.changes.get(id(statement))
+        if not changed:
+            return set()
+        variables = self._variables(statements)
+        return {name for name, value in variables.items() if not changed.isdisjoint(value)}
+
+    def _variables(self, statements: Statements) -> dict[str, set[Atom]]:
+        """What the variables of a function may be."""
+        found: dict[str, set[Atom]] = {}
+        for frame in self.whole.frames:
+            if frame.function is statements.function and frame.node is statements.node:
+                for name, value in frame.scope.values.items():
+                    found.setdefault(name, set()).update(value)
+        return found
+
+    def _links_tensors(self, statements: Statements, statement: ast.stmt) -> bool:
+        """Whether a statement computes tensors for others: the step's own work, which stays in the program."""
+        variables = self._variables(statements)
+        names = statements.stored(statement) | self._changed(statements, statement)
+        return any(_may_be_tensor(atom) for name in names for atom in variables.get(name, ()))
+
+    def _may_move(self, statement: ast.stmt) -> bool:
+        if any(id(statement) in ids for ids in (self._kept, self._fed, self.whole.written)):
+            return False
+        return all(_leaves_tensors_alone(effect) for effect in self._effects_of(id(statement)))
+
+    def _effects_of(self, statement: int) -> list[Effect]:
+        return [
+            effect
+            for effect, chains in self.whole.origins
+            if any(id(each) == statement for chain in chains for _, path in chain for each in path)
+        ]
+
+    # --- which are missed
+
+    def _deserves(self, effect: Effect) -> bool:
+        """Whether an effect has to happen on each call, and would not."""
+        if effect.field in ("own", "harmless") or effect.file.startswith(PACKAGE):
+            return False
+        return effect.kind != "store" or not self._is_watched(effect)
+
+    def _is_watched(self, effect: Effect) -> bool:
+        """Whether a change is seen before the next call, which then compiles again."""
+        target = effect.target
+        if id(target) in self._watched or (id(target), effect.attribute) in self._watched_names:
+            return True
+        return not isinstance(target, type) and id(instance_dict(target)) in self._watched
+
+    def _watches(self, rest: Reading) -> Iterator[Mark]:
+        """Marks at statements that should not be reached, because what they do would not be done again."""
+        for effect, chains in rest.origins:
+            if not self._deserves(effect) or self._is_watched(effect):
+                continue
+            said = {}
+            if effect.field == "unknown":
+                if not effect.what.startswith("calls `"):  # the reader lost track of a value, which says little
+                    continue
+                said["warning"] = (
+                    f"the step {effect}, and that can't be followed. If it does more than work on tensors, it does so when "
+                    f"the step is compiled and not on later calls: {_CURE}."
+                )
+            else:
+                said["refusal"] = (
+                    f"undertow.compile: the step {effect}, which would happen when it is compiled, and not on later calls: "
+                    f"{_CURES.get(effect.field, _CURE)}."
+                )
+            for chain in chains:
+                levels = list(self._levels(chain))
+                if levels and levels[-1][1]:
+                    yield Mark(levels[-1][0], levels[-1][1][-1], effect.what, **said)
+
+    # --- while the step is traced
+
+    def warn(self, mark: Mark) -> None:
+        """Says once what may be lost."""
+        if mark.warning not in self._said:
+            self._said.add(mark.warning)
+            warnings.warn(mark.warning, CompileWarning, stacklevel=user_stacklevel())
+
+    def keep(self, mark: Mark) -> None:
+        """Leaves a statement where it is after all."""
+        self._kept.add(id(mark.statement))
+        self._plan()
+
+    def move_what_asked(self, error: NeedsValue) -> bool:
+        """Moves the statement that asked for a value; False if it can't be."""
+        way, trace = [], error.__traceback__
+        self.asked = str(error)
+        while trace is not None:
+            way.append((trace.tb_frame.f_code, trace.tb_lineno))
+            trace = trace.tb_next
+        for frame in self.whole.frames:
+            self._statements(frame)
+        self._fed.clear()
+        for code, line in way:
+            for statements in self._known.values():
+                if _is_code_of(statements.function, code):
+                    for path in statements.at_line(line):
+                        if self._move(statements, path, None, {}) and (statements, path[-1]) not in self._wanted:
+                            self._wanted.append((statements, path[-1]))
+                            self._plan()
+                            return True
+        return False
+
+    def __enter__(self) -> None:
+        self._before = [(function, function.__code__) for function, _ in self._code]
+        for function, code in self._code:
+            function.__code__ = code
+
+    def __exit__(self, *exc: Any) -> None:
+        for function, code in self._before:
+            function.__code__ = code
+
+
+def _is_code_of(function: FunctionType, code: CodeType) -> bool:
+    own = function.__code__
+    return own.co_firstlineno == code.co_firstlineno and (own.co_filename, own.co_name) == (code.co_filename, code.co_name)
+
+
+def _may_be_tensor(atom: Atom, depth: int = 0) -> bool:
+    if isinstance(atom, Fresh):
+        return depth < 3 and any(_may_be_tensor(each, depth + 1) for each in atom.elements())
+    return atom in TENSORISH or (isinstance(atom, Known) and isinstance(atom.value, TensorCore))
+
+
+def _leaves_tensors_alone(effect: Effect) -> bool:
+    """Whether an effect changes nothing that undertow's own code reads, which is not gone through."""
+    if effect.field == "own":
+        return False
+    target = effect.target
+    if isinstance(target, Optimizer) or (target is not None and trust.home(type(target)) == "own"):
+        return False
+    if isinstance(target, Module):
+        own = all(issubclass(Module, kind) for kind in type(target).__mro__ if trust.home(kind) == "own")
+        return own and effect.attribute is not None and effect.attribute not in _OF_ANY_MODULE
+    return True

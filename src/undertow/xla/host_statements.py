@@ -1,0 +1,152 @@
+"""A statement of a step's own code that runs on the host, with the local variables of its turn."""
+
+from __future__ import annotations
+
+from collections import deque
+from types import FunctionType
+from typing import Any
+
+from undertow._core import TensorCore
+from undertow.autograd.node import Node
+from undertow.autograd.saved import Freed
+from undertow.modes import local
+from undertow.nn.modules.module import Module
+from undertow.optim.optimizer import Optimizer
+from undertow.tree import leaves
+from undertow.xla.body import Mark
+from undertow.xla.errors import CompileError
+from undertow.xla.host_calls import HostCall, Inside, Later, Placed
+from undertow.xla.state import PLAIN
+
+Variables = dict[str, Any]
+
+
+class Environment:
+    """Local variables that only statements on the host set, by the function that they are in."""
+
+    def __init__(self) -> None:
+        self.names: dict[int, set[str]] = {}
+        self.values: dict[int, Variables] = {}
+
+    def of(self, mark: Mark) -> tuple[set[str], Variables]:
+        key = id(mark.statements)
+        return self.names.setdefault(key, set()), self.values.setdefault(key, {})
+
+    def forget(self) -> None:
+        for values in self.values.values():
+            values.clear()
+
+
+class AsItIs:
+    """An object from outside among a statement's variables, which is given to it as it is."""
+
+    __slots__ = ("value",)
+
+    def __init__(self, value: Any) -> None:
+        self.value = value
+
+
+class Statement:
+    """A call of a statement, in the place of a hook."""
+
+    def __init__(self, mark: Mark, function: FunctionType, given: tuple[str, ...], environment: Environment) -> None:
+        self.mark, self.function, self.given = mark, function, given
+        self.environment = environment
+        self.is_first = not environment.names
+        self.names, self.values = environment.of(mark)
+        self.names |= mark.stored
+        self.answer: Any = None
+        self.asked = ""  # what is said if it turns out that it can't run on the host
+        self.graph_is_left = False  # whether one could go back from what it is given
+
+    def __call__(self, variables: Variables) -> None:
+        if self.is_first:
+            self.environment.forget()
+        known = {name: value.value if type(value) is AsItIs else value for name, value in variables.items()} | self.values
+        result = self.function(**{name: known[name] for name in self.given if name in known})
+        if self.mark.returns:
+            self._check(result, variables)
+            self.answer = result
+        else:
+            self.values.update({name: result[name] for name in self.mark.stored if name in result})
+
+    def _check(self, result: Any, variables: Variables) -> None:
+        """The step's result may have values in it, but tensors come from the program."""
+        given = {id(each): each for each in leaves(list(variables.values())) if isinstance(each, TensorCore)}
+        for each in leaves(result):
+            if isinstance(each, TensorCore) and (id(each) not in given or (each._requires_grad and self.graph_is_left)):
+                raise CompileError(f"undertow.compile: {self.asked}")
+
+    def take(self) -> Any:
+        """What the step returns this time."""
+        answer, self.answer = self.answer, None
+        self.values.clear()
+        return answer
+
+
+class PlacedStatement(Placed):
+    """Where a statement runs, and why."""
+
+    __slots__ = ()
+    what = "statement"
+
+    def __init__(self, statement: Statement, runs: str, why: str) -> None:
+        super().__init__(statement, runs, why)
+        self.name, self.where = f"`{statement.mark.source}`", statement.mark.place
+
+    def __str__(self) -> str:
+        return f"the statement {self.name} ({self.where})"
+
+
+class _ForStatement(HostCall):
+    def computed(self, tensor: Any) -> Any:
+        result = tensor.clone()
+        result._edge = (Gone(), 0)
+        return result
+
+
+class StatementLater(_ForStatement, Later):
+    """A statement that runs after the program."""
+
+
+class StatementInside(_ForStatement, Inside):
+    """A statement that the program stops for."""
+
+
+class Gone(Node):
+    """Where a tensor was computed that a statement on the host kept: inside a program, which leaves no graph behind."""
+
+    __slots__ = ("n_outputs",)
+
+    def __init__(self) -> None:
+        self.edges = ()
+        self.sequence_nr = next(local.modes.sequence)
+        self.extras = None
+        self.tensor_hooks = None
+        self.n_outputs = 1
+
+    def run(self, xp: Any, g: Any, needs: tuple[bool, ...] | None) -> tuple[Any, ...]:
+        raise RuntimeError(
+            "this tensor was computed in a compiled step and kept by a statement that runs on the host: there is no graph "
+            "to go back through. Return it from the step by itself, or call backward inside the step."
+        )
+
+
+def hides_tensors(value: Any, before: Any, depth: int = 0) -> bool:
+    """Whether an object that the step made holds tensors, whose values of this turn could not be shown."""
+    for leaf in leaves(value):
+        if type(leaf) is AsItIs:
+            leaf = leaf.value
+        if isinstance(leaf, (TensorCore, Module, Optimizer, *PLAIN)) or id(leaf) in before:
+            if depth and isinstance(leaf, TensorCore):
+                return True
+        elif depth < 3:
+            inside = list(leaf) if isinstance(leaf, (set, frozenset, deque)) else dict(getattr(leaf, "__dict__", {}))
+            if inside and hides_tensors(inside, before, depth + 1):
+                return True
+    return False
+
+
+def graph_is_left(tensor: Any) -> bool:
+    """Whether a tensor has a graph that no backward pass has used up."""
+    return tensor._edge is not None and not isinstance(getattr(tensor._edge[0], "saved", None), Freed)
