@@ -160,3 +160,88 @@ def test_what_hooks_note_in_the_steps_own_object_needs_no_other_program() -> Non
         step()
     assert len(trainer.norms) == trainer.calls == 5
     assert len(torch.compile.explain(step).data[0]["recompiles"]) <= 1  # type: ignore[attr-defined]
+
+
+def test_a_hook_that_takes_itself_out_and_is_met_again() -> None:
+    log: list[int] = []
+
+    def once(gradient: Any) -> None:
+        log.append(1)
+        handle.remove()
+
+    weight = torch.ones(3, requires_grad=True)
+    handle = weight.register_hook(once)
+
+    def step() -> None:
+        (weight * x).sum().backward()
+        (weight * x).sum().backward()
+
+    refused(step, "takes it out")
+
+
+def test_a_hook_on_arguments_and_keywords_that_also_logs() -> None:
+    model, log = nn.Linear(3, 2), []
+
+    def doubled(module: Any, args: Any, kwargs: Any) -> Any:
+        log.append(1)
+        return (args[0] * 2,), kwargs
+
+    model.register_forward_pre_hook(doubled, with_kwargs=True)
+    with torch.no_grad():
+        refused(lambda: model(x), "can't tell what its result would change")
+
+
+class Recorded:
+    """Setting an attribute runs code, in three ways."""
+
+    def __init__(self) -> None:
+        self.log: list[Any] = []
+
+    @property
+    def value(self) -> Any:
+        return None
+
+    @value.setter
+    def value(self, value: Any) -> None:
+        self.log.append("property")
+
+
+class Descriptor:
+    def __set__(self, owner: Any, value: Any) -> None:
+        owner.log.append("descriptor")
+
+
+class WithDescriptor(Recorded):
+    value = Descriptor()  # type: ignore[assignment]
+
+
+class WithSetattr:
+    def __init__(self) -> None:
+        object.__setattr__(self, "log", [])
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        self.log.append("setattr")  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("kind", [Recorded, WithDescriptor, WithSetattr])
+def test_attributes_that_are_set_by_code(kind: Any) -> None:
+    held = kind()
+
+    def hook(gradient: Any) -> None:
+        held.value = 3
+
+    weight = watched(hook)
+    step = torch.compile(lambda: (weight * x).sum().backward())
+    for _ in range(3):
+        step()
+    assert len(held.log) == 3
+
+
+def test_a_hook_without_a_module_name() -> None:
+    names: dict[str, Any] = {"log": []}
+    exec("def hook(gradient):\n    log.append(1)\n    return gradient * 2", names)
+    weight = watched(names["hook"])
+    step = torch.compile(lambda: (weight * x).sum().backward())
+    for _ in range(3):
+        step()
+    assert len(names["log"]) == 3 and weight.grad.tolist() == [6.0] * 3

@@ -82,6 +82,16 @@ class Arguments:
         given += [None if owner._meta is None else owner._meta.grad for owner in self._owners]
         return [*arguments, *given, *[held_at(*place) for place in self.places]]
 
+    @property
+    def count(self) -> int:
+        """How many tensors the step is called with; gradients come behind them."""
+        return len(self._pattern)
+
+    def separate(self) -> list[int]:
+        """Places of arguments that have a memory of their own."""
+        shared = {each for pair in self.shared for each in pair if type(each) is int}
+        return [place for place in self._own if place not in shared]
+
     def renewed(self) -> list[Any]:
         """The tensors in places where each step leaves another one."""
         return self.tensors[len(self.tensors) - len(self.places) :]

@@ -146,6 +146,8 @@ def _key_of(value: Any) -> Any:
         hash(value)
     except TypeError:
         return id(value)
+    if type(value) is float and (not value or value != value):
+        return float, repr(value)  # 0.0 equals -0.0, and nan nothing
     return type(value), value
 
 

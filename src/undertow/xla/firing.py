@@ -15,11 +15,13 @@ from __future__ import annotations
 import functools
 import threading
 from collections.abc import Callable, Container
+from types import FunctionType, MethodType
 from typing import Any
 
 from undertow._core import TensorCore
 from undertow.devices import device
 from undertow.dtypes import dtype
+from undertow.hooks import RemovableHandle
 from undertow.modes import local
 from undertow.nn.modules.module import Module
 from undertow.optim.optimizer import Optimizer
@@ -84,6 +86,7 @@ class Firing:
         self.returned: Statement | None = None  # the statement that gives the step's result
         self.traced: list[tuple[Any, Effects]] = []
         self.hosted: list[tuple[Any, Effects]] = []
+        self._taken_out: list[RemovableHandle] = []  # handles that hooks on the host remove
 
     def __call__(self, hook: Any, *args: Any, **kwargs: Any) -> Any:
         unpacks = len(args) == 1 and type(args[0]) is Kept  # what a hook on the host has packed
@@ -96,6 +99,8 @@ class Firing:
                 raise self._refusal(
                     hook, f"it {effect}. Which hooks there are is part of the program: register them before the step"
                 )
+        if any((handle.hooks_dict_ref() or {}).get(handle.id) is hook for handle in self._taken_out):
+            raise self._refusal(hook, "a hook on the host takes it out, and its turn comes again in the same step")
         self._find_state(effects)
         if Firing.witness is not None:
             self.witnessed.append(Later(_told, (hook, *args), kwargs, []))
@@ -144,6 +149,7 @@ class Firing:
             if its.effects and its.feeds(effects):
                 self._again(other)
         self.hosted.append((hook, effects))
+        self._taken_out += [effect.target for effect in effects.effects if isinstance(effect.target, RemovableHandle)]
         found = [tensor for read in effects.holds for tensor in tensors_of(read.get())]
         if effects.returns is False and not effects.writes and not self.plan.all_inside:
             self.later.append(Later(hook, args, kwargs, found, self._place(hook, "after the program", why)))
@@ -160,7 +166,7 @@ class Firing:
         unpacks = id(hook) in self.packs
         if unpacks and not packs and type(args[0]) is not Kept:  # it gets what the pack hook gives, from the host
             self._again(self.packs[id(hook)])
-        changed = _changed_argument(args) if effects.returns is not False or effects.writes else None
+        changed = _changed_argument(hook, args) if effects.returns is not False or effects.writes else None
         if effects.returns is not False and changed is None:
             raise self._refusal(hook, f"{why}, and undertow can't tell what its result would change")
         if changed is not None and local.modes.grad_enabled and any(
@@ -320,8 +326,10 @@ def _arrays(given: Any, effects: Effects) -> list[DeviceArray]:
     return [tensor._array for tensor in tensors if type(tensor._array) is DeviceArray]
 
 
-def _changed_argument(args: tuple[Any, ...]) -> int | None:
+def _changed_argument(hook: Any, args: tuple[Any, ...]) -> int | None:
     """Which argument a hook's result replaces; see `hooks.POINTS`."""
+    if len(args) == 3 and isinstance(args[0], Module) and hook in args[0]._forward_pre_hooks.values():
+        return None  # arguments and keyword arguments, together
     if len(args) == 1 and not isinstance(args[0], (Module, Optimizer)):
         return 0
     if args and isinstance(args[0], Module):
@@ -369,9 +377,9 @@ def _home(hook: Any) -> str:
     """The module in which a hook's code was written; undertow's `__module__`s say what PyTorch's say."""
     while isinstance(hook, functools.partial):
         hook = hook.func
-    for code in (getattr(hook, "__func__", hook), type(hook).__call__):
-        if hasattr(code, "__globals__"):
-            return code.__globals__["__name__"]
+    for code in (hook.__func__ if isinstance(hook, MethodType) else hook, type(hook).__call__):
+        if isinstance(code, FunctionType):
+            return code.__globals__.get("__name__", "")
     return getattr(hook, "__module__", None) or ""
 
 

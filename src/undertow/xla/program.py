@@ -19,7 +19,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from undertow._core import Meta, TensorCore, wrap
+from undertow._core import InferenceStorage, Meta, TensorCore, wrap
 from undertow.devices import cpu
 from undertow.tree import leaves, map_leaves
 from undertow.xla.arguments import Arguments, look_of, refuse_overlaps, view_again
@@ -33,6 +33,7 @@ from undertow.xla.reach import ABSENT, State, contents_of, place_at, refill
 from undertow.xla.registrations import Registrations
 from undertow.xla.results import Rebuilt, refuse_hidden, tensors_in, values_in
 from undertow.xla.schedules import Schedules
+from undertow.xla.sharing import Sharing
 from undertow.xla.state import Snapshot
 from undertow.xla.trace import Draw, Trace, draw_again
 from undertow.xla.way_back import WayBack
@@ -260,6 +261,11 @@ class Program:
             self.plan.replaced[here] = (holder, key)
             raise Again
 
+    def _is_tied(self, tensor: Any, held: DeviceArray, owners: dict[int, tuple[Any, DeviceArray]]) -> bool:
+        """Whether a tensor of the step's own has its memory in common with another one."""
+        owner = owners.get(id(held.cell))
+        return tensor._view is None and owner is not None and owner[0] is not tensor and id(tensor) not in self.given.own()
+
     def left_behind(self) -> list[Any]:
         return [self.result, *[entry[2] for entry in self.exit if len(entry) > 2]]
 
@@ -366,6 +372,13 @@ class Program:
             for leaf in left
             if _on_device(leaf) and id(leaf._array.cell) in argument_cells
         })
+        self.sharing = Sharing(
+            [each for each in (*self.donated, *self.state_inputs, *self.only_written) if id(each[2]) in written],
+            [each for each in self.state_inputs if id(each[2]) not in written],
+            [(tensor, owners[id(held.cell)][0]) for tensor, held in trace.adopted if self._is_tied(tensor, held, owners)],
+            self.given.separate(),
+            [argument for _, argument in self.argument_outputs if argument < self.given.count],
+        )
         self.way_back = WayBack.of(self, trace)
         if self.way_back is not None:  # it keeps the values itself
             gradients = []
@@ -394,6 +407,8 @@ class Program:
         """Whether everything the program depends on is as it was when it was made."""
         if not (self.given.fit(arguments) and self.entry.holds() and self.options.still_fit()):
             return False
+        if not self.sharing.holds(arguments):
+            return False
         for read in self.reads:
             if read.changed():
                 return False
@@ -409,6 +424,8 @@ class Program:
             return self.entry.difference()
         if not self.options.still_fit():
             return "an option of an optimizer changed"
+        if not self.sharing.holds(arguments):
+            return "other tensors than before share their memory"
         for read in self.reads:
             if read.changed():
                 return f"`{read.name}`, which a hook reads, was {read.value!r} and is {read.get()!r}"
@@ -553,6 +570,8 @@ class Program:
             tensor._edge, tensor._requires_grad = value._edge, value._requires_grad
             if id(value._array.cell) in self.known_cells:
                 tensor._view, tensor._storage = value._view, value._storage
+            elif type(value._storage) is InferenceStorage:
+                tensor._storage = InferenceStorage()
             if value._meta is not None and value._meta.grad is not None:
                 tensor._get_meta().grad = self._renewed(value._meta.grad, renewed)
         return tensor

@@ -359,7 +359,11 @@ def contents_of(cell: Any) -> Any:
 
 def same(a: Any, b: Any) -> bool:
     """Whether two values are one object, or equal plain values."""
-    return a is b or (type(a) is type(b) and isinstance(a, PLAIN) and (a == b or (a != a and b != b)))
+    if a is b:
+        return True
+    if type(a) is float and type(b) is float and not a:
+        return repr(a) == repr(b)  # 0.0 equals -0.0
+    return type(a) is type(b) and isinstance(a, PLAIN) and (a == b or (a != a and b != b))
 
 
 def place_at(holder: Any, key: Any) -> Place:

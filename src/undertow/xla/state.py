@@ -34,7 +34,8 @@ class Snapshot:
         self.watches_gradients = True
         learning = [tensor for tensor in state.tensors if tensor._requires_grad]
         self._learning = [
-            (tensor, *_hook_maps(tensor._meta), _look_of(tensor._meta and tensor._meta.grad)) for tensor in learning
+            (tensor, *_hook_maps(tensor._meta), _node_hooks(tensor._meta), _look_of(tensor._meta and tensor._meta.grad))
+            for tensor in learning
         ]
         self._frozen = [tensor for tensor in state.tensors if not tensor._requires_grad]
         leaf_hooks = [hooks for tensor in learning for hooks in _hook_maps(tensor._meta) if hooks]
@@ -95,12 +96,12 @@ class Snapshot:
         for array, contents in self._arrays:
             if not _equal(array, contents):
                 return False
-        for tensor, hooks, post_hooks, look in self._learning:
+        for tensor, hooks, post_hooks, node_hooks, look in self._learning:
             if not tensor._requires_grad:
                 return False
             meta = tensor._meta
             if meta is None:
-                if hooks or post_hooks or (look and self.watches_gradients):
+                if hooks or post_hooks or node_hooks or (look and self.watches_gradients):
                     return False
                 continue
             if meta.hooks is not hooks and (meta.hooks or hooks):
@@ -108,6 +109,8 @@ class Snapshot:
             if meta.post_hooks is not post_hooks and (meta.post_hooks or post_hooks):
                 return False
             if self.watches_gradients and _look_of(meta.grad) != look:
+                return False
+            if (meta.accumulator is not None or node_hooks) and _node_hooks(meta) != node_hooks:
                 return False
         return True
 
@@ -198,8 +201,16 @@ def _hook_maps(meta: Any) -> tuple[Any, Any]:
     return (None, None) if meta is None else (meta.hooks, meta.post_hooks)
 
 
+def _node_hooks(meta: Any) -> list[Any] | None:
+    """The hooks on the node that adds to a leaf's gradient, if somebody keeps it."""
+    node = None if meta is None or meta.accumulator is None else meta.accumulator()
+    if node is None or node.extras is None:
+        return None
+    return [hook for hooks in (node.extras.pre_hooks, node.extras.post_hooks) for hook in (hooks or {}).values()] or None
+
+
 def _hooks_of(meta: Any) -> list[Any]:
-    return [hook for hooks in _hook_maps(meta) if hooks for hook in hooks.values()]
+    return [hook for hooks in _hook_maps(meta) if hooks for hook in hooks.values()] + (_node_hooks(meta) or [])
 
 
 def _equal(array: Any, contents: Any) -> bool:

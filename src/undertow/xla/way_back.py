@@ -178,20 +178,20 @@ class WayBack(Graph):
 
     @staticmethod
     def of(program: Program, trace: Trace) -> WayBack | None:
-        """The way back through a program's results; None if there is none, or a backward pass has used it up."""
+        """The way back through a program's results; None if there is none, or backward passes have used it up."""
         left = tensors_in(program.left_behind(), program.known)
-        results = [tensor for tensor in left if tensor._edge is not None]
-        nodes = _nodes_behind([leaf._edge for leaf in results])
-        if not results or any(isinstance(getattr(node, "saved", None), Freed) for node in nodes):
-            return None
-        return WayBack(program, trace, left, nodes)
+        for tensor in left:
+            if tensor._edge is not None:
+                tensor._edge = _unless_spent(tensor._edge)
+        roots = [tensor._edge for tensor in left if tensor._edge is not None and not _is_spent(tensor._edge[0])]
+        return WayBack(program, trace, left, _nodes_behind(roots)) if roots else None
 
     def __init__(self, program: Program, trace: Trace, left: list[Any], nodes: list[Node]) -> None:
         super().__init__()
         self.device, self.held = program.device, list(trace.adopted)
         self.known = program.known
         self.versions = [(storage, storage.version) for storage in [tensor._get_storage() for tensor, _ in self.held]]
-        self.edges = [tensor._edge for tensor in left]
+        self.edges = [None if tensor._edge is None or _is_spent(tensor._edge[0]) else tensor._edge for tensor in left]
         self.roots = [edge for edge in self.edges if edge is not None]
         own = program.given.own()
         leaf_nodes = _in_turn(nodes)
@@ -225,6 +225,33 @@ class WayBack(Graph):
             if edge is not None:
                 tensor._edge = (node, number)
                 number += 1
+
+
+class Spent(Node):
+    """Stands before a graph of which a backward pass inside the step has used up a part."""
+
+    __slots__ = ("saved",)
+
+    def __init__(self, node: Node, freed: Freed) -> None:
+        self.edges = ()
+        self.sequence_nr = node.sequence_nr
+        self.extras = self.tensor_hooks = None
+        self.saved = freed
+
+    def run(self, xp: Any, g: Any, needs: tuple[bool, ...] | None) -> tuple[Any, ...]:
+        raise errors.freed_graph(self.name(), self.saved.at)
+
+
+def _unless_spent(edge: Edge) -> Edge:
+    """An edge into a graph, or to a node of the same name that says why the graph can't be used."""
+    freed = next((node for node in _nodes_behind([edge]) if _is_spent(node)), None)
+    if freed is None or freed is edge[0]:
+        return edge
+    return type(type(edge[0]).__name__, (Spent,), {"__slots__": ()})(edge[0], freed.saved), 0  # type: ignore[attr-defined]
+
+
+def _is_spent(node: Node) -> bool:
+    return isinstance(getattr(node, "saved", None), Freed)
 
 
 class CompiledBackward(Node):

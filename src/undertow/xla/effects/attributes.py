@@ -262,6 +262,21 @@ class Attributes(State):
                     self.place(parent, name)
         return frozenset([known])
 
+    def _stored_by_code(self, kind: type, atom: Atom, name: str, value: Value, node: Any) -> bool:
+        """Whether setting an attribute calls code of the user's, which is then gone through."""
+        setter, through = in_class(kind, "__setattr__"), in_class(kind, name)
+        own = frozenset([atom])
+        if isinstance(setter, FunctionType) and trust.home(setter) == "user":
+            self.call_function(setter, Arguments([own, ONE[PLAIN], value]), node)
+        elif isinstance(through, property) and isinstance(through.fset, FunctionType):
+            self.call_function(through.fset, Arguments([own, value]), node)
+        elif isinstance(in_class(type(through), "__set__"), FunctionType):
+            descriptor = frozenset([Known(through, name)])
+            self.call_function(in_class(type(through), "__set__"), Arguments([descriptor, own, value]), node)
+        else:
+            return False
+        return True
+
     def store_attribute(self, atom: Atom, name: str, value: Value, node: Any, updating: bool = False) -> None:
         kind = "update" if updating else "store"
         verb = "updates" if updating else "sets"
@@ -271,17 +286,13 @@ class Attributes(State):
             if is_tensor(atom.value) and name in trust.SETTABLE_ATTRIBUTES:
                 self.writes = True
                 return
+            if self._stored_by_code(type(atom.value), atom, name, value, node):
+                return
             target = vars(atom.value) if isinstance(atom.value, ModuleType) else atom.value
             self.effect(kind, f"{verb} `{atom.name}.{name}`", node, target, name)
         elif isinstance(atom, Fresh):
-            owner = atom.kind
-            if isinstance(owner, type) and trust.home(owner) == "user":
-                setter = in_class(owner, "__setattr__")
-                through = in_class(owner, name)
-                if isinstance(through, property) and isinstance(through.fset, FunctionType):
-                    self.call_function(through.fset, Arguments([frozenset([atom]), value]), node)
-                elif isinstance(setter, FunctionType) and trust.home(setter) == "user":
-                    self.call_function(setter, Arguments([frozenset([atom]), ONE[PLAIN], value]), node)
+            if isinstance(atom.kind, type) and trust.home(atom.kind) == "user":
+                self._stored_by_code(atom.kind, atom, name, value, node)
             self.set_field(atom, name, value)
             self.change(atom)
         elif atom in TENSORISH:

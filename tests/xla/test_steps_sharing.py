@@ -1,0 +1,151 @@
+"""Tensors that come to share memory between calls, or cease to; graphs that are half used up; rare arguments."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+import undertow as torch
+from tests.xla.twins import Case, agree
+from undertow import nn
+from undertow.autograd.graph import Node
+from undertow.xla import CompileError
+
+
+def two_layers(between: Any, tied: bool = False) -> Any:
+    def build() -> Case:
+        first, second = nn.Linear(3, 2), nn.Linear(3, 2)
+        if tied:
+            second.weight.data = first.weight.data
+        optimizer = torch.optim.SGD([*first.parameters(), *second.parameters()], lr=0.1)
+
+        def step(x: Any) -> Any:
+            optimizer.zero_grad()
+            loss = (first(x) * second(x)).sum()
+            loss.backward()
+            optimizer.step()
+            return loss
+
+        def change(turn: int) -> None:
+            if turn == 1:
+                between(first.weight, second.weight)
+
+        batch = [torch.full((2, 3), 0.1 + turn) for turn in range(4)]
+        return Case(step, first, second, args=lambda turn: (batch[turn],), between=change, look=lambda: None)
+
+    return build
+
+
+def tie(a: Any, b: Any) -> None:
+    b.data = a.data
+
+
+def untie(a: Any, b: Any) -> None:
+    b.data = a.data.clone()
+
+
+@pytest.mark.parametrize("tied", [False, True])
+@pytest.mark.parametrize("between", [tie, untie])
+def test_weights_are_tied_and_untied(between: Any, tied: bool) -> None:
+    agree(two_layers(between, tied), steps=4)
+
+
+def test_an_argument_in_the_memory_of_another_one() -> None:
+    def step(a: Any, b: Any) -> Any:
+        a.add_(1)
+        return b * 1
+
+    def build() -> Case:
+        memory = torch.arange(3.0)
+
+        def arguments(turn: int) -> tuple[Any, ...]:
+            return (torch.ones(3), torch.ones(3)) if turn < 2 else (memory, memory.detach())
+
+        return Case(step, args=arguments, look=lambda: memory.clone())
+
+    agree(build, steps=3)
+
+
+def test_a_parameters_memory_as_an_argument() -> None:
+    model = nn.Linear(3, 2)
+
+    @torch.compile
+    def step(x: Any, other: Any) -> Any:
+        with torch.no_grad():
+            other.add_(1)
+        return model(x).detach()
+
+    x = torch.ones(1, 3)
+    step(x, torch.zeros(2, 3))
+    before = model(x).detach()
+    assert torch.allclose(step(x, model.weight.data), before + 3)
+    with pytest.raises(CompileError, match="shares memory"):
+        step(x, model.weight.data[0])
+
+
+def test_a_graph_that_is_used_up_in_part_says_so() -> None:
+    first, second = nn.Linear(3, 2), nn.Linear(2, 2)
+
+    @torch.compile
+    def step(x: Any) -> Any:
+        hidden = first(x).tanh()
+        used, left, apart = hidden.pow(2).sum(), second(hidden).pow(2).sum(), second(x[:, :2]).sum()
+        used.backward()
+        return left, apart
+
+    for _ in range(3):
+        first.zero_grad()
+        second.zero_grad()
+        left, apart = step(torch.ones(1, 3))
+        assert isinstance(left.grad_fn, Node) and left.grad_fn.name() == "SumBackward0"
+        with pytest.raises(RuntimeError, match="backward through the graph a second time"):
+            left.backward()
+        apart.backward()
+        assert second.weight.grad.tolist() == [[1.0, 1.0]] * 2  # type: ignore[union-attr]
+
+
+def test_hooks_on_a_leafs_node_come_and_go() -> None:
+    weight = torch.ones(3, requires_grad=True)
+    node = weight.view_as(weight).grad_fn.next_functions[0][0]  # type: ignore[union-attr]
+
+    @torch.compile
+    def step() -> Any:
+        weight.grad = None
+        (weight * 2).sum().backward()
+
+    seen = []
+    for doubled in (False, True, False):
+        handle = node.register_prehook(lambda gradients: (gradients[0] * 2,)) if doubled else None
+        step()
+        seen.append(weight.grad.tolist())  # type: ignore[union-attr]
+        if handle is not None:
+            handle.remove()
+    assert seen == [[2.0] * 3, [4.0] * 3, [2.0] * 3]
+
+
+def test_signs_of_zero_and_nan_are_values_of_their_own() -> None:
+    step = torch.compile(lambda x, zero: x / torch.tensor(zero))
+    assert [step(torch.ones(1), zero).item() for zero in (0.0, -0.0, 0.0)] == [float("inf"), -float("inf"), float("inf")]
+    for _ in range(3):
+        step(torch.ones(1), float("nan"))
+    assert len(step.programs) == 3
+
+
+def test_results_under_inference_mode() -> None:
+    step = torch.compile(lambda x: x * 2)
+    for inference in (True, True, False):
+        with torch.inference_mode(inference):
+            assert step(torch.ones(3)).is_inference() is inference
+
+
+def test_parts_of_data_that_the_step_only_reads() -> None:
+    data = torch.arange(12.0).view(4, 3)
+
+    @torch.compile
+    def step(row: Any) -> Any:
+        return (row * data).sum()
+
+    for turn in range(4):
+        assert step(data[turn]).item() == (data[turn] * data).sum().item()
+    assert len(torch.compile.explain(step).data[0]["recompiles"]) == 0  # type: ignore[attr-defined]
