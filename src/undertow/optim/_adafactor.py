@@ -13,7 +13,7 @@ from undertow.optim._per_parameter import Group, PerParameter
 from undertow.optim._state import State, count_from, next_count, zeros_for
 from undertow.optim.optimizer import ParamsT
 
-__all__ = ["Adafactor"]
+__all__ = ["Adafactor", "adafactor"]
 
 
 class Adafactor(PerParameter):
@@ -111,3 +111,24 @@ def _smaller(a: Any, b: Any) -> Any:
     if isinstance(b, TensorCore):
         return b.clamp(max=a)
     return a.clamp(max=b) if isinstance(a, TensorCore) else min(a, b)
+
+
+def adafactor(
+    params: Any, grads: Any, row_vars: Any, col_vars: Any, variances: Any, state_steps: Any, foreach: bool | None = None,
+    grad_scale: Any = None, found_inf: Any = None, has_complex: bool = False, *, d: float, lr: Any, beta2_decay: float,
+    weight_decay: float, eps1: float | None, eps2: float, maximize: bool,
+) -> None:  # fmt: skip
+    """One step of Adafactor on lists of parameters, gradients and state."""
+    group = {
+        "d": d, "lr": lr, "beta2_decay": beta2_decay, "weight_decay": weight_decay, "eps": (eps1, eps2),
+        "maximize": maximize,
+    }  # fmt: skip
+    with no_grad():
+        for param, grad, rows, columns, variance, count in zip(
+            params, grads, row_vars, col_vars, variances, state_steps, strict=True
+        ):
+            state = {"row_var": rows, "col_var": columns, "variance": variance, "step": count}
+            _update(group, next_count(state), param, grad, state)
+
+
+_single_tensor_adafactor = _multi_tensor_adafactor = adafactor

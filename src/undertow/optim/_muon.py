@@ -13,7 +13,7 @@ from undertow.optim._per_parameter import Group, PerParameter
 from undertow.optim._state import zeros_for
 from undertow.optim.optimizer import ParamsT
 
-__all__ = ["Muon"]
+__all__ = ["Muon", "muon"]
 
 _WAYS_TO_ADJUST = ("original", "match_rms_adamw")
 
@@ -74,13 +74,17 @@ def _update(group: Group, param: Any, grad: Any, average: Any) -> None:
     average.lerp_(grad, 1 - momentum)
     direction = grad.lerp(average, momentum) if group["nesterov"] else average
     direction = _orthogonal(direction, group["ns_coefficients"], group["ns_steps"], group["eps"])
-    rows, columns = param.shape
-    if group["adjust_lr_fn"] == "match_rms_adamw":
-        rate = lr * 0.2 * math.sqrt(max(rows, columns))
-    else:
-        rate = lr * math.sqrt(max(1, rows / columns))
+    rate = _adjust_lr(lr, group["adjust_lr_fn"], param.shape)
     param.mul_(1 - lr * group["weight_decay"])
     param.sub_(direction.to(param.dtype) * rate)
+
+
+def _adjust_lr(lr: float, adjust_lr_fn: str | None, param_shape: Any) -> float:
+    """The rate for a matrix of a shape."""
+    rows, columns = param_shape[:2]
+    if adjust_lr_fn == "match_rms_adamw":
+        return lr * 0.2 * math.sqrt(max(rows, columns))
+    return lr * math.sqrt(max(1, rows / columns))
 
 
 def _orthogonal(matrix: Any, coefficients: tuple[float, float, float], steps: int, eps: float) -> Any:
@@ -99,3 +103,21 @@ def _orthogonal(matrix: Any, coefficients: tuple[float, float, float], steps: in
         gram = x @ x.T
         x = x.addmm(gram.addmm(gram, gram, beta=b, alpha=c), x, beta=a)
     return x.T if tall else x
+
+
+def muon(
+    params: Any, grads: Any, muon_momentum_bufs: Any, *, foreach: bool | None = None, lr: float, weight_decay: float,
+    momentum: float, nesterov: bool, ns_coefficients: tuple[float, float, float], ns_steps: int, eps: float,
+    adjust_lr_fn: str | None, has_complex: bool,
+) -> None:  # fmt: skip
+    """One step of Muon on lists of matrices, gradients and running means."""
+    group = {
+        "lr": lr, "weight_decay": weight_decay, "momentum": momentum, "nesterov": nesterov, "eps": eps,
+        "ns_coefficients": ns_coefficients, "ns_steps": ns_steps, "adjust_lr_fn": adjust_lr_fn,
+    }  # fmt: skip
+    with no_grad():
+        for param, grad, average in zip(params, grads, muon_momentum_bufs, strict=True):
+            _update(group, param, grad, average)
+
+
+_single_tensor_muon, _zeropower_via_newtonschulz = muon, _orthogonal

@@ -6,11 +6,12 @@ from typing import Any
 
 from undertow.optim import _checks as check
 from undertow.optim._arithmetic import Rule
+from undertow.optim._functions import functions_of
 from undertow.optim._helpers import CAPTURABLE_FOREACH
 from undertow.optim._per_parameter import Group, PerParameter, Steps
 from undertow.optim.optimizer import ParamsT
 
-__all__ = ["Adadelta"]
+__all__ = ["Adadelta", "adadelta"]
 
 
 class Adadelta(PerParameter):
@@ -67,3 +68,10 @@ class Adadelta(PerParameter):
             return x.add_(param, delta, rate), square, moved
 
         return rule
+
+
+adadelta, _single_tensor_adadelta = functions_of(
+    Adadelta, "adadelta", "square_avgs=square_avg acc_deltas=acc_delta state_steps=step",
+    "capturable foreach differentiable has_complex",
+)  # fmt: skip
+_multi_tensor_adadelta = _single_tensor_adadelta

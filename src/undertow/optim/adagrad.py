@@ -6,11 +6,12 @@ from typing import Any
 
 from undertow.optim import _checks as check
 from undertow.optim._arithmetic import Rule
+from undertow.optim._functions import functions_of
 from undertow.optim._per_parameter import Group, PerParameter, Steps
 from undertow.optim._state import State, count_from, full_for
 from undertow.optim.optimizer import ParamsT
 
-__all__ = ["Adagrad"]
+__all__ = ["Adagrad", "adagrad"]
 
 
 class Adagrad(PerParameter):
@@ -76,3 +77,10 @@ class Adagrad(PerParameter):
             return x.addcdiv_(param, grad, x.add_(x.sqrt(total), eps), rate), total
 
         return rule
+
+
+adagrad, _single_tensor_adagrad = functions_of(
+    Adagrad, "adagrad", "state_sums=sum state_steps=step",
+    "fused grad_scale found_inf has_sparse_grad foreach differentiable has_complex",
+)  # fmt: skip
+_multi_tensor_adagrad = _fused_adagrad = _single_tensor_adagrad

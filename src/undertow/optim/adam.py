@@ -7,10 +7,11 @@ from typing import Any
 from undertow._core import TensorCore
 from undertow.optim import _checks as check
 from undertow.optim._arithmetic import Rule
+from undertow.optim._functions import functions_of
 from undertow.optim._per_parameter import Group, PerParameter, Steps
 from undertow.optim.optimizer import ParamsT
 
-__all__ = ["Adam"]
+__all__ = ["Adam", "adam"]
 
 
 class Adam(PerParameter):
@@ -90,3 +91,10 @@ def _check_kinds_of_betas(betas: Any, foreach: bool | None, capturable: bool) ->
         if is_tensor and foreach and not capturable:
             raise ValueError(f"betas[{place}] as a Tensor is not supported for capturable=False and foreach=True")
         check.one_element(betas[place], f"betas[{place}]")
+
+
+adam, _single_tensor_adam = functions_of(
+    Adam, "adam", "exp_avgs=exp_avg exp_avg_sqs=exp_avg_sq max_exp_avg_sqs=max_exp_avg_sq state_steps=step",
+    "foreach capturable differentiable fused grad_scale found_inf has_complex decoupled_weight_decay",
+)  # fmt: skip
+_multi_tensor_adam = _fused_adam = _single_tensor_adam

@@ -6,10 +6,11 @@ from typing import Any
 
 from undertow.optim import _checks as check
 from undertow.optim._arithmetic import Rule
+from undertow.optim._functions import functions_of
 from undertow.optim._per_parameter import Group, PerParameter, Steps
 from undertow.optim.optimizer import ParamsT
 
-__all__ = ["Adamax"]
+__all__ = ["Adamax", "adamax"]
 
 
 class Adamax(PerParameter):
@@ -59,3 +60,10 @@ class Adamax(PerParameter):
             return x.addcdiv_(param, mean, largest, rate), mean, largest
 
         return rule
+
+
+adamax, _single_tensor_adamax = functions_of(
+    Adamax, "adamax", "exp_avgs=exp_avg exp_infs=exp_inf state_steps=step",
+    "foreach maximize differentiable capturable has_complex",
+)  # fmt: skip
+_multi_tensor_adamax = _single_tensor_adamax

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from undertow.optim.adam import Adam
+from undertow.optim.adam import Adam, adam
 from undertow.optim.optimizer import ParamsT
 
-__all__ = ["AdamW"]
+__all__ = ["AdamW", "adamw"]
 
 
 class AdamW(Adam):
@@ -37,3 +37,8 @@ class AdamW(Adam):
         super().__setstate__(state)
         for group in self.param_groups:
             group["decoupled_weight_decay"] = True  # checkpoints from before Adam had the option say nothing
+
+
+def adamw(*args: Any, **options: Any) -> None:
+    """One step of AdamW on lists of parameters, gradients and state, as `adam` takes them."""
+    adam(*args, decoupled_weight_decay=True, **options)

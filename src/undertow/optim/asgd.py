@@ -7,11 +7,12 @@ from typing import Any
 from undertow._core import TensorCore
 from undertow.optim import _checks as check
 from undertow.optim._arithmetic import Rule
+from undertow.optim._functions import functions_of
 from undertow.optim._per_parameter import Group, PerParameter, Steps
 from undertow.optim._state import State, count_from, next_count, number_in, put_number, zeros_for
 from undertow.optim.optimizer import ParamsT
 
-__all__ = ["ASGD"]
+__all__ = ["ASGD", "asgd"]
 
 
 class ASGD(PerParameter):
@@ -88,3 +89,10 @@ class ASGD(PerParameter):
             return param, x.copy_(average, param) if follows else x.lerp_(average, param, weight)
 
         return rule
+
+
+asgd, _single_tensor_asgd = functions_of(
+    ASGD, "asgd", "axs=ax mus=mu etas=eta state_steps=step",
+    "foreach maximize differentiable capturable has_complex",
+)  # fmt: skip
+_multi_tensor_asgd = _single_tensor_asgd

@@ -7,11 +7,12 @@ from typing import Any
 from undertow._core import TensorCore
 from undertow.optim import _checks as check
 from undertow.optim._arithmetic import Rule
+from undertow.optim._functions import functions_of
 from undertow.optim._per_parameter import Group, PerParameter, Steps
 from undertow.optim._state import State, count_from, multiply_number, next_count, number_in, zeros_for
 from undertow.optim.optimizer import ParamsT
 
-__all__ = ["NAdam"]
+__all__ = ["NAdam", "nadam"]
 
 
 class NAdam(PerParameter):
@@ -101,3 +102,10 @@ class NAdam(PerParameter):
 def _momentum(group: Group, age: Any) -> Any:
     """The momentum of one step."""
     return group["betas"][0] * (1 - 0.5 * 0.96 ** (age * group["momentum_decay"]))
+
+
+nadam, _single_tensor_nadam = functions_of(
+    NAdam, "nadam", "exp_avgs=exp_avg exp_avg_sqs=exp_avg_sq mu_products=mu_product state_steps=step",
+    "decoupled_weight_decay foreach capturable differentiable has_complex maximize",
+)  # fmt: skip
+_multi_tensor_nadam = _single_tensor_nadam

@@ -7,10 +7,11 @@ from typing import Any
 from undertow._core import TensorCore
 from undertow.optim import _checks as check
 from undertow.optim._arithmetic import Rule
+from undertow.optim._functions import functions_of
 from undertow.optim._per_parameter import Group, PerParameter, Steps
 from undertow.optim.optimizer import ParamsT
 
-__all__ = ["RAdam"]
+__all__ = ["RAdam", "radam"]
 
 
 class RAdam(PerParameter):
@@ -97,3 +98,10 @@ def _shares(beta2: float, age: Any) -> tuple[Any, Any]:
         now = max(now, 5)
     rectified = ((now - 4) * (now - 2) * most / ((most - 4) * (most - 2) * now)) ** 0.5
     return rectified * (1 - beta2**age) ** 0.5 * enough, 1 - enough
+
+
+radam, _single_tensor_radam = functions_of(
+    RAdam, "radam", "exp_avgs=exp_avg exp_avg_sqs=exp_avg_sq state_steps=step",
+    "decoupled_weight_decay foreach differentiable capturable has_complex maximize",
+)  # fmt: skip
+_multi_tensor_radam = _single_tensor_radam

@@ -6,11 +6,12 @@ from typing import Any
 
 from undertow.optim import _checks as check
 from undertow.optim._arithmetic import Rule
+from undertow.optim._functions import functions_of
 from undertow.optim._helpers import CAPTURABLE
 from undertow.optim._per_parameter import Group, PerParameter, Steps
 from undertow.optim.optimizer import ParamsT
 
-__all__ = ["RMSprop"]
+__all__ = ["RMSprop", "rmsprop"]
 
 
 class RMSprop(PerParameter):
@@ -84,3 +85,11 @@ class RMSprop(PerParameter):
             return (x.add_(param, running, rate), square, running, *([average] if centered else []))
 
         return rule
+
+
+rmsprop, _single_tensor_rmsprop = functions_of(
+    RMSprop, "rmsprop",
+    "square_avgs=square_avg grad_avgs=grad_avg momentum_buffer_list=momentum_buffer state_steps=step",
+    "foreach maximize differentiable capturable has_complex",
+)  # fmt: skip
+_multi_tensor_rmsprop = _single_tensor_rmsprop

@@ -6,12 +6,13 @@ from typing import Any
 
 from undertow.optim import _checks as check
 from undertow.optim._arithmetic import Rule
+from undertow.optim._functions import functions_of
 from undertow.optim._helpers import CAPTURABLE
 from undertow.optim._per_parameter import Group, PerParameter, Steps
 from undertow.optim._state import State, count_from, full_for, zeros_for
 from undertow.optim.optimizer import ParamsT
 
-__all__ = ["Rprop"]
+__all__ = ["Rprop", "rprop"]
 
 
 class Rprop(PerParameter):
@@ -72,3 +73,10 @@ class Rprop(PerParameter):
             return param, x.copy_(before, grad), size
 
         return rule
+
+
+rprop, _single_tensor_rprop = functions_of(
+    Rprop, "rprop", "prevs=prev step_sizes=step_size state_steps=step",
+    "foreach capturable maximize differentiable has_complex",
+)  # fmt: skip
+_multi_tensor_rprop = _single_tensor_rprop

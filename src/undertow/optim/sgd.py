@@ -6,11 +6,12 @@ from typing import Any
 
 from undertow.optim import _checks as check
 from undertow.optim._arithmetic import Rule
+from undertow.optim._functions import functions_of
 from undertow.optim._per_parameter import Group, PerParameter, Steps
 from undertow.optim._state import zeros_for
 from undertow.optim.optimizer import ParamsT
 
-__all__ = ["SGD"]
+__all__ = ["SGD", "sgd"]
 
 
 class SGD(PerParameter):
@@ -74,3 +75,10 @@ class SGD(PerParameter):
             return x.add_(param, grad, rate), average
 
         return rule
+
+
+sgd, _single_tensor_sgd = functions_of(
+    SGD, "sgd", "momentum_buffer_list=momentum_buffer",
+    "has_sparse_grad foreach fused grad_scale found_inf",
+)  # fmt: skip
+_multi_tensor_sgd = _fused_sgd = _single_tensor_sgd

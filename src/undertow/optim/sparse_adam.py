@@ -55,13 +55,24 @@ class SparseAdam(Optimizer):
         if not state:
             state.update(step=0, exp_avg=zeros_for(param), exp_avg_sq=zeros_for(param))
         state["step"] += 1
-        beta1, beta2 = group["betas"]
-        grad = param.grad.to_dense()._array if isinstance(param.grad, SparseTensor) else param.grad._array
+        sparse_adam(
+            [param], [param.grad], [state["exp_avg"]], [state["exp_avg_sq"]], [state["step"]], eps=group["eps"],
+            beta1=group["betas"][0], beta2=group["betas"][1], lr=group["lr"], maximize=group["maximize"],
+        )  # fmt: skip
+
+
+def sparse_adam(
+    params: Any, grads: Any, exp_avgs: Any, exp_avg_sqs: Any, state_steps: Any, *, eps: float, beta1: float, beta2: float,
+    lr: Any, maximize: bool,
+) -> None:  # fmt: skip
+    """One step on lists of parameters, gradients, running means and counts, which count this step already."""
+    for param, given, average, squares, count in zip(params, grads, exp_avgs, exp_avg_sqs, state_steps, strict=True):
+        grad = given.to_dense()._array if isinstance(given, SparseTensor) else given._array
         rows = np.nonzero(grad.reshape(grad.shape[0], -1).any(1))[0]
-        part = -grad[rows] if group["maximize"] else grad[rows]
-        mean, square = state["exp_avg"]._array, state["exp_avg_sq"]._array
+        part = -grad[rows] if maximize else grad[rows]
+        mean, square = average._array, squares._array
         mean[rows] += (part - mean[rows]) * (1 - beta1)
         square[rows] += (part * part - square[rows]) * (1 - beta2)
-        size = float(group["lr"]) * (1 - beta2 ** state["step"]) ** 0.5 / (1 - beta1 ** state["step"])
-        param._array[rows] -= size * mean[rows] / (np.sqrt(square[rows]) + group["eps"])
+        size = float(lr) * (1 - beta2**count) ** 0.5 / (1 - beta1**count)
+        param._array[rows] -= size * mean[rows] / (np.sqrt(square[rows]) + eps)
         bump(param)

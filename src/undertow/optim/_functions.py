@@ -1,0 +1,87 @@
+"""Optimizers as functions of lists: `adam(params, grads, exp_avgs, …, lr=…)`, made of the classes' own rules."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from undertow._core import TensorCore
+from undertow.autograd.outputs import bump
+from undertow.autograd.writes import guards
+from undertow.modes import set_grad_enabled
+from undertow.optim._arithmetic import blocks_for, recorded
+from undertow.optim._per_parameter import Group, PerParameter
+
+# Options of the functions that the classes have in pairs.
+_PAIRED = {"betas": ("beta1", "beta2"), "etas": ("etaminus", "etaplus"), "step_sizes": ("step_size_min", "step_size_max")}
+
+
+def functions_of(
+    cls: type[PerParameter], name: str, lists: str, positional: str, **fixed: Any
+) -> tuple[Callable[..., None], Callable[..., None]]:
+    """An optimizer's function, and the one for tensors one by one, which takes all options by name.
+
+    `lists` names the lists of state, each with the name that its items have in an optimizer's state: "exp_avgs=exp_avg";
+    `positional` the options that may follow them by position.
+    """
+    names, items = zip(*[pair.split("=") for pair in lists.split()], strict=True)
+    followers = positional.split()
+
+    def function(params: Any, grads: Any, *args: Any, **options: Any) -> None:
+        given = dict(zip((*names, *followers), args))
+        states = [given.pop(key) if key in given else options.pop(key) for key in names]
+        step(cls, params, grads, dict(zip(items, states, strict=True)), {**fixed, **given, **options})
+
+    def single(params: Any, grads: Any, *args: Any, **options: Any) -> None:
+        scales = dict(zip(("grad_scale", "found_inf"), args[len(names) :]))
+        function(params, grads, *args[: len(names)], **scales, **options)
+
+    for made, shown in ((function, name), (single, f"_single_tensor_{name}")):
+        made.__name__ = made.__qualname__ = shown
+        made.__module__ = cls.__module__
+        made.__doc__ = f"One step of {cls.__name__} on lists of parameters, gradients and state ({', '.join(names)})."
+    return function, single
+
+
+def group_of(cls: type[PerParameter], options: dict[str, Any]) -> Group:
+    """The options of a call as an optimizer's group has them."""
+    group = {**cls._later_options, **options}
+    for pair, names in _PAIRED.items():
+        if names[0] in group:
+            group[pair] = tuple(group.pop(name) for name in names)
+    return group
+
+
+def step(
+    cls: type[PerParameter], params: Sequence[Any], grads: Sequence[Any], lists: dict[str, list[Any]], options: Group
+) -> None:
+    """One step; a buffer that a list has None for is made, and put into the list."""
+    infinite = options.pop("found_inf", None)
+    if infinite is not None and float(infinite):
+        return
+    scale = options.pop("grad_scale", None)
+    grads = grads if scale is None else [grad / scale for grad in grads]
+    if not all(isinstance(count, TensorCore) for count in lists.get("step", ())):
+        raise RuntimeError("API has changed, `state_steps` argument must contain a list of singleton tensors")
+    group = group_of(cls, options)
+    optimizer: Any = object.__new__(cls)  # its state is in the caller's lists
+    for place, (param, grad) in enumerate(zip(params, grads, strict=True)):
+        state = {name: items[place] for name, items in lists.items() if place < len(items) and items[place] is not None}
+        optimizer.state = {param: state}
+        age, buffers = optimizer._prepare(group, param)
+        _apply(optimizer, group, age, param, grad, buffers)
+        for name, items in lists.items():
+            if place < len(items) and items[place] is None:
+                items[place] = state.get(name)
+
+
+def _apply(optimizer: Any, group: Group, age: Any, param: Any, grad: Any, buffers: Any) -> None:
+    x = blocks_for(param._array)
+    if x is None or group.get("differentiable"):
+        with set_grad_enabled(bool(group.get("differentiable"))):
+            recorded.run(optimizer._rule(recorded, group, age), [param, grad, *buffers])
+        return
+    for guard in guards:
+        guard.before_write(param)
+    x.run(optimizer._rule(x, group, age), [param._array, grad._array, *[buffer._array for buffer in buffers]])
+    bump(param)
