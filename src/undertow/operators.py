@@ -8,12 +8,13 @@ from __future__ import annotations
 import re
 import warnings
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 from undertow._core import TensorCore
 from undertow.autograd.function import Function
 from undertow.autograd.outputs import bump
-from undertow.modes import is_grad_enabled
+from undertow.modes import is_grad_enabled, special
 
 _PARAMETER = re.compile(
     r"(?P<type>\w+(?:\([^)]*\)|!)?(?:\?|\[\d*\])*)\s+(?P<name>\w+)(?:\s*=\s*(?P<default>.+))?$", re.DOTALL
@@ -210,7 +211,8 @@ class Operator:
     def _kernel(self) -> Callable[..., Any]:
         for key in ("CPU", "CompositeExplicitAutograd"):
             if key in self.kernels:
-                return self.kernels[key]
+                kernel = self.kernels[key]
+                return kernel if special.dispatcher is None else partial(special.dispatcher.custom, self, kernel)
         raise NotImplementedError(
             f"Could not run '{self.name}' with arguments from the 'CPU' backend: no function was registered for it"
         )

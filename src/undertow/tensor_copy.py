@@ -106,14 +106,13 @@ class CopyMethods(TensorCore):
         dtype: Any = None, layout: Any = None, device: Any = None, pin_memory: Any = False, requires_grad: bool = False,
         **options: Any,
     ) -> Any:  # fmt: skip
-        """A leaf of a tensor class that has a shape and no memory of its own: its `__torch_dispatch__` says what it does.
-        """
+        """A leaf of a tensor class that has a shape and no memory: its `__torch_dispatch__` says what it does."""
         if not (isinstance(cls, type) and issubclass(cls, TensorCore)):
             raise TypeError(_NOT_A_TENSOR_CLASS)
         if getattr(cls, "__torch_dispatch__", dispatch_disabled) is dispatch_disabled:
             raise RuntimeError(
-                f"{cls.__module__}.{cls.__qualname__} must define __torch_dispatch__ to be a wrapper: it has no memory that "
-                "operators could run on"
+                f"{cls.__module__}.{cls.__qualname__} must define __torch_dispatch__ to be a wrapper: it has no memory "
+                "that operators could run on"
             )
         kind, sizes = parse_kind(dtype, "_make_wrapper_subclass"), tuple(size)
         steps = contiguous_strides(sizes) if strides is None else tuple(strides)

@@ -81,12 +81,18 @@ def _as_grad(values: Values) -> Values:
     return {("grad_output" if name == "grad" else name): value for name, value in _as_sizes(values).items()}
 
 
+def _softplus(values: Values) -> Values:
+    whole = {name: int(value) for name, value in values.items() if isinstance(value, float) and value.is_integer()}
+    return values | whole
+
+
 _LOSSES = {"none": 0, "mean": 1, "sum": 2}
 
 # Rules whose arguments need more than their names.
 _ADAPTED: dict[str, Callable[[Values], Values]] = {
     "softmax": _softmax,
     "log_softmax": _softmax,
+    "softplus": _softplus,
     "max_pool2d_with_indices": _strided,
     "max_pool3d_with_indices": _strided,
     "avg_pool2d": _strided,
@@ -138,7 +144,8 @@ def call_of(rule: Rule, inputs: tuple[Any, ...], statics: Values, in_place: bool
     name = NAMES.get(rule.node_name) or NAMES.get(rule.name, rule.name)
     if rule.name == "pow" and not rule.statics and "exponent" not in values:
         values["exponent"] = 2
-    return bind(name + "_" if in_place else name, values)
+    as_scalar = name in _TAKES_NUMBERS_AS_TENSORS and rule.node_name.endswith("Backward1")
+    return bind(name + "_" if in_place else name, values, as_scalar)
 
 
 def named(name: str) -> OpOverload:
@@ -151,13 +158,13 @@ def named(name: str) -> OpOverload:
     return OpOverload(OpOverloadPacket("undertow", name, None), "default")
 
 
-def bind(name: str, values: Values) -> Call | None:
-    """The overload that takes these values, and the arguments to call it with."""
-    base = name.rstrip("_") if name not in ("__and__", "__or__") else name
+def bind(name: str, values: Values, as_scalar: bool = False) -> Call | None:
+    """The overload that takes these values, and the arguments to call it with. `as_scalar`: a number stays a number."""
+    numbers = name.rstrip("_") in _TAKES_NUMBERS_AS_TENSORS and not as_scalar
     for overload, schema in schemas.overloads(name).items():
-        if base in _TAKES_NUMBERS_AS_TENSORS and overload.startswith("Scalar"):
+        if numbers and overload.startswith("Scalar"):
             continue
-        found = _fit(schema, values, base in _TAKES_NUMBERS_AS_TENSORS)
+        found = _fit(schema, values, numbers)
         if found is not None:
             return getattr(getattr(namespace("aten"), name), overload), *found
     return None

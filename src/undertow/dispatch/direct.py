@@ -127,6 +127,9 @@ _FORMS: dict[str, Form] = {
 }
 
 
+_ANSWERS = frozenset({"_local_scalar_dense", "equal", "allclose"})  # give Python's numbers
+
+
 def direct_call(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Offers a public function that is one operator; NotImplemented if it is none, or nobody is to be asked."""
     form = _FORMS.get(function.__name__)
@@ -138,6 +141,8 @@ def direct_call(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) ->
     name, given, options = call
     plain = {key: value for key, value in kwargs.items() if key != "requires_grad"}
     result = offer(aten(name), given, options, lambda: function(*args, **plain))
+    if not isinstance(result, TensorCore) and name not in _ANSWERS:
+        raise RuntimeError(f"Unable to cast {result!r} to Tensor")
     return result.requires_grad_() if kwargs.get("requires_grad") else result
 
 

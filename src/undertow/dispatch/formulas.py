@@ -176,6 +176,7 @@ _ELEMENTWISE: dict[str, dict[str, Formula]] = {
     "MaskedFillBackward0": {"self": lambda g, mask: do("masked_fill.Scalar", g, mask, 0)},
     "MaximumBackward0": {"self": _larger("lt.Tensor"), "other": _larger("gt.Tensor")},
     "MinimumBackward0": {"self": _larger("gt.Tensor"), "other": _larger("lt.Tensor")},
+    "MulBackward1": {"self": lambda g, other: scaled(g, other)},
     "MulBackward0": {"self": lambda g, other: mul(g, other), "other": lambda g, self: mul(g, self)},
     "NanToNumBackward0": {
         "self": lambda g, self: mul(g, mul(do("ne.Scalar", do("abs", self), math.inf), do("eq.Tensor", self, self)))
@@ -230,6 +231,9 @@ _ACTIVATIONS: dict[str, dict[str, Formula]] = {
     },
     "MishBackward0": {"self": lambda g, self: do("mish_backward", g, self)},
     "ReluBackward0": {"self": lambda g, result: do("threshold_backward", g, result, 0)},
+    "SafeSoftmaxBackward0": {
+        "self": lambda g, result, dim: do("_softmax_backward_data", g, result, dim, DTYPE_OF[result._array.dtype])
+    },
     "SiluBackward0": {"self": lambda g, self: do("silu_backward", g, self)},
     "SoftmaxBackward0": {
         "self": lambda g, result, dim: do("_softmax_backward_data", g, result, dim, DTYPE_OF[result._array.dtype])

@@ -155,7 +155,10 @@ def run(func: OpOverload, args: Any, kwargs: Any) -> Any:
         for offered in reversed(local.modes.dispatch_calls):
             if offered.is_for(func, args, kwargs):
                 return offered.compute()
-        return kernels.kernel_of(func)(*args, **kwargs)
+        result = kernels.kernel_of(func)(*args, **kwargs)
+    if isinstance(result, tuple) and func.namespace == "aten":  # no names for results, and lists of views
+        return list(result) if "[]" in func._schema.returns[0].type else tuple(result)
+    return result
 
 
 def note_class(cls: Any) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from undertow._core import InferenceStorage, TensorCore, wrap
+from undertow._ops import namespace
 from undertow.autograd.apply import settle
 from undertow.autograd.operands import compute, operands
 from undertow.autograd.outputs import bump
@@ -23,7 +24,9 @@ from undertow.dispatch.direct import direct_call, lifted
 from undertow.dispatch.offering import CLASSES, anybody, aten, nobody_asked, note_class, offer
 from undertow.dispatch.offering import run as run_operator
 from undertow.modes import local, special
+from undertow.operators import Operator
 from undertow.rules.rule import Rule
+from undertow.tree import leaves
 from undertow.xp.quiet import quietly
 
 Statics = dict[str, Any]
@@ -195,6 +198,15 @@ def run_write(
     return target
 
 
+def run_custom(operator: Operator, kernel: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
+    """An operator that a program has registered."""
+    if not anybody(leaves((args, kwargs))):
+        return kernel(*args, **kwargs)
+    space, _, name = operator.name.partition("::")
+    func = getattr(getattr(namespace(space), name), operator.schema.overload_name or "default")
+    return offer(func, args, kwargs, lambda: kernel(*args, **kwargs))
+
+
 # --- what the layers below see
 
 
@@ -204,6 +216,7 @@ class Dispatcher:
     takes = staticmethod(anybody)
     run = staticmethod(run_rule)
     write = staticmethod(run_write)
+    custom = staticmethod(run_custom)
     direct = staticmethod(direct_call)
     lifted = staticmethod(lifted)
     noise = staticmethod(noise)

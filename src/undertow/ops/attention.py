@@ -125,10 +125,11 @@ def _composed(
         key, value = (
             given.repeat_interleave(query._array.shape[-3] // given._array.shape[-3], -3) for given in (key, value)
         )
+    scaled = apply(scalars.times, query, other=root)
     turned = key.transpose(-2, -1)
     if factor >= 0:
         turned = apply(scalars.times, turned, other=root)
-    scores = matmul(apply(scalars.times, query, other=root), turned)
+    scores = matmul(scaled, turned)
     if mask is not None:
         scores = scores + mask
     rule = rules.safe_softmax if scores._array.shape[-1] else activation.softmax
