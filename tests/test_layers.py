@@ -52,14 +52,14 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("_late_methods", "_tensor", "autograd"),
     (
         "_C", "_VF", "control_flow", "_guards", "_subclasses", "classes", "demands", "qualities", "operators", "_ops",
-        "library", "dispatch", "foreach", "futures", "types", "version", "cuda", "mps", "mtia", "xpu", "accelerator", "backends",
-        "process_settings", "__config__", "__future__", "functional", "compiler", "autograd.profiler",
+        "library", "dispatch", "foreach", "futures", "types", "version", "cuda", "mps", "mtia", "xpu", "accelerator",
+        "backends", "process_settings", "__config__", "__future__", "functional", "compiler", "autograd.profiler",
         "autograd.profiler_kinds", "autograd.profiler_legacy", "autograd.profiler_table", "autograd.profiler_util",
         "autograd._functions",
     ),
     (
-        "nn", "func", "optim", "serialization", "data", "testing", "utils", "amp", "cpu", "cuda.amp", "cuda._utils", "jit",
-        "_utils", "_C._functorch", "_dynamo", "_vmap_internals", "sparse", "meta_tensor", "distributions",
+        "nn", "func", "_functorch", "optim", "serialization", "data", "testing", "utils", "amp", "cpu", "cuda.amp", "cuda._utils",
+        "jit", "_utils", "_C._functorch", "_dynamo", "_vmap_internals", "sparse", "meta_tensor", "distributions",
         "_jit_internal", "hub", "multiprocessing", "profiler", "onnx", "fx",
     ),
     ("xla", "distributed"),

@@ -1,0 +1,1 @@
+"""`torch._functorch`: where PyTorch has the code of `torch.func`."""
