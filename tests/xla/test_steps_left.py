@@ -180,3 +180,67 @@ def test_tensors_that_can_not_be_replaced_are_refused(make: Any) -> None:
     step = torch.compile(lambda x: make(x * 2))
     with pytest.raises(CompileError, match="function or an iterator that holds tensors"):
         step(*one(0))
+
+
+# --- more that hooks leave
+
+
+@case
+def activations_of_several_modules_in_one_dict() -> Case:
+    model, found, kept = nn.Sequential(nn.Linear(3, 3), nn.ReLU()), {}, []  # type: ignore[var-annotated]
+
+    def storing(name: str) -> Any:
+        def hook(module: Any, args: Any, output: Any) -> None:
+            found[name] = output.detach()
+
+        return hook
+
+    for name, module in model.named_children():
+        module.register_forward_hook(storing(name))
+
+    def look() -> Any:
+        kept.append(dict(found))
+        return list(kept)
+
+    return Case(lambda x: model(x).detach(), args=one, look=look)
+
+
+@case
+def a_backward_pass_inside_a_hook() -> Case:
+    weight, other = torch.ones(3, requires_grad=True), torch.ones(3, requires_grad=True)
+
+    def hook(gradient: Any) -> None:
+        with torch.enable_grad():
+            (other * gradient.sum()).sum().backward()
+
+    weight.register_hook(hook)
+    return Case(lambda x: (weight * x).sum().backward(), args=one, look=lambda: [weight.grad, other.grad])
+
+
+@case
+def a_gradient_that_is_not_there_yet() -> Case:
+    weight, log = torch.ones(3, requires_grad=True), []
+    weight.register_hook(lambda gradient: log.append(weight.grad is None))
+
+    def step(x: Any) -> None:
+        weight.grad = None
+        (weight * x).sum().backward()
+
+    return Case(step, args=one, look=lambda: list(log))
+
+
+def test_a_trace_that_comes_to_nothing_leaves_nothing() -> None:
+    weight, names, held = nn.Parameter(torch.ones(3)), set(), types.SimpleNamespace()
+
+    def step(x: Any) -> Any:
+        names.add("x")
+        held.value = x * 2
+        weight.register_hook(lambda gradient: gradient * 2)
+        weight.requires_grad_(False)
+        return 1 if x.sum() > 0 else 2
+
+    compiled = torch.compile(step)
+    for _ in range(2):
+        with pytest.raises(CompileError):
+            compiled(*one(0))
+    assert not names and not vars(held) and not weight._backward_hooks and weight.requires_grad

@@ -135,11 +135,11 @@ class Firing:
         return answer
 
     def _find_state(self, effects: Effects) -> None:
-        """What a module or an optimizer holds is state of the step, also if only a hook reaches it."""
+        """What a module, an optimizer or a leaf holds is state of the step, also if only a hook reaches it."""
         if self.known is None:
             return
         held = [(each, read.name) for read in (*effects.holds, *effects.reads) for each in leaves(read.get())]
-        new = [(each, name) for each, name in held if isinstance(each, (Module, Optimizer)) and id(each) not in self.known]
+        new = [(each, name) for each, name in held if _has_state(each) and id(each) not in self.known]
         if new:
             self.plan.roots += new
             raise Again
@@ -309,6 +309,12 @@ def _place(effect: Effect) -> EffectPlace:
 
 def _places(effect: Effect) -> set[Place]:
     return set() if effect.target is None else places_of(effect.target, effect.attribute)
+
+
+def _has_state(value: Any) -> bool:
+    return isinstance(value, (Module, Optimizer)) or (
+        isinstance(value, TensorCore) and value._requires_grad and value._edge is None and value._view is None
+    )
 
 
 def _told(hook: Any, *args: Any, **kwargs: Any) -> None:

@@ -142,8 +142,7 @@ class HostCall:
             meta = tensor._get_meta()
             before.append((tensor, tensor._array, meta, meta.grad))
             tensor._array = np.array(values[place])
-            if grad is not None:
-                meta.grad = wrap(np.array(values[grad]))
+            meta.grad = None if grad is None else wrap(np.array(values[grad]))
         args, kwargs = map_leaves(shown, (self.args, self.kwargs))
         try:
             with set_grad_enabled(self.recording):
@@ -151,13 +150,13 @@ class HostCall:
             after: list[Any] = []
             for tensor, _, grad in self.dressed:
                 after.append(tensor._array)
-                if grad is not None:
-                    now = tensor._meta.grad
-                    if now is None:
-                        raise CompileError(
-                            f"undertow.compile: {self.placed} sets a .grad to None and also has effects besides tensor "
-                            "work. In a compiled step one hook can't do both: split it in two."
-                        )
+                now = tensor._meta.grad
+                if (now is None) is not (grad is None):
+                    raise CompileError(
+                        f"undertow.compile: {self.placed} sets a .grad {'to None ' if now is None else ''}and also has "
+                        "effects besides tensor work. In a compiled step one hook can't do both: split it in two."
+                    )
+                if now is not None:
                     after.append(now._array)
         finally:
             for tensor, array, meta, grad in before:

@@ -204,7 +204,10 @@ class Program:
     def _settle(self, stores: list[tuple[dict[Any, Any], dict[Any, Any]]]) -> list[tuple[Any, ...]]:
         """What the step left where: (holder, key, value)."""
         left: list[tuple[Any, ...]] = []
+        maps: dict[int, tuple[Any, dict[Any, Any]]] = {}
         for holder, held in (*self.entry.maps, *stores):
+            maps.setdefault(id(holder), (holder, held))  # the first knew it unchanged
+        for holder, held in maps.values():
             for key, now in list(holder.items()):
                 if now is not held.get(key, ABSENT):
                     left.append((holder, key, now))

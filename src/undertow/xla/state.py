@@ -30,7 +30,7 @@ class Snapshot:
         self.grads = [(tensor, tensor._meta.grad if tensor._meta is not None else None) for tensor in state.tensors]
         self.flags = [(tensor, tensor._requires_grad) for tensor in state.tensors]
         self.hooks = [(holder, dict(holder)) for holder in GLOBAL_HOOKS]
-        self.leaf_hooks = [(tensor, _hooks_of(tensor._meta)) for tensor in state.tensors]
+        self.leaf_hooks = [(tensor, [dict(own or ()) for own in _hook_maps(tensor._meta)]) for tensor in state.tensors]
         self.watches_gradients = True
         learning = [tensor for tensor in state.tensors if tensor._requires_grad]
         self._learning = [
@@ -144,8 +144,11 @@ class Snapshot:
                     "has none" if now is None else "has one" if grad is None else "has another"
                 )
         for tensor, hooks in self.leaf_hooks:
-            if _hooks_of(tensor._meta) != hooks:
+            if [dict(own or ()) for own in _hook_maps(tensor._meta)] != hooks:
                 return f"the hooks on a tensor of shape {list(tensor._array.shape)} changed"
+        for tensor, _, _, node_hooks, _ in self._learning:
+            if _node_hooks(tensor._meta) != node_hooks:
+                return f"the hooks on the node of a leaf of shape {list(tensor._array.shape)} changed"
         for tensor, flag in self.flags:
             if tensor._requires_grad != flag:
                 return f"requires_grad of a tensor of shape {list(tensor._array.shape)} changed"
@@ -179,6 +182,10 @@ class Snapshot:
         for array, contents in self.arrays:
             if not _equal(array, contents):
                 array[...] = contents
+        for tensor, hook_maps in self.leaf_hooks:
+            for own, before in zip(_hook_maps(tensor._meta), hook_maps):
+                if own is not None and [*own.values()] != [*before.values()]:
+                    put_back(own, before)
         self.restore_gradients()
 
     def restore_gradients(self) -> None:
@@ -207,10 +214,6 @@ def _node_hooks(meta: Any) -> list[Any] | None:
     if node is None or node.extras is None:
         return None
     return [hook for hooks in (node.extras.pre_hooks, node.extras.post_hooks) for hook in (hooks or {}).values()] or None
-
-
-def _hooks_of(meta: Any) -> list[Any]:
-    return [hook for hooks in _hook_maps(meta) if hooks for hook in hooks.values()] + (_node_hooks(meta) or [])
 
 
 def _equal(array: Any, contents: Any) -> bool:
