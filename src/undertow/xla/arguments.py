@@ -31,6 +31,7 @@ class Arguments:
         ]  # the step's own tensors with gradients, which are others in each step
         self._state = {id(tensor): -1 - place for place, tensor in enumerate(state.tensors)}
         self._given = [leaf for leaf in given if isinstance(leaf, TensorCore)]
+        self.n_given = len(self._given)
         self._pattern = self._aliases(self._given)
         self._stand_ins: dict[int, Any] = {}
         self.tensors: list[Any] = []  # what the trace sees: first the arguments, then their gradients

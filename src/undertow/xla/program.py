@@ -383,10 +383,16 @@ class Program:
             [argument for _, argument in self.argument_outputs if argument < self.given.count],
         )
         self.way_back = WayBack.of(self, trace)
+        places = [*self.argument_inputs, *self.passed_on, *[place for _, place in self.argument_outputs]]
+        self.uses_gradients = self.given.has_gradients and bool(
+            self.way_back or self.given.changes or any(place >= self.given.n_given for place in places)
+        )
         if self.way_back is not None:  # it keeps the values itself
             gradients = []
         self.gradients = Gradients(gradients, self.device, self.jax_device)
         self.n_gradients = len(gradients)
+        self.written = outputs[: self.n_known]
+        self.made = outputs[self.n_known + len(gradients) :]
         others = [place for place, entry in enumerate(self.exit) if not any(entry[0] is meta for meta, _ in gradients)]
         self.exit_if = {new: self.exit_if[place] for new, place in enumerate(others) if place in self.exit_if}
         self.exit = [self.exit[place] for place in others]
@@ -457,7 +463,7 @@ class Program:
         for tensor, held, cell in self.only_written:
             if tensor._array is not held:
                 self._bring(tensor, held, cell)
-        if self.given.has_gradients:
+        if self.uses_gradients:
             arguments = self.given.and_gradients(arguments)
         for place in self.argument_inputs:
             array = arguments[place]._array
@@ -513,12 +519,12 @@ class Program:
         made = known + self.n_gradients
         if self.leaves_numbers:
             self.call_numbers = self.options.values() + self.options.extra
-        for cell, value in zip(self.outputs[made:], results[made:]):
+        for cell, value in zip(self.made, results[made:]):
             cell.value, cell.host = value, None
             cell.writes += 1
         for later in (*self.witnessed, *self.later) if self.witnessed else self.later:
             later.run()
-        for cell, value in zip(self.outputs[:known], results):
+        for cell, value in zip(self.written, results):
             if cell.host is None:
                 cell.value = value
             else:
@@ -586,7 +592,7 @@ class Program:
         if array._parent is not None:
             return self._renewed_array(array._parent, renewed).view_by(array._take, array._put)
         if id(array.cell) not in renewed:
-            renewed[id(array.cell)] = DeviceArray(array.cell.value, array.cell.device)
+            renewed[id(array.cell)] = array.like(array.cell.value)
         return renewed[id(array.cell)]
 
 

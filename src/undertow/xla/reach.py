@@ -44,6 +44,8 @@ GLOBAL_HOOKS = [
     if name.startswith("_global_") and hasattr(value, "values")
 ]
 
+_NOTES_ON_HOOKS = ("_with_kwargs", "_always_called")  # on some of a module's hooks, which are watched themselves
+
 
 class State:
     """Everything found, in the order in which it was found."""
@@ -191,7 +193,8 @@ class State:
             for key, value in list(vars(module).items()):
                 if "hooks" in key and isinstance(value, dict):  # which hooks there are; `firing` looks into them
                     self.seen.add(id(value))
-                    self.maps.append((value, f"the {key.removeprefix('_').replace('_', ' ')} of {shown}"))
+                    if not key.endswith(_NOTES_ON_HOOKS):
+                        self.maps.append((value, f"the {key.removeprefix('_').replace('_', ' ')} of {shown}"))
                 elif key != "_modules" and place_at(vars(module), key) not in self.replaced:
                     self._add(value, f"{shown}.{key.removeprefix('_')}" if key != "_parameters" else shown)
             for holder in (module._parameters, module._buffers):

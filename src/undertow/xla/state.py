@@ -60,10 +60,12 @@ class Snapshot:
         self._empty = [holder for holder, held in watched if not held]
         glanced = [(holder.values(), [*held.values()]) for holder, held in filled]
         glanced += [(holder, held) for holder, held in self.lists if self._counts(holder)]
+        own = {id(held) for module in self.state.modules for held in _own_maps(module)}  # no name is another one's there
         named = [all(type(key) is str for key in held) for _, held in filled]
         glanced += [(holder, [*held]) for (holder, held), by_name in zip(filled, named) if not by_name]
-        self._named = [holder for (holder, _), by_name in zip(filled, named) if by_name]
-        self._names = [tuple(held) for (_, held), by_name in zip(filled, named) if by_name]
+        by_name = [pair for pair, is_by_name in zip(filled, named) if is_by_name and id(pair[0]) not in own]
+        self._named = [holder for holder, _ in by_name]
+        self._names = [tuple(held) for _, held in by_name]
         self._places = [where for where, _ in glanced]
         self._sizes = [len(held) for _, held in glanced]
         self._values = [*chain.from_iterable([held for _, held in glanced])]
@@ -201,6 +203,11 @@ _REQUIRES_GRAD = attrgetter("_requires_grad")
 def _look_of(grad: Any) -> Any:
     """What a program depends on in a gradient, which is another tensor in each step."""
     return None if grad is None else (grad._array.dtype, grad._requires_grad)
+
+
+def _own_maps(module: Any) -> tuple[Any, ...]:
+    """The mappings that a module itself keeps its parts in."""
+    return vars(module), module._parameters, module._buffers, module._modules
 
 
 def _hook_maps(meta: Any) -> tuple[Any, Any]:

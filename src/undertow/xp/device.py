@@ -136,6 +136,13 @@ class DeviceArray(NDArrayOperatorsMixin):
         if Watch.trace is not None:
             Watch.trace.made(self.cell)
 
+    def like(self, value: Value) -> DeviceArray:
+        """A memory of its own that looks as this one does, and holds a value of its kind."""
+        array = DeviceArray.__new__(DeviceArray)
+        array.cell, array._parent = Cell(value, self.cell.device), None
+        array.shape, array.dtype = self.shape, self.dtype
+        return array
+
     def view_by(self, take: Callable[[Any, Value], Value], put: Callable[[Any, Value, Value], Value]) -> DeviceArray:
         """A view: `take(xp, whole)` is its value, `put(xp, whole, part)` the whole with the part replaced."""
         view = DeviceArray.__new__(DeviceArray)
