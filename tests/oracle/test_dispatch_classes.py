@@ -104,8 +104,9 @@ def test_two_tensors() -> None:
         written = y.add_(1)
         view = y.view(2, 1)
         view.mul_(2)
+        turned = TwoTensor(torch.ones(2, 3), torch.zeros(2, 3)).t_().unsqueeze_(0).squeeze_()
         texts = [
-            y, view, x.grad, torch.cat([y, y]), y.max(), y.clone(), y.detach(), torch.zeros_like(y), y.exp(), y.softmax(0),
+            y, view, turned, turned.shape, x.grad, torch.cat([y, y]), y.max(), y.clone(), y.detach(), torch.zeros_like(y), y.exp(), y.softmax(0),
             y[0], y[1:], -y, y > 0, y.mean(), torch.nn.Linear(2, 1, bias=False)(y).detach() * 0, y.sort()[0], y.unbind()[0],
             dispatch.transform_subclass(y, lambda name, inner: inner + 1),
         ]  # fmt: skip

@@ -111,7 +111,7 @@ def test_nesting() -> None:
         module, no_dispatch = dispatch(torch), import_module(f"{torch.__name__}.utils._mode_utils").no_dispatch
         current = module._get_current_dispatch_mode
 
-        class Named(module.TorchDispatchMode):  # type: ignore[misc, name-defined]
+        class Named(module.TorchDispatchMode):  # type: ignore[name-defined]
             def __init__(self, name: str) -> None:
                 super().__init__()
                 self.name = name

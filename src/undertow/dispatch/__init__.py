@@ -9,6 +9,8 @@ still take the fast path and ask nobody.
     offering.py   who is asked, in which order, and what runs when nobody takes over
     running.py    the Dispatcher: rules, writes and public functions that are offered
     backward.py   nodes and sums of gradients that are offered
-    formulas.py   gradients in PyTorch's operators, where undertow's own formulas take other steps
-    kernels.py    operators that no public function of undertow's computes
+    direct.py     public functions that are not made of rules; composites.py: rules that are several operators
+    formulas.py   gradients in PyTorch's operators, where undertow's own take other steps; joint_formulas.py: of all inputs
+    steps.py      the single steps they are made of
+    kernels.py    what computes an operator; forward_kernels.py: those that no public function computes by its name
 """

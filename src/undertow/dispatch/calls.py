@@ -52,7 +52,7 @@ def _strided(values: Values) -> Values:
 def _whole(values: Values) -> Values:
     """A reduction of everything names no dims."""
     dim = values.get("dim")
-    if isinstance(dim, (tuple, list)) and len(dim) == values["self"].ndim and len(dim) != 1:
+    if isinstance(dim, (tuple, list)) and len(dim) == values["self"].ndim != 1 and not values.get("keepdim"):
         return {**values, "dim": None, "keepdim": None}
     return values
 

@@ -9,7 +9,8 @@ from undertow import tree
 from undertow._core import TensorCore
 from undertow.devices import _defaults
 from undertow.devices import device as Device
-from undertow.dispatch.offering import anybody, aten, offer
+from undertow.dispatch import offering
+from undertow.dispatch.offering import CLASSES, anybody, aten, offer
 
 Given = tuple[str, tuple[Any, ...], dict[str, Any]]
 Form = Callable[[tuple[Any, ...], dict[str, Any]], "Given | None"]
@@ -132,18 +133,35 @@ _ANSWERS = frozenset({"_local_scalar_dense", "equal", "allclose"})  # give Pytho
 
 def direct_call(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Offers a public function that is one operator; NotImplemented if it is none, or nobody is to be asked."""
-    form = _FORMS.get(function.__name__)
-    if form is None or kwargs.get("out") is not None or not anybody(tree.leaves((args, kwargs))):
+    given = list(tree.leaves((args, kwargs)))
+    if not anybody(given):
         return NotImplemented
-    call = form(args, kwargs)
+    form = _FORMS.get(function.__name__) if kwargs.get("out") is None else None
+    call = form(args, kwargs) if form is not None else None
     if call is None:
-        return NotImplemented
-    name, given, options = call
+        return _guarded(function, args, kwargs, given)
+    name, given, options = call  # type: ignore[assignment]
     plain = {key: value for key, value in kwargs.items() if key != "requires_grad"}
     result = offer(aten(name), given, options, lambda: function(*args, **plain))
     if not isinstance(result, TensorCore) and name not in _ANSWERS:
         raise RuntimeError(f"Unable to cast {result!r} to Tensor")
     return result.requires_grad_() if kwargs.get("requires_grad") else result
+
+
+def _guarded(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any], given: list[Any]) -> Any:
+    """A function of tensors that may have no memory is to be made of operators that are offered: else it is refused."""
+    if not any(type(value) in CLASSES for value in given):
+        return NotImplemented
+    before = offering.offers
+    result = function.__wrapped__(*args, **kwargs)
+    if offering.offers == before:
+        for value in tree.leaves(result):
+            if isinstance(value, TensorCore) and type(value) not in CLASSES and not any(value is each for each in given):
+                raise NotImplementedError(
+                    f"undertow has no operators below {function.__name__}() that a class with __torch_dispatch__ could "
+                    "take over: it is computed from memory, which such tensors need not have."
+                )
+    return result
 
 
 def lifted(fresh: Any) -> Any:

@@ -386,6 +386,7 @@ _SHAPES: dict[str, dict[str, Formula]] = {
     "SqueezeBackward1": {"self": _squeeze_dim},
     "SqueezeBackward4": {"self": _squeeze_dim},
     "TBackward0": {"self": lambda g: do("t", g)},
+    "TBackward1": {"self": lambda g: do("t", g)},
     "TakeBackward0": {"self": lambda g, index, self: do("put", do("zeros_like", self), index, g, True)},
     "UnfoldBackward0": {
         "self": lambda g, self_spec, dimension, size, step: do(
@@ -394,6 +395,7 @@ _SHAPES: dict[str, dict[str, Formula]] = {
     },
     "UnsafeViewBackward0": {"self": _viewed},
     "UnsqueezeBackward0": {"self": lambda g, dim: do("squeeze.dim", g, dim)},
+    "UnsqueezeBackward1": {"self": lambda g, dim: do("squeeze.dim", g, dim)},
     "ViewBackward0": {"self": _viewed},
     "ReshapeAliasBackward0": {"self": _viewed},
 }  # fmt: skip

@@ -6,16 +6,14 @@ Most operators are public functions of undertow's, under the same name. Backward
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Callable, Sequence
 from typing import Any
 
 from undertow._core import TensorCore
 from undertow._ops import OpOverload
 from undertow.autograd.differentiate import grad
+from undertow.dispatch.forward_kernels import FORWARD, REDUCTIONS, functional, torch
 from undertow.modes import enable_grad
-
-_REDUCTIONS = ("none", "mean", "sum")
 
 
 def kernel_of(func: OpOverload) -> Callable[..., Any]:
@@ -49,28 +47,20 @@ def vjp(function: Callable[..., Any], inputs: Sequence[Any], g: Any, mask: Seque
     ])
 
 
-def _functional(name: str) -> Callable[..., Any]:
-    return getattr(importlib.import_module("undertow.nn.functional"), name)
-
-
-def _torch(name: str) -> Callable[..., Any]:
-    return getattr(importlib.import_module("undertow"), name)
-
-
 def _of(name: str, *options: str) -> Callable[..., Any]:
     """The backward operator of a function in `nn.functional`: gradient, input, then the function's options."""
 
     def backward(g: Any, self: Any, *given: Any, **more: Any) -> Any:
         chosen = dict(zip(options, given, strict=False)) | more
-        return vjp(lambda x: _functional(name)(x, **chosen), (self,), g)[0]
+        return vjp(lambda x: functional(name)(x, **chosen), (self,), g)[0]
 
     return backward
 
 
 def _of_loss(name: str, *options: str) -> Callable[..., Any]:
     def backward(g: Any, self: Any, target: Any, reduction: int = 1, *given: Any) -> Any:
-        chosen = dict(zip(options, given, strict=False)) | {"reduction": _REDUCTIONS[reduction]}
-        return vjp(lambda x: _functional(name)(x, target, **chosen), (self,), g)[0]
+        chosen = dict(zip(options, given, strict=False)) | {"reduction": REDUCTIONS[reduction]}
+        return vjp(lambda x: functional(name)(x, target, **chosen), (self,), g)[0]
 
     return backward
 
@@ -78,8 +68,8 @@ def _of_loss(name: str, *options: str) -> Callable[..., Any]:
 def _elu_backward(g: Any, alpha: Any, scale: Any, input_scale: Any, is_result: bool, self: Any) -> Any:
     if is_result:
         slope = (self + alpha * scale) * input_scale
-        return g * _torch("where")(self <= 0, slope, _torch("full_like")(self, scale))
-    inside = _torch("where")(self <= 0, (self * input_scale).exp() * (alpha * input_scale * scale), 1.0 * scale)
+        return g * torch("where")(self <= 0, slope, torch("full_like")(self, scale))
+    inside = torch("where")(self <= 0, (self * input_scale).exp() * (alpha * input_scale * scale), 1.0 * scale)
     return g * inside
 
 
@@ -136,29 +126,10 @@ def _convolution_backward(
     output_padding: Any, groups: int, mask: Any,
 ) -> tuple[Any, ...]:  # fmt: skip
     def again(input: Any, weight: Any) -> Any:
-        return _torch("convolution")(input, weight, None, stride, padding, dilation, transposed, output_padding, groups)
+        return torch("convolution")(input, weight, None, stride, padding, dilation, transposed, output_padding, groups)
 
     found = vjp(again, (input, weight), g, mask[:2])
     return (*found, g.sum([axis for axis in range(g.ndim) if axis != 1]) if mask[2] else None)
-
-
-def _attention(
-    query: Any, key: Any, value: Any, dropout_p: float = 0.0, is_causal: bool = False, *, attn_mask: Any = None,
-    scale: Any = None,
-) -> Any:  # fmt: skip
-    shared = query.shape[1] != key.shape[1]
-    output = _functional("scaled_dot_product_attention")(
-        query, key, value, attn_mask, dropout_p, is_causal, scale=scale, enable_gqa=shared
-    )
-    if shared:
-        key = key.repeat_interleave(query.shape[1] // key.shape[1], 1)
-    factor = query.shape[-1] ** -0.5 if scale is None else scale
-    scores = query @ key.transpose(-2, -1) * factor
-    if attn_mask is not None:
-        scores = scores + attn_mask
-    if is_causal:
-        scores = scores.masked_fill(_torch("ones_like")(scores).triu(1) > 0, float("-inf"))
-    return output, scores.logsumexp(-1)
 
 
 def _attention_backward(
@@ -166,57 +137,48 @@ def _attention_backward(
     attn_mask: Any = None, scale: Any = None,
 ) -> tuple[Any, ...]:  # fmt: skip
     options = {"scale": scale, "enable_gqa": query.shape[1] != key.shape[1]}
-    again = _functional("scaled_dot_product_attention")
+    again = functional("scaled_dot_product_attention")
     return vjp(lambda q, k, v: again(q, k, v, attn_mask, 0.0, is_causal, **options), (query, key, value), g)
-
-
-def _nll_loss_forward(self: Any, target: Any, weight: Any, reduction: int, ignore_index: int) -> Any:
-    loss = _functional("nll_loss")(
-        self, target, weight, ignore_index=ignore_index, reduction=_REDUCTIONS[reduction]
-    )
-    kept = target != ignore_index
-    total = kept.sum().to(self.dtype) if weight is None else weight[target[kept]].sum()
-    return loss, total
 
 
 def _nll_loss_backward(
     g: Any, self: Any, target: Any, weight: Any, reduction: int, ignore_index: int, total_weight: Any
 ) -> Any:
-    options = {"ignore_index": ignore_index, "reduction": _REDUCTIONS[reduction]}
-    return vjp(lambda x: _functional("nll_loss")(x, target, weight, **options), (self,), g)[0]
+    options = {"ignore_index": ignore_index, "reduction": REDUCTIONS[reduction]}
+    return vjp(lambda x: functional("nll_loss")(x, target, weight, **options), (self,), g)[0]
 
 
 def _binary_cross_entropy_backward(g: Any, self: Any, target: Any, weight: Any = None, reduction: int = 1) -> Any:
-    options = {"weight": weight, "reduction": _REDUCTIONS[reduction]}
-    return vjp(lambda x: _functional("binary_cross_entropy")(x, target, **options), (self,), g)[0]
+    options = {"weight": weight, "reduction": REDUCTIONS[reduction]}
+    return vjp(lambda x: functional("binary_cross_entropy")(x, target, **options), (self,), g)[0]
 
 
 def _pool_backward(name: str) -> Callable[..., Any]:
     def max_pool(g: Any, self: Any, kernel: Any, stride: Any, padding: Any, dilation: Any, ceil: bool, indices: Any) -> Any:
-        return vjp(lambda x: _functional(name)(x, kernel, stride, padding, dilation, ceil), (self,), g)[0]
+        return vjp(lambda x: functional(name)(x, kernel, stride, padding, dilation, ceil), (self,), g)[0]
 
     def avg_pool(g: Any, self: Any, kernel: Any, stride: Any, padding: Any, *rest: Any) -> Any:
-        return vjp(lambda x: _functional(name)(x, kernel, stride, padding, *rest), (self,), g)[0]
+        return vjp(lambda x: functional(name)(x, kernel, stride, padding, *rest), (self,), g)[0]
 
     return max_pool if name.startswith("max") else avg_pool
 
 
 def _adaptive_backward(name: str) -> Callable[..., Any]:
     rank = int(name[-2])
-    return lambda g, self, *indices: vjp(lambda x: _functional(name)(x, tuple(g.shape[-rank:])), (self,), g)[0]
+    return lambda g, self, *indices: vjp(lambda x: functional(name)(x, tuple(g.shape[-rank:])), (self,), g)[0]
 
 
 def _prelu_backward(g: Any, self: Any, weight: Any) -> tuple[Any, ...]:
     positive = self > 0
-    return _torch("where")(positive, g, weight * g), _torch("where")(positive, 0.0, self * g)
+    return torch("where")(positive, g, weight * g), torch("where")(positive, 0.0, self * g)
 
 
 def _select_backward(g: Any, sizes: Any, dim: int, index: int) -> Any:
-    return _torch("select_scatter")(g.new_zeros(sizes), g, dim, index)
+    return torch("select_scatter")(g.new_zeros(sizes), g, dim, index)
 
 
 def _slice_backward(g: Any, sizes: Any, dim: int, start: int, end: int, step: int) -> Any:
-    return _torch("slice_scatter")(g.new_zeros(sizes), g, dim, start, end, step)
+    return torch("slice_scatter")(g.new_zeros(sizes), g, dim, start, end, step)
 
 
 def _unfold_backward(g: Any, sizes: Any, dim: int, size: int, step: int) -> Any:
@@ -224,13 +186,13 @@ def _unfold_backward(g: Any, sizes: Any, dim: int, size: int, step: int) -> Any:
 
 
 def _diagonal_backward(g: Any, sizes: Any, offset: int, dim1: int, dim2: int) -> Any:
-    return _torch("diagonal_scatter")(g.new_zeros(sizes), g, offset, dim1, dim2)
+    return torch("diagonal_scatter")(g.new_zeros(sizes), g, offset, dim1, dim2)
 
 
 def _embedding_backward(g: Any, indices: Any, count: int, padding_idx: int, scale_grad_by_freq: bool) -> Any:
     weight = g.new_zeros(count, g.shape[-1])
     options = {"padding_idx": padding_idx if padding_idx >= 0 else None, "scale_grad_by_freq": scale_grad_by_freq}
-    return vjp(lambda table: _functional("embedding")(indices, table, **options), (weight,), g)[0]
+    return vjp(lambda table: functional("embedding")(indices, table, **options), (weight,), g)[0]
 
 
 def _softmax_backward(g: Any, output: Any, dim: int, input_dtype: Any) -> Any:
@@ -243,27 +205,11 @@ def _log_softmax_backward(g: Any, output: Any, dim: int, input_dtype: Any) -> An
 
 
 KERNELS: dict[str, Callable[..., Any]] = {
-    "detach": lambda self: self.detach(),
-    "lift_fresh": lambda self: self,
-    "_local_scalar_dense": lambda self: self.item(),
-    "scalar_tensor": lambda s, *, dtype=None, layout=None, device=None, pin_memory=None: _torch("full")((), s, dtype=dtype),
-    "_prelu_kernel": lambda self, weight: _torch("where")(self > 0, self, weight * self),
+    **FORWARD,
     "_prelu_kernel_backward": _prelu_backward,
-    "_adaptive_avg_pool2d": lambda self, size: _functional("adaptive_avg_pool2d")(self, size),
-    "_adaptive_avg_pool3d": lambda self, size: _functional("adaptive_avg_pool3d")(self, size),
-    "log_sigmoid_forward": lambda self: (_functional("logsigmoid")(self), self.new_empty(0)),
-    "elu": lambda self, alpha=1, scale=1, input_scale=1: _torch("where")(
-        self > 0, self * scale, ((self * input_scale).exp() - 1) * (alpha * scale)
-    ),
-    "mse_loss": lambda self, target, reduction=1: _functional("mse_loss")(self, target, reduction=_REDUCTIONS[reduction]),
-    "nll_loss_forward": _nll_loss_forward,
-    "nll_loss2d_forward": _nll_loss_forward,
-    "_scaled_dot_product_flash_attention_for_cpu": _attention,
-    "max_pool2d_with_indices": lambda self, *args: _functional("max_pool2d_with_indices")(self, *args),
-    "max_pool3d_with_indices": lambda self, *args: _functional("max_pool3d_with_indices")(self, *args),
     "sigmoid_backward": lambda g, output: g * ((1 - output) * output),
     "tanh_backward": lambda g, output: g * (1 - output * output),
-    "threshold_backward": lambda g, self, threshold: _torch("where")(self <= threshold, 0.0, g),
+    "threshold_backward": lambda g, self, threshold: torch("where")(self <= threshold, 0.0, g),
     "logit_backward": lambda g, self, eps=None: vjp(lambda x: x.logit(eps), (self,), g)[0],
     "hardtanh_backward": _of("hardtanh", "min_val", "max_val"),
     "elu_backward": _elu_backward,
@@ -273,8 +219,8 @@ KERNELS: dict[str, Callable[..., Any]] = {
     "softplus_backward": _of("softplus", "beta", "threshold"),
     "hardswish_backward": _of("hardswish"),
     "hardsigmoid_backward": _of("hardsigmoid"),
-    "leaky_relu_backward": lambda g, self, negative_slope, is_result: _torch("where")(self > 0, g, g * negative_slope),
-    "log_sigmoid_backward": lambda g, self, buffer: vjp(lambda x: _functional("logsigmoid")(x), (self,), g)[0],
+    "leaky_relu_backward": lambda g, self, negative_slope, is_result: torch("where")(self > 0, g, g * negative_slope),
+    "log_sigmoid_backward": lambda g, self, buffer: vjp(lambda x: functional("logsigmoid")(x), (self,), g)[0],
     "softshrink_backward": _of("softshrink", "lambd"),
     "hardshrink_backward": _of("hardshrink", "lambd"),
     "glu_backward": _of("glu", "dim"),

@@ -17,6 +17,7 @@ from undertow.dispatch import kernels
 from undertow.modes import local, special
 
 CLASSES: set[Any] = set()  # tensor classes that define `__torch_dispatch__`
+offers = 0  # how many operators were offered so far
 
 
 class Offer:
@@ -106,6 +107,8 @@ def askers_among(args: Any, kwargs: Any) -> list[Any]:
 
 def offer(func: OpOverload, args: Any, kwargs: Any, compute: Callable[[], Any] | None = None) -> Any:
     """Asks about an operator. `compute` runs it if the same call comes back unchanged, as it mostly does."""
+    global offers
+    offers += 1
     modes = local.modes
     if compute is not None:
         modes.dispatch_calls.append(Offer(func, args, kwargs, compute))

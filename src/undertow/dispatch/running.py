@@ -198,6 +198,12 @@ def run_write(
     return target
 
 
+def show_view(rule: Rule, target: Any, statics: Statics) -> None:
+    """Offers a tensor's turning into a view of itself (`t_`), which is done afterwards, in any case."""
+    call = call_of(rule, (target,), statics, in_place=True) or (named(rule.name + "_"), (target,), {})
+    offer(*call, lambda: target)
+
+
 def run_custom(operator: Operator, kernel: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
     """An operator that a program has registered."""
     if not anybody(leaves((args, kwargs))):
@@ -217,6 +223,7 @@ class Dispatcher:
     run = staticmethod(run_rule)
     write = staticmethod(run_write)
     custom = staticmethod(run_custom)
+    show_view = staticmethod(show_view)
     direct = staticmethod(direct_call)
     lifted = staticmethod(lifted)
     noise = staticmethod(noise)

@@ -120,6 +120,8 @@ def renamed(rule: Rule, node: str) -> Rule:
 
 def apply_view_in_place(rule: Rule, target: Any, **statics: Any) -> Any:
     """Makes a tensor a view of what it was: `t_`, `squeeze_`. Counts as a write, though no memory changes."""
+    if special.dispatcher is not None and special.dispatcher.takes((target,)):
+        special.dispatcher.show_view(rule, target, statics)
     edges = edges_of(rule, (target,))
     check_writable(target, edges is not None)
     before = target._array
