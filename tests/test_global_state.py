@@ -23,7 +23,7 @@ LEAKS: dict[str, Callable[[], Any]] = {
     "undertow's default dtype": lambda: dtypes.set_default_dtype(dtypes.float64),
     "undertow's print options": lambda: printing.set_printoptions(sci_mode=True),
     "undertow's anomaly mode": lambda: setattr(modes.special, "anomaly", True),
-    "undertow's saved-tensor hooks": lambda: modes.local.modes.saved_hooks.append((id, id)),
+    "undertow's saved-tensor hooks": lambda: modes.local.modes.saved_hooks.append((id, id, False)),
     "undertow's function modes": lambda: modes.local.modes.function_modes.append(None),
     "undertow's listeners": lambda: modes.special.listeners.append(None),
     "undertow's count of rare modes": modes.special.enter,

@@ -125,22 +125,24 @@ def test_a_compiled_step_runs_there() -> None:
 
 
 def test_what_a_compiled_step_makes_on_the_cpu_stays_there():
-    model = torch.nn.Linear(4, 3).to(XLA)
-    optimizer = torch.optim.Adam(model.parameters())
-    x = torch.ones(2, 4).to(XLA)
+    def train():
+        model = torch.nn.Linear(4, 3).to(XLA)
+        optimizer = torch.optim.Adam(model.parameters())
+        x = torch.ones(2, 4).to(XLA)
 
-    @torch.compile
-    def step():
-        optimizer.zero_grad()
-        loss = model(x).sum()
-        loss.backward()
-        optimizer.step()
-        return loss
+        @torch.compile
+        def step():
+            optimizer.zero_grad()
+            loss = model(x).sum()
+            loss.backward()
+            optimizer.step()
+            return loss
 
-    for count in (1, 2, 3):
-        step()
-        state = optimizer.state[model.weight]
-        assert state["step"].device.type == "cpu" and state["step"].item() == count
-        assert state["exp_avg"].device == XLA
-    del model, optimizer, x, step, state
-    gc.collect()
+        for count in (1, 2, 3):
+            step()
+            state = optimizer.state[model.weight]
+            assert state["step"].device.type == "cpu" and state["step"].item() == count
+            assert state["exp_avg"].device == XLA
+
+    train()
+    gc.collect()  # while tensors live on a device, ops look where they are

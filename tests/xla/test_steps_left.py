@@ -32,7 +32,7 @@ def one(turn: int) -> tuple[Any, ...]:
 
 
 def causes(step: Any) -> list[str]:
-    return torch.compile.explain(step).data[0]["recompiles"]  # type: ignore[attr-defined]
+    return torch.compile.explain(step).data[0]["recompiles"]
 
 
 # --- tensors in the place of others
@@ -53,6 +53,9 @@ def an_average_that_is_collected() -> Case:
 
 
 class Swapping(nn.Module):
+    a: torch.Tensor
+    b: torch.Tensor
+
     def __init__(self) -> None:
         super().__init__()
         self.register_buffer("a", torch.ones(3))
@@ -79,7 +82,7 @@ def a_gradient_that_a_hook_stores() -> Case:
     def step(x: Any) -> None:
         (weight * x).sum().backward()
 
-    return Case(step, args=one, look=lambda: [dict(stored), weight.doubled])  # type: ignore[attr-defined]
+    return Case(step, args=one, look=lambda: [dict(stored), weight.doubled])
 
 
 def test_a_tensor_that_each_step_replaces_needs_one_program() -> None:
@@ -160,7 +163,7 @@ def test_results_are_made_anew(name: str) -> None:
         expected = tensors(make(weight * one(turn)[0]))
         assert [each.tolist() for each in tensors(result)] == [each.tolist() for each in expected]
     tensors(results[1])[0].sum().backward()
-    assert weight.grad.tolist() == [2.0, 2.0, 2.0]  # type: ignore[union-attr]
+    assert weight.grad.tolist() == [2.0, 2.0, 2.0]
 
 
 def test_a_list_of_the_steps_own_is_returned_itself() -> None:
@@ -187,7 +190,7 @@ def test_tensors_that_can_not_be_replaced_are_refused(make: Any) -> None:
 
 @case
 def activations_of_several_modules_in_one_dict() -> Case:
-    model, found, kept = nn.Sequential(nn.Linear(3, 3), nn.ReLU()), {}, []  # type: ignore[var-annotated]
+    model, found, kept = nn.Sequential(nn.Linear(3, 3), nn.ReLU()), {}, []
 
     def storing(name: str) -> Any:
         def hook(module: Any, args: Any, output: Any) -> None:

@@ -225,7 +225,7 @@ def innermost(x: Any) -> Any:
 def many_calls(depth: int) -> Any:
     function = innermost
     for _ in range(depth):
-        function = functools.partial(lambda inner, x: inner(x), function)  # type: ignore[assignment]
+        function = functools.partial(lambda inner, x: inner(x), function)
     return function
 
 
@@ -287,7 +287,7 @@ def a_global_that_the_step_makes() -> Case:
     globals().pop("MADE", None)
 
     def step(x: Any) -> None:
-        global MADE  # type: ignore[name-defined]
+        global MADE
         MADE = x * 2  # type: ignore[name-defined]
 
     return writing(step, lambda: globals()["MADE"])
@@ -296,7 +296,7 @@ def a_global_that_the_step_makes() -> Case:
 @case
 def a_variable_without_a_value() -> Case:
     def step(x: Any) -> Any:
-        return unset if SCALE == -1.0 else x * 2  # type: ignore[name-defined]
+        return unset if SCALE == -1.0 else x * 2
 
     if SCALE == -1.0:
         unset = None
@@ -379,7 +379,7 @@ def test_hooks_for_all_optimizers_are_seen_when_they_come_and_go() -> None:
     model, fired = nn.Linear(3, 2), []
     step = torch.compile(functools.partial(trained, model, optim.SGD(model.parameters(), lr=0.1)))
     step(*one(0))
-    handle = optim.optimizer.register_optimizer_step_post_hook(lambda *given: fired.append(1))  # type: ignore[func-returns-value]
+    handle = optim.optimizer.register_optimizer_step_post_hook(lambda *given: fired.append(1))
     step(*one(1))
     handle.remove()
     step(*one(2))

@@ -102,12 +102,12 @@ def test_a_graph_that_is_used_up_in_part_says_so() -> None:
         with pytest.raises(RuntimeError, match="backward through the graph a second time"):
             left.backward()
         apart.backward()
-        assert second.weight.grad.tolist() == [[1.0, 1.0]] * 2  # type: ignore[union-attr]
+        assert second.weight.grad.tolist() == [[1.0, 1.0]] * 2
 
 
 def test_hooks_on_a_leafs_node_come_and_go() -> None:
     weight = torch.ones(3, requires_grad=True)
-    node = weight.view_as(weight).grad_fn.next_functions[0][0]  # type: ignore[union-attr]
+    node = weight.view_as(weight).grad_fn.next_functions[0][0]
 
     @torch.compile
     def step() -> Any:
@@ -118,7 +118,7 @@ def test_hooks_on_a_leafs_node_come_and_go() -> None:
     for doubled in (False, True, False):
         handle = node.register_prehook(lambda gradients: (gradients[0] * 2,)) if doubled else None
         step()
-        seen.append(weight.grad.tolist())  # type: ignore[union-attr]
+        seen.append(weight.grad.tolist())
         if handle is not None:
             handle.remove()
     assert seen == [[2.0] * 3, [4.0] * 3, [2.0] * 3]
@@ -148,4 +148,4 @@ def test_parts_of_data_that_the_step_only_reads() -> None:
 
     for turn in range(4):
         assert step(data[turn]).item() == (data[turn] * data).sum().item()
-    assert len(torch.compile.explain(step).data[0]["recompiles"]) == 0  # type: ignore[attr-defined]
+    assert len(torch.compile.explain(step).data[0]["recompiles"]) == 0

@@ -159,7 +159,7 @@ def test_what_hooks_note_in_the_steps_own_object_needs_no_other_program() -> Non
     for _ in range(5):
         step()
     assert len(trainer.norms) == trainer.calls == 5
-    assert len(torch.compile.explain(step).data[0]["recompiles"]) <= 1  # type: ignore[attr-defined]
+    assert len(torch.compile.explain(step).data[0]["recompiles"]) <= 1
 
 
 def test_a_hook_that_takes_itself_out_and_is_met_again() -> None:
@@ -212,7 +212,7 @@ class Descriptor:
 
 
 class WithDescriptor(Recorded):
-    value = Descriptor()  # type: ignore[assignment]
+    value = Descriptor()
 
 
 class WithSetattr:
