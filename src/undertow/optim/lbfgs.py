@@ -13,6 +13,8 @@ from undertow.ops.join import cat
 from undertow.optim import _checks as check
 from undertow.optim._line_search import Point, strong_wolfe
 from undertow.optim.optimizer import Optimizer, ParamsT
+from undertow.sites import user_site
+from undertow.xp.device import NeedsValue, Watch
 
 __all__ = ["LBFGS"]
 
@@ -60,6 +62,11 @@ class LBFGS(Optimizer):
     @no_grad()
     def step(self, closure: Callable[[], Any]) -> Any:  # type: ignore[override]
         """Calls the closure, which clears gradients, computes the loss and calls backward, as often as it needs."""
+        if Watch.trace is not None:
+            raise NeedsValue(
+                f"LBFGS, called at {user_site() or 'an unknown line'}, decides by values how often it calls the closure. "
+                "Compile the closure instead, and call the optimizer outside: optimizer.step(torch.compile(closure))."
+            )
         group, state = self.param_groups[0], self.state[self._params[0]]
         closure = enable_grad()(closure)
         state.setdefault("func_evals", 0)

@@ -134,6 +134,8 @@ class Program:
         self.draws: list[Draw] = trace.draws
         self.first_draws: list[Any] | None = trace.first_draws
         self._assemble(closed, outputs, trace)
+        self.overwritten = [] if self.way_back is not None else self._overwritten(trace)
+        self.entry.ignore([place_at(*place) for place in self.overwritten])
         self.trace_seconds = time.perf_counter() - started
         self.compile_seconds: float | None = None
 
@@ -258,7 +260,7 @@ class Program:
     def _note_renewed(self, holder: Any, key: Any, before: Any, now: Any) -> None:
         """A tensor in the place of an alike one: the one in the place becomes an argument, and the step is traced again."""
         here = place_at(holder, key)
-        if any(here == place_at(*each) for each in self.given.places):
+        if here in {place_at(*each) for each in self.given.places}:  # keys may be tensors, which == compares by value
             _put(holder, key, before)  # for the first call to read
         elif here not in self.plan.replaced and look_of(before) and look_of(before) == look_of(now):
             self.plan.replaced[here] = (holder, key)
@@ -268,6 +270,18 @@ class Program:
         """Whether a tensor of the step's own has its memory in common with another one."""
         owner = owners.get(id(held.cell))
         return tensor._view is None and owner is not None and owner[0] is not tensor and id(tensor) not in self.given.own()
+
+    def _overwritten(self, trace: Trace) -> list[tuple[Any, Any]]:
+        """Where each step leaves another tensor without looking at the last one: `module.weight` that a hook computes."""
+        cells = {id(tensor): id(held.cell) for tensor, held in trace.adopted}
+        read = {id(cell) for _, _, cell in (*self.donated, *self.state_inputs)}
+        maps = {id(holder): held for holder, held in self.entry.maps if type(holder) is dict}
+        found = []
+        for holder, key, *value in self.exit:
+            before = maps[id(holder)].get(key) if id(holder) in maps and value else None
+            if isinstance(before, TensorCore) and type(before) is type(value[0]) and cells.get(id(before)) not in read:
+                found.append((holder, key))
+        return found
 
     def left_behind(self) -> list[Any]:
         return [self.result, *[entry[2] for entry in self.exit if len(entry) > 2]]
@@ -420,6 +434,9 @@ class Program:
             return False
         for read in self.reads:
             if read.changed():
+                return False
+        for holder, key in self.overwritten:
+            if not isinstance(holder.get(key), TensorCore):
                 return False
         if self.schedules.made:
             return self.schedules.fit(self.questions)

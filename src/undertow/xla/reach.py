@@ -22,6 +22,7 @@ from undertow.generators import Generator, default_generator
 from undertow.nn.modules import module as modules_
 from undertow.nn.modules.module import Module
 from undertow.optim import optimizer as optimizers_
+from undertow.optim.lbfgs import LBFGS
 from undertow.optim.lr_scheduler import LRScheduler
 from undertow.optim.optimizer import Optimizer
 from undertow.xla.effects import trust
@@ -205,14 +206,15 @@ class State:
     def _look_at_optimizer(self, root: Optimizer, name: str) -> None:
         self.optimizers.append(root)
         self._add(type(root), type(root).__name__)
-        self.maps.append((vars(root), name))
+        if type(root) is not LBFGS:  # whose step is no part of a program, so that a closure may be one
+            self.maps.append((vars(root), name))
         self.seen.add(id(root.param_groups))
         self.lists.append((root.param_groups, f"{name}.param_groups"))
         for group in root.param_groups:
             self.seen.add(id(group))  # `options` has an eye on the numbers
             for key, value in group.items():
                 self._add(value, f"{name}.{key}")
-        for key, value in vars(root).items():
+        for key, value in vars(root).items() if type(root) is not LBFGS else ():
             if "hooks" in key and isinstance(value, dict):
                 self.seen.add(id(value))
                 self.maps.append((value, f"the hooks of {name}"))
