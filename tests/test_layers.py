@@ -58,9 +58,9 @@ LAYERS: tuple[tuple[str, ...], ...] = (
         "autograd._functions",
     ),
     (
-        "nn", "func", "_functorch", "optim", "serialization", "data", "testing", "utils", "amp", "cpu", "cuda.amp", "cuda._utils",
-        "jit", "_utils", "_C._functorch", "_dynamo", "_vmap_internals", "sparse", "meta_tensor", "distributions",
-        "_jit_internal", "hub", "multiprocessing", "profiler", "onnx", "fx",
+        "nn", "func", "_functorch", "optim", "serialization", "data", "testing", "utils", "amp", "cpu", "cuda.amp",
+        "cuda._utils", "jit", "_utils", "_C._functorch", "_dynamo", "_vmap_internals", "sparse", "meta_tensor",
+        "distributions", "_jit_internal", "hub", "multiprocessing", "profiler", "onnx", "fx",
     ),
     ("xla", "distributed"),
     ("why", "cli", "pretend", "stand_in", "__main__"),

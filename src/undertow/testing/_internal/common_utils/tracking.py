@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import random
+import unittest
 from collections.abc import Callable
 from typing import Any
 
@@ -36,8 +37,8 @@ def extract_test_fn() -> Callable[..., Any] | None:
     """The test method that is running, found on the stack."""
     frame = inspect.currentframe()
     while frame is not None:
-        owner, name = frame.f_locals.get("self"), frame.f_code.co_name
-        if name.startswith("test") and owner is not None and hasattr(owner, "_testMethodName"):
+        owner = frame.f_locals.get("self")
+        if isinstance(owner, unittest.TestCase):
             return getattr(owner, owner._testMethodName)
         frame = frame.f_back
     return None

@@ -1,0 +1,9 @@
+"""Tests of layers and losses: the classes, the rows that say what to test, and plain references."""
+
+from undertow.testing._internal.common_nn.cases import *  # noqa: F403
+from undertow.testing._internal.common_nn.cases import _create_basic_net as _create_basic_net
+from undertow.testing._internal.common_nn.cases import _test_module_empty_input as _test_module_empty_input
+from undertow.testing._internal.common_nn.references import *  # noqa: F403
+from undertow.testing._internal.common_nn.tables import *  # noqa: F403
+from undertow.testing._internal.common_utils import TEST_CUDA as TEST_CUDA
+from undertow.testing._internal.common_utils import TEST_WITH_ROCM as TEST_WITH_ROCM
