@@ -106,9 +106,9 @@ def test_two_tensors() -> None:
         view.mul_(2)
         turned = TwoTensor(torch.ones(2, 3), torch.zeros(2, 3)).t_().unsqueeze_(0).squeeze_()
         texts = [
-            y, view, turned, turned.shape, x.grad, torch.cat([y, y]), y.max(), y.clone(), y.detach(), torch.zeros_like(y), y.exp(), y.softmax(0),
-            y[0], y[1:], -y, y > 0, y.mean(), torch.nn.Linear(2, 1, bias=False)(y).detach() * 0, y.sort()[0], y.unbind()[0],
-            dispatch.transform_subclass(y, lambda name, inner: inner + 1),
+            y, view, turned, turned.shape, x.grad, torch.cat([y, y]), y.max(), y.clone(), y.detach(), torch.zeros_like(y),
+            y.exp(), y.softmax(0), y[0], y[1:], -y, y > 0, y.mean(), torch.nn.Linear(2, 1, bias=False)(y).detach() * 0,
+            y.sort()[0], y.unbind()[0], dispatch.transform_subclass(y, lambda name, inner: inner + 1),
         ]  # fmt: skip
         facts = [written is y, y._version, type(x.grad).__name__, y.to(torch.float64).b.dtype, y.__tensor_flatten__()]
         return [repr(text) for text in texts], facts, dispatch.is_traceable_wrapper_subclass(y)

@@ -22,7 +22,10 @@ BINARY = """
 add sub mul div pow atan2 maximum minimum fmod remainder hypot eq ne lt le gt ge logical_and fmax fmin logaddexp
 """.split()
 WITH_NUMBER = "add sub mul div pow fmod remainder eq ne lt le gt ge copysign".split()
-IN_PLACE = "add_(x) mul_(x) div_(x) sub_(x) mul_(2.) add_(2.) exp_() zero_() relu_() sigmoid_() fill_(2.) t_() unsqueeze_(0) transpose_(0,1)".split()
+IN_PLACE = """
+add_(x) mul_(x) div_(x) sub_(x) mul_(2.) add_(2.) exp_() zero_() relu_() sigmoid_()
+fill_(2.) t_() unsqueeze_(0) transpose_(0,1)
+""".split()
 ACTIVATIONS = """
 relu relu6 elu selu celu gelu silu mish softplus softsign tanhshrink hardtanh hardswish hardsigmoid leaky_relu logsigmoid
 softshrink hardshrink glu normalize

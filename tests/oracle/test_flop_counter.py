@@ -53,3 +53,62 @@ Sequential    10.240K    100.00%
     assert counter.get_table(depth=2).count("Sequential") == 2
     layer(undertow.ones(2, 512))
     assert counter.get_total_flops() == 10240  # nothing is counted outside the block
+
+
+def test_formulas_of_a_programs_own() -> None:
+    def program(torch: Any, log: Any) -> Any:
+        flops = import_module(f"{torch.__name__}.utils.flop_counter")
+
+        def exponents(shape: Any, *args: Any, out_shape: Any = None, **kwargs: Any) -> int:
+            log(list(shape), list(out_shape))
+            return 10
+
+        x = torch.ones(2, 3, requires_grad=True)
+        with flops.FlopCounterMode(display=False, custom_mapping={torch.ops.aten.exp: exponents}) as counter:
+            (x.exp() @ torch.ones(3, 4)).sum().backward()
+        return {str(op): count for op, count in counter.get_flop_counts()["Global"].items()}
+
+    agree(program)
+
+
+def test_registering_formulas() -> None:
+    def program(torch: Any) -> Any:
+        flops = import_module(f"{torch.__name__}.utils.flop_counter")
+        sine, cosine = torch.ops.aten.sin, torch.ops.aten.cos
+        flops.register_flop_formula([sine])(lambda shape, *args, out_shape=None, **kwargs: 7)
+        flops.register_flop_formula(cosine, get_raw=True)(lambda x, *args, out_val=None, **kwargs: out_val.numel())
+        try:
+            with flops.FlopCounterMode(display=False) as counter:
+                torch.ones(2, 3).sin().cos()
+        finally:
+            del flops.flop_registry[sine], flops.flop_registry[cosine]
+        return counter.get_total_flops(), torch.ops.aten.mm in flops.flop_registry
+
+    agree(program)
+
+
+def test_refused_registrations() -> None:
+    def flops(torch: Any) -> Any:
+        return import_module(f"{torch.__name__}.utils.flop_counter")
+
+    agree(lambda torch: flops(torch).register_flop_formula(torch.ops.aten.mm)(lambda *shapes: 0), raises=True)
+    agree(lambda torch: flops(torch).register_flop_formula(torch.ops.aten.mm.default)(lambda *shapes: 0), raises=True)
+
+
+def test_numbers_as_text() -> None:
+    def program(torch: Any) -> Any:
+        flops = import_module(f"{torch.__name__}.utils.flop_counter")
+        numbers = (5, 999, 1000, 12345, 999999, 1234567, 10**10, 10**14)
+        texts = [flops.convert_num_with_suffix(number, flops.get_suffix_str(number)) for number in numbers]
+        shapes = ((2, 3, 4, 5), (2, 3, 6, 5), (2, 3, 6, 7))
+        return texts, flops.convert_to_percent_str(1, 3), flops.sdpa_flop_count(*shapes), flops.convert_to_percent_str(1, 0)
+
+    agree(program)
+
+
+def test_attention_backward_count() -> None:
+    def program(torch: Any) -> Any:
+        flops = import_module(f"{torch.__name__}.utils.flop_counter")
+        return flops.sdpa_backward_flop_count((2, 3, 4, 7), (2, 3, 4, 5), (2, 3, 6, 5), (2, 3, 6, 7))
+
+    agree(program)

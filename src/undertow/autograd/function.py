@@ -136,7 +136,7 @@ class FunctionNode(FunctionCtx, Node):
 
     def _checked(self, xp: Any, results: tuple[Any, ...]) -> tuple[Any, ...]:
         """One gradient per tensor argument, in the argument's shape and dtype."""
-        name, expected = self.name(), len(self.needs_input_grad)
+        name, expected = type(self).name(self), len(self.needs_input_grad)  # a program may keep a name of its own in ctx
         while len(results) > expected and results[-1] is None:
             results = results[:-1]
         if len(results) != expected:
