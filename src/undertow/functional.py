@@ -21,4 +21,9 @@ from undertow.ops.stretch import broadcast_tensors as broadcast_tensors
 _LAZY = {"lu": "undertow.ops.lu", "unravel_index": "undertow.ops.coordinates"}
 _LAZY |= dict.fromkeys(["istft", "stft"], "undertow.ops.spectrogram")
 _LAZY |= dict.fromkeys(["pca_lowrank", "svd_lowrank"], "undertow.low_rank")
+_LAZY |= dict.fromkeys(
+    "handle_torch_function has_torch_function has_torch_function_unary has_torch_function_variadic".split(),
+    "undertow.overrides",
+)
+_LAZY |= {"Tensor": "undertow._tensor", "_meshgrid": "undertow.ops.join:meshgrid"}
 __getattr__, __dir__ = lazy_names(__name__, _LAZY)

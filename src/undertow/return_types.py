@@ -71,3 +71,31 @@ sort = _named("sort", "values indices")
 svd = _named("svd", "U S V")
 topk = _named("topk", "values indices")
 triangular_solve = _named("triangular_solve", "solution cloned_coefficient")
+
+# Those of functions that are compiled there and not public, made when they are asked for.
+_RARE = {
+    "_fake_quantize_per_tensor_affine_cachemask_tensor_qparams": "output mask",
+    "_fused_moving_avg_obs_fq_helper": "output mask", "_linalg_det": "result LU pivots",
+    "_linalg_eigh": "eigenvalues eigenvectors", "_linalg_slogdet": "sign logabsdet LU pivots",
+    "_linalg_solve_ex": "result LU pivots info", "_linalg_svd": "U S Vh", "_lu_with_info": "LU pivots info",
+    "_scaled_dot_product_cudnn_attention": "output logsumexp cum_seq_q cum_seq_k max_q max_k philox_seed philox_offset "
+    "debug_attn_mask",
+    "_scaled_dot_product_efficient_attention": "output log_sumexp philox_seed philox_offset",
+    "_scaled_dot_product_flash_attention": "output logsumexp cum_seq_q cum_seq_k max_q max_k rng_state unused "
+    "debug_attn_mask",
+    "_scaled_dot_product_flash_attention_for_cpu": "output logsumexp", "_unpack_dual": "primal tangent",
+    "linalg_ldl_factor": "LD pivots", "linalg_ldl_factor_ex": "LD pivots info",
+}  # fmt: skip
+
+
+def __getattr__(name: str) -> Any:
+    """`max_out` and the like: what a function gives that writes into given tensors has the names of `max`."""
+    if name == "all_return_types":
+        found = [each for each in globals().values() if isinstance(each, type) and issubclass(each, NamedResults)]
+        return [each for each in found if each is not NamedResults]
+    plain = name.removesuffix("_out")
+    fields = _RARE.get(plain) or " ".join(getattr(globals().get(plain), "__match_args__", ()))
+    if not fields:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    globals()[name] = _named(name, fields)
+    return globals()[name]

@@ -50,3 +50,11 @@ def gather(outputs: Any, target_device: Any, dim: int = 0) -> Any:
         return type(first)((key, gather([output[key] for output in outputs], target_device, dim)) for key in first)
     parts = [gather(part, target_device, dim) for part in zip(*outputs)]
     return type(first)(*parts) if hasattr(first, "_fields") else type(first)(parts)
+
+
+def is_namedtuple(obj: Any) -> bool:
+    """Whether something is a tuple with named items."""
+    return isinstance(obj, tuple) and hasattr(obj, "_asdict") and hasattr(obj, "_fields")
+
+
+_is_namedtuple = is_namedtuple

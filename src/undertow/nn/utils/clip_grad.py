@@ -116,3 +116,7 @@ def clip_grad_value_(parameters: Any, clip_value: float, foreach: bool | None = 
     with no_grad():
         for grad in _gradients(parameters):
             grad.clamp_(min=-limit, max=limit)
+
+
+# The names by which PyTorch's own code has them.
+_get_total_norm, _clip_grads_with_norm_, _no_grad = get_total_norm, clip_grads_with_norm_, no_grad()
