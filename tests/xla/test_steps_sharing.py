@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from typing import Any
 
 import pytest
@@ -149,3 +150,25 @@ def test_parts_of_data_that_the_step_only_reads() -> None:
     for turn in range(4):
         assert step(data[turn]).item() == (data[turn] * data).sum().item()
     assert len(torch.compile.explain(step).data[0]["recompiles"]) == 0
+
+
+def test_strides_of_memory_that_a_program_does_not_have_are_refused() -> None:
+    step = torch.compile(lambda x: x.as_strided((2, 2), (1, 2)))
+    whole = torch.arange(9.0).view(3, 3)
+    assert step(whole).tolist() == whole.as_strided((2, 2), (1, 2)).tolist()
+    with pytest.raises(CompileError, match=r"as_strided.*contiguous\(\)"):
+        step(whole.t())
+
+
+def test_draws_of_another_thread_are_its_own() -> None:
+    drawn: list[Any] = []
+
+    def step(x: Any) -> Any:
+        thread = threading.Thread(target=lambda: drawn.append(torch.rand(3).tolist()))
+        thread.start()
+        thread.join()
+        return x * 2
+
+    compiled = torch.compile(step)
+    assert compiled(torch.ones(3)).tolist() == [2.0] * 3
+    assert len(drawn[0]) == 3 and torch.compile.explain(compiled).data[0]["programs"][0]["draws"] == 0

@@ -23,7 +23,7 @@ from undertow.rules.rule import Spec
 from undertow.sizes import wrapped_dim
 from undertow.storage import extent_of, flat_memory, layout_of, offset_of, root_of
 from undertow.xp import numpy_shape
-from undertow.xp.device import DeviceArray
+from undertow.xp.device import DeviceArray, NeedsValue
 
 END = 2**63 - 1  # a slice without an end goes up to here
 
@@ -293,6 +293,11 @@ def as_strided(input: Any, size: Any, stride: Any, storage_offset: int | None = 
     """A view of a tensor's memory with any size, strides and offset, counted in elements."""
     statics = strides_wanted(input, size, stride, storage_offset, "as_strided")
     if type(input._array) is DeviceArray:
+        if not input._array.lies_in_order():
+            raise NeedsValue(
+                f"as_strided was asked of a tensor of shape {list(input._array.shape)} whose elements do not lie in memory "
+                "in order. A program, and a device, lay every tensor out in order: call contiguous() before."
+            )
         return apply(rules.as_strided, input, **statics)
     result = view_of(rules.as_strided, input, _strided_view(input._array, statics), statics)
     view = result._view

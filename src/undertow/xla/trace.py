@@ -104,7 +104,7 @@ class WatchedStream:
 
     def __getattr__(self, name: str) -> Any:
         method = getattr(self._stream, name)
-        if not callable(method):
+        if not callable(method) or threading.get_ident() != self._trace.thread:  # another thread draws for itself
             return method
 
         def call(*args: Any, **kwargs: Any) -> Any:
