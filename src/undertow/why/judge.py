@@ -103,11 +103,12 @@ def without_consequences(facts: Facts, findings: list[Finding]) -> list[Finding]
 
 
 def _is_cut_by_mistake(facts: Facts, finding: Finding) -> bool:
-    """Whether a tensor's values went on through Python or integers, which nobody does on purpose to what he trains."""
+    """Whether nobody does that on purpose to what he trains: a loss that is never differentiated, values that go on
+    through Python or integers."""
     if finding.tensor is None or not facts.holders(finding.tensor):
         return False
     found = lost(facts, finding.tensor).cut
-    return found is not None and weight(found) > 2
+    return finding.code == "no-backward" or (found is not None and weight(found) > 2)
 
 
 def _starved(facts: Facts, tensor: int | None) -> list[Place]:

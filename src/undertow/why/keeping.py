@@ -30,6 +30,12 @@ def stores(place: Place) -> str:
     return ""
 
 
+def is_comprehension(place: Place) -> bool:
+    """Whether the statement at a place is `name = [... for ...]`."""
+    statement = source(place.file).statement(place.line)
+    return isinstance(statement, ast.Assign) and isinstance(statement.value, (ast.ListComp, ast.DictComp))
+
+
 def where_kept(place: Place) -> Kept | None:
     """Where the value that was computed at a place, or what its statement makes of it, is put into a container."""
     file = source(place.file)
@@ -39,6 +45,10 @@ def where_kept(place: Place) -> Kept | None:
     for node, values, container in _stored([statement]):
         if any(_contains(file, value, place) for value in values):
             return _inside(file, node, values, None) or (file.name, node.lineno, container)
+    if isinstance(statement, ast.Assign) and isinstance(statement.value, (ast.ListComp, ast.DictComp)):
+        made = statement.value.value if isinstance(statement.value, ast.DictComp) else statement.value.elt
+        if _contains(file, made, place):
+            return file.name, statement.lineno, ast.unparse(statement.targets[0])
     for target in _targets(statement):
         scope = file.tree if isinstance(target, ast.Attribute) else file.function(statement)
         found = _followed(file, scope, target, _DEEP)

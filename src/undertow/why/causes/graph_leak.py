@@ -10,7 +10,7 @@ from itertools import pairwise
 from undertow.why.causes.base import Cause
 from undertow.why.facts.facts import Facts
 from undertow.why.finding import Finding, fact
-from undertow.why.keeping import where_kept
+from undertow.why.keeping import is_comprehension, where_kept
 from undertow.why.places import Place
 from undertow.why.source import assigned, source, span_of
 from undertow.why.trace import OpRecord
@@ -88,12 +88,15 @@ class GraphLeak(Cause):
         if stored is None:
             return None
         place, container = stored
+        if is_comprehension(place) and not _spans_backwards(facts, ops):
+            return None  # [model(x) for model in models], of one moment
         return Finding(
             self.code,
             place,
             container,
             f"{container} keeps {alive} tensors with their graphs, and nobody differentiates them.",
             [fact("the tensors are computed, with their graphs", made[0].place), fact("they are stored", place)],
+            f"{container} = [... .item() for ...]  # or .detach()" if is_comprehension(place) else
             f"{container}.append(loss.item())  # or loss.detach()",
             tensor=kept[-1],
         )
@@ -163,8 +166,9 @@ def _most_alive(facts: Facts, kept: list[int]) -> int:
 
 def _in_loop(place: Place) -> bool:
     for here in place.chain():
-        statement = source(here.file).statement(here.line)
-        if statement is not None and source(here.file).in_loop(statement):
+        file = source(here.file)
+        node = file.expression(here) or file.statement(here.line)
+        if node is not None and file.in_loop(node):
             return True
     return False
 

@@ -86,6 +86,22 @@ class Facts:
                 return made
         return record.place
 
+    def made_alike(self, tensor: int) -> list[int]:
+        """The parameters of one shape that the same expression made as a parameter: `nn.Linear(3, 4)` in a function."""
+        return self._parameters.get(self._made_by(tensor), [])
+
+    def _made_by(self, tensor: int) -> object:
+        made = self.made_at(tensor)
+        return None if made is None else (made.file, span_of(made), self.trace.tensors[tensor].shape)
+
+    @cached_property
+    def _parameters(self) -> dict[object, list[int]]:
+        found: dict[object, list[int]] = defaultdict(list)
+        for record in self.trace.tensors:
+            if record.parameter and (made := self._made_by(record.id)) is not None:
+                found[made].append(record.id)
+        return found
+
     def outermost(self, call: int | None) -> int | None:
         """The module call that contains all others around a call."""
         while call is not None:

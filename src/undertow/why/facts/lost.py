@@ -121,7 +121,6 @@ def _comes_back(facts: Facts, left: OpRecord) -> bool:
     came = [op for op in facts.trace.ops if op.time > left.time and not set(left.inputs).isdisjoint(op.scalars)]
     if not came and left.name in ("numpy", "__array__", "tolist"):
         came = [op for op in facts.trace.ops if op.kind == "enters" and op.time > left.time]
-        return any(op.id in facts.ways.differentiated for op in came)
     return not came or any(op.id in facts.ways.differentiated for op in came)
 
 

@@ -58,12 +58,7 @@ def _is_put_aside(facts: Facts, tensor: int) -> bool:
     if tensor in facts.replaced:
         return True
     twins = [twin for twin, _, _ in facts.copies.get(tensor, ())]
-    made, known = facts.made_at(tensor), facts.trace.tensors
-    twins += [
-        other.id for other in known[tensor + 1 :]  # the same line made another one, later
-        if other.parameter and other.shape == known[tensor].shape and made is not None
-        and (again := facts.made_at(other.id)) is not None and again.key == made.key
-    ]  # fmt: skip
+    twins += [other for other in facts.made_alike(tensor) if other > tensor]
     return any(not facts.holders(twin) and any(e.kind == "write" for e in facts.grads.get(twin, ())) for twin in twins)
 
 

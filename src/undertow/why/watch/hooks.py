@@ -121,7 +121,8 @@ class Hooks:
 
     def _several(self, original: Callable[..., Any]) -> Callable[..., Any]:
         def register_multi_grad_hook(tensors: Any, fn: Any, **kwargs: Any) -> Any:
-            if not self.watcher.watching:
+            tensors = tuple(tensors)
+            if not self.watcher.watching or not tensors:
                 return original(tensors, fn, **kwargs)
             return self.register("multi-grad", tensors, fn, lambda watched: original(tensors, watched, **kwargs))
 

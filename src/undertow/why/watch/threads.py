@@ -1,4 +1,4 @@
-"""Other threads: those that the program starts are watched as well, one operation at a time.
+"""Other threads: those that the program starts are watched as well, one operation at a time; other processes are not.
 
 What is under way in a thread (`Now`) is its own. Records are shared, so whoever writes them takes turns; a thread that
 waits in vain, because a hook waits for it in turn, goes on unwatched for that operation.
@@ -6,8 +6,11 @@ waits in vain, because a hook waits for it in turn, goes on unwatched for that o
 
 from __future__ import annotations
 
+import os
 import threading
+import weakref
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from undertow.why.places import Place
@@ -19,6 +22,13 @@ if TYPE_CHECKING:
 
 NEVER = 1_000_000  # `busy` of a thread that is not watched
 _PATIENCE = 0.2  # seconds
+
+
+def _leave_alone(watcher: weakref.ref[Watcher]) -> None:
+    """In another process (a DataLoader's worker) nobody reads the records, and a lock may be held for ever."""
+    found = watcher()
+    if found is not None:
+        found.on = False
 
 
 class Now(threading.local):
@@ -57,6 +67,8 @@ class Threads:
 
     def install(self, patches: Patches) -> None:
         patches.wrap(threading.Thread, "start", self._started)
+        if hasattr(os, "register_at_fork"):
+            os.register_at_fork(after_in_child=partial(_leave_alone, weakref.ref(self.watcher)))
 
     def _started(self, original: Callable[..., Any]) -> Callable[..., Any]:
         def start(thread: threading.Thread) -> None:

@@ -5,7 +5,8 @@ It knows the engine by the names that PyTorch and undertow share, so one watcher
 - a function mode sees every torch function, method and tensor attribute (`calls`), the graph through `next_functions`
   (`graph`)
 - replaced functions see what a mode does not: modules and their hooks (`modules`, `hooks`), backward passes
-  (`backward`), optimizers (`optimizers`), gradient modes (`modes`), deepcopy, Parameter, custom Functions (`copies`)
+  (`backward`), optimizers (`optimizers`), gradient modes (`modes`), deepcopy, Parameter, custom Functions (`copies`),
+  other threads (`threads`)
 
 Library code that runs inside one of these is not watched again; user code inside library code (a hook, a closure) is.
 """
