@@ -8,8 +8,11 @@ import warnings
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
 
 import undertow
+from undertow.testing._internal import hypothesis_utils
+from undertow.testing._internal.autocast_test_lists import AutocastCPUTestLists, TestAutocast
 from undertow.testing._internal.common_device_type import (
     DeviceTypeTestBase,
     OpDTypes,
@@ -30,6 +33,7 @@ from undertow.testing._internal.common_nn import (
     module_tests,
 )
 from undertow.testing._internal.common_optimizers import optim_db, optims
+from undertow.testing._internal.common_subclass import subclass_db
 from undertow.testing._internal.common_utils import TestCase, TestGradients
 from undertow.testing._internal.opinfo.core import DecorateInfo, OpInfo, SampleInput
 
@@ -200,3 +204,40 @@ def test_operators_can_be_chosen_and_replaced_by_a_base() -> None:
     op = next(op for op in op_db if op.name == "exp")
     base: Any = type("Base", (DeviceTypeTestBase,), {"op_allowlist": {"mul"}, "op_overrides": {"exp": "other"}})
     assert base._apply_op_allowlist([op]) == [] and base._apply_op_overrides([op]) == ["other"]
+
+
+def test_lists_of_functions_under_autocast() -> None:
+    class TestLists(TestAutocast):
+        def test_low_precision(self) -> None:
+            for row in AutocastCPUTestLists("cpu").torch_16:
+                name, args, options = self.args_maybe_kwargs(row)
+                self._run_autocast_outofplace(name, args, undertow.bfloat16, "cpu", add_kwargs=options)
+
+        def test_full_precision(self) -> None:
+            for row in AutocastCPUTestLists("cpu").nn_fp32:
+                self._run_autocast_outofplace(row[0], row[1], undertow.float32, "cpu", module=undertow._C._nn)
+
+    found = outcome(TestLists)
+    assert found.testsRun == 2 and not found.errors + found.failures, found.errors + found.failures
+
+
+def test_subclasses_to_try_functions_with() -> None:
+    for cls, info in subclass_db.items():
+        made = info.create_fn((2, 3))
+        assert type(made) is cls and made.shape == (2, 3)
+        assert (type(made * 2) is cls) == info.closed_under_ops
+
+
+def test_arrays_that_hypothesis_draws() -> None:
+    sizes: list[int] = []
+
+    @settings(max_examples=10, deadline=None, database=None)
+    @given(hypothesis_utils.tensor(hypothesis_utils.array_shapes(1, 2, 1, 4), qparams=hypothesis_utils.qparams()))
+    def draw(drawn: Any) -> None:
+        array, (step, zero, dtype) = drawn
+        sizes.append(array.size)
+        assert step > 0 and (zero == 0 or dtype is not undertow.qint32)
+        assert hypothesis_utils.assume_not_overflowing(array, (step, zero, dtype))
+
+    draw()
+    assert len(sizes) >= 10 and max(sizes) <= 16

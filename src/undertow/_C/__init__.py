@@ -38,7 +38,9 @@ _ELSEWHERE = {
     "undertow.storage": "UntypedStorage",
 }
 _homes = {name: home for home, names in _ELSEWHERE.items() for name in names.split()}
-_homes |= {name: f"undertow._C.{name}" for name in ("_autograd", "_functorch", "_nn", "_profiler")}
+_homes |= {name: f"undertow._C.{name}" for name in (
+    "_autograd", "_fft", "_functorch", "_linalg", "_nn", "_profiler", "_special",
+)}  # fmt: skip
 _homes["_are_functorch_transforms_active"] = "undertow.func._vmapping:in_vmap"
 _homes["_is_fwd_grad_enabled"] = "undertow.autograd.forward_ad:is_forward_enabled"
 _homes["_is_multithreading_enabled"] = "undertow.autograd.grad_mode:is_multithreading_enabled"

@@ -1,4 +1,4 @@
-"""`torch._C._nn`: compiled functions of `torch.nn`, of which packages use the one that reads the arguments of `to`."""
+"""`torch._C._nn`: compiled functions of `torch.nn`, at home elsewhere here, and the one that reads what `to` is given."""
 
 from __future__ import annotations
 
@@ -7,9 +7,27 @@ from typing import Any
 from undertow._core import TensorCore
 from undertow.devices import device as Device
 from undertow.dtypes import SCALAR_DTYPE, dtype, float64
+from undertow.lazy import lazy_names
 from undertow.tensor_convert import _parse_to as _read
 
 __all__ = ["_parse_to"]
+
+_homes = dict.fromkeys(
+    "adaptive_avg_pool2d adaptive_avg_pool3d adaptive_max_pool2d adaptive_max_pool3d avg_pool2d avg_pool3d elu elu_ gelu "
+    "glu hardsigmoid hardswish hardtanh hardtanh_ leaky_relu leaky_relu_ linear max_pool2d_with_indices "
+    "max_pool3d_with_indices mish one_hot pad relu6 scaled_dot_product_attention silu softplus softshrink".split(),
+    "undertow.nn.functional",
+)
+_homes |= dict.fromkeys(
+    "binary_cross_entropy cross_entropy_loss huber_loss l1_loss mse_loss nll_loss nll_loss2d nll_loss_nd smooth_l1_loss "
+    "soft_margin_loss".split(),
+    "undertow.nn._compiled",
+)
+_homes["log_sigmoid"] = "undertow.nn.functional:logsigmoid"
+_homes["pad_sequence"] = "undertow.nn.utils.rnn"
+_homes["flatten_dense_tensors"] = "undertow._utils:_flatten_dense_tensors"
+_homes["unflatten_dense_tensors"] = "undertow._utils:_unflatten_dense_tensors"
+__getattr__, __dir__ = lazy_names(__name__, _homes)
 
 
 def _parse_to(*args: Any, **kwargs: Any) -> tuple[Device | None, dtype | None, bool, Any]:
