@@ -13,6 +13,7 @@ import pytest
 import undertow as torch
 from tests.xla.twins import Case, agree
 from undertow import nn, optim
+from undertow.xla import compiled
 
 CASES: dict[str, Any] = {}
 
@@ -384,3 +385,16 @@ def test_hooks_for_all_optimizers_are_seen_when_they_come_and_go() -> None:
     handle.remove()
     step(*one(2))
     assert fired == [1]
+
+
+def test_a_step_that_always_compiles_again_does_not_keep_all_programs(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(compiled, "MOST", 2)
+    held = types.SimpleNamespace(scale=0)
+
+    @torch.compile
+    def step(x: Any) -> Any:
+        return x * held.scale
+
+    for held.scale in range(4):
+        assert step(torch.ones(1)).item() == held.scale
+    assert len(torch.compile.explain(step).data[0]["programs"]) == 2

@@ -23,6 +23,7 @@ from undertow.xp.device import Watch
 from undertow.xp.precision import Precision
 
 MANY = 8  # recompiles of one step after which a warning says why
+MOST = 16  # programs for arguments of one look; what changes at every call would make ever more
 
 everything: weakref.WeakSet[Compiled] = weakref.WeakSet()
 
@@ -95,6 +96,7 @@ class Compiled:
             except Again:  # the plan knows more about the hooks now
                 continue
         programs.insert(0, program)
+        del programs[MOST:]
         return program
 
     def _note(self, cause: str) -> None:
