@@ -225,6 +225,37 @@ def by_a_helper() -> Any:
 
 
 @case
+def in_turn_inside_other_code() -> Any:
+    layer, log = nn.Linear(2, 1), []
+
+    @contextlib.contextmanager
+    def noted(name: str) -> Any:
+        log.append("enter " + name)
+        yield
+        log.append("exit " + name)
+
+    def halves(x: Any) -> Any:
+        for divisor in (1, 2):
+            log.append(divisor)
+            yield x / divisor
+
+    def deep(x: Any, depth: int) -> Any:
+        total = x.sum()
+        log.append((depth, total.item()))
+        if depth:
+            x = deep(x * 2, depth - 1)
+        log.append(("back", depth, total.item()))
+        return x
+
+    def step(x: Any) -> Any:
+        with noted("a"):
+            loss = sum(layer(part).sum() for part in halves(x))
+        return loss + deep(x, 2).sum()
+
+    return step, lambda: log
+
+
+@case
 def through_another_name() -> Any:
     layer, holder = nn.Linear(2, 1), type("Holder", (), {})()
     holder.log = []

@@ -135,14 +135,14 @@ class Calls(OwnCalls):
             return self.call_atom(Known(method, atom.name), arguments.after(frozenset([atom])), node)
         return self.outside_call(atom, arguments, node)
 
-    def outside_call(self, atom: Known, arguments: Arguments, node: Any) -> Value:
+    def outside_call(self, atom: Known, arguments: Arguments, node: Any, field: str | None = None) -> Value:
         """A call of something that is not followed and may do anything, also with what it is given."""
         name = atom.name
         self.hold(arguments.all() | self.inside(arguments.all()))
         if isinstance(atom.value, FunctionType) and "." not in name:
             name = f"{atom.value.__module__}.{atom.value.__qualname__}"
         what = "prints" if atom.value is print else f"calls `{name}`"
-        self.effect("call", what, node, field=trust.field_of(atom.value))
+        self.effect("call", what, node, field=field or trust.field_of(atom.value))
         if trust.home(atom.value) not in ("standard", "builtin"):
             self.may_write = True
         return ONE[NONE] if atom.value is print else ONE[OPAQUE]
@@ -172,6 +172,7 @@ class Calls(OwnCalls):
             if trust.home(inner) == "own":
                 return self.call_own(Known(inner, atom.name), inner, arguments, node)
             self.call_atom(Known(inner, atom.name), arguments, node)
+            return self.outside_call(atom, arguments, node, "harmless")
         return self.outside_call(atom, arguments, node)
 
     # --- classes
