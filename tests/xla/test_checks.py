@@ -71,6 +71,15 @@ def test_nothing_has_happened_when_a_check_fails() -> None:
     assert model_of_labels(torch.tensor([4])).tolist() == [[0, 0, 0, 0, 1]]
 
 
+def test_captured_labels_are_checked() -> None:
+    labels = torch.tensor([0, 2])
+    step = torch.compile(lambda x: F.cross_entropy(x, labels))
+    step(torch.zeros(2, 3))
+    labels[1] = 3
+    with pytest.raises(IndexError, match="Target 3 is out of bounds"):
+        step(torch.zeros(2, 3))
+
+
 def test_compiled_modules_check_their_arguments() -> None:
     compiled = torch.compile(nn.Embedding(3, 2))
     compiled(torch.tensor([2]))

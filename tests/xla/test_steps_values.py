@@ -228,6 +228,25 @@ def test_packed_sequences(kind: Any) -> None:
     agree(build, programs=3)
 
 
+def test_packed_by_lengths_that_are_tensors() -> None:
+    def build() -> Case:
+        model, captured = nn.GRU(3, 4, batch_first=True), torch.tensor([4, 3, 1])
+        rnn = nn.utils.rnn
+
+        def step(x: Any, lengths: Any) -> Any:
+            one = model(rnn.pack_padded_sequence(x, captured, batch_first=True))[0].data.sum()
+            return one + model(rnn.pack_padded_sequence(x, lengths, batch_first=True, enforce_sorted=False))[1].sum()
+
+        def args(turn: int) -> tuple[Any, ...]:
+            if turn == 3:
+                captured[2] = 2
+            return torch.randn(3, 4, 3), torch.tensor([4, 2, 3] if turn != 1 else [1, 2, 4])
+
+        return Case(step, model, args=args)
+
+    agree(build, steps=4, programs=3)
+
+
 @case
 def aligned_by_known_lengths() -> Case:
     model, loss = nn.Linear(3, 5), nn.CTCLoss()

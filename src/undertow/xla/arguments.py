@@ -104,6 +104,7 @@ class Arguments:
 
     def tell(self, arriving: Arriving) -> None:
         """Says which arrays of the trace stand for arguments."""
+        arriving.arguments = list(self._given)
         for place in self._own:
             if type(self.tensors[place]._array) is DeviceArray:
                 arriving.argument(self.tensors[place]._array, place)

@@ -1,8 +1,8 @@
-"""Checks of values that a call brings along: labels in range, indices in bounds.
+"""Whole numbers that a call brings along: labels and indices that are checked, lengths that decide about shapes.
 
-Eager code looks at an index before it uses it. A program can't stop for that; but whole numbers mostly arrive as arguments,
-and then they can be looked at before the program runs. So during a trace it is noted how whole numbers follow from the
-arguments, and what is to be checked. What was computed from anything else goes unchecked.
+Eager code looks at an index before it uses it. A program can't stop for that; but whole numbers mostly arrive as arguments
+or lie there already, and then they can be looked at before the program runs. So during a trace it is noted how whole
+numbers follow from those, and what is to be checked. What was computed from anything else goes unchecked.
 """
 
 from __future__ import annotations
@@ -30,11 +30,36 @@ class Arriving:
     def __init__(self) -> None:
         self._values: weakref.WeakKeyDictionary[Cell, Value] = weakref.WeakKeyDictionary()
         self.checks: list[tuple[Callable[[Any], None], Value]] = []
+        self.held: list[tuple[Value, Any]] = []  # values that the program is made for
+        self.arguments: list[Any] = []  # of the first call
+        self._before: dict[int, Any] = {}  # what captured tensors hold, by their ids
 
     def argument(self, array: DeviceArray, place: int) -> None:
         """An array that a call brings along."""
         if array.dtype.kind in "iu":
             self._values[array.cell] = lambda arguments: _on_host(arguments[place]._array)
+
+    def captured(self, tensor: Any, array: DeviceArray, original: Any) -> None:
+        """A tensor of the step's own."""
+        if array.dtype.kind in "iu" and array._parent is None:
+            self._before[id(tensor)] = original
+            self._values.setdefault(array.cell, lambda arguments: _on_host(self._before.get(id(tensor), tensor._array)))
+
+    def hold(self, array: DeviceArray) -> Any:
+        """The value of an array in the first call, which later calls of the program have too; None if it is not known."""
+        value = self._value(array)
+        try:
+            known = None if value is None else np.array(value(self.arguments))
+        except Elsewhere:
+            return None
+        if value is not None:
+            self.held.append((value, known))
+        return known
+
+    def finish(self) -> None:
+        """After the trace, tensors hold what they hold."""
+        self.arguments = []
+        self._before.clear()
 
     def check(self, check: Callable[[Any], None], array: DeviceArray) -> None:
         """Something to be checked before each call."""
@@ -81,6 +106,14 @@ def run_checks(checks: list[tuple[Callable[[Any], None], Value]], arguments: lis
         except Elsewhere:
             continue
         check(array)
+
+
+def still_hold(held: list[tuple[Value, Any]], arguments: list[Any]) -> bool:
+    """Whether values that a program was made for are as they were."""
+    try:
+        return all(np.array_equal(value(arguments), known) for value, known in held)
+    except Elsewhere:
+        return False
 
 
 def _on_host(array: Any) -> Any:

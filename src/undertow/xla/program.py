@@ -23,7 +23,7 @@ from undertow._core import InferenceStorage, Meta, TensorCore, wrap
 from undertow.devices import cpu
 from undertow.tree import leaves, map_leaves
 from undertow.xla.arguments import Arguments, look_of, refuse_overlaps, view_again
-from undertow.xla.arriving import run_checks
+from undertow.xla.arriving import run_checks, still_hold
 from undertow.xla.errors import CompileError, explained
 from undertow.xla.firing import Again, Firing, Later, Placed, Plan
 from undertow.xla.lending import ALONE, Gradients, a_copy
@@ -129,7 +129,8 @@ class Program:
         self.placed: list[Placed] = firing.placed
         renewed = {id(tensor) for tensor in self.given.renewed()}
         self.reads = [read for read in firing.reads if id(read.value) not in renewed]
-        self.checks = trace.arriving.checks
+        self.checks, self.held = trace.arriving.checks, trace.arriving.held
+        trace.arriving.finish()
         self.returned = firing.returned
         self.draws: list[Draw] = trace.draws
         self.first_draws: list[Any] | None = trace.first_draws
@@ -163,6 +164,9 @@ class Program:
             for tensor in tensors:
                 trace.adopt(tensor)
             self.given.tell(trace.arriving)
+            originals = {id(tensor): array for tensor, array in trace.originals}
+            for tensor in state.tensors:
+                trace.arriving.captured(tensor, tensor._array, originals.get(id(tensor)))
             as_inputs = inputs(numbers, options, self.known_numbers)
             if self.plain_numbers:  # all of them are held to their values
                 numbers[:] = map(float, as_inputs)
@@ -438,6 +442,8 @@ class Program:
         for holder, key in self.overwritten:
             if not isinstance(holder.get(key), TensorCore):
                 return False
+        if self.held and not still_hold(self.held, arguments):
+            return False
         if self.schedules.made:
             return self.schedules.fit(self.questions)
         return self.questions.still_answered(self.options.values())
@@ -455,6 +461,8 @@ class Program:
         for read in self.reads:
             if read.changed():
                 return f"`{read.name}`, which a hook reads, was {read.value!r} and is {read.get()!r}"
+        if not still_hold(self.held, arguments):
+            return "lengths that decide about shapes are others than before"
         return "an optimizer's numbers changed in a way that the step asks about"
 
     def run(self, arguments: list[Any]) -> Any:

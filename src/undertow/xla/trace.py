@@ -297,6 +297,10 @@ class Trace:
         else:
             self.arriving.check(check, array)
 
+    def hold(self, array: DeviceArray) -> Any:
+        """The value of an array that decides about shapes, if a call brings it along: other values need another program."""
+        return self.arriving.hold(array)
+
     def follow(self, result: DeviceArray, word: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         """Whole numbers were computed."""
         self.arriving.follow(result, word, args, kwargs)

@@ -15,7 +15,7 @@ from undertow.ops.sort import argsort
 from undertow.rules import index as rules
 from undertow.rules.rule import twin
 from undertow.sites import user_site
-from undertow.xp.device import NeedsValue, is_known, values_known
+from undertow.xp.device import NeedsValue, Watch, is_known, values_known
 
 _taken_rows = twin(rules.index, "PackPaddedSequenceBackward0")
 
@@ -125,6 +125,9 @@ def pack_padded_sequence(
             f"{DTYPE_OF[lengths._array.dtype].scalar_name} tensor"
         )
     if not values_known(counts) and not is_known(counts):
+        held = Watch.trace.hold(lengths._array)
+        counts = None if held is None else held.astype(np.int64)
+    if counts is None:
         raise NeedsValue(
             f"lengths of packed sequences decide about shapes, and at {user_site() or 'an unknown line'} they are known "
             "only when the program runs. Hand them over as a list of ints (other lengths make another program), or compute "
