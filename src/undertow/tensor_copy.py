@@ -149,6 +149,15 @@ class CopyMethods(TensorCore):
             )
         if id(self) in memo:
             return memo[id(self)]
+        if special.dispatcher is not None and special.dispatcher.is_class(type(self)):
+            result = memo[id(self)] = self.detach().clone().requires_grad_(self.requires_grad)
+            if type(result) is not type(self):
+                raise RuntimeError(
+                    "The default implementation of __deepcopy__() for wrapper subclasses only works for subclass types "
+                    "that properly implement clone() and for which that function returns another instance of the same "
+                    "subclass. You should either properly implement clone() for your subclass or override __deepcopy__()."
+                )
+            return result
         with DisableTorchFunctionSubclass():
             if type(self) is not tensor_class() and type(self.new_empty([])) is not type(self):
                 raise RuntimeError(

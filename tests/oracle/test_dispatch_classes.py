@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import logging
 from collections.abc import Iterator
 from importlib import import_module
@@ -9,6 +10,7 @@ from typing import Any
 
 import pytest
 
+import undertow
 from tests.oracle.harness import agree
 
 
@@ -189,3 +191,54 @@ def test_a_subclass_with_memory() -> None:
         return type(y).__name__, y.detach(), type(z).__name__, type(x.grad).__name__, x.grad
 
     agree(program, raises=False)
+
+
+def test_two_tensors_in_the_graph() -> None:
+    """Saved-tensor hooks, checkpoints, custom functions, writes through views, second derivatives, sums into `.grad`."""
+
+    def program(torch: Any, log: Any) -> None:
+        TwoTensor = internal(torch, "two_tensor").TwoTensor
+        checkpoint = import_module(f"{torch.__name__}.utils.checkpoint").checkpoint
+
+        def pair(*shape: int) -> Any:
+            return TwoTensor(torch.ones(*shape), torch.full(shape, 2.0)).requires_grad_()
+
+        class Double(torch.autograd.Function):
+            @staticmethod
+            def forward(ctx: Any, x: Any) -> Any:
+                ctx.save_for_backward(x)
+                return x * 2
+
+            @staticmethod
+            def backward(ctx: Any, g: Any) -> Any:
+                return g * ctx.saved_tensors[0]
+
+        x = pair(2)
+        with torch.autograd.graph.saved_tensors_hooks(lambda value: value, lambda value: value):
+            y = (x * x).exp().sum()
+        y.backward()
+        checkpoint(lambda x: (x * x).exp(), x, use_reentrant=False).sum().backward()
+        Double.apply(x).sum().backward()
+        x.sum().backward()
+        log(repr(x.grad))
+        (first,) = torch.autograd.grad((x**3).sum(), x, create_graph=True)
+        log(repr(torch.autograd.grad(first.sum(), x)[0]))
+        z = pair(2, 2)
+        written = z.clone()
+        written[0] = 0
+        written[:, 1].mul_(3)
+        written.sum().backward()
+        log(repr(z.grad))
+        plain = torch.ones(2, requires_grad=True)
+        (plain * x.detach()).sum().backward()
+        log(repr(plain.grad))
+        log(repr(copy.deepcopy(pair(2))))
+
+    agree(program, raises=False)
+
+
+def test_optimizers_refuse_what_has_no_memory() -> None:
+    pairs = internal(undertow, "two_tensor")
+    pair = pairs.TwoTensor(undertow.ones(2), undertow.ones(2)).requires_grad_()
+    with pytest.raises(NotImplementedError, match="optimizers write to memory"):
+        undertow.optim.SGD([pair], 0.1)

@@ -240,3 +240,26 @@ def test_views_and_writes_of_results() -> None:
         return y, y._version, view._base is y, part.grad_fn.name(), x.grad
 
     agree(program, raises=False)
+
+
+def test_first_gradients() -> None:
+    """Kept where nobody else holds them and they lie as the leaf does, else copied; a write to `.grad` reaches nobody."""
+
+    def program(torch: Any, log: Any) -> Any:
+        x, given, held = torch.ones(2, 3, requires_grad=True), torch.ones(2, 3), []
+        found = []
+        for text in ("x.sum()", "x * 2", "x.clone()", "x.t() * torch.ones(3, 2)", "x + x"):
+            x.grad = None
+            with watching(torch, log):
+                y = eval(text, {"x": x, "torch": torch})
+                y.backward(given.reshape(y.shape) if y.ndim else None)
+                x.grad.add_(1)
+            found.append((x.grad, x.grad.stride()))
+        x.grad = None
+        x.register_hook(lambda g: held.append(g))
+        with dispatch(torch).BaseTorchDispatchMode():
+            (x * 2).backward(given)
+            x.grad.add_(1)
+        return found, given, held
+
+    agree(program, raises=False)

@@ -153,8 +153,13 @@ def _special_chores(node: RuleNode) -> None:
     if special.anomaly:
         note_origin(node)
     if local.modes.saved_hooks:
-        own = PRIVATE.get(node.rule.node_name, ())
-        save_hooks_of(node, node.saved, [place for place, name in enumerate(node.rule.saves) if name in own])
+        pack_saved(node)
+
+
+def pack_saved(node: RuleNode) -> None:
+    """Hands all that a node saved to the pack hook."""
+    own = PRIVATE.get(node.rule.node_name, ())
+    save_hooks_of(node, node.saved, [place for place, name in enumerate(node.rule.saves) if name in own])
 
 
 def save_hooks_of(node: Any, saved: tuple[Any, ...], private: Collection[int] = ()) -> None:

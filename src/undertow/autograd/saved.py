@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from undertow import errors, hooks
 from undertow._core import Storage, TensorCore, wrap
 from undertow.dtypes import DTYPE_OF
-from undertow.modes import local
+from undertow.modes import local, special
 
 if TYPE_CHECKING:
     from undertow.autograd.node import Node
@@ -193,7 +193,10 @@ class Packed:
                 tensor = wrap(tensor._array.reshape(saved))
         if self.leaf is not None and tensor._array is self.leaf._array:
             return self.leaf
-        result = wrap(tensor._array)
+        if special.dispatcher is not None and special.dispatcher.is_class(type(tensor)):
+            result = tensor.detach()  # it may have no memory of its own
+        else:
+            result = wrap(tensor._array)
         if edge is not None:
             result._edge, result._requires_grad = edge, True
         elif self.leaf is not None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 import numpy as np
@@ -12,11 +13,14 @@ from undertow.dispatch.calls import named
 from undertow.dispatch.formulas import FORMULAS
 from undertow.dispatch.joint_formulas import JOINT
 from undertow.dispatch.offering import CLASSES, anybody, offer
-from undertow.dispatch.steps import Formula, do, sum_to
+from undertow.dispatch.steps import Formula, do, like, sum_to
 from undertow.dtypes import DTYPE_OF
 from undertow.layouts import preserve_format
 from undertow.modes import local
 from undertow.xp import numpy as numpy_xp
+
+# How often the engine itself refers to a gradient that it hands to `accumulated`, where tried; else all are copied.
+OWN_REFERENCES = 6 if sys.version_info < (3, 14) else 0
 
 # Rules whose gradient is one operator of PyTorch's, with other arguments than undertow's formula has.
 WHOLE = {
@@ -162,9 +166,15 @@ def seed(output: Any) -> Any:
 
 
 def accumulated(leaf: Any, grad: Any, g: Any) -> Any:
-    """A leaf's gradient after a pass that is not recorded has brought `g`."""
-    if grad is None:
-        return do("detach", g)
+    """A leaf's gradient after a pass that is not recorded has brought `g`.
+
+    The first one is kept as it is if nobody else holds it and it lies in memory as the leaf does; else it is copied.
+    """
     if not isinstance(g, TensorCore):
         g = wrap(g)
-    return do("add_.Tensor", grad, g)
+    if grad is not None:
+        return do("add_.Tensor", grad, g)
+    if sys.getrefcount(g) <= OWN_REFERENCES and g.stride() == leaf.stride():
+        return do("detach", g)
+    fresh = do("new_empty_strided", g, list(leaf.shape), list(leaf.stride()), **like(g))
+    return do("copy_", fresh, g)

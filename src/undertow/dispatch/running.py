@@ -12,7 +12,7 @@ from undertow._ops import namespace
 from undertow.autograd.apply import settle
 from undertow.autograd.operands import compute, operands
 from undertow.autograd.outputs import bump
-from undertow.autograd.record import edges_of, keep_inputs, make_node, record
+from undertow.autograd.record import edges_of, keep_inputs, make_node, pack_saved, record
 from undertow.autograd.rule_node import FIT, RuleNode
 from undertow.autograd.saved import SavedInput, SavedOutput
 from undertow.autograd.views import link_view
@@ -65,7 +65,8 @@ def run_rule(rule: Rule, inputs: tuple[Any, ...], statics: Statics) -> Any:
     if local.modes.inference:
         for result in shown:
             result._storage = InferenceStorage()
-    record(rule, inputs, arrays, results, len(shown), statics, chores)
+    with packing_later():
+        record(rule, inputs, arrays, results, len(shown), statics, chores)
     keep_detached(results)
     if rule.view:
         link_view(rule, inputs[0], tuple(shown), statics)
@@ -143,12 +144,25 @@ class SavedDetached(SavedOutput):
         return self.tensor
 
 
-def keep_detached(results: Sequence[Any]) -> None:
+class packing_later:
+    """What a node saves is detached first, then shown to pack hooks (`keep_detached`)."""
+
+    __slots__ = ("before",)
+
+    def __enter__(self) -> None:
+        modes = local.modes
+        self.before, modes.saved_hooks = modes.saved_hooks, []
+
+    def __exit__(self, *exception: object) -> None:
+        local.modes.saved_hooks = self.before
+
+
+def keep_detached(results: Sequence[Any], node: Any = None) -> None:
     """What a node saved of its results is detached before their eyes who are asked."""
-    edge = next((result._edge for result in results if result._edge is not None), None)
-    if edge is None or not isinstance(edge[0], RuleNode) or not isinstance(edge[0].saved, tuple):
+    if node is None:
+        node = next((result._edge[0] for result in results if result._edge is not None), None)
+    if not isinstance(node, RuleNode) or not isinstance(node.saved, tuple):
         return
-    node = edge[0]
 
     def keep(value: Any) -> Any:
         if isinstance(value, tuple):
@@ -162,6 +176,8 @@ def keep_detached(results: Sequence[Any]) -> None:
         return SavedDetached(value, offer(aten("detach"), (result,), {}))
 
     node.saved = tuple([keep(value) for value in node.saved])
+    if local.modes.saved_hooks:
+        pack_saved(node)
 
 
 # --- writes
@@ -193,8 +209,10 @@ def run_write(
     if target._get_storage().version == version:  # a tensor that wraps others has no memory of its own to write to
         bump(target)
     if edges is not None:
-        rebase(target, make_node(rule, edges, inputs, kept, (target,), statics, chores | FIT))
-        keep_detached((target,))
+        with packing_later():
+            node = make_node(rule, edges, inputs, kept, (target,), statics, chores | FIT)
+        rebase(target, node)
+        keep_detached((target,), node)
     return target
 
 

@@ -13,6 +13,7 @@ from undertow import hooks
 from undertow._core import TensorCore
 from undertow.dtypes import float32
 from undertow.hooks import RemovableHandle
+from undertow.modes import special
 from undertow.optim import _helpers
 from undertow.optim._helpers import *  # noqa: F403  optimizers written for PyTorch import these from here
 
@@ -234,6 +235,11 @@ class Optimizer:
         if not isinstance(param, TensorCore):
             raise TypeError(f"optimizer can only optimize Tensors, but one of the params is {_typename(param)}")
         tensor: Any = param
+        if special.dispatcher is not None and special.dispatcher.is_class(type(tensor)):
+            raise NotImplementedError(
+                f"undertow's optimizers write to memory, which a {type(tensor).__name__} need not have: its "
+                "__torch_dispatch__ would not be asked"
+            )
         if not self.defaults.get("differentiable") and not (tensor.is_leaf or tensor.retains_grad):
             raise ValueError("can't optimize a non-leaf Tensor")
 
