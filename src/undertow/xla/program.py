@@ -424,7 +424,11 @@ class Program:
                 results[place] = jax.numpy.array(results[place], copy=True)
             return results
 
-        self.jitted = jax.jit(run, donate_argnums=tuple(range(lent)), keep_unused=True)
+        given_away = [*range(lent)]
+        self.gives_numbers = self.uses_numbers and self.next_numbers is not None and not (self.later or self.has_inside)
+        if self.gives_numbers:  # the last input: the numbers of the next call take its place
+            given_away.append(len(order) + len(gradients) - len(constants) - 1)
+        self.jitted = jax.jit(run, donate_argnums=given_away, keep_unused=True)
         self.exit_after_trace = True
         trace.finish()
 
@@ -518,8 +522,9 @@ class Program:
         """The optimizers' numbers as one array, made anew when one of them has changed."""
         numbers = self.options.values()
         if numbers != self.last_numbers:
-            self.last_numbers = numbers
-            self.number_array = np.array(numbers)
+            self.last_numbers, self.number_array = numbers, np.array(numbers)
+        if self.gives_numbers:
+            self.last_numbers = None  # until `_finish` knows the next ones
         return self.number_array
 
     def _bring(self, tensor: Any, held: DeviceArray, cell: Cell) -> None:
