@@ -7,11 +7,11 @@ import unittest
 import warnings
 from typing import Any
 
+import hypothesis
 import pytest
-from hypothesis import given, settings
 
 import undertow
-from undertow.testing._internal import hypothesis_utils
+from undertow.testing._internal import hypothesis_utils as strategies
 from undertow.testing._internal.autocast_test_lists import AutocastCPUTestLists, TestAutocast
 from undertow.testing._internal.common_device_type import (
     DeviceTypeTestBase,
@@ -231,13 +231,13 @@ def test_subclasses_to_try_functions_with() -> None:
 def test_arrays_that_hypothesis_draws() -> None:
     sizes: list[int] = []
 
-    @settings(max_examples=10, deadline=None, database=None)
-    @given(hypothesis_utils.tensor(hypothesis_utils.array_shapes(1, 2, 1, 4), qparams=hypothesis_utils.qparams()))
+    @hypothesis.settings(max_examples=10, deadline=None, database=None)
+    @hypothesis.given(strategies.tensor(strategies.array_shapes(1, 2, 1, 4), qparams=strategies.qparams()))
     def draw(drawn: Any) -> None:
         array, (step, zero, dtype) = drawn
         sizes.append(array.size)
         assert step > 0 and (zero == 0 or dtype is not undertow.qint32)
-        assert hypothesis_utils.assume_not_overflowing(array, (step, zero, dtype))
+        assert strategies.assume_not_overflowing(array, (step, zero, dtype))
 
     draw()
     assert len(sizes) >= 10 and max(sizes) <= 16
