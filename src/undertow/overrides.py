@@ -330,6 +330,18 @@ class DisableTorchFunction(DisableTorchFunctionSubclass):
         super().__exit__()
 
 
+class enable_reentrant_dispatch:
+    """A block inside a `__torch_dispatch__` in which operators are recorded again, as if it were outside."""
+
+    def __enter__(self) -> None:
+        modes = local.modes
+        self.before = modes.dispatch_depth, modes.grad_enabled
+        modes.dispatch_depth, modes.grad_enabled = 0, True
+
+    def __exit__(self, *exception: object) -> None:
+        local.modes.dispatch_depth, local.modes.grad_enabled = self.before
+
+
 # --- what torch.overrides offers to other libraries
 
 

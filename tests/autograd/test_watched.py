@@ -6,6 +6,8 @@ replaces its tensors by copies makes each operator run by its name alone, from t
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from typing import Any
 
 import numpy as np
@@ -73,3 +75,9 @@ def test_watched(table: Table) -> None:
         if not all(map(alike, expected, found)):
             different.append(f"{sample.name}: {sample.program}: {expected!s:.150} but {found!s:.150}".replace("\n", ""))
     assert not different, f"{len(different)} samples\n" + "\n".join(different[:30])
+
+
+def test_nothing_is_loaded_before_somebody_looks() -> None:
+    program = "import sys, undertow; print([name for name in sys.modules if name.startswith('undertow.dispatch')])"
+    run = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert run.stdout.strip() == "[]"

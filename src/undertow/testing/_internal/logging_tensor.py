@@ -14,8 +14,7 @@ from typing import Any
 
 from undertow import dtypes
 from undertow._tensor import Tensor
-from undertow.modes import local
-from undertow.overrides import disabled
+from undertow.overrides import disabled, enable_reentrant_dispatch
 from undertow.tree import map_leaves
 from undertow.utils._python_dispatch import TorchDispatchMode
 from undertow.utils.weak import WeakTensorKeyDictionary
@@ -61,18 +60,6 @@ class LoggingTensor(Tensor):
         out = map_leaves(lambda value: cls(value) if isinstance(value, Tensor) else value, result)
         _log(f"torch._ops.{func}", args, kwargs or {}, out)
         return out
-
-
-class enable_reentrant_dispatch:
-    """A block inside a handler in which operators are recorded again, as if it were outside."""
-
-    def __enter__(self) -> None:
-        modes = local.modes
-        self.before = modes.dispatch_depth, modes.grad_enabled
-        modes.dispatch_depth, modes.grad_enabled = 0, True
-
-    def __exit__(self, *exception: object) -> None:
-        local.modes.dispatch_depth, local.modes.grad_enabled = self.before
 
 
 class LoggingTensorReentrant(LoggingTensor):
