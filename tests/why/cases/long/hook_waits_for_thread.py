@@ -11,7 +11,7 @@ inbox, outbox = queue.Queue(), queue.Queue()
 
 def server():
     while (grad := inbox.get()) is not None:
-        outbox.put(grad.mul(0.5).clone())
+        outbox.put(grad * 0.5)
 
 
 thread = threading.Thread(target=server, daemon=True)
@@ -25,7 +25,7 @@ def remote(grad):
 
 net.weight.register_hook(remote)
 opt = torch.optim.SGD(net.parameters(), lr=0.1)
-for _ in range(2):
+for _ in range(1):
     opt.zero_grad()
     net(torch.randn(4, 3)).sum().backward()
     opt.step()
