@@ -35,3 +35,22 @@ def test_reductify_sums_over_examples_of_an_input_without_them() -> None:
 def test_arguments_are_chosen_and_replaced() -> None:
     assert eager_transforms._slice_argnums((1, 2, 3), (0, -1)) == (1, 3)
     assert eager_transforms._replace_args((1, 2, 3), (9,), 1) == (1, 9, 3)
+
+
+def test_tools_of_utils() -> None:
+    tools = undertow._utils
+    sparse = [undertow.eye(2).to_sparse(), undertow.ones(2, 3).to_sparse()]
+    again = tools._unflatten_sparse_tensors(tools._flatten_sparse_tensors(sparse), sparse)
+    assert all(undertow.equal(one.to_dense(), other.to_dense()) for one, other in zip(sparse, again, strict=True))
+    called = tools.render_call(undertow.add, (undertow.ones(2, 3), [1, undertow.ones(2)]), {"alpha": 2})
+    assert called == "torch.add(tensor([...], size=(2, 3)), [1, tensor([...], size=(2,))], alpha=2)"
+    assert tools._import_dotted_name("json.decoder.JSONDecoder").__name__ == "JSONDecoder"
+    assert tools.try_import("a_module_that_nobody_has") is None
+
+
+def test_compiled_losses_take_numbers_for_reductions() -> None:
+    one, other = undertow.tensor([1.0, 2.0]), undertow.tensor([3.0, 5.0])
+    compiled = undertow._C._nn
+    assert [compiled.l1_loss(one, other, how).tolist() for how in range(3)] == [[2.0, 3.0], 2.5, 5.0]
+    assert compiled.gelu is undertow.nn.functional.gelu
+    assert undertow._C._linalg.linalg_inv is undertow.linalg.inv

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import importlib
+import logging
+import os
 import sys
 import traceback
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
+from undertow._core import TensorCore
 from undertow.devices import device as Device
 from undertow.dtypes import dtype as Dtype
+from undertow.ops.complex import view_as_real
 from undertow.ops.join import cat
 from undertow.serialization.rebuild import rebuild_from_type as _rebuild_from_type_v2  # noqa: F401
 from undertow.serialization.rebuild import rebuild_parameter as _rebuild_parameter  # noqa: F401
@@ -19,6 +23,7 @@ from undertow.serialization.rebuild import (
 from undertow.serialization.rebuild import rebuild_tensor as _rebuild_tensor  # noqa: F401
 from undertow.serialization.rebuild import rebuild_tensor_v2 as _rebuild_tensor_v2  # noqa: F401
 from undertow.serialization.rebuild import rebuild_tensor_v3 as _rebuild_tensor_v3  # noqa: F401
+from undertow.sparse.coo import sparse_coo_tensor
 
 __all__ = ["ExceptionWrapper", "KeyErrorMessage", "classproperty"]
 
@@ -68,6 +73,113 @@ def _element_size(dtype: Any) -> int:
     if not isinstance(dtype, Dtype):
         raise RuntimeError(f"expected torch.dtype, but got {type(dtype)}")
     return dtype.itemsize
+
+
+def _handle_complex(tensor: Any) -> Any:
+    """A complex tensor as the real and imaginary parts of its elements; any other as it is."""
+    return view_as_real(tensor) if isinstance(tensor, TensorCore) and tensor.is_complex() else tensor
+
+
+def _flatten_sparse_tensors(tensors: Sequence[Any]) -> tuple[Any, Any]:
+    """The indices of several sparse tensors as one, and their values as one."""
+    return (
+        _flatten_dense_tensors([tensor._indices() for tensor in tensors]),
+        _flatten_dense_tensors([tensor._values() for tensor in tensors]),
+    )
+
+
+def _unflatten_sparse_tensors(flat: tuple[Any, Any], tensors: Sequence[Any]) -> tuple[Any, ...]:
+    """Sparse tensors, shaped as others, of indices and values that were flattened."""
+    indices = _unflatten_dense_tensors(flat[0], [tensor._indices() for tensor in tensors])
+    values = _unflatten_dense_tensors(flat[1], [tensor._values() for tensor in tensors])
+    rebuilt = zip(indices, values, tensors, strict=True)
+    return tuple(sparse_coo_tensor(one, other, tensor.size()) for one, other, tensor in rebuilt)
+
+
+def _chunk_or_narrow_cat(tensor: Any, num_chunks: int, narrow_dim: int, cat_dim: int = 0) -> Any:
+    """A tensor cut along one dim, and the parts joined along another."""
+    return cat(tensor.chunk(num_chunks, narrow_dim), cat_dim)
+
+
+# --- objects and calls
+
+
+def _import_dotted_name(name: str) -> Any:
+    """The thing of a dotted name."""
+    first, *rest = name.split(".")
+    found: Any = importlib.import_module(first)
+    for part in rest:
+        found = getattr(found, part)
+    return found
+
+
+def try_import(module_name: str) -> Any:
+    """A module, or None if it is not installed."""
+    try:
+        return importlib.import_module(module_name)
+    except ImportError:
+        return None
+
+
+def _get_obj_state(obj: Any) -> Any:
+    """What pickle would keep of an object's attributes."""
+    state = getattr(obj, "__getstate__", None)
+    return state() if state is not None else vars(obj)
+
+
+def _set_obj_state(obj: Any, state: Any) -> Any:
+    """Gives an object attributes: a dict, or a dict and one of slots."""
+    plain, slots = state if isinstance(state, tuple) else (state, None)
+    if not (isinstance(plain, dict) or plain is None):
+        raise RuntimeError(f"Invalid serialized state: {state}")
+    for key, value in {**(plain or {}), **(slots or {})}.items():
+        setattr(obj, key, value)
+    return obj
+
+
+def render_call(fn: Any, args: Any, kwargs: dict[str, Any]) -> str:
+    """A call as text, tensors by their shapes."""
+
+    def shown(value: Any) -> str:
+        if isinstance(value, TensorCore):
+            return f"tensor([...], size={tuple(value.shape)})"
+        if type(value) in (list, tuple):
+            inside = ", ".join(map(shown, value))
+            return f"[{inside}]" if type(value) is list else f"({inside}{',' if len(value) == 1 else ''})"
+        return repr(value)
+
+    given = [*map(shown, args), *[f"{name}={shown(value)}" for name, value in kwargs.items()]]
+    name = getattr(fn, "__name__", repr(fn))
+    home = getattr(fn, "__module__", "") or ""
+    return f"{'torch.' if home.startswith('undertow') or not home else ''}{name}({', '.join(given)})"
+
+
+class CallbackRegistry:
+    """Functions that are called when something happens; what one raises is logged."""
+
+    def __init__(self, name: str) -> None:
+        self.name, self.callback_list = name, list[Any]()
+
+    def add_callback(self, cb: Any) -> None:
+        self.callback_list.append(cb)
+
+    def fire_callbacks(self, *args: Any, **kwargs: Any) -> None:
+        """Calls all of them."""
+        for callback in self.callback_list:
+            try:
+                callback(*args, **kwargs)
+            except Exception:
+                logging.getLogger(__name__).exception("Exception in callback for %s registered with gpu trace", self.name)
+
+
+def is_compiling() -> bool:
+    """Whether the code that asks is being compiled: it is run as it is here."""
+    return False
+
+
+def cpu_count() -> int | None:
+    """How many processors this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
 
 
 # --- devices

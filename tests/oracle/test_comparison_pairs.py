@@ -71,7 +71,7 @@ def test_pairs_of_ones_own() -> None:
     def run(torch: Any) -> Any:
         comparison = torch.testing._comparison
 
-        class EvenPair(comparison.Pair):  # type: ignore[misc]
+        class EvenPair(comparison.Pair):  # type: ignore[name-defined]
             def __init__(self, actual: Any, expected: Any, **options: Any) -> None:
                 self._check_inputs_isinstance(actual, expected, cls=int)
                 super().__init__(actual, expected, **options)
