@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 import undertow as torch
@@ -18,7 +20,8 @@ def test_gradients_reach_the_module_through_its_copies() -> None:
     assert layer.weight.grad is not None and layer_twice[0].weight.grad.shape == (1, 3)
     expected = network(torch.ones(1, 2))
     assert all(torch.equal(result, expected) for result in results)
-    assert not replicate(network, ["cpu"], detach=True)[0][0].weight.requires_grad
+    detached: Any = replicate(network, ["cpu"], detach=True)[0]
+    assert not detached[0].weight.requires_grad
 
 
 def test_an_error_says_which_copy_it_was() -> None:

@@ -226,7 +226,8 @@ def by_a_helper() -> Any:
 
 @case
 def in_turn_inside_other_code() -> Any:
-    layer, log = nn.Linear(2, 1), []
+    layer = nn.Linear(2, 1)
+    log: list[Any] = []
 
     @contextlib.contextmanager
     def noted(name: str) -> Any:
