@@ -33,7 +33,7 @@ from undertow.testing._internal.common_nn import (
     module_tests,
 )
 from undertow.testing._internal.common_optimizers import optim_db, optims
-from undertow.testing._internal.common_subclass import subclass_db
+from undertow.testing._internal.common_subclass import WrapperTensor, subclass_db
 from undertow.testing._internal.common_utils import TestCase, TestGradients
 from undertow.testing._internal.opinfo.core import DecorateInfo, OpInfo, SampleInput
 
@@ -226,6 +226,27 @@ def test_subclasses_to_try_functions_with() -> None:
         made = info.create_fn((2, 3))
         assert type(made) is cls and made.shape == (2, 3)
         assert (type(made * 2) is cls) == info.closed_under_ops
+
+
+def test_wrappers_around_tensors() -> None:
+    class Inside(WrapperTensor):
+        elem: Any
+
+        @classmethod
+        def get_wrapper_properties(cls, *args: Any, **kwargs: Any) -> tuple[Any, dict[str, Any]]:
+            return args[0], {"requires_grad": False}
+
+        def __init__(self, elem: Any) -> None:
+            self.elem = elem
+
+        @classmethod
+        def __torch_dispatch__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+            return cls(func(*[each.elem if isinstance(each, cls) else each for each in args], **(kwargs or {})))
+
+    found: Any = Inside(undertow.ones(2, 3)) * 2 + 1
+    assert type(found) is Inside and found.shape == (2, 3) and found.elem.tolist() == [[3.0] * 3] * 2
+    with pytest.raises(NotImplementedError, match="get_wrapper_properties"):
+        WrapperTensor(undertow.ones(1))
 
 
 def test_arrays_that_hypothesis_draws() -> None:

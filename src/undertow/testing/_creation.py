@@ -11,6 +11,15 @@ from undertow.dtypes import finfo, iinfo
 from undertow.ops.complex import view_as_complex
 from undertow.random import randint
 
+_INTEGRAL_TYPES = [
+    dtypes.uint8, dtypes.int8, dtypes.int16, dtypes.int32, dtypes.int64, dtypes.uint16, dtypes.uint32, dtypes.uint64,
+]  # fmt: skip
+_FLOATING_TYPES = [dtypes.float16, dtypes.bfloat16, dtypes.float32, dtypes.float64]
+_FLOATING_8BIT_TYPES = [dtypes.float8_e4m3fn, dtypes.float8_e5m2, dtypes.float8_e4m3fnuz, dtypes.float8_e5m2fnuz]
+_COMPLEX_TYPES = [dtypes.complex32, dtypes.complex64, dtypes.complex128]
+_BOOLEAN_OR_INTEGRAL_TYPES = [dtypes.bool, *_INTEGRAL_TYPES]
+_FLOATING_OR_COMPLEX_TYPES = [*_FLOATING_TYPES, *_COMPLEX_TYPES]
+
 # The range of values of each kind of dtype, where the caller gives none.
 _RANGES = {"boolean": (0, 2), "unsigned": (0, 10), "integral": (-9, 10), "real": (-9, 9)}
 

@@ -14,12 +14,27 @@ from undertow.dtypes import float32
 from undertow.from_data import tensor
 from undertow.modes import no_grad
 from undertow.nn import Parameter
-from undertow.optim.lr_scheduler import ReduceLROnPlateau, StepLR
+from undertow.optim.lr_scheduler import ConstantLR as ConstantLR
+from undertow.optim.lr_scheduler import ExponentialLR as ExponentialLR
+from undertow.optim.lr_scheduler import LinearLR as LinearLR
+from undertow.optim.lr_scheduler import PolynomialLR as PolynomialLR
+from undertow.optim.lr_scheduler import ReduceLROnPlateau as ReduceLROnPlateau
+from undertow.optim.lr_scheduler import StepLR as StepLR
 from undertow.random import randn
 from undertow.testing._internal.common_device_type import _update_param_kwargs
+from undertow.testing._internal.common_device_type import tol as tol
+from undertow.testing._internal.common_device_type import toleranceOverride as toleranceOverride
+from undertow.testing._internal.common_utils import TEST_WITH_TORCHDYNAMO as TEST_WITH_TORCHDYNAMO
+from undertow.testing._internal.common_utils import skipIfMPS as skipIfMPS
+from undertow.testing._internal.common_utils import skipIfTorchDynamo as skipIfTorchDynamo
 from undertow.testing._internal.common_utils.parametrization import Case, Test, _TestParametrizer
 from undertow.testing._internal.opinfo.core import DecorateInfo
 
+Adadelta, Adafactor, Adagrad, Adam, AdamW, Adamax, ASGD, LBFGS, Muon, NAdam, Optimizer, RAdam, RMSprop, Rprop, SGD = (
+    optim.Adadelta, optim.Adafactor, optim.Adagrad, optim.Adam, optim.AdamW, optim.Adamax, optim.ASGD, optim.LBFGS,
+    optim.Muon, optim.NAdam, optim.Optimizer, optim.RAdam, optim.RMSprop, optim.Rprop, optim.SGD,
+)  # fmt: skip
+SparseAdam = optim.SparseAdam
 CUDA_CONFIG_GPUS = ["cuda", "xpu"]
 
 

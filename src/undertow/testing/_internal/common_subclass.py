@@ -8,6 +8,7 @@ from undertow._core import TensorCore
 from undertow._tensor import Tensor
 from undertow.creation import empty
 from undertow.nn import Parameter
+from undertow.overrides import disabled
 
 
 class NonWrapperTensor(Tensor):
@@ -30,6 +31,31 @@ class NonWrapperTensor(Tensor):
     def new_empty(self, shape: Any) -> Any:
         """A new one of a shape."""
         return type(self)(empty(shape))
+
+
+class WrapperTensor(Tensor):
+    """A tensor without numbers of its own: a subclass says what it looks like, and its operators compute with others."""
+
+    def __new__(cls, *args: Any, **kwargs: Any) -> Any:
+        like, options = cls.get_wrapper_properties(*args, **kwargs)
+        size = options.pop("size", like.size())
+        for name in ("dtype", "layout", "device", "requires_grad"):
+            options.setdefault(name, getattr(like, name))
+        made = Tensor._make_wrapper_subclass(cls, size, **options)
+        made._validate_methods()
+        return made
+
+    @classmethod
+    def get_wrapper_properties(cls, *args: Any, **kwargs: Any) -> tuple[Any, dict[str, Any]]:
+        """From the arguments that one is made of: a tensor to look like, and in which ways to look different."""
+        raise NotImplementedError("You need to implement get_wrapper_properties")
+
+    def _validate_methods(self) -> None:
+        """Operators decide what it does, so it must not change methods."""
+        if type(self).__torch_function__ is not WrapperTensor.__torch_function__:
+            raise RuntimeError(f"{type(self).__name__} must not define __torch_function__: its operators are dispatched")
+
+    __torch_function__: Any = disabled
 
 
 class SubclassInfo:

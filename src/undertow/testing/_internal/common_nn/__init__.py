@@ -2,6 +2,7 @@
 
 from undertow.testing._internal.common_nn.cases import *  # noqa: F403
 from undertow.testing._internal.common_nn.cases import _create_basic_net as _create_basic_net
+from undertow.testing._internal.common_nn.cases import _rand_tensor_non_equal as _rand_tensor_non_equal
 from undertow.testing._internal.common_nn.cases import _test_module_empty_input as _test_module_empty_input
 from undertow.testing._internal.common_nn.references import *  # noqa: F403
 from undertow.testing._internal.common_nn.tables import *  # noqa: F403

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import io
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -11,10 +12,10 @@ from undertow import nn
 from undertow._core import TensorCore
 from undertow.autograd import gradcheck, gradgradcheck
 from undertow.creation import zeros
-from undertow.dtypes import double
+from undertow.dtypes import double, get_default_dtype
 from undertow.modes import no_grad
 from undertow.ops.join import cat
-from undertow.random import randn
+from undertow.random import randn, randperm
 from undertow.serialization import load, save
 from undertow.testing._internal.common_utils import TestCase, freeze_rng_state, noncontiguous_like
 from undertow.utils._pytree import tree_leaves, tree_map
@@ -341,6 +342,11 @@ def _is_floating(value: Any) -> bool:
 
 def _doubled(value: Any) -> Any:
     return value.detach().to(double) if _is_floating(value) else value
+
+
+def _rand_tensor_non_equal(*size: int) -> Any:
+    """Numbers of which no two are equal."""
+    return randperm(math.prod(size)).view(size).to(get_default_dtype())
 
 
 def _create_basic_net() -> tuple[Any, Any, Any]:

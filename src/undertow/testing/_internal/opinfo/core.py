@@ -1,5 +1,7 @@
 """`torch.testing._internal.opinfo.core`: everything about operators for tests."""
 
+from undertow.testing._internal.common_device_type.marks import tol as tol
+from undertow.testing._internal.common_device_type.marks import toleranceOverride as toleranceOverride
 from undertow.testing._internal.opinfo.elementwise import *  # noqa: F403
 from undertow.testing._internal.opinfo.elementwise import (
     _filter_unary_elementwise_tensor as _filter_unary_elementwise_tensor,
