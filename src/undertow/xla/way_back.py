@@ -34,7 +34,7 @@ from undertow.xp.device import Cell, DeviceArray, DeviceNamespace, NeedsValue
 from undertow.xp.precision import Precision
 
 if TYPE_CHECKING:
-    from undertow.xla.program import Program
+    from undertow.xla.assembling import Assembled
 
 
 class Graph:
@@ -177,7 +177,7 @@ class WayBack(Graph):
     """The graph that a trace left behind its results."""
 
     @staticmethod
-    def of(program: Program, trace: Trace) -> WayBack | None:
+    def of(program: Assembled, trace: Trace) -> WayBack | None:
         """The way back through a program's results; None if there is none, or backward passes have used it up."""
         left = tensors_in(program.left_behind(), program.known)
         for tensor in left:
@@ -186,7 +186,7 @@ class WayBack(Graph):
         roots = [tensor._edge for tensor in left if tensor._edge is not None and not _is_spent(tensor._edge[0])]
         return WayBack(program, trace, left, _nodes_behind(roots)) if roots else None
 
-    def __init__(self, program: Program, trace: Trace, left: list[Any], nodes: list[Node]) -> None:
+    def __init__(self, program: Assembled, trace: Trace, left: list[Any], nodes: list[Node]) -> None:
         super().__init__()
         self.device, self.held = program.device, list(trace.adopted)
         self.known = program.known
@@ -291,7 +291,7 @@ def _present(cell: Cell) -> Any:
     return cell.value if cell.host is None else cell.host
 
 
-def _arrays_left(program: Program) -> list[DeviceArray]:
+def _arrays_left(program: Assembled) -> list[DeviceArray]:
     """The memories that a program's results, and whatever it left somewhere, stand on."""
     tensors = tensors_in(program.left_behind(), program.known)
     tensors += [each._meta.grad for each in tensors if each._meta is not None and each._meta.grad is not None]
