@@ -38,7 +38,7 @@ def add_to(commands: Any) -> None:
         help="what runs the program; auto: real PyTorch if it is installed (default)",
     )  # fmt: skip
     parser.add_argument(
-        "--json", nargs="?", const="-", metavar="FILE", help="findings as JSON, last on stdout or in a file"
+        "--json", nargs="?", const="-", metavar="FILE", help="findings as JSON, last on stdout, or in a file: --json=FILE"
     )
     parser.add_argument("--html", metavar="FILE", help="write a page: the graph, hooks, gradients over steps, findings")
     parser.add_argument(
