@@ -92,4 +92,4 @@ class LateMethod:
         object.__setattr__(instance, self.name, value)  # a property's setter, or an attribute of this instance
 
 
-_adoption = threading.Lock()  # threads that use a method at the same time for the first time get the same one
+_adoption = threading.RLock()  # threads that use a method at the same time for the first time get the same one

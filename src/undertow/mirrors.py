@@ -14,7 +14,8 @@ import numpy as np
 
 from undertow.storage import Array, address, empty_strided, flat_memory, root_of
 
-known: list[Mirror] = []  # all that tensors show, a mirror after what it shows
+known: dict[int, Mirror] = {}  # all that tensors show, by the id of the memory that is the image
+_of: dict[int, list[Mirror]] = {}  # the same, by the id of the memory that they show
 
 
 class Mirror:
@@ -25,8 +26,18 @@ class Mirror:
     def __init__(self, source: Array, function: Any, image: Array) -> None:
         self.source = source
         self.function = function  # its own inverse
-        self.image = weakref.ref(root_of(image), lambda _: known.remove(self))
-        known.append(self)
+        root = root_of(image)
+        key = id(root)
+        self.image = weakref.ref(root, lambda _: self._forget(key))
+        known[key] = self
+        _of.setdefault(id(root_of(source)), []).append(self)
+
+    def _forget(self, key: int) -> None:
+        del known[key]
+        key = id(root_of(self.source))
+        _of[key].remove(self)
+        if not _of[key]:
+            del _of[key]
 
     def shown(self) -> Array:
         """The image, laid out as the source is."""
@@ -44,8 +55,7 @@ def showing(array: Any) -> Mirror | None:
     """The mirror that an array lies in."""
     if not known or type(array) is not np.ndarray:
         return None
-    root = root_of(array)
-    return next((mirror for mirror in tuple(known) if mirror.image() is root), None)
+    return known.get(id(root_of(array)))
 
 
 def reflect(array: Array, function: Any) -> Array:
@@ -78,11 +88,13 @@ def origin(array: Any) -> Any:
 def sync(written: Any) -> None:
     """After a write: carries it back to the memory that was there first, and from there to all its mirrors."""
     while (mirror := showing(written)) is not None:
-        mirror.function(mirror.shown(), out=mirror.source)
-        written = mirror.source
+        place = mirror.across(written)
+        mirror.function(written, out=place)
+        written = place
     changed = [root_of(written)]
-    for mirror in tuple(known):
-        image = mirror.image()
-        if image is not None and any(root_of(mirror.source) is root for root in changed):
-            mirror.function(mirror.source, out=mirror.shown())
-            changed.append(image)
+    for root in changed:
+        for mirror in tuple(_of.get(id(root), ())):
+            image = mirror.image()
+            if image is not None:
+                mirror.function(mirror.source, out=mirror.shown())
+                changed.append(image)

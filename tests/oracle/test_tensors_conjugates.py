@@ -192,3 +192,23 @@ def test_zeros_in_gradients_have_the_sign_that_pytorch_prints(function):
         return repr(z.grad)
 
     agree(program)
+
+
+def test_a_write_to_one_element_carries_that_element():
+    def program(torch):
+        memory = np.array([1 + 1j, 2j], "F")
+        y = torch.from_numpy(memory).conj()
+        memory[0] = 5 + 5j
+        y[1] = 1
+        return memory.tolist()
+
+    agree(program)
+
+
+def test_mirrors_are_forgotten_with_their_tensors():
+    before = len(mirrors.known)
+    kept = [undertow.ones(2, dtype=undertow.complex64).conj() for _ in range(5)]
+    assert len(mirrors.known) == before + 5
+    del kept
+    gc.collect()
+    assert len(mirrors.known) == before

@@ -21,6 +21,8 @@ OPERANDS = {
     "stretched": lambda torch: torch.arange(3.0).reshape(3, 1).expand(3, 4),
     "doubles": lambda torch: torch.arange(12.0).double().reshape(4, 3).t(),
     "column": lambda torch: torch.ones(3, 1),
+    "double rows": lambda torch: torch.arange(12.0).double().reshape(3, 4),
+    "repeated row": lambda torch: torch.arange(4.0).expand(3, 4),
 }
 
 FUNCTIONS = {

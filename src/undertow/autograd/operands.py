@@ -16,7 +16,7 @@ from undertow.rules.rule import Rule
 from undertow.xp import numpy as numpy_xp
 from undertow.xp.device import DeviceArray, Watch
 from undertow.xp.namespaces import namespace_of
-from undertow.xp.numpy_order import ordered
+from undertow.xp.numpy_order import copy_of, ordered
 
 PYTHON_NUMBERS = frozenset({float, int, bool, complex})
 
@@ -28,8 +28,9 @@ def compute(rule: Rule, inputs: Sequence[Any], statics: dict[str, Any]) -> tuple
     if rule.outputs == 1 and not rule.hidden:
         values = (values,)
         if rule.promote in _ORDERED and len(arrays) > 1 and type(values[0]) is ndarray and values[0].ndim > 1:
-            if not all(array.flags.c_contiguous for array in arrays if type(array) is ndarray):
-                values = (ordered(values[0], arrays if rule.name != "where" else sorted(arrays, key=_is_no_mask)),)
+            laid = [_laid(each, array) for each, array in zip(inputs, arrays) if type(array) is ndarray]
+            if not all(array.flags.c_contiguous for array in laid):
+                values = (ordered(values[0], laid if rule.name != "where" else sorted(laid, key=_is_no_mask)),)
     if target is not None:  # computed in float32 for float16 and bfloat16
         shown = len(values) - len(rule.hidden)
         values = tuple([
@@ -42,6 +43,13 @@ def compute(rule: Rule, inputs: Sequence[Any], statics: dict[str, Any]) -> tuple
 
 
 _ORDERED = ("numeric", "float")  # elementwise functions lay their results out as their operands lie
+
+
+def _laid(given: Any, array: Any) -> Any:
+    """An operand as it lies in memory; a cast as PyTorch lays it out, where dims that repeat count for nothing."""
+    if isinstance(given, TensorCore) and given._array is not array and type(given._array) is ndarray:
+        return copy_of(given._array)
+    return array
 
 
 def _is_no_mask(array: Any) -> bool:

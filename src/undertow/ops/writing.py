@@ -24,6 +24,7 @@ from undertow.ops.public import overloaded, public
 from undertow.rules import arrange as rules
 from undertow.rules.rule import Rule
 from undertow.storage import check_overlap, contiguous_strides, flat_memory, is_storage
+from undertow.xp.device import DeviceArray
 
 _NUMBERS = (bool, int, float, complex)
 _C_NAMES = {"float32": "float", "float64": "double", "float16": "c10::Half", "bfloat16": "c10::BFloat16",
@@ -257,7 +258,10 @@ def fill_diagonal_(self: Any, fill_value: Any, wrap: bool = False) -> Any:
         raise RuntimeError("all dimensions of input must be of equal length")
     strides = [stride // array.itemsize for stride in array.strides]
     step, count = sum(strides), min(array.shape)
-    fill_(as_strided(self, (count,), (step,)), fill_value)
+    if array.ndim == 2 and type(array) is DeviceArray:  # whose strides are those of memory in order
+        fill_(self.diagonal(), fill_value)
+    else:
+        fill_(as_strided(self, (count,), (step,)), fill_value)
     columns = array.shape[1]
     if wrap and array.ndim == 2 and array.shape[0] > columns + 1:
         below = -(-array.size // step) - columns

@@ -108,9 +108,15 @@ def create_selective_checkpoint_contexts(
     `policy_fn(ctx, op, *args, **kwargs)` returns a `CheckpointPolicy` for each operator; a list names those whose results
     are kept.
 
+    >>> import functools
+    >>> from undertow.utils.checkpoint import checkpoint
+    >>> layer, x = torch.nn.Linear(2, 2), torch.ones(1, 2, requires_grad=True)
     >>> keep_products = [torch.ops.aten.mm.default, torch.ops.aten.addmm.default]
     >>> context_fn = functools.partial(create_selective_checkpoint_contexts, keep_products)
     >>> out = checkpoint(layer, x, use_reentrant=False, context_fn=context_fn)
+    >>> out.sum().backward()
+    >>> x.grad.shape
+    torch.Size([1, 2])
     """
     if isinstance(policy_fn_or_list, list):
         for op in policy_fn_or_list:

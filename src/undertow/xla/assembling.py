@@ -45,6 +45,9 @@ class Baked(Exception):
 class Assembled:
     """A program, and where its inputs come from and its outputs go."""
 
+    result: Any  # what the traced step returned
+    leaves_numbers: bool  # whether options of optimizers are among what it leaves
+
     def __init__(
         self,
         function: Callable[..., Any],

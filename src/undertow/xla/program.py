@@ -79,12 +79,10 @@ class Program(Assembled):
         for tensor, held, cell in self.donated:
             if tensor._array is not held:
                 self._bring(tensor, held, cell)
-            value = cell.host
-            if value is None:
-                value = cell.value
-                if getrefcount(value) > ALONE + 1:  # this name is one
-                    value = a_copy(value)
-            values.append(value)
+            if cell.host is not None:
+                values.append(cell.host)
+            else:
+                values.append(cell.value if getrefcount(cell.value) <= ALONE else a_copy(cell.value))
         if self.n_gradients:
             values += self.gradients.lend()
         for tensor, held, cell in self.state_inputs:
