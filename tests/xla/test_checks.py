@@ -85,3 +85,15 @@ def test_compiled_modules_check_their_arguments() -> None:
     compiled(torch.tensor([2]))
     with pytest.raises(IndexError, match="out of range"):
         compiled(torch.tensor([3]))
+
+
+def test_captured_labels_are_checked_again_when_they_change() -> None:
+    x, labels = torch.ones(2, 3), torch.tensor([0, 2])
+    step = torch.compile(lambda: torch.nn.functional.cross_entropy(x, labels))
+    for _ in range(3):
+        step()
+    labels[1] = 7
+    with pytest.raises(IndexError):
+        step()
+    labels[1] = 1
+    step()

@@ -24,12 +24,47 @@ class Elsewhere(Exception):
     """An argument that is not on the host."""
 
 
+class Check:
+    """Something to be checked before each call. What can't have changed since is not checked again."""
+
+    def __init__(self, check: Callable[[Any], None], value: Value) -> None:
+        self._check, self._value = check, value
+        self._checked: Any = None
+
+    def run(self, arguments: list[Any]) -> None:
+        """Raises what eager code would raise."""
+        try:
+            array = self._value(arguments)
+        except Elsewhere:
+            return
+        if array is self._checked:
+            return
+        self._check(array)
+        self._checked = None if array.flags.writeable else array
+
+
+class _Seen:
+    """A captured tensor's numbers on the host. JAX's arrays never change: one is looked at once."""
+
+    def __init__(self) -> None:
+        self._value: Any = None
+        self._array: Any = None
+
+    def of(self, array: Any) -> Any:
+        """The numbers of an array."""
+        if type(array) is not DeviceArray or array._parent is not None or array.cell.host is not None:
+            return _on_host(array)
+        if array.cell.value is not self._value:
+            self._array, self._value = _on_host(array), array.cell.value
+        return self._array
+
+
 class Arriving:
     """How arrays follow from arguments, and the checks that they ask for."""
 
     def __init__(self) -> None:
         self._values: weakref.WeakKeyDictionary[Cell, Value] = weakref.WeakKeyDictionary()
-        self.checks: list[tuple[Callable[[Any], None], Value]] = []
+        self.checks: list[Check] = []
         self.held: list[tuple[Value, Any]] = []  # values that the program is made for
         self.arguments: list[Any] = []  # of the first call
         self._before: dict[int, Any] = {}  # what captured tensors hold, by their ids
@@ -43,7 +78,8 @@ class Arriving:
         """A tensor of the step's own."""
         if array.dtype.kind in "iu" and array._parent is None:
             self._before[id(tensor)] = original
-            self._values.setdefault(array.cell, lambda arguments: _on_host(self._before.get(id(tensor), tensor._array)))
+            seen = _Seen()
+            self._values.setdefault(array.cell, lambda arguments: seen.of(self._before.get(id(tensor), tensor._array)))
 
     def hold(self, array: DeviceArray) -> Any:
         """The value of an array in the first call, which later calls of the program have too; None if it is not known."""
@@ -65,7 +101,7 @@ class Arriving:
         """Something to be checked before each call."""
         value = self._value(array)
         if value is not None:
-            self.checks.append((check, value))
+            self.checks.append(Check(check, value))
 
     def follow(self, result: DeviceArray, word: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         """Notes that a word of the vocabulary made an array."""
@@ -96,16 +132,6 @@ class Arriving:
             return value
 
         return taken
-
-
-def run_checks(checks: list[tuple[Callable[[Any], None], Value]], arguments: list[Any]) -> None:
-    """Raises what eager code would raise."""
-    for check, value in checks:
-        try:
-            array = value(arguments)
-        except Elsewhere:
-            continue
-        check(array)
 
 
 def still_hold(held: list[tuple[Value, Any]], arguments: list[Any]) -> bool:

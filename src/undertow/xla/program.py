@@ -16,7 +16,7 @@ import numpy as np
 
 from undertow._core import InferenceStorage, TensorCore, wrap
 from undertow.xla.arguments import view_again
-from undertow.xla.arriving import run_checks, still_hold
+from undertow.xla.arriving import still_hold
 from undertow.xla.assembling import Assembled, put
 from undertow.xla.firing import Plan
 from undertow.xla.lending import ALONE, a_copy
@@ -73,8 +73,8 @@ class Program(Assembled):
 
     def run(self, arguments: list[Any]) -> Any:
         """One step."""
-        if self.checks:
-            run_checks(self.checks, arguments)
+        for check in self.checks:
+            check.run(arguments)
         values = []
         for tensor, held, cell in self.donated:
             if tensor._array is not held:
