@@ -62,7 +62,7 @@ def nodes_of(outputs: list[Any]) -> list[Node]:
     found = [tensor.grad_fn for tensor in outputs if tensor.grad_fn is not None]
     found = list(dict.fromkeys(found))
     for node in found:
-        found.extend({edge[0]: None for edge in node.edges if edge is not None and edge[0] not in found})
+        found.extend({edge[0]: None for edge in node._edges if edge is not None and edge[0] not in found})
     return found
 
 
@@ -106,11 +106,11 @@ def facts(outputs: list[Any]) -> list[Any]:
         for tensor in outputs
     ]  # fmt: skip
     for node in nodes:
-        edges = [edge and (places[edge[0]], edge[1]) for edge in node.edges]
+        edges = [edge and (places[edge[0]], edge[1]) for edge in node._edges]
         kept = []
         if isinstance(node, RuleNode):
             kept = [described(node.saved, places), described(statics_of(node), places), described(specs_of(node), places)]
-        told.append((node.name(), node.n_outputs, edges, kept))
+        told.append((node.name(), node._n_outputs, edges, kept))
     return told
 
 
@@ -155,8 +155,8 @@ def test_backward(table: Table, monkeypatch: pytest.MonkeyPatch) -> None:
             continue
         with monkeypatch.context() as patches:
             for node in nodes_of(outputs):
-                if isinstance(node, RuleNode) and "run" in vars(type(node)):
-                    patches.delattr(type(node), "run")
+                if isinstance(node, RuleNode) and "_run" in vars(type(node)):
+                    patches.delattr(type(node), "_run")
             general = gradients(sample, inputs, outputs)
         if repr(shortcut) != repr(general):
             different.append(f"{sample.name}: {shortcut} {general}")
@@ -197,9 +197,9 @@ def test_gradients_fit(table: Table, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def _checker(sample: Sample, node: Node, wanted: dict[Any, Spec], wrong: list[str]) -> Any:
     def check(incoming: tuple[Any, ...], outgoing: tuple[Any, ...]) -> None:
-        if len(incoming) != len(node.edges):
-            wrong.append(f"{sample.name}: {node.name()} has {len(node.edges)} edges and {len(incoming)} gradients")
-        for edge, gradient in zip(node.edges, incoming, strict=False):
+        if len(incoming) != len(node._edges):
+            wrong.append(f"{sample.name}: {node.name()} has {len(node._edges)} edges and {len(incoming)} gradients")
+        for edge, gradient in zip(node._edges, incoming, strict=False):
             if edge is None or gradient is None or edge not in wanted:
                 continue
             spec, array = wanted[edge], gradient._array

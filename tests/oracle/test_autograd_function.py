@@ -118,6 +118,68 @@ def attributes_of_ctx_are_on_the_node(torch, log):
 # --- what needs a graph --------------------------------------------------------------------------------------------------
 
 
+OWN_NAMES = (
+    "edges extras tensor_hooks sequence_nr n_outputs run release takes order saved outputs inputs input_specs output_specs "
+    "get_extras hooked_outputs name variable node level rule needs_input_grad apply_jvp statics chores"
+).split()
+
+
+@cases
+def ctx_keeps_what_it_is_given_under_any_name(torch, log):
+    """In forward, in backward and from outside; hooks, errors and the freed graph are as ever."""
+
+    class Keeps(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, x, name):
+            ctx.chosen = name
+            setattr(ctx, name, "forward")
+            ctx.save_for_backward(x)
+            return x * 2, x * 3
+
+        @staticmethod
+        def backward(ctx, g, h):
+            log(ctx.chosen, getattr(ctx, ctx.chosen))
+            setattr(ctx, ctx.chosen, "backward")
+            return g * 2 + h * 3 + ctx.saved_tensors[0], None
+
+    for name in OWN_NAMES:
+        x = leaf(torch)
+        y, z = Keeps.apply(x * 1, name)
+        y.retain_grad()
+        y.register_hook(lambda g: log("tensor hook", g))
+        y.grad_fn.register_prehook(lambda grads: log("pre-hook", grads))
+        y.grad_fn.register_hook(lambda grads, outer: log("post-hook", grads, outer))
+        for kept in (y.grad_fn, (y + z).grad_fn.next_functions[0][0]):
+            log(getattr(kept, name))
+        (y + z).sum().backward()
+        log(getattr(y.grad_fn, name), x.grad, y.grad)
+        attempt(log, "again", lambda: y.sum().backward())
+        setattr(z.grad_fn, name, "outside")
+        attempt(log, "again", lambda: z.sum().backward())
+
+
+@cases
+def ctx_keeps_lists_and_switches_of_its_own(torch, log):
+    class Sets(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, x, name, value):
+            log(ctx.to_save, ctx.dirty_tensors, ctx.non_differentiable)
+            setattr(ctx, name, value)
+            return x * 2
+
+        @staticmethod
+        def backward(ctx, g):
+            log(ctx.saved_tensors)
+            return g * 2, None, None
+
+    x = leaf(torch)
+    for name, value in (
+        ("to_save", (x,)), ("to_save", [x]), ("to_save", x), ("dirty_tensors", [x]), ("non_differentiable", 5),
+        ("materialize_grads", False), ("materialize_grads", 1),
+    ):  # fmt: skip
+        attempt(log, name, lambda name=name, value=value: Sets.apply(x, name, value).sum().backward())
+
+
 @cases
 def without_inputs_that_require_grad(torch, log):
     Made = function(torch, lambda ctx, x: log(ctx.needs_input_grad) or x * 2, lambda ctx, g: g * 2)

@@ -69,7 +69,7 @@ def _switch(mode: bool, check_nan: bool) -> None:
 def explain(error: Exception, node: Node) -> None:
     """Adds the forward lines of a node to the exception that its backward, or a hook there, raised."""
     story = _story(node)
-    warnings.warn(f"Error detected in {node.name()}. {story}", stacklevel=user_stacklevel())
+    warnings.warn(f"Error detected in {node._node_name()}. {story}", stacklevel=user_stacklevel())
     if type(error) is RuntimeError and len(error.args) == 1:
         error.args = (f"{error.args[0]}\n{story}",)
     else:  # an exception of the user's own: its arguments are not ours to change
@@ -77,15 +77,15 @@ def explain(error: Exception, node: Node) -> None:
 
 
 def _story(node: Node) -> str:
-    stack = node.extras.stack if node.extras is not None else None
+    stack = node._extras.stack if node._extras is not None else None
     if not stack:
         return "No forward pass information available. Enable detect anomaly during forward pass for more information."
     story = "Traceback of forward call that caused the error:\n" + format_stack(stack)
-    parent = node.extras.parent if node.extras is not None else None
+    parent = node._extras.parent if node._extras is not None else None
     while parent is not None:
-        story += f"\n\nPrevious calculation was induced by {parent.name()}. "
+        story += f"\n\nPrevious calculation was induced by {parent._node_name()}. "
         story += "Traceback of forward call that induced the previous calculation:\n"
-        extras = parent.extras
+        extras = parent._extras
         story += format_stack(extras.stack) if extras is not None and extras.stack else "(not recorded)\n"
         parent = extras.parent if extras is not None else None
     return story
@@ -100,4 +100,4 @@ def check_nan(node: Node, results: tuple[Any, ...]) -> None:
         if array.dtype.kind not in "fcV" or not values_known(array):
             continue
         if np.isnan(array.astype("f4") if array.dtype.kind == "V" else array).any():
-            raise RuntimeError(f"Function '{node.name()}' returned nan values in its {place}th output.")
+            raise RuntimeError(f"Function '{node._node_name()}' returned nan values in its {place}th output.")

@@ -285,9 +285,9 @@ def _unused(place: int, target: Any, count: int) -> str:
     if isinstance(target, TensorCore):
         what += f"a {'leaf' if target._edge is None else 'result'} of shape {list(target._array.shape)}"
         if target._edge is not None:
-            what += f" from {target._edge[0].name()}"
+            what += f" from {target._edge[0]._node_name()}"
     else:
-        what += f"a place in the graph, {target.node.name()}"
+        what += f"a place in the graph, {target.node._node_name()}"
     return (
         f"The differentiated Tensor at index {place} appears to not have been used in the graph: {what}. "
         "Set allow_unused=True if this is the desired behavior: its gradient is then None."

@@ -143,7 +143,7 @@ def traverse(task: BackwardPass, roots: Sequence[Edge], grads: Sequence[Any], wa
     for node in list(arrived):
         # A lone root is always looked at, and its tensor's hooks fire, even if no wanted input lies behind it.
         if not waiting[node] and (executed is None or node in executed or len(roots) == 1):
-            heappush(ready, (-node.sequence_nr, node))
+            heappush(ready, (-node._order, node))
     plain = executed is None and not special.active
     modes, recorded, listeners = local.modes, task.recorded, special.listeners
     unusual = {type(None)} if xp.RECORDED else {type(None), list, tensor_class()}
@@ -151,7 +151,7 @@ def traverse(task: BackwardPass, roots: Sequence[Edge], grads: Sequence[Any], wa
         node = heappop(ready)[1]
         g = arrived.pop(node)
         array = shown = None
-        if plain and node.tensor_hooks is None and node.extras is None and type(g) not in unusual:
+        if plain and node._tensor_hooks is None and node._extras is None and type(g) not in unusual:
             if type(node) is AccumulateGrad:
                 meta = node.variable._meta
                 if meta.hooks:
@@ -160,14 +160,14 @@ def traverse(task: BackwardPass, roots: Sequence[Edge], grads: Sequence[Any], wa
                 if meta.hooks or meta.post_hooks:
                     modes.grad_enabled = recorded
                 continue
-            results = node.run(xp, g, None)
+            results = node._run(xp, g, None)
             if listeners:
                 listeners[-1](node, g, results)
         elif plain and g is not None:
             g = firing.fire_tensor_hooks(task, node, g)
-            if node.extras is None and node.n_outputs == 1 and node.edges:  # asked now: hooks may add hooks
+            if node._extras is None and node._n_outputs == 1 and node._edges:  # asked now: hooks may add hooks
                 array = task.value(g)
-                results = node.run(xp, array, None)
+                results = node._run(xp, array, None)
                 if listeners:
                     listeners[-1](node, array, results)
                 shown = g if type(g) in unusual else array
@@ -181,8 +181,8 @@ def traverse(task: BackwardPass, roots: Sequence[Edge], grads: Sequence[Any], wa
                 continue
             results, around = around, None
         if freed is not None:
-            node.release(freed)
-        for edge, g in zip(node.edges, results):
+            node._release(freed)
+        for edge, g in zip(node._edges, results):
             if edge is None:
                 continue
             if g is array:
@@ -190,7 +190,7 @@ def traverse(task: BackwardPass, roots: Sequence[Edge], grads: Sequence[Any], wa
             target = edge[0]
             if executed is not None and target not in executed:
                 continue
-            if target.n_outputs == 1:
+            if target._n_outputs == 1:
                 earlier = arrived.get(target)
                 if earlier is None:
                     arrived[target] = g
@@ -202,7 +202,7 @@ def traverse(task: BackwardPass, roots: Sequence[Edge], grads: Sequence[Any], wa
             if left:
                 waiting[target] = left
             else:
-                heappush(ready, (-target.sequence_nr, target))
+                heappush(ready, (-target._order, target))
         results = ()  # so that a gradient held here does not look shared to its accumulator
 
 
@@ -227,29 +227,29 @@ def run_with_hooks(task: BackwardPass, node: Node, g: Any) -> tuple[Any, ...] | 
 
 def run_node(task: BackwardPass, node: Node, g: Any) -> tuple[Any, ...]:
     """A node between its own hooks."""
-    executed, extras = task.executed, node.extras
+    executed, extras = task.executed, node._extras
     if extras is not None and extras.pre_hooks:
         g = firing.fire_pre_hooks(task, node, g)
-    single = node.n_outputs == 1
+    single = node._n_outputs == 1
     values = task.value(g) if single else [task.value(part) for part in g]
     if type(node) is AccumulateGrad:
         if extras is None:
             g = None  # so that the gradient does not look shared
         accumulate(task, node, values)
         results: tuple[Any, ...] = ()
-    elif node.takes(values):
+    elif node._takes(values):
         needs = None
         if executed is not None:
-            needs = tuple([edge is not None and edge[0] in executed for edge in node.edges])
-        results = node.run(task.xp, values, needs)
+            needs = tuple([edge is not None and edge[0] in executed for edge in node._edges])
+        results = node._run(task.xp, values, needs)
         if special.listeners:
             special.listeners[-1](node, values, results)
         if single:
             results = tuple([g if result is values else result for result in results])
     else:
-        results = (None,) * len(node.edges)
+        results = (None,) * len(node._edges)
     if extras is not None and extras.post_hooks:
-        if node.edges == (None,):
+        if node._edges == (None,):
             results = (None,)
         results = firing.fire_post_hooks(task, node, results, g)
     return tuple([task.travelling(result) for result in results])
@@ -272,7 +272,7 @@ def run_watched(task: BackwardPass, node: Node, g: Any) -> tuple[Any, ...] | Non
 
 def _capture(task: BackwardPass, node: Node, captures: Sequence[tuple[int, int]], g: Any) -> Any:
     """Takes out what was asked for at a node; from then on it is a tensor that someone has seen."""
-    single = node.n_outputs == 1
+    single = node._n_outputs == 1
     for nr, place in captures:
         if single:
             g = task.captured[place] = task.tensor(g)
@@ -284,17 +284,17 @@ def _capture(task: BackwardPass, node: Node, captures: Sequence[tuple[int, int]]
 def _goes_on(task: BackwardPass, node: Node) -> bool:
     """Whether anything wanted lies beyond a captured node."""
     assert task.executed is not None
-    return any(edge is not None and edge[0] in task.executed for edge in node.edges)
+    return any(edge is not None and edge[0] in task.executed for edge in node._edges)
 
 
 def deliver(arrived: dict[Node, Any], node: Node, nr: int, g: Any) -> None:
     """Adds a gradient to what has arrived at one output of a node."""
-    if node.n_outputs == 1:
+    if node._n_outputs == 1:
         arrived[node] = _sum(arrived.get(node), g)
         return
     parts = arrived.get(node)
     if parts is None:
-        parts = arrived[node] = [None] * node.n_outputs
+        parts = arrived[node] = [None] * node._n_outputs
     parts[nr] = _sum(parts[nr], g)
 
 
@@ -318,7 +318,7 @@ def count_dependencies(
     stack = list(waiting)
     while stack:
         node = stack.pop()
-        for edge in node.edges:
+        for edge in node._edges:
             if edge is not None:
                 child = edge[0]
                 if child in reached:
@@ -351,18 +351,18 @@ def aim_at(task: BackwardPass, inputs: Sequence[Edge], parents: dict[Node, list[
 
 def call_node(node: Node, grads: tuple[Any, ...]) -> Any:
     """`grad_fn(grad)`: runs one node by hand, without hooks."""
-    if len(grads) != node.n_outputs:
-        raise TypeError(f"expected {node.n_outputs} arguments, got {len(grads)} instead")
+    if len(grads) != node._n_outputs:
+        raise TypeError(f"expected {node._n_outputs} arguments, got {len(grads)} instead")
     for place, grad in enumerate(grads):
         if grad is not None and not isinstance(grad, TensorCore):
             raise TypeError(f"argument {place} is not a Variable")
     task = BackwardPass(keep_graph=True, create_graph=local.modes.grad_enabled)
     values = [task.value(grad) for grad in grads]
-    g = values[0] if node.n_outputs == 1 else values
+    g = values[0] if node._n_outputs == 1 else values
     if type(node) is AccumulateGrad:
         accumulate(task, node, g if g is None or task.xp.RECORDED else g.copy())
         return ()
-    results = quietly(node.run, task.xp, g, None) if node.takes(g) else (None,) * len(node.edges)
+    results = quietly(node._run, task.xp, g, None) if node._takes(g) else (None,) * len(node._edges)
     shown = tuple([task.tensor(value) for value in results])
     return shown[0] if len(shown) == 1 else shown
 
@@ -387,11 +387,11 @@ class _Holder(Node):
     __slots__ = ("held",)
 
     def __init__(self, leaf: Any) -> None:
-        self.edges, self.sequence_nr = (edge_of(leaf),), 0
-        self.extras = self.tensor_hooks = None
+        self._edges, self._order = (edge_of(leaf),), 0
+        self._extras = self._tensor_hooks = None
         self.held = np.zeros(2)
 
-    def run(self, xp: Any, g: Any, needs: tuple[bool, ...] | None) -> tuple[Any, ...]:
+    def _run(self, xp: Any, g: Any, needs: tuple[bool, ...] | None) -> tuple[Any, ...]:
         return (self.held,)
 
 

@@ -20,7 +20,7 @@ def fire_tensor_hooks(task: Any, node: Node, g: Any) -> Any:
     if type(node) is AccumulateGrad:
         own = node.variable._meta.hooks
         return _through(own, g) if own else g
-    hooked, single = node.tensor_hooks, node.n_outputs == 1
+    hooked, single = node._tensor_hooks, node._n_outputs == 1
     if hooked:
         if single:
             g = _through(hooked, g)
@@ -28,7 +28,7 @@ def fire_tensor_hooks(task: Any, node: Node, g: Any) -> Any:
             for nr, own in list(hooked.items()):
                 if own:
                     g[nr] = _through(own, g[nr])
-    extras = node.extras
+    extras = node._extras
     if extras is None or not extras.retained:
         return g
     for nr, reference in list(extras.retained.items()):
@@ -50,18 +50,18 @@ def _through(own: OrderedDict[int, hooks.Hook], g: Any) -> Any:
 
 
 def fire_pre_hooks(task: Any, node: Node, g: Any) -> Any:
-    assert node.extras is not None and node.extras.pre_hooks is not None
-    single = node.n_outputs == 1
+    assert node._extras is not None and node._extras.pre_hooks is not None
+    single = node._n_outputs == 1
     grads = tuple([task.tensor(part) for part in ((g,) if single else g)])
-    grads = hooks.thread(node.extras.pre_hooks, grads, _check_tuple)
+    grads = hooks.thread(node._extras.pre_hooks, grads, _check_tuple)
     return grads[0] if single else list(grads)
 
 
 def fire_post_hooks(task: Any, node: Node, results: tuple[Any, ...], g: Any) -> tuple[Any, ...]:
-    assert node.extras is not None and node.extras.post_hooks is not None
-    outgoing = tuple([task.tensor(part) for part in ((g,) if node.n_outputs == 1 else g)])
+    assert node._extras is not None and node._extras.post_hooks is not None
+    outgoing = tuple([task.tensor(part) for part in ((g,) if node._n_outputs == 1 else g)])
     grads = tuple([task.tensor(part) for part in results])
-    for hook in tuple(node.extras.post_hooks.values()):
+    for hook in tuple(node._extras.post_hooks.values()):
         answer = hooks.fire(hook, grads, outgoing)
         if answer is not None:
             grads = _check_tuple(hook, grads, answer)

@@ -61,7 +61,7 @@ class _DualLevel(Level):
             while stack and not found:
                 node = stack.pop()
                 found = node in self.duals or self.known.get(node, False)
-                ahead = [edge[0] for edge in node.edges if edge is not None and edge[0] not in seen]
+                ahead = [edge[0] for edge in node._edges if edge is not None and edge[0] not in seen]
                 seen.update(ahead)
                 stack += [node for node in ahead if self.known.get(node, True)]
             self.known |= {start: True} if found else dict.fromkeys(seen, False)
@@ -84,14 +84,14 @@ class _DualLevel(Level):
     @contextmanager
     def cut_behind_duals(self) -> Iterator[None]:
         """A custom function's outputs carry their own derivative: what lies behind them is not gone through again."""
-        before = [(node, node.edges) for node in self.duals]
+        before = [(node, node._edges) for node in self.duals]
         try:
             for node, _ in before:
-                node.edges = (None,)
+                node._edges = (None,)
             yield
         finally:
             for node, edges in before:
-                node.edges = edges
+                node._edges = edges
 
     def tangents_of(self, inputs: tuple[Any, ...]) -> list[Any] | None:
         """The derivatives of a custom function's inputs; None if there are none."""
@@ -131,7 +131,7 @@ def _ancestors(tensor: Any) -> set[Node]:
     stack = [] if tensor._edge is None else [tensor._edge[0]]
     seen = set(stack)
     while stack:
-        for edge in stack.pop().edges:
+        for edge in stack.pop()._edges:
             if edge is not None and edge[0] not in seen:
                 seen.add(edge[0])
                 stack.append(edge[0])
@@ -166,7 +166,7 @@ def exit_dual_level(*, level: int | None = None) -> None:
     for reference in found.tensors:
         dual = reference()
         if dual is not None and dual._edge is not None and dual._edge[0] in found.duals:
-            dual._edge = dual._edge[0].edges[0]
+            dual._edge = dual._edge[0]._edges[0]
             dual._requires_grad = dual._edge is not None
     found.duals.clear()
     found.known.clear()

@@ -2,7 +2,8 @@
 
 The node is the `ctx` that both methods see. Forward runs unrecorded; afterwards its outputs get the node as their
 history, whatever they are: fresh tensors, inputs changed in place (`mark_dirty`), inputs handed back as they came, or
-views made inside.
+views made inside (`function_outputs.py`). What a program keeps in ctx are attributes of the node: the engine's own names
+begin with an underscore.
 """
 
 from __future__ import annotations
@@ -14,20 +15,17 @@ import warnings
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from undertow._core import TensorCore, View, wrap
+from undertow._core import TensorCore, wrap
+from undertow.autograd.function_outputs import save, wrap_outputs
 from undertow.autograd.node import Edge, Node, edge_of, note_origin
-from undertow.autograd.outputs import bump
-from undertow.autograd.record import save_hooks_of
 from undertow.autograd.rule_node import fit
-from undertow.autograd.saved import Freed, SavedInput, SavedOutput, SavedTensor
-from undertow.autograd.views import refresh_view, steps_of
-from undertow.autograd.writes import check_writable, rebase, set_edge
+from undertow.autograd.saved import Freed, SavedTensor
+from undertow.autograd.views import refresh_view
 from undertow.dtypes import DTYPE_OF
 from undertow.errors import freed_graph
 from undertow.lazy import lazy_names
 from undertow.modes import local, no_grad, special
 from undertow.rules.rule import Spec
-from undertow.sites import user_stacklevel
 
 
 class FunctionCtx:
@@ -58,9 +56,28 @@ class FunctionCtx:
         """Says which outputs carry no gradient."""
         self.non_differentiable = args
 
+    def mark_shared_storage(self, *pairs: Any) -> None:
+        """Says what needs no saying any more."""
+        warnings.warn(
+            "mark_shared_storage is deprecated. Tensors with shared storages are automatically tracked. Note that calls "
+            "to `set_()` are not tracked",
+            FutureWarning,
+            stacklevel=2,
+        )
+
     def set_materialize_grads(self, value: bool) -> None:
         """Whether gradients of unused outputs reach backward as zeros (the default) or as None."""
+        self.materialize_grads = value
+
+    def _set_materialize_grads(self, value: bool) -> None:
+        if not isinstance(value, bool):
+            raise TypeError(
+                "set_materialize_grads received an invalid combination of arguments - got "
+                f"({type(value).__name__}), but expected (bool)"
+            )
         self._materialize = value
+
+    materialize_grads = property(None, _set_materialize_grads)
 
 
 class FunctionNode(FunctionCtx, Node):
@@ -68,25 +85,26 @@ class FunctionNode(FunctionCtx, Node):
 
     _forward_cls: Any
     needs_input_grad: tuple[bool, ...] = ()
-    n_outputs = 1
+    _n_outputs = 1
 
     def __init__(self) -> None:
-        self.edges: tuple[Edge | None, ...] = ()
-        self.sequence_nr = next(local.modes.sequence)
-        self.extras = self.tensor_hooks = None
-        self._saved: Any = ()
-        self._tensor_inputs: tuple[int, ...] = ()  # positions of tensors among the arguments
-        self._input_specs: tuple[Spec, ...] = ()
-        self._outputs: list[Spec] = []
+        self._edges: tuple[Edge | None, ...] = ()
+        self._order = next(local.modes.sequence)
+        self._extras = self._tensor_hooks = None
+        self._kept_tensors: Any = ()
+        self._n_arguments = 0
+        self._tensor_places: tuple[int, ...] = ()  # positions of tensors among the arguments
+        self._given_specs: tuple[Spec, ...] = ()
+        self._result_specs: list[Spec] = []
 
-    def takes(self, g: Any) -> bool:
+    def _takes(self, g: Any) -> bool:
         return True
 
-    def output_specs(self) -> list[Spec]:
-        return self._outputs
+    def _output_specs(self) -> list[Spec]:
+        return self._result_specs
 
-    def input_specs(self, outputs: list[Spec]) -> Sequence[Spec | None]:
-        return self._input_specs
+    def _input_specs(self, outputs: list[Spec]) -> Sequence[Spec | None]:
+        return self._given_specs
 
     def __call__(self, *grads: Any) -> Any:
         raise TypeError(f"'{type(self).__name__}' object is not callable")
@@ -94,16 +112,16 @@ class FunctionNode(FunctionCtx, Node):
     @property
     def saved_tensors(self) -> tuple[Any, ...]:
         """What `save_for_backward` kept."""
-        saved = self._saved
+        saved = self._kept_tensors
         if type(saved) is Freed:
-            raise freed_graph(self.name(), saved.at)
+            raise freed_graph(self._node_name(), saved.at)
         return tuple([None if part is None else part.open(self) for part in saved])
 
     @property
     def _raw_saved_tensors(self) -> tuple[Any, ...]:
-        if type(self._saved) is Freed:
-            raise freed_graph(self.name(), self._saved.at)
-        return tuple([_place(self, part) for part in self._saved])
+        if type(self._kept_tensors) is Freed:
+            raise freed_graph(self._node_name(), self._kept_tensors.at)
+        return tuple([_place(self, part) for part in self._kept_tensors])
 
     @property
     def saved_variables(self) -> tuple[Any, ...]:
@@ -123,20 +141,20 @@ class FunctionNode(FunctionCtx, Node):
             user = cls.vjp
         return user(self, *grads)
 
-    def run(self, xp: Any, g: Any, needs: Any) -> tuple[Any, ...]:
-        parts = [g] if self.n_outputs == 1 else list(g)
+    def _run(self, xp: Any, g: Any, needs: Any) -> tuple[Any, ...]:
+        parts = [g] if self._n_outputs == 1 else list(g)
         grads = []
-        for part, spec in zip(parts, self._outputs, strict=True):
+        for part, spec in zip(parts, self._result_specs, strict=True):
             if part is None:
                 if self._materialize and spec.dtype is not None:
                     part = xp.zeros(spec.shape, spec.dtype)
             grads.append(part if part is None or isinstance(part, TensorCore) else wrap(part))
         results = self.apply(*grads)
-        return self._checked(xp, results if isinstance(results, tuple) else (results,))
+        return self._check_gradients(xp, results if isinstance(results, tuple) else (results,))
 
-    def _checked(self, xp: Any, results: tuple[Any, ...]) -> tuple[Any, ...]:
+    def _check_gradients(self, xp: Any, results: tuple[Any, ...]) -> tuple[Any, ...]:
         """One gradient per tensor argument, in the argument's shape and dtype."""
-        name, expected = type(self).name(self), len(self.needs_input_grad)  # a program may keep a name of its own in ctx
+        name, expected = self._node_name(), self._n_arguments
         while len(results) > expected and results[-1] is None:
             results = results[:-1]
         if len(results) != expected:
@@ -144,13 +162,13 @@ class FunctionNode(FunctionCtx, Node):
                 f"function {name} returned an incorrect number of gradients (expected {expected}, got {len(results)})"
             )
         for place, result in enumerate(results):
-            if result is not None and place not in self._tensor_inputs:
+            if result is not None and place not in self._tensor_places:
                 raise RuntimeError(
                     f"function {name} returned a gradient different than None at position {place + 1}, but the "
                     "corresponding forward input was not a Variable"
                 )
         checked: list[Any] = []
-        for nr, (place, spec) in enumerate(zip(self._tensor_inputs, self._input_specs, strict=True)):
+        for nr, (place, spec) in enumerate(zip(self._tensor_places, self._given_specs, strict=True)):
             result = results[place]
             if result is None:
                 checked.append(None)
@@ -159,26 +177,27 @@ class FunctionNode(FunctionCtx, Node):
                 raise RuntimeError(f"expected Variable or None (got {type(result).__name__})")
             value = result if xp.RECORDED else result._array
             # What nobody asked for is shown to the node's hooks all the same, as it is.
-            checked.append(value if self.edges[nr] is None else self._fitted(xp, nr, value, spec))
+            checked.append(value if self._edges[nr] is None else self._fit_gradient(xp, nr, value, spec))
         return tuple(checked)
 
-    def _fitted(self, xp: Any, nr: int, value: Any, spec: Spec) -> Any:
+    def _fit_gradient(self, xp: Any, nr: int, value: Any, spec: Spec) -> Any:
         if xp.dtype_of(value).kind == "c" and spec.dtype.kind != "c":
             raise RuntimeError(
                 "Expected isFloatingType(grad.scalar_type()) || (input_is_complex == grad_is_complex) to be true, but got "
-                f"false. {self.name()} returned a complex gradient at index {nr} for a real input: return its real part."
+                f"false. {self._node_name()} returned a complex gradient at index {nr} for a real input: return its real "
+                "part."
             )
         shape = tuple(value.shape)
         if shape != spec.shape and not _expands_to(spec.shape, shape):
             raise RuntimeError(
-                f"Function {self.name()} returned an invalid gradient at index {nr} - got {list(shape)} but expected "
+                f"Function {self._node_name()} returned an invalid gradient at index {nr} - got {list(shape)} but expected "
                 f"shape compatible with {list(spec.shape)}"
             )
         return fit(xp, value, spec)
 
-    def release(self, freed: Freed) -> None:
-        if self._saved:
-            self._saved = freed
+    def _release(self, freed: Freed) -> None:
+        if self._kept_tensors:
+            self._kept_tensors = freed
 
     def __repr__(self) -> str:
         return f"<{type(self).__module__}.{type(self).__name__} object at {id(self):#x}>"
@@ -312,10 +331,10 @@ def _apply(cls: type[Function], args: tuple[Any, ...], kwargs: dict[str, Any]) -
     node.needs_input_grad = tuple([
         isinstance(arg, TensorCore) and (arg._requires_grad if special.duals is None else arg.requires_grad) for arg in args
     ])
-    node._tensor_inputs = places
-    node._input_specs = tuple([Spec(args[place]._array.shape, args[place]._array.dtype) for place in places])
+    node._n_arguments, node._tensor_places = len(args), places
+    node._given_specs = tuple([Spec(args[place]._array.shape, args[place]._array.dtype) for place in places])
     if records:
-        node.edges = tuple([edge_of(args[place]) if args[place]._requires_grad else None for place in places])
+        node._edges = tuple([edge_of(args[place]) if args[place]._requires_grad else None for place in places])
     tangents = None if special.duals is None else special.duals.tangents_of(args)
     with no_grad():
         if separate:
@@ -324,9 +343,9 @@ def _apply(cls: type[Function], args: tuple[Any, ...], kwargs: dict[str, Any]) -
         else:
             output = cls.forward(node, *args)
     outputs = output if isinstance(output, tuple) else (output,)
-    wrapped = _wrap_outputs(node, args, places, outputs, records)
+    wrapped = wrap_outputs(node, args, places, outputs, records)
     if records:
-        _save(node, args, wrapped)
+        save(node, wrapped)
         if special.anomaly:
             note_origin(node)
     if tangents is not None:
@@ -338,132 +357,6 @@ def _takes_exactly(forward: Any, count: int) -> bool:
     """Whether a function takes so many arguments, so that none is left to its default."""
     code = getattr(forward, "__code__", None)
     return code is not None and code.co_argcount == count
-
-
-def _version(tensor: Any) -> int:
-    return 0 if tensor._storage is None else tensor._storage.version
-
-
-def _wrap_outputs(
-    node: FunctionNode, args: tuple[Any, ...], places: tuple[int, ...], outputs: tuple[Any, ...], records: bool
-) -> tuple[Any, ...]:
-    """Gives forward's outputs their history."""
-    inputs = [args[place] for place in places]
-    given = {id(tensor) for tensor in inputs}
-    returned = {id(output) for output in outputs}
-    dirty = {id(tensor) for tensor in node.dirty_tensors or ()}
-    constant = {id(tensor) for tensor in node.non_differentiable or ()}
-    for tensor in node.non_differentiable or ():
-        if not isinstance(tensor, TensorCore):
-            raise RuntimeError(
-                f"mark_non_differentiable only accepts variable arguments, but got {type(tensor).__name__}"
-            )
-    for nr, tensor in enumerate(node.dirty_tensors or ()):
-        if not isinstance(tensor, TensorCore):
-            raise RuntimeError(
-                f"mark_dirty can only accept variables, but argument {nr} is of type {type(tensor).__name__}"
-            )
-        if id(tensor) not in returned:
-            raise RuntimeError(
-                "Some elements marked as dirty during the forward method were not returned as output. The inputs that "
-                "are modified inplace must all be outputs of the Function."
-            )
-        if records and id(tensor) not in given:
-            warnings.warn(
-                "ctx.mark_dirty() received a tensor that was not an input. Only input Tensors that have been mutated "
-                "should be passed to ctx.mark_dirty().",
-                stacklevel=user_stacklevel(),
-            )
-        if records and tensor._view is not None and len(outputs) > 1:
-            raise RuntimeError(
-                "If your Function modifies inplace an input that is a view of another Tensor, your Function cannot return "
-                f"more than one Tensor. {node.name()} returned {len(outputs)} values. Apply it to a clone() of the view, "
-                "or split it: one Function that writes and returns the view alone, one that does the rest."
-            )
-    node.n_outputs = len(outputs)
-    several = len(outputs) > 1
-    results = []
-    for nr, output in enumerate(outputs):
-        if not isinstance(output, TensorCore):
-            node._outputs.append(Spec((), None))
-            results.append(output)
-            continue
-        node._outputs.append(Spec(output._array.shape, output._array.dtype))
-        is_input = id(output) in given
-        differentiable = records and id(output) not in constant and DTYPE_OF[output._array.dtype].category >= 2
-        if id(output) in dirty:
-            results.append(_dirty_output(node, nr, output, records))
-        elif not differentiable:
-            results.append(_plain_output(output, is_input))
-        else:
-            results.append(_fresh_output(node, nr, output, is_input, several))
-    return tuple(results)
-
-
-def _dirty_output(node: FunctionNode, nr: int, tensor: Any, records: bool) -> Any:
-    if records and tensor._view is None and tensor._edge is None and tensor._requires_grad:
-        raise RuntimeError(
-            "a leaf Variable that requires grad has been used in an in-place operation. Its old value could not be "
-            "differentiated any more: apply the function to a clone()."
-        )
-    check_writable(tensor, records)
-    bump(tensor)
-    if records:
-        if tensor._view is None:
-            set_edge(tensor, (node, nr))
-        else:
-            rebase(tensor, node)
-    return tensor
-
-
-def _plain_output(output: Any, is_input: bool) -> Any:
-    """An output without a history: never the input itself, nor a tensor with a history from inside forward."""
-    if output._requires_grad:
-        return output.detach()
-    return _alias(output, "no_grad") if is_input else output
-
-
-def _alias(tensor: Any, origin: str) -> Any:
-    """A view of the whole of a tensor, which refuses to be written to where gradients are recorded."""
-    alias = tensor.detach()
-    view = tensor._view
-    base, steps = (tensor, ()) if view is None else (view.base, steps_of(view))
-    alias._view = View(base, steps, _version(tensor), origin)
-    return alias
-
-
-def _fresh_output(node: FunctionNode, nr: int, output: Any, is_input: bool, several: bool) -> Any:
-    if is_input:
-        output = _alias(output, "function")
-    elif output._requires_grad and (output._edge is None or output._edge[0] is not node):
-        output = output.detach()
-    elif output._view is not None:
-        view = output._view
-        output._view = View(view.base, steps_of(view), view.version, "multi_output" if several else "function")
-    output._edge = (node, nr)
-    output._requires_grad = True
-    return output
-
-
-def _save(node: FunctionNode, args: tuple[Any, ...], outputs: tuple[Any, ...]) -> None:
-    saved: list[Any] = []
-    for tensor in node.to_save or ():
-        if tensor is None:
-            saved.append(None)
-            continue
-        if not isinstance(tensor, TensorCore):
-            raise TypeError(
-                f"save_for_backward can only save variables, but argument {len(saved)} is of type {type(tensor).__name__}"
-            )
-        nr = next((nr for nr, output in enumerate(outputs) if output is tensor), None)
-        saved.append(SavedInput(tensor) if nr is None else SavedOutput(tensor, nr))
-    node._saved = tuple(saved)
-    node.to_save = node.dirty_tensors = node.non_differentiable = None
-    if special.active:
-        save_hooks_of(node, node._saved)
-    for value in saved:
-        if type(value) is SavedInput and value.packed is None:
-            value.edge = None  # PyTorch lets a custom function's inputs be detached in place
 
 
 def once_differentiable(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -496,12 +389,12 @@ class Error(Node):
     __slots__ = ("function",)
 
     def __init__(self, function: Callable[..., Any]) -> None:
-        self.edges = ()
-        self.sequence_nr = next(local.modes.sequence)
-        self.extras = self.tensor_hooks = None
+        self._edges = ()
+        self._order = next(local.modes.sequence)
+        self._extras = self._tensor_hooks = None
         self.function = function
 
-    def run(self, xp: Any, g: Any, needs: Any) -> tuple[Any, ...]:
+    def _run(self, xp: Any, g: Any, needs: Any) -> tuple[Any, ...]:
         raise RuntimeError(
             "trying to differentiate twice a function that was marked with @once_differentiable: "
             f"{self.function.__qualname__}"

@@ -288,11 +288,11 @@ class UndefinedGrad(Node):
 
     def __init__(self, output: Any) -> None:
         edge = edge_of(output)
-        self.edges = (edge,)
-        self.sequence_nr = edge[0].sequence_nr + 1
-        self.extras = self.tensor_hooks = None
+        self._edges = (edge,)
+        self._order = edge[0]._order + 1
+        self._extras = self._tensor_hooks = None
 
-    def run(self, xp: Any, g: Any, needs: tuple[bool, ...] | None) -> tuple[Any, ...]:
+    def _run(self, xp: Any, g: Any, needs: tuple[bool, ...] | None) -> tuple[Any, ...]:
         return (None,)
 
 

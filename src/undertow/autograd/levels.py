@@ -30,15 +30,15 @@ class LevelInput(Node):
     __slots__ = ("level",)
 
     def __init__(self, edge: Edge | None, level: Level) -> None:
-        self.edges = (edge,)
-        self.sequence_nr = next(local.modes.sequence)
-        self.extras = self.tensor_hooks = None
+        self._edges = (edge,)
+        self._order = next(local.modes.sequence)
+        self._extras = self._tensor_hooks = None
         self.level = level
 
-    def run(self, xp: Any, g: Any, needs: tuple[bool, ...] | None) -> tuple[Any, ...]:
+    def _run(self, xp: Any, g: Any, needs: tuple[bool, ...] | None) -> tuple[Any, ...]:
         return (g,)
 
-    def name(self) -> str:
+    def _node_name(self) -> str:
         return "LevelInput"
 
 
@@ -81,7 +81,7 @@ class Level:
                 return True
             if type(node) is LevelInput and node.level is not self and node.level.open:
                 return True
-            for edge in node.edges:
+            for edge in node._edges:
                 if edge is not None and edge[0] not in seen:
                     seen.add(edge[0])
                     stack.append(edge[0])

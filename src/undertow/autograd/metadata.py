@@ -34,21 +34,21 @@ class InputMetadata:
 
 def note_output(node: Any, array: Any) -> Any:
     """Remembers what a node with one output computed; returns the node."""
-    if node.output_specs() is None:
+    if node._output_specs() is None:
         _noted[node] = Spec(array.shape, array.dtype)
     return node
 
 
 def note_ahead(node: Any) -> None:
     """The same for the nodes that a node's edges lead to, whose outputs were its inputs."""
-    for edge, spec in zip(node.edges, node.input_specs(output_specs(node))):
-        if edge is not None and spec is not None and edge[0].output_specs() is None:
+    for edge, spec in zip(node._edges, node._input_specs(output_specs(node))):
+        if edge is not None and spec is not None and edge[0]._output_specs() is None:
             _noted[edge[0]] = spec
 
 
 def output_specs(node: Any) -> list[Spec]:
     """The specs of a node's outputs, as far as they are known."""
-    specs = node.output_specs()
+    specs = node._output_specs()
     if specs is None:
         noted = _noted.get(node)
         specs = [] if noted is None else [noted]

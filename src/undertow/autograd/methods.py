@@ -36,7 +36,7 @@ class HookMethods(TensorCore):
         if self._edge is None:
             return None if self._meta is None else self._meta.hooks
         node, nr = self._edge
-        return node.hooked_outputs().get(nr)
+        return node._hooked_outputs().get(nr)
 
     @_backward_hooks.setter
     def _backward_hooks(self, value: OrderedDict[int, hooks.Hook] | None) -> None:
@@ -44,10 +44,10 @@ class HookMethods(TensorCore):
             self._get_meta().hooks = value
             return
         node, nr = self._edge
-        if node.n_outputs == 1:
-            node.tensor_hooks = value
+        if node._n_outputs == 1:
+            node._tensor_hooks = value
         else:
-            node.tensor_hooks = {**node.hooked_outputs(), nr: value}
+            node._tensor_hooks = {**node._hooked_outputs(), nr: value}
 
     def register_hook(self, hook: hooks.Hook) -> hooks.RemovableHandle:
         """hook(grad) -> Tensor or None; a result replaces the gradient that flows on.

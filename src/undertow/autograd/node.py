@@ -39,32 +39,36 @@ class Extras:
 
 
 class Node:
-    """A step of the backward pass."""
+    """A step of the backward pass.
 
-    __slots__ = ("edges", "sequence_nr", "tensor_hooks", "extras", "__weakref__")
+    What the engine uses has names with an underscore: the others are PyTorch's, and those that the programs of custom
+    functions give to what they keep in their node, the `ctx`.
+    """
 
-    edges: tuple[Edge | None, ...]
-    sequence_nr: int
-    tensor_hooks: Any  # hooks on its output; by output number if there are several; None if there are none
-    extras: Extras | None
-    n_outputs: int = 1  # of the forward op: how many gradients come in
+    __slots__ = ("_edges", "_order", "_tensor_hooks", "_extras", "__weakref__")
 
-    def run(self, xp: Any, g: Any, needs: tuple[bool, ...] | None) -> tuple[Any, ...]:
+    _edges: tuple[Edge | None, ...]
+    _order: int
+    _tensor_hooks: Any  # hooks on its output; by output number if there are several; None if there are none
+    _extras: Extras | None
+    _n_outputs: int = 1  # of the forward op: how many gradients come in
+
+    def _run(self, xp: Any, g: Any, needs: tuple[bool, ...] | None) -> tuple[Any, ...]:
         """Gradients of the inputs, one per edge, from the gradient of the output (a list if there are several)."""
         raise AssertionError("every kind of node has its own run")
 
-    def takes(self, g: Any) -> bool:
+    def _takes(self, g: Any) -> bool:
         """Whether there is a gradient to run on: most nodes turn an undefined one into undefined ones."""
-        return g is not None if self.n_outputs == 1 else any(part is not None for part in g)
+        return g is not None if self._n_outputs == 1 else any(part is not None for part in g)
 
-    def release(self, freed: Freed) -> None:
+    def _release(self, freed: Freed) -> None:
         """Gives back what was saved."""
 
-    def output_specs(self) -> list[Spec] | None:
+    def _output_specs(self) -> list[Spec] | None:
         """What the op computed, if the node knows."""
         return None
 
-    def input_specs(self, outputs: list[Spec]) -> Sequence[Spec | None]:
+    def _input_specs(self, outputs: list[Spec]) -> Sequence[Spec | None]:
         """What the op computed it from, as far as the node knows; `outputs`: what it computed."""
         return ()
 
@@ -72,6 +76,9 @@ class Node:
 
     def name(self) -> str:
         """The node's name, such as MulBackward0; kinds that are no op's own carry PyTorch's namespace."""
+        return self._node_name()
+
+    def _node_name(self) -> str:
         name = type(self).__name__
         return name if "Backward" in name and name != "CopyBackwards" else "torch::autograd::" + name
 
@@ -79,12 +86,12 @@ class Node:
     def next_functions(self) -> tuple[tuple[Node | None, int], ...]:
         """The nodes of the inputs, with the output number each input was."""
         note_ahead(self)
-        return tuple((None, 0) if edge is None else edge for edge in self.edges)
+        return tuple((None, 0) if edge is None else edge for edge in self._edges)
 
     @property
     def metadata(self) -> dict[str, Any]:
         """A dict of the user's own, kept with the node; in anomaly mode it also tells where the node was made."""
-        extras = self.get_extras()
+        extras = self._get_extras()
         metadata = extras.metadata
         if extras.stack is not None and "traceback_" not in metadata:
             metadata["traceback_"] = [format_stack(extras.stack)]
@@ -102,37 +109,37 @@ class Node:
         return True
 
     def _sequence_nr(self) -> int:
-        return self.sequence_nr
+        return self._order
 
     def _set_sequence_nr(self, sequence_nr: int) -> None:
-        self.sequence_nr = sequence_nr
+        self._order = sequence_nr
 
     def _register_hook_dict(self, tensor: Any) -> None:
         """Has a tensor's hooks fire at its node, which they do here from the start."""
         if not isinstance(tensor, TensorCore):
             raise TypeError("_register_hook_dict expected a variable")
 
-    def get_extras(self) -> Extras:
-        extras = self.extras
+    def _get_extras(self) -> Extras:
+        extras = self._extras
         if extras is None:
-            extras = self.extras = Extras()
+            extras = self._extras = Extras()
         return extras
 
-    def hooked_outputs(self) -> dict[int, OrderedDict[int, hooks.Hook]]:
+    def _hooked_outputs(self) -> dict[int, OrderedDict[int, hooks.Hook]]:
         """The tensor hooks on this node's outputs, by output number."""
-        own = self.tensor_hooks
-        return {} if own is None else own if self.n_outputs != 1 else {0: own}
+        own = self._tensor_hooks
+        return {} if own is None else own if self._n_outputs != 1 else {0: own}
 
     def register_hook(self, fn: hooks.Hook) -> hooks.RemovableHandle:
         """hook(grad_inputs, grad_outputs) -> tuple or None; a result replaces grad_inputs. Runs after the node."""
-        extras = self.get_extras()
+        extras = self._get_extras()
         if extras.post_hooks is None:
             extras.post_hooks = OrderedDict()
         return hooks.add(extras.post_hooks, fn)
 
     def register_prehook(self, fn: hooks.Hook) -> hooks.RemovableHandle:
         """hook(grad_outputs) -> tuple or None; a result replaces grad_outputs. Runs before the node."""
-        extras = self.get_extras()
+        extras = self._get_extras()
         if extras.pre_hooks is None:
             extras.pre_hooks = OrderedDict()
         return hooks.add(extras.pre_hooks, fn)
@@ -159,7 +166,7 @@ def bind_node_caller(caller: Callable[[Node, tuple[Any, ...]], Any]) -> None:
 
 def note_origin(node: Node) -> None:
     """In anomaly mode every new node remembers the lines that led to it, and in whose backward it was made."""
-    extras = node.get_extras()
+    extras = node._get_extras()
     extras.stack = user_stack()
     task = local.modes.backward_pass
     extras.parent = None if task is None else task.running
@@ -167,19 +174,19 @@ def note_origin(node: Node) -> None:
 
 def tensor_hooks_of(node: Node, output_nr: int) -> OrderedDict[int, hooks.Hook]:
     """The hooks on one output of a node, for adding to."""
-    own = node.tensor_hooks
-    if node.n_outputs != 1:
+    own = node._tensor_hooks
+    if node._n_outputs != 1:
         if own is None:
-            own = node.tensor_hooks = {}
+            own = node._tensor_hooks = {}
         return own.setdefault(output_nr, OrderedDict())
     if own is None:
-        own = node.tensor_hooks = OrderedDict()
+        own = node._tensor_hooks = OrderedDict()
     return own
 
 
 def keep_gradient(edge: Edge, tensor: Any) -> None:
     """From now on the gradient that arrives there is written to the tensor's `.grad`."""
-    edge[0].get_extras().retained[edge[1]] = weakref.ref(tensor)
+    edge[0]._get_extras().retained[edge[1]] = weakref.ref(tensor)
 
 
 # --- the end of a path
@@ -190,18 +197,18 @@ class AccumulateGrad(Node):
 
     __slots__ = ("variable", "lock")
 
-    edges: tuple[Edge | None, ...]
+    _edges: tuple[Edge | None, ...]
 
     def __init__(self, variable: Any) -> None:
-        self.edges = ()
-        self.sequence_nr = 2**64 - 1  # always first when ready
-        self.extras = self.tensor_hooks = None
+        self._edges = ()
+        self._order = 2**64 - 1  # always first when ready
+        self._extras = self._tensor_hooks = None
         self.variable = variable
         self.lock = threading.Lock()
         if special.anomaly:
             note_origin(self)
 
-    def output_specs(self) -> list[Spec]:
+    def _output_specs(self) -> list[Spec]:
         return [Spec(self.variable._array.shape, self.variable._array.dtype)]
 
 

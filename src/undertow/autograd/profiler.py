@@ -207,7 +207,7 @@ class profile:
 
     def _node_ran(self, node: Node, gradients: Any, results: Any) -> None:
         """A node of a backward pass ran just now: an event of the engine, and in it one of the node."""
-        now, name = perf_counter_ns() / 1e3, node.name()
+        now, name = perf_counter_ns() / 1e3, node._node_name()
         thread = threading.get_ident()
         start = max(self._node_ended, *[event.time_range.start for event in self._open.get(thread, ())], 0.0)
         number = -1 if name.endswith("AccumulateGrad") else node._sequence_nr()

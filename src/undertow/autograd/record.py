@@ -87,7 +87,7 @@ def make_node(
     node = (rule.node_class or node_class(rule))(edges, next(modes.sequence), saved, values, specs, chores)
     if rule.outputs != 1:
         shown = results[: rule.differentiable or len(results) - len(rule.hidden)]
-        node.n_outputs = len(shown)
+        node._n_outputs = len(shown)
         node.outputs = [Spec(result._array.shape, result._array.dtype) for result in shown]
     if special.active:
         _special_chores(node)

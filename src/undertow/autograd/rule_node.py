@@ -43,9 +43,9 @@ class RuleNode(Node):
     ) -> None:
         if edges is None:
             raise TypeError(f"cannot create '{type(self).__name__}' instances")
-        self.edges = edges
-        self.sequence_nr = sequence_nr
-        self.extras = self.tensor_hooks = None
+        self._edges = edges
+        self._order = sequence_nr
+        self._extras = self._tensor_hooks = None
         self.saved = saved
         self.statics = statics
         self.specs = specs
@@ -55,12 +55,12 @@ class RuleNode(Node):
         """The saved values as arrays, or as tensors of the graph when the backward pass is itself recorded."""
         saved = self.saved
         if type(saved) is Freed:
-            raise errors.freed_graph(self.name(), saved.at)
+            raise errors.freed_graph(self._node_name(), saved.at)
         if recorded:
             return [_open(value, self) for value in saved]
         return [_raw(value, self) if isinstance(value, (SavedValue, tuple)) else value for value in saved]
 
-    def run(self, xp: Any, g: Any, needs: tuple[bool, ...] | None) -> tuple[Any, ...]:
+    def _run(self, xp: Any, g: Any, needs: tuple[bool, ...] | None) -> tuple[Any, ...]:
         rule = self.rule
         if xp.RECORDED and special.dispatcher is not None:
             found = special.dispatcher.gradients(self, g, needs)
@@ -77,7 +77,7 @@ class RuleNode(Node):
         if chores & CONJUGATE:  # a holomorphic formula, taken at the conjugates of what it depends on
             saved = [_conjugate(xp, value) for value in saved]
             statics = tuple([value.conjugate() if type(value) is complex else value for value in statics])
-        edges = self.edges
+        edges = self._edges
         values = (xp, g, needs, *saved, *self.specs, *statics) if rule.uses_specs else (xp, g, needs, *saved, *statics)
         joint, gradients = rule.joint, cast("tuple[Gradient, ...]", rule.gradients)  # where there is an edge
         if joint is not None:
@@ -104,9 +104,9 @@ class RuleNode(Node):
             ])
         return results
 
-    def input_specs(self, outputs: list[Spec]) -> Sequence[Spec | None]:
+    def _input_specs(self, outputs: list[Spec]) -> Sequence[Spec | None]:
         if not self.specs and self.rule.promote is not None and not self.chores:
-            return outputs * len(self.edges)
+            return outputs * len(self._edges)
         return self.specs
 
     def _recompute_hidden(self, xp: Any, saved: list[Any]) -> list[Any]:
@@ -125,7 +125,7 @@ class RuleNode(Node):
                 known[name] = value
         return list(known.values())
 
-    def release(self, freed: Freed) -> None:
+    def _release(self, freed: Freed) -> None:
         if self.saved:
             self.saved = freed
 
@@ -133,20 +133,20 @@ class RuleNode(Node):
 class MultiOutputNode(RuleNode):
     """A rule node of an op with several outputs; it knows their shapes, for gradients that never came."""
 
-    __slots__ = ("n_outputs", "outputs")
+    __slots__ = ("_n_outputs", "outputs")
 
-    n_outputs: int
+    _n_outputs: int
     outputs: list[Spec]
 
-    def output_specs(self) -> list[Spec]:
+    def _output_specs(self) -> list[Spec]:
         return self.outputs
 
-    def run(self, xp: Any, g: Any, needs: tuple[bool, ...] | None) -> tuple[Any, ...]:
-        if self.n_outputs == 1:  # the engine hands over a lone gradient as it is
+    def _run(self, xp: Any, g: Any, needs: tuple[bool, ...] | None) -> tuple[Any, ...]:
+        if self._n_outputs == 1:  # the engine hands over a lone gradient as it is
             g = (g,)
         if self.rule.materialize:
             g = [xp.zeros(spec.shape, spec.dtype) if part is None else part for part, spec in zip(g, self.outputs)]
-        return super().run(xp, tuple(g), needs)
+        return super()._run(xp, tuple(g), needs)
 
 
 def node_class(rule: Rule) -> Any:
@@ -160,7 +160,7 @@ def node_class(rule: Rule) -> Any:
         if prefix:
             body["name"] = lambda node: rule.node_name
         if can_specialise(rule):
-            body["run"] = specialised_run(rule, RuleNode.run, _freed)
+            body["_run"] = specialised_run(rule, RuleNode._run, _freed)
         made = rule.node_class = type(short, (base,), body)
     return made
 
@@ -218,7 +218,7 @@ def _held(node: Any) -> tuple[Any, ...]:
 
 
 def _freed(node: Any) -> RuntimeError:
-    return errors.freed_graph(node.name(), node.saved.at)
+    return errors.freed_graph(node._node_name(), node.saved.at)
 
 
 def _raw(value: Any, node: Node) -> Any:

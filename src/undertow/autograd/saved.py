@@ -87,7 +87,7 @@ class SavedInput(SavedValue):
         if tensor is None:
             return self.open(node)._array
         if tensor._edge is None and self.edge is not None:
-            raise errors.detached(node.name())
+            raise errors.detached(node._node_name())
         storage = tensor._storage
         if storage is not None and storage.version != self.version:
             view = tensor._view
@@ -137,7 +137,7 @@ class SavedOutput(SavedValue):
 
     def open(self, node: Node) -> Any:
         # Results that are hidden, or carry no gradient, are behind those that do.
-        place = self.place(node) if self.output_nr < node.n_outputs else None
+        place = self.place(node) if self.output_nr < node._n_outputs else None
         if self.packed is not None:
             return self.packed.open(place)
         tensor = wrap(self.raw(node))
@@ -255,12 +255,12 @@ class SavedTensor:
         return saved.held() if saved.packed is None else saved.packed.value
 
     def __repr__(self) -> str:
-        return f"<SavedTensor of {self.node.name()}>"
+        return f"<SavedTensor of {self.node._node_name()}>"
 
 
 def short_name(node: Node) -> str:
     """A node's name as errors about views and versions give it: Mul for MulBackward0, Squeeze1 for SqueezeBackward1."""
-    head, found, number = node.name().rpartition("Backward")
+    head, found, number = node._node_name().rpartition("Backward")
     return head + number.removeprefix("0") if found else number
 
 
@@ -277,5 +277,5 @@ def describe(array: Any) -> str:
 
 def _overwritten(array: Any, edge: Any, storage: Storage, expected: int, node: Node) -> RuntimeError:
     source = f"output {edge[1]} of {short_name(edge[0])}" if edge is not None else None
-    stack = node.extras.stack if node.extras is not None else None
-    return errors.overwritten(describe(array), source, storage.version, expected, node.name(), stack, storage.writes)
+    stack = node._extras.stack if node._extras is not None else None
+    return errors.overwritten(describe(array), source, storage.version, expected, node._node_name(), stack, storage.writes)

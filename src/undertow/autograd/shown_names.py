@@ -160,7 +160,7 @@ def _factor_sizes(node: Any, which: int) -> tuple[int, ...]:
 def _factor_strides(node: Any, which: int) -> tuple[int, ...]:
     """The strides of a factor of mm, which PyTorch asks for only where that factor's gradient is wanted."""
     sizes = _factor_sizes(node, which)
-    if node.edges[which] is None or not sizes:
+    if node._edges[which] is None or not sizes:
         return ()
     flipped = node.statics[node.rule.statics.index("flipped")][which]
     return (1, sizes[0]) if flipped else (sizes[1], 1)
@@ -192,7 +192,7 @@ def _mode(name: str, modes: tuple[str, ...]) -> Callable[[Any], int]:
 
 
 def _bias_size(node: Any) -> tuple[int]:
-    if node.edges[2] is None:  # no bias, or one that wants no gradient
+    if node._edges[2] is None:  # no bias, or one that wants no gradient
         return (0,)
     weight = node.specs[1].shape
     return (weight[1] * node._saved_groups if node._saved_transposed else weight[0],)

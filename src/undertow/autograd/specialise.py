@@ -16,7 +16,7 @@ The usual backward case: raw arrays, every edge wanted, no chores. For `mul` `sp
             v_self = v_self.raw(node)
         if isinstance(v_other, SavedValue):
             v_other = v_other.raw(node)
-        e_self, e_other = node.edges
+        e_self, e_other = node._edges
         return (d_self(g, v_other) if e_self is not None else None,
                 d_other(g, v_self) if e_other is not None else None)
 
@@ -97,7 +97,7 @@ def specialised_run(rule: Rule, general: Callable[..., Any], freed: Callable[[An
     if len(differentiated) == 1:
         lines += [f"    return ({results[0].removesuffix(f' if e_{rule.inputs[0]} is not None else None')},)"]
     else:
-        lines += [f"    {_targets('e_', differentiated)} = node.edges", f"    return ({', '.join(results)},)"]
+        lines += [f"    {_targets('e_', differentiated)} = node._edges", f"    return ({', '.join(results)},)"]
     exec(compile("\n".join(lines), _HERE, "exec"), scope)
     return scope["run"]
 
@@ -231,7 +231,7 @@ def _recording(rule: Rule, single: bool) -> list[str]:
     several = "shown_" if rule.outputs == 0 else f"results_[:{rule.differentiable}]"
     if rule.outputs != 1:
         lines += [
-            f"    node_.n_outputs = len({several})",
+            f"    node_._n_outputs = len({several})",
             f"    node_.outputs = [Spec(each._array.shape, each._array.dtype) for each in {several}]",
         ]
     lines += [f"    for place, each in enumerate({several}):", *["        " + line for line in _claim("each", "place")]]

@@ -137,7 +137,7 @@ def steps_of(view: View) -> tuple[Step, ...]:
 
 def move_retained(tensor: Any, old: Edge, new: Edge) -> None:
     """A kept gradient (`retain_grad`) is that of the tensor's latest value."""
-    extras = old[0].extras
+    extras = old[0]._extras
     if extras is not None:
         extras.retained.pop(old[1], None)
     keep_gradient(new, tensor)
@@ -183,12 +183,12 @@ class AsStridedBackward0(Node):
     __slots__ = ("steps",)
 
     def __init__(self, edge: Edge | None, sequence_nr: int, steps: tuple[Step, ...]) -> None:
-        self.edges = (edge,)
-        self.sequence_nr = sequence_nr
-        self.extras = self.tensor_hooks = None
+        self._edges = (edge,)
+        self._order = sequence_nr
+        self._extras = self._tensor_hooks = None
         self.steps = steps
         if special.anomaly:
             note_origin(self)
 
-    def run(self, xp: Any, g: Any, needs: Any) -> tuple[Any, ...]:
+    def _run(self, xp: Any, g: Any, needs: Any) -> tuple[Any, ...]:
         return (view_gradient(xp, g, self.steps),)

@@ -216,9 +216,9 @@ class CopySlices(Node):
     __slots__ = ("written", "steps", "freed")
 
     def __init__(self, base_edge: Edge | None, written: Node, steps: tuple[Step, ...]) -> None:
-        self.edges = (base_edge, *written.edges[1:])
-        self.sequence_nr = next(local.modes.sequence)
-        self.extras = self.tensor_hooks = None
+        self._edges = (base_edge, *written._edges[1:])
+        self._order = next(local.modes.sequence)
+        self._extras = self._tensor_hooks = None
         self.written = written
         self.steps = steps
         self.freed: Freed | None = None
@@ -229,21 +229,21 @@ class CopySlices(Node):
                 SavedViewOutput(saved, self) if type(saved) is SavedOutput else saved for saved in written.saved
             ])
 
-    def run(self, xp: Any, g: Any, needs: tuple[bool, ...] | None) -> tuple[Any, ...]:
+    def _run(self, xp: Any, g: Any, needs: tuple[bool, ...] | None) -> tuple[Any, ...]:
         if self.freed is not None:
-            raise errors.freed_graph(self.name(), self.freed.at)
-        inner_needs = None if needs is None else (needs[0] and self.written.edges[0] is not None, *needs[1:])
+            raise errors.freed_graph(self._node_name(), self.freed.at)
+        inner_needs = None if needs is None else (needs[0] and self.written._edges[0] is not None, *needs[1:])
         part = take_view(xp, g, self.steps)
-        results = self.written.run(xp, part, inner_needs)
+        results = self.written._run(xp, part, inner_needs)
         base = None
-        if self.edges[0] is not None and (needs is None or needs[0]):
+        if self._edges[0] is not None and (needs is None or needs[0]):
             inside = results[0] if results[0] is not None else xp.zeros_like(part)
             base = put_view(xp, g, self.steps, inside)
         return (base, *results[1:])
 
-    def release(self, freed: Freed) -> None:
+    def _release(self, freed: Freed) -> None:
         self.freed = freed
-        self.written.release(freed)
+        self.written._release(freed)
 
 
 def put_view(xp: Any, x: Any, steps: tuple[Step, ...], value: Any) -> Any:

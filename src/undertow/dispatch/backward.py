@@ -56,7 +56,7 @@ def gradients(node: RuleNode, g: Any, needs: tuple[bool, ...] | None) -> tuple[A
         return None
     if formula is None:
         return _whole(node, g, needs)
-    wanted = tuple([edge is not None and (needs is None or needs[nr]) for nr, edge in enumerate(node.edges)])
+    wanted = tuple([edge is not None and (needs is None or needs[nr]) for nr, edge in enumerate(node._edges)])
     if not anybody([part for part in (g if isinstance(g, (tuple, list)) else (g,)) if part is not None]):
         return None
     known = _known(node)
@@ -89,7 +89,7 @@ def _whole(node: RuleNode, g: Any, needs: tuple[bool, ...] | None) -> tuple[Any,
     raw = [None if each is None else each._array for each in gradients]
 
     def compute() -> list[Any]:
-        found = RuleNode.run(node, numpy_xp, raw[0] if node.rule.outputs == 1 else tuple(raw), needs)
+        found = RuleNode._run(node, numpy_xp, raw[0] if node.rule.outputs == 1 else tuple(raw), needs)
         return [None if each is None else wrap(np.asarray(each)) for each in found]
 
     found = offer(named(short), (*gradients, *kept), {}, compute)

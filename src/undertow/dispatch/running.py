@@ -136,7 +136,7 @@ class SavedDetached(SavedOutput):
         else:
             with nobody_asked():
                 tensor = tensor.detach()
-        if self.output_nr < node.n_outputs and tensor._array.dtype.kind in "fcV":
+        if self.output_nr < node._n_outputs and tensor._array.dtype.kind in "fcV":
             tensor._edge, tensor._requires_grad = self.place(node), True
         return tensor
 

@@ -95,7 +95,7 @@ def views_of(rule: Rule, source: Any, values: tuple[Any, ...], statics: dict[str
         node = (rule.node_class or node_class(rule))(
             (edge,), next(modes.sequence), (), tuple(statics.values()), (spec,)
         )
-        node.n_outputs = len(values)
+        node._n_outputs = len(values)
         node.outputs = [Spec(value.shape, dtype) for value in values]
     results = []
     for place, value in enumerate(values):

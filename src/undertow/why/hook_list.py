@@ -228,11 +228,11 @@ def _of_graph(package: Any, root: Any) -> list[HookEntry]:
         variable = getattr(node, "variable", None)
         if variable is not None:
             entries += _of_tensor(package, tensor_text(variable), variable)
-        if not hasattr(node, "hooked_outputs"):  # undertow's nodes say what hangs on them
+        if not hasattr(node, "_hooked_outputs"):  # undertow's nodes say what hangs on them
             continue
-        maps = [("tensor", f"output {number} of {name}", own) for number, own in node.hooked_outputs().items()]
-        if node.extras is not None:
-            maps += [("node-pre", name, node.extras.pre_hooks), ("node", name, node.extras.post_hooks)]
+        maps = [("tensor", f"output {number} of {name}", own) for number, own in node._hooked_outputs().items()]
+        if node._extras is not None:
+            maps += [("node-pre", name, node._extras.pre_hooks), ("node", name, node._extras.post_hooks)]
         entries += [HookEntry(package, kind, owner, node, own, key) for kind, owner, own in maps for key in own or ()]
     behind = set(nodes)
     for known in all_seen(package):

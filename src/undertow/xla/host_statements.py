@@ -116,16 +116,16 @@ class StatementInside(_ForStatement, Inside):
 class Gone(Node):
     """Where a tensor was computed that a statement on the host kept: inside a program, which leaves no graph behind."""
 
-    __slots__ = ("n_outputs",)
+    __slots__ = ("_n_outputs",)
 
     def __init__(self) -> None:
-        self.edges = ()
-        self.sequence_nr = next(local.modes.sequence)
-        self.extras = None
-        self.tensor_hooks = None
-        self.n_outputs = 1
+        self._edges = ()
+        self._order = next(local.modes.sequence)
+        self._extras = None
+        self._tensor_hooks = None
+        self._n_outputs = 1
 
-    def run(self, xp: Any, g: Any, needs: tuple[bool, ...] | None) -> tuple[Any, ...]:
+    def _run(self, xp: Any, g: Any, needs: tuple[bool, ...] | None) -> tuple[Any, ...]:
         raise RuntimeError(
             "this tensor was computed in a compiled step and kept by a statement that runs on the host: there is no graph "
             "to go back through. Return it from the step by itself, or call backward inside the step."

@@ -49,7 +49,7 @@ class Registrations:
             if tensor._meta is not None:
                 yield from (own for own in (tensor._meta.hooks, tensor._meta.post_hooks) if own)
             if tensor._edge is not None:
-                yield from tensor._edge[0].hooked_outputs().values()
+                yield from tensor._edge[0]._hooked_outputs().values()
         for holder in (*self._state.modules, *self._state.optimizers):
             yield from (own for name, own in vars(holder).items() if "hooks" in name and isinstance(own, dict))
         yield from GLOBAL_HOOKS

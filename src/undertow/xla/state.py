@@ -218,9 +218,9 @@ def _hook_maps(meta: Any) -> tuple[Any, Any]:
 def _node_hooks(meta: Any) -> list[Any] | None:
     """The hooks on the node that adds to a leaf's gradient, if somebody keeps it."""
     node = None if meta is None or meta.accumulator is None else meta.accumulator()
-    if node is None or node.extras is None:
+    if node is None or node._extras is None:
         return None
-    return [hook for hooks in (node.extras.pre_hooks, node.extras.post_hooks) for hook in (hooks or {}).values()] or None
+    return [hook for hooks in (node._extras.pre_hooks, node._extras.post_hooks) for hook in (hooks or {}).values()] or None
 
 
 def _equal(array: Any, contents: Any) -> bool:

@@ -233,13 +233,13 @@ class Spent(Node):
     __slots__ = ("saved",)
 
     def __init__(self, node: Node, freed: Freed) -> None:
-        self.edges = ()
-        self.sequence_nr = node.sequence_nr
-        self.extras = self.tensor_hooks = None
+        self._edges = ()
+        self._order = node._order
+        self._extras = self._tensor_hooks = None
         self.saved = freed
 
-    def run(self, xp: Any, g: Any, needs: tuple[bool, ...] | None) -> tuple[Any, ...]:
-        raise errors.freed_graph(self.name(), self.saved.at)
+    def _run(self, xp: Any, g: Any, needs: tuple[bool, ...] | None) -> tuple[Any, ...]:
+        raise errors.freed_graph(self._node_name(), self.saved.at)
 
 
 def _unless_spent(edge: Edge) -> Edge:
@@ -257,27 +257,27 @@ def _is_spent(node: Node) -> bool:
 class CompiledBackward(Node):
     """A compiled function in the graph."""
 
-    __slots__ = ("graph", "kept", "read", "freed", "n_outputs")
+    __slots__ = ("graph", "kept", "read", "freed", "_n_outputs")
 
     def __init__(self, graph: Graph, edges: tuple[Edge | None, ...], kept: list[Any], read: list[Any]) -> None:
-        self.edges = edges
-        self.sequence_nr = next(local.modes.sequence)
-        self.extras = None
-        self.tensor_hooks = None
+        self._edges = edges
+        self._order = next(local.modes.sequence)
+        self._extras = None
+        self._tensor_hooks = None
         self.graph, self.kept, self.read = graph, kept, read
         self.freed: Freed | None = None
-        self.n_outputs = len(graph.roots)
+        self._n_outputs = len(graph.roots)
 
-    def run(self, xp: Any, g: Any, needs: tuple[bool, ...] | None) -> tuple[Any, ...]:
+    def _run(self, xp: Any, g: Any, needs: tuple[bool, ...] | None) -> tuple[Any, ...]:
         if self.freed is not None:
-            raise errors.freed_graph(self.name(), self.freed.at)
-        grads = [g] if self.n_outputs == 1 else list(g)
+            raise errors.freed_graph(self._node_name(), self.freed.at)
+        grads = [g] if self._n_outputs == 1 else list(g)
         if xp.RECORDED:
-            return self.graph.go_back_recorded(self.kept, self.read, grads, self.edges)
+            return self.graph.go_back_recorded(self.kept, self.read, grads, self._edges)
         results = self.graph.go_back(self.kept, self.read, grads)
         return results if isinstance(xp, DeviceNamespace) else tuple([None if r is None else r.numpy() for r in results])
 
-    def release(self, freed: Freed) -> None:
+    def _release(self, freed: Freed) -> None:
         self.freed = freed
         self.kept, self.read = [], []
 
@@ -303,9 +303,9 @@ def _in_turn(nodes: list[Node]) -> list[AccumulateGrad]:
     """The leaves' nodes in the order in which a backward pass is through with them."""
     turns: dict[Any, tuple[int, int]] = {}
     for node in nodes:
-        for place, edge in enumerate(node.edges):
+        for place, edge in enumerate(node._edges):
             if edge is not None and isinstance(edge[0], AccumulateGrad):
-                turn = (-node.sequence_nr, place)  # nodes run from the latest to the first
+                turn = (-node._order, place)  # nodes run from the latest to the first
                 turns[edge[0]] = max(turn, turns.get(edge[0], turn))
     return sorted(turns, key=turns.__getitem__)
 
@@ -318,5 +318,5 @@ def _nodes_behind(roots: list[Edge]) -> list[Node]:
         node = stack.pop()
         if node not in found:
             found[node] = None
-            stack += [edge[0] for edge in node.edges if edge is not None]
+            stack += [edge[0] for edge in node._edges if edge is not None]
     return list(found)

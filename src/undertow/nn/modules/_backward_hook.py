@@ -32,29 +32,29 @@ Observer = Callable[[Any, Sequence[Any], tuple[Any, ...]], tuple[Any, ...]]
 class BackwardHookFunctionBackward(Node):
     """The identity, as a place in the graph. What `observe` returns goes on to the inputs."""
 
-    __slots__ = ("n_outputs", "shapes", "observe")
+    __slots__ = ("_n_outputs", "shapes", "observe")
     __module__ = "torch.autograd.function"
 
-    n_outputs: int
+    _n_outputs: int
 
     def __init__(self, edges: tuple[Any, ...], shapes: Sequence[Any], observe: Observer) -> None:
-        self.edges = edges
-        self.sequence_nr = next(local.modes.sequence)
-        self.extras = self.tensor_hooks = None
+        self._edges = edges
+        self._order = next(local.modes.sequence)
+        self._extras = self._tensor_hooks = None
         if special.anomaly:
-            self.get_extras().stack = user_stack()
-        self.n_outputs = len(edges)
+            self._get_extras().stack = user_stack()
+        self._n_outputs = len(edges)
         self.shapes = shapes  # shape and dtype of each tensor
         self.observe = observe
 
-    def takes(self, g: Any) -> bool:
+    def _takes(self, g: Any) -> bool:
         return True
 
-    def run(self, xp: Any, g: Any, needs: Any) -> tuple[Any, ...]:
-        if self.n_outputs == 1 and g is not None:
+    def _run(self, xp: Any, g: Any, needs: Any) -> tuple[Any, ...]:
+        if self._n_outputs == 1 and g is not None:
             arrived = (g,)
             return self.observe(xp, arrived, arrived)
-        arrived = (g,) if self.n_outputs == 1 else g
+        arrived = (g,) if self._n_outputs == 1 else g
         passed = tuple([xp.zeros(*shape) if part is None else part for part, shape in zip(arrived, self.shapes)])
         return self.observe(xp, arrived, passed)
 

@@ -217,7 +217,7 @@ class UndertowEngine(Engine):
         self._numbers[id(node)] = weakref.ref(node), number
 
     def children(self, node: Any) -> list[Any]:
-        return [edge[0] for edge in node.edges if edge is not None]
+        return [edge[0] for edge in node._edges if edge is not None]
 
     def listen(self, listener: Any) -> bool:
         special.listeners.append(listener)
