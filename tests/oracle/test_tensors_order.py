@@ -84,3 +84,54 @@ def test_sorted_columns():
         return values, places, values.stride(), places.stride()
 
     agree(program)
+
+
+STRETCHED = {
+    "rows": lambda torch: torch.linspace(0.1, 0.9, 3).expand(4, 3),
+    "columns": lambda torch: torch.linspace(0.1, 0.9, 4)[:, None].expand(4, 3),
+    "between": lambda torch: torch.linspace(0.1, 0.9, 6).reshape(2, 1, 3).expand(2, 4, 3),
+    "between, turned": lambda torch: torch.linspace(0.1, 0.9, 6).reshape(2, 1, 3).expand(2, 4, 3).permute(2, 0, 1),
+    "around": lambda torch: torch.linspace(0.1, 0.9, 8).reshape(2, 1, 4, 1).expand(2, 3, 4, 2).permute(3, 1, 0, 2),
+    "steps of one and of none": lambda torch: torch.linspace(0.1, 0.9, 16).as_strided((2, 3, 2), (1, 0, 3)),
+    "one number": lambda torch: torch.tensor(0.5).expand(2, 3),
+    "doubles": lambda torch: torch.linspace(0.1, 0.9, 3).double().expand(4, 3),
+    "halves": lambda torch: torch.linspace(0.1, 0.9, 6).half().reshape(2, 1, 3).expand(2, 4, 3).permute(2, 0, 1),
+}
+
+NAMES = "sigmoid tanh exp abs neg erf digamma lgamma relu sqrt square sign logit isnan expm1 nan_to_num i0 clone".split()
+ACTIVATIONS = "gelu silu mish softplus elu selu hardswish leaky_relu hardtanh softsign dropout alpha_dropout".split()
+EXPRESSIONS = {
+    "plus one": lambda torch, x: x + 1,
+    "one minus": lambda torch, x: 1 - x,
+    "over": lambda torch, x: 1 / x,
+    "squared": lambda torch, x: x**2,
+    "remainder": lambda torch, x: x % 0.3,
+    "clamp": lambda torch, x: x.clamp(0.2, 0.5),
+    "greater": lambda torch, x: x > 0.5,
+    "to": lambda torch, x: x.to(torch.complex64),
+    "copied": lambda torch, x: x.to(x.dtype, copy=True),
+    "whole": lambda torch, x: (x * 10).int().sin(),
+    "roll": lambda torch, x: x.roll(1, 0),
+    "roll of columns": lambda torch, x: x.transpose(0, -1).contiguous().transpose(0, -1).roll((1, 1), (0, 1)),
+    "flip": lambda torch, x: x.flip(0),
+    "index_fill": lambda torch, x: x.index_fill(0, torch.tensor([0]), 1.0),
+}
+
+
+@pytest.mark.parametrize("names", [NAMES, ACTIVATIONS, list(EXPRESSIONS)], ids=["functions", "layers", "expressions"])
+def test_one_operand_that_repeats(names):
+    def run(torch, name, x):
+        if name in EXPRESSIONS:
+            return EXPRESSIONS[name](torch, x)
+        return getattr(torch if name in NAMES else torch.nn.functional, name)(x)
+
+    def program(torch):
+        return [
+            (place, name, steps(result), result)
+            for place, make in STRETCHED.items()
+            for name in names
+            if place != "halves" or name not in ("logit", "i0", "alpha_dropout")
+            for result in [run(torch, name, make(torch))]
+        ]
+
+    agree(program)

@@ -80,6 +80,8 @@ def unary(rule: Rule, name: str = "", doc: str = "") -> Callable[..., Any]:
                     return call(function, rule, (input,), {}, None)
                 if type(value) is not ndarray:
                     value = _asarray(value)
+                elif value.ndim > 1 and 0 in array.strides:
+                    value = ordered(value, (array,))
                 result = _new(Tensor)
                 result._array = value
                 result._storage = result._view = result._meta = None
@@ -157,7 +159,7 @@ def binary(
                         return call(function, rule, (input, other), {}, None)
                     if type(value) is not ndarray:
                         value = _asarray(value)
-                    elif tensor is not None and value.ndim > 1 and not a.flags.c_contiguous:
+                    elif value.ndim > 1 and (not a.flags.c_contiguous if tensor is not None else 0 in a.strides):
                         value = ordered(value, (a, b))
                     result = _new(Tensor)
                     result._array = value

@@ -16,7 +16,7 @@ from undertow.rules.rule import Rule
 from undertow.xp import numpy as numpy_xp
 from undertow.xp.device import DeviceArray, Watch
 from undertow.xp.namespaces import namespace_of
-from undertow.xp.numpy_order import copy_of, ordered
+from undertow.xp.numpy_order import empty_copy_of, ordered
 
 PYTHON_NUMBERS = frozenset({float, int, bool, complex})
 
@@ -27,7 +27,7 @@ def compute(rule: Rule, inputs: Sequence[Any], statics: dict[str, Any]) -> tuple
     values = run_forward(rule, arrays, statics)
     if rule.outputs == 1 and not rule.hidden:
         values = (values,)
-        if rule.promote in _ORDERED and len(arrays) > 1 and type(values[0]) is ndarray and values[0].ndim > 1:
+        if rule.promote in _ORDERED and type(values[0]) is ndarray and values[0].ndim > 1:
             laid = [_laid(each, array) for each, array in zip(inputs, arrays) if type(array) is ndarray]
             if not all(array.flags.c_contiguous for array in laid):
                 values = (ordered(values[0], laid if rule.name != "where" else sorted(laid, key=_is_no_mask)),)
@@ -48,7 +48,7 @@ _ORDERED = ("numeric", "float")  # elementwise functions lay their results out a
 def _laid(given: Any, array: Any) -> Any:
     """An operand as it lies in memory; a cast as PyTorch lays it out, where dims that repeat count for nothing."""
     if isinstance(given, TensorCore) and given._array is not array and type(given._array) is ndarray:
-        return copy_of(given._array)
+        return empty_copy_of(given._array)
     return array
 
 

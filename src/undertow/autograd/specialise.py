@@ -151,6 +151,11 @@ def specialised_apply(rule: Rule, general: Callable[..., Any], scope: dict[str, 
             "            except (ValueError, TypeError, RuntimeError):",
             f"                {generally}",
         ]
+    if single and rule.promote in ("numeric", "float") and not rest:
+        lines += [
+            f"            if 0 in a_{first}.strides and computed_.ndim > 1:",
+            f"                computed_ = ordered(computed_, (a_{first},))",
+        ]
     if single and rule.promote in ("numeric", "float") and rest:
         arrays = [f"a_{name}" for name in sorted(inputs, key=lambda name: name != rule.mask or rule.name != "where")]
         plain = f"a_{first}.size == computed_.size and " + " and ".join(

@@ -25,6 +25,7 @@ from undertow.ops.arguments import (
     wrap_dims,
     wrap_real_dim,
 )
+from undertow.ops.image_order import ordered_like
 from undertow.ops.parts import diagonal_dims
 from undertow.ops.public import overloaded, public
 from undertow.ops.shape import reshape_to
@@ -216,7 +217,7 @@ def roll(input: Any, shifts: Any, dims: Any = ()) -> Any:
     if len(shifts) != len(dims) and (dims or len(shifts) != 1):
         raise RuntimeError(f"shifts and dimensions must align. shifts: {len(shifts)}, dims:{len(dims)}")
     dims = tuple([wrap_real_dim(dim, input._array.ndim) for dim in dims])
-    return apply(rules.roll, input, shifts=shifts, dims=dims)
+    return ordered_like(apply(rules.roll, input, shifts=shifts, dims=dims), input)
 
 
 @public

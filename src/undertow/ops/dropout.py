@@ -19,6 +19,7 @@ from undertow.ops.arguments import check_tensor, no_kernel
 from undertow.ops.public import public
 from undertow.random_stream.memory_order import in_memory_order
 from undertow.rules import dropout as rules
+from undertow.xp.numpy_order import empty_copy_of
 
 
 def _check_chance(p: float, error: type[Exception]) -> None:
@@ -32,7 +33,7 @@ def _laid_out_like(array: Any, flat: Any) -> Any:
     if type(array) is ndarray and array.flags.c_contiguous:
         return flat.reshape(array.shape)
     lying = array if type(array) is ndarray else array.lying()
-    out = np.empty_like(lying, dtype=flat.dtype, order="K", subok=False)
+    out = empty_copy_of(lying, flat.dtype)
     if type(array) is not ndarray:
         return in_memory_order(flat, out)
     order = sorted(range(out.ndim), key=lambda axis: -out.strides[axis])

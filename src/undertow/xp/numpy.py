@@ -10,7 +10,7 @@ from numpy import (  # noqa: F401
     cos, cosh, divide, equal, exp, exp2, expm1, fmax, fmin, frexp, full_like, gcd, greater, greater_equal, hypot,
     isfinite, isinf, isnan, lcm, less, less_equal, log, log10, log1p, log2, logaddexp2, logical_and, logical_not,
     logical_or, logical_xor, moveaxis, multiply, nextafter, not_equal, ones, ones_like,
-    roll, sin, sinh, sqrt, square, subtract, take, take_along_axis, tan, tanh, tensordot, tril, triu,
+    sin, sinh, sqrt, square, subtract, take, take_along_axis, tan, tanh, tensordot, tril, triu,
     zeros, zeros_like,
 )  # fmt: skip
 from undertow.lazy import late_function
@@ -26,7 +26,7 @@ from undertow.xp.numpy_reduce import (  # noqa: F401
 )  # fmt: skip
 from undertow.xp.numpy_shape import (  # noqa: F401
     alias, as_strided, as_strided_backward, broadcast_to, cast, concatenate, contiguous, copy, diag_embed, diagonal,
-    diagonal_backward, expand_dims, flip, pad, reshape, rot90, select, select_backward, slice_along, slice_backward,
+    diagonal_backward, expand_dims, flip, pad, reshape, roll, rot90, select, select_backward, slice_along, slice_backward,
     squeeze, stack, sum_to_shape, swapaxes, tile, transpose, windows, windows_backward,
 )  # fmt: skip
 

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from undertow.xp import numpy_scatter
-from undertow.xp.numpy_shape import leading, sum_to_shape
+from undertow.xp.numpy_shape import copy, leading, sum_to_shape
 
 Array = np.ndarray[Any, np.dtype[Any]]
 Indices = Sequence[Array | None]
@@ -107,7 +107,7 @@ def index_copy(x: Array, axis: int, index: Array, source: Array) -> Array:
 
 def index_fill(x: Array, axis: int, index: Array, value: Any) -> Array:
     """A copy of x with the named slices replaced by a value."""
-    out = np.array(x, order="C")
+    out = copy(np.asarray(x))
     if x.ndim:
         out[(*leading(axis), index.reshape(-1))] = value
     elif index.size:

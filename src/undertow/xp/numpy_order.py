@@ -23,10 +23,10 @@ def ordered(value: Array, operands: Sequence[Any]) -> Array:
     return result
 
 
-def copy_of(array: Array) -> Array:
+def empty_copy_of(array: Array, dtype: Any = None) -> Array:
     """An array without values that lies as a copy of another one does."""
     dims = outer_to_inner(array.shape, [array])
-    return np.empty([array.shape[dim] for dim in dims], array.dtype).transpose(np.argsort(dims))
+    return np.empty([array.shape[dim] for dim in dims], dtype or array.dtype).transpose(np.argsort(dims))
 
 
 def outer_to_inner(shape: tuple[int, ...], operands: Sequence[Any]) -> list[int]:

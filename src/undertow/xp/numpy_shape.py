@@ -12,6 +12,8 @@ from typing import Any
 import numpy as np
 from numpy.lib.stride_tricks import as_strided as _slow_as_strided
 
+from undertow.xp.numpy_order import empty_copy_of
+
 Array = np.ndarray[Any, np.dtype[Any]]
 
 _ndarray = np.ndarray
@@ -286,27 +288,11 @@ def copy(x: Array) -> Array:
     """A copy in x's own memory order, if x is dense."""
     if x.flags.c_contiguous:
         return x.copy()
-    if 0 in x.strides and x.size > 1:
-        return _copy_stretched(x)
-    return x.copy("K")
-
-
-def _copy_stretched(x: Array) -> Array:
-    """A copy whose axes are ordered in memory as x's are, stretched ones where they stand."""
-    order = list(range(x.ndim))
-    # Insertion sort by stride that leaves stretched axes alone, from the last axis on.
-    for place in range(x.ndim - 2, -1, -1):
-        at = place
-        for other in range(place + 1, x.ndim):
-            here, there = x.strides[order[at]], x.strides[order[other]]
-            if here == 0 or there == 0:
-                continue
-            if here >= there and not (here == there and x.shape[order[at]] < x.shape[order[other]]):
-                break
-            order[at], order[other] = order[other], order[at]
-            at = other
-    inverse = sorted(range(x.ndim), key=order.__getitem__)
-    return x.transpose(order).copy("C").transpose(inverse)
+    if 0 not in x.strides:
+        return x.copy("K")
+    out = empty_copy_of(x)
+    out[...] = x
+    return out
 
 
 def contiguous(x: Array) -> Array:
@@ -316,7 +302,12 @@ def contiguous(x: Array) -> Array:
 
 def flip(x: Array, axis: int | Sequence[int] | None = None) -> Array:
     """Reversed along axes. A copy, as in the other namespaces: a hook may write to what it is given."""
-    return copy(np.flip(x, axis))  # type: ignore[arg-type]
+    return copy(np.flip(x if 0 not in x.strides else copy(x), axis))  # type: ignore[arg-type]
+
+
+def roll(x: Array, shifts: tuple[int, ...], axes: tuple[int, ...]) -> Array:
+    """Moved along axes, in C order."""
+    return np.roll(x if x.flags.c_contiguous else contiguous(x), shifts, axes)
 
 
 def rot90(x: Array, k: int, axes: tuple[int, int]) -> Array:
@@ -377,8 +368,9 @@ def cast(x: Array, dtype: np.dtype[Any]) -> Array:
     """A fresh copy in another dtype; complex numbers lose their imaginary part, unrepresentable ones wrap."""
     if x.dtype.kind == "c" and dtype.kind not in "cb":
         x = x.real
-    order: Any = "C" if 0 in x.strides else "K"  # memory that shows in several places has no order to keep
+    if 0 in x.strides:  # where dims repeat NumPy has another order than PyTorch
+        x = copy(x)
     if dtype.kind in "iu" and x.dtype.kind in "fV":
         with np.errstate(invalid="ignore"):
-            return x.astype(dtype, order)
-    return x.astype(dtype, order)
+            return x.astype(dtype)
+    return x.astype(dtype)
