@@ -18,7 +18,7 @@ Target = tuple[Source, ast.AST, ast.expr]  # a function of the program, and the 
 
 def stores(place: Place) -> str:
     """The container into which the statement at a place puts something: `history` for `history.append(loss)`."""
-    statement = source(place.file).statement(place.line)
+    statement = source(place.file).statement(place)
     if isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Call):
         function = statement.value.func
         if isinstance(function, ast.Attribute) and function.attr in _GROWS:
@@ -32,14 +32,14 @@ def stores(place: Place) -> str:
 
 def is_comprehension(place: Place) -> bool:
     """Whether the statement at a place is `name = [... for ...]`."""
-    statement = source(place.file).statement(place.line)
+    statement = source(place.file).statement(place)
     return isinstance(statement, ast.Assign) and isinstance(statement.value, (ast.ListComp, ast.DictComp))
 
 
 def where_kept(place: Place) -> Kept | None:
     """Where the value that was computed at a place, or what its statement makes of it, is put into a container."""
     file = source(place.file)
-    statement = file.statement(place.line)
+    statement = file.statement(place)
     if statement is None:
         return None
     for node, values, container in _stored([statement]):

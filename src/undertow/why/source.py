@@ -18,6 +18,7 @@ _LOGS = frozenset(
 )
 _LOOKS = (ast.JoinedStr, ast.FormattedValue, ast.Compare, ast.Assert, ast.Yield, ast.Dict)
 _GROWS = frozenset("append extend appendleft insert add update setdefault put push".split())
+_DEFINITIONS = (ast.FunctionDef, ast.ClassDef)
 
 
 Span = tuple[int | None, ...]  # line, column, end line, end column
@@ -51,7 +52,7 @@ class Source:
                 self.parents[child] = node
             if isinstance(node, ast.expr):
                 self.by_span.setdefault(_span(node), []).append(node)
-            if isinstance(node, ast.stmt) and not isinstance(node, (ast.FunctionDef, ast.ClassDef)):
+            if isinstance(node, ast.stmt) and not isinstance(node, _DEFINITIONS):
                 last = node.body[0].lineno - 1 if hasattr(node, "body") and node.body else node.end_lineno
                 for line in range(node.lineno, (last or node.lineno) + 1):
                     self.statements[line] = node  # inner statements come later and win
@@ -82,8 +83,13 @@ class Source:
         files = [os.path.join(folder, *module.split(".")) + ".py" for module in dict.fromkeys(modules) if module]
         return [file for file in files if os.path.isfile(file)]
 
-    def statement(self, line: int) -> ast.stmt | None:
-        return self.statements.get(line)
+    def statement(self, place: Place) -> ast.stmt | None:
+        """The statement that ran at a place; of several on one line the one with the expression that ran."""
+        node = self.expression(place)
+        for outer in () if node is None else self.around(node):
+            if isinstance(outer, ast.stmt):
+                return self.statements.get(place.line) if isinstance(outer, _DEFINITIONS) else outer
+        return self.statements.get(place.line)
 
     def function(self, node: ast.AST) -> ast.AST:
         """The function (or module) that a node stands in."""
@@ -148,7 +154,7 @@ def assigned(place: Place | None) -> str:
     """The variable that the statement at a place binds: `loss` for `loss = f(x)`; empty if there is no single one."""
     if place is None:
         return ""
-    statement = source(place.file).statement(place.line)
+    statement = source(place.file).statement(place)
     if isinstance(statement, ast.Assign) and len(statement.targets) == 1:
         target: ast.expr = statement.targets[0]
     elif isinstance(statement, (ast.AugAssign, ast.AnnAssign)):
@@ -162,7 +168,7 @@ def is_whole_value(place: Place | None) -> bool:
     """Whether what ran at a place is the whole right side of an assignment, not a part of it."""
     if place is None:
         return False
-    statement = source(place.file).statement(place.line)
+    statement = source(place.file).statement(place)
     node = source(place.file).expression(place)
     return node is not None and isinstance(statement, (ast.Assign, ast.AnnAssign)) and statement.value is node
 
@@ -186,7 +192,7 @@ def only_looked_at(place: Place | None, ran: Ran | None = None) -> bool:
     file = source(place.file)
     node: ast.AST | None = file.expression(place)
     if node is None:
-        node = file.statement(place.line)
+        node = file.statement(place)
         return isinstance(node, ast.Expr) and _is_log(node.value)
     return _Looks(place, ran or (lambda file: frozenset())).only(node)
 
@@ -350,7 +356,7 @@ def knows_of_freezing(place: Place | None) -> bool:
 def only_clears(place: Place) -> bool:
     """Whether `.grad` is read only to be zeroed: `if p.grad is not None: p.grad.zero_()`."""
     file = source(place.file)
-    statement = file.statement(place.line)
+    statement = file.statement(place)
     if isinstance(statement, ast.If):
         text = "\n".join(ast.unparse(inner) for inner in statement.body)
         return "zero_()" in text or text.endswith(".grad = None")

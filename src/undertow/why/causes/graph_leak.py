@@ -71,14 +71,13 @@ class GraphLeak(Cause):
         """Results of a line that live on while the next ones are made, and that nobody differentiates together."""
         tensors = facts.trace.tensors
         kept = []
-        for op, following in zip(ops, [*ops[1:], None]):
-            if op.id != tensors[op.outputs[0]].maker:
-                continue
-            for number, node in zip(op.outputs, op.output_nodes):
+        for op, following in pairwise(ops):
+            for number in _made(facts, op):
                 died = tensors[number].died
-                outlives = following is None or died is None or died > following.time + 1
-                if node is not None and outlives and not _used_later(facts, number, following):
+                if (died is None or died > following.time + 1) and not _used_later(facts, number, following):
                     kept.append(number)
+        most = max((len(facts.reaching(number)) for number in kept), default=0)
+        kept += [number for number in _made(facts, ops[-1]) if len(facts.reaching(number)) <= most]
         kept = _one_a_round(facts, kept)
         alive = _most_alive(facts, kept)
         if alive < min(_ENOUGH + 1, len(ops)) or 2 * alive < len(kept):  # a first, a best and a last one may stay
@@ -137,10 +136,16 @@ def _spans_backwards(facts: Facts, ops: list[OpRecord]) -> bool:
     return sum(any(a.time < time < b.time for time in times) for a, b in pairwise(ops)) >= _ENOUGH - 1
 
 
-def _used_later(facts: Facts, tensor: int, following: OpRecord | None) -> bool:
+def _made(facts: Facts, op: OpRecord) -> list[int]:
+    """The results that an op made, with their graphs."""
+    if op.id != facts.trace.tensors[op.outputs[0]].maker:
+        return []
+    return [number for number, node in zip(op.outputs, op.output_nodes) if node is not None]
+
+
+def _used_later(facts: Facts, tensor: int, following: OpRecord) -> bool:
     """Whether a backward went through a tensor after the next one of its line was made: they are used together."""
-    time = facts.trace.tensors[tensor].time if following is None else following.time
-    return any(record.time > time for record in facts.reaching(tensor))
+    return any(record.time > following.time for record in facts.reaching(tensor))
 
 
 def _one_a_round(facts: Facts, kept: list[int]) -> list[int]:
@@ -167,7 +172,7 @@ def _most_alive(facts: Facts, kept: list[int]) -> int:
 def _in_loop(place: Place) -> bool:
     for here in place.chain():
         file = source(here.file)
-        node = file.expression(here) or file.statement(here.line)
+        node = file.expression(here) or file.statement(here)
         if node is not None and file.in_loop(node):
             return True
     return False
