@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from undertow.cli import main
+from undertow.cli.why import split
 
 BROKEN = """
 import torch
@@ -122,3 +124,59 @@ def test_no_program_at_all(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
         main(["why", "--engine", "undertow"])
     assert "say which program to run" in capsys.readouterr().err
+
+
+def test_a_json_file_is_no_program(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "found.json").write_text("[]")
+    assert main(["why", "--engine", "undertow", str(tmp_path / "found.json")]) == 2
+    assert "is no program; to write the findings there: --json=" in capsys.readouterr().err
+    assert why(tmp_path, BROKEN, f"--json={tmp_path / 'nowhere' / 'found.json'}") == 2
+    assert "there is no folder for" in capsys.readouterr().err
+
+
+def test_findings_go_to_a_json_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its name may follow the option as a word of its own, and is meant where the program starts."""
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "script.py").write_text(f"{BROKEN}\nprint(w.grad)\nimport os\nos.chdir('elsewhere')\n")
+    monkeypatch.chdir(tmp_path)
+    assert main(["why", "--engine", "undertow", "--json", "found.json", "script.py"]) == 1
+    monkeypatch.chdir(tmp_path)
+    assert [finding["code"] for finding in json.loads((tmp_path / "found.json").read_text())] == ["detached"]
+
+
+@pytest.mark.parametrize(
+    ("typed", "ours", "theirs"),
+    [
+        ("--json script.py --lr 3", "--json=- script.py", "--lr 3"),
+        ("--json=f script.py", "--json=f script.py", ""),
+        ("--json f.json script.py -x", "--json=f.json script.py", "-x"),
+        ("script.py --json f.json -x --engine torch y", "script.py --json=f.json --engine torch", "-x y"),
+        ("script.py x -- --json", "script.py", "x --json"),
+        ("has_json.py --json f.json --limit 5", "has_json.py --limit 5", "--json f.json"),
+        ("--json has_json.py --json", "--json=- has_json.py", "--json"),
+        ("imports.py --json=3 --html a.html", "imports.py --html a.html", "--json=3"),
+        ("-m has_json --json", "-m has_json", "--json"),
+        ("-m package.part --html x --json", "-m package.part --json=-", "--html x"),
+    ],
+)
+def test_whose_options_are_whose(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, typed: str, ours: str, theirs: str
+) -> None:
+    """Behind the program's name an option belongs to the program if it has one of that name."""
+    (tmp_path / "package").mkdir()
+    (tmp_path / "has_json.py").write_text("parser.add_argument('--json', '-j')")
+    (tmp_path / "imports.py").write_text("from has_json import parser")
+    (tmp_path / "package" / "part.py").write_text('"--html"')
+    monkeypatch.chdir(tmp_path)
+    assert split(typed.split()) == (ours.split(), theirs.split())
+
+
+def test_a_reader_that_leaves(tmp_path: Path) -> None:
+    """`undertow why script.py | head -1`."""
+    (tmp_path / "script.py").write_text(f"{BROKEN}print(w.grad)\n")
+    command = [sys.executable, "-u", "-m", "undertow", "why", "--engine", "undertow", "script.py"]
+    with subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        assert process.stdout is not None and process.stderr is not None
+        assert process.stdout.readline() == b"None\n"
+        process.stdout.close()
+        assert process.stderr.read() == b"" and process.wait() == 1

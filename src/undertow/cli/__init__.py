@@ -20,6 +20,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     run.add_to(commands)
     why.add_to(commands)
     arguments = parser.parse_args(sys.argv[1:] if argv is None else argv)
+    arguments.alone = argv is None  # the process is the command's own
     return arguments.command(arguments)
 
 

@@ -67,7 +67,9 @@ def _begin(folder: str) -> None:
 def _run_as_main(path: str, source: bytes) -> None:
     """Runs a program's source as the module `__main__`, which stays there until the process ends."""
     main = ModuleType("__main__")
-    main.__dict__.update(__file__=path, __builtins__=builtins, __loader__=SourceFileLoader("__main__", path))
+    main.__dict__.update(
+        __file__=path, __cached__=None, __builtins__=builtins, __loader__=SourceFileLoader("__main__", path)
+    )
     sys.modules["__main__"] = main
     exec(compile(source, path, "exec", dont_inherit=True), main.__dict__)
 

@@ -10,15 +10,19 @@ import sys
 import traceback
 from typing import Any
 
+from undertow.why.finding import Finding
 from undertow.why.judge import judge
 from undertow.why.page.data import page_data
 from undertow.why.page.html import write_page
 from undertow.why.page.recorder import Recorder
 from undertow.why.script import Run
 from undertow.why.show import show
+from undertow.why.source import source
+from undertow.why.trace import Trace
 from undertow.why.watch.watcher import DEFAULT_LIMIT
 
 _TAKES_A_VALUE = ("--engine", "--limit", "--html")
+_OPTIONS = ("--json", *_TAKES_A_VALUE)
 _CANNOT_OPEN = 2  # Python's own exit code for this
 
 
@@ -29,16 +33,17 @@ def add_to(commands: Any) -> None:
         help="run a PyTorch program and say why its gradients and hooks do what they do",
         description="Runs a program and reports lost gradients, silent hooks, freed graphs and their kin, each with the "
         "line that causes it. Exit status: 0 healthy, 1 with findings.",
-        usage="undertow why [-h] (script.py | -m module) [argument ...] [--engine ENGINE] [--json[=FILE]]\n"
-        "                    [--html FILE] [--limit N]",
-        epilog="Options may stand anywhere; what follows -- belongs to the program.",
+        usage="undertow why [-h] [--engine ENGINE] [--json [FILE.json]] [--html FILE] [--limit N]\n"
+        "                    (script.py | -m module) [argument ...]",
+        epilog="These options may also follow the program, unless it has one of the same name itself. What follows -- "
+        "belongs to the program.",
     )
     parser.add_argument(
         "--engine", choices=("undertow", "torch", "auto"), default="auto",
         help="what runs the program; auto: real PyTorch if it is installed (default)",
     )  # fmt: skip
     parser.add_argument(
-        "--json", nargs="?", const="-", metavar="FILE", help="findings as JSON, last on stdout, or in a file: --json=FILE"
+        "--json", nargs="?", const="-", metavar="FILE.json", help="findings as JSON, last on stdout, or in a file"
     )
     parser.add_argument("--html", metavar="FILE", help="write a page: the graph, hooks, gradients over steps, findings")
     parser.add_argument(
@@ -62,45 +67,73 @@ def add_to(commands: Any) -> None:
 
 
 def split(arguments: list[str]) -> tuple[list[str], list[str]]:
-    """(our options and the script, the program's own arguments)."""
+    """(our options and the script, the program's own arguments).
+
+    Behind the program an option of ours is the program's if its source has one of that name.
+    """
     ours: list[str] = []
     theirs: list[str] = []
-    script = False
+    program: str | None = None
     waiting = list(arguments)
     while waiting:
         argument = waiting.pop(0)
-        if argument == "--":
+        name = argument.partition("=")[0]
+        if argument == "--" and program is not None:
             theirs += waiting
             break
-        if argument == "--json":
-            ours.append("--json=-")
-        elif argument.startswith(("--json=", *(f"{name}=" for name in _TAKES_A_VALUE))):
+        if argument.startswith("--") and name in _OPTIONS and (program is None or not _has_option(program, name)):
             ours.append(argument)
-        elif argument in _TAKES_A_VALUE:
-            ours += [argument, *waiting[:1]]
-            waiting = waiting[1:]
-        elif script:
+            if argument == "--json":
+                ours[-1] = f"--json={waiting.pop(0) if waiting and waiting[0].endswith('.json') else '-'}"
+            elif argument in _TAKES_A_VALUE:
+                ours += [waiting.pop(0)] if waiting else []
+        elif program is not None:
             theirs.append(argument)
         elif argument == "-m":
+            program = _file_of(waiting[0]) if waiting else None
             ours += [argument, *waiting[:1]]
-            waiting, script = waiting[1:], True
+            waiting = waiting[1:]
         else:
             ours.append(argument)
-            script = not argument.startswith("-")
+            program = None if argument.startswith("-") else argument
     return ours, theirs
 
 
-def _why(arguments: argparse.Namespace) -> int:
-    recorder = Recorder() if arguments.html else None
-    target = os.path.abspath(arguments.html or "")  # the program may go to another folder
-    if recorder is not None and not os.path.isdir(os.path.dirname(target)):
-        print(f"undertow: there is no folder for {arguments.html!r}", file=sys.stderr)
-        return _CANNOT_OPEN
+def _file_of(module: str) -> str:
+    """The file of a module that is run by its name, as far as it lies where the program starts."""
+    path = os.path.join(*module.split("."))
+    return os.path.join(path, "__main__.py") if os.path.isdir(path) else f"{path}.py"
+
+
+def _has_option(program: str, name: str) -> bool:
+    """Whether a program, or a file beside it that it imports, has a command line option of this name in its text."""
+    file = source(os.path.abspath(program))
+    texts = ["".join(part.lines) for part in (file, *map(source, file.imported))]
+    return any(f"{quote}{name}{quote}" in text for text in texts for quote in "'\"")
+
+
+def _refusal(arguments: argparse.Namespace) -> str:
+    """Why a program is not even started; empty if it is."""
+    for option in (arguments.html, arguments.json):
+        if option and not os.path.isdir(os.path.dirname(os.path.abspath(option))):
+            return f"there is no folder for {option!r}"
     if arguments.engine == "torch" and importlib.util.find_spec("torch") is None:
-        print("undertow: --engine torch needs PyTorch, which is not installed: pip install torch", file=sys.stderr)
+        return "--engine torch needs PyTorch, which is not installed: pip install torch"
+    if (arguments.script or "").endswith(".json"):
+        return f"{arguments.script!r} is no program; to write the findings there: --json={arguments.script} script.py"
+    return ""
+
+
+def _why(arguments: argparse.Namespace) -> int:
+    refusal = _refusal(arguments)
+    if refusal:
+        print(f"undertow: {refusal}", file=sys.stderr)
         return _CANNOT_OPEN
+    recorder = Recorder() if arguments.html else None
+    page, data = [os.path.abspath(name or "") for name in (arguments.html, arguments.json)]  # the program may go elsewhere
     name, by_name = arguments.module or arguments.script, bool(arguments.module)
-    run = Run(name, arguments.arguments, arguments.engine, arguments.limit, recorder, by_name)
+    run = Run(name, arguments.arguments, arguments.engine, arguments.limit, recorder, by_name, arguments.alone)
+    process = os.getpid()
     try:
         trace = run.go()
     except ImportError as error:
@@ -119,26 +152,36 @@ def _why(arguments: argparse.Namespace) -> int:
         traceback.print_exception(error, limit=0)
         return 1
     run.print_error()
-    sys.stdout.flush()
+    ended = run.status if run.error is None else 1
+    if os.getpid() != process:
+        return ended  # a copy of the process that the program made: the original one reports
     findings = judge(trace)
-    data = json.dumps([finding.as_data() for finding in findings], indent=2)
-    if arguments.json == "-":
-        print(data)
-    else:
-        if findings or (trace.complete and trace.ops):
-            show(findings)
-        elif trace.ops:
-            print(f"No finding in the first {len(trace.ops)} operations; what came after them was not watched.")
-        else:
-            print("No finding: the program computed nothing with tensors.")
-        if arguments.json:
-            with open(arguments.json, "w", encoding="utf-8") as file:
-                file.write(data + "\n")
     if recorder is not None:
-        write_page(target, page_data(trace, findings, recorder, engine=run.engine))
+        write_page(page, page_data(trace, findings, recorder, engine=run.engine))
         print(f"undertow: the page is in {arguments.html}", file=sys.stderr)
+    as_data = json.dumps([finding.as_data() for finding in findings], indent=2)
+    if arguments.json not in (None, "-"):
+        with open(data, "w", encoding="utf-8") as file:
+            file.write(as_data + "\n")
+    try:
+        if arguments.json == "-":
+            print(as_data)
+        else:
+            _report(trace, findings)
+        sys.stdout.flush()
+    except BrokenPipeError:  # `| head` has seen enough, and at its end Python would flush once more
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     if not trace.complete:
         print(f"undertow: watching ended early, after {len(trace.ops)} operations (--limit)", file=sys.stderr)
     for problem in trace.problems[:1]:
         print(f"undertow: the watcher itself failed at something:\n{problem}", file=sys.stderr)
-    return 1 if findings or run.error is not None else run.status
+    return 1 if findings else ended
+
+
+def _report(trace: Trace, findings: list[Finding]) -> None:
+    if findings or (trace.complete and trace.ops):
+        show(findings)
+    elif trace.ops:
+        print(f"No finding in the first {len(trace.ops)} operations; what came after them was not watched.")
+    else:
+        print("No finding: the program computed nothing with tensors.")

@@ -7,6 +7,7 @@ import importlib
 import importlib.util
 import os
 import sys
+import threading
 import traceback
 import warnings
 from collections.abc import Iterator
@@ -33,14 +34,22 @@ class _NoModule(Exception):
 
 
 class Run:
-    """One watched run of a script, or of a module by its name: its trace, its global variables, and how it ended."""
+    """One watched run of a script, or of a module by its name: its trace, its global variables, and how it ended.
+
+    alone: nothing else runs in this process, so that the program's threads are waited for as Python does at its end.
+    """
 
     def __init__(
         self, path: str, arguments: list[str] | None = None, engine: str = "auto", limit: int = DEFAULT_LIMIT,
-        recorder: Recorder | None = None, module: bool = False,
+        recorder: Recorder | None = None, module: bool = False, alone: bool = False,
     ) -> None:  # fmt: skip
         self.module = path if module else None
+        self.typed = path
         self.path = path if module else os.path.abspath(path)
+        self.folder = os.getcwd() if module else os.path.dirname(os.path.realpath(path))
+        if not module and os.path.isdir(path):
+            self.path, self.folder = os.path.join(self.path, "__main__.py"), path
+        self.alone = alone
         self.arguments = arguments or []
         self.engine = choose_engine(engine)
         self.limit = limit
@@ -50,6 +59,9 @@ class Run:
         self.names: dict[str, Any] = {}
         self.trace = Trace()
         self._engines: tuple[str, ...] = ()
+        self._excepthook = sys.excepthook
+        self._last_words: Any = None  # of a script that leaves: sys.exit("words")
+        self._printed = False
 
     def go(self) -> Trace:
         """Runs the script to its end. An exception of its own is kept in `error`; SystemExit in `status`.
@@ -68,11 +80,11 @@ class Run:
     def _watched(self, code: Any, torch: Any) -> Trace:
         main = ModuleType("__main__")
         main.__dict__.update(
-            __file__=self.path, __builtins__=builtins, __loader__=SourceFileLoader("__main__", self.path)
+            __file__=self.path, __cached__=None, __builtins__=builtins, __loader__=SourceFileLoader("__main__", self.path)
         )
         before = sys.modules["__main__"], sys.argv, list(sys.path)
-        sys.argv = [self.path, *self.arguments]
-        sys.path.insert(0, os.getcwd() if self.module else os.path.dirname(self.path))
+        sys.argv = [self.typed, *self.arguments]
+        sys.path[:1] = [self.folder]
         watcher = Watcher(torch, script=self.path, limit=self.limit, recorder=self.recorder)
         self.trace = watcher.trace
         self.names = main.__dict__
@@ -83,23 +95,43 @@ class Run:
                 if self.module is not None:
                     code = self._found(self.module, main, watcher)
                 sys.modules["__main__"] = main
-                exec(code, main.__dict__)
+                self._execute(code, main)
         except _NoModule as missing:
             raise ImportError(str(missing), name=self.module) from None
-        except SystemExit as leaving:
-            self.status = leaving.code if isinstance(leaving.code, int) else int(leaving.code is not None)
-            watcher.trace.error = None
-        except KeyboardInterrupt:  # somebody has seen enough: what was seen so far is judged
-            self.status = 130
-            watcher.trace.error, watcher.trace.complete = None, False
-        except Exception as error:
-            self.error = error
+        except BaseException as error:
+            self._ended_by(error)
+            if self.error is None:
+                watcher.trace.error = None
+            if isinstance(error, KeyboardInterrupt):  # somebody has seen enough: what was seen so far is judged
+                watcher.trace.complete = False
         finally:
             watcher.names.modules()
             watcher.names.globals(main.__dict__)
             sys.modules["__main__"], sys.argv, sys.path[:] = before
             watcher.places.outermost = None
         return self.trace
+
+    def _execute(self, code: Any, main: ModuleType) -> None:
+        try:
+            exec(code, main.__dict__)
+        except BaseException as error:
+            if self.alone:
+                self._ended_by(error)
+                self.print_error()
+            raise
+        finally:
+            if self.alone:
+                threading._shutdown()  # type: ignore[attr-defined]  # what Python itself calls then
+
+    def _ended_by(self, error: BaseException) -> None:
+        """Notes how the program ended."""
+        if isinstance(error, SystemExit):
+            self.status = error.code if isinstance(error.code, int) else int(error.code is not None)
+            self._last_words = None if isinstance(error.code, int) else error.code
+        elif isinstance(error, KeyboardInterrupt):
+            self.status = 130
+        else:
+            self.error = error
 
     def _found(self, name: str, main: ModuleType, watcher: Watcher) -> Any:
         """The code of a module that is run by its name, as `python -m` does; the packages around it are imported."""
@@ -119,8 +151,17 @@ class Run:
         return code
 
     def print_error(self) -> None:
-        """The script's exception, as Python would have shown it, without the frames of the watcher and the engine."""
+        """The script's exception, as Python would have shown it, without the frames of the watcher and the engine; or
+        what it said as it left. Says it once."""
+        printed, self._printed = self._printed, True
+        if printed:
+            return
+        if self._last_words is not None:
+            print(self._last_words, file=sys.stderr)
         if self.error is None:
+            return
+        if sys.excepthook is not self._excepthook:  # the program has its own
+            sys.excepthook(type(self.error), self.error, self.error.__traceback__)
             return
         shown: traceback.TracebackException | None = traceback.TracebackException.from_exception(self.error)
         error = shown

@@ -67,6 +67,7 @@ class Threads:
 
     def install(self, patches: Patches) -> None:
         patches.wrap(threading.Thread, "start", self._started)
+        patches.wrap(threading, "excepthook", self._raised)
         if hasattr(os, "register_at_fork"):
             os.register_at_fork(after_in_child=partial(_leave_alone, weakref.ref(self.watcher)))
 
@@ -79,6 +80,19 @@ class Threads:
             original(thread)
 
         return start
+
+    def _raised(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        """What a thread raised is shown without the watcher's part in it."""
+
+        def excepthook(args: Any) -> None:
+            frame = args.exc_traceback
+            while frame is not None:
+                while frame.tb_next is not None and frame.tb_next.tb_frame.f_code.co_filename == __file__:
+                    frame.tb_next = frame.tb_next.tb_next
+                frame = frame.tb_next
+            original(args)
+
+        return excepthook
 
     def _run(self, run: Callable[[], None]) -> None:
         watcher = self.watcher
