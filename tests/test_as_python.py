@@ -61,7 +61,8 @@ def ended(folder: Path, *command: str) -> tuple[str, str, int]:
         [sys.executable, *command], cwd=folder, env={**os.environ, "PYTHONPATH": SOURCE}, capture_output=True, text=True,
         input="first line\nthe rest",
     )  # fmt: skip
-    return done.stdout.removesuffix("No finding: the program computed nothing with tensors.\n"), done.stderr, done.returncode
+    said = done.stdout.removesuffix("No finding: the program computed nothing with tensors.\n")
+    return said, done.stderr, done.returncode
 
 
 @pytest.mark.parametrize("name", PROGRAMS)

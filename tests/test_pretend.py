@@ -15,6 +15,7 @@ import pytest
 import torch as real_torch
 
 import undertow
+from undertow._homes import LACKING_METHODS
 from undertow.pretend import STAND_IN, pretend_torch
 from undertow.torch_version import TorchVersion
 
@@ -251,3 +252,14 @@ def test_a_package_written_for_torch(tmp_path: Path, monkeypatch: pytest.MonkeyP
 def test_the_stand_in_is_a_package_named_torch() -> None:
     assert (Path(STAND_IN) / "torch" / "__init__.py").is_file()
     assert STAND_IN not in sys.path
+
+
+def test_methods_of_tensors_that_are_lacking_are_named() -> None:
+    lacking = {name for name in dir(real_torch.Tensor) if not hasattr(undertow.Tensor, name) and name[0] != "_"}
+    assert lacking == set(LACKING_METHODS.split()) and lacking.isdisjoint(dir(undertow.Tensor))
+    for name in lacking:
+        assert not hasattr(undertow.ones(1), name)
+        with pytest.raises(AttributeError, match=rf"undertow has no torch\.Tensor\.{name}"):
+            getattr(undertow.ones(1), name)
+    with pytest.raises(AttributeError, match="'Tensor' object has no attribute 'nonsense'"):
+        _ = undertow.ones(1).nonsense

@@ -229,3 +229,11 @@ MODULES = (
     "jit library linalg mps mtia multiprocessing onnx optim pretend profiler quasirandom random return_types "
     "serialization signal sparse special testing torch_version types utils version why xpu"
 ).split()
+
+# Methods of PyTorch's tensors that undertow lacks: asking for one names it.
+LACKING_METHODS = (
+    "ccol_indices chalf col_indices crow_indices dequantize hash_tensor index int_repr ipu mtia q_per_channel_axis "
+    "q_per_channel_scales q_per_channel_zero_points q_scale q_zero_point qscheme resize_as_sparse_ row_indices "
+    "slice_inverse sparse_resize_ sparse_resize_and_clear_ sspaddmm to_mkldnn to_padded_tensor to_sparse_bsc "
+    "to_sparse_bsr to_sparse_csc to_sparse_csr"
+)

@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Any
 
 from undertow import overrides
 from undertow._core import TensorCore, tensor_class, wrap
-from undertow._homes import METHODS
+from undertow._homes import LACKING_METHODS, METHODS
 from undertow.autograd.apply import bind_tensor_class
 from undertow.autograd.methods import AutogradMethods
 from undertow.creation import CreationMethods
 from undertow.dtypes import get_default_dtype
 from undertow.from_data import legacy_tensor
-from undertow.lazy import LateMethod
+from undertow.lazy import LackingMethod, LateMethod
 from undertow.ops.public import public_method
 from undertow.tensor_convert import ConvertMethods
 from undertow.tensor_copy import CopyMethods
@@ -34,6 +34,9 @@ class _TensorMeta(type):
     """The class of tensor classes."""
 
     __module__ = "torch._C"
+
+    def __dir__(cls) -> list[str]:
+        return [name for name in super().__dir__() if type(vars(Tensor).get(name)) is not LackingMethod]
 
 
 class Tensor(
@@ -139,6 +142,8 @@ _finish(Tensor)
 for _home, _names in METHODS.items():
     for _name in _names.split():
         setattr(Tensor, _name, LateMethod(Tensor, _home, _name, _adopted))
+for _name in LACKING_METHODS.split():
+    setattr(Tensor, _name, LackingMethod(_name))
 bind_tensor_class(Tensor)
 
 

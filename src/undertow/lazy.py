@@ -12,7 +12,7 @@ import sys
 import threading
 from collections.abc import Callable, Mapping
 from types import ModuleType
-from typing import Any
+from typing import Any, NoReturn
 
 
 def lazy_names(package: str, homes: Mapping[str, str]) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
@@ -90,6 +90,18 @@ class LateMethod:
     def __set__(self, instance: Any, value: Any) -> None:
         self.find()
         object.__setattr__(instance, self.name, value)  # a property's setter, or an attribute of this instance
+
+
+class LackingMethod:
+    """Stands in Tensor for a method of PyTorch's that undertow lacks: it is not there, and who asks is told so by name."""
+
+    __slots__ = ("name",)
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def __get__(self, instance: Any, owner: type | None = None) -> NoReturn:
+        raise AttributeError(f"undertow has no torch.Tensor.{self.name}", name=self.name, obj=instance)
 
 
 _adoption = threading.RLock()  # threads that use a method at the same time for the first time get the same one
