@@ -162,13 +162,27 @@ def _options_by_keyword(
 
 def overriding(values: Iterable[Any], plain: bool = False) -> list[Any]:
     """One value of each class that takes over, in the order in which they are asked; plain tensors only if told so."""
+    return in_asking_order([value for value in values if takes_over(value) or (plain and type(value) is tensor_class())])
+
+
+def in_asking_order(values: Iterable[Any]) -> list[Any]:
+    """The first value of each class, those of subclasses before those of their bases."""
     askers: list[Any] = []
     for value in values:
         cls = type(value)
-        if (takes_over(value) or (plain and cls is tensor_class())) and all(type(other) is not cls for other in askers):
+        if all(type(other) is not cls for other in askers):
             place = next((nr for nr, other in enumerate(askers) if issubclass(cls, type(other))), len(askers))
             askers.insert(place, value)
     return askers
+
+
+def ask_innermost(modes: list[Any], protocol: str, *call: Any) -> Any:
+    """What the innermost mode answers; while it is asked, the one around it is the innermost."""
+    mode = modes.pop()
+    try:
+        return getattr(mode, protocol)(*call)
+    finally:
+        modes.append(mode)
 
 
 def ask(public: Public, askers: list[Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -176,11 +190,7 @@ def ask(public: Public, askers: list[Any], args: tuple[Any, ...], kwargs: dict[s
     given = kwargs or None  # as PyTorch's own functions do: no keywords are None, not an empty dict
     modes = local.modes.function_modes
     if modes:
-        mode = modes.pop()
-        try:
-            result = mode.__torch_function__(public, types, args, given)
-        finally:
-            modes.append(mode)
+        result = ask_innermost(modes, "__torch_function__", public, types, args, given)
         if result is not NotImplemented:
             return result
     for value in askers:
@@ -208,11 +218,15 @@ def _nobody_answered(public: Public, askers: list[Any]) -> TypeError:
         return TypeError(
             f"no implementation found for '{name}' on types that implement __torch_function__: {classes}{in_mode}"
         )
+    return all_declined("__torch_function__", name, modes, askers)
+
+
+def all_declined(protocol: str, name: str, modes: list[Any], askers: list[Any]) -> TypeError:
+    """Everybody was asked, and nobody took the call."""
     lines = [f"  - mode object {modes[-1]}"] if modes else []
     lines += [f"  - tensor subclass {type(value)}" for value in askers]
     return TypeError(
-        f"Multiple dispatch failed for '{name}'; all __torch_function__ handlers returned NotImplemented:\n\n"
-        + "\n".join(lines)
+        f"Multiple dispatch failed for '{name}'; all {protocol} handlers returned NotImplemented:\n\n" + "\n".join(lines)
     )
 
 

@@ -94,17 +94,6 @@ def anybody(values: Any) -> bool:
     return bool(modes.dispatch_modes) or any(type(value) in CLASSES for value in values)
 
 
-def askers_among(args: Any, kwargs: Any) -> list[Any]:
-    """One tensor of each class that takes over, in the order in which they are asked."""
-    askers: list[Any] = []
-    for value in tree.leaves((args, kwargs)):
-        cls = type(value)
-        if cls in CLASSES and all(type(other) is not cls for other in askers):
-            place = next((nr for nr, other in enumerate(askers) if issubclass(cls, type(other))), len(askers))
-            askers.insert(place, value)
-    return askers
-
-
 def offer(func: OpOverload, args: Any, kwargs: Any, compute: Callable[[], Any] | None = None) -> Any:
     """Asks about an operator. `compute` runs it if the same call comes back unchanged, as it mostly does."""
     global offers
@@ -122,34 +111,22 @@ def offer(func: OpOverload, args: Any, kwargs: Any, compute: Callable[[], Any] |
 
 def _ask(func: OpOverload, args: Any, kwargs: Any) -> Any:
     modes = local.modes
+    if modes.dispatch_off:
+        return run(func, args, kwargs)
     stack = modes.dispatch_modes
-    askers = [] if modes.dispatch_off else askers_among(args, kwargs)
+    askers = overrides.in_asking_order([value for value in tree.leaves((args, kwargs)) if type(value) in CLASSES])
     types = tuple([type(value) for value in askers])
-    if stack and not modes.dispatch_off:
-        mode = stack.pop()
-        try:
-            result = mode.__torch_dispatch__(func, types, args, kwargs)
-        finally:
-            stack.append(mode)
+    if stack:
+        result = overrides.ask_innermost(stack, "__torch_dispatch__", func, types, args, kwargs)
         if result is not NotImplemented:
             return result
     for value in askers:
         result = type(value).__torch_dispatch__(func, types, args, kwargs)
         if result is not NotImplemented:
             return result
-    if askers or (stack and not modes.dispatch_off):
-        raise _nobody_answered(func, askers)
+    if askers or stack:
+        raise overrides.all_declined("__torch_dispatch__", f"torch._ops.{func}", stack, askers)
     return run(func, args, kwargs)
-
-
-def _nobody_answered(func: OpOverload, askers: list[Any]) -> TypeError:
-    stack = local.modes.dispatch_modes
-    lines = [f"  - mode object {stack[-1]}"] if stack else []
-    lines += [f"  - tensor subclass {type(value)}" for value in askers]
-    return TypeError(
-        f"Multiple dispatch failed for 'torch._ops.{func}'; all __torch_dispatch__ handlers returned NotImplemented:\n\n"
-        + "\n".join(lines)
-    )
 
 
 def run(func: OpOverload, args: Any, kwargs: Any) -> Any:
