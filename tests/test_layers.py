@@ -63,7 +63,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
         "distributions", "_jit_internal", "hub", "multiprocessing", "profiler", "onnx", "fx",
     ),
     ("xla", "distributed"),
-    ("why", "cli", "pretend", "stand_in", "__main__"),
+    ("why", "cli", "neighbours", "pretend", "stand_in", "__main__"),
     ("", "_late_names"),
 )
 LAYER_OF = {f"undertow.{name}".rstrip("."): number for number, layer in enumerate(LAYERS) for name in layer}

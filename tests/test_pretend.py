@@ -184,6 +184,34 @@ def test_parts_of_large_areas_can_be_imported_and_are_refused_when_used() -> Non
     assert vars(undertow.distributed).keys() == before.keys()
 
 
+NEIGHBOURS = """
+torch.optim.lr_scheduler Optimizer Tensor inf
+torch.optim.sgd Optimizer Tensor torch _default_to_fused_or_foreach
+torch.nn.functional Tensor has_torch_function handle_torch_function boolean_dispatch _list_with_default
+torch.nn.modules.conv torch Tensor UninitializedParameter
+torch.nn.modules.module RemovableHandle Tensor device dtype
+torch.nn.modules.activation xavier_uniform_ NonDynamicallyQuantizableLinear
+torch.nn.init Tensor
+torch.distributions.normal Tensor _standard_normal
+torch.distributions.kl Normal Gamma
+torch.distributions.transforms constraints broadcast_all softplus F
+torch.utils.data.dataloader ExceptionWrapper IterDataPipe
+torch.utils.data.distributed Dataset dist
+torch.nn.parallel.distributed Module gather
+""".strip().splitlines()
+
+
+@pytest.mark.parametrize("line", NEIGHBOURS)
+def test_names_that_torch_s_modules_import_can_be_taken_from_there(line: str) -> None:
+    module, *names = line.split()
+    assert all(hasattr(importlib.import_module(module), name) for name in names)
+    with undertow.pretend_torch():
+        answering = importlib.import_module(module)
+        for name in names:
+            assert getattr(answering, name) is not None
+        assert not hasattr(answering, "nonexistent")
+
+
 def test_a_program_that_is_prepared_is_told_that_a_name_is_lacking() -> None:
     with pretend_torch():
         found = []

@@ -129,9 +129,14 @@ def in_import_from(frame: FrameType) -> bool:
     return frame.f_code.co_code[frame.f_lasti] == opmap["IMPORT_FROM"]
 
 
+def in_import_system(frame: FrameType) -> bool:
+    """Whether a frame is of Python's import system."""
+    return frame.f_code.co_filename.startswith("<frozen importlib")
+
+
 def importing_frame(frame: FrameType | None) -> FrameType | None:
     """The frame whose `import` statement the import system is working on; None if it looks for a name in a from-list."""
-    while frame is not None and frame.f_code.co_filename.startswith("<frozen importlib"):
+    while frame is not None and in_import_system(frame):
         if frame.f_code.co_name == "_handle_fromlist":
             return None
         frame = frame.f_back

@@ -22,7 +22,7 @@ from pathlib import Path
 from types import FrameType, ModuleType
 from typing import Any, Self
 
-from undertow import lacking, torch_version, version
+from undertow import lacking, neighbours, torch_version, version
 
 # A package named torch that only calls pretend_torch: processes that are started anew, not forked, find it on sys.path.
 STAND_IN = str(Path(__file__).parent / "stand_in")
@@ -68,8 +68,13 @@ class _NameInFull:
             return []  # of a file here and a package there: its parts are lacking, and are asked for one by one
         if name.startswith("__") and name.endswith("__"):
             raise AttributeError(f"module {module.__name__!r} has no attribute {name!r}", name=name, obj=module)
-        message = f"undertow has no {self.name}.{name}"
         frame = sys._getframe(1)
+        if not lacking.in_import_system(frame):  # which asks for modules first, and the program asks again
+            try:
+                return neighbours.from_neighbour(self.name, name)
+            except AttributeError:
+                pass
+        message = f"undertow has no {self.name}.{name}"
         if lacking.in_import_from(frame):
             if lacking.may_stand_in(f"{self.name}.{name}") and not lacking.is_prepared(frame):
                 return lacking.stand_in(f"{self.name}.{name}")
