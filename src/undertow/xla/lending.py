@@ -10,11 +10,13 @@ from __future__ import annotations
 
 from sys import getrefcount
 from typing import Any
+from weakref import ref
 
 import jax
 
 from undertow._core import Meta, wrap
 from undertow.devices import device as Device
+from undertow.xla.packing import CellInPack, Pack
 from undertow.xp.device import DeviceArray
 
 _probe = wrap(object())
@@ -33,6 +35,7 @@ class Gradients:
         self._specs = [(left._array.shape, left._array.dtype) for _, left in leaves]
         self._last: list[Any] = [None] * len(leaves)  # the values that the last call left
         self._again: list[DeviceArray | None] = []  # during a call: gradients that stay the same tensors
+        self.n_arrays = len(leaves)
 
     def lend(self) -> list[Any]:
         """A memory for each gradient: that of its last value, if nobody else needs it, or a new one."""
@@ -64,6 +67,43 @@ class Gradients:
                 array.cell.writes += 1
         self._last = values
         self._again.clear()
+
+
+class PackedGradients:
+    """Small gradients that a program leaves on leaves, in one array."""
+
+    n_arrays = 1
+
+    def __init__(self, leaves: list[tuple[Meta, Any]], device: Device, jax_device: Any) -> None:
+        self._device = device
+        self._pack = Pack([left._array.shape for _, left in leaves], leaves[0][1]._array.dtype)
+        self._pack.renew(jax.numpy.zeros(self._pack.size, self._pack.dtype, device=jax_device))
+        self._leaves = [meta for meta, _ in leaves]
+        self._left: list[Any] = [None] * len(leaves)  # weakly: the cells of the last call's gradients
+
+    def lend(self) -> list[Any]:
+        """The memory of the last gradients. Those that somebody else holds get one of their own first."""
+        for place, meta in enumerate(self._leaves):
+            array, left = _only_of_leaf(meta), self._left[place]
+            cell = None if left is None else left()
+            if cell is None or array is None or array.cell is not cell or type(cell) is not CellInPack:
+                self._left[place] = None
+                if type(cell) is CellInPack:
+                    cell.leave()
+        return [self._pack.value]
+
+    def put(self, values: list[Any]) -> None:
+        """Leaves this call's gradients on the leaves."""
+        self._pack.renew(values[0])
+        for place, (meta, left) in enumerate(zip(self._leaves, self._left)):
+            if left is None:
+                part = self._pack.parts[place]
+                array = DeviceArray(part, self._device)
+                CellInPack.enter(array.cell, part)
+                self._left[place] = ref(array.cell)
+                meta.grad = wrap(array)
+            else:
+                left().writes += 1
 
 
 def _only_of_leaf(meta: Meta) -> DeviceArray | None:

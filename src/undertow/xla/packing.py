@@ -1,0 +1,175 @@
+"""Small memories on a device that a program keeps side by side in one array.
+
+Every array that goes into a program or comes out of it costs JAX some microseconds on the host, and a small training step
+takes a GPU hardly longer than that. So the memories which only the end of a step needs, the states of optimizers and the
+gradients, lie in one array, a *pack*, where they are small. A tensor's memory is cut out of it when somebody looks; once
+written to from outside it has a value of its own, until the next call gathers all of them again.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from typing import Any
+from weakref import WeakValueDictionary
+
+import jax
+import numpy as np
+
+from undertow.xp.device import Cell, CellAway, DeviceArray
+
+SMALL = 4 << 20  # bytes: what a GPU copies in a microsecond or two
+WHOLE = 32 << 20  # bytes in one pack
+
+
+class Pack:
+    """One array, in which there is a part for each of some memories."""
+
+    def __init__(self, shapes: Sequence[tuple[int, ...]], dtype: np.dtype[Any]) -> None:
+        self.value: Any = None
+        self.whole = False  # whether all memories have their values here
+        self.dtype = dtype
+        self.parts: list[Part] = []
+        start = 0
+        for shape in shapes:
+            self.parts.append(Part(self, start, shape))
+            start += math.prod(shape)
+        self.size = start
+        self.cut_out: list[Part] = []
+
+    def renew(self, value: Any) -> None:
+        """Puts another array in the place of this one."""
+        self.value = value
+        for part in self.cut_out:
+            part.own = None
+        self.cut_out.clear()
+
+    def cut(self, value: Any) -> list[Any]:
+        """All the parts of a value, for the program."""
+        return [value[part.start : part.stop].reshape(part.shape) for part in self.parts]
+
+
+def side_by_side(values: Iterable[Any]) -> Any:
+    """The value of a pack, of those of its parts."""
+    return jax.numpy.concatenate([jax.numpy.ravel(value) for value in values])
+
+
+class Part:
+    """Where a memory lies in a pack."""
+
+    __slots__ = ("own", "pack", "shape", "start", "stop")
+
+    def __init__(self, pack: Pack, start: int, shape: tuple[int, ...]) -> None:
+        self.pack, self.start, self.stop, self.shape = pack, start, start + math.prod(shape), shape
+        self.own: Any = None  # its present value, once it was cut out
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        return self.pack.dtype
+
+    def cut(self) -> Any:
+        """The present value."""
+        if self.own is None:
+            with jax.ensure_compile_time_eval():  # while another step is traced, too
+                self.own = _cut_out(self.pack.value, self.start, self.shape)
+            self.pack.cut_out.append(self)
+        return self.own
+
+
+class CellInPack(CellAway):
+    """A memory whose value is a part of a pack. Where others have the value, it has the part.
+
+    Once another value is put into it, or somebody looks at it on the host, it is an ordinary one again.
+    """
+
+    __slots__ = ()
+
+    def enter(self: Cell, part: Part) -> None:
+        """Makes a memory that is not on the CPU one in a pack."""
+        if type(self) is CellInPack:
+            _value.__get__(self).pack.whole = False
+        self.__class__ = CellInPack
+        _value.__set__(self, part)
+
+    def leave(self) -> None:
+        """Gives the memory a value of its own."""
+        self.value = self.value
+
+    @property
+    def value(self) -> Any:
+        return _value.__get__(self).cut()
+
+    @value.setter
+    def value(self, value: Any) -> None:
+        _value.__get__(self).pack.whole = False
+        self.__class__ = CellAway  # type: ignore[assignment]
+        self.value = value
+
+    @property
+    def host(self) -> None:
+        return None
+
+    @host.setter
+    def host(self, host: np.ndarray[Any, Any] | None) -> None:
+        if host is not None:
+            self.leave()
+            self.host = host
+
+
+_value: Any = vars(Cell)["value"]  # the slot itself
+
+
+class StatePack(Pack):
+    """A pack of memories that stay the same ones: (tensor, what it stands on in the program, its cell)."""
+
+    @staticmethod
+    def of(members: list[tuple[Any, DeviceArray, Cell]]) -> StatePack:
+        """The pack of these; programs that were made for the same memories have it in common."""
+        key = tuple(id(cell) for _, _, cell in members)
+        pack = _packs.get(key)
+        if pack is None:
+            pack = _packs[key] = StatePack(members)
+        return pack
+
+    def __init__(self, members: list[tuple[Any, DeviceArray, Cell]]) -> None:
+        super().__init__([held.shape for _, held, _ in members], members[0][1].dtype)
+        self.cells = [cell for _, _, cell in members]
+
+    def gathered(self) -> Any:
+        """The array with the present values of all members."""
+        if not self.whole:
+            self.renew(_gather([cell.value if cell.host is None else cell.host for cell in self.cells]))
+        return self.value
+
+    def put(self, value: Any) -> None:
+        """The values that a call left. What somebody holds on the host gets its own there."""
+        self.renew(value)
+        if not self.whole:
+            for cell, part in zip(self.cells, self.parts):
+                if cell.host is None:
+                    CellInPack.enter(cell, part)
+                else:
+                    cell.host[...] = part.cut()
+            self.whole = all(cell.host is None for cell in self.cells)
+        for cell in self.cells:
+            cell.writes += 1
+
+
+_packs: WeakValueDictionary[tuple[int, ...], StatePack] = WeakValueDictionary()
+_gather = jax.jit(side_by_side)
+_cut_out = jax.jit(
+    lambda value, start, shape: jax.lax.dynamic_slice(value, (start,), (math.prod(shape),)).reshape(shape),
+    static_argnames="shape",
+)
+
+
+def small_ones(arrays: Sequence[DeviceArray]) -> list[int]:
+    """Places of the arrays that are worth packing: small ones of one dtype."""
+    chosen: list[int] = []
+    size = 0
+    for place, array in enumerate(arrays):
+        if 0 < array.nbytes <= SMALL and size + array.nbytes <= WHOLE:
+            if not chosen or array.dtype == arrays[chosen[0]].dtype:
+                chosen.append(place)
+                size += array.nbytes
+    return chosen if len(chosen) > 1 else []
