@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Container, Iterable
 from typing import Any
 
 import numpy as np
@@ -12,8 +12,9 @@ from undertow.autograd.apply import apply
 from undertow.modes import no_grad
 from undertow.xla.arriving import Arriving
 from undertow.xla.errors import CompileError
-from undertow.xla.reach import State, held_at
-from undertow.xp.device import DeviceArray
+from undertow.xla.reach import State
+from undertow.xla.renewed import Renewed
+from undertow.xp.device import Cell, DeviceArray
 
 
 class Arguments:
@@ -21,11 +22,11 @@ class Arguments:
 
     A stand-in begins a graph of its own. A tensor that the step reaches anyway (a parameter, say) stands for itself.
     Gradients, those of the step's own tensors included, are arguments too: mostly each step makes new ones. So are tensors
-    in places where each step leaves another one: `self.average = 0.9 * self.average + ...`.
+    in places where each step leaves other ones (see `renewed`).
     """
 
     def __init__(self, given: Iterable[Any], state: State, replaced: Iterable[tuple[Any, Any]] = ()) -> None:
-        self.places = [(holder, key) for holder, key in replaced if can_be_renewed(held_at(holder, key), state)]
+        self.renewed = Renewed(replaced, state)
         self._owners = [
             tensor for tensor in state.tensors if _grad(tensor) is not None and id(_grad(tensor)) not in state.seen
         ]  # the step's own tensors with gradients, which are others in each step
@@ -34,19 +35,25 @@ class Arguments:
         self.n_given = len(self._given)
         self._pattern = self._aliases(self._given)
         self._stand_ins: dict[int, Any] = {}
-        self.tensors: list[Any] = []  # what the trace sees: first the arguments, then their gradients
+        self._parts: list[tuple[DeviceArray, Cell]] = []  # memories of stand-ins for views on a device, and the whole ones
+        self.tensors: list[Any] = []  # what the trace sees: the arguments, their gradients, what is renewed, with gradients
         for place, tensor in enumerate(self._given):
-            alias = self._pattern[place]
-            self.tensors.append(tensor if alias < 0 else self.tensors[alias] if alias < place else _stand_in(tensor))
-            self._stand_ins[id(tensor)] = self.tensors[place]
+            self._stand_ins.setdefault(id(tensor), tensor if self._pattern[place] < 0 else self._stand_in_for(tensor))
+            self.tensors.append(self._stand_ins[id(tensor)])
         self._own = [place for place, alias in enumerate(self._pattern) if alias == place]
         self.with_grads = [place for place in self._own if _grad(self._given[place]) is not None]
         self.tensors += [_grad(tensor) for tensor in (*[self.tensors[place] for place in self.with_grads], *self._owners)]
-        renewed = [held_at(*place) for place in self.places]
-        self.tensors += renewed
+        renewed = self.renewed.tensors()
+        self._first_renewed = len(self.tensors)
+        for tensor in renewed:
+            self._stand_ins.setdefault(id(tensor), self._stand_in_for(tensor))
+        self.tensors += [self._stand_ins[id(tensor)] for tensor in renewed]
+        self._end_of_renewed = len(self.tensors)
+        self.tensors += [grad for grad in map(_grad, self.tensors[self._first_renewed :]) if grad is not None]
         self.has_gradients = len(self.tensors) > len(self._given)
         self._renewed_pattern = self._aliases([*self._given, *renewed])
-        self._looks = [look_of(tensor) for tensor in renewed]
+        computed = [tensor for tensor in (*self._given, *renewed) if tensor._edge is not None]
+        self._computed = {id(self._stand_ins[id(tensor)]) for tensor in computed}
         self._flags = [tensor._requires_grad for tensor in self.tensors]
         self._grads = [_grad(tensor) for tensor in self.tensors]
         self._versions = [tensor._get_storage().version for tensor in self.tensors]
@@ -60,17 +67,21 @@ class Arguments:
             self._state.get(id(tensor)) or first.setdefault(id(tensor), place) for place, tensor in enumerate(tensors)
         ]
 
+    def _stand_in_for(self, tensor: Any) -> Any:
+        leaf, whole = _stand_in(tensor), tensor._array
+        if type(whole) is DeviceArray and whole._parent is not None:
+            leaf._array = whole.like(whole.value)
+            self._parts.append((leaf._array, whole.cell))
+        return leaf
+
     def stand_in(self, value: Any) -> Any:
         """What the trace sees in the place of an argument."""
         return self._stand_ins[id(value)] if isinstance(value, TensorCore) else value
 
     def fit(self, arguments: list[Any]) -> bool:
         """Whether the same arguments are the same tensors as when the program was made."""
-        if self.places:
-            renewed = [held_at(*place) for place in self.places]
-            if [look_of(tensor) for tensor in renewed] != self._looks:
-                return False
-            if self._aliases([*arguments, *renewed]) != self._renewed_pattern:
+        if self.renewed.places:
+            if not self.renewed.fit() or self._aliases([*arguments, *self.renewed.tensors()]) != self._renewed_pattern:
                 return False
         return self._aliases(arguments) == self._pattern and all(
             memory_of(arguments[place]) == memory_of(arguments[other] if type(other) is int else other)
@@ -78,10 +89,13 @@ class Arguments:
         )
 
     def and_gradients(self, arguments: list[Any]) -> list[Any]:
-        """The arguments, followed by the gradients that the program reads."""
+        """The arguments, followed by the gradients that the program reads, and by what is renewed."""
         given = [arguments[place]._meta.grad for place in self.with_grads]
         given += [None if owner._meta is None else owner._meta.grad for owner in self._owners]
-        return [*arguments, *given, *[held_at(*place) for place in self.places]]
+        if self.renewed.places:
+            renewed = self.renewed.tensors()
+            given += [*renewed, *[grad for grad in map(_grad, renewed) if grad is not None]]
+        return [*arguments, *given]
 
     @property
     def count(self) -> int:
@@ -93,14 +107,12 @@ class Arguments:
         shared = {each for pair in self.shared for each in pair if type(each) is int}
         return [place for place in self._own if place not in shared]
 
-    def renewed(self) -> list[Any]:
-        """The tensors in places where each step leaves another one."""
-        return self.tensors[len(self.tensors) - len(self.places) :]
-
     def own(self) -> dict[int, int]:
         """Places of the stand-ins, by id."""
-        places = [*self._own, *range(len(self._pattern), len(self.tensors))]
-        return {id(self.tensors[place]): place for place in places}
+        places: dict[int, int] = {}
+        for place in (*self._own, *range(len(self._pattern), len(self.tensors))):
+            places.setdefault(id(self.tensors[place]), place)
+        return places
 
     def tell(self, arriving: Arriving) -> None:
         """Says which arrays of the trace stand for arguments."""
@@ -111,16 +123,18 @@ class Arguments:
 
     def stands_in(self, place: int) -> bool:
         """Whether the trace saw a stand-in here, and not a gradient of the step's own, which stands for itself."""
-        return place < len(self._pattern) + len(self.with_grads)
+        return place < len(self._pattern) + len(self.with_grads) or place >= self._first_renewed
 
     def note_changes(self) -> None:
         """After the trace: gradients that arrived, flags that were set, writes that count."""
-        for place in self._own:
+        own = self.own()
+        renewed = range(self._first_renewed, self._end_of_renewed)
+        for place in (*self._own, *[place for place in renewed if own[id(self.tensors[place])] == place]):
             tensor = self.tensors[place]
             self._note_gradient(place, _grad(tensor))
             if tensor._requires_grad != self._flags[place] and tensor._edge is None:
                 self.changes.append(_set_flag(place, tensor._requires_grad))
-        for place in self.own().values():
+        for place in own.values():
             bumps = self.tensors[place]._get_storage().version - self._versions[place]
             if bumps:
                 self.changes.append(_bump(place, bumps))
@@ -130,33 +144,30 @@ class Arguments:
     def _note_gradient(self, place: int, now: Any) -> None:
         if now is self._grads[place]:
             return
-        if self._given[place]._edge is not None:
+        if id(self.tensors[place]) not in self._computed:
+            self.changes.append(_set_grad(place, now))
+        else:
+            name, cure = f"argument {place}", "compile the code that computes it as well, hand over argument.detach()"
+            if place >= self.count:
+                name = f"what {self.renewed.name_of(self.tensors[place])} held before"
+                cure = "keep it with detach()"
             raise CompileError(
-                f"undertow.compile: a backward pass inside the step reaches argument {place}, which was computed "
-                "outside of it. Compile the code that computes it as well, hand over argument.detach(), or call backward() "
-                "outside."
+                f"undertow.compile: a backward pass inside the step reaches {name}, which was computed outside of it: "
+                f"{cure}, or call backward() outside."
             )
-        self.changes.append(_set_grad(place, now))
+
+    def refuse_overlaps(self, known: Container[int]) -> None:
+        """Parts of memories on a device are memories of their own to the program; it may not write to what they share."""
+        wholes = [whole for _, whole in self._parts]
+        for part, whole in self._parts:
+            shared = id(whole) in known or wholes.count(whole) > 1
+            if (shared and part.cell.writes) or (id(whole) in known and whole.writes):
+                raise _overlap(part, "another one")
 
     def change(self, arguments: list[Any], renewed: Callable[[Any], Any]) -> None:
         """Does to a call's tensors what the step does to them."""
         for change in self.changes:
             change(arguments, renewed)
-
-
-def can_be_renewed(tensor: Any, state: State) -> bool:
-    """Whether a tensor is one of those that a step makes: a leaf of which nothing but its value counts."""
-    return isinstance(tensor, TensorCore) and id(tensor) not in state.seen and look_of(tensor) is not None
-
-
-def look_of(tensor: Any) -> Any:
-    """What a program depends on in such a tensor; None if it is no such tensor."""
-    if not isinstance(tensor, TensorCore) or tensor._requires_grad or tensor._edge is not None or tensor._view is not None:
-        return None
-    meta = tensor._meta
-    if meta is not None and (meta.grad is not None or meta.hooks or meta.post_hooks):
-        return None
-    return type(tensor), tensor._array.shape, tensor._array.dtype, tensor.device
 
 
 def view_again(tensor: Any, steps: Any) -> Any:
@@ -181,11 +192,14 @@ def refuse_overlaps(written: list[Any], arrays: list[Any]) -> None:
     for array in written:
         for other in arrays:
             if other is not array and np.may_share_memory(array, other) and np.shares_memory(array, other):
-                raise CompileError(
-                    f"undertow.compile: the step writes to a tensor of shape {list(array.shape)} that shares memory with "
-                    f"another one, of shape {list(other.shape)}, of which it is not a view known to undertow. Take one as "
-                    "a view of the other inside the step, or clone() it."
-                )
+                raise _overlap(array, f"another one, of shape {list(other.shape)}")
+
+
+def _overlap(array: Any, other: str) -> CompileError:
+    return CompileError(
+        f"undertow.compile: the step writes to a tensor of shape {list(array.shape)} that shares memory with {other}, of "
+        "which it is not a view known to undertow. Take one as a view of the other inside the step, or clone() it."
+    )
 
 
 def _grad(tensor: Any) -> Any:

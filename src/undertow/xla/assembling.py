@@ -19,14 +19,15 @@ import numpy as np
 from undertow._core import Meta, TensorCore
 from undertow.devices import cpu
 from undertow.tree import leaves, map_leaves
-from undertow.xla.arguments import Arguments, look_of, refuse_overlaps
+from undertow.xla.arguments import Arguments, refuse_overlaps
 from undertow.xla.errors import CompileError, explained
 from undertow.xla.firing import Again, Firing, Later, Placed, Plan
 from undertow.xla.lending import Gradients
 from undertow.xla.numbers import Known, Number, Questions, baked, inputs
 from undertow.xla.options import Options
-from undertow.xla.reach import ABSENT, State, contents_of, place_at, refill
+from undertow.xla.reach import ABSENT, State, contents_of, place_at, put
 from undertow.xla.registrations import Registrations
+from undertow.xla.renewed import look_of
 from undertow.xla.results import refuse_hidden, tensors_in, values_in
 from undertow.xla.schedules import Schedules
 from undertow.xla.sharing import Sharing
@@ -68,6 +69,7 @@ class Assembled:
             state.walk(root, name)
         hosted = state.hosted_schedulers()
         self.given = Arguments(leaves((args, kwargs)), state, plan.replaced.values())
+        self._refuse_places()
         self.known = state.seen
         args, kwargs = map_leaves(self.given.stand_in, (args, kwargs))
         self.arguments = self.given.tensors
@@ -124,16 +126,14 @@ class Assembled:
         self.witnessed = firing.witnessed
         self.has_inside, self.raised = firing.has_inside, firing.raised
         self.placed: list[Placed] = firing.placed
-        renewed = {id(tensor) for tensor in self.given.renewed()}
-        self.reads = [read for read in firing.reads if id(read.value) not in renewed]
+        shown = self.given.renewed.shown()
+        self.reads = [read for read in firing.reads if id(read.value) not in shown]
         self.checks, self.held = trace.arriving.checks, trace.arriving.held
         trace.arriving.finish()
         self.returned = firing.returned
         self.draws: list[Draw] = trace.draws
         self.first_draws: list[Any] | None = trace.first_draws
         self._assemble(closed, outputs, trace)
-        self.overwritten = [] if self.way_back is not None else self._overwritten(trace)
-        self.entry.ignore([place_at(*place) for place in self.overwritten])
         self.trace_seconds = time.perf_counter() - started
         self.compile_seconds: float | None = None
 
@@ -171,6 +171,7 @@ class Assembled:
                 self.options.put(as_inputs)
             given = self.options.in_groups() + as_inputs[len(self.options.places) :]
             trace.counts = self.options.as_counts(as_inputs)
+            self.given.renewed.show(self.given.stand_in)
             self.result = function(*args, **kwargs)
             firing.finish()
             if self.body is not None:
@@ -181,6 +182,7 @@ class Assembled:
             if self.options.counted:  # the next call most likely has these: then nothing has to be sent there
                 after = self.options.after(as_inputs, trace.counts)
                 self.next_numbers = DeviceArray(jax.numpy.stack([number.traced for number in after]))
+            self.given.renewed.take_back()
             self.exit = self._settle(firing.stores)
             firing.refuse_shared({place_at(entry[0], entry[1] if type(entry[1]) is str else None) for entry in self.exit})
             self.entry.ignore(firing.changed_on_host())
@@ -188,6 +190,7 @@ class Assembled:
             self.exit_if = self._put_back(trace.chosen)
             refuse_hidden(self.left_behind(), self.known, trace.is_made)
             self.given.note_changes()
+            self._refuse_places()
             self.entry.watches_gradients = bool(
                 trace.uses_gradients or state.optimizers or any(entry[1] == "grad" for entry in self.exit)
             )
@@ -195,6 +198,7 @@ class Assembled:
             outputs.extend([cell for cell, _, _ in trace.cells.values() if cell.writes])
             outputs.extend(trace.living())
             refuse_overlaps(*trace.host_memories())
+            self.given.refuse_overlaps(trace.cells)
             return [cell.value for cell in outputs]
 
         with trace, self.registrations, firing.plan.body or nullcontext():
@@ -207,6 +211,7 @@ class Assembled:
     def _settle(self, stores: list[tuple[dict[Any, Any], dict[Any, Any]]]) -> list[tuple[Any, ...]]:
         """What the step left where: (holder, key, value)."""
         left: list[tuple[Any, ...]] = []
+        replaced = len(self.plan.replaced)
         maps: dict[int, tuple[Any, dict[Any, Any]]] = {}
         for holder, held in (*self.entry.maps, *stores):
             maps.setdefault(id(holder), (holder, held))  # the first knew it unchanged
@@ -219,6 +224,10 @@ class Assembled:
         for into, kept in self.entry.lists:
             if len(into) != len(kept) or any(a is not b for a, b in zip(into, kept)):
                 left.append((into, slice(None), list(into)))
+                if len(into) == len(kept) and not isinstance(into, set):
+                    for number, (before, now) in enumerate(zip(kept, list(into))):
+                        if now is not before:
+                            self._note_renewed(into, number, before, now)
         for array, contents in self.entry.arrays:
             if array.tobytes() != contents.tobytes():
                 left.append((array, ..., array.copy()))
@@ -244,6 +253,8 @@ class Assembled:
             for tensor, flag in self.entry.flags
             if tensor._requires_grad is not flag and tensor._edge is None
         ]
+        if len(self.plan.replaced) > replaced:
+            raise Again
         return left
 
     def _put_back(self, chosen: dict[tuple[int, Any], DeviceArray]) -> dict[int, DeviceArray]:
@@ -259,30 +270,27 @@ class Assembled:
         return {place: chosen[key] for place, key in keys.items() if key in chosen}
 
     def _note_renewed(self, holder: Any, key: Any, before: Any, now: Any) -> None:
-        """A tensor in the place of an alike one: the one in the place becomes an argument, and the step is traced again."""
+        """Tensors in the place of alike ones: those in the place become arguments, and the step is traced again."""
         here = place_at(holder, key)
-        if here in {place_at(*each) for each in self.given.places}:  # keys may be tensors, which == compares by value
+        if self.given.renewed.holds_place(holder, key):
             put(holder, key, before)  # for the first call to read
-        elif here not in self.plan.replaced and look_of(before) and look_of(before) == look_of(now):
-            self.plan.replaced[here] = (holder, key)
+        elif here not in self.plan.watched and tensors_in(before):
+            look = look_of(before, shapes=False, grads=False)
+            if look is not None and look == look_of(now, shapes=False, grads=False):
+                self.plan.replaced[here] = (holder, key)
+
+    def _refuse_places(self) -> None:
+        """Places that can't be arguments are watched."""
+        if self.given.renewed.refused:
+            for place in self.given.renewed.refused:
+                self.plan.replaced.pop(place, None)
+            self.plan.watched.update(self.given.renewed.refused)
             raise Again
 
     def _is_tied(self, tensor: Any, held: DeviceArray, owners: dict[int, tuple[Any, DeviceArray]]) -> bool:
         """Whether a tensor of the step's own has its memory in common with another one."""
         owner = owners.get(id(held.cell))
         return tensor._view is None and owner is not None and owner[0] is not tensor and id(tensor) not in self.given.own()
-
-    def _overwritten(self, trace: Trace) -> list[tuple[Any, Any]]:
-        """Where each step leaves another tensor without looking at the last one: `module.weight` that a hook computes."""
-        cells = {id(tensor): id(held.cell) for tensor, held in trace.adopted}
-        read = {id(cell) for _, _, cell in (*self.donated, *self.state_inputs)}
-        maps = {id(holder): held for holder, held in self.entry.maps if type(holder) is dict}
-        found = []
-        for holder, key, *value in self.exit:
-            before = maps[id(holder)].get(key) if id(holder) in maps and value else None
-            if isinstance(before, TensorCore) and type(before) is type(value[0]) and cells.get(id(before)) not in read:
-                found.append((holder, key))
-        return found
 
     def left_behind(self) -> list[Any]:
         return [self.result, *[entry[2] for entry in self.exit if len(entry) > 2]]
@@ -399,9 +407,10 @@ class Assembled:
         )
         self.way_back = WayBack.of(self, trace)
         places = [*self.argument_inputs, *self.passed_on, *[place for _, place in self.argument_outputs]]
-        self.uses_gradients = self.given.has_gradients and bool(
-            self.way_back or self.given.changes or any(place >= self.given.n_given for place in places)
-        )
+        if self.way_back or self.given.changes:
+            places = [*arguments.values()]
+        self.uses_gradients = self.given.has_gradients and any(place >= self.given.n_given for place in places)
+        self.given.renewed.finish(lambda tensor: arguments.get(id(tensor)) in places)
         if self.way_back is not None:  # it keeps the values itself
             gradients = []
         self.gradients = Gradients(gradients, self.device, self.jax_device)
@@ -432,17 +441,3 @@ class Assembled:
 
 def _on_device(value: Any) -> bool:
     return isinstance(value, TensorCore) and type(value._array) is DeviceArray
-
-
-def put(holder: Any, key: Any, *value: Any) -> None:
-    """Leaves a value where the step left it."""
-    if not value:
-        holder.pop(key, None)
-    elif key is None:
-        holder.cell_contents = value[0]
-    elif isinstance(key, slice):
-        refill(holder, value[0])
-    elif isinstance(holder, (Meta, TensorCore)):
-        setattr(holder, key, value[0])
-    else:
-        holder[key] = value[0]

@@ -58,7 +58,8 @@ class Plan:
         self.all_inside = False  # none runs after the program
         self.on_host: set[int] = set()  # ids of hooks that must not be traced
         self.counts_inside = False  # whether optimizers' step counts are counted by the program
-        self.replaced: dict[Place, tuple[Any, Any]] = {}  # places in which the step leaves another tensor each time
+        self.replaced: dict[Place, tuple[Any, Any]] = {}  # places in which the step leaves other tensors each time
+        self.watched: set[Place] = set()  # places in which it does, too, but more counts than their values
         self.roots: list[tuple[Any, str]] = []  # modules and optimizers that only hooks reach, and their names
         self.body: Body | None = None  # which statements are not simply traced
 

@@ -17,10 +17,11 @@ import numpy as np
 from undertow._core import InferenceStorage, TensorCore, wrap
 from undertow.xla.arguments import view_again
 from undertow.xla.arriving import still_hold
-from undertow.xla.assembling import Assembled, put
+from undertow.xla.assembling import Assembled
 from undertow.xla.firing import Plan
 from undertow.xla.lending import ALONE, a_copy
 from undertow.xla.numbers import Number
+from undertow.xla.reach import put
 from undertow.xla.results import Rebuilt
 from undertow.xla.trace import draw_again
 from undertow.xp.device import Cell, DeviceArray
@@ -45,9 +46,6 @@ class Program(Assembled):
         for read in self.reads:
             if read.changed():
                 return False
-        for holder, key in self.overwritten:
-            if not isinstance(holder.get(key), TensorCore):
-                return False
         if self.held and not still_hold(self.held, arguments):
             return False
         if self.schedules.made:
@@ -57,7 +55,8 @@ class Program(Assembled):
     def misfit(self, arguments: list[Any]) -> str:
         """Why the program does not fit any more, in words."""
         if not self.given.fit(arguments):
-            return "other arguments than before are one tensor, or one that the step uses anyway"
+            other = self.given.renewed.difference()
+            return other or "other arguments than before are one tensor, or one that the step uses anyway"
         if not self.entry.holds():
             return self.entry.difference()
         if not self.options.still_fit():

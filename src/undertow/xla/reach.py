@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from undertow._core import TensorCore
+from undertow._core import Meta, TensorCore
 from undertow.generators import Generator, default_generator
 from undertow.nn.modules import module as modules_
 from undertow.nn.modules.module import Module
@@ -118,7 +118,8 @@ class State:
         elif isinstance(root, (list, deque, set)):
             self.lists.append((root, name))
             for place, value in enumerate(root):
-                self._add(value, f"{name}[{place}]", depth)
+                if place_at(root, place) not in self.replaced:
+                    self._add(value, f"{name}[{place}]", depth)
         elif isinstance(root, (tuple, frozenset)):
             for place, value in enumerate(root):
                 self._add(value, f"{name}[{place}]", depth)
@@ -372,7 +373,7 @@ def same(a: Any, b: Any) -> bool:
 
 
 def place_at(holder: Any, key: Any) -> Place:
-    """What identifies a place: a mapping and a key in it; a closure cell, or all of a container, and None."""
+    """What identifies a place: a mapping or a list and a key in it; a closure cell, or all of a container, and None."""
     return id(holder.owner if isinstance(holder, (Slots, OfClass)) else holder), key
 
 
@@ -384,8 +385,26 @@ def places_of(target: Any, attribute: str | None) -> set[Place]:
 
 
 def held_at(holder: Any, key: Any) -> Any:
-    """What is in a place: an entry of a mapping or, without a key, a closure cell; ABSENT if nothing is."""
-    return contents_of(holder) if key is None else holder.get(key, ABSENT)
+    """What is in a place: an entry of a mapping or a list or, without a key, a closure cell; ABSENT if nothing is."""
+    if key is None:
+        return contents_of(holder)
+    if isinstance(holder, (list, deque)):
+        return holder[key] if key < len(holder) else ABSENT
+    return holder.get(key, ABSENT)
+
+
+def put(holder: Any, key: Any, *value: Any) -> None:
+    """Leaves a value where the step left it."""
+    if not value:
+        holder.pop(key, None)
+    elif key is None:
+        holder.cell_contents = value[0]
+    elif isinstance(key, slice):
+        refill(holder, value[0])
+    elif isinstance(holder, (Meta, TensorCore)):
+        setattr(holder, key, value[0])
+    else:
+        holder[key] = value[0]
 
 
 def put_back(holder: Any, held: dict[Any, Any]) -> None:

@@ -21,11 +21,11 @@ from undertow.xla.errors import CompileError
 from undertow.xla.numbers import Number
 from undertow.xla.reach import PLAIN, Slots
 
-_FIXED = (TensorCore, *PLAIN, type, types.ModuleType, Module, Optimizer)  # taken as they are
+FIXED = (TensorCore, *PLAIN, type, types.ModuleType, Module, Optimizer)  # taken as they are
 _OPAQUE = (types.FunctionType, types.MethodType, types.GeneratorType, functools.partial)
 
 
-def _parts(value: Any) -> Iterator[Any]:
+def parts_of(value: Any) -> Iterator[Any]:
     """What a container or an object holds."""
     if isinstance(value, dict):
         yield from value.values()
@@ -50,9 +50,9 @@ def values_in(tree: Any, known: Container[int], kind: type) -> list[Any]:
         value = stack.pop()
         if isinstance(value, kind):
             found.setdefault(id(value), value)
-        elif not isinstance(value, _FIXED) and id(value) not in seen and id(value) not in known:
+        elif not isinstance(value, FIXED) and id(value) not in seen and id(value) not in known:
             seen.add(id(value))
-            stack.extend(reversed(list(_parts(value))))
+            stack.extend(reversed(list(parts_of(value))))
     return list(found.values())
 
 
@@ -66,7 +66,7 @@ class Rebuilt:
     def __call__(self, value: Any) -> Any:
         if isinstance(value, (TensorCore, Number)):
             return self._tensor(value)
-        if isinstance(value, _FIXED) or id(value) in self._known or isinstance(value, _OPAQUE):
+        if isinstance(value, FIXED) or id(value) in self._known or isinstance(value, _OPAQUE):
             return value
         if id(value) not in self._made:
             self._made[id(value)] = self._rebuilt(value)
@@ -110,11 +110,11 @@ def refuse_hidden(tree: Any, known: Container[int], is_made: Callable[[Any], boo
                     "undertow.compile: the step returns or leaves behind a function or an iterator that holds tensors, "
                     "which can't be made anew for each call. Return the tensors themselves, in tuples, dicts or objects."
                 )
-        elif not isinstance(value, _FIXED) and id(value) not in seen and id(value) not in known:
+        elif not isinstance(value, FIXED) and id(value) not in seen and id(value) not in known:
             seen.add(id(value))
             if isinstance(value, types.FunctionType):
                 stack += [(part, True) for part in (value.__closure__, value.__defaults__, value.__kwdefaults__)]
-            elif list(_parts(value)):
-                stack += [(part, hidden) for part in _parts(value)]
+            elif list(parts_of(value)):
+                stack += [(part, hidden) for part in parts_of(value)]
             elif len(seen) < 1000:
                 stack += [(part, True) for part in gc.get_referents(value)]

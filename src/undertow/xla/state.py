@@ -59,7 +59,11 @@ class Snapshot:
         filled = [(holder, held) for holder, held in watched if held]
         self._empty = [holder for holder, held in watched if not held]
         glanced = [(holder.values(), [*held.values()]) for holder, held in filled]
-        glanced += [(holder, held) for holder, held in self.lists if self._counts(holder)]
+        self._partly_lists: list[tuple[Any, list[Any]]] = []
+        for items, kept in self.lists:
+            if self._counts(items):
+                counting = all(self._counts(items, place) for place in range(len(kept))) if self._ignored else True
+                (glanced if counting else self._partly_lists).append((items, kept))
         own = {id(held) for module in self.state.modules for held in _own_maps(module)}  # no name is another one's there
         named = [all(type(key) is str for key in held) for _, held in filled]
         glanced += [(holder, [*held]) for (holder, held), by_name in zip(filled, named) if not by_name]
@@ -87,6 +91,9 @@ class Snapshot:
             return False
         for holder, held in self._partly:
             if self._changed_key(holder, held) is not ABSENT:
+                return False
+        for items, kept in self._partly_lists:
+            if self._changed_item(items, kept):
                 return False
         for cell, was in self._cells:
             if not same(contents_of(cell), was):
@@ -124,7 +131,7 @@ class Snapshot:
             if key is not ABSENT:
                 return f"{names.get(id(holder), '')}: {_change(key, held.get(key, ABSENT), holder.get(key, ABSENT))}"
         for items, kept in self.lists:
-            if self._counts(items) and (len(items) != len(kept) or not all(map(is_, items, kept))):
+            if self._counts(items) and self._changed_item(items, kept):
                 return f"the list {names.get(id(items), '')} changed"
         for (cell, name), (_, was) in zip(self.state.cells, self.cells):
             if not same(contents_of(cell), was) and self._counts(cell):
@@ -162,6 +169,13 @@ class Snapshot:
             if not same(held.get(key, ABSENT), holder.get(key, ABSENT)) and self._counts(holder, key):
                 return key
         return ABSENT
+
+    def _changed_item(self, items: Any, kept: list[Any]) -> bool:
+        """Whether a list, deque or set holds anything else than it held."""
+        if len(items) != len(kept):
+            return True
+        pairs = enumerate(zip(items, kept))
+        return any(now is not was and not same(now, was) and self._counts(items, place) for place, (now, was) in pairs)
 
     def restore(self) -> None:
         """Puts everything back, after a trace that came to nothing."""

@@ -30,7 +30,7 @@ from undertow.xla.firing import Again, Firing, Plan
 from undertow.xla.registrations import Registrations
 from undertow.xla.results import tensors_in
 from undertow.xla.trace import Trace
-from undertow.xp.device import Cell, DeviceArray, DeviceNamespace, NeedsValue
+from undertow.xp.device import Cell, DeviceArray, DeviceNamespace, NeedsValue, Watch
 from undertow.xp.precision import Precision
 
 if TYPE_CHECKING:
@@ -271,6 +271,11 @@ class CompiledBackward(Node):
     def _run(self, xp: Any, g: Any, needs: tuple[bool, ...] | None) -> tuple[Any, ...]:
         if self.freed is not None:
             raise errors.freed_graph(self._node_name(), self.freed.at)
+        if Watch.trace is not None:
+            raise CompileError(
+                "undertow.compile: a backward pass inside the step reaches what was computed in an earlier call. Keep what "
+                "goes from call to call with detach(), or call backward() outside."
+            )
         grads = [g] if self._n_outputs == 1 else list(g)
         if xp.RECORDED:
             return self.graph.go_back_recorded(self.kept, self.read, grads, self._edges)

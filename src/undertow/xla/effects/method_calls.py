@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from typing import Any
 
 import numpy as np
@@ -120,6 +121,10 @@ class MethodCalls(BuiltinCalls):
                 return self.children(owner) | ONE[PLAIN] if isinstance(value, tuple) else ONE[PLAIN]
             if isinstance(value, Function) or (trust.home(type(value)) == "own" and trust.home(value) == "own"):
                 return ONE[OWN]
+            if type(value) in (dict, OrderedDict) and name in ("__setitem__", "update"):
+                self.use(arguments.all(), deep=1)
+                self.effect("store", f"stores into `{owner.name}`", node, value)
+                return ONE[NONE]
             phrase = trust.PHRASES.get(name)
             what = f"{phrase} `{owner.name}`" if phrase else f"calls `{owner.name}.{name}`"
             self.effect("call", what, node, value, field=trust.field_of(value))

@@ -74,7 +74,8 @@ class OwnCalls(MethodCalls):
         elif owner is not None:
             self._overriding(owner, node)
         self.call_back(arguments.rest() if is_method else arguments, node)
-        if not module.startswith(_TENSOR_MODULES) or name.endswith("_") or {"out", "inplace"} & set(arguments.keywords):
+        computes = module.startswith(_TENSOR_MODULES) and not name.endswith("_")
+        if not (computes or name in trust.OWN_READING) or {"out", "inplace"} & set(arguments.keywords):
             self.writes = True
         if trust.draws(name):
             self.draw()

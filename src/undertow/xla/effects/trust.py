@@ -140,6 +140,8 @@ _OWN_EFFECTS = {
 # Methods that change one of undertow's objects which is not a tensor.
 OWN_CHANGES = {"remove", "append", "extend", "insert", "pop", "popitem", "clear", "update", "setdefault", "__setitem__",
                "__delitem__", "__setattr__", "__delattr__", "__enter__", "__exit__"}  # fmt: skip
+# Those that only look at one.
+OWN_READING = {"state_dict", "extra_repr", "get_extra_state", "get_last_lr", "__repr__", "__len__", "__contains__"}
 # Functions whose tensor shares the memory of an array.
 SHARING = {"from_numpy", "as_tensor", "asarray", "frombuffer", "from_dlpack"}
 # Tensor methods that register something which stays; harmless on a tensor that the step itself makes.
