@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import gc
 from typing import Any
 
@@ -40,6 +41,11 @@ def weight(model: Any) -> Any:
     return model[0].weight
 
 
+def state(model: Any, optimizer: Any) -> Any:
+    """Adam's first moment for the weight, once it has one."""
+    return optimizer.state[weight(model)]["exp_avg"]
+
+
 KEEP = {
     "nothing": lambda model, optimizer: [],
     "the gradient itself": lambda model, optimizer: [weight(model).grad],
@@ -49,6 +55,13 @@ KEEP = {
     "a clone of the parameter": lambda model, optimizer: [weight(model).detach().clone()],
     "a cast of the parameter": lambda model, optimizer: [weight(model).detach().to(undertow.float32, copy=True)],
     "a clone of optimizer state": lambda model, optimizer: [optimizer.state[weight(model)]["exp_avg"].clone()],
+    "a view of optimizer state": lambda model, optimizer: [state(model, optimizer)[0]],
+    "optimizer state, and writes to it": lambda model, optimizer: [state(model, optimizer).mul_(0.5).detach()],
+    "optimizer state on the host": lambda model, optimizer: [undertow.tensor(state(model, optimizer).cpu().numpy() * 2)],
+    "a gradient on the host": lambda model, optimizer: [weight(model).grad.cpu()],
+    "a copy of the optimizer's state": lambda model, optimizer: [
+        copy.deepcopy(optimizer.state_dict())["state"][0]["exp_avg_sq"]
+    ],
     "the gradient as numbers": lambda model, optimizer: [undertow.tensor(weight(model).grad.tolist())],
 }
 
@@ -123,3 +136,65 @@ def test_a_returned_gradient_is_the_leafs_own() -> None:
     first = step()
     assert step() is w.grad and first is not w.grad
     assert first.tolist() == [2.0, 2.0, 2.0]
+
+
+def turns(compiled: bool) -> list[Any]:
+    """Steps with batches of two sizes in turn, with another state put in place and a weight's hook added on the way."""
+    undertow.manual_seed(0)
+    model = nn.Sequential(nn.Linear(4, 8), nn.Tanh(), nn.Linear(8, 3)).to("xla")
+    optimizer = undertow.optim.Adam(model.parameters(), lr=0.1)
+    batches = [undertow.randn(rows, 4).to("xla") for rows in (5, 2)]
+
+    def step(x: Any) -> Any:
+        optimizer.zero_grad()
+        loss = model(x).square().mean()
+        loss.backward()
+        optimizer.step()
+        return loss
+
+    step = undertow.compile(step) if compiled else step
+    seen, kept = [], []
+    for turn in range(8):
+        seen.append(step(batches[turn % 2]).item())
+        kept.append(model[2].bias.grad)
+        if turn == 3:
+            held = copy.deepcopy(optimizer.state_dict())
+        if turn == 5:
+            optimizer.load_state_dict(held)
+            model[0].bias.register_hook(lambda grad: grad * 0.5)
+    return [seen, *[value.tolist() for value in (*kept, *model.parameters(), *[p.grad for p in model.parameters()])]]
+
+
+def test_programs_that_take_turns_share_the_states() -> None:
+    eager, compiled = turns(False), turns(True)
+    gc.collect()
+    for expected, found in zip(eager, compiled, strict=True):
+        assert undertow.allclose(undertow.tensor(expected), undertow.tensor(found), rtol=1e-4, atol=1e-6)
+
+
+def test_small_states_and_gradients_share_an_array_on_a_device() -> None:
+    undertow.manual_seed(0)
+    model = nn.Sequential(nn.Linear(4, 8), nn.Tanh(), nn.Linear(8, 3)).to("xla")
+    optimizer = undertow.optim.Adam(model.parameters())
+    x = undertow.randn(5, 4).to("xla")
+
+    @undertow.compile
+    def step() -> Any:
+        optimizer.zero_grad()
+        loss = model(x).square().mean()
+        loss.backward()
+        optimizer.step()
+        return loss
+
+    for _ in range(3):
+        step()
+    states = [value for each in optimizer.state.values() for name, value in each.items() if name != "step"]
+    for together in (states, [p.grad for p in model.parameters()]):
+        assert len({id(tensor._array.cell.part.pack) for tensor in together}) == 1
+    first = states[0]
+    before = first.clone()
+    step()  # what was looked at is in the pack all the same
+    assert len({id(tensor._array.cell.part.pack) for tensor in states}) == 1
+    assert not undertow.equal(first, before)
+    del model, optimizer, step, states, together, first, before, x
+    gc.collect()

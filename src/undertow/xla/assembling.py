@@ -11,6 +11,7 @@ import time
 from collections import Counter
 from collections.abc import Callable
 from contextlib import nullcontext
+from itertools import islice
 from typing import Any
 
 import jax
@@ -22,9 +23,10 @@ from undertow.tree import leaves, map_leaves
 from undertow.xla.arguments import Arguments, refuse_overlaps
 from undertow.xla.errors import CompileError, explained
 from undertow.xla.firing import Again, Firing, Later, Placed, Plan
-from undertow.xla.lending import Gradients
+from undertow.xla.lending import Gradients, PackedGradients
 from undertow.xla.numbers import Known, Number, Questions, baked, inputs
 from undertow.xla.options import Options
+from undertow.xla.packing import StatePack, side_by_side, small_ones
 from undertow.xla.reach import ABSENT, State, contents_of, place_at, put
 from undertow.xla.registrations import Registrations
 from undertow.xla.renewed import look_of
@@ -35,7 +37,7 @@ from undertow.xla.state import Snapshot
 from undertow.xla.trace import Draw, Trace
 from undertow.xla.way_back import WayBack
 from undertow.xp import jax_layout
-from undertow.xp.device import Cell, DeviceArray, NeedsValue, jax_device
+from undertow.xp.device import Cell, CellAway, DeviceArray, NeedsValue, jax_device
 from undertow.xp.target import traced_for
 
 
@@ -295,14 +297,17 @@ class Assembled:
     def left_behind(self) -> list[Any]:
         return [self.result, *[entry[2] for entry in self.exit if len(entry) > 2]]
 
-    def _gradients_alone(self, outputs: list[Cell]) -> list[tuple[Meta, Any]]:
-        """The gradients that the step leaves in memories of their own, of which nothing else that it leaves is part."""
-        if self.later or self.has_inside:  # a hook may raise, and then the last gradients are still there
-            return []
+    def _gradients_alone(self, outputs: list[Cell]) -> tuple[list[tuple[Meta, Any]], list[tuple[Meta, Any]]]:
+        """The gradients that the step leaves in memories of their own, of which nothing else that it leaves is part.
+
+        Those that get an array of their own, and small ones that share one.
+        """
+        if self.later or self.has_inside or self.way_back is not None:  # a hook may raise; a way back keeps the values
+            return [], []
         left = [each for part in self.left_behind() for each in tensors_in(part, self.known)]
         shown = Counter(id(each._array.cell) for each in left if _on_device(each))
         made = {id(cell) for cell in outputs}
-        return [
+        gradients = [
             (entry[0], entry[2])
             for entry in self.exit
             if type(entry[0]) is Meta
@@ -313,6 +318,8 @@ class Assembled:
             and entry[2]._edge is None
             and entry[2]._meta is None
         ]
+        small = [] if self.device is cpu else small_ones([left._array for _, left in gradients])
+        return [each for place, each in enumerate(gradients) if place not in small], [gradients[place] for place in small]
 
     def _assemble(self, closed: Any, outputs: list[Cell], trace: Trace) -> None:
         """The traced program as a jitted function of its inputs."""
@@ -334,7 +341,7 @@ class Assembled:
         used += [(var, trace.inputs.get(id(const)), const) for var, const in zip(closed.jaxpr.constvars, closed.consts)]
         written = {id(cell) for cell in outputs}
         kinds: dict[str, list[Any]] = {
-            kind: [] for kind in ("donated", "state", "argument", "draw", "numbers", "constant")
+            kind: [] for kind in ("donated", "packed", "state", "argument", "draw", "numbers", "constant")
         }
         for var, source, const in used:
             if source is None:
@@ -349,19 +356,29 @@ class Assembled:
                 tensor, held = owners[id(source)]
                 donated = id(source) in written and not (self.later or self.has_inside)  # a hook may raise
                 kinds["donated" if donated else "state"].append((var, (tensor, held, source)))
+        known = {id(cell) for cell, _, _ in trace.cells.values()}
+        self.way_back = WayBack.of(self, trace, [cell for cell in outputs if id(cell) not in known])
+        kinds["donated"], kinds["packed"] = self._small_states(kinds["donated"])
+        gradients, small_gradients = self._gradients_alone(outputs)
         # JAX lends donated memories to the first outputs of their shape; were those not their own, XLA would copy them.
         own = [where[2] for _, where in kinds["donated"]]
-        gradients = self._gradients_alone(outputs)
-        first = {id(cell): place for place, cell in enumerate([*own, *[left._array.cell for _, left in gradients]])}
-        known = {id(cell) for cell, _, _ in trace.cells.values()}
+        packed = [where[2] for _, where in kinds["packed"]]
+        left_cells = [[left._array.cell for _, left in leaves] for leaves in (gradients, small_gradients)]
+        turn_of = {
+            id(cell): (group, place)
+            for group, cells in enumerate([own, [], packed, *left_cells])
+            for place, cell in enumerate(cells)
+        }
         turns = sorted(
             range(len(outputs)),
-            key=lambda place: (id(outputs[place]) not in known, first.get(id(outputs[place]), len(first))),
+            key=lambda place: turn_of.get(id(outputs[place]), (1 if id(outputs[place]) in known else 5, 0)),
         )
         outputs = [outputs[place] for place in turns]
         self.donated = [where for _, where in kinds["donated"]]
+        self.packed = [where for _, where in kinds["packed"]]
+        self.pack = StatePack.of(self.packed) if packed else None
         self.state_inputs = [where for _, where in kinds["state"]]
-        read = {id(cell) for _, _, cell in (*self.donated, *self.state_inputs)}
+        read = {id(cell) for _, _, cell in (*self.donated, *self.packed, *self.state_inputs)}
         self.only_written = [
             (*owners[id(cell)], cell)
             for cell in outputs
@@ -388,7 +405,7 @@ class Assembled:
         self.argument_outputs = [
             (place, argument_cells[id(cell)]) for place, cell in enumerate(outputs) if id(cell) in argument_cells
         ]
-        self.n_known = sum(id(cell) in known for cell in outputs)  # they come first
+        self.n_known = sum(id(cell) in known for cell in outputs) - len(packed)  # they come first
         self.adopted = {id(tensor): tensor for tensor, _ in trace.adopted}
         self.known_cells = known
         self.argument_cells = argument_cells
@@ -398,45 +415,73 @@ class Assembled:
             for leaf in left
             if _on_device(leaf) and id(leaf._array.cell) in argument_cells
         })
+        memories = (*self.donated, *self.packed, *self.state_inputs, *self.only_written)
         self.sharing = Sharing(
-            [each for each in (*self.donated, *self.state_inputs, *self.only_written) if id(each[2]) in written],
+            [each for each in memories if id(each[2]) in written],
             [each for each in self.state_inputs if id(each[2]) not in written],
             [(tensor, owners[id(held.cell)][0]) for tensor, held in trace.adopted if self._is_tied(tensor, held, owners)],
             self.given.separate(),
             [argument for _, argument in self.argument_outputs if argument < self.given.count],
         )
-        self.way_back = WayBack.of(self, trace)
         places = [*self.argument_inputs, *self.passed_on, *[place for _, place in self.argument_outputs]]
         if self.way_back or self.given.changes:
             places = [*arguments.values()]
         self.uses_gradients = self.given.has_gradients and any(place >= self.given.n_given for place in places)
         self.given.renewed.finish(lambda tensor: arguments.get(id(tensor)) in places)
-        if self.way_back is not None:  # it keeps the values itself
-            gradients = []
-        self.gradients = Gradients(gradients, self.device, self.jax_device)
-        self.n_gradients = len(gradients)
+        self.lenders: list[Gradients | PackedGradients] = []
+        if gradients:
+            self.lenders.append(Gradients(gradients, self.device, self.jax_device))
+        if small_gradients:
+            self.lenders.append(PackedGradients(small_gradients, self.device, self.jax_device))
+        sizes = self.n_known, len(packed), len(gradients), len(small_gradients)
         self.written = outputs[: self.n_known]
-        self.made = outputs[self.n_known + len(gradients) :]
-        others = [place for place, entry in enumerate(self.exit) if not any(entry[0] is meta for meta, _ in gradients)]
+        self.made = outputs[sum(sizes) :]
+        handed = {id(meta) for meta, _ in (*gradients, *small_gradients)}
+        others = [place for place, entry in enumerate(self.exit) if id(entry[0]) not in handed]
         self.exit_if = {new: self.exit_if[place] for new, place in enumerate(others) if place in self.exit_if}
         self.exit = [self.exit[place] for place in others]
 
-        first_read, lent = len(own), len(own) + len(gradients)
+        n_own = len(own)
+        n_donated = n_own + (self.pack is not None) + sum(lender.n_arrays for lender in self.lenders)
 
         def run(*values: Any) -> list[Any]:
+            parts = [] if self.pack is None else self.pack.cut(values[n_own])
             with traced_for(self.jax_device.platform):
-                results = list(jax_layout.evaluate(jaxpr, [], *values[:first_read], *values[lent:], *constants))
+                results = list(jax_layout.evaluate(jaxpr, [], *values[:n_own], *parts, *values[n_donated:], *constants))
             for place in passed:
                 results[place] = jax.numpy.array(results[place], copy=True)
-            return results
+            return _bundled(results, *sizes)
 
-        given_away = [*range(lent)]
+        given_away = [*range(n_donated)]
         self.gives_numbers = self.uses_numbers and self.next_numbers is not None and not (self.later or self.has_inside)
         if self.gives_numbers:  # the last input: the numbers of the next call take its place
-            given_away.append(len(order) + len(gradients) - len(constants) - 1)
+            given_away.append(n_donated + len(order) - n_own - len(packed) - len(constants) - 1)
         self.jitted = jax.jit(run, donate_argnums=given_away, keep_unused=True)
         self.exit_after_trace = True
         trace.finish()
+
+    def _small_states(self, donated: list[Any]) -> tuple[list[Any], list[Any]]:
+        """Inputs that are written over: those with an array of their own, and those that share one."""
+        if self.device is cpu or self.way_back is not None:
+            return donated, []
+        states = [
+            each for each in donated if isinstance(each[1][2], CellAway) and not each[1][0]._requires_grad
+        ]
+        packed = [states[place] for place in small_ones([held for _, (_, held, _) in states])]
+        chosen = set(map(id, packed))
+        return [each for each in donated if id(each) not in chosen], packed
+
+
+def _bundled(results: list[Any], known: int, packed: int, gradients: int, small_gradients: int) -> list[Any]:
+    """What a program returns: small memories side by side in one array."""
+    rest = iter(results)
+    bundled = [*islice(rest, known)]
+    if packed:
+        bundled.append(side_by_side(islice(rest, packed)))
+    bundled += islice(rest, gradients)
+    if small_gradients:
+        bundled.append(side_by_side(islice(rest, small_gradients)))
+    return [*bundled, *rest]
 
 
 def _on_device(value: Any) -> bool:

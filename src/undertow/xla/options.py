@@ -99,9 +99,9 @@ class Options:
                     together.setdefault(id(now), (of(now), []))[1].append(count)
         self.counted = list(together.values())
 
-    def change(self) -> None:
+    def change(self, numbers: list[float]) -> None:
         """What the step does to the numbers."""
-        numbers = self.values() + self.extra
+        numbers = numbers + self.extra
         if self.changes:
             changed = list(numbers)
             for place, follows in self.changes:

@@ -87,7 +87,7 @@ class CellInPack(CellAway):
     def enter(self: Cell, part: Part) -> None:
         """Makes a memory that is not on the CPU one in a pack."""
         if type(self) is CellInPack:
-            _value.__get__(self).pack.whole = False
+            self.part.pack.whole = False
         self.__class__ = CellInPack
         _value.__set__(self, part)
 
@@ -96,12 +96,16 @@ class CellInPack(CellAway):
         self.value = self.value
 
     @property
+    def part(self) -> Part:
+        return _value.__get__(self)
+
+    @property
     def value(self) -> Any:
-        return _value.__get__(self).cut()
+        return self.part.cut()
 
     @value.setter
     def value(self, value: Any) -> None:
-        _value.__get__(self).pack.whole = False
+        self.part.pack.whole = False
         self.__class__ = CellAway  # type: ignore[assignment]
         self.value = value
 

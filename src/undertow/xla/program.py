@@ -34,6 +34,8 @@ class Program(Assembled):
         self, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], plan: Plan, plain: bool = False
     ) -> None:
         super().__init__(function, args, kwargs, plan, plain)
+        self.looked_at = self.options.values()
+        self.result_alone = self._is_alone(self.result)
         if self.schedules.made:
             self.run = functools.partial(self.schedules.around, self.run)  # type: ignore[method-assign]
 
@@ -50,7 +52,8 @@ class Program(Assembled):
             return False
         if self.schedules.made:
             return self.schedules.fit(self.questions)
-        return self.questions.still_answered(self.options.values())
+        self.looked_at = self.options.values()
+        return self.questions.still_answered(self.looked_at)
 
     def misfit(self, arguments: list[Any]) -> str:
         """Why the program does not fit any more, in words."""
@@ -82,8 +85,13 @@ class Program(Assembled):
                 values.append(cell.host)
             else:
                 values.append(cell.value if getrefcount(cell.value) <= ALONE else a_copy(cell.value))
-        if self.n_gradients:
-            values += self.gradients.lend()
+        if self.pack is not None:
+            for tensor, held, cell in self.packed:
+                if tensor._array is not held:
+                    self._bring(tensor, held, cell)
+            values.append(self.pack.gathered())
+        for lender in self.lenders:
+            values += lender.lend()
         for tensor, held, cell in self.state_inputs:
             if tensor._array is not held:
                 self._bring(tensor, held, cell)
@@ -117,9 +125,13 @@ class Program(Assembled):
         self.lent.clear()
         return result if self.returned is None else self.returned.take()
 
+    def _numbers_now(self) -> list[float]:
+        """The optimizers' numbers: those that `fits` has just seen, unless a scheduler stepped meanwhile."""
+        return self.options.values() if self.schedules.made else self.looked_at
+
     def _numbers(self) -> Any:
         """The optimizers' numbers as one array, made anew when one of them has changed."""
-        numbers = self.options.values()
+        numbers = self._numbers_now()
         if numbers != self.last_numbers:
             self.last_numbers, self.number_array = numbers, np.array(numbers)
         if self.gives_numbers:
@@ -144,8 +156,8 @@ class Program(Assembled):
 
     def _finish(self, results: list[Any], arguments: list[Any]) -> Any:
         """Puts the results where the step leaves them. Hooks come first: should one raise, nothing has changed."""
-        known = self.n_known
-        made = known + self.n_gradients
+        lent = self.n_known + (self.pack is not None)
+        made = lent + sum([lender.n_arrays for lender in self.lenders])
         if self.leaves_numbers:
             self.call_numbers = self.options.values() + self.options.extra
         for cell, value in zip(self.made, results[made:]):
@@ -159,6 +171,8 @@ class Program(Assembled):
             else:
                 cell.host[...] = value
             cell.writes += 1
+        if self.pack is not None:
+            self.pack.put(results[self.n_known])
         for place, argument in self.argument_outputs:
             array = arguments[argument]._array
             if type(array) is DeviceArray and array._parent is None and array.cell.host is None:
@@ -170,8 +184,18 @@ class Program(Assembled):
             for storage, bumps in self.bumps:
                 storage.version += bumps
         self.exit_after_trace = False
-        if self.n_gradients:
-            self.gradients.put(results[known:made])
+        for lender in self.lenders:
+            lender.put(results[lent : lent + lender.n_arrays])
+            lent += lender.n_arrays
+        if self.options.changes or self.options.counted:
+            self.options.change(self._numbers_now())
+            if self.next_numbers is not None and not self.options.changes:
+                self.last_numbers, self.number_array = self.options.values(), self.next_numbers.cell.value
+        if self.result_alone:
+            left = self.result._array
+            result = wrap(left.like(left.cell.value))
+            result._edge, result._requires_grad = self.result._edge, self.result._requires_grad
+            return result
         renewed = {id(self.arguments[place]): arguments[place] for place in self.passed_on}
         rebuilt = Rebuilt(lambda tensor: self._renewed(tensor, renewed), self.known)
         for place, entry in enumerate(self.exit):
@@ -183,14 +207,23 @@ class Program(Assembled):
                 put(entry[0], entry[1], rebuilt(entry[2]))
         if self.given.changes:
             self.given.change(arguments, lambda tensor: self._renewed(tensor, renewed))
-        if self.options.changes or self.options.counted:
-            self.options.change()
-            if self.next_numbers is not None and not self.options.changes:
-                self.last_numbers, self.number_array = self.options.values(), self.next_numbers.cell.value
         result = rebuilt(self.result)
         if self.way_back is not None:
             self.way_back.claim([result, *map(rebuilt, self.left_behind()[1:])], arguments)
         return result
+
+    def _is_alone(self, result: Any) -> bool:
+        """Whether all that a call leaves beside gradients and written memories is one tensor in a memory of its own."""
+        return (
+            isinstance(result, TensorCore)
+            and type(result._array) is DeviceArray
+            and result._array._parent is None
+            and id(result._array.cell) not in self.known_cells | self.argument_cells.keys()
+            and id(result) not in self.adopted
+            and type(result._storage) is not InferenceStorage
+            and (result._meta is None or result._meta.grad is None)
+            and not (self.exit or self.given.changes or self.way_back)
+        )
 
     def _renewed(self, value: Any, renewed: dict[int, Any]) -> Any:
         """A tensor that the step made, as a new one for each call; everything else as it is."""

@@ -46,7 +46,7 @@ def _program(program: Program) -> dict[str, Any]:
         "operations": program.size,
         "captured": [
             {"shape": list(array.shape), "dtype": str(array.dtype)}
-            for _, array, _ in (*program.donated, *program.state_inputs)
+            for _, array, _ in (*program.donated, *program.packed, *program.state_inputs)
         ],
         "written": len(program.outputs),
         "numbers": len(program.options.places) if program.uses_numbers else 0,

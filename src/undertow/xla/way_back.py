@@ -177,16 +177,18 @@ class WayBack(Graph):
     """The graph that a trace left behind its results."""
 
     @staticmethod
-    def of(program: Assembled, trace: Trace) -> WayBack | None:
+    def of(program: Assembled, trace: Trace, kept: list[Cell]) -> WayBack | None:
         """The way back through a program's results; None if there is none, or backward passes have used it up."""
         left = tensors_in(program.left_behind(), program.known)
         for tensor in left:
             if tensor._edge is not None:
                 tensor._edge = _unless_spent(tensor._edge)
         roots = [tensor._edge for tensor in left if tensor._edge is not None and not _is_spent(tensor._edge[0])]
-        return WayBack(program, trace, left, _nodes_behind(roots)) if roots else None
+        return WayBack(program, trace, kept, left, _nodes_behind(roots)) if roots else None
 
-    def __init__(self, program: Assembled, trace: Trace, left: list[Any], nodes: list[Node]) -> None:
+    def __init__(
+        self, program: Assembled, trace: Trace, kept: list[Cell], left: list[Any], nodes: list[Node]
+    ) -> None:
         super().__init__()
         self.device, self.held = program.device, list(trace.adopted)
         self.known = program.known
@@ -198,7 +200,7 @@ class WayBack(Graph):
         self.leaf_edges = [(node, 0) for node in leaf_nodes]
         self.leaves = [node.variable for node in leaf_nodes]
         self.leaf_arguments = [own.get(id(leaf)) for leaf in self.leaves]
-        self.kept = program.outputs[program.n_known :]  # what the way back reads
+        self.kept = kept  # what the way back reads
         shown = {id(array.cell) for array in _arrays_left(program)}
         self.only_kept = [cell for cell in self.kept if id(cell) not in shown]
         self.read = [cell for cell, _, _ in trace.cells.values()]
