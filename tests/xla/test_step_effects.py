@@ -14,17 +14,11 @@ import numpy as np
 import pytest
 
 import undertow as torch
-from tests.xla.twins import differences, seen
+from tests.xla.twins import Cases, differences, seen
 from undertow import nn
 from undertow.xla import CompileError, CompileWarning
 
-CASES: dict[str, Any] = {}
-
-
-def case(build: Any) -> Any:
-    """`build()` gives a step, and what its doings left behind."""
-    CASES[build.__name__] = build
-    return build
+case = Cases()  # of functions that give a step, and what its doings left behind
 
 
 def run(build: Any, compiled: bool) -> tuple[Any, int]:
@@ -47,10 +41,10 @@ def _number(word: str) -> Any:
         return word
 
 
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("name", case)
 def test_happens_on_each_call(name: str) -> None:
-    eager, _ = run(CASES[name], False)
-    compiled, programs = run(CASES[name], True)
+    eager, _ = run(case[name], False)
+    compiled, programs = run(case[name], True)
     assert not differences(eager, compiled)
     assert (programs == 3) == (name in RECOMPILED)
 

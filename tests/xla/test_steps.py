@@ -7,22 +7,17 @@ from typing import Any
 import pytest
 
 import undertow as torch
-from tests.xla.twins import Case, agree
+from tests.xla.twins import Case, Cases, agree
 from undertow import nn, optim
 from undertow.nn import functional as F
 from undertow.xla import CompileError
 
-CASES: dict[str, Any] = {}
+case = Cases()
 
 
-def case(build: Any) -> Any:
-    CASES[build.__name__] = build
-    return build
-
-
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("name", case)
 def test_agrees(name: str) -> None:
-    agree(CASES[name])
+    agree(case[name])
 
 
 def mlp() -> nn.Sequential:
@@ -329,7 +324,7 @@ def net(make: Any, shape: tuple[int, ...], integer: int = 0) -> Any:
     return build
 
 
-CASES |= {
+case |= {
     "batch_norm": net(lambda: nn.Sequential(nn.Linear(3, 4), nn.BatchNorm1d(4), nn.Linear(4, 1)), (5, 3)),
     "dropout": net(lambda: nn.Sequential(nn.Linear(3, 8), nn.Dropout(0.5), nn.Linear(8, 1)), (5, 3)),
     "layer_norm": net(lambda: nn.Sequential(nn.LayerNorm(3), nn.Linear(3, 2), nn.GELU()), (5, 3)),
@@ -703,7 +698,7 @@ def _grads_dropped(turn: int, model: Any, optimizer: Any) -> None:
     optimizer.zero_grad(set_to_none=turn % 2 == 0)
 
 
-CASES |= {
+case |= {
     "eager_step_between": changed(_eager_step),
     "new_data_between": changed(_new_data),
     "state_loaded_between": changed(_loaded),

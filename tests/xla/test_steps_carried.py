@@ -11,21 +11,16 @@ from typing import Any
 import pytest
 
 import undertow as torch
-from tests.xla.twins import Case, agree
+from tests.xla.twins import Case, Cases, agree
 from undertow import nn, optim
 from undertow.xla import CompileError
 
-CASES: dict[str, Any] = {}
+case = Cases()
 
 
-def case(build: Any) -> Any:
-    CASES[build.__name__] = build
-    return build
-
-
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("name", case)
 def test_is_compiled_twice_at_most(name: str) -> None:
-    agree(CASES[name], steps=4, programs=2)
+    agree(case[name], steps=4, programs=2)
 
 
 def one(turn: int) -> tuple[Any, ...]:

@@ -7,22 +7,17 @@ from typing import Any
 import pytest
 
 import undertow as torch
-from tests.xla.twins import Case, agree
+from tests.xla.twins import Case, Cases, agree
 from undertow import nn, optim
 from undertow.autograd import graph
 from undertow.xla import CompileError
 
-CASES: dict[str, Any] = {}
+case = Cases()
 
 
-def case(build: Any) -> Any:
-    CASES[build.__name__] = build
-    return build
-
-
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("name", case)
 def test_agrees(name: str) -> None:
-    agree(CASES[name])
+    agree(case[name])
 
 
 def batch(turn: int) -> tuple[Any, ...]:
@@ -379,7 +374,7 @@ def _add_another(turn: int, model: Any, log: Any) -> None:
     model[1].register_forward_hook(lambda m, i, o: log.append("forward"))
 
 
-CASES["added_between"] = changing(_add_another)
+case["added_between"] = changing(_add_another)
 
 
 @case

@@ -9,21 +9,16 @@ from typing import Any
 import pytest
 
 import undertow as torch
-from tests.xla.twins import Case, agree
+from tests.xla.twins import Case, Cases, agree
 from undertow import nn, optim
 from undertow.nn import functional as F
 
-CASES: dict[str, Any] = {}
+case = Cases()
 
 
-def case(build: Any) -> Any:
-    CASES[build.__name__] = build
-    return build
-
-
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("name", case)
 def test_agrees(name: str) -> None:
-    agree(CASES[name], steps=2 if name in SLOW else 3, tolerance=1e-4, programs=2)
+    agree(case[name], steps=2 if name in SLOW else 3, tolerance=1e-4, programs=2)
 
 
 SLOW = {"residual_images", "segmentation", "adversaries"}

@@ -11,21 +11,16 @@ import numpy as np
 import pytest
 
 import undertow as torch
-from tests.xla.twins import Case, agree
+from tests.xla.twins import Case, Cases, agree
 from undertow import nn, optim
 from undertow.xla import compiled
 
-CASES: dict[str, Any] = {}
+case = Cases()
 
 
-def case(build: Any) -> Any:
-    CASES[build.__name__] = build
-    return build
-
-
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("name", case)
 def test_agrees(name: str) -> None:
-    agree(CASES[name])
+    agree(case[name])
 
 
 def one(turn: int) -> tuple[Any, ...]:

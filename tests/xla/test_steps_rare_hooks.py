@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import undertow as torch
-from tests.xla.twins import Case, differences, run
+from tests.xla.twins import Case, Cases, differences, run
 from undertow import nn, optim
 from undertow.autograd import graph
 from undertow.nn.modules import module as modules
@@ -18,7 +18,7 @@ from undertow.optim import optimizer as optimizers
 from undertow.overrides import TorchFunctionMode
 from undertow.xla import CompileError
 
-CASES: dict[str, Any] = {}
+case = Cases()
 handles: list[Any] = []
 
 
@@ -33,17 +33,12 @@ def _remove_handles() -> None:
         handles.pop().remove()
 
 
-def case(build: Any) -> Any:
-    CASES[build.__name__] = build
-    return build
-
-
 @pytest.mark.filterwarnings("ignore:Full backward hook is firing")
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("name", case)
 def test_agrees(name: str) -> None:
-    eager = run(CASES[name], False, 2)
+    eager = run(case[name], False, 2)
     _remove_handles()  # those on all modules would fire in the twin as well
-    assert not differences(eager, run(CASES[name], True, 2))
+    assert not differences(eager, run(case[name], True, 2))
 
 
 def trained(body: Any = None, hang: Any = None, between: Any = None) -> Case:

@@ -7,22 +7,17 @@ from typing import Any
 import pytest
 
 import undertow as torch
-from tests.xla.twins import Case, agree
+from tests.xla.twins import Case, Cases, agree
 from undertow import nn, optim
 from undertow.nn import functional as F
 from undertow.xla import CompileError
 
-CASES: dict[str, Any] = {}
+case = Cases()
 
 
-def case(build: Any) -> Any:
-    CASES[build.__name__] = build
-    return build
-
-
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("name", case)
 def test_agrees(name: str) -> None:
-    agree(CASES[name], programs=2)
+    agree(case[name], programs=2)
 
 
 def batch(turn: int) -> tuple[Any, ...]:

@@ -26,6 +26,14 @@ class Case:
         self.compiled: Any = None
 
 
+class Cases(dict[str, Any]):
+    """The cases of a file by name: `case = Cases()`, and `@case` above a function that builds one adds it."""
+
+    def __call__(self, build: Any) -> Any:
+        self[build.__name__] = build
+        return build
+
+
 def seen(value: Any) -> Any:
     """Plain data to compare: arrays for tensors, with whether they ask for gradients, and their gradients."""
     if isinstance(value, torch.Tensor):
