@@ -33,6 +33,8 @@ class ThreadModes:
         "function_off",
         "backward_pass",
         "backward_depth",
+        "transforms",
+        "pushing",
         "autocast",
         "dispatch_modes",
         "dispatch_off",
@@ -51,6 +53,8 @@ class ThreadModes:
         self.backward_pass: Any = None  # the engine's run that is under way
         self.autocast: Any = None
         self.backward_depth = 0  # backward passes inside hooks of backward passes
+        self.transforms = 0  # derivatives of `torch.func` that are being taken
+        self.pushing: Any = None  # the innermost of them that goes forward, see autograd/levels.py
         self.dispatch_modes: list[Any] = []  # see undertow.dispatch: those that are asked about operators
         self.dispatch_off = 0  # inside a block in which nobody is asked
         self.dispatch_depth = 0  # handlers that are running

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.oracle.harness import agree, agree_error
-from tests.oracle.programs import Table
+from tests.oracle.programs import Table, attempt
 
 cases = Table()
 
@@ -266,3 +266,99 @@ def test_a_function_without_a_jvp_is_refused():
             Plain.apply(fwAD(torch).make_dual(torch.ones(2), torch.ones(2)))
 
     agree_error(program)
+
+
+# --- what programs see of it ---------------------------------------------------------------------------------------------
+
+
+@cases
+def hooks_do_not_fire_when_a_derivative_is_asked_for(torch, log):
+    leaf = torch.tensor([1.0, 2.0], requires_grad=True)
+    leaf.register_hook(lambda g: log("leaf", g))
+    leaf.register_post_accumulate_grad_hook(lambda leaf: log("accumulated", leaf.grad))
+    with fwAD(torch).dual_level():
+        y = fwAD(torch).make_dual(leaf, torch.ones(2)) * 2
+        y.retain_grad()
+        y.register_hook(lambda g: log("tensor", g))
+        y.grad_fn.register_prehook(lambda grads: log("before"))
+        y.grad_fn.register_hook(lambda grads, outer: log("after"))
+        z = y.sin()
+        derivative = fwAD(torch).unpack_dual(z).tangent
+        log(derivative, derivative.requires_grad, fwAD(torch).unpack_dual(derivative).tangent, str(derivative), y.grad)
+        z.sum().backward()
+    return leaf.grad, y.grad
+
+
+def functions_that_push(torch):
+    yield lambda f, x: torch.func.jvp(f, (x,), (torch.ones_like(x),))
+    yield lambda f, x: torch.func.jacfwd(f)(x)
+    yield lambda f, x: torch.autograd.functional.jacobian(f, x, vectorize=True, strategy="forward-mode")
+    yield lambda f, x: torch.func.jvp(torch.func.grad(lambda x: f(x).sum()), (x,), (torch.ones_like(x),))
+    yield lambda f, x: torch.autograd.functional.jvp(f, x, torch.ones_like(x))
+
+
+@cases
+def what_is_pushed_forward_shows_no_gradients(torch, log):
+    """And so it takes no hooks; nested in `grad` it does, and by the double-backward trick."""
+    weight = torch.tensor([2.0, 3.0], requires_grad=True)
+    weight.register_hook(lambda g: log("weight", g))
+
+    def function(x):
+        y = x * weight * x
+        log(x.requires_grad, y.requires_grad, y.is_leaf, y.grad_fn is None, weight.requires_grad)
+        attempt(log, "hook", lambda: y.register_hook(lambda g: log("fires")) is None)
+        return y.sin()
+
+    for push in functions_that_push(torch):
+        log("next")
+        found = push(function, torch.tensor([0.5, 1.0]))
+        log([value.detach() for value in (found if isinstance(found, tuple) else (found,))])
+
+
+@cases
+def saved_tensors_of_what_is_pushed_forward_are_not_packed(torch, log):
+    with torch.autograd.graph.saved_tensors_hooks(lambda t: (log("pack"), t)[1], lambda t: (log("unpack"), t)[1]):
+        with fwAD(torch).dual_level():
+            log(tangent(torch, (dual(torch) ** 2).exp()))
+        log(torch.func.jvp(lambda x: (x * x).exp(), (torch.ones(2),), (torch.ones(2),)))
+        log(torch.func.jacfwd(lambda x: (x * x).exp())(torch.ones(2)))
+        x = torch.ones(2, requires_grad=True)
+        (x * x).exp().sum().backward()
+
+
+@cases
+def hooks_of_modules_do_not_fire(torch, log):
+    layer = torch.nn.Linear(2, 2)
+    layer.register_full_backward_hook(lambda *given: log("backward"))
+    layer.register_full_backward_pre_hook(lambda *given: log("backward before"))
+    layer.register_forward_hook(lambda *given: log("forward"))
+    value, derivative = torch.func.jvp(lambda x: layer(x).sin(), (torch.ones(1, 2),), (torch.ones(1, 2),))
+    (value.sum() + derivative.sum()).backward()
+    return value.detach(), derivative.detach(), layer.weight.grad
+
+
+@cases
+def tensors_kept_past_the_level_are_plain(torch, log):
+    leaf = torch.ones(2, requires_grad=True)
+    early = torch.zeros(2)
+    view = early[1:]
+    with fwAD(torch).dual_level():
+        x = dual(torch)
+        y = x * 2
+        early.copy_(x)
+        written = torch.zeros(2)
+        written[0] = x[0]
+        with torch.no_grad():
+            quiet = x.exp()
+        mixed = y * leaf
+        kept = [x, y, y[0], y.sum(), y.detach(), early, view, written, written[1:], quiet, y.view(2).sin(), x.unbind()[1]]
+        log([(value.requires_grad, value.is_leaf, value.grad_fn) for value in kept], mixed.requires_grad)
+        both = (mixed + y).sum()
+    log([(value.requires_grad, value.is_leaf, value.grad_fn, str(value)) for value in kept])
+    log(mixed.requires_grad, both.requires_grad, [edge[0] is None for edge in mixed.grad_fn.next_functions])
+    attempt(log, "backward", lambda: y.sum().backward())
+    both.backward()
+    log(leaf.grad, x.grad, (y * y).requires_grad, y.numpy().tolist())
+    y.requires_grad_().sum().backward()
+    (y.detach() * leaf).sum().backward()
+    return y.grad, leaf.grad, written.mul_(2)

@@ -15,7 +15,7 @@ from undertow.autograd.metadata import note_output, output_specs
 from undertow.autograd.node import AccumulateGrad, Edge, Node, edge_of
 from undertow.autograd.views import refresh_view
 from undertow.dtypes import DTYPE_OF
-from undertow.modes import special
+from undertow.modes import local, special
 from undertow.sizes import size_of
 from undertow.xp.device import Watch
 from undertow.xp.namespaces import tensor_namespace
@@ -142,6 +142,21 @@ def grad(
             value = tensors[id(value)]
         results.append(value)
     return tuple(results)
+
+
+def silent_grad(
+    outputs: Sequence[Any], inputs: Sequence[GradientEdge], grad_outputs: Sequence[Any], create_graph: bool
+) -> list[Any]:
+    """`grad` for undertow's own purposes: no hook fires, the graph is kept, what was not used is None."""
+    roots, seeds = _roots(tuple(outputs), tuple(grad_outputs))
+    modes = local.modes
+    before, modes.saved_hooks = modes.saved_hooks, []
+    try:
+        travelling = _travelling(seeds, tuple(grad_outputs), create_graph)
+        found = engine.run(roots, travelling, True, create_graph, as_edges(inputs), accumulates=False, silent=True)
+    finally:
+        modes.saved_hooks = before
+    return [value if value is None or isinstance(value, TensorCore) else wrap(value) for value in found]
 
 
 def _batched_grad(

@@ -37,11 +37,13 @@ class BackwardPass:
     """One run of the engine: where it may go, what it has to bring back."""
 
     __slots__ = (
-        "xp", "freed", "executed", "captures", "captured", "callbacks", "running", "reached", "recorded", "__weakref__",
+        "xp", "freed", "executed", "captures", "captured", "callbacks", "running", "reached", "recorded", "silent",
+        "__weakref__",
     )  # fmt: skip
 
     def __init__(self, keep_graph: bool, create_graph: bool) -> None:
         self.recorded = create_graph
+        self.silent = False  # hooks do not fire: the pass is one that nobody asked for
         self.xp: Any = tensor_namespace() if create_graph else numpy_xp
         self.freed = None if keep_graph else Freed(user_site())
         self.executed: set[Node] | None = None  # nodes that lead to the wanted inputs; None: all
@@ -73,9 +75,11 @@ def run(
     create_graph: bool,
     inputs: Sequence[Edge] | None = None,
     accumulates: bool = True,
+    silent: bool = False,
 ) -> list[Any]:
     """Runs backward from the roots; with `inputs`, only where they can be reached, capturing or accumulating there."""
     task = BackwardPass(keep_graph, create_graph)
+    task.silent = silent
     if special.dispatcher is not None and special.dispatcher.watches(grads):
         task.xp = tensor_namespace()  # whoever looks at operators is shown tensors
         grads = [task.tensor(g) for g in grads]

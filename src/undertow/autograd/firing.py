@@ -17,6 +17,8 @@ from undertow.dtypes import DTYPE_OF
 
 def fire_tensor_hooks(task: Any, node: Node, g: Any) -> Any:
     """Tensor hooks of a node's outputs (or of a leaf), then the writes of `retain_grad`."""
+    if task.silent:
+        return g
     if type(node) is AccumulateGrad:
         own = node.variable._meta.hooks
         return _through(own, g) if own else g
@@ -51,6 +53,8 @@ def _through(own: OrderedDict[int, hooks.Hook], g: Any) -> Any:
 
 def fire_pre_hooks(task: Any, node: Node, g: Any) -> Any:
     assert node._extras is not None and node._extras.pre_hooks is not None
+    if task.silent:
+        return g
     single = node._n_outputs == 1
     grads = tuple([task.tensor(part) for part in ((g,) if single else g)])
     grads = hooks.thread(node._extras.pre_hooks, grads, _check_tuple)
@@ -59,6 +63,8 @@ def fire_pre_hooks(task: Any, node: Node, g: Any) -> Any:
 
 def fire_post_hooks(task: Any, node: Node, results: tuple[Any, ...], g: Any) -> tuple[Any, ...]:
     assert node._extras is not None and node._extras.post_hooks is not None
+    if task.silent:
+        return results
     outgoing = tuple([task.tensor(part) for part in ((g,) if node._n_outputs == 1 else g)])
     grads = tuple([task.tensor(part) for part in results])
     for hook in tuple(node._extras.post_hooks.values()):
@@ -71,7 +77,7 @@ def fire_post_hooks(task: Any, node: Node, results: tuple[Any, ...], g: Any) -> 
 def fire_post_accumulate_hooks(leaf: Any, own: OrderedDict[int, hooks.Hook]) -> None:
     for hook in tuple(own.values()):
         answer = hooks.fire(hook, leaf)
-        if answer is not None:
+        if answer is not None and answer is not leaf:
             if isinstance(answer, TensorCore):
                 raise RuntimeError(
                     f"Tensor post accumulate grad hooks should return None. {_named(hook)} returned a tensor; "

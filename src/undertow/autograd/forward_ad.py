@@ -2,21 +2,22 @@
 
 Nothing is pushed forward while a function runs: a dual is an input of a level (see levels.py), and its derivative is
 worked out when `unpack_dual` asks for it, from the recorded graph. So inside `dual_level` what depends on a dual is
-recorded, also under `no_grad`; whether gradients flow to a tensor is told without that (`shows_gradients`). A custom
+recorded, also under `no_grad`; whether gradients flow to a tensor is told without that (`hides`). A custom
 function is pushed forward by its own `jvp`: its outputs are duals in their own right.
 """
 
 from __future__ import annotations
 
 import weakref
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 from undertow import creation
 from undertow._core import TensorCore
-from undertow.autograd.levels import Level, LevelInput, Pushed, input_edge, requires_grad
+from undertow.autograd.levels import Level, LevelInput, Pushed, input_edge, nodes_behind, requires_grad
 from undertow.autograd.node import Node
+from undertow.autograd.saved import left_behind
 from undertow.dtypes import DTYPE_OF
 from undertow.modes import special
 
@@ -33,23 +34,56 @@ class UnpackedDualTensor(NamedTuple):
 class _DualLevel(Level):
     """The level of a `dual_level` block: its inputs, and the direction of each."""
 
-    __slots__ = ("duals", "known", "tensors")
+    __slots__ = ("duals", "known", "pushing", "tangents", "tensors")
 
     def __init__(self) -> None:
         super().__init__()
         self.duals: dict[Node, tuple[Any, Any]] = {}  # by the node of the input: where gradients arrive, the tangent
         self.known: dict[Node, bool] = {}  # whether nodes met before lead to a dual
-        self.tensors: list[weakref.ref[Any]] = []  # the duals themselves
+        self.tensors: dict[int, weakref.ref[Any]] = {}  # what was recorded, by id
+        self.tangents: weakref.WeakSet[Node] = weakref.WeakSet()  # nodes of derivatives, which have none themselves
+        self.pushing = False
 
     def add(self, dual: Any, tangent: Any) -> None:
         """Makes an input of this level a dual."""
         self.duals[dual._edge[0]] = (input_edge(dual), tangent)
-        self.tensors.append(weakref.ref(dual))
+        self.note(dual)
         self.known.clear()
 
-    def shows_gradients(self, tensor: Any) -> bool:
-        """Whether gradients flow to a tensor: not if it is recorded only because it depends on a dual."""
-        return tensor._requires_grad and (tensor._edge is None or self.reaches_outside((tensor,)))
+    def note(self, tensor: Any) -> None:
+        """Remembers a tensor that was recorded inside the level."""
+        key = id(tensor)
+        self.tensors[key] = weakref.ref(tensor, lambda _: self.tensors.pop(key, None))
+
+    def _outside(self, starts: Sequence[Node]) -> set[Node]:
+        """Those of some nodes, and of the nodes behind them, that lead to something else than duals."""
+        users: dict[Node, list[Node]] = {node: [] for node in nodes_behind(starts)}
+        found = {node for node in users if self.is_outside(node)}
+        for node in users:
+            for edge in node._edges:
+                if edge is not None:
+                    users[edge[0]].append(node)
+        stack = list(found)
+        while stack:
+            ahead = [user for user in users[stack.pop()] if user not in found]
+            found.update(ahead)
+            stack += ahead
+        return found
+
+    def leave(self) -> None:
+        """The end: what does not ask for gradients apart from the duals becomes a plain tensor."""
+        alive = [tensor for reference in list(self.tensors.values()) if (tensor := reference()) is not None]
+        starts = [tensor._edge[0] for tensor in alive if tensor._edge is not None]
+        outside = self._outside(starts) if self.tracked else set()
+        for tensor in alive:
+            if tensor._edge is not None and tensor._edge[0] not in outside:
+                left_behind.add(tensor._edge[0])
+                tensor._edge, tensor._requires_grad = None, False
+        for node in outside:
+            node._edges = tuple([edge if edge is not None and edge[0] in outside else None for edge in node._edges])
+        self.close()
+        for known in (self.duals, self.known, self.tensors):
+            known.clear()
 
     def leads_to(self, tensor: Any) -> bool:
         """Whether a tensor depends on one of the duals."""
@@ -61,6 +95,8 @@ class _DualLevel(Level):
             while stack and not found:
                 node = stack.pop()
                 found = node in self.duals or self.known.get(node, False)
+                if node in self.tangents:
+                    continue
                 ahead = [edge[0] for edge in node._edges if edge is not None and edge[0] not in seen]
                 seen.update(ahead)
                 stack += [node for node in ahead if self.known.get(node, True)]
@@ -68,26 +104,33 @@ class _DualLevel(Level):
         return self.known[start]
 
     def tangent_of(self, tensor: Any) -> Any:
-        if not requires_grad(tensor):
+        if self.pushing or not requires_grad(tensor):  # while one is worked out, nothing in it has one
             return None
         node = tensor._edge[0] if tensor._edge is not None else None
         if node in self.duals:
             return self.release(self.duals[node][1])
-        with self.cut_behind_duals():
-            ancestors = _ancestors(tensor)
-            reached = [pair for node, pair in self.duals.items() if node in ancestors]
-            if not reached:
-                return None
-            pushed = Pushed(self, [tensor], [edge for edge, _ in reached])
-        return self.release(pushed.along([tangent for _, tangent in reached])[0])
+        self.pushing = True
+        try:
+            with self.cut():
+                ancestors = set(nodes_behind([] if node is None else [node]))
+                reached = [pair for node, pair in self.duals.items() if node in ancestors]
+                if not reached:
+                    return None
+                pushed = Pushed(self, [tensor], [edge for edge, _ in reached])
+            found = self.release(pushed.along([tangent for _, tangent in reached])[0])
+            if found._edge is not None:
+                self.tangents.add(found._edge[0])
+            return found
+        finally:
+            self.pushing = False
 
     @contextmanager
-    def cut_behind_duals(self) -> Iterator[None]:
-        """A custom function's outputs carry their own derivative: what lies behind them is not gone through again."""
-        before = [(node, node._edges) for node in self.duals]
+    def cut(self) -> Iterator[None]:
+        """What lies behind a dual, or a derivative, is not gone through: a custom function's outputs carry their own."""
+        before = [(node, node._edges) for node in (*self.duals, *self.tangents)]
         try:
-            for node, _ in before:
-                node._edges = (None,)
+            for node, edges in before:
+                node._edges = (None,) * len(edges)
             yield
         finally:
             for node, edges in before:
@@ -126,18 +169,6 @@ class _DualLevel(Level):
                 self.add(output, self.release(tangent))
 
 
-def _ancestors(tensor: Any) -> set[Node]:
-    """Every node that a tensor's graph leads to."""
-    stack = [] if tensor._edge is None else [tensor._edge[0]]
-    seen = set(stack)
-    while stack:
-        for edge in stack.pop()._edges:
-            if edge is not None and edge[0] not in seen:
-                seen.add(edge[0])
-                stack.append(edge[0])
-    return seen
-
-
 def _is_real_or_complex(value: Any) -> bool:
     return isinstance(value, TensorCore) and DTYPE_OF[value._array.dtype].category >= 2
 
@@ -162,14 +193,7 @@ def exit_dual_level(*, level: int | None = None) -> None:
         raise RuntimeError("Dual level must be a positive number.")
     special.duals = None
     special.leave()
-    found.close()
-    for reference in found.tensors:
-        dual = reference()
-        if dual is not None and dual._edge is not None and dual._edge[0] in found.duals:
-            dual._edge = dual._edge[0]._edges[0]
-            dual._requires_grad = dual._edge is not None
-    found.duals.clear()
-    found.known.clear()
+    found.leave()
 
 
 class dual_level:

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import functools
 import inspect
-import threading
 import warnings
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -300,18 +299,10 @@ class Function(metaclass=FunctionMeta):
         return _apply(cls, args, kwargs)
 
 
-class _AtWork(threading.local):
-    """How many of `torch.func`'s derivatives a thread is taking."""
-
-    transforms = 0
-
-
-at_work = _AtWork()
-
-
 def _apply(cls: type[Function], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     separate = cls.setup_context is not Function.setup_context
-    if at_work.transforms and not separate:
+    modes = local.modes
+    if modes.transforms and not separate:
         raise RuntimeError(
             "In order to use an autograd.Function with functorch transforms (vmap, grad, jvp, jacrev, ...), it must "
             f"override the setup_context staticmethod. {cls.__name__} does not: its forward takes ctx."
@@ -321,7 +312,6 @@ def _apply(cls: type[Function], args: tuple[Any, ...], kwargs: dict[str, Any]) -
         bound = signature.bind(*args, **kwargs) if separate else signature.bind(None, *args, **kwargs)
         bound.apply_defaults()
         args = bound.args if separate else bound.args[1:]
-    modes = local.modes
     node = cls._backward_cls()
     places = tuple([place for place, arg in enumerate(args) if isinstance(arg, TensorCore)])
     for place in places:

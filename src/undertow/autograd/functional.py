@@ -12,6 +12,7 @@ from typing import Any
 from undertow import creation
 from undertow._core import TensorCore
 from undertow.autograd.differentiate import grad
+from undertow.autograd.levels import Pushed, PushLevel, input_edge
 from undertow.modes import enable_grad
 from undertow.ops.join import stack
 
@@ -81,14 +82,42 @@ def jacobian(
         )
     with enable_grad():
         given, single = _as_tuple(inputs, "inputs", "jacobian")
-        given = _prepare(given, create_graph)
-        output, single_output = _call(func, given, "jacobian")
-        _check_graph(output, strict, "outputs")
-        rows = tuple([_rows(part, place, given, create_graph, strict) for place, part in enumerate(output)])
+        if strategy == "forward-mode":
+            rows, single_output = _pushed_forward(func, given)
+        else:
+            given = _prepare(given, create_graph)
+            output, single_output = _call(func, given, "jacobian")
+            _check_graph(output, strict, "outputs")
+            rows = tuple([_rows(part, place, given, create_graph, strict) for place, part in enumerate(output)])
     rows = tuple([_release(row, create_graph) for row in rows])
     if single_output:
         return rows[0][0] if single else rows[0]
     return tuple([row[0] for row in rows]) if single else rows
+
+
+def _pushed_forward(func: Callable[..., Any], given: Tensors) -> tuple[tuple[Tensors, ...], bool]:
+    """The Jacobians of each output, by forward mode: a direction per element of the inputs."""
+    level = PushLevel(wraps=False)
+    try:
+        inside = [level.begin(part.detach()) for part in given]
+        edges = [input_edge(part) for part in inside]
+        outputs, single_output = _call(func, tuple(inside), "jacobian")
+        pushed = Pushed(level, outputs, edges)
+    finally:
+        level.close()
+    blank = [creation.zeros_like(part.detach()) for part in given]
+    rows: list[list[Any]] = [[] for _ in outputs]
+    for nr, part in enumerate(blank):
+        columns: list[list[Any]] = [[] for _ in outputs]
+        for index in range(part.numel()):
+            direction = creation.zeros_like(part)
+            direction.view(-1)[index] = 1
+            for column, product in zip(columns, pushed.along([*blank[:nr], direction, *blank[nr + 1 :]]), strict=True):
+                column.append(product.detach())
+        for row, output, column in zip(rows, outputs, columns, strict=True):
+            shape = tuple(output.shape) + tuple(part.shape)
+            row.append(stack(column, -1).reshape(shape) if column else creation.zeros(shape, dtype=output.dtype))
+    return tuple([tuple(row) for row in rows]), single_output
 
 
 def _rows(output: Any, place: int, given: Tensors, create_graph: bool, strict: bool) -> Tensors:

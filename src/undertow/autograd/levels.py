@@ -5,18 +5,22 @@ begin a graph of their own (`LevelInput` nodes), joined to the caller's graph if
 stays in the graph only if it depends on something outside: a leaf that asks for gradients, or an input of a level that
 is still at work.
 
+What a function that is pushed forward computes is recorded, but does not ask for gradients as far as the program can see
+(`hides`), and no hook of the program's is told of it.
+
 NOTE pushing forward. The engine only runs backward, but a vector-Jacobian product is linear in its vector u, so
 differentiating it with respect to u gives the Jacobian-vector product: two backward passes, the first one recorded.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import itertools
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from undertow import creation
 from undertow._core import TensorCore, wrap
-from undertow.autograd.differentiate import GradientEdge, grad
+from undertow.autograd.differentiate import GradientEdge, grad, silent_grad
 from undertow.autograd.node import AccumulateGrad, Edge, Node, edge_of
 from undertow.autograd.views import refresh_view
 from undertow.dtypes import DTYPE_OF
@@ -42,12 +46,16 @@ class LevelInput(Node):
         return "LevelInput"
 
 
+_numbers = itertools.count()
+
+
 class Level:
     """One transform at work. `tracked`: whether gradients were recorded when it began."""
 
-    __slots__ = ("open", "tracked")
+    __slots__ = ("number", "open", "tracked")
 
     def __init__(self) -> None:
+        self.number = next(_numbers)
         self.open = True
         self.tracked = local.modes.grad_enabled
 
@@ -71,27 +79,65 @@ class Level:
         """Whether a graph leads to anything but this level's own inputs and those of levels that are done."""
         if not self.tracked:
             return False
-        stack = [tensor._edge[0] for tensor in tensors if tensor._edge is not None]
         if any(tensor._edge is None and tensor._requires_grad for tensor in tensors):
             return True
-        seen: set[Node] = set(stack)
-        while stack:
-            node = stack.pop()
-            if isinstance(node, AccumulateGrad):
-                return True
-            if type(node) is LevelInput and node.level is not self and node.level.open:
-                return True
-            for edge in node._edges:
-                if edge is not None and edge[0] not in seen:
-                    seen.add(edge[0])
-                    stack.append(edge[0])
-        return False
+        starts = [tensor._edge[0] for tensor in tensors if tensor._edge is not None]
+        return any(map(self.is_outside, nodes_behind(starts)))
+
+    def is_outside(self, node: Node) -> bool:
+        """Whether gradients end here, in something that this level has no hand in."""
+        return isinstance(node, AccumulateGrad) or (
+            type(node) is LevelInput and node.level is not self and node.level.open
+        )
+
+    def hides(self, node: Node) -> bool:
+        """Whether a node was made only because what it computed depends on this level's inputs."""
+        return not self.tracked or not any(map(self.is_outside, nodes_behind([node])))
 
     def release(self, tensor: Any) -> Any:
         """A tensor as it leaves the level."""
         if not isinstance(tensor, TensorCore) or not tensor._requires_grad:
             return tensor
         return tensor if self.reaches_outside((tensor,)) else tensor.detach()
+
+
+class PushLevel(Level):
+    """A level of a function that is pushed forward, from when it begins until it is closed.
+
+    `wraps`: as in `torch.func`, what depends on its inputs shows nothing of gradients that others want.
+    """
+
+    __slots__ = ("outer", "wraps")
+
+    def __init__(self, wraps: bool = True) -> None:
+        super().__init__()
+        self.wraps = wraps
+        self.outer = local.modes.pushing
+        local.modes.pushing = self
+
+    def close(self) -> None:
+        local.modes.pushing = self.outer
+        super().close()
+
+    def hides(self, start: Node) -> bool:
+        """Whether the innermost level that a node belongs to is one that is pushed forward."""
+        if not self.wraps:
+            return super().hides(start)
+        inputs = [node for node in nodes_behind([start]) if type(node) is LevelInput and node.level.open]
+        return bool(inputs) and isinstance(max([node.level for node in inputs], key=lambda level: level.number), PushLevel)
+
+
+def nodes_behind(starts: Sequence[Node]) -> Iterator[Node]:
+    """Nodes, and every node that they lead to."""
+    stack = list(starts)
+    seen = set(stack)
+    while stack:
+        node = stack.pop()
+        yield node
+        for edge in node._edges:
+            if edge is not None and edge[0] not in seen:
+                seen.add(edge[0])
+                stack.append(edge[0])
 
 
 def input_edge(alias: Any) -> GradientEdge:
@@ -131,7 +177,7 @@ class Pushed:
         self.slopes: list[Any] = [None] * len(inputs)
         if used and inputs:
             live = [out for out in outputs if requires_grad(out)]
-            self.slopes = list(grad(live, inputs, used, retain_graph=True, create_graph=True, allow_unused=True))
+            self.slopes = silent_grad(live, inputs, used, create_graph=True)
 
     def along(self, tangents: Sequence[Any]) -> list[Any]:
         """Jacobian-vector products, one per output, for one tangent per input."""
@@ -141,7 +187,7 @@ class Pushed:
         if live and used:
             slopes, seeds = zip(*live, strict=True)
             recorded = self.level.reaches_outside([*slopes, *seeds])
-            found = list(grad(slopes, used, seeds, retain_graph=True, create_graph=recorded, allow_unused=True))
+            found = silent_grad(slopes, used, seeds, create_graph=recorded)
         pushed = iter(found)
         results = [None if dummy is None else next(pushed) for dummy in self.dummies]
         return [

@@ -26,6 +26,12 @@ def _c_name(tensor: Any) -> str:
     return _C_NAMES.get(name, name)
 
 
+def is_hidden(tensor: Any) -> bool:
+    """Whether a tensor is recorded only because a derivative is being pushed forward."""
+    level = special.duals or local.modes.pushing
+    return level is not None and tensor._edge is not None and level.hides(tensor._edge[0])
+
+
 class HookMethods(TensorCore):
     """Registering hooks. These methods offer themselves to `__torch_function__`, which costs less than `public_method`."""
 
@@ -64,7 +70,7 @@ class HookMethods(TensorCore):
             return overrides.dispatch(tensor_class().register_hook, (self, hook), {})
         if self._view is not None:
             refresh_view(self)
-        if not self._requires_grad:
+        if not self._requires_grad or is_hidden(self):
             raise RuntimeError("cannot register a hook on a tensor that doesn't require gradient")
         edge = self._edge
         if edge is not None:
@@ -107,13 +113,13 @@ class AutogradMethods(HookMethods):
     def requires_grad(self) -> bool:
         """Whether gradients flow to this tensor. May be set on leaves."""
         view = self._view
-        if special.duals is not None:
-            return special.duals.shows_gradients(self)
         if view is None:
-            return self._requires_grad
+            return self._requires_grad and not is_hidden(self)
         if view.origin is None:
             refresh_view(self)
-        return (self._requires_grad and not view.borrows) or asks_through_base(self)
+        if is_hidden(self):
+            return False
+        return (self._requires_grad and not view.borrows) or (asks_through_base(self) and not is_hidden(view.base))
 
     @requires_grad.setter
     def requires_grad(self, value: bool) -> None:
@@ -148,7 +154,7 @@ class AutogradMethods(HookMethods):
         """Whether no recorded operation made this tensor."""
         if self._view is not None:
             refresh_view(self)
-        return self._edge is None or (special.duals is not None and not special.duals.shows_gradients(self))
+        return self._edge is None or is_hidden(self)
 
     @property
     def grad_fn(self) -> Node | None:
@@ -156,7 +162,7 @@ class AutogradMethods(HookMethods):
         if self._view is not None:
             refresh_view(self)
         edge = self._edge
-        if edge is None or (special.duals is not None and not special.duals.shows_gradients(self)):
+        if edge is None or is_hidden(self):
             return None
         return note_output(edge[0], self._array)
 

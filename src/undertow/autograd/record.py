@@ -35,6 +35,8 @@ def record(
         if DTYPE_OF[result._array.dtype].category >= 2:  # floating or complex
             result._edge = (node, place)
             result._requires_grad = True
+            if special.duals is not None:
+                special.duals.note(result)
 
 
 def edges_of(rule: Rule, inputs: Sequence[Any]) -> tuple[Any, ...] | None:
@@ -167,8 +169,9 @@ def save_hooks_of(node: Any, saved: tuple[Any, ...], private: Collection[int] = 
 
     `private`: places of values that PyTorch does not know of, and that only undertow's own hooks are shown.
     """
-    active = local.modes.saved_hooks
-    if not active or local.modes.saved_hooks_disabled is not None:
+    modes = local.modes
+    active, level = modes.saved_hooks, special.duals or modes.pushing
+    if not active or modes.saved_hooks_disabled is not None or (level is not None and level.hides(node)):
         return
     pack, unpack, everything = active[-1]
     for place, value in enumerate(saved):

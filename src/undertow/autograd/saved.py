@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from math import prod
 from typing import TYPE_CHECKING, Any
+from weakref import WeakSet
 
 from undertow import errors, hooks
 from undertow._core import Storage, TensorCore, wrap
@@ -19,6 +20,10 @@ from undertow.modes import local, special
 if TYPE_CHECKING:
     from undertow.autograd.node import Node
     from undertow.sites import Site
+
+
+# Nodes of tensors that have become plain ones with the end of a forward-mode level, and may be used as such.
+left_behind: WeakSet[Node] = WeakSet()
 
 
 class Freed:
@@ -86,7 +91,7 @@ class SavedInput(SavedValue):
         tensor = self.tensor
         if tensor is None:
             return self.open(node)._array
-        if tensor._edge is None and self.edge is not None:
+        if tensor._edge is None and self.edge is not None and self.edge[0] not in left_behind:
             raise errors.detached(node._node_name())
         storage = tensor._storage
         if storage is not None and storage.version != self.version:

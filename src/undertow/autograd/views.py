@@ -91,6 +91,8 @@ def refresh_view(tensor: Any) -> None:
     edge = edge_of(base) if base._requires_grad else None  # it may have ceased to ask for gradients since
     tensor._edge = taken_again(edge, steps_of(view))
     tensor._requires_grad = True
+    if special.duals is not None:
+        special.duals.note(tensor)
     meta = tensor._meta
     if meta is not None and meta.retains and old is not None:
         move_retained(tensor, old, tensor._edge)

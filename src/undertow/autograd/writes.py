@@ -187,6 +187,8 @@ def set_edge(tensor: Any, edge: Edge) -> None:
     old = tensor._edge
     tensor._edge = edge
     tensor._requires_grad = True
+    if special.duals is not None:
+        special.duals.note(tensor)
     meta = tensor._meta
     if meta is not None and meta.retains and old is not None:
         move_retained(tensor, old, edge)

@@ -13,10 +13,9 @@ from typing import Any
 
 from undertow import creation
 from undertow._core import TensorCore
-from undertow.autograd.function import at_work
-from undertow.autograd.levels import Level, Pushed, input_edge, pull
+from undertow.autograd.levels import Level, Pushed, PushLevel, input_edge, pull
 from undertow.func._vmapping import check_randomness, from_whole, open_levels, to_whole
-from undertow.modes import enable_grad
+from undertow.modes import enable_grad, local
 from undertow.ops.join import stack
 from undertow.utils import _pytree as pytree
 
@@ -26,14 +25,14 @@ Function = Callable[..., Any]
 class Transform:
     """One derivative being taken: a level, and the vmaps that it happens inside."""
 
-    def __init__(self) -> None:
-        self.level = Level()
+    def __init__(self, kind: type[Level] = Level) -> None:
+        self.level = kind()
         self.maps = open_levels()
         self.begun = False
 
     def begin(self, values: Sequence[Any]) -> tuple[list[Any], list[Any]]:
         """Inputs for the function, and where their gradients will arrive."""
-        at_work.transforms += 1
+        local.modes.transforms += 1
         self.begun = True
         inside, edges = [], []
         for value in values:
@@ -47,7 +46,7 @@ class Transform:
     def close(self) -> None:
         """The function has run."""
         self.level.close()
-        at_work.transforms -= self.begun
+        local.modes.transforms -= self.begun
 
     def whole(self, values: Sequence[Any]) -> list[Any]:
         return [to_whole(value, self.maps) for value in values]
@@ -289,8 +288,8 @@ def jvp(func: Function, primals: Any, tangents: Any, *, strict: bool = False, ha
 
 def _linearized(func: Function, primals: Any, has_aux: bool, called: str) -> tuple[Any, Function, Any]:
     """func(*primals) and its derivative as a function of flat tangents."""
-    transform = Transform()
     leaves, spec = pytree.tree_flatten(primals)
+    transform = Transform(PushLevel)
     try:
         with enable_grad():
             inside, edges = transform.begin(leaves)
