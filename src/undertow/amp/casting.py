@@ -63,18 +63,6 @@ class Autocast:
         self.cache = {} if cache is None else cache  # the casts kept for reuse, by the id of what was cast
         self.policies = POLICIES
 
-    @contextmanager
-    def again(self) -> Iterator[None]:
-        """Inside, the mode is on as it was here: for code that runs a second time, in the backward pass."""
-        modes = local.modes
-        before, modes.autocast = modes.autocast, Autocast(dict(self.lower))
-        special.enter()
-        try:
-            yield
-        finally:
-            modes.autocast = before
-            special.leave()
-
     def run(self, function: Function, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """A listed function on arguments of the dtype that its list asks for."""
         policy = POLICIES[function.__name__]
@@ -222,6 +210,22 @@ def _switch(kind: str, enabled: bool) -> None:
     if modes.autocast is not None and was is None:
         special.enter()
     if modes.autocast is None and was is not None:
+        special.leave()
+
+
+@contextmanager
+def autocast_as_it_was(then: Autocast | None) -> Iterator[None]:
+    """Inside, the mode is on or off as it was then: for code that runs a second time, or later."""
+    modes = local.modes
+    if modes.autocast is None and then is None:
+        yield
+        return
+    before, modes.autocast = modes.autocast, None if then is None else Autocast(dict(then.lower))
+    special.enter()
+    try:
+        yield
+    finally:
+        modes.autocast = before
         special.leave()
 
 

@@ -17,6 +17,7 @@ import numpy as np
 
 from undertow import random
 from undertow._core import TensorCore, wrap
+from undertow.amp.casting import autocast_as_it_was
 from undertow.autograd.differentiate import backward
 from undertow.autograd.function import Function
 from undertow.autograd.graph import all_saved_hooks
@@ -187,7 +188,7 @@ def _as_before(state: Any, autocast: Any) -> Iterator[None]:
     if state is not None:
         random.set_rng_state(state)
     try:
-        with autocast.again() if autocast is not None else contextlib.nullcontext():
+        with autocast_as_it_was(autocast):
             yield
     finally:
         if state is not None:

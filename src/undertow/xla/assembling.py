@@ -178,6 +178,7 @@ class Assembled:
             firing.finish()
             if self.body is not None:
                 firing.refuse_other_turns(self.body.rest)
+            self.schedules.take_back()
             trace.settle_memories()
             self.options.note_changes(given, trace.counts)
             self.options.put(numbers)

@@ -19,6 +19,7 @@ from typing import Any
 
 from undertow._core import TensorCore
 from undertow.nn.modules.module import Module
+from undertow.optim.lr_scheduler import ReduceLROnPlateau
 from undertow.optim.optimizer import Optimizer
 from undertow.sites import PACKAGE, user_stacklevel
 from undertow.xla.effects import Chain, Effect, Kind, Reading, kind_of, read, trust
@@ -318,9 +319,11 @@ def _may_be_tensor(atom: Atom, depth: int = 0) -> bool:
 
 def _leaves_tensors_alone(effect: Effect) -> bool:
     """Whether an effect changes nothing that undertow's own code reads, which is not gone through."""
+    target = effect.target
+    if isinstance(target, ReduceLROnPlateau):  # it changes options; see `schedules`
+        return True
     if effect.field == "own":
         return False
-    target = effect.target
     if isinstance(target, Optimizer) or (target is not None and trust.home(type(target)) == "own"):
         return False
     if isinstance(target, Module):

@@ -24,6 +24,7 @@ from undertow.dtypes import dtype
 from undertow.hooks import RemovableHandle
 from undertow.modes import local
 from undertow.nn.modules.module import Module
+from undertow.optim.lr_scheduler import ReduceLROnPlateau
 from undertow.optim.optimizer import Optimizer
 from undertow.tree import leaves
 from undertow.xla.body import Body, Mark
@@ -220,6 +221,9 @@ class Firing:
         later = StatementLater(statement, (known,), {}, found, placed)
         later.may_write = effects.writes
         self.later.append(later)
+        for effect in effects.effects:
+            if isinstance(effect.target, ReduceLROnPlateau):
+                Watch.trace.schedules.leave_to_host(effect.target, str(placed))
         if mark.returns:
             self.returned, statement.asked = statement, body.asked
             tensors = [each for each in leaves(list(known.values())) if isinstance(each, TensorCore)]
@@ -358,6 +362,8 @@ def _kind(arg: Any) -> Kind:
         return "none"
     if isinstance(arg, (tuple, list)) and all(each is None or isinstance(each, TensorCore) for each in arg):
         return "tensors"
+    if isinstance(arg, dict) and all(isinstance(each, (TensorCore, *PLAIN)) for each in arg.values()):
+        return "tensors"  # keyword arguments
     if isinstance(arg, tuple):
         return Parts(tuple(map(_kind, arg)))
     return "plain" if isinstance(arg, (*PLAIN, dtype, device)) else "other"

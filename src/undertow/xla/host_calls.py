@@ -10,6 +10,7 @@ import numpy as np
 from jax.experimental import io_callback
 
 from undertow._core import TensorCore, wrap
+from undertow.amp.casting import autocast_as_it_was
 from undertow.autograd.apply import settle
 from undertow.modes import enable_grad, local, set_grad_enabled
 from undertow.nn.modules.module import Module
@@ -76,7 +77,7 @@ class HostCall:
 
     def __init__(self, hook: Any, args: Any, kwargs: Any, found: list[Any], placed: Placed | None = None) -> None:
         self.hook, self.placed = hook, placed or Placed(hook, "", "")
-        self.recording = local.modes.grad_enabled
+        self.recording, self.autocast = local.modes.grad_enabled, local.modes.autocast
         self.captured: list[DeviceArray] = []
         self.dressed: list[tuple[Any, int, int | None]] = []  # tensors with an identity: places of value and gradient
         choice = Watch.trace.choice
@@ -145,7 +146,7 @@ class HostCall:
             meta.grad = None if grad is None else wrap(np.array(values[grad]))
         args, kwargs = map_leaves(shown, (self.args, self.kwargs))
         try:
-            with set_grad_enabled(self.recording):
+            with set_grad_enabled(self.recording), autocast_as_it_was(self.autocast):
                 answer = self.hook(*args, **kwargs)
             after: list[Any] = []
             for tensor, _, grad in self.dressed:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import dis
 import functools
+import logging
 import types
 import weakref
 from collections import deque
@@ -148,6 +149,11 @@ class State:
         if isinstance(root, types.ModuleType) or home in ("numpy", "builtin") or kind.__module__.startswith(_FOREIGN):
             return
         if home == "own" and not kind.__module__.startswith(_WITH_STATE):
+            return
+        if home == "standard" and trust.field_of(root) == "output":  # what was written there matters to no program
+            if isinstance(root, logging.Logger):
+                self.maps.append((vars(root), name))  # its level may
+                self._add(root.parent, f"{name}.parent", depth)
             return
         if home == "standard" and kind not in _OPEN:
             depth += 1
@@ -379,7 +385,7 @@ def place_at(holder: Any, key: Any) -> Place:
 
 def places_of(target: Any, attribute: str | None) -> set[Place]:
     """The places in which an object keeps an attribute or, without one, itself."""
-    if attribute is None or isinstance(target, dict):
+    if isinstance(target, dict):
         return {(id(target), attribute)}
     return {(id(instance_dict(target)), attribute), (id(target), attribute)}
 

@@ -6,11 +6,13 @@ leave there are inputs of the program and, when it has run, the options. Their o
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
+from undertow.xla.errors import CompileError
 from undertow.xla.numbers import Known, Number, Of, Questions, of
 from undertow.xla.options import Options
 from undertow.xp.device import Watch
@@ -25,6 +27,7 @@ class Schedules:
         self.made: list[tuple[list[Of], Any, Callable[[], Any]]] = []  # what the options are by then; whose step; the step
         self._before: list[tuple[dict[str, Any], dict[str, Any]]] = []  # attributes of schedulers
         self._ready = False
+        self._left: list[tuple[dict[str, Any], float]] = []  # options that a step on the host will change
 
     # --- while the step is traced
 
@@ -46,6 +49,18 @@ class Schedules:
         traced = trace.drawn(Scheduled(self, len(self.made) - 1), np.array(left)).value
         inputs = [Number(value, traced[place], _item(first + place), self.known) for place, value in enumerate(left)]
         options.put([*map(float, inputs)] if self.plain else inputs)
+
+    def leave_to_host(self, scheduler: Any, step: str) -> None:
+        """A scheduler's step that depends on a value is made after the program, which must not need what it leaves."""
+        for group in scheduler.optimizer.param_groups:
+            self._left.append((group, group["lr"]))
+            group["lr"] = Late(group["lr"], step)
+
+    def take_back(self) -> None:
+        """At the end of the trace: such options are as they were, for all that the program knows."""
+        for group, number in reversed(self._left):
+            group["lr"] = number
+        self._left.clear()
 
     def _remember(self, scheduler: Any) -> None:
         attributes = vars(scheduler)
@@ -107,6 +122,27 @@ class Schedules:
         """What a step has left in the options."""
         count = len(self.options.places)
         return np.array(self.options.extra[place * count : (place + 1) * count])
+
+
+class Late(Number):
+    """An option that is known only when the program has run."""
+
+    __slots__ = ("step",)
+
+    step: str
+
+    def __new__(cls, number: float, step: str) -> Late:
+        late = float.__new__(cls, math.nan)
+        late.value, late.of, late.step = number.value if isinstance(number, Number) else number, of(number), step
+        return late
+
+    def _refuse(self, *_: Any) -> Any:
+        raise CompileError(
+            f"undertow.compile: the step uses a learning rate that {self.step} may change: that runs after the program, "
+            "because it depends on a value. Make it the last thing in the step, or do it outside."
+        )
+
+    _combined = _changed = _answer = as_array = _refuse  # type: ignore[assignment]
 
 
 class Scheduled:

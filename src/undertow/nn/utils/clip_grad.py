@@ -15,6 +15,7 @@ from undertow.modes import no_grad, special
 from undertow.ops.join import stack
 from undertow.ops.norms import linalg_vector_norm as vector_norm
 from undertow.overrides import PLAIN
+from undertow.xp.device import Watch, values_known
 
 __all__ = ["clip_grad_norm", "clip_grad_norm_", "clip_grad_value_", "clip_grads_with_norm_", "get_total_norm"]
 
@@ -40,11 +41,15 @@ def get_total_norm(
     if total is None:
         with no_grad():
             total = vector_norm(stack([vector_norm(each, order) for each in listed]), order)
-    if error_if_nonfinite and not math.isfinite(total.item()):
-        raise RuntimeError(
+    if error_if_nonfinite:
+        complaint = (
             f"The total norm of order {order} for gradients from `parameters` is non-finite, so it cannot be clipped. To "
             "scale by it all the same, set `error_if_nonfinite=False`"
         )
+        if not values_known(total._array):  # while a compiler is watching
+            Watch.trace.demand(total.isfinite()._array, complaint)
+        elif not math.isfinite(total.item()):
+            raise RuntimeError(complaint)
     return total
 
 

@@ -75,7 +75,7 @@ class OwnCalls(MethodCalls):
             self._overriding(owner, node)
         self.call_back(arguments.rest() if is_method else arguments, node)
         computes = module.startswith(_TENSOR_MODULES) and not name.endswith("_")
-        if not (computes or name in trust.OWN_READING) or {"out", "inplace"} & set(arguments.keywords):
+        if not (computes or trust.own_reading(name)) or {"out", "inplace"} & set(arguments.keywords):
             self.writes = True
         if trust.draws(name):
             self.draw()

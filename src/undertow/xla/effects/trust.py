@@ -140,8 +140,8 @@ _OWN_EFFECTS = {
 # Methods that change one of undertow's objects which is not a tensor.
 OWN_CHANGES = {"remove", "append", "extend", "insert", "pop", "popitem", "clear", "update", "setdefault", "__setitem__",
                "__delitem__", "__setattr__", "__delattr__", "__enter__", "__exit__"}  # fmt: skip
-# Those that only look at one.
-OWN_READING = {"state_dict", "extra_repr", "get_extra_state", "get_last_lr", "__repr__", "__len__", "__contains__"}
+# Those that only look at one, besides those whose names begin with `is_`.
+_OWN_READING = {"state_dict", "extra_repr", "get_extra_state", "get_last_lr", "__repr__", "__len__", "__contains__"}
 # Functions whose tensor shares the memory of an array.
 SHARING = {"from_numpy", "as_tensor", "asarray", "frombuffer", "from_dlpack"}
 # Tensor methods that register something which stays; harmless on a tensor that the step itself makes.
@@ -242,6 +242,11 @@ def own_effect(name: str, module: str) -> bool:
     if name == "requires_grad_":
         return rest.startswith("nn")
     return name in _OWN_EFFECTS or (name.startswith("set_") and name != "set_") or name.startswith("register_")
+
+
+def own_reading(name: str) -> bool:
+    """Whether a function of undertow's changes nothing."""
+    return name in _OWN_READING or name.startswith("is_")
 
 
 def own_field(module: str) -> str:

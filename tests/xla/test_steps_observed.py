@@ -1,0 +1,174 @@
+"""Steps that are watched as people watch them: by loggers, queues, hooks, and whoever keeps the best model so far."""
+
+from __future__ import annotations
+
+import copy
+import logging
+import queue
+from typing import Any
+
+import pytest
+
+import undertow as torch
+from tests.xla.twins import Case, Cases, agree
+from undertow import nn, optim
+from undertow.optim.lr_scheduler import ReduceLROnPlateau
+from undertow.xla import CompileError
+
+case = Cases()
+
+
+@pytest.mark.parametrize("name", case)
+def test_is_compiled_twice_at_most(name: str) -> None:
+    agree(case[name], programs=2)
+
+
+def one(turn: int) -> tuple[Any, ...]:
+    return (torch.full((2, 3), 0.5 + 0.25 * turn),)
+
+
+def trained(after: Any, **options: Any) -> Case:
+    """A model that is trained, and something that each step does behind that."""
+    model = nn.Linear(3, 2)
+    optimizer = optim.SGD(model.parameters(), lr=0.1)
+    after = after(model, optimizer)
+
+    def step(x: Any) -> Any:
+        optimizer.zero_grad()
+        loss = model(x).pow(2).mean()
+        loss.backward()
+        optimizer.step()
+        after(loss)
+        return loss.detach()
+
+    return Case(step, model, optimizer, args=one, **options)
+
+
+class Keeping(logging.Handler):
+    def __init__(self, into: list[str]) -> None:
+        super().__init__()
+        self.into = into
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.into.append(record.getMessage())
+
+
+@case
+def a_queue_and_a_handler_that_keeps_what_is_logged() -> Case:
+    lines: list[str] = []
+    waiting: queue.Queue[float] = queue.Queue()
+    logger = logging.Logger("steps", logging.INFO)
+    logger.addHandler(Keeping(lines))
+
+    def after(model: Any, optimizer: Any) -> Any:
+        def note(loss: Any) -> None:
+            logger.info("loss %.3f", loss.item())
+            waiting.put(round(loss.item(), 5))
+
+        return note
+
+    return trained(after, look=lambda: [list(lines), list(waiting.queue)])
+
+
+@case
+def the_best_model_so_far() -> Case:
+    best: dict[str, Any] = {"loss": float("inf")}
+
+    def after(model: Any, optimizer: Any) -> Any:
+        def keep(loss: Any) -> None:
+            if loss.item() < best["loss"]:
+                best["loss"] = loss.item()
+                best["state"] = copy.deepcopy(model.state_dict())
+
+        return keep
+
+    return trained(after, look=lambda: dict(best))
+
+
+@case
+def a_plateau() -> Case:
+    schedulers = []
+
+    def after(model: Any, optimizer: Any) -> Any:
+        scheduler = ReduceLROnPlateau(optimizer, patience=0, threshold=10.0)
+        schedulers.append(scheduler)
+
+        def reduce(loss: Any) -> None:
+            scheduler.step(loss.item())
+
+        return reduce
+
+    return trained(after, look=lambda: [schedulers[-1].best, schedulers[-1].num_bad_epochs, schedulers[-1].get_last_lr()])
+
+
+@case
+def modes_of_a_statement_on_the_host() -> Case:
+    weight = nn.Parameter(torch.ones(3, 3))
+    seen: list[Any] = []
+
+    def step(x: Any) -> Any:
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            seen.append((str((x @ weight).dtype), torch.is_autocast_enabled("cpu")))
+            with torch.autocast("cpu", enabled=False), torch.no_grad():
+                seen.append((str((x @ weight).dtype), torch.is_grad_enabled(), (x @ weight).requires_grad))
+        return (x @ weight).detach()
+
+    return Case(step, weight, args=one, look=lambda: list(seen))
+
+
+@case
+def a_hook_that_calls_setitem() -> Case:
+    features: dict[str, Any] = {}
+    model = nn.Sequential(nn.Linear(3, 2), nn.Tanh())
+    for name, part in model.named_children():
+        part.register_forward_hook(lambda module, given, out, name=name: features.__setitem__(name, out))
+
+    def step(x: Any) -> Any:
+        model(x)
+        features["1"].sum().backward()
+        return features["0"].detach()
+
+    return Case(step, model, args=one, look=lambda: [each.detach() for each in features.values()])
+
+
+class Scaled(nn.Linear):
+    def forward(self, input: Any, *, scale: float = 1.0) -> Any:
+        return super().forward(input) * scale
+
+
+@case
+def a_hook_that_changes_keyword_arguments() -> Case:
+    model = Scaled(3, 2)
+    model.register_forward_pre_hook(lambda module, args, kwargs: (args, {**kwargs, "scale": 3.0}), with_kwargs=True)
+    return Case(lambda x: model(x, scale=2.0).detach(), model, args=one)
+
+
+def test_a_plateau_before_the_optimizer_is_refused() -> None:
+    weight = nn.Parameter(torch.ones(3))
+    optimizer = optim.SGD([weight], lr=0.1)
+    scheduler = ReduceLROnPlateau(optimizer)
+
+    @torch.compile
+    def step(x: Any) -> None:
+        loss = (weight * x).sum()
+        loss.backward()
+        scheduler.step(loss.item())
+        optimizer.step()
+
+    with pytest.raises(CompileError, match=r"scheduler\.step\(loss\.item\(\)\).*last thing in the step"):
+        step(torch.ones(3))
+    assert optimizer.param_groups[0]["lr"] == 0.1
+
+
+def test_a_norm_that_is_not_finite_stops_the_step() -> None:
+    weight = nn.Parameter(torch.ones(3))
+
+    @torch.compile
+    def step(x: Any) -> Any:
+        weight.grad = None
+        (weight * x).sum().backward()
+        return nn.utils.clip_grad_norm_(weight, 1.0, error_if_nonfinite=True)
+
+    assert step(torch.ones(3)).item() == pytest.approx(3**0.5)
+    with pytest.raises(RuntimeError, match=r"The total norm of order 2\.0 for gradients"):
+        step(torch.full((3,), float("inf")))
