@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import importlib
+import inspect
 from typing import Any
 
 import pytest
 
 from tests.oracle.harness import agree
+from tests.oracle.programs import attempt
 
 BETAS = {"beta1": 0.9, "beta2": 0.99}
 # name: how many lists of buffers there are, which of them hold single numbers, and the options
@@ -76,5 +78,50 @@ def test_multi_tensor_optimizers_say_foreach() -> None:
         (x * x).sum().backward()
         optimizer.step()
         return [x.detach(), optimizer.defaults["foreach"]]
+
+    agree(run)
+
+
+SGD = {"weight_decay": 0.1, "momentum": 0.9, "lr": 0.1, "dampening": 0.0, "nesterov": False, "maximize": False}
+
+
+def arguments(function: Any) -> tuple[Any, Any]:
+    """What may be given by position, in order, and what by name only."""
+    found = inspect.signature(function).parameters.values()
+    told = [(each.name, each.default) for each in found if each.kind is not each.KEYWORD_ONLY]
+    return told, sorted((each.name, each.default) for each in found if each.kind is each.KEYWORD_ONLY)
+
+
+@pytest.mark.parametrize("name", [*CASES, "sgd"])
+def test_arguments_are_those_of_pytorch(name: str) -> None:
+    """None unknown and none missing; and leaves that ask for gradients are not written to in silence."""
+    count, numbers, options = CASES.get(name, (1, {}, SGD))
+
+    def run(torch: Any, log: Any) -> Any:
+        function = getattr(module(torch, name), name)
+        log(arguments(function))
+        if name != "adamw":
+            log(arguments(getattr(module(torch, name), f"_single_tensor_{name}")))
+
+        def call(*more: Any, lack: str = "", asks: bool = False, **other: Any) -> Any:
+            x = torch.tensor([1.0, 2.0], requires_grad=asks)
+            lists = [
+                [torch.tensor(numbers[place]) if place in numbers else torch.full((2,), 0.1)] for place in range(count)
+            ]
+            steps = [] if name == "sgd" else [[torch.tensor(2.0)]]
+            given = {key: value for key, value in {**options, "amsgrad": False}.items() if key in options and key != lack}
+            function([x], [torch.ones(2)], *lists, *steps, *more, **given, **other)
+            return x.detach()
+
+        attempt(log, "unknown", lambda: call(loudly=True))
+        for key in options:
+            attempt(log, "missing", lambda key=key: call(lack=key))
+        attempt(log, "too many", lambda: call(*[None] * 9))
+        attempt(log, "twice", lambda: call(params=[]))
+        attempt(log, "no list", lambda: function([torch.ones(2)], [torch.ones(2)], **options))
+        with pytest.raises(RuntimeError):  # in which write, and so in which words, differs
+            call(asks=True)
+        with torch.no_grad():
+            attempt(log, "leaf, unrecorded", lambda: call(asks=True))
 
     agree(run)

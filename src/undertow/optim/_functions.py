@@ -7,8 +7,8 @@ from typing import Any
 
 from undertow._core import TensorCore
 from undertow.autograd.outputs import bump
-from undertow.autograd.writes import guards
-from undertow.modes import set_grad_enabled
+from undertow.autograd.writes import check_writable, guards
+from undertow.modes import local, set_grad_enabled
 from undertow.optim._arithmetic import blocks_for, recorded
 from undertow.optim._per_parameter import Group, PerParameter
 
@@ -16,31 +16,43 @@ from undertow.optim._per_parameter import Group, PerParameter
 _PAIRED = {"betas": ("beta1", "beta2"), "etas": ("etaminus", "etaplus"), "step_sizes": ("step_size_min", "step_size_max")}
 
 
+# Options that are None unless they are given; the others are False.
+_UNSET = ("foreach", "fused", "grad_scale", "found_inf")
+
+
 def functions_of(
-    cls: type[PerParameter], name: str, lists: str, positional: str, **fixed: Any
+    cls: type[PerParameter], name: str, lists: str, positional: str, keywords: str, gradients: str = "grads", **fixed: Any
 ) -> tuple[Callable[..., None], Callable[..., None]]:
     """An optimizer's function, and the one for tensors one by one, which takes all options by name.
 
     `lists` names the lists of state, each with the name that its items have in an optimizer's state: "exp_avgs=exp_avg";
-    `positional` the options that may follow them by position.
+    `positional` the options that may follow them by position, `keywords` those that must be given by name.
     """
     names, items = zip(*[pair.split("=") for pair in lists.split()], strict=True)
     followers = positional.split()
 
-    def function(params: Any, grads: Any, *args: Any, **options: Any) -> None:
-        given = dict(zip((*names, *followers), args))
-        states = [given.pop(key) if key in given else options.pop(key) for key in names]
-        step(cls, params, grads, dict(zip(items, states, strict=True)), {**fixed, **given, **options})
+    def run(given: dict[str, Any]) -> None:
+        params, grads = given.pop("params"), given.pop(gradients if gradients in given else "grads")
+        states = [given.pop(key) for key in names]
+        step(cls, params, grads, dict(zip(items, states, strict=True)), {**fixed, **given})
 
-    def single(params: Any, grads: Any, *args: Any, **options: Any) -> None:
-        scales = dict(zip(("grad_scale", "found_inf"), args[len(names) :]))
-        function(params, grads, *args[: len(names)], **scales, **options)
+    defaults = [f"{option}={None if option in _UNSET else False}" for option in followers]
+    scales = [option for option in followers if option in ("grad_scale", "found_inf")]
+    named = [*keywords.split(), *[option for option in followers if option not in _UNSET]]
+    doc = f"One step of {cls.__name__} on lists of parameters, gradients and state ({', '.join(names)})."
+    return (
+        _written(name, ["params", gradients, *names, *defaults, "*", *keywords.split()], run, cls.__module__, doc),
+        _written(f"_single_tensor_{name}", ["params", "grads", *names, *scales, "*", *named], run, cls.__module__, doc),
+    )
 
-    for made, shown in ((function, name), (single, f"_single_tensor_{name}")):
-        made.__name__ = made.__qualname__ = shown
-        made.__module__ = cls.__module__
-        made.__doc__ = f"One step of {cls.__name__} on lists of parameters, gradients and state ({', '.join(names)})."
-    return function, single
+
+def _written(name: str, arguments: list[str], run: Callable[..., None], module: str, doc: str) -> Callable[..., None]:
+    """A function of these arguments: Python itself refuses others, and calls that lack some."""
+    scope = {"run": run, "__name__": module}
+    exec(f"def {name}({', '.join(arguments)}):\n    run(locals())", scope)
+    made: Any = scope[name]
+    made.__doc__ = doc
+    return made
 
 
 def group_of(cls: type[PerParameter], options: dict[str, Any]) -> Group:
@@ -81,6 +93,7 @@ def _apply(optimizer: Any, group: Group, age: Any, param: Any, grad: Any, buffer
         with set_grad_enabled(bool(group.get("differentiable"))):
             recorded.run(optimizer._rule(recorded, group, age), [param, grad, *buffers])
         return
+    check_writable(param, local.modes.grad_enabled and param._requires_grad)
     for guard in guards:
         guard.before_write(param)
     x.run(optimizer._rule(x, group, age), [param._array, grad._array, *[buffer._array for buffer in buffers]])

@@ -73,5 +73,6 @@ class Adadelta(PerParameter):
 adadelta, _single_tensor_adadelta = functions_of(
     Adadelta, "adadelta", "square_avgs=square_avg acc_deltas=acc_delta state_steps=step",
     "capturable foreach differentiable has_complex",
+    "lr rho eps weight_decay maximize",
 )  # fmt: skip
 _multi_tensor_adadelta = _single_tensor_adadelta

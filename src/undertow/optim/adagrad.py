@@ -82,5 +82,6 @@ class Adagrad(PerParameter):
 adagrad, _single_tensor_adagrad = functions_of(
     Adagrad, "adagrad", "state_sums=sum state_steps=step",
     "fused grad_scale found_inf has_sparse_grad foreach differentiable has_complex",
+    "lr weight_decay lr_decay eps maximize",
 )  # fmt: skip
 _multi_tensor_adagrad = _fused_adagrad = _single_tensor_adagrad

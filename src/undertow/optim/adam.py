@@ -96,5 +96,6 @@ def _check_kinds_of_betas(betas: Any, foreach: bool | None, capturable: bool) ->
 adam, _single_tensor_adam = functions_of(
     Adam, "adam", "exp_avgs=exp_avg exp_avg_sqs=exp_avg_sq max_exp_avg_sqs=max_exp_avg_sq state_steps=step",
     "foreach capturable differentiable fused grad_scale found_inf has_complex decoupled_weight_decay",
+    "amsgrad beta1 beta2 lr weight_decay eps maximize",
 )  # fmt: skip
 _multi_tensor_adam = _fused_adam = _single_tensor_adam

@@ -65,5 +65,6 @@ class Adamax(PerParameter):
 adamax, _single_tensor_adamax = functions_of(
     Adamax, "adamax", "exp_avgs=exp_avg exp_infs=exp_inf state_steps=step",
     "foreach maximize differentiable capturable has_complex",
+    "eps beta1 beta2 lr weight_decay",
 )  # fmt: skip
 _multi_tensor_adamax = _single_tensor_adamax

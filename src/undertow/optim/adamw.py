@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from undertow.optim.adam import Adam, adam
+from undertow.optim._functions import functions_of
+from undertow.optim.adam import Adam
 from undertow.optim.optimizer import ParamsT
 
 __all__ = ["AdamW", "adamw"]
@@ -39,6 +40,8 @@ class AdamW(Adam):
             group["decoupled_weight_decay"] = True  # checkpoints from before Adam had the option say nothing
 
 
-def adamw(*args: Any, **options: Any) -> None:
-    """One step of AdamW on lists of parameters, gradients and state, as `adam` takes them."""
-    adam(*args, decoupled_weight_decay=True, **options)
+adamw, _ = functions_of(
+    AdamW, "adamw", "exp_avgs=exp_avg exp_avg_sqs=exp_avg_sq max_exp_avg_sqs=max_exp_avg_sq state_steps=step",
+    "foreach capturable differentiable fused grad_scale found_inf has_complex",
+    "amsgrad beta1 beta2 lr weight_decay eps maximize", decoupled_weight_decay=True,
+)  # fmt: skip

@@ -94,5 +94,6 @@ class ASGD(PerParameter):
 asgd, _single_tensor_asgd = functions_of(
     ASGD, "asgd", "axs=ax mus=mu etas=eta state_steps=step",
     "foreach maximize differentiable capturable has_complex",
+    "lambd lr t0 alpha weight_decay",
 )  # fmt: skip
 _multi_tensor_asgd = _single_tensor_asgd

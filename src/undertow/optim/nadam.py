@@ -107,5 +107,6 @@ def _momentum(group: Group, age: Any) -> Any:
 nadam, _single_tensor_nadam = functions_of(
     NAdam, "nadam", "exp_avgs=exp_avg exp_avg_sqs=exp_avg_sq mu_products=mu_product state_steps=step",
     "decoupled_weight_decay foreach capturable differentiable has_complex maximize",
+    "beta1 beta2 lr weight_decay momentum_decay eps",
 )  # fmt: skip
 _multi_tensor_nadam = _single_tensor_nadam

@@ -103,5 +103,6 @@ def _shares(beta2: float, age: Any) -> tuple[Any, Any]:
 radam, _single_tensor_radam = functions_of(
     RAdam, "radam", "exp_avgs=exp_avg exp_avg_sqs=exp_avg_sq state_steps=step",
     "decoupled_weight_decay foreach differentiable capturable has_complex maximize",
+    "beta1 beta2 lr weight_decay eps",
 )  # fmt: skip
 _multi_tensor_radam = _single_tensor_radam

@@ -91,5 +91,6 @@ rmsprop, _single_tensor_rmsprop = functions_of(
     RMSprop, "rmsprop",
     "square_avgs=square_avg grad_avgs=grad_avg momentum_buffer_list=momentum_buffer state_steps=step",
     "foreach maximize differentiable capturable has_complex",
+    "lr alpha eps weight_decay momentum centered",
 )  # fmt: skip
 _multi_tensor_rmsprop = _single_tensor_rmsprop

@@ -78,5 +78,6 @@ class Rprop(PerParameter):
 rprop, _single_tensor_rprop = functions_of(
     Rprop, "rprop", "prevs=prev step_sizes=step_size state_steps=step",
     "foreach capturable maximize differentiable has_complex",
+    "step_size_min step_size_max etaminus etaplus",
 )  # fmt: skip
 _multi_tensor_rprop = _single_tensor_rprop

@@ -80,5 +80,6 @@ class SGD(PerParameter):
 sgd, _single_tensor_sgd = functions_of(
     SGD, "sgd", "momentum_buffer_list=momentum_buffer",
     "has_sparse_grad foreach fused grad_scale found_inf",
+    "weight_decay momentum lr dampening nesterov maximize", gradients="d_p_list",
 )  # fmt: skip
 _multi_tensor_sgd = _fused_sgd = _single_tensor_sgd
