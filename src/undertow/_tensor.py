@@ -100,9 +100,14 @@ def _of_its_own(function: FunctionType, name: str) -> FunctionType:
     twin = FunctionType(function.__code__, function.__globals__, name, function.__defaults__, tuple(cells))
     twin.__kwdefaults__, twin.__doc__ = function.__kwdefaults__, function.__doc__
     twin.__dict__.update(function.__dict__)
-    twin.__qualname__ = f"Tensor.{name}"
     twin_cell.cell_contents = twin
-    return twin
+    return _known_as(twin, name)
+
+
+def _known_as(method: FunctionType, name: str) -> FunctionType:
+    """A method by the name under which it is found again, as when it is pickled."""
+    method.__module__, method.__qualname__ = __name__, f"Tensor.{name}"
+    return method
 
 
 def _finish(cls: Any) -> None:
@@ -118,7 +123,7 @@ def _finish(cls: Any) -> None:
                 if "." not in value.__qualname__:
                     setattr(cls, name, _of_its_own(value, name))
                 elif base is AutogradMethods and (name[0] != "_" or name == "_is_view"):
-                    setattr(cls, name, public_method(value))
+                    setattr(cls, name, _known_as(public_method(value), name))
 
 
 def _adopted(found: Any, name: str) -> Any:

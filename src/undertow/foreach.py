@@ -134,6 +134,7 @@ for _kind, _names in ((_unary, _UNARY), (_binary, _BINARY), (_ternary, _TERNARY)
         for _suffix in ("", "_"):
             _full = f"_foreach_{_name}{_suffix}"
             FUNCTIONS[_full] = _kind(_full, _METHODS.get(_name, _name) + _suffix, _suffix == "_")
-            FUNCTIONS[_full].__name__ = _full
+for _full, _function in FUNCTIONS.items():
+    _function.__name__ = _function.__qualname__ = _full
 
 globals().update(FUNCTIONS)

@@ -69,7 +69,7 @@ def _cast_method(kind: dtype, name: str) -> Callable[..., Any]:
     def method(self: Any, *, memory_format: MemoryFormat = preserve_format) -> Any:
         return converted(self, kind, order=memory_format)
 
-    method.__name__, method.__qualname__ = name, f"Tensor.{name}"
+    method.__name__, method.__qualname__ = name, f"ConvertMethods.{name}"
     method.__doc__ = f"The tensor as {kind}; itself if it is that already."
     return public(method)
 

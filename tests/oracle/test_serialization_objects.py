@@ -82,3 +82,15 @@ def test_functions_pickle(area: str) -> None:
     assert functions
     for function in functions.values():
         assert pickle.loads(pickle.dumps(function)) is function
+
+
+def test_methods_pickle() -> None:
+    """As do what is applied to lists, and the method of a tensor, with the tensor."""
+    for name in dir(undertow.Tensor):
+        method = getattr(undertow.Tensor, name)
+        if inspect.isfunction(method):
+            assert pickle.loads(pickle.dumps(method)) is method, name
+    for name in dir(undertow):
+        if name.startswith("_foreach_"):
+            assert pickle.loads(pickle.dumps(getattr(undertow, name))) is getattr(undertow, name)
+    assert pickle.loads(pickle.dumps(undertow.ones(2).add))(1).tolist() == [2, 2]
