@@ -80,6 +80,7 @@ def without_consequences(facts: Facts, findings: list[Finding]) -> list[Finding]
     """Leaves out what only follows from another finding."""
     lost = [finding.tensor for finding in findings if finding.code in _LOSSES and finding.tensor is not None]
     lines = {(finding.file, finding.line) for finding in findings if finding.code in _LOSSES}
+    spoilt = {(finding.file, finding.line) for finding in findings if finding.code == "nan-born"}
     codes = {finding.code for finding in findings}
     cut = [finding for finding in findings if finding.code in _LOSSES and _is_cut_by_mistake(facts, finding)]
     starved = {place.key for finding in cut for place in _starved(facts, finding.tensor)}
@@ -94,6 +95,8 @@ def without_consequences(facts: Facts, findings: list[Finding]) -> list[Finding]
                 continue  # its optimizer was given these in place of those that are trained
         if finding.code == "zero-by-math" and _is_never_stepped(facts, finding, findings):
             continue  # zero weights that nobody steps
+        if finding.code == "zero-by-math" and (finding.file, finding.line) in spoilt:
+            continue  # of what is no number
         if finding.code == "not-in-optimizer" and (finding.file, finding.line) in starved:
             continue  # the optimizer's own parameters are cut off, so that its steps find nothing
         if finding.code == "not-in-optimizer" and (finding.file, finding.line) in lines:

@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterator
 
 from undertow.why.places import Place
-from undertow.why.source import Source, source
+from undertow.why.source import Source, function_at, source
 
 _GROWS = frozenset("append extend appendleft insert add update setdefault put push".split())
 _ONLY_VALUES = frozenset("item detach tolist numpy float int str format".split())
@@ -55,6 +55,16 @@ def where_kept(place: Place) -> Kept | None:
         if found is not None:
             return found
     return _handed_on(file, statement, place)
+
+
+def kept_by(file: str, line: int) -> Kept | None:
+    """Where the function that is defined at a line (a hook) puts one of its arguments into a container."""
+    function = function_at(file, line)
+    for parameter in function.args.args if isinstance(function, (ast.FunctionDef, ast.Lambda)) else ():
+        found = _followed(source(file), function, ast.Name(parameter.arg, ast.Load()), _DEEP)
+        if found is not None:
+            return found
+    return None
 
 
 def _followed(file: Source, scope: ast.AST, target: ast.expr, deep: int) -> Kept | None:
@@ -112,15 +122,19 @@ def _inside(file: Source, node: ast.AST, values: list[ast.expr], names: list[ast
 
 
 def _parameter(file: Source, call: ast.Call, key: int | str) -> Target | None:
-    """The function that a call means, by its name, in its file or in one that it imports, and where an argument goes."""
+    """The function that a call means, by its name, in its file or in one that it imports, and where an argument goes.
+
+    `metrics(loss=loss)` may mean a `__call__` of the program's own.
+    """
     name = call.func.attr if isinstance(call.func, ast.Attribute) else getattr(call.func, "id", "")
-    method = isinstance(call.func, ast.Attribute)
-    for other in (file, *map(source, file.imported)):
-        for node in ast.walk(other.tree):
-            if isinstance(node, ast.FunctionDef) and node.name == name:
-                taken = _taken_by(node.args, key, method)
-                if taken is not None:
-                    return other, node, ast.Name(taken.arg, ast.Load())
+    files = (file, *map(source, file.imported))
+    for wanted, method in ((name, isinstance(call.func, ast.Attribute)), ("__call__", True)):
+        for other in files:
+            for node in ast.walk(other.tree):
+                if isinstance(node, ast.FunctionDef) and node.name == wanted:
+                    taken = _taken_by(node.args, key, method)
+                    if taken is not None:
+                        return other, node, ast.Name(taken.arg, ast.Load())
     return None
 
 

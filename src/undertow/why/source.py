@@ -309,21 +309,36 @@ def is_guard(place: Place | None) -> bool:
 
 def return_lines(file: str, first_line: int) -> list[int]:
     """The return statements of the function whose def (or first decorator) is on a line."""
+    return [inner.lineno for inner in ast.walk(function_at(file, first_line)) if isinstance(inner, ast.Return)]
+
+
+def lines_that_write(file: str, first_line: int) -> list[int]:
+    """Lines of the function whose def (or first decorator) is on a line that write in place: `x.mul_(y)`, `x[0] = 1`."""
+    found: list[int] = []
+    for node in ast.walk(function_at(file, first_line)):
+        target = node.targets[0] if isinstance(node, ast.Assign) else getattr(node, "target", None)
+        called = node.func.attr if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) else ""
+        writes = called.endswith("_") and not called.endswith("__")
+        if writes or isinstance(target, ast.Subscript) or isinstance(node, ast.AugAssign):
+            found.append(node.lineno)  # type: ignore[attr-defined]
+    return sorted(found)
+
+
+def function_at(file: str, first_line: int) -> ast.AST:
+    """The function whose def (or first decorator) is on a line, or the first lambda there."""
+    found: ast.AST = ast.Module([], [])
     for node in ast.walk(source(file).tree):
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
-            starts = [node.lineno, *(decorator.lineno for decorator in node.decorator_list)]
-            if first_line in starts:
-                return [inner.lineno for inner in ast.walk(node) if isinstance(inner, ast.Return)]
-    return []
+            if first_line in [node.lineno, *(decorator.lineno for decorator in node.decorator_list)]:
+                return node
+        elif isinstance(node, ast.Lambda) and node.lineno == first_line and isinstance(found, ast.Module):
+            found = node
+    return found
 
 
 def def_line(file: str, first_line: int) -> int:
     """The line of the `def` itself, below its decorators."""
-    for node in ast.walk(source(file).tree):
-        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)) and node.decorator_list:
-            if first_line in [decorator.lineno for decorator in node.decorator_list]:
-                return node.lineno
-    return first_line
+    return getattr(function_at(file, first_line), "lineno", first_line)
 
 
 def reads_of_grad(file: str) -> set[str]:

@@ -13,7 +13,10 @@ from undertow.why.places import Place
 from undertow.why.source import return_lines
 from undertow.why.trace import ErrorRecord, OpRecord
 
-_REFUSED = re.compile(r"unction (\w+?)(?:Backward)? returned an (?:invalid gradient|incorrect number of gradients)")
+_REFUSED = re.compile(
+    r"unction (\w+?)(?:Backward)? returned an? "
+    r"(?:invalid gradient|incorrect number of gradients|gradient different than None)"
+)
 
 
 class CustomBackward(Cause):

@@ -10,7 +10,7 @@ from itertools import pairwise
 from undertow.why.causes.base import Cause
 from undertow.why.facts.facts import Facts
 from undertow.why.finding import Finding, fact
-from undertow.why.keeping import is_comprehension, where_kept
+from undertow.why.keeping import is_comprehension, kept_by, where_kept
 from undertow.why.places import Place
 from undertow.why.source import assigned, source, span_of
 from undertow.why.trace import OpRecord
@@ -83,7 +83,7 @@ class GraphLeak(Cause):
         if alive < min(_ENOUGH + 1, len(ops)) or 2 * alive < len(kept):  # a first, a best and a last one may stay
             return None
         made = [maker for number in kept if (maker := facts.maker(number)) is not None]
-        stored = next((found for op in made if (found := _where_stored(op)) is not None), None)
+        stored = next((found for op in made if (found := _where_stored(facts, op)) is not None), None)
         if stored is None:
             return None
         place, container = stored
@@ -178,7 +178,7 @@ def _in_loop(place: Place) -> bool:
     return False
 
 
-def _where_stored(op: OpRecord) -> tuple[Place, str] | None:
+def _where_stored(facts: Facts, op: OpRecord) -> tuple[Place, str] | None:
     """The statement that puts a result, or what a function made of it returns, into a container."""
     if op.place is None:
         return None
@@ -187,4 +187,11 @@ def _where_stored(op: OpRecord) -> tuple[Place, str] | None:
         if found is not None:
             file, line, container = found
             return Place(file, line, place.function, (None, None, None), place.outer), container
+    for firing in facts.trace.firings:
+        hook = facts.trace.hooks[firing.hook]
+        if hook.defined is not None and not set(firing.given).isdisjoint(op.outputs):
+            found = kept_by(hook.defined.file, hook.defined.line)
+            if found is not None:
+                file, line, container = found
+                return Place(file, line, hook.defined.function, (None, None, None), None), container
     return None

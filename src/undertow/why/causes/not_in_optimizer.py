@@ -38,7 +38,7 @@ class NotInOptimizer(Cause):
 
     def _finding(self, facts: Facts, tensor: int, stepping: list[OptimizerRecord]) -> Finding:
         name = facts.name(tensor)
-        optimizer = min(stepping, key=lambda record: (not _is_near(facts, tensor, record), record.id))
+        optimizer = min(stepping, key=lambda one: (not _is_near(facts, tensor, one), not _is_a_repeat(facts, one), one.id))
         place, how, cure = _where(facts, tensor, optimizer)
         return Finding(
             self.code,
@@ -100,6 +100,12 @@ def _is_near(facts: Facts, tensor: int, optimizer: OptimizerRecord) -> bool:
     return any(facts.trace.tensors[other].module in tree for other in optimizer.tensors)
 
 
+def _is_a_repeat(facts: Facts, optimizer: OptimizerRecord) -> bool:
+    """Whether an earlier optimizer holds all that this one holds: it was probably meant for others."""
+    earlier = facts.trace.optimizers[: optimizer.id]
+    return any(optimizer.tensors.keys() <= other.tensors.keys() for other in earlier)
+
+
 def _where(facts: Facts, tensor: int, optimizer: OptimizerRecord) -> tuple[Place | None, str, str]:
     """(the line, what happened, the cure)."""
     trace = facts.trace
@@ -113,11 +119,11 @@ def _where(facts: Facts, tensor: int, optimizer: OptimizerRecord) -> tuple[Place
     for binding in reversed(trace.bindings):
         is_it = binding.tensor == tensor or (binding.child is not None and binding.child in owners)
         if is_it and binding.time > optimizer.time and not _is_a_slice(facts, binding):  # the outermost comes last
-            return binding.place, "it was put here after the optimizer took its list", (
+            return _again(facts, tensor, binding.place, optimizer), "it was put here after the optimizer took its list", (
                 "build the optimizer after the model is complete, or opt.add_param_group({'params': new.parameters()})"
             )  # fmt: skip
     if record.time > optimizer.time:
-        return facts.made_at(tensor), "it was made after the optimizer took its list", (
+        return _again(facts, tensor, facts.made_at(tensor), optimizer), "it was made after the optimizer took its list", (
             "make it before the optimizer, or opt.add_param_group({'params': [it]})"
         )  # fmt: skip
     if not record.parameter and record.attribute_of is not None:
@@ -129,6 +135,13 @@ def _where(facts: Facts, tensor: int, optimizer: OptimizerRecord) -> tuple[Place
             "nn.ModuleList([...]) or nn.ParameterList([...]) in place of the plain list; nn.ModuleDict for a dict"
         )  # fmt: skip
     return optimizer.place, "it was not given to it", "give the optimizer these parameters too"
+
+
+def _again(facts: Facts, tensor: int, place: Place | None, optimizer: OptimizerRecord) -> Place | None:
+    """A place; if the same function had made what the optimizer holds, the place where that was called once more."""
+    twins = [facts.made_at(other) for other in facts.made_alike(tensor) if other in optimizer.tensors]
+    known = {outer.key for twin in twins if twin is not None for outer in twin.chain()}
+    return next((outer for outer in (place.chain() if place is not None else ()) if outer.key not in known), place)
 
 
 def _is_a_slice(facts: Facts, binding: BindingRecord) -> bool:

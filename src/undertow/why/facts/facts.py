@@ -161,8 +161,9 @@ class Facts:
 
     @cached_property
     def differentiated(self) -> set[int]:
-        """Backward passes that write .grad, and those of autograd.grad that failed: they were to reach something."""
-        return {record.id for record in self.trace.backwards if record.kind == "backward" or record.error is not None}
+        """Backward passes that write .grad, and those of autograd.grad that were to reach something and did not."""
+        backwards = self.trace.backwards
+        return {one.id for one in backwards if one.kind == "backward" or one.error is not None or one.left_out}
 
     def was_reached(self, node: int) -> bool:
         """Whether some backward() could reach a node."""

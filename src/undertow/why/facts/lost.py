@@ -109,7 +109,8 @@ def _forgotten(facts: Facts, flow: Flow, escaped: list[OpRecord]) -> list[int]:
     if not ends:
         return []
     used = {number for cut in escaped for number in cut.inputs}
-    used.update(taken for number in facts.ways.differentiated for taken in facts.trace.ops[number].inputs)
+    for op in (facts.trace.ops[number] for number in facts.ways.differentiated):
+        used.update((*op.inputs, *op.scalars))
     used.update(root for record in facts.trace.backwards if record.id in facts.differentiated for root in record.roots)
     return [end for end in ends if end not in used]
 

@@ -6,7 +6,7 @@ from collections import deque
 from dataclasses import dataclass
 
 from undertow.why.facts.facts import Facts
-from undertow.why.facts.ways import weight
+from undertow.why.facts.ways import may_be_meant, weight
 from undertow.why.places import Place
 from undertow.why.source import only_looked_at, reads_of_grad
 from undertow.why.trace import OpRecord
@@ -62,10 +62,16 @@ def origin(facts: Facts, tensor: int, time: int) -> Origin | None:
         if left:
             cuts.append(left[0])
             continue
+        if facts.holders(current):
+            leaves.append(current)  # whatever it was made from, it is what the optimizer was given
+            continue
         for number in (*op.inputs, *op.scalars):
             if number not in seen:
                 seen.add(number)
                 queue.append((number, op.time))
+    frozen = [leaf for leaf in leaves if facts.holders(leaf) and (flag := facts.flag(leaf, time)) and not flag.value]
+    if frozen and all(map(may_be_meant, cuts)):
+        return _leaf_origin(facts, frozen, time)  # nobody means to step what is frozen
     if cuts:
         worst = max(weight(op) for op in cuts)
         op = next(op for op in cuts if weight(op) == worst)  # the nearest of them
@@ -106,13 +112,15 @@ def _escaped(facts: Facts, leaves: list[int], time: int) -> OpRecord | None:
 
 
 def _leaf_origin(facts: Facts, leaves: list[int], time: int) -> Origin | None:
-    """Which leaf should have asked: a frozen one, a parameter, one whose gradient is wanted, the first."""
+    """Which leaf should have asked: one that an optimizer holds, a frozen one, a parameter, one whose gradient is wanted,
+    the first."""
     trace = facts.trace
+    leaves = [leaf for leaf in leaves if facts.holders(leaf)] or leaves
     for leaf in leaves:
         flag = facts.flag(leaf, time)
         if flag is not None and not flag.value:
             return Origin("no-requires-grad", flag.place, leaf=leaf, frozen=True)
-    wanted = [leaf for leaf in leaves if trace.tensors[leaf].parameter or facts.holders(leaf) or facts.grads.get(leaf)]
+    wanted = [leaf for leaf in leaves if trace.tensors[leaf].parameter or facts.grads.get(leaf)]
     mentioned = [leaf for leaf in leaves if _is_mentioned(facts, leaf)]
     for leaf in (*wanted, *mentioned, *leaves):
         return Origin("no-requires-grad", facts.made_at(leaf), leaf=leaf)

@@ -138,3 +138,8 @@ def weight(op: OpRecord) -> int:
     if not op.grad_mode or op.name in _COMPARES:
         return 1
     return 2 if op.name in _EXPLICIT else 3
+
+
+def may_be_meant(op: OpRecord) -> bool:
+    """Whether a cut is one that programs make on purpose: a detach, or gradient mode off."""
+    return op.kind != "grad" and (not op.grad_mode or op.name in _EXPLICIT)

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from undertow.why.places import Place
-from undertow.why.source import def_line
+from undertow.why.source import def_line, lines_that_write
 from undertow.why.trace import CopyRecord, OpRecord, TensorRecord
 from undertow.why.watch.patches import Patches
 
@@ -120,9 +120,11 @@ class Copies:
                 return original(cls, *args, **kwargs)
             given: list[Any] = []
             asked: tuple[bool, ...] = ()
+            versions: list[int] = []
             with watcher.quiet:
                 given = list(watcher.engine.tensors_in((args, kwargs)))
                 asked = tuple([tensor.requires_grad for tensor in given])
+                versions = [watcher.engine.version(tensor) for tensor in given]
             place = watcher.here()
             watcher.busy += 1
             try:
@@ -141,6 +143,10 @@ class Copies:
                     if id(tensor) not in taken or tensor.grad_fn is not None
                 ]
                 op = self._op(cls.__name__, "function", given, made, place, asked)
+                for tensor, version in zip(given, versions):
+                    if watcher.engine.version(tensor) != version:
+                        written = _where_written(cls.forward, place)
+                        watcher.calls.wrote(tensor, watcher.see(tensor, place), written, cls.__name__, op.id)
                 code = getattr(cls.backward, "__code__", None)
                 if code is not None and watcher.places.is_user(code):
                     line = def_line(code.co_filename, code.co_firstlineno)
@@ -217,3 +223,12 @@ class Copies:
         for name, child in module._modules.items():
             if child is not None:
                 known.children[name] = watcher.modules.see(child, known.place).id
+
+
+def _where_written(forward: Any, place: Place | None) -> Place | None:
+    """The line of a Function's forward that writes in place, where there is one to be seen; otherwise the call."""
+    code = getattr(forward, "__code__", None)
+    if code is None:
+        return place
+    lines = lines_that_write(code.co_filename, code.co_firstlineno)
+    return Place(code.co_filename, lines[0], code.co_name, (None, None, None), place) if lines else place

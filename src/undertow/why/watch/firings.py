@@ -140,7 +140,7 @@ class Firings:
         tensor = self.watcher.engine.Tensor
         kind = record.kind
         if kind == "post-accumulate":
-            return "such a hook must return nothing"
+            return None if result is args[0] else "such a hook must return nothing"
         if kind == "forward":
             gone = values and not self.watcher.engine.tensors_in(result)
             if gone or (isinstance(args[_VALUE[kind]], tensor) and not isinstance(result, tensor)):
