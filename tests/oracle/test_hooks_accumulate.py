@@ -331,3 +331,13 @@ def post_accumulate_registered_after_the_graph_was_built(torch, log):
     root = (x * 2).sum()
     x.register_post_accumulate_grad_hook(lambda t: log("accumulated", t.grad))
     root.backward()
+
+
+@cases
+def post_accumulate_answers(torch, log):
+    """The leaf itself is taken for no answer; any other tensor, or anything else, is refused."""
+    for answer in (lambda t: t, lambda t: t.detach(), lambda t: t.grad, lambda t: 3):
+        x = leaf(torch)
+        x.register_post_accumulate_grad_hook(answer)
+        log(attempt(lambda x=x: x.sum().backward()))
+        log(x.grad)
