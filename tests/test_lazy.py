@@ -91,6 +91,31 @@ print(len(seen), all(one == seen[0] for one in seen))
     assert answer.stdout.split() == ["8", "True"], answer.stderr
 
 
+@pytest.mark.parametrize("package", ["distributions", "optim", "func"])
+def test_threads_may_import_the_files_of_a_package_at_once(package: str) -> None:
+    """In a process of its own; in whatever order, and with or without the package itself."""
+    code = f"""
+import importlib, pathlib, sys, threading, undertow
+sys.setswitchinterval(1e-6)
+folder = pathlib.Path(undertow.__file__).parent / {package!r}
+names = ["undertow.{package}." + file.stem for file in sorted(folder.glob("*.py")) if file.stem != "__init__"]
+start, failed = threading.Barrier(8), []
+def use(number):
+    start.wait()
+    try:
+        for name in names[number * 3 % len(names) :] + ["undertow.{package}"]:
+            importlib.import_module(name)
+        assert all(getattr(undertow.{package}, name) is not None for name in undertow.{package}.__all__)
+    except BaseException as error:
+        failed.append(repr(error))
+threads = [threading.Thread(target=use, args=(number,)) for number in range(8)]
+[thread.start() for thread in threads], [thread.join() for thread in threads]
+print(failed)
+"""
+    answer = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert answer.stdout == "[]\n", answer.stderr
+
+
 def test_late_properties_refuse_or_take_what_is_assigned_first() -> None:
     """In a process of its own, where nothing has been used yet."""
     code = """

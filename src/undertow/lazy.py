@@ -15,6 +15,14 @@ from types import ModuleType
 from typing import Any, NoReturn
 
 
+def whole_module(name: str) -> ModuleType:
+    """A module whose packages are complete: another thread may be importing one, and this module as a part of it."""
+    package = name.rpartition(".")[0]
+    if package:
+        importlib.import_module(package)
+    return importlib.import_module(name)
+
+
 def lazy_names(package: str, homes: Mapping[str, str]) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
     """A package's `__getattr__` and `__dir__`. `homes` says which module has a name; a module names itself.
 
@@ -33,7 +41,7 @@ def lazy_names(package: str, homes: Mapping[str, str]) -> tuple[Callable[[str], 
                 return [name for name in names() if not name.startswith("_") and not is_module(name)]
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
         home, _, attribute = home.partition(":")
-        module = importlib.import_module(home)
+        module = whole_module(home)
         found = module if home == f"{package}.{name}" else getattr(module, attribute or name)
         setattr(sys.modules[package], name, found)
         return found
@@ -47,6 +55,20 @@ def lazy_names(package: str, homes: Mapping[str, str]) -> tuple[Callable[[str], 
     return find, names
 
 
+def homes_of(package: str, table: str) -> dict[str, str]:
+    """The homes of a package's names, for `lazy_names`: `module: name name; module: name`, the modules too.
+
+    >>> homes_of("json", "decoder: JSONDecoder; tool")
+    {'decoder': 'json.decoder', 'JSONDecoder': 'json.decoder', 'tool': 'json.tool'}
+    """
+    homes = {}
+    for entry in table.split(";"):
+        module, _, names = entry.partition(":")
+        for name in (module.strip(), *names.split()):
+            homes[name] = f"{package}.{module.strip()}"
+    return homes
+
+
 def late_function(module: str, home: str, name: str) -> Callable[..., Any]:
     """Stands in a module for a function of another one, which takes its place when it is first called.
 
@@ -54,7 +76,7 @@ def late_function(module: str, home: str, name: str) -> Callable[..., Any]:
     """
 
     def late(*args: Any, **kwargs: Any) -> Any:
-        function = getattr(importlib.import_module(home), name)
+        function = getattr(whole_module(home), name)
         setattr(sys.modules[module], name, function)
         return function(*args, **kwargs)
 
@@ -75,7 +97,7 @@ class LateMethod:
 
     def find(self) -> Any:
         home, _, family = self.home.partition(":")
-        module = importlib.import_module(home)
+        module = whole_module(home)
         found = vars(getattr(module, family))[self.name] if family else getattr(module, self.name)
         with _adoption:
             if self.found is None:

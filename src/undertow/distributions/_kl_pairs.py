@@ -11,12 +11,12 @@ from math import inf
 from typing import Any
 
 from undertow.distributions import _functions as torch
+from undertow.distributions._kl_registry import infinite_like, register_kl
 from undertow.distributions.beta import Beta
 from undertow.distributions.continuous_bernoulli import ContinuousBernoulli
 from undertow.distributions.exponential import Exponential
 from undertow.distributions.gamma import Gamma
 from undertow.distributions.gumbel import Gumbel
-from undertow.distributions.kl import infinite_like, register_kl
 from undertow.distributions.laplace import Laplace
 from undertow.distributions.normal import Normal
 from undertow.distributions.pareto import Pareto

@@ -7,6 +7,7 @@ from typing import Any
 
 from undertow.autograd.differentiate import grad
 from undertow.distributions import _functions as torch
+from undertow.distributions._kl_registry import infinite_like, kl_divergence, register_kl
 from undertow.distributions.bernoulli import Bernoulli
 from undertow.distributions.beta import Beta
 from undertow.distributions.binomial import Binomial
@@ -21,7 +22,6 @@ from undertow.distributions.geometric import Geometric
 from undertow.distributions.gumbel import Gumbel
 from undertow.distributions.half_normal import HalfNormal
 from undertow.distributions.independent import Independent
-from undertow.distributions.kl import infinite_like, kl_divergence, register_kl
 from undertow.distributions.laplace import Laplace
 from undertow.distributions.lowrank_multivariate_normal import LowRankMultivariateNormal, _log_det, _mahalanobis
 from undertow.distributions.multivariate_normal import MultivariateNormal, _batch_mahalanobis

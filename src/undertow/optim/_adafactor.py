@@ -19,6 +19,7 @@ __all__ = ["Adafactor", "adafactor"]
 class Adafactor(PerParameter):
     """Steps relative to the size of the parameter, with factored mean squares for what has two dims or more."""
 
+    __module__ = "undertow.optim"  # where PyTorch has it, and files name it
     _later_options = {"foreach": None}
 
     def __init__(

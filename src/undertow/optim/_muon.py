@@ -21,6 +21,8 @@ _WAYS_TO_ADJUST = ("original", "match_rms_adamw")
 class Muon(PerParameter):
     """For matrices: the momentum's singular values are pushed towards one by a few Newton-Schulz steps."""
 
+    __module__ = "undertow.optim"  # where PyTorch has it, and files name it
+
     def __init__(
         self,
         params: ParamsT,
