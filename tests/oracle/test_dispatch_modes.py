@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from tests.oracle.harness import agree
+from tests.oracle.optim_cases import ONE_OF_EACH, Training, case_name, result
 
 
 def dispatch(torch: Any) -> Any:
@@ -263,3 +264,37 @@ def test_first_gradients() -> None:
         return found, given, held
 
     agree(program, raises=False)
+
+
+# --- steps of optimizers
+
+
+def test_steps_of_sgd_are_pytorchs_operators() -> None:
+    def program(torch: Any, log: Any) -> Any:
+        def without_the_profiler(name: str, *facts: Any) -> None:
+            if not name.startswith("profiler."):
+                log(name, *facts)
+
+        for options in ({}, {"weight_decay": 0.1}, {"maximize": True}, {"momentum": 0.9, "nesterov": True}):
+            training = Training(torch, shapes=((2, 3), (4,)))
+            optimizer = torch.optim.SGD(training.params, lr=0.1, **options)
+            training.run(optimizer, 1)  # in which momentum begins
+            with watching(torch, without_the_profiler):
+                optimizer.step()
+            log(result(training, optimizer))
+
+    agree(program)
+
+
+@pytest.mark.parametrize("case", ONE_OF_EACH, ids=case_name)
+def test_watched_steps_do_what_others_do(case: Any) -> None:
+    def program(torch: Any) -> Any:
+        training, seen = Training(torch), []
+        optimizer = getattr(torch.optim, case[0])(training.params, **case[1])
+        training.run(optimizer, 1)
+        with watching(torch, lambda name, *facts: seen.append(name)):
+            training.run(optimizer, 2)
+        training.run(optimizer, 1)
+        return result(training, optimizer), any(name.startswith("aten.") and "_." in name for name in seen)
+
+    agree(program)

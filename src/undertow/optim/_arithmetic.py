@@ -1,4 +1,4 @@
-"""The arithmetic that optimizers are written in, and the two ways it runs.
+"""The arithmetic that optimizers are written in, and the three ways it runs.
 
 An optimizer's rule is a function of one parameter, its gradient and its buffers, made of the elementwise steps below.
 A name that ends in `_` may overwrite its first argument, so a rule goes on with what it returns. A gradient is never
@@ -7,6 +7,7 @@ overwritten. Whatever a rule returns is the new parameter and the new buffers, i
     Blocks    raw NumPy arrays, written in place, one cache-sized block after the other
     Recorded  tensors, each step making a new one: autograd can record it, a compiler can trace it, and in half
               precision every step is rounded, as it is in PyTorch
+    Shown     tensors, written in place: what a mode that watches operators (`TorchDispatchMode`) sees of a step
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from undertow._core import TensorCore, ndarray
-from undertow.modes import is_grad_enabled
+from undertow.modes import is_grad_enabled, local, special
 from undertow.ops.compare import where
 from undertow.ops.complex import view_as_real
 
@@ -238,6 +239,52 @@ class Recorded:
     add_, mul_, sqrt_ = add, mul, sqrt
 
 
+class Shown(Recorded):
+    """The same steps on tensors, in place where their names say so."""
+
+    def run(self, rule: Rule, tensors: list[Any]) -> None:
+        if tensors[0].is_complex():
+            tensors = [view_as_real(tensor) for tensor in tensors]
+        param, grad, *buffers = tensors
+        for old, new in zip((param, *buffers), rule(param, grad, *buffers)):
+            if new is not old and new is not None:
+                old.copy_(new)
+
+    def add(self, a: Any, b: Any, weight: Any = None) -> Any:
+        return super().add(a, b, weight) if _is_factor(weight) else a.add(b, alpha=weight)
+
+    def add_(self, a: Any, b: Any, weight: Any = None) -> Any:
+        return a.add_(b if weight is None else b * weight) if _is_factor(weight) else a.add_(b, alpha=weight)
+
+    def mul_(self, a: Any, b: Any) -> Any:
+        return a.mul_(b)
+
+    def sqrt_(self, a: Any) -> Any:
+        return a.sqrt_()
+
+    def lerp_(self, a: Any, b: Any, weight: Any) -> Any:
+        return a.lerp_(b, weight)
+
+    def addcmul_(self, a: Any, b: Any, c: Any, weight: Any) -> Any:
+        return a.add_(b * c * weight) if isinstance(weight, TensorCore) else a.addcmul_(b, c, value=weight)
+
+    def addcdiv_(self, a: Any, b: Any, c: Any, weight: Any) -> Any:
+        return a.add_(b / c * weight) if isinstance(weight, TensorCore) else a.addcdiv_(b, c, value=weight)
+
+    def maximum_(self, a: Any, b: Any) -> Any:
+        return a.copy_(a.maximum(b))
+
+    def clamp_(self, a: Any, low: Any, high: Any) -> Any:
+        return a.clamp_(low, high)
+
+    def copy_(self, a: Any, b: Any) -> Any:
+        return a.copy_(b)
+
+
+def _is_factor(weight: Any) -> bool:
+    return weight is None or isinstance(weight, TensorCore)
+
+
 class _Local(threading.local):
     def __init__(self) -> None:
         self.blocks: dict[np.dtype[Any], Blocks] = {}
@@ -245,11 +292,18 @@ class _Local(threading.local):
 
 _local = _Local()
 recorded = Recorded()
+shown = Shown()
+
+
+def on_tensors(param: Any, differentiable: bool) -> Recorded:
+    """How steps on a tensor run: before somebody's eyes, if there is anybody, else so that they may be recorded."""
+    watched = special.dispatcher is not None and special.dispatcher.takes((param,))
+    return shown if watched and not differentiable else recorded
 
 
 def blocks_for(array: Any) -> Blocks | None:
     """This thread's blocks for a parameter's array; None if it is to be computed on tensors. Complex is real pairs."""
-    if type(array) is not ndarray or array.dtype not in _COMPUTED_IN:
+    if type(array) is not ndarray or array.dtype not in _COMPUTED_IN or local.modes.dispatch_modes:
         return None
     dtype = _COMPUTED_IN[array.dtype]
     found = _local.blocks.get(dtype)

@@ -9,7 +9,7 @@ from undertow._core import TensorCore
 from undertow.autograd.outputs import bump
 from undertow.autograd.writes import check_writable, guards
 from undertow.modes import local, set_grad_enabled
-from undertow.optim._arithmetic import blocks_for, recorded
+from undertow.optim._arithmetic import blocks_for, on_tensors
 from undertow.optim._per_parameter import Group, PerParameter
 
 # Options of the functions that the classes have in pairs.
@@ -90,8 +90,9 @@ def step(
 def _apply(optimizer: Any, group: Group, age: Any, param: Any, grad: Any, buffers: Any) -> None:
     x = blocks_for(param._array)
     if x is None or group.get("differentiable"):
+        steps = on_tensors(param, bool(group.get("differentiable")))
         with set_grad_enabled(bool(group.get("differentiable"))):
-            recorded.run(optimizer._rule(recorded, group, age), [param, grad, *buffers])
+            steps.run(optimizer._rule(steps, group, age), [param, grad, *buffers])
         return
     check_writable(param, local.modes.grad_enabled and param._requires_grad)
     for guard in guards:

@@ -10,7 +10,7 @@ from undertow.autograd.apply import settle
 from undertow.autograd.outputs import bump
 from undertow.autograd.writes import guards
 from undertow.modes import enable_grad, set_grad_enabled
-from undertow.optim._arithmetic import Blocks, Recorded, Rule, blocks_for, recorded
+from undertow.optim._arithmetic import Blocks, Recorded, Rule, blocks_for, on_tensors
 from undertow.optim._helpers import CAPTURABLE, CAPTURABLE_FOREACH, _device_dtype_check_for_fused
 from undertow.optim._state import State, count_from, next_count, zeros_for
 from undertow.optim.optimizer import Optimizer
@@ -103,10 +103,11 @@ class PerParameter(Optimizer):
             if array.dtype is not dtype or type(array) is not kind:
                 dtype, kind, x, rule = array.dtype, type(array), blocks_for(array), None
             if x is None or differentiable:
+                steps = on_tensors(param, bool(differentiable))
                 if rule is None or age is not before:
-                    rule = self._rule(recorded, group, age)
+                    rule = self._rule(steps, group, age)
                 with set_grad_enabled(bool(self.defaults.get("differentiable"))):
-                    recorded.run(rule, [param, meta.grad, *buffers])
+                    steps.run(rule, [param, meta.grad, *buffers])
                 continue
             if rule is None or age != before:
                 rule = self._rule(x, group, age)
