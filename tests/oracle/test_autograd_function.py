@@ -93,6 +93,32 @@ def keyword_arguments_are_taken(torch, log):
 
 
 @cases
+def arguments_that_only_have_a_name_are_refused(torch, log):
+    def backward(ctx, g):
+        return g, None
+
+    def with_ctx(ctx, x, factor=2.0, *, power=1):
+        return x**power * factor
+
+    def without(x, factor=2.0, *, power=1):
+        return x**power * factor
+
+    def anything(ctx, x, factor=2.0, **options):
+        log(options)
+        return x * factor
+
+    apart = {"setup_context": lambda ctx, inputs, output: log(inputs)}
+    for forward, more in ((with_ctx, {}), (without, apart), (anything, {})):
+        made = type("Made", (torch.autograd.Function,), {
+            "forward": staticmethod(forward), "backward": staticmethod(backward),
+            **{name: staticmethod(value) for name, value in more.items()}})  # fmt: skip
+        x = leaf(torch)
+        for options in ({}, {"factor": 3.0}, {"power": 3}, {"unknown": 3}, {"x": x}):
+            attempt(log, options.keys(), lambda made=made, x=x, options=options: made.apply(x, **options))
+        attempt(log, "by name", lambda made=made, x=x: made.apply(factor=4.0, x=x))
+
+
+@cases
 def calling_the_class_is_refused(torch, log):
     Made = function(torch, lambda ctx, x: x * 2, lambda ctx, g: g * 2)
     attempt(log, "call", lambda: Made()(leaf(torch)))

@@ -308,10 +308,8 @@ def _apply(cls: type[Function], args: tuple[Any, ...], kwargs: dict[str, Any]) -
             f"override the setup_context staticmethod. {cls.__name__} does not: its forward takes ctx."
         )
     if kwargs or (separate and not _takes_exactly(cls.forward, len(args))):
-        signature = inspect.signature(cls.forward)
-        bound = signature.bind(*args, **kwargs) if separate else signature.bind(None, *args, **kwargs)
-        bound.apply_defaults()
-        args = bound.args if separate else bound.args[1:]
+        args = _by_position(cls.forward, args if separate else (None, *args), kwargs, separate)
+        args = args if separate else args[1:]
     node = cls._backward_cls()
     places = tuple([place for place, arg in enumerate(args) if isinstance(arg, TensorCore)])
     for place in places:
@@ -343,10 +341,26 @@ def _apply(cls: type[Function], args: tuple[Any, ...], kwargs: dict[str, Any]) -
     return wrapped if isinstance(output, tuple) else wrapped[0]
 
 
+def _by_position(forward: Any, args: tuple[Any, ...], kwargs: dict[str, Any], strict: bool) -> tuple[Any, ...]:
+    """All arguments of a call in order, with defaults; none may have to be given by name (`strict`: nor be left out)."""
+    try:
+        bound = inspect.signature(forward).bind(*args, **kwargs)
+    except TypeError as error:
+        told = str(error)
+        if not strict and ("unexpected keyword" in told or "multiple values" in told):
+            told = "forward() got " + told.removeprefix("got ")
+        raise TypeError(told) from None
+    bound.apply_defaults()
+    for name in bound.kwargs:
+        if strict or name in kwargs:
+            raise TypeError(f"forward() got an unexpected keyword argument {name!r}")
+    return bound.args
+
+
 def _takes_exactly(forward: Any, count: int) -> bool:
     """Whether a function takes so many arguments, so that none is left to its default."""
     code = getattr(forward, "__code__", None)
-    return code is not None and code.co_argcount == count
+    return code is not None and code.co_argcount == count and not code.co_kwonlyargcount
 
 
 def once_differentiable(function: Callable[..., Any]) -> Callable[..., Any]:
