@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 
+import numpy as np
 import pytest
 
 import undertow as torch
@@ -39,6 +40,19 @@ def test_a_tensor_goes_there_and_back() -> None:
     assert torch.equal(there.cpu(), x)
     assert there.to("xla") is there
     assert there.to("cpu", torch.float64).dtype is torch.float64
+
+
+def test_a_tensor_there_does_not_see_later_writes_to_the_memory_that_it_came_from() -> None:
+    memory = np.zeros(1024 * 4 + 64, np.uint8)  # JAX shares memory that begins at a multiple of 64
+    start = -memory.ctypes.data % 64
+    x = torch.from_numpy(memory[start : start + 4096].view(np.float32))
+    there, filled = x.to("xla"), torch.ones(1024).to("xla")
+    filled.copy_(x)
+    x.add_(1)
+    found = there.sum().item(), filled.sum().item()
+    del there, filled
+    gc.collect()
+    assert found == (0, 0)
 
 
 def test_factories_make_tensors_there() -> None:

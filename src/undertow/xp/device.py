@@ -35,7 +35,7 @@ def placed(array: Any, device: Device) -> Any:
         return DeviceArray(jax_namespace().constant(unwrapped(array)), device)
     if device.type == "cpu":
         return np.array(unwrapped(array))
-    return DeviceArray(jax_namespace().jax.device_put(unwrapped(array), jax_device(device)), device)
+    return DeviceArray(jax_namespace().jax.numpy.array(unwrapped(array), device=jax_device(device)), device)
 
 
 def jax_device(device: Device) -> Any:
@@ -171,7 +171,7 @@ class DeviceArray(NDArrayOperatorsMixin):
         """Replaces the value, in the array's own shape and dtype."""
         import jax.numpy as jnp
 
-        value = jnp.asarray(value)
+        value = jnp.array(value, copy=type(value) is np.ndarray)  # JAX would go on looking at NumPy's memory
         if value.dtype != self.dtype:
             if value.dtype.kind == "c" and self.dtype.kind != "c":
                 value = value.real

@@ -219,8 +219,8 @@ def ones(shape: Shape, dtype: Any = None) -> Array:
 
 
 def constant(array: Any) -> Array:
-    """A NumPy array as a value of this namespace."""
-    return jnp.asarray(array)
+    """A NumPy array as a value of this namespace, which does not change when the array does."""
+    return jnp.array(array)
 
 
 def dtype_of(x: Array) -> np.dtype[Any]:
