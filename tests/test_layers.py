@@ -69,7 +69,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
 LAYER_OF = {f"undertow.{name}".rstrip("."): number for number, layer in enumerate(LAYERS) for name in layer}
 
 REQUIRED = {"numpy", "ml_dtypes"}
-OPTIONAL = {"PIL", "scipy", "jax", "jaxlib", "torch", "safetensors", "rich"}
+OPTIONAL = {"PIL", "scipy", "jax", "jaxlib", "torch", "safetensors", "rich", "tabulate"}
 # Packages that exist only for an optional dependency may import it at their top.
 MADE_FOR = {
     "undertow.xp.jax": "jax",

@@ -30,10 +30,15 @@ AREAS = tuple(
 )
 
 # Names that annotations and defaults mention as attributes.
+_TYPES_OF_SCRIPTS = (
+    "Argument Block ClassType Code ConcreteModuleType DictType DispatchKey DispatchKeySet DeviceObjType ErrorReport "
+    "FunctionSchema Gradient Graph IODescriptor InterfaceType JITException ListType LiteScriptModule Node OptionalType "
+    "RRefType ScriptClass ScriptDict ScriptList ScriptMethod ScriptObject StreamObjType TensorType TracingState TupleType "
+    "Type UnionType Use Value"
+)
 MENTIONED = {
-    "torch._C": "Argument Block ClassType Code ConcreteModuleType DispatchKey DispatchKeySet FunctionSchema Gradient Graph "
-    "IODescriptor JITException ListType LiteScriptModule Node OptionalType ScriptClass ScriptDict ScriptList ScriptMethod "
-    "ScriptObject TensorType TracingState TupleType Type Use Value _ExcludeDispatchKeyGuard",
+    "torch": _TYPES_OF_SCRIPTS,
+    "torch._C": f"{_TYPES_OF_SCRIPTS} _ExcludeDispatchKeyGuard",
     "torch.distributed": "Backend DeviceMesh GradBucket GroupMember P2POp ProcessGroupGloo ProcessGroupNCCL Store TCPStore "
     "Work algorithms checkpoint device_mesh distributed_c10d elastic fsdp init_device_mesh optim pipelining",
 }

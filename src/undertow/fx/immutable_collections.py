@@ -1,0 +1,41 @@
+"""Lists and dicts that cannot be changed: what the arguments of a node are made of, because the graph counts its uses."""
+
+from __future__ import annotations
+
+from typing import Any, NoReturn
+
+__all__ = ["immutable_dict", "immutable_list"]
+
+
+def _refuse(self: Any, *args: Any, **kwargs: Any) -> NoReturn:
+    kind = type(self).__name__
+    raise TypeError(
+        f"{kind!r} object does not support mutation. If you are attempting to modify the kwargs or args of a torch.fx.Node "
+        "object, instead create a new copy of it and assign the copy to the node."
+    )
+
+
+class immutable_list(list[Any]):
+    """A list that stays as it is."""
+
+    __setitem__ = __delitem__ = __iadd__ = __imul__ = _refuse
+    append = clear = extend = insert = pop = remove = reverse = sort = _refuse
+
+    def __hash__(self) -> int:  # type: ignore[override]
+        return hash(tuple(self))
+
+    def __reduce__(self) -> Any:
+        return immutable_list, (tuple(self),)
+
+
+class immutable_dict(dict[Any, Any]):
+    """A dict that stays as it is."""
+
+    __setitem__ = __delitem__ = __ior__ = _refuse
+    clear = pop = popitem = setdefault = update = _refuse
+
+    def __hash__(self) -> int:  # type: ignore[override]
+        return hash(frozenset(self.items()))
+
+    def __reduce__(self) -> Any:
+        return immutable_dict, (tuple(self.items()),)
