@@ -17,6 +17,7 @@ from undertow.optim import _checks as check
 from undertow.optim._state import zeros_for
 from undertow.optim.optimizer import Optimizer, ParamsT
 from undertow.sparse.coo import SparseTensor
+from undertow.xp.device import values_known
 
 __all__ = ["SparseAdam"]
 
@@ -68,11 +69,24 @@ def sparse_adam(
     """One step on lists of parameters, gradients, running means and counts, which count this step already."""
     for param, given, average, squares, count in zip(params, grads, exp_avgs, exp_avg_sqs, state_steps, strict=True):
         grad = given.to_dense()._array if isinstance(given, SparseTensor) else given._array
-        rows = np.nonzero(grad.reshape(grad.shape[0], -1).any(1))[0]
-        part = -grad[rows] if maximize else grad[rows]
-        mean, square = average._array, squares._array
-        mean[rows] += (part - mean[rows]) * (1 - beta1)
-        square[rows] += (part * part - square[rows]) * (1 - beta2)
-        size = float(lr) * (1 - beta2**count) ** 0.5 / (1 - beta1**count)
-        param._array[rows] -= size * mean[rows] / (np.sqrt(square[rows]) + eps)
+        used = grad.reshape(grad.shape[0], -1).any(1)
+        states = param._array, average._array, squares._array
+        size = (lr if isinstance(lr, float) else float(lr)) * (1 - beta2**count) ** 0.5 / (1 - beta1**count)
+        if values_known(grad):
+            rows: Any = np.nonzero(used)[0]
+            part = -grad[rows] if maximize else grad[rows]
+            moved = _moved(part, size, beta1, beta2, eps, *[state[rows] for state in states])
+        else:  # while a compiler is watching, which rows they are is not known: all others stay as they are
+            rows, used = ..., used.reshape(-1, *[1] * (grad.ndim - 1))
+            moved = _moved(-grad if maximize else grad, size, beta1, beta2, eps, *states)
+            moved = [np.where(used, new, old) for new, old in zip(moved, states)]
+        for state, new in zip(states, moved):
+            state[rows] = new
         bump(param)
+
+
+def _moved(grad: Any, size: Any, beta1: float, beta2: float, eps: float, param: Any, mean: Any, square: Any) -> list[Any]:
+    """A parameter and its running means, one step on."""
+    mean = mean + (grad - mean) * (1 - beta1)
+    square = square + (grad * grad - square) * (1 - beta2)
+    return [param - size * mean / (np.sqrt(square) + eps), mean, square]

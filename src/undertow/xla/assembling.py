@@ -21,10 +21,11 @@ from undertow._core import Meta, TensorCore
 from undertow.devices import cpu
 from undertow.tree import leaves, map_leaves
 from undertow.xla.arguments import Arguments, refuse_overlaps
+from undertow.xla.counters import Counters
 from undertow.xla.errors import CompileError, explained
 from undertow.xla.firing import Again, Firing, Later, Placed, Plan
 from undertow.xla.lending import Gradients, PackedGradients
-from undertow.xla.numbers import Known, Number, Questions, baked, inputs
+from undertow.xla.numbers import Figure, Known, Questions, baked, inputs
 from undertow.xla.options import Options
 from undertow.xla.packing import StatePack, side_by_side, small_ones
 from undertow.xla.reach import ABSENT, State, contents_of, place_at, put
@@ -62,7 +63,8 @@ class Assembled:
         started = time.perf_counter()
         self.plain_numbers = plain_numbers
         self.plan = plan
-        state = State(plan.replaced)
+        self.counters = Counters(() if plain_numbers else plan.counters.values())
+        state = State({*plan.replaced, *(plan.counters if self.counters.places else ())})
         state.walk(function, getattr(function, "__name__", "step"))
         for leaf in leaves((args, kwargs)):
             if not isinstance(leaf, TensorCore):
@@ -75,7 +77,7 @@ class Assembled:
         self.known = state.seen
         args, kwargs = map_leaves(self.given.stand_in, (args, kwargs))
         self.arguments = self.given.tensors
-        self.options = Options(state.optimizers, with_counts=not (plain_numbers or plan.counts_inside))
+        self.options = Options(state.optimizers, not (plain_numbers or plan.counts_inside), self.counters)
         self.entry = Snapshot(state)
         self.known_numbers = Known()
         self.schedules = Schedules(self.options, self.known_numbers, hosted, plain_numbers)
@@ -107,9 +109,13 @@ class Assembled:
                 storage.version = count
             for tensor, edge, flag in edges:
                 tensor._edge, tensor._requires_grad = edge, flag
+            if isinstance(error, NeedsValue) and plan.body is not None and plan.body.move_what_asked(error):
+                raise Again from None
+            if self.counters.places and isinstance(error, Exception) and not isinstance(error, (Again, Baked)):
+                plan.counts = False  # maybe that is why
+                plan.counters.clear()
+                raise Again from None
             if isinstance(error, (NeedsValue, jax.errors.ConcretizationTypeError)):
-                if isinstance(error, NeedsValue) and plan.body is not None and plan.body.move_what_asked(error):
-                    raise Again from None
                 raise explained(error) from None
             if isinstance(error, CompileError):
                 raise CompileError(str(error)) from None  # without the way through JAX
@@ -166,7 +172,7 @@ class Assembled:
             originals = {id(tensor): array for tensor, array in trace.originals}
             for tensor in state.tensors:
                 trace.arriving.captured(tensor, tensor._array, originals.get(id(tensor)))
-            as_inputs = inputs(numbers, options, self.known_numbers)
+            as_inputs = inputs(numbers, options, self.known_numbers, len(self.counters.places))
             if self.plain_numbers:  # all of them are held to their values
                 numbers[:] = map(float, as_inputs)
             else:
@@ -174,6 +180,7 @@ class Assembled:
             given = self.options.in_groups() + as_inputs[len(self.options.places) :]
             trace.counts = self.options.as_counts(as_inputs)
             self.given.renewed.show(self.given.stand_in)
+            self.counters.show(as_inputs[len(as_inputs) - len(self.counters.places) :])
             self.result = function(*args, **kwargs)
             firing.finish()
             if self.body is not None:
@@ -182,14 +189,17 @@ class Assembled:
             trace.settle_memories()
             self.options.note_changes(given, trace.counts)
             self.options.put(numbers)
-            if self.options.counted:  # the next call most likely has these: then nothing has to be sent there
+            if self.options.counted and not self.counters.places:
+                # The next call most likely has these: then nothing has to be sent there.
                 after = self.options.after(as_inputs, trace.counts)
                 self.next_numbers = DeviceArray(jax.numpy.stack([number.traced for number in after]))
             self.given.renewed.take_back()
+            self.counters.take_back()
             self.exit = self._settle(firing.stores)
+            self.counters.check(self.exit, self.result, self.known)
             firing.refuse_shared({place_at(entry[0], entry[1] if type(entry[1]) is str else None) for entry in self.exit})
             self.entry.ignore(firing.changed_on_host())
-            self.leaves_numbers = bool(values_in(self.left_behind(), self.known, Number))
+            self.leaves_numbers = bool(values_in(self.left_behind(), self.known, Figure))
             self.exit_if = self._put_back(trace.chosen)
             refuse_hidden(self.left_behind(), self.known, trace.is_made)
             self.given.note_changes()
@@ -214,7 +224,7 @@ class Assembled:
     def _settle(self, stores: list[tuple[dict[Any, Any], dict[Any, Any]]]) -> list[tuple[Any, ...]]:
         """What the step left where: (holder, key, value)."""
         left: list[tuple[Any, ...]] = []
-        replaced = len(self.plan.replaced)
+        noted = len(self.plan.replaced) + len(self.plan.counters)
         maps: dict[int, tuple[Any, dict[Any, Any]]] = {}
         for holder, held in (*self.entry.maps, *stores):
             maps.setdefault(id(holder), (holder, held))  # the first knew it unchanged
@@ -256,7 +266,7 @@ class Assembled:
             for tensor, flag in self.entry.flags
             if tensor._requires_grad is not flag and tensor._edge is None
         ]
-        if len(self.plan.replaced) > replaced:
+        if len(self.plan.replaced) + len(self.plan.counters) > noted:
             raise Again
         return left
 
@@ -273,10 +283,13 @@ class Assembled:
         return {place: chosen[key] for place, key in keys.items() if key in chosen}
 
     def _note_renewed(self, holder: Any, key: Any, before: Any, now: Any) -> None:
-        """Tensors in the place of alike ones: those in the place become arguments, and the step is traced again."""
+        """Tensors in the place of alike ones, or another number: what is there becomes an input, for the next trace."""
         here = place_at(holder, key)
-        if self.given.renewed.holds_place(holder, key):
+        if self.given.renewed.holds_place(holder, key) or self.counters.holds_place(holder, key):
             put(holder, key, before)  # for the first call to read
+        elif type(before) in (int, float) and type(now) in (int, float):
+            if self.plan.counts and not self.plain_numbers:
+                self.plan.counters[here] = (holder, key)
         elif here not in self.plan.watched and tensors_in(before):
             look = look_of(before, shapes=False, grads=False)
             if look is not None and look == look_of(now, shapes=False, grads=False):

@@ -15,7 +15,7 @@ from __future__ import annotations
 import functools
 import threading
 from collections.abc import Callable, Container
-from types import FunctionType, MethodType
+from types import CellType, FunctionType, MethodType
 from typing import Any
 
 from undertow._core import TensorCore
@@ -30,6 +30,7 @@ from undertow.tree import leaves
 from undertow.xla.body import Body, Mark
 from undertow.xla.effects import Effect, Effects, Exactly, Kind, Parts, Read, analyse
 from undertow.xla.effects import Place as EffectPlace
+from undertow.xla.effects.objects import instance_dict
 from undertow.xla.errors import CompileError
 from undertow.xla.host_calls import HostCall, Inside, Kept, Later, Placed, tensors_of
 from undertow.xla.host_statements import (
@@ -39,12 +40,12 @@ from undertow.xla.host_statements import (
     Statement,
     StatementInside,
     StatementLater,
-    graph_is_left,
     hides_tensors,
 )
-from undertow.xla.numbers import Number
-from undertow.xla.reach import PLAIN, Place, places_of
+from undertow.xla.numbers import Figure
+from undertow.xla.reach import PLAIN, Place, held_at, place_at, places_of
 from undertow.xla.registrations import Registrations
+from undertow.xla.results import graph_is_left
 from undertow.xp.device import DeviceArray, NeedsValue, Watch
 
 
@@ -60,6 +61,8 @@ class Plan:
         self.on_host: set[int] = set()  # ids of hooks that must not be traced
         self.counts_inside = False  # whether optimizers' step counts are counted by the program
         self.replaced: dict[Place, tuple[Any, Any]] = {}  # places in which the step leaves other tensors each time
+        self.counters: dict[Place, tuple[Any, Any]] = {}  # places in which it leaves another number
+        self.counts = True  # whether such numbers may be inputs
         self.watched: set[Place] = set()  # places in which it does, too, but more counts than their values
         self.roots: list[tuple[Any, str]] = []  # modules and optimizers that only hooks reach, and their names
         self.body: Body | None = None  # which statements are not simply traced
@@ -131,7 +134,7 @@ class Firing:
             for array, value in before:
                 array.write(value)
             return self._hosted(hook, args, kwargs, effects, f"it needs a value: {error}")
-        self.reads += [read for read in (*effects.reads, *effects.holds) if not isinstance(read.value, Number)]
+        self.reads += [read for read in (*effects.reads, *effects.holds) if not isinstance(read.value, Figure)]
         self.traced.append((hook, effects))
         self._place(hook, "in the program", "it only computes with tensors")
         return answer
@@ -154,7 +157,8 @@ class Firing:
         self._taken_out += [effect.target for effect in effects.effects if isinstance(effect.target, RemovableHandle)]
         found = [tensor for read in effects.holds for tensor in tensors_of(read.get())]
         if effects.returns is False and not effects.writes and not self.plan.all_inside:
-            self.later.append(Later(hook, args, kwargs, found, self._place(hook, "after the program", why)))
+            placed = self._place(hook, "after the program", why)
+            self.later.append(Later(hook, args, kwargs, found, placed, self._counters(effects)))
             return None
         if self.later and (effects.effects or id(hook) in self.plan.on_host):
             self.plan.all_inside = True
@@ -179,7 +183,8 @@ class Firing:
                 f"{why}, so it has to run on the host, where gradients can't flow through what it returns. "
                 "Let one hook compute, and another one do the rest",
             )
-        call = Inside(hook, args, kwargs, found, self._place(hook, "inside the program, on the host", why))
+        placed = self._place(hook, "inside the program, on the host", why)
+        call = Inside(hook, args, kwargs, found, placed, self._counters(effects))
         self.has_inside = True
         if packs:
             return call.keep(args[0]._array, self.raised)
@@ -202,7 +207,8 @@ class Firing:
         function = mark.alone(given)
         effects = analyse(function, [_kind_of_variable(known[name]) if name in known else "plain" for name in given])
         self._find_state(effects)
-        if body.rest.feeds(effects) or hides_tensors(known, self.known or ()):
+        feeding = [effect for effect in body.rest.effects if effect.feeds(effects.places)]
+        if not all(self._count(effect) for effect in feeding) or hides_tensors(known, self.known or ()):
             body.keep(mark)
             raise Again
         for other, its in self.traced:
@@ -216,9 +222,9 @@ class Firing:
         self.placed.append(placed)
         if inside:
             self.has_inside = True
-            StatementInside(statement, (known,), {}, found, placed).place(None, False, self.raised)
+            StatementInside(statement, (known,), {}, found, placed, self._counters(effects)).place(None, False, self.raised)
             return False
-        later = StatementLater(statement, (known,), {}, found, placed)
+        later = StatementLater(statement, (known,), {}, found, placed, self._counters(effects))
         later.may_write = effects.writes
         self.later.append(later)
         for effect in effects.effects:
@@ -243,7 +249,7 @@ class Firing:
         used = (*of_step.places, *map(_place, own))
         for hook, effects in self.hosted:
             for read in effects.reads:
-                if read.changed():
+                if read.changed() and not isinstance(read.value, Figure):  # which is shown as it is at its turn
                     self._keep(hook)
                     raise self._refusal(hook, f"it reads `{read.name}`, which the step changes after its turn. {_APART}")
             for effect in effects.effects:
@@ -259,11 +265,32 @@ class Firing:
         stored = {each for _, effects in self.traced for effect in effects.effects for each in _places(effect)}
         of_step = changed - stored
         for hook, effects in self.hosted:
-            for each in (*effects.places, *map(_place, effects.effects)):
-                if each.owner is not None and of_step & places_of(each.owner, each.name):
+            changing = [*map(_place, effects.effects)]
+            for each in (*effects.places, *changing):
+                here = set() if each.owner is None else of_step & places_of(each.owner, each.name)
+                if here and (each in changing or not here <= self.plan.counters.keys()):
                     name = each.name or "something"
                     self._keep(hook)
                     raise self._refusal(hook, f"it uses `{name}`, which the step itself changes. {_APART}")
+
+    def _count(self, effect: Effect) -> bool:
+        """Whether what the step changes is a number, and an input: hooks on the host see it as it is at their turn."""
+        holder, key = effect.target, effect.attribute
+        if not isinstance(holder, (dict, CellType)):
+            holder = instance_dict(holder)
+        if not self.plan.counts or (key is None) is not isinstance(holder, CellType):
+            return False
+        if place_at(holder, key) not in self.plan.counters:
+            if type(held_at(holder, key)) not in (int, float):
+                return False
+            self.plan.counters[place_at(holder, key)] = (holder, key)
+            raise Again
+        return True
+
+    def _counters(self, effects: Effects) -> list[tuple[Any, Any]]:
+        """The places of such numbers that a hook reads."""
+        read = {here for each in effects.places if each.owner is not None for here in places_of(each.owner, each.name)}
+        return [place for here, place in self.plan.counters.items() if here in read]
 
     def _keep(self, hook: Any) -> None:
         """A statement that the step's other code depends on stays in the trace."""
@@ -277,12 +304,12 @@ class Firing:
 
     def _variable(self, value: Any) -> Any:
         """A variable of a statement: tensors are shown as they are at its turn, objects from outside used as they are."""
-        plain = isinstance(value, (TensorCore, *PLAIN))
+        plain = isinstance(value, (TensorCore, Figure, *PLAIN))
         return value if plain or (isinstance(value, (tuple, list, dict)) and not self._is_outside(value)) else AsItIs(value)
 
     def _is_outside(self, value: Any) -> bool:
         known = self.known is not None and id(value) in self.known
-        return known or not any(isinstance(each, (TensorCore, Number)) for each in leaves(value))
+        return known or not any(isinstance(each, (TensorCore, Figure)) for each in leaves(value))
 
     def _is_pack(self, hook: Any) -> bool:
         """Whether a hook is to pack a tensor that is being saved."""
@@ -366,7 +393,7 @@ def _kind(arg: Any) -> Kind:
         return "tensors"  # keyword arguments
     if isinstance(arg, tuple):
         return Parts(tuple(map(_kind, arg)))
-    return "plain" if isinstance(arg, (*PLAIN, dtype, device)) else "other"
+    return "plain" if isinstance(arg, (Figure, *PLAIN, dtype, device)) else "other"
 
 
 def _kind_of_variable(value: Any) -> Kind:

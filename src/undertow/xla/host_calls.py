@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import jax
@@ -17,7 +17,8 @@ from undertow.nn.modules.module import Module
 from undertow.optim.optimizer import Optimizer
 from undertow.tree import leaves, map_leaves
 from undertow.xla.errors import CompileError
-from undertow.xla.numbers import Number
+from undertow.xla.numbers import Figure
+from undertow.xla.reach import held_at, put
 from undertow.xla.state import where_defined
 from undertow.xp.device import DeviceArray, Watch
 
@@ -50,12 +51,12 @@ class _Shown:
 
 
 class _ShownNumber:
-    """In the place of an optimizer's option: which captured value it is."""
+    """In the place of a number: which captured value it is, and of which type."""
 
-    __slots__ = ("place",)
+    __slots__ = ("kind", "place")
 
-    def __init__(self, place: int) -> None:
-        self.place = place
+    def __init__(self, place: int, kind: Any) -> None:
+        self.place, self.kind = place, kind
 
 
 class Kept:
@@ -75,7 +76,10 @@ class HostCall:
     finds by name) are themselves, and hold for the time of the call what they held when the hook's turn came.
     """
 
-    def __init__(self, hook: Any, args: Any, kwargs: Any, found: list[Any], placed: Placed | None = None) -> None:
+    def __init__(
+        self, hook: Any, args: Any, kwargs: Any, found: list[Any], placed: Placed | None = None,
+        counters: Sequence[tuple[Any, Any]] = (),
+    ) -> None:  # fmt: skip
         self.hook, self.placed = hook, placed or Placed(hook, "", "")
         self.recording, self.autocast = local.modes.grad_enabled, local.modes.autocast
         self.captured: list[DeviceArray] = []
@@ -86,6 +90,7 @@ class HostCall:
         for tensor in found:
             self._dress(tensor)
         self.args, self.kwargs = map_leaves(self._taken, (args, kwargs))
+        self.numbers = [(place, self._taken(held_at(*place))) for place in counters]  # that the hook finds by name
 
     def _capture(self, array: DeviceArray) -> int:
         self.captured.append(array.copy())
@@ -100,8 +105,8 @@ class HostCall:
             self.dressed.append((tensor, self._capture(tensor._array), place))
 
     def _taken(self, value: Any) -> Any:
-        if isinstance(value, Number):
-            return _ShownNumber(self._capture(value.as_array()))
+        if isinstance(value, Figure):
+            return _ShownNumber(self._capture(value.as_array()), type(value.value))
         if isinstance(value, (Module, Optimizer)):
             for tensor in tensors_of(value):
                 self._dress(tensor)
@@ -126,7 +131,7 @@ class HostCall:
             if type(part) is Kept:
                 return part.value
             if type(part) is _ShownNumber:
-                return float(values[part.place])
+                return part.kind(values[part.place])
             if type(part) is not _Shown:
                 return part
             tensor = wrap(np.array(values[part.place]))
@@ -145,6 +150,9 @@ class HostCall:
             tensor._array = np.array(values[place])
             meta.grad = None if grad is None else wrap(np.array(values[grad]))
         args, kwargs = map_leaves(shown, (self.args, self.kwargs))
+        numbers = [(where, held_at(*where)) for where, _ in self.numbers]
+        for where, number in self.numbers:
+            put(*where, shown(number))
         try:
             with set_grad_enabled(self.recording), autocast_as_it_was(self.autocast):
                 answer = self.hook(*args, **kwargs)
@@ -160,6 +168,8 @@ class HostCall:
                 if now is not None:
                     after.append(now._array)
         finally:
+            for where, number in numbers:
+                put(*where, number)
             for tensor, array, meta, grad in before:
                 tensor._array, meta.grad = array, grad
         return args, answer, after + [tensor._array for tensor in made]

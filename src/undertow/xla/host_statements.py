@@ -8,7 +8,6 @@ from typing import Any
 
 from undertow._core import TensorCore
 from undertow.autograd.node import Node
-from undertow.autograd.saved import Freed
 from undertow.modes import local
 from undertow.nn.modules.module import Module
 from undertow.optim.optimizer import Optimizer
@@ -145,8 +144,3 @@ def hides_tensors(value: Any, before: Any, depth: int = 0) -> bool:
             if inside and hides_tensors(inside, before, depth + 1):
                 return True
     return False
-
-
-def graph_is_left(tensor: Any) -> bool:
-    """Whether a tensor has a graph that no backward pass has used up."""
-    return tensor._edge is not None and not isinstance(getattr(tensor._edge[0], "saved", None), Freed)

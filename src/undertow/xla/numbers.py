@@ -1,4 +1,4 @@
-"""Numbers that are inputs of a compiled program: learning rates and the like.
+"""Numbers that are inputs of a compiled program: learning rates and the like, and numbers of the user's (`counters`).
 
 While a step is traced, an optimizer's float options are `Number`s. Arithmetic with one is part of the program. A question
 asked of one (`momentum != 0`) is answered with the value it has now, and remembered: a later call with other values runs
@@ -32,32 +32,27 @@ class Known:
 
     def __init__(self) -> None:
         self.asked: list[Question] = []
-        self.computed: dict[tuple[Any, ...], Number] = {}  # the same computation gives the same Number
+        self.computed: dict[tuple[Any, ...], Figure] = {}  # the same computation gives the same number
 
 
-class Number(float):
-    """A float option as the program sees it: its value now, and the value it will have in a call."""
+class Figure:
+    """A number as the program sees it: its value now, and the value it will have in a call."""
 
-    __slots__ = ("value", "traced", "of", "known")
+    __slots__ = ()
 
-    value: float
+    value: Any
     traced: Any  # a 0-dim float64 array
     of: Of  # how it follows from a program's numbers
     known: Known
-
-    def __new__(cls, value: float, traced: Any, of: Of, known: Known) -> Number:
-        number = float.__new__(cls, math.nan)
-        number.value, number.traced, number.of, number.known = value, traced, of, known
-        return number
 
     # --- arithmetic
 
     def _combined(self, function: Callable[..., Any], other: Any, swapped: bool) -> Any:
         mine, its = self.of, of(other)
-        if isinstance(other, Number):
+        if isinstance(other, Figure):
             value, traced = other.value, other.traced
         elif isinstance(other, (int, float)):
-            value = traced = float(other)
+            value, traced = other, float(other)
         elif isinstance(other, TensorCore):
             tensor = wrap(self.as_array(_floating(other._array)))
             return function(other, tensor) if swapped else function(tensor, other)
@@ -66,17 +61,20 @@ class Number(float):
             return function(other, array) if swapped else function(array, other)
         else:
             return NotImplemented
-        about = (id(other),) if isinstance(other, Number) else (type(other), other)
+        about = (id(other),) if isinstance(other, Figure) else (type(other), other)
+        counted = not isinstance(self, Number) or (isinstance(other, Figure) and not isinstance(other, Number))
         if swapped:
-            return self._computed((function, *about, id(self)), lambda: Number(
-                function(value, self.value), function(traced, self.traced), lambda v: function(its(v), mine(v)), self.known
+            return self._computed((function, *about, id(self)), lambda: _figure(
+                function(value, self.value), function(traced, self.traced), lambda v: function(its(v), mine(v)), self.known,
+                counted,
             ))  # fmt: skip
-        return self._computed((function, id(self), *about), lambda: Number(
-            function(self.value, value), function(self.traced, traced), lambda v: function(mine(v), its(v)), self.known
+        return self._computed((function, id(self), *about), lambda: _figure(
+            function(self.value, value), function(self.traced, traced), lambda v: function(mine(v), its(v)), self.known,
+            counted,
         ))  # fmt: skip
 
-    def _computed(self, computation: tuple[Any, ...], make: Callable[[], Number]) -> Number:
-        """The Number that a computation gives: the one that it gave before, if it was made before."""
+    def _computed(self, computation: tuple[Any, ...], make: Callable[[], Figure]) -> Figure:
+        """What a computation gives: the number that it gave before, if it was made before."""
         computed = self.known.computed
         if computation not in computed:
             computed[computation] = make()
@@ -86,26 +84,31 @@ class Number(float):
         """The number as an array of the program."""
         return DeviceArray(self.traced if dtype is None else self.traced.astype(dtype))
 
-    def _changed(self, function: Callable[[Any], Any]) -> Number:
-        of = self.of
+    def _changed(self, function: Callable[[Any], Any]) -> Figure:
+        of, counted = self.of, not isinstance(self, Number)
         return self._computed(
             (function, id(self)),
-            lambda: Number(function(self.value), function(self.traced), lambda v: function(of(v)), self.known),
+            lambda: _figure(function(self.value), function(self.traced), lambda v: function(of(v)), self.known, counted),
         )
 
-    def __neg__(self) -> Number:
+    def __neg__(self) -> Any:
         return self._changed(operator.neg)
 
-    def __abs__(self) -> Number:
+    def __abs__(self) -> Any:
         return self._changed(abs)
 
-    def __pos__(self) -> Number:
+    def __pos__(self) -> Any:
         return self
+
+    def __divmod__(self, other: Any) -> Any:
+        return self // other, self % other
 
     # --- questions
 
     def _answer(self, question: Callable[[float, Any], Any], about: Any = None) -> Any:
-        answer = question(self.value, about.value if isinstance(about, Number) else about)
+        if isinstance(about, TensorCore):
+            return question(wrap(self.as_array(_floating(about._array))), about)
+        answer = question(self.value, about.value if isinstance(about, Figure) else about)
         self.known.asked.append((question, self.of, of(about), answer))
         return answer
 
@@ -113,12 +116,31 @@ class Number(float):
         return self._answer(_is_true)
 
     def __float__(self) -> float:
-        return self._answer(_itself)
+        return float(self._answer(_itself))
 
     item = __float__
 
+    def __int__(self) -> int:
+        return int(self._answer(_itself))
+
+    __trunc__ = __int__
+
+    def __round__(self, digits: int | None = None) -> Any:
+        return round(self._answer(_itself), digits)
+
     def __hash__(self) -> int:
-        return hash(float(self))
+        return hash(self._answer(_itself))
+
+
+class Number(Figure, float):  # type: ignore[misc]
+    """An option of an optimizer."""
+
+    __slots__ = ("value", "traced", "of", "known")
+
+    def __new__(cls, value: float, traced: Any, of: Of, known: Known) -> Number:
+        number = float.__new__(cls, math.nan)
+        number.value, number.traced, number.of, number.known = value, traced, of, known
+        return number
 
     def __repr__(self) -> str:
         return repr(self.value)
@@ -127,9 +149,46 @@ class Number(float):
         return format(self.value, spec)
 
 
+class Real(Figure):
+    """A number of the user's. It only looks like a float, so that code in C has to ask for its value."""
+
+    __slots__ = ("value", "traced", "of", "known")
+
+    __class__ = property(lambda self: float)  # what isinstance goes by
+
+    def __init__(self, value: Any, traced: Any, of: Of, known: Known) -> None:
+        self.value, self.traced, self.of, self.known = value, traced, of, known
+
+    def __repr__(self) -> str:
+        return repr(self._answer(_itself))
+
+    def __format__(self, spec: str) -> str:
+        return format(self._answer(_itself), spec)
+
+
+class Whole(Real):
+    """A whole number of the user's."""
+
+    __slots__ = ()
+
+    __class__ = property(lambda self: int)
+
+    def __index__(self) -> int:
+        return int(self)
+
+    def as_array(self, dtype: Any = None) -> DeviceArray:
+        return super().as_array(np.int64 if dtype is None else dtype)
+
+
+def _figure(value: Any, traced: Any, of: Of, known: Known, counted: bool) -> Figure:
+    """What is computed from numbers: an option, or a number of the user's."""
+    kind = Number if not counted else Whole if type(value) is int else Real
+    return kind(value, traced, of, known)
+
+
 def of(value: Any) -> Of:
     """How a value follows from a program's numbers."""
-    return value.of if isinstance(value, Number) else lambda values: value
+    return value.of if isinstance(value, Figure) else lambda values: value
 
 
 def _floating(array: Any) -> Any:
@@ -153,19 +212,22 @@ def _question(function: Callable[..., Any]) -> Callable[..., Any]:
     return lambda self, other: self._answer(function, other)
 
 
-for _name in ("add", "sub", "mul", "truediv", "pow"):
-    setattr(Number, f"__{_name}__", _arithmetic(getattr(operator, _name), False))
-    setattr(Number, f"__r{_name}__", _arithmetic(getattr(operator, _name), True))
+for _name in ("add", "sub", "mul", "truediv", "pow", "floordiv", "mod"):
+    setattr(Figure, f"__{_name}__", _arithmetic(getattr(operator, _name), False))
+    setattr(Figure, f"__r{_name}__", _arithmetic(getattr(operator, _name), True))
 for _name in ("lt", "le", "gt", "ge", "eq", "ne"):
-    setattr(Number, f"__{_name}__", _question(getattr(operator, _name)))
+    setattr(Figure, f"__{_name}__", _question(getattr(operator, _name)))
 
 
-def inputs(values: Values, traced: Any, known: Known) -> list[Number]:
-    """A program's numbers, given a vector of what stands for them."""
-    return [Number(value, traced[place], operator.itemgetter(place), known) for place, value in enumerate(values)]
-
-
-SCALAR_DTYPE[Number] = SCALAR_DTYPE[float]
+def inputs(values: Values, traced: Any, known: Known, counters: int = 0) -> list[Any]:
+    """A program's numbers, given a vector of what stands for them. The last of them are the user's."""
+    SCALAR_DTYPE[Number] = SCALAR_DTYPE[Real] = SCALAR_DTYPE[float]
+    SCALAR_DTYPE[Whole] = SCALAR_DTYPE[int]
+    options = len(values) - counters
+    return [
+        _figure(value, traced[place], operator.itemgetter(place), known, place >= options)
+        for place, value in enumerate(values)
+    ]
 
 
 def baked(jaxpr: Any) -> bool:

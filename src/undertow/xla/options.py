@@ -12,6 +12,7 @@ from typing import Any
 from undertow._core import TensorCore
 from undertow.devices import cpu
 from undertow.optim.optimizer import Optimizer
+from undertow.xla.counters import Counters
 from undertow.xla.numbers import Of, of
 from undertow.xla.reach import same
 from undertow.xp.device import DeviceArray
@@ -20,7 +21,8 @@ from undertow.xp.device import DeviceArray
 class Options:
     """Where the numbers are, what else there is, and which of them the step itself changes."""
 
-    def __init__(self, optimizers: list[Optimizer], with_counts: bool) -> None:
+    def __init__(self, optimizers: list[Optimizer], with_counts: bool, counters: Counters) -> None:
+        self.counters = counters  # numbers of the user's, which come behind all others
         self.places: list[tuple[dict[str, Any], str, int | None]] = []
         self.fixed: list[tuple[dict[str, Any], str, Any]] = []
         self.changes: list[tuple[int, Of]] = []  # numbers that the step leaves otherwise, and how they follow
@@ -41,8 +43,10 @@ class Options:
 
     def values(self) -> list[float]:
         """The numbers as they are now."""
-        options = self.in_groups()
-        return options + [counts[0]._array.item() for counts in self.counts] if self.counts else options
+        numbers = self.in_groups()
+        if self.counts:
+            numbers += [counts[0]._array.item() for counts in self.counts]
+        return numbers + self.counters.values() if self.counters.places else numbers
 
     def in_groups(self) -> list[float]:
         """Those of the groups alone."""
@@ -65,7 +69,7 @@ class Options:
         for group, key, value in self.fixed:
             if group.get(key) is not value and not same(group.get(key), value):
                 return False
-        return True
+        return self.counters.still_fit()
 
     def put(self, numbers: list[Any]) -> None:
         """Writes numbers, or what stands for them, into the groups."""

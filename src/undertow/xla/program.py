@@ -20,7 +20,7 @@ from undertow.xla.arriving import still_hold
 from undertow.xla.assembling import Assembled
 from undertow.xla.firing import Plan
 from undertow.xla.lending import ALONE, a_copy
-from undertow.xla.numbers import Number
+from undertow.xla.numbers import Figure
 from undertow.xla.reach import put
 from undertow.xla.results import Rebuilt
 from undertow.xla.trace import draw_again
@@ -63,7 +63,7 @@ class Program(Assembled):
         if not self.entry.holds():
             return self.entry.difference()
         if not self.options.still_fit():
-            return "an option of an optimizer changed"
+            return "an option of an optimizer changed, or a number is of another kind"
         if not self.sharing.holds(arguments):
             return "other tensors than before share their memory"
         for read in self.reads:
@@ -71,7 +71,7 @@ class Program(Assembled):
                 return f"`{read.name}`, which a hook reads, was {read.value!r} and is {read.get()!r}"
         if not still_hold(self.held, arguments):
             return "lengths that decide about shapes are others than before"
-        return "an optimizer's numbers changed in a way that the step asks about"
+        return "numbers of an optimizer's or of the step's own changed in a way that the step asks about"
 
     def run(self, arguments: list[Any]) -> Any:
         """One step."""
@@ -133,7 +133,7 @@ class Program(Assembled):
         """The optimizers' numbers as one array, made anew when one of them has changed."""
         numbers = self._numbers_now()
         if numbers != self.last_numbers:
-            self.last_numbers, self.number_array = numbers, np.array(numbers)
+            self.last_numbers, self.number_array = numbers, np.array(numbers, np.float64)
         if self.gives_numbers:
             self.last_numbers = None  # until `_finish` knows the next ones
         return self.number_array
@@ -228,7 +228,7 @@ class Program(Assembled):
     def _renewed(self, value: Any, renewed: dict[int, Any]) -> Any:
         """A tensor that the step made, as a new one for each call; everything else as it is."""
         if not isinstance(value, TensorCore):
-            return value.of(self.call_numbers) if type(value) is Number else value
+            return value.of(self.call_numbers) if isinstance(value, Figure) else value
         tensor = renewed.get(id(value))
         if tensor is None:
             if type(value._array) is not DeviceArray or id(value) in self.adopted:

@@ -14,11 +14,13 @@ from collections.abc import Callable, Container, Iterator
 from typing import Any
 
 from undertow._core import TensorCore
+from undertow.autograd.node import Edge, Node
+from undertow.autograd.saved import Freed
 from undertow.nn.modules.module import Module
 from undertow.optim.optimizer import Optimizer
 from undertow.xla.effects.objects import instance_dict
 from undertow.xla.errors import CompileError
-from undertow.xla.numbers import Number
+from undertow.xla.numbers import Figure
 from undertow.xla.reach import PLAIN, Slots
 
 FIXED = (TensorCore, *PLAIN, type, types.ModuleType, Module, Optimizer)  # taken as they are
@@ -56,6 +58,28 @@ def values_in(tree: Any, known: Container[int], kind: type) -> list[Any]:
     return list(found.values())
 
 
+def graph_is_left(tensor: Any) -> bool:
+    """Whether a tensor has a graph of which no backward pass has used up a part."""
+    return tensor._edge is not None and not any(map(is_spent, nodes_behind([tensor._edge])))
+
+
+def is_spent(node: Node) -> bool:
+    """Whether a backward pass has used up what a node saved."""
+    return isinstance(getattr(node, "saved", None), Freed)
+
+
+def nodes_behind(roots: list[Edge]) -> list[Node]:
+    """All the nodes of a graph."""
+    found: dict[Node, None] = {}
+    stack = [node for node, _ in roots]
+    while stack:
+        node = stack.pop()
+        if node not in found:
+            found[node] = None
+            stack += [edge[0] for edge in node._edges if edge is not None]
+    return list(found)
+
+
 class Rebuilt:
     """Makes containers and objects anew, with other tensors and numbers in the place of theirs."""
 
@@ -64,7 +88,7 @@ class Rebuilt:
         self._made: dict[int, Any] = {}
 
     def __call__(self, value: Any) -> Any:
-        if isinstance(value, (TensorCore, Number)):
+        if isinstance(value, (TensorCore, Figure)):
             return self._tensor(value)
         if isinstance(value, FIXED) or id(value) in self._known or isinstance(value, _OPAQUE):
             return value
@@ -88,7 +112,7 @@ class Rebuilt:
                 made.update(map(self, value))
             else:
                 made.extend(map(self, value))
-        elif values_in(value, self._known, TensorCore) or values_in(value, self._known, Number):
+        elif values_in(value, self._known, TensorCore) or values_in(value, self._known, Figure):
             made = self._made[id(value)] = copy.copy(value)
         else:
             return value

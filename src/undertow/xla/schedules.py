@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from undertow.xla.errors import CompileError
-from undertow.xla.numbers import Known, Number, Of, Questions, of
+from undertow.xla.numbers import Figure, Known, Number, Of, Questions, of
 from undertow.xla.options import Options
 from undertow.xp.device import Watch
 
@@ -35,8 +35,8 @@ class Schedules:
         """Makes a step for the numbers of the first call, and inputs of what it leaves."""
         options = self.options
         held = options.in_groups()
-        first = len(options.places) + len(options.counts) + len(options.extra)
-        options.put([number.value if isinstance(number, Number) else number for number in held])
+        first = len(options.places) + len(options.counts) + len(options.counters.places) + len(options.extra)
+        options.put([number.value if isinstance(number, Figure) else number for number in held])
         self.made.append(([of(number) for number in held], scheduler, lambda: step(scheduler, *args, **kwargs)))
         self._remember(scheduler)
         Watch.trace = None  # what it computes with are plain numbers

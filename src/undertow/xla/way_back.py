@@ -28,7 +28,7 @@ from undertow.modes import local
 from undertow.xla.errors import CompileError, explained
 from undertow.xla.firing import Again, Firing, Plan
 from undertow.xla.registrations import Registrations
-from undertow.xla.results import tensors_in
+from undertow.xla.results import is_spent, nodes_behind, tensors_in
 from undertow.xla.trace import Trace
 from undertow.xp.device import Cell, DeviceArray, DeviceNamespace, NeedsValue, Watch
 from undertow.xp.precision import Precision
@@ -183,8 +183,8 @@ class WayBack(Graph):
         for tensor in left:
             if tensor._edge is not None:
                 tensor._edge = _unless_spent(tensor._edge)
-        roots = [tensor._edge for tensor in left if tensor._edge is not None and not _is_spent(tensor._edge[0])]
-        return WayBack(program, trace, kept, left, _nodes_behind(roots)) if roots else None
+        roots = [tensor._edge for tensor in left if tensor._edge is not None and not is_spent(tensor._edge[0])]
+        return WayBack(program, trace, kept, left, nodes_behind(roots)) if roots else None
 
     def __init__(
         self, program: Assembled, trace: Trace, kept: list[Cell], left: list[Any], nodes: list[Node]
@@ -193,7 +193,7 @@ class WayBack(Graph):
         self.device, self.held = program.device, list(trace.adopted)
         self.known = program.known
         self.versions = [(storage, storage.version) for storage in [tensor._get_storage() for tensor, _ in self.held]]
-        self.edges = [None if tensor._edge is None or _is_spent(tensor._edge[0]) else tensor._edge for tensor in left]
+        self.edges = [None if tensor._edge is None or is_spent(tensor._edge[0]) else tensor._edge for tensor in left]
         self.roots = [edge for edge in self.edges if edge is not None]
         own = program.given.own()
         leaf_nodes = _in_turn(nodes)
@@ -246,14 +246,10 @@ class Spent(Node):
 
 def _unless_spent(edge: Edge) -> Edge:
     """An edge into a graph, or to a node of the same name that says why the graph can't be used."""
-    freed = next((node for node in _nodes_behind([edge]) if _is_spent(node)), None)
+    freed = next((node for node in nodes_behind([edge]) if is_spent(node)), None)
     if freed is None or freed is edge[0]:
         return edge
     return type(type(edge[0]).__name__, (Spent,), {"__slots__": ()})(edge[0], freed.saved), 0  # type: ignore[attr-defined]
-
-
-def _is_spent(node: Node) -> bool:
-    return isinstance(getattr(node, "saved", None), Freed)
 
 
 class CompiledBackward(Node):
@@ -315,15 +311,3 @@ def _in_turn(nodes: list[Node]) -> list[AccumulateGrad]:
                 turn = (-node._order, place)  # nodes run from the latest to the first
                 turns[edge[0]] = max(turn, turns.get(edge[0], turn))
     return sorted(turns, key=turns.__getitem__)
-
-
-def _nodes_behind(roots: list[Edge]) -> list[Node]:
-    """All the nodes of a graph."""
-    found: dict[Node, None] = {}
-    stack = [node for node, _ in roots]
-    while stack:
-        node = stack.pop()
-        if node not in found:
-            found[node] = None
-            stack += [edge[0] for edge in node._edges if edge is not None]
-    return list(found)

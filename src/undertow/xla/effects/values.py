@@ -9,6 +9,8 @@ from typing import Any
 
 import numpy as np
 
+from undertow.xla.numbers import Figure
+
 
 class Atom:
     """One thing that a value may be. Atoms compare by identity unless their class says otherwise."""
@@ -191,7 +193,7 @@ def shown(key: Any) -> str:
 def is_plain(value: Any) -> bool:
     """Whether a value is a number, a string or the like, or a tuple of such: it cannot change, only be replaced."""
     kind = type(value)
-    if kind in (int, float, str, bool, bytes, complex) or isinstance(value, _SCALARS):
+    if kind in (int, float, str, bool, bytes, complex) or isinstance(value, (Figure, *_SCALARS)):
         return True
     if isinstance(value, (tuple, frozenset)):
         return all(map(is_plain, value))

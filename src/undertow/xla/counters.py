@@ -1,0 +1,72 @@
+"""Numbers of the user's that each step changes: `self.steps += 1`, a temperature that falls.
+
+They are inputs of the program like an optimizer's options, and what the step asks of them (`steps % 10 == 0`) is remembered
+like questions about those: a program serves as long as the answers are the same. What they are after a call is computed on
+the host.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Container, Iterable
+from typing import Any
+
+from undertow.xla.numbers import Figure
+from undertow.xla.reach import held_at, place_at, put
+from undertow.xla.results import FIXED, graph_is_left, parts_of, tensors_in
+
+
+class Uncountable(Exception):
+    """A number that must not be an input after all: its value got where it can't be computed anew."""
+
+
+class Counters:
+    """Where such numbers are, and what stands for them during a trace."""
+
+    def __init__(self, places: Iterable[tuple[Any, Any]]) -> None:
+        self.places = list(places)
+        self._known = {place_at(*place) for place in self.places}
+        self._types = [type(value) for value in self.values()]
+        self._held: list[Any] = []
+        self._shown: list[Any] = []
+
+    def values(self) -> list[Any]:
+        """The numbers as they are now."""
+        return [held_at(*place) for place in self.places]
+
+    def still_fit(self) -> bool:
+        """Whether they are numbers of the kind that they were."""
+        return [type(value) for value in self.values()] == self._types
+
+    def holds_place(self, holder: Any, key: Any) -> bool:
+        """Whether a number of a place is one of these."""
+        return place_at(holder, key) in self._known
+
+    def show(self, figures: list[Any]) -> None:
+        """Puts into the places what stands for the numbers."""
+        self._held, self._shown = self.values(), figures
+        for place, figure in zip(self.places, figures):
+            put(*place, figure)
+
+    def take_back(self) -> None:
+        """Puts back the numbers that the step has not changed."""
+        for place, held, shown in zip(self.places, self._held, self._shown):
+            if held_at(*place) is shown:
+                put(*place, held)
+
+    def check(self, left: list[tuple[Any, ...]], result: Any, known: Container[int]) -> None:
+        """What stands for a number may be among what a step leaves, but not as a key, nor in a graph."""
+        if not self.places:
+            return
+        if any(isinstance(entry[1], Figure) for entry in left):
+            raise Uncountable
+        waiting = [result, *[part for entry in left for part in entry[2:]]]
+        if any(graph_is_left(tensor) for tensor in tensors_in(waiting, known)):
+            raise Uncountable
+        seen: set[int] = set()
+        while waiting:
+            value = waiting.pop()
+            if not isinstance(value, FIXED) and id(value) not in seen and id(value) not in known:
+                seen.add(id(value))
+                if isinstance(value, dict) and any(isinstance(key, Figure) for key in value):
+                    raise Uncountable
+                waiting += parts_of(value)

@@ -1,0 +1,150 @@
+"""Numbers that steps change and read: they are inputs, and steps are compiled for what is asked of them."""
+
+from __future__ import annotations
+
+import math
+import types
+from typing import Any
+
+import pytest
+
+import undertow as torch
+from tests.xla.twins import Case, Cases, agree
+from undertow import nn, optim
+
+once, twice = Cases(), Cases()  # how many programs are enough: one, or one for each answer
+
+
+@pytest.mark.parametrize("name", once)
+def test_one_program_is_enough(name: str) -> None:
+    agree(once[name], steps=4, programs=1)
+
+
+@pytest.mark.parametrize("name", twice)
+def test_each_answer_needs_a_program(name: str) -> None:
+    agree(twice[name], steps=5, programs=2)
+
+
+def one(turn: int) -> tuple[Any, ...]:
+    return (torch.full((2, 3), 0.5 + 0.25 * turn),)
+
+
+@once
+def numbers_that_meet_tensors() -> Case:
+    held, count = types.SimpleNamespace(temperature=2.0), 3
+
+    def step(x: Any) -> Any:
+        nonlocal count
+        held.temperature *= 0.9
+        count += 2
+        whole = x.long() * count + torch.arange(3)
+        return x / held.temperature, whole, 2 ** -count * x, (x > count, count % 7 < x), min(1.0, count / 100), -count
+
+    return Case(step, args=one, look=lambda: [held.temperature, count])
+
+
+@twice  # its first call finds no gradient
+def statements_and_hooks_on_the_host_see_the_number_of_their_turn() -> Case:
+    weight, held = torch.ones(3, requires_grad=True), types.SimpleNamespace(steps=0)
+    seen: list[Any] = []
+    weight.register_hook(lambda gradient: seen.append(("hook", held.steps, gradient.sum().item())))
+
+    def step(x: Any) -> Any:
+        seen.append(("before", held.steps))
+        held.steps += 1
+        weight.grad = None
+        (weight * x * held.steps).sum().backward()
+        held.steps += 2
+        seen.append(("after", held.steps, isinstance(held.steps, int)))
+        return held.steps
+
+    return Case(step, weight, args=one, look=lambda: [list(seen), held.steps])
+
+
+@twice
+def every_second_step() -> Case:
+    weight, momentum = nn.Parameter(torch.ones(3)), [torch.zeros(3)]
+    counts = [0, 1]
+
+    def step(x: Any) -> Any:
+        counts[0] += 1
+        momentum[0] = 0.5 * momentum[0] + x[0] * counts[1]
+        if counts[0] % 2 == 0:
+            weight.data -= 0.1 * momentum[0]
+        return weight.detach().clone()
+
+    return Case(step, weight, args=one, look=lambda: list(counts))
+
+
+class Calls(nn.Module):
+    calls = 0
+
+    def forward(self, x: Any) -> Any:
+        self.calls += 1
+        return x * 2 if self.calls & 1 else x  # which asks for the number itself
+
+
+@once
+def a_learning_rate_by_hand() -> Case:
+    weight, held = nn.Parameter(torch.ones(3)), types.SimpleNamespace(step=1)
+    optimizer = optim.SGD([weight], lr=0.1)
+
+    def step(x: Any) -> Any:
+        for group in optimizer.param_groups:
+            group["lr"] = 0.1 * min(1.0, held.step / 10)
+        weight.grad = None
+        (weight * x).sum().backward()
+        optimizer.step()
+        weight.grad = None
+        held.step += 1
+
+    return Case(step, weight, optimizer, args=one, look=lambda: optimizer.param_groups[0]["lr"])
+
+
+ASKED = [math.cos, str, lambda number: [0.0, 1.0, 2.0, 3.0][number], lambda number: {number: 1}]
+
+
+@pytest.mark.parametrize("asked", ASKED)
+def test_what_wants_the_number_itself_is_compiled_for_each(asked: Any) -> None:
+    def build() -> Case:
+        held = types.SimpleNamespace(n=0)
+
+        def step(x: Any) -> Any:
+            held.n += 1
+            return x * 2, asked(held.n)
+
+        return Case(step, args=one, look=lambda: held.n)
+
+    agree(build)
+
+
+def test_a_module_that_counts_its_calls() -> None:
+    agree(lambda: (lambda model: Case(lambda x: model(x), args=one, look=lambda: model.calls))(Calls()))
+
+
+def test_numbers_may_be_set_between_calls() -> None:
+    def build() -> Case:
+        held = types.SimpleNamespace(n=0)
+
+        def step(x: Any) -> Any:
+            held.n += 1
+            return x * held.n if held.n < 10 else x
+
+        return Case(step, args=one, look=lambda: held.n, between=lambda turn: setattr(held, "n", [3, 3, 20, 3.5][turn]))
+
+    agree(build, steps=4)
+
+
+def test_sparse_adam() -> None:
+    def build() -> Case:
+        table = nn.Embedding(5, 2, sparse=True)
+        optimizer = optim.SparseAdam(table.parameters(), lr=0.1)
+
+        def step(picks: Any) -> Any:
+            optimizer.zero_grad()
+            table(picks).pow(2).sum().backward()
+            optimizer.step()
+
+        return Case(step, table, optimizer, args=lambda turn: (torch.tensor([turn % 3, 4]),))
+
+    agree(build, steps=4, programs=2)
