@@ -24,7 +24,7 @@ from undertow.ops.public import overloaded, public
 from undertow.rules import arrange as rules
 from undertow.rules.rule import Rule
 from undertow.storage import check_overlap, contiguous_strides, flat_memory, is_storage
-from undertow.xp.device import DeviceArray
+from undertow.xp.device import DeviceArray, Watch
 
 _NUMBERS = (bool, int, float, complex)
 _C_NAMES = {"float32": "float", "float64": "double", "float16": "c10::Half", "bfloat16": "c10::BFloat16",
@@ -170,6 +170,8 @@ def copy_into(target: Any, source: Any) -> Any:
     """`copy_`, once its arguments are known to be tensors."""
     if source._requires_grad and DTYPE_OF[target._array.dtype].category < 2:
         source = source.detach()  # whole numbers have no gradient
+    if special.active and Watch.trace is None and source.device != target.device:
+        source = source.to(target.device)
     values = source._array
     shape = target._array.shape
     shared = source._storage is not None and source._storage is target._storage
