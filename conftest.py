@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import os
 from collections.abc import Iterator
 from typing import Any
 
@@ -13,6 +14,10 @@ import torch as real_torch
 
 import undertow
 from tests import global_state
+
+# XLA compiles the same programs in a third of the time with less care for how fast they run. What its default makes of
+# them is looked at in tests/xla/test_optimized.py, and everywhere with `XLA_FLAGS= make test`.
+os.environ.setdefault("XLA_FLAGS", "--xla_backend_optimization_level=0 --xla_cpu_use_fusion_emitters=false")
 
 hypothesis.settings.register_profile("repeatable", derandomize=True)  # the same examples in every run
 hypothesis.settings.load_profile("repeatable")
