@@ -158,6 +158,20 @@ def _stored(scopes: list[ast.AST]) -> Iterator[tuple[ast.expr | ast.stmt, list[a
                 yield node, [node.value], ast.unparse(node.targets[0].value)
             elif isinstance(node, ast.AugAssign):
                 yield node, [node.value], ast.unparse(node.target)
+            elif isinstance(node, ast.Assign) and (added := _added(node)):
+                yield node, added, ast.unparse(node.targets[0])
+
+
+def _added(node: ast.Assign) -> list[ast.expr]:
+    """What `history = history + [loss]` or `history = [*history, loss]` adds."""
+    parts: list[ast.expr] = []
+    if isinstance(node.value, ast.BinOp) and isinstance(node.value.op, ast.Add):
+        parts = [node.value.left, node.value.right]
+    elif isinstance(node.value, (ast.List, ast.Tuple)):
+        parts = [part.value if isinstance(part, ast.Starred) else part for part in node.value.elts]
+    old = ast.unparse(node.targets[0])
+    rest = [part for part in parts if ast.unparse(part) != old]
+    return rest if len(rest) < len(parts) else []
 
 
 def _targets(statement: ast.stmt) -> list[ast.expr]:

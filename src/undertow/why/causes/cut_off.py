@@ -48,9 +48,11 @@ class CutOff(Cause):
         if found is None or found.origin.code != self.code or found.origin.op is None:
             return None
         seen = fact("backward() finds no graph behind its root", error.place)
-        return self._finding(facts, found.root, found.origin.op, [], [seen])
+        return self._finding(facts, found.root, found.origin.op, [], [seen], is_root=True)
 
-    def _finding(self, facts: Facts, tensor: int, op: OpRecord, way: list[Fact], seen: list[Fact]) -> Finding:
+    def _finding(
+        self, facts: Facts, tensor: int, op: OpRecord, way: list[Fact], seen: list[Fact], is_root: bool = False
+    ) -> Finding:
         name = facts.name(tensor)
         did, cure = self.words(op)
         place = place_of_cut(op)
@@ -58,9 +60,10 @@ class CutOff(Cause):
             self.code,
             place,
             name,
+            f"{name} is to be differentiated and has no graph behind it: {did}." if is_root else
             f"The values of {name} go into the loss, its graph does not: {did}.",
             [*way, fact(f"the graph ends here: {did}", op.place), *seen],
             cure,
             self.also(op),
             tensor,
-        )
+        )  # fmt: skip

@@ -51,7 +51,7 @@ class GraphLeak(Cause):
             return None
         if any(_is_differentiated(facts, op) for op in ops[1:]):
             return None
-        if not (_is_scalar(facts, ops[-1]) or _spans_backwards(facts, ops)):
+        if not (_is_scalar(facts, ops[-1]) or _becomes_larger(facts, ops) or _spans_backwards(facts, ops)):
             return None
         name = assigned(place) or facts.name(ops[-1].outputs[0])
         return Finding(
@@ -61,7 +61,8 @@ class GraphLeak(Cause):
             f"{name} grows by a tensor with its graph each time, so the graphs of all {len(ops)} rounds stay in memory.",
             [fact(f"{ops[-1].name} adds to the result of the round before", place),
              fact("no backward() ever goes through the sum")],
-            f"{name} += loss.item()  # or loss.detach()",
+            f"{name} += loss.item()  # or loss.detach()" if _is_scalar(facts, ops[-1]) else
+            "add the new part without its graph: .detach(), or compute it under torch.no_grad()",
             tensor=ops[-1].outputs[0],
         )  # fmt: skip
 
@@ -96,7 +97,7 @@ class GraphLeak(Cause):
             f"{container} keeps {alive} tensors with their graphs, and nobody differentiates them.",
             [fact("the tensors are computed, with their graphs", made[0].place), fact("they are stored", place)],
             f"{container} = [... .item() for ...]  # or .detach()" if is_comprehension(place) else
-            f"{container}.append(loss.item())  # or loss.detach()",
+            f"keep the values only: {container}.append(loss.item()), or loss.detach()",
             tensor=kept[-1],
         )
 
@@ -128,6 +129,12 @@ def _is_differentiated(facts: Facts, op: OpRecord) -> bool:
 
 def _is_scalar(facts: Facts, op: OpRecord) -> bool:
     return all(facts.trace.tensors[number].size == 1 for number in op.outputs)
+
+
+def _becomes_larger(facts: Facts, ops: list[OpRecord]) -> bool:
+    """Whether each result is larger than the one before: `everything = torch.cat([everything, new])`."""
+    sizes = [facts.trace.tensors[op.outputs[0]].size for op in ops]
+    return all(one < other for one, other in pairwise(sizes))
 
 
 def _spans_backwards(facts: Facts, ops: list[OpRecord]) -> bool:

@@ -126,6 +126,10 @@ def _where(facts: Facts, tensor: int, optimizer: OptimizerRecord) -> tuple[Place
         return _again(facts, tensor, facts.made_at(tensor), optimizer), "it was made after the optimizer took its list", (
             "make it before the optimizer, or opt.add_param_group({'params': [it]})"
         )  # fmt: skip
+    if record.parameter and record.module is None and _stands_behind_an_attribute(facts, tensor):
+        return facts.made_at(tensor), "what the module keeps is computed from it, and is no nn.Parameter itself", (
+            "nn.Parameter(the final values)  # casts and products inside the parentheses"
+        )  # fmt: skip
     if not record.parameter and record.attribute_of is not None:
         return _container(facts.made_at(tensor)), "it is a plain tensor, and parameters() lists nn.Parameter only", (
             "nn.Parameter(...) in place of the plain tensor"
@@ -142,6 +146,13 @@ def _again(facts: Facts, tensor: int, place: Place | None, optimizer: OptimizerR
     twins = [facts.made_at(other) for other in facts.made_alike(tensor) if other in optimizer.tensors]
     known = {outer.key for twin in twins if twin is not None for outer in twin.chain()}
     return next((outer for outer in (place.chain() if place is not None else ()) if outer.key not in known), place)
+
+
+def _stands_behind_an_attribute(facts: Facts, tensor: int) -> bool:
+    """`self.gain = nn.Parameter(...).to(dtype)`: whether a module keeps what was computed from a parameter."""
+    ops = [facts.trace.ops[number] for number in facts.uses.get(tensor, ())]
+    made = [facts.trace.tensors[output] for op in ops if not op.writes for output in op.outputs]
+    return any(record.attribute_of is not None for record in made)
 
 
 def _is_a_slice(facts: Facts, binding: BindingRecord) -> bool:

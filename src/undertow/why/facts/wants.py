@@ -38,9 +38,8 @@ def misses(facts: Facts) -> list[Miss]:
             continue
         if not writes:
             empty = [event for event in wants if not event.found]
-            if all(event.kind == "step" for event in empty):
-                if _is_put_aside(facts, tensor) or _is_led(facts, tensor):
-                    continue  # only the optimizer still knows it, or it does not mind
+            if all(event.kind == "step" for event in empty) and _is_put_aside(facts, tensor):
+                continue  # only the optimizer still knows it
             if empty and not _only_a_guard(facts, tensor, empty):
                 found.append(Miss(tensor, "none", empty))
         elif all(event.peak == 0 for event in writes):
@@ -61,15 +60,6 @@ def _is_put_aside(facts: Facts, tensor: int) -> bool:
     twins = [twin for twin, _, _ in facts.copies.get(tensor, ())]
     twins += [other for other in facts.made_alike(tensor) if other > tensor]
     return any(not facts.holders(twin) and any(e.kind == "write" for e in facts.grads.get(twin, ())) for twin in twins)
-
-
-def _is_led(facts: Facts, tensor: int) -> bool:
-    """Whether it is frozen and follows others, as the second network of a momentum encoder: it is written after steps."""
-    steps = [step.time for holder in facts.holders(tensor) for step in holder.steps]
-    if facts.asks(tensor) or not steps:
-        return False
-    same = facts.memory[facts.trace.tensors[tensor].memory]
-    return any(op.time > steps[0] and not set(op.writes).isdisjoint({tensor, *same}) for op in facts.trace.ops)
 
 
 def _only_a_guard(facts: Facts, tensor: int, wants: list[GradEvent]) -> bool:
