@@ -362,3 +362,34 @@ def tensors_kept_past_the_level_are_plain(torch, log):
     y.requires_grad_().sum().backward()
     (y.detach() * leaf).sum().backward()
     return y.grad, leaf.grad, written.mul_(2)
+
+
+@cases
+def outputs_of_custom_functions_keep_their_node(torch, log):
+    class Two(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            return x * 2, x * 3
+
+        @staticmethod
+        def jvp(ctx, t):
+            return t * 2, t * 30  # not what backward says, to tell which was asked
+
+        @staticmethod
+        def backward(ctx, g, h):
+            return g * 2 + h * 3
+
+    leaf = torch.ones(2, requires_grad=True)
+    with fwAD(torch).dual_level():
+        one, other = Two.apply(dual(torch))
+        log(one.requires_grad, tangent(torch, one), tangent(torch, one * other), tangent(torch, other.sin() + one))
+        with torch.no_grad():
+            one, other = Two.apply(dual(torch))
+            both = one * other
+        log(both.requires_grad, tangent(torch, one), tangent(torch, both))
+        one, other = Two.apply(fwAD(torch).make_dual(leaf, torch.ones(2)))
+        one.register_hook(lambda g: log("hook", g))
+        again = Two.apply(one)[1]
+        log(one.grad_fn.name(), again.grad_fn.name(), tangent(torch, again), tangent(torch, again * other))
+        again.sum().backward()
+    return leaf.grad, one.grad_fn.name(), [edge[0].name() for edge in again.grad_fn.next_functions]

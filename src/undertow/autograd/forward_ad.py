@@ -15,11 +15,12 @@ from typing import Any, NamedTuple
 
 from undertow import creation
 from undertow._core import TensorCore
+from undertow.autograd.differentiate import GradientEdge
 from undertow.autograd.levels import Level, LevelInput, Pushed, input_edge, nodes_behind, requires_grad
 from undertow.autograd.node import Node
 from undertow.autograd.saved import left_behind
 from undertow.dtypes import DTYPE_OF
-from undertow.modes import special
+from undertow.modes import local, special
 
 __all__ = ["UnpackedDualTensor", "dual_level", "enter_dual_level", "exit_dual_level", "make_dual", "unpack_dual"]
 
@@ -38,15 +39,17 @@ class _DualLevel(Level):
 
     def __init__(self) -> None:
         super().__init__()
-        self.duals: dict[Node, tuple[Any, Any]] = {}  # by the node of the input: where gradients arrive, the tangent
+        # Where gradients of a dual arrive and its tangent, by its node and which output of that it is.
+        self.duals: dict[Node, dict[int, tuple[GradientEdge, Any]]] = {}
         self.known: dict[Node, bool] = {}  # whether nodes met before lead to a dual
         self.tensors: dict[int, weakref.ref[Any]] = {}  # what was recorded, by id
         self.tangents: weakref.WeakSet[Node] = weakref.WeakSet()  # nodes of derivatives, which have none themselves
         self.pushing = False
 
     def add(self, dual: Any, tangent: Any) -> None:
-        """Makes an input of this level a dual."""
-        self.duals[dual._edge[0]] = (input_edge(dual), tangent)
+        """Makes a tensor a dual: an input of this level, or an output of a custom function."""
+        node, number = dual._edge
+        self.duals.setdefault(node, {})[number] = (input_edge(dual), tangent)
         self.note(dual)
         self.known.clear()
 
@@ -106,14 +109,16 @@ class _DualLevel(Level):
     def tangent_of(self, tensor: Any) -> Any:
         if self.pushing or not requires_grad(tensor):  # while one is worked out, nothing in it has one
             return None
-        node = tensor._edge[0] if tensor._edge is not None else None
-        if node in self.duals:
-            return self.release(self.duals[node][1])
+        edge: Any = tensor._edge or (None, 0)
+        node, number = edge
+        own = self.duals.get(node)
+        if own is not None and number in own:
+            return self.release(own[number][1])
         self.pushing = True
         try:
             with self.cut():
                 ancestors = set(nodes_behind([] if node is None else [node]))
-                reached = [pair for node, pair in self.duals.items() if node in ancestors]
+                reached = [pair for node, own in self.duals.items() if node in ancestors for pair in own.values()]
                 if not reached:
                     return None
                 pushed = Pushed(self, [tensor], [edge for edge, _ in reached])
@@ -160,12 +165,13 @@ class _DualLevel(Level):
         for nr, (output, tangent) in enumerate(zip(outputs, answers, strict=True)):
             if tangent is not None and not isinstance(tangent, TensorCore):
                 raise RuntimeError(f"expected Variable or None (got {type(tangent).__name__}) for grad output {nr}.")
-            if _is_real_or_complex(output) and output._requires_grad:
+            unrecorded = not local.modes.grad_enabled and not any(output is each for each in ctx.non_differentiable or ())
+            if _is_real_or_complex(output) and (output._requires_grad or unrecorded):
                 if tangent is None:
                     raise RuntimeError(f"jvp returned None for output {nr}, which has a derivative: return a tensor.")
                 _check_size(output, tangent)
-                outer = output._edge if self.reaches_outside((output,)) else None
-                output._edge, output._requires_grad = (LevelInput(outer, self), 0), True
+                if not output._requires_grad:
+                    output._edge, output._requires_grad = (LevelInput(None, self), 0), True
                 self.add(output, self.release(tangent))
 
 
