@@ -200,3 +200,21 @@ def check_packs() -> None:
 def test_small_states_and_gradients_share_an_array_on_a_device() -> None:
     check_packs()
     gc.collect()
+
+
+def test_xla_compiles_a_program_once() -> None:
+    model = nn.Linear(4, 3)
+    optimizer = undertow.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
+
+    @undertow.compile
+    def step(x: Any) -> None:
+        optimizer.zero_grad()
+        model(x).sum().backward()
+        optimizer.step()
+
+    for _ in range(4):  # from the second one on, parameters are where the program left them
+        step(undertow.ones(2, 4))
+    model.weight.sum().item()
+    step(undertow.ones(2, 4))
+    programs = [program for alike in step.programs.values() for program in alike]
+    assert [program.jitted._cache_size() for program in programs] == [1, 1]

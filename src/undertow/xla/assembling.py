@@ -470,7 +470,9 @@ class Assembled:
         self.gives_numbers = self.uses_numbers and self.next_numbers is not None and not (self.later or self.has_inside)
         if self.gives_numbers:  # the last input: the numbers of the next call take its place
             given_away.append(n_donated + len(order) - n_own - len(packed) - len(constants) - 1)
-        self.jitted = jax.jit(run, donate_argnums=given_away, keep_unused=True)
+        # Where the inputs are is said: else JAX compiles once for arrays that may be anywhere, and again for those put there.
+        there = jax.sharding.SingleDeviceSharding(self.jax_device)
+        self.jitted = jax.jit(run, donate_argnums=given_away, keep_unused=True, in_shardings=there)
         self.exit_after_trace = True
         trace.finish()
 
