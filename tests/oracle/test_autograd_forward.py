@@ -393,3 +393,70 @@ def outputs_of_custom_functions_keep_their_node(torch, log):
         log(one.grad_fn.name(), again.grad_fn.name(), tangent(torch, again), tangent(torch, again * other))
         again.sum().backward()
     return leaf.grad, one.grad_fn.name(), [edge[0].name() for edge in again.grad_fn.next_functions]
+
+
+@cases
+def custom_functions_are_pushed_forward_by_their_own_rule(torch, log):
+    class Scaled(torch.autograd.Function):
+        generate_vmap_rule = True
+
+        @staticmethod
+        def forward(x, y):
+            return x**2 * y, x + y
+
+        @staticmethod
+        def setup_context(ctx, inputs, output):
+            ctx.save_for_backward(*inputs)
+            ctx.save_for_forward(*inputs)
+
+        @staticmethod
+        def jvp(ctx, t, u):
+            x, y = ctx.saved_tensors
+            return 20 * t * x * y + u * x**2, t + u  # ten times too much, to tell that it was asked
+
+        @staticmethod
+        def backward(ctx, g, h):
+            x, y = ctx.saved_tensors
+            return 2 * g * x * y + h, g * x**2 + h
+
+    class Cube(torch.autograd.Function):
+        generate_vmap_rule = True
+
+        @staticmethod
+        def forward(x):
+            return x**3
+
+        @staticmethod
+        def setup_context(ctx, inputs, output):
+            ctx.save_for_forward(*inputs)
+
+        @staticmethod
+        def jvp(ctx, t):
+            return 3 * t * ctx.saved_for_forward[0] ** 2
+
+    func, x, y = torch.func, torch.tensor([2.0, 3.0]), torch.tensor([5.0, 7.0])
+    log(func.jvp(Scaled.apply, (x, y), (x, y)), func.jacfwd(lambda x: Scaled.apply(x, y)[0])(x))
+    log(func.grad(lambda x: Scaled.apply(x, y)[0].sum())(x), func.linearize(lambda x: Scaled.apply(x, y)[0], x)[1](y))
+    log(func.grad(lambda x: func.jvp(lambda z: Scaled.apply(z, y)[0], (x,), (x,))[1].sum())(x))
+    log(func.jvp(Cube.apply, (x,), (y,)), func.jacfwd(Cube.apply)(x))
+    attempt(log, "backward", lambda: func.grad(lambda x: Cube.apply(x).sum())(x))
+
+
+def test_a_function_without_a_jvp_is_not_pushed_forward_either():
+    def program(torch):
+        class Plain(torch.autograd.Function):
+            @staticmethod
+            def forward(x):
+                return x * 2
+
+            @staticmethod
+            def setup_context(ctx, inputs, output):
+                pass
+
+            @staticmethod
+            def backward(ctx, g):
+                return g * 2
+
+        torch.func.jvp(Plain.apply, (torch.ones(2),), (torch.ones(2),))
+
+    agree_error(program)

@@ -14,7 +14,10 @@ import warnings
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import numpy as np
+
 from undertow._core import TensorCore, wrap
+from undertow.autograd.differentiate import grad
 from undertow.autograd.function_outputs import save, wrap_outputs
 from undertow.autograd.node import Edge, Node, edge_of, note_origin
 from undertow.autograd.rule_node import fit
@@ -148,8 +151,31 @@ class FunctionNode(FunctionCtx, Node):
                 if self._materialize and spec.dtype is not None:
                     part = xp.zeros(spec.shape, spec.dtype)
             grads.append(part if part is None or isinstance(part, TensorCore) else wrap(part))
-        results = self.apply(*grads)
+        task = local.modes.backward_pass
+        results = self.apply(*grads) if task is None or not task.silent else self._pushed_forward(grads)
         return self._check_gradients(xp, results if isinstance(results, tuple) else (results,))
+
+    def _pushed_forward(self, grads: list[Any]) -> tuple[Any, ...]:
+        """What backward would give if `jvp` were all there is: jvp is linear, so its own gradient turns it round.
+
+        A pass that is silent pushes a derivative forward, see NOTE pushing forward.
+        """
+        tangents: list[Any] = [None] * self._n_arguments
+        for place, spec in zip(self._tensor_places, self._given_specs, strict=True):
+            if DTYPE_OF[spec.dtype].category >= 2:
+                tangents[place] = wrap(np.zeros(spec.shape, spec.dtype))
+                tangents[place]._requires_grad = True
+        answer = self._forward_cls.jvp(self, *tangents)
+        answers = answer if isinstance(answer, tuple) else (answer,)
+        pairs = [(out, g) for out, g in zip(answers, grads) if isinstance(out, TensorCore) and isinstance(g, TensorCore)]
+        pairs = [(out, g) for out, g in pairs if out._requires_grad]
+        asked = [tangent for tangent in tangents if tangent is not None]
+        found: Any = (None,) * len(asked)
+        if pairs:
+            outs, seeds = zip(*pairs, strict=True)
+            found = grad(outs, asked, seeds, create_graph=local.modes.grad_enabled, allow_unused=True)
+        ready = iter(found)
+        return tuple([None if tangent is None else next(ready) for tangent in tangents])
 
     def _check_gradients(self, xp: Any, results: tuple[Any, ...]) -> tuple[Any, ...]:
         """One gradient per tensor argument, in the argument's shape and dtype."""
