@@ -20,8 +20,8 @@ class Generator:
     stream: Stream
     device: Device
 
-    def __init__(self, device: Any = "cpu") -> None:
-        self.device = Device(device)
+    def __init__(self, device: Any = None) -> None:
+        self.device = Device("cpu" if device is None else device)
         if self.device.type != "cpu":
             raise RuntimeError(
                 f"Cannot get {self.device.type.upper()} generator without a {self.device.type} library: undertow's "

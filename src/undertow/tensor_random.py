@@ -25,6 +25,10 @@ def bernoulli(input: Any, p: Any = None, *, generator: Generator | None = None, 
     check_tensor(input, "bernoulli")
     source = input._array
     stream = stream_of(generator)
+    if isinstance(p, TensorCore):
+        if p._array.ndim:
+            raise invalid_combination("bernoulli", (input, p))
+        p = p.item()
     if p is not None:
         values = stream.bernoulli(source.size, p, source.dtype).reshape(source.shape)
     else:
@@ -47,6 +51,11 @@ def binomial(count: Any, prob: Any, generator: Generator | None = None) -> Any:
     """A binomial draw for the count and probability at each place of two tensors."""
     check_tensor(count, "binomial", "count")
     check_tensor(prob, "binomial", "prob", 2)
+    for name, given in (("count", count), ("prob", prob)):
+        if not DTYPE_OF[given._array.dtype].is_floating_point:
+            raise ValueError(
+                f"binomial only supports floating-point dtypes for {name}, got: {DTYPE_OF[given._array.dtype].scalar_name}"
+            )
     arrays = np.broadcast_arrays(count._array, prob._array)
     return apply(rules.binomial, count, prob, values=stream_of(generator).binomial(*arrays))
 

@@ -40,6 +40,16 @@ def into(out: Any, compute: Callable[[], Any], inputs: Sequence[Any], name: str,
     return out
 
 
+def copied_into(out: Any, result: Any) -> Any:
+    """`out=` of a function that copies its result there as its last step, which is recorded if the result is."""
+    if not result._requires_grad:
+        write_out(out, result)
+        return out
+    if out._array.shape != result._array.shape:
+        out._array = np.empty(result._array.shape, out._array.dtype)
+    return out.copy_(result)
+
+
 _C_NAMES = {
     "float32": "float", "float64": "double", "float16": "c10::Half", "bfloat16": "c10::BFloat16", "int64": "long int",
     "int32": "int", "int16": "short int", "int8": "signed char", "uint8": "unsigned char",

@@ -98,9 +98,9 @@ _KEPT = {
     "source_sym_sizes": "IndexAddBackward0 IndexCopyBackward0 PutBackward0",
     "src_sym_sizes": "torch::autograd::CopyBackwards",
     "target_sym_sizes": "HuberLossBackward0",
-    "value": "FillBackward2 IndexFillBackward0 ScatterBackward1 ThresholdBackward0",
+    "value": "FillBackward0 FillBackward2 IndexFillBackward0 ScatterBackward1 ThresholdBackward0",
     "value widths": "ConstantPadNdBackward0",
-    "value_sym_sizes": "FillBackward3",
+    "value_sym_sizes": "FillBackward1 FillBackward3",
     "values_sym_sizes": "IndexPutBackward0",
     "weight_sym_sizes": "EmbeddingBackward0",
 }

@@ -199,7 +199,9 @@ _ELEMENTWISE: dict[str, dict[str, Formula]] = {
         "other": lambda g, condition: do("where.self", condition, zero_like(g), g),
     },
 }  # fmt: skip
-for _name in "CeilBackward0 FloorBackward0 RoundBackward0 TruncBackward0 SignBackward0 ZeroBackward0 FillBackward2".split():
+for _name in (
+    "CeilBackward0 FloorBackward0 RoundBackward0 TruncBackward0 SignBackward0 ZeroBackward0 FillBackward0 FillBackward2"
+).split():
     _ELEMENTWISE[_name] = {"self": lambda g: do("zeros_like", g)}
 
 

@@ -35,11 +35,25 @@ def _bounds(name: str, input: Any, min: Any, max: Any) -> bool:
     return isinstance(given[0], TensorCore)
 
 
+def _alike(min: Any, max: Any) -> tuple[Any, Any]:
+    """The bounds; beside a number, a tensor of no dims is taken for a number too."""
+    if isinstance(min, TensorCore) and is_number(max):
+        return _number_in(min), max
+    if isinstance(max, TensorCore) and is_number(min):
+        return min, _number_in(max)
+    return min, max
+
+
+def _number_in(bound: Any) -> Any:
+    return bound if bound._array.ndim or bound._requires_grad else bound.item()
+
+
 def _numbers(*bounds: Any) -> tuple[Any, ...]:
     return tuple([as_number(bound) for bound in bounds if bound is not None])
 
 
 def _clamp(name: str, input: Any, min: Any, max: Any, out: Any) -> Any:
+    min, max = _alike(min, max)
     if _bounds(name, input, min, max):
         return finish(rules.clamp, (input, min, max), out)
     input = lifted(input, *_numbers(min, max))
@@ -53,6 +67,7 @@ def _bound_of(input: Any, bound: Any) -> Any:
 
 
 def _clamp_(name: str, self: Any, min: Any, max: Any) -> Any:
+    min, max = _alike(min, max)
     if _bounds(name, self, min, max):
         return apply_in_place(rules.clamp, self, min, max)
     check_holds(self, *_numbers(min, max))

@@ -9,6 +9,7 @@ import numpy as np
 
 from undertow._core import TensorCore, ndarray, wrap
 from undertow.autograd.apply import apply, binary, name_function, unary
+from undertow.autograd.outputs import into
 from undertow.dtypes import DTYPE_OF, FLOATING, INTEGRAL
 from undertow.ops.arguments import broadcast_two, check_tensor, invalid_combination, must_be
 from undertow.ops.numbers import as_number, is_number
@@ -127,7 +128,9 @@ def equal(input: Any, other: Any) -> bool:
 
 
 @overloaded
-def isin(elements: Any, test_elements: Any, *, assume_unique: bool = False, invert: bool = False) -> Any:
+def isin(
+    elements: Any, test_elements: Any, *, assume_unique: bool = False, invert: bool = False, out: Any = None
+) -> Any:
     """True where an element is among the test elements."""
     given = (elements, test_elements)
     if not any(isinstance(value, TensorCore) for value in given) or not all(
@@ -135,7 +138,13 @@ def isin(elements: Any, test_elements: Any, *, assume_unique: bool = False, inve
     ):
         raise invalid_combination("isin", given)
     one, among = [value._array if isinstance(value, TensorCore) else as_number(value) for value in given]
-    return wrap(np.asarray(np.isin(one, among, assume_unique=assume_unique, invert=invert)))
+    for value in given:
+        if isinstance(value, TensorCore) and value._array.dtype.kind in "bc":
+            raise RuntimeError(
+                f"Unsupported input type encountered for isin(): {DTYPE_OF[value._array.dtype].scalar_name}"
+            )
+    found = wrap(np.asarray(np.isin(one, among, assume_unique=assume_unique, invert=invert)))
+    return found if out is None else into(out, found.detach, (), "isin", same_dtype=True)
 
 
 # --- choosing

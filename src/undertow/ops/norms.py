@@ -6,7 +6,7 @@ from math import inf
 from typing import Any
 
 from undertow.autograd.apply import apply
-from undertow.autograd.outputs import into
+from undertow.autograd.outputs import copied_into, into
 from undertow.autograd.writes import apply_in_place
 from undertow.dtypes import COMPLEX, DTYPE_OF, FLOATING, as_dtype, promote
 from undertow.ops.arguments import (
@@ -26,7 +26,6 @@ from undertow.ops.public import overloaded, public
 from undertow.ops.reduce import amax, amin, folded_dims, sum
 from undertow.ops.shape import permuted
 from undertow.ops.stretch import unsqueeze
-from undertow.ops.writing import resize_array
 from undertow.rules import vector_norm as rules
 
 
@@ -137,12 +136,12 @@ def _norm(A: Any, ord: Any, dim: Any, keepdim: bool, dtype: Any) -> Any:
         return vector_norm(A, 2, None, keepdim, dtype)
     if dims is not None and len(dims) not in (1, 2):
         raise RuntimeError(f"linalg.norm: If dim is specified, it must be of length 1 or 2. Got {dims}")
-    if isinstance(ord, str):
-        return _matrix_norm(A, ord, dims if dims is not None else (-2, -1), keepdim, dtype)
     if dims is None and ndim not in (1, 2):
         raise RuntimeError(
             f"linalg.norm: If dim is not specified but ord is, the input must be 1D or 2D. Got {ndim}D."
         )
+    if isinstance(ord, str):
+        return _matrix_norm(A, ord, dims if dims is not None else (-2, -1), keepdim, dtype)
     if ord is not None and (len(dims) == 2 if dims is not None else ndim == 2):
         return _matrix_norm(A, ord, dims if dims is not None else (0, 1), keepdim, dtype)
     return vector_norm(A, 2 if ord is None else ord, dims, keepdim, dtype)
@@ -157,9 +156,12 @@ def linalg_norm(
     result = _norm(A, ord, dim, keepdim, dtype)
     if out is None:
         return result
-    if out._array.shape != result._array.shape:
-        resize_array(out, result._array.shape)
-    return out.copy_(result)
+    if out._array.dtype != result._array.dtype:
+        wanted, given = DTYPE_OF[result._array.dtype], DTYPE_OF[out._array.dtype]
+        raise RuntimeError(
+            f"linalg.norm expected out tensor dtype {wanted.scalar_name} but got: {given.scalar_name}"
+        )
+    return copied_into(out, result)
 
 
 @public

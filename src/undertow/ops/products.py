@@ -10,6 +10,7 @@ import numpy as np
 
 from undertow._core import TensorCore, wrap
 from undertow.autograd.apply import apply
+from undertow.autograd.outputs import copied_into, into
 from undertow.ops.arguments import as_int, check_tensor, no_kernel, wrap_dim, wrap_dims
 from undertow.ops.arithmetic import mul
 from undertow.ops.join import cat
@@ -44,7 +45,7 @@ def tensordot(a: Any, b: Any, dims: Any = 2, out: Any = None) -> Any:
             else:
                 a = a.sum(x, keepdim=True)
     result = _tensordot(a, b, left, right)
-    return result if out is None else out.copy_(result)
+    return result if out is None else copied_into(out, result)
 
 
 def _paired_dims(a: Any, b: Any, dims: Any) -> tuple[list[int], list[int]]:
@@ -105,7 +106,7 @@ def kron(input: Any, other: Any, *, out: Any = None) -> Any:
     outer = apply(shape_rules.unsafe_view, input, size=tuple([each for n in a for each in (n, 1)]))
     block = apply(shape_rules.unsafe_view, other, size=tuple([each for n in b for each in (1, n)]))
     result = apply(shape_rules.unsafe_view, mul(outer, block), size=tuple([n * m for n, m in zip(a, b, strict=True)]))
-    return result if out is None else out.copy_(result)
+    return result if out is None else into(out, result.detach, (input, other), "kron")
 
 
 # --- chains
@@ -141,7 +142,7 @@ def linalg_multi_dot(tensors: Any, *, out: Any = None) -> Any:
                 "multiplied"
             )
     result = reshape_to(_chain(given), tuple(shape))
-    return result if out is None else out.copy_(result)
+    return result if out is None else into(out, result.detach, given, "linalg_multi_dot")
 
 
 def _chain(matrices: list[Any]) -> Any:
@@ -192,7 +193,7 @@ def linalg_vecdot(x: Any, y: Any, *, dim: int = -1, out: Any = None) -> Any:
         result = vdot(x, y)
     else:
         result = mul(x.conj(), y).sum(dim)
-    return result if out is None else out.copy_(result)
+    return result if out is None else into(out, result.detach, (x, y), "linalg_vecdot")
 
 
 @public

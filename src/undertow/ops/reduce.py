@@ -8,6 +8,7 @@ from typing import Any
 from undertow import return_types
 from undertow._core import TensorCore
 from undertow.autograd.apply import apply
+from undertow.autograd.outputs import into
 from undertow.dtypes import DTYPE_OF, FLOATING, as_dtype
 from undertow.modes import local
 from undertow.ops.arguments import (
@@ -124,7 +125,7 @@ def nanmean(input: Any, dim: Any = None, keepdim: bool = False, *, dtype: Any = 
         )
     there = sum(~input.detach().isnan(), dim, keepdim)
     result = nansum(input, dim, keepdim, dtype=dtype) / there
-    return result if out is None else out.copy_(result)
+    return result if out is None else into(out, result.detach, (input,), "nanmean")
 
 
 @overloaded

@@ -49,6 +49,13 @@ def check_in_range(
         raise error(f"{prefix}index {first} is out of bounds for dimension {dim} with size {n}")
 
 
+def _with_dims(index: Any, ndim: int) -> Any:
+    """An index without elements may have another number of dims."""
+    if index._array.size or index._array.ndim == ndim:
+        return index
+    return wrap(np.empty((0,) * max(ndim, 1), index._array.dtype))
+
+
 def _check_index(index: Any, name: str) -> None:
     check_tensor(index, name, "index", 3)
     if index._array.dtype not in (np.int64, np.int32):
@@ -75,7 +82,8 @@ def gather(input: Any, dim: int, index: Any, *, sparse_grad: bool = False, out: 
         check_in_range(picks, array.shape[dim] if array.ndim else 1, dim)
 
     def compute() -> Any:
-        return apply(rules.gather, input, index, dim=dim, sparse_grad=sparse_grad)
+        found = apply(rules.gather, input, _with_dims(index, array.ndim), dim=dim, sparse_grad=sparse_grad)
+        return found if found._array.shape == picks.shape else found.reshape(picks.shape)
 
     return compute() if out is None else into(out, compute, (input, index), "gather")
 
@@ -132,6 +140,7 @@ def _scatter_call(
     if reduce is not None and reduce not in _FOLDS:
         raise RuntimeError("reduce argument must be either add or multiply.")
     dim = _check_scatter(input, dim, index, src, "scatter")
+    index = _with_dims(index, input._array.ndim)
     if isinstance(src, TensorCore):
         if reduce is not None:
             return run(_scatter_folded, input, src, index, dim=dim, reduce=_FOLDS[reduce])
@@ -168,6 +177,7 @@ def scatter_add(input: Any, dim: int, index: Any, src: Any, *, out: Any = None) 
     """A copy with src's elements added where an index along a dim points."""
     check_tensor(src, "scatter_add", "src", 4)
     dim = _check_scatter(input, dim, index, src, "scatter_add")
+    index = _with_dims(index, input._array.ndim)
 
     def compute() -> Any:
         return apply(rules.scatter_add, input, src, index, dim=dim)
@@ -180,6 +190,7 @@ def scatter_add_(self: Any, dim: int, index: Any, src: Any) -> Any:
     """Adds src's elements where an index along a dim points."""
     check_tensor(src, "scatter_add_", "src", 3)
     dim = _check_scatter(self, dim, index, src, "scatter_add")
+    index = _with_dims(index, self._array.ndim)
     return apply_in_place(rules.scatter_add, self, src, index, dim=dim)
 
 
@@ -196,6 +207,7 @@ def scatter_reduce(
 ) -> Any:
     """A copy with src's elements folded in where an index along a dim points: sum, prod, mean, amax or amin."""
     dim = _check_reduce(input, dim, index, src, reduce)
+    index = _with_dims(index, input._array.ndim)
 
     def compute() -> Any:
         return apply(rules.scatter_reduce, input, src, index, dim=dim, reduce=reduce, include_self=include_self)
@@ -207,6 +219,7 @@ def scatter_reduce(
 def scatter_reduce_(self: Any, dim: int, index: Any, src: Any, reduce: str, *, include_self: bool = True) -> Any:
     """Folds src's elements in where an index along a dim points."""
     dim = _check_reduce(self, dim, index, src, reduce)
+    index = _with_dims(index, self._array.ndim)
     return apply_in_place(rules.scatter_reduce, self, src, index, dim=dim, reduce=reduce, include_self=include_self)
 
 

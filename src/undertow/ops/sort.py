@@ -224,7 +224,7 @@ def histc(input: Any, bins: Any = 100, min: Any = 0, max: Any = 0, *, out: Any =
 
 @public
 def histogram(
-    input: Any, bins: Any, *, range: Any = None, weight: Any = None, density: bool = False, out: Any = None
+    input: Any, bins: Any = 100, *, range: Any = None, weight: Any = None, density: bool = False, out: Any = None
 ) -> Any:  # fmt: skip
     """How many elements (or how much weight) fall into each bin, and the edges of the bins."""
     check_tensor(input, "histogram")

@@ -9,6 +9,7 @@ import numpy as np
 
 from undertow._core import TensorCore, wrap
 from undertow.autograd.apply import apply
+from undertow.autograd.outputs import copied_into, into
 from undertow.dtypes import DTYPE_OF, FLOATING
 from undertow.ops import join
 from undertow.ops.arguments import as_int, check_tensor, invalid_combination, wrap_dim, wrap_real_dim
@@ -161,13 +162,21 @@ def _interpolate(ordered: Any, q: Any, interpolation: str, skip_nan: bool) -> An
     )
 
 
+def _into_same(out: Any, result: Any, input: Any) -> Any:
+    if out is None:
+        return result
+    if out._array.dtype != input._array.dtype:
+        raise RuntimeError("quantile() out tensor must be same dtype as the input tensor")
+    return copied_into(out, result)
+
+
 @overloaded
 def quantile(
     input: Any, q: Any, dim: Any = None, keepdim: bool = False, *, interpolation: str = "linear", out: Any = None
 ) -> Any:
     """The value below which a fraction q of the elements lies."""
     result = _quantile("quantile", input, q, dim, keepdim, interpolation, False)
-    return result if out is None else out.copy_(result)
+    return _into_same(out, result, input)
 
 
 @overloaded
@@ -176,7 +185,7 @@ def nanquantile(
 ) -> Any:
     """The value below which a fraction q of the elements that are not nan lies."""
     result = _quantile("nanquantile", input, q, dim, keepdim, interpolation, True)
-    return result if out is None else out.copy_(result)
+    return _into_same(out, result, input)
 
 
 # --- covariance
@@ -256,7 +265,7 @@ def diff(input: Any, n: int = 1, dim: int = -1, prepend: Any = None, append: Any
                     "diff expects the shape of tensor to prepend or append to match that of input except along the "
                     f"differencing dimension; input.size({axis}) = {have}, but got tensor.size({axis}) = {other}"
                 )
-    parts = [part for part in (prepend, input, append) if part is not None]
+    parts = [part for part in ((prepend, input, append) if n else (input,)) if part is not None]
     result = input if len(parts) == 1 else join.cat(parts, place)
     if n == 0:
         result = result.clone()
@@ -264,7 +273,7 @@ def diff(input: Any, n: int = 1, dim: int = -1, prepend: Any = None, append: Any
         count = max(result._array.shape[place] - 1, 0)
         later, earlier = result.narrow(place, min(1, result._array.shape[place]), count), result.narrow(place, 0, count)
         result = later.logical_xor(earlier) if _kind(result).name == "bool" else later - earlier
-    return result if out is None else out.copy_(result)
+    return result if out is None else into(out, result.detach, (input,), "diff")
 
 
 def _trapezoid_steps(name: str, y: Any, x: Any, dim: int) -> Any:

@@ -134,8 +134,12 @@ def fill_(self: Any, value: Any) -> Any:
 def fill(input: Any, value: Any) -> Any:
     """A tensor of the same shape and dtype that holds one value everywhere."""
     if isinstance(value, TensorCore):
-        return apply(rules.fill_tensor, input, value)
-    return apply(rules.fill, input, value=as_element(value, DTYPE_OF[input._array.dtype]))
+        if value._array.ndim:
+            raise RuntimeError(
+                f"fill_ only supports 0-dimension value tensor but got tensor with {value._array.ndim} dimensions."
+            )
+        return apply(rules.filled_tensor, input, value)
+    return apply(rules.filled, input, value=as_element(value, DTYPE_OF[input._array.dtype]))
 
 
 @public

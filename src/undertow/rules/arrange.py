@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from undertow.rules.rule import Spec, op
+from undertow.rules.rule import Spec, op, twin
 
 # --- copies
 
@@ -65,6 +65,13 @@ fill = op("fill", lambda xp, self, *, value: xp.full_like(self, value), node="Fi
 fill_tensor = op("fill", lambda xp, self, value: xp.broadcast_to(value, self.shape), node="FillBackward3",
                  self=lambda xp, g: xp.zeros_like(g),
                  value=lambda xp, g, value_spec: xp.astype(xp.sum(g), value_spec.dtype))
+
+filled = twin(fill, "FillBackward0")
+
+filled_tensor = op("fill", lambda xp, self, value: xp.full_like(self, 0) + xp.astype(value, self.dtype),
+                   node="FillBackward1",
+                   self=lambda xp, g: xp.zeros_like(g),
+                   value=lambda xp, g, value_spec: xp.astype(xp.sum(g), value_spec.dtype))
 
 zero = op("zero", lambda xp, self: xp.zeros_like(self), self=lambda xp, g: xp.zeros_like(g))
 

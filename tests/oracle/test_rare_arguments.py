@@ -1,0 +1,57 @@
+"""Rare forms of arguments: `out=` of another shape, numbers beside tensors, indices without elements, defaults."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.oracle.snippets import agree_snippet, refuse_snippet
+
+GIVEN = """
+torch.clamp(x, min=torch.tensor(2), max=5)
+torch.clamp(g, torch.tensor(2.5), 4)
+torch.clamp(x.int(), torch.tensor(2), 4.5)
+torch.clamp(x, 2, torch.tensor(3.))
+x.clamp_(torch.tensor(1), 3)
+torch.fill(g, 2), torch.fill(g, torch.tensor(2)), torch.fill(x, torch.tensor(True)), torch.fill(x.t(), torch.tensor(2))
+v = torch.tensor(2., requires_grad=True); torch.fill(g, v).sum().backward(); v.grad, g.grad
+torch.isin(x, torch.tensor([1., 2]), out=torch.empty(0, dtype=torch.bool))
+torch.bernoulli(x, torch.tensor(0.5)), x.bernoulli_(torch.tensor(.5))
+[torch.scatter_add(x, 0, i[:0], x), torch.scatter(x, 0, i[:0], x), torch.scatter(x, 0, i[:0], 1.0)]
+torch.scatter_reduce(x, 0, i[:0], x, "sum"), torch.gather(x, 0, i[:0].clone()).shape
+torch.scatter_add(g, 0, i[:0], x).sum().backward(); g.grad
+x.scatter_add_(0, i[:0], x.clone()), x.scatter_(0, i[:0], 2.0), x.scatter_reduce_(0, i[:0], x.clone(), "amax")
+torch.Generator(None).device, torch.Generator(device=None).device
+torch.diff(x, n=0, prepend=x)
+torch.histogram(x)
+torch.quantile(g, 0.5, out=torch.empty(0)), torch.tensordot(g, g, 2, out=torch.empty(()))
+torch.quantile(x, 0.5, out=torch.empty(0)), torch.nanquantile(x, 0.5, dim=0, out=torch.empty(0))
+torch.kron(x, x, out=torch.empty(0)), torch.tensordot(x, x, 2, out=torch.empty(0)), torch.diff(x, out=torch.empty(0))
+torch.linalg.multi_dot([x, x.T], out=torch.empty(0)), torch.linalg.vecdot(x, x, out=torch.empty(0))
+torch.nanmean(x, 0, out=torch.empty(0)), torch.linalg.norm(x, out=torch.empty(0))
+torch.fft.fftfreq(4, out=torch.empty(0)), torch.fft.rfftfreq(4, pin_memory=False)
+""".strip().splitlines()
+
+REFUSED = """
+torch.fill(x, torch.ones(2))
+torch.isin(torch.tensor([True]), torch.tensor([True]))
+torch.bernoulli(x, torch.full((3, 4), .3))
+torch.binomial(torch.tensor([3]), torch.tensor([.5]))
+torch.clamp(x, torch.tensor([1., 2, 3, 4]), 5)
+torch.linalg.norm(torch.ones(2, 2, 2), "fro")
+torch.linalg.norm(x, out=torch.empty(0, dtype=torch.float64))
+torch.quantile(x, 0.5, out=torch.empty(0, dtype=torch.float64))
+""".strip().splitlines()
+
+
+@pytest.mark.parametrize("text", GIVEN)
+def test_rare_arguments(text: str) -> None:
+    agree_snippet(text, layout="gather" not in text)
+
+
+@pytest.mark.parametrize("text", REFUSED)
+def test_rare_arguments_that_are_refused(text: str) -> None:
+    refuse_snippet(text, words=6)
+
+
+def test_an_output_of_another_shape_is_resized_with_a_warning() -> None:
+    agree_snippet("torch.quantile(x, 0.5, dim=0, out=torch.empty(3))", warns=True)
