@@ -84,6 +84,21 @@ def test_a_traceback_shows_the_program_only(tmp_path: Path, capsys: pytest.Captu
     assert len(frames) == 2 and all(str(tmp_path) in frame for frame in frames)
 
 
+CRASHED = """
+import torch
+
+w = torch.ones(2, requires_grad=True)
+out = w * 2
+out.register_hook(print)
+{}["losses"].append(out.sum().item())
+"""
+
+
+def test_a_hook_is_not_accused_before_there_was_a_pass(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert why(tmp_path, CRASHED) == 1
+    assert capsys.readouterr().out.startswith("Nothing is wrong")
+
+
 @pytest.fixture
 def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """A package that trains when it is run by its name; its model is in a second file."""

@@ -12,7 +12,7 @@ from undertow.why.facts.wants import Miss, misses
 from undertow.why.facts.ways import weight
 from undertow.why.finding import Finding
 from undertow.why.places import Place
-from undertow.why.trace import ErrorRecord, Trace
+from undertow.why.trace import ErrorRecord, HookRecord, Trace
 
 
 def judge(trace: Trace) -> list[Finding]:
@@ -25,7 +25,7 @@ def judge(trace: Trace) -> list[Finding]:
         explained = _explained(facts, error)
         if explained is not None:
             return [explained]
-    silent = [] if _stopped_short(trace) else _silent(facts)
+    silent = [finding for hook in facts.hooks if not _stopped_short(trace, hook) for finding in _silence(facts, hook)]
     found = merged(without_consequences(facts, [*_missed(facts), *_of_the_run(facts), *silent]))
     return sorted(found, key=lambda finding: (finding.file != trace.script, finding.file or "", finding.line or 0))
 
@@ -33,12 +33,14 @@ def judge(trace: Trace) -> list[Finding]:
 _OWN_ERRORS = frozenset({"AssertionError", "IndexError", "KeyError", "TypeError", "AttributeError", "ZeroDivisionError"})
 
 
-def _stopped_short(trace: Trace) -> bool:
-    """Whether an error that nobody explained kept passes from running in which hooks would have fired.
+def _stopped_short(trace: Trace, hook: HookRecord) -> bool:
+    """Whether an error that nobody explained kept passes from running in which a hook would have fired.
 
-    What the program itself raises when a hook has collected nothing is another matter.
+    What the program itself raises when a hook has collected nothing is another matter, once there was such a pass.
     """
-    return trace.error is not None and trace.error.type not in _OWN_ERRORS
+    errors = [*([] if trace.error is None else [trace.error]), *trace.thread_errors]
+    passes = trace.calls if hook.kind.startswith("forward") else trace.backwards
+    return any(error.type not in _OWN_ERRORS or not passes for error in errors)
 
 
 def _explained(facts: Facts, error: ErrorRecord) -> Finding | None:
@@ -63,14 +65,12 @@ def _of_the_run(facts: Facts) -> list[Finding]:
     return [finding for cause in CAUSES for finding in cause.run(facts)]
 
 
-def _silent(facts: Facts) -> list[Finding]:
-    found = []
-    for hook in facts.hooks:
-        if is_silent(facts, hook):
-            answer = next((answer for cause in CAUSES if (answer := cause.silence(facts, hook)) is not None), None)
-            if answer is not None:
-                found.append(answer)
-    return found
+def _silence(facts: Facts, hook: HookRecord) -> list[Finding]:
+    """Why a hook never fired; nothing if it did."""
+    if not is_silent(facts, hook):
+        return []
+    answer = next((found for cause in CAUSES if (found := cause.silence(facts, hook)) is not None), None)
+    return [] if answer is None else [answer]
 
 
 _LOSSES = frozenset({"detached", "no-grad-mode", "not-differentiable", "dead-branch", "no-backward", "unused"})

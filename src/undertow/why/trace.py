@@ -325,7 +325,7 @@ class CopyRecord:
 
 @dataclass(slots=True)
 class ErrorRecord:
-    """The exception that ended the program."""
+    """The exception that ended the program, or one of its threads."""
 
     time: int
     type: str
@@ -358,6 +358,7 @@ class Trace:
     copies: list[CopyRecord] = field(default_factory=list)
     functions: dict[int, Place] = field(default_factory=dict)  # op of a custom Function -> where its backward is defined
     error: ErrorRecord | None = None
+    thread_errors: list[ErrorRecord] = field(default_factory=list)
     complete: bool = True  # False: the limit was reached, and what came later was not watched
     problems: list[str] = field(default_factory=list)  # what the watcher itself stumbled over
 

@@ -18,11 +18,12 @@ class RootWithoutGraph:
 
 
 def errors(facts: Facts) -> list[ErrorRecord]:
-    """The exception that ended the program, or what backward passes raised and the program caught."""
+    """The exceptions that ended the program or its threads, and what backward passes raised and the program caught."""
     trace = facts.trace
-    found = [] if trace.error is None else [trace.error]
+    found = [*([] if trace.error is None else [trace.error]), *trace.thread_errors]
+    ended = {error.backward for error in found}
     for record in trace.backwards:
-        if record.error is not None and (trace.error is None or trace.error.backward != record.id):
+        if record.error is not None and record.id not in ended:
             kind, _, message = record.error.partition(": ")
             found.append(ErrorRecord(record.time, kind, message, record.place, record.id))
     return found

@@ -100,5 +100,9 @@ class Threads:
             watcher.now.busy, watcher.now.mode_on = 0, True
             try:
                 run()
+            except Exception as error:
+                with watcher.quiet:
+                    watcher.trace.thread_errors.append(watcher.failed(error))
+                raise
             finally:
                 watcher.now.busy = NEVER

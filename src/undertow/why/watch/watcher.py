@@ -108,24 +108,24 @@ class Watcher:
 
     def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
         if error is not None:
-            self.failed(error)
+            self.trace.error = self.failed(error)
         self.stop()
 
-    def failed(self, error: BaseException) -> None:
-        """The program ended with this exception."""
+    def failed(self, error: BaseException) -> ErrorRecord:
+        """The program, or one of its threads, ended with this exception."""
         frames = [frame for frame, _ in traceback.walk_tb(error.__traceback__)]
         lines = [line for _, line in traceback.walk_tb(error.__traceback__)]
         place: Place | None = None
         for frame, line in zip(frames, lines):
             if self.places.is_user(frame.f_code):
                 place = self.places.of_line(frame.f_code.co_filename, line, frame.f_code.co_name, place)
-        self.trace.error = ErrorRecord(
-            self.trace.tick(), type(error).__name__, str(error), place, self.backwards.raised(error),
-            self.hooks.firings.last,
-        )  # fmt: skip
         for frame in frames:
             if self.places.is_user(frame.f_code):
                 self.names.note(frame)
+        return ErrorRecord(
+            self.trace.tick(), type(error).__name__, str(error), place, self.backwards.raised(error),
+            self.hooks.firings.last,
+        )  # fmt: skip
 
     # --- what the parts share
 
