@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from tests.oracle.harness import agree
 from tests.oracle.programs import Table, function, leaf
 
@@ -212,3 +214,44 @@ def what_a_custom_function_passes_on(torch):
     x.register_hook(keep)
     (y * 2).sum().backward()
     return same(seen)
+
+
+PASSING = {
+    "clone": lambda torch, x: x.clone(),
+    "add": lambda torch, x: x + 1,
+    "stretched add": lambda torch, x: x + torch.ones(3, 2, 2),
+    "sub": lambda torch, x: torch.ones(2, 2) - x,
+    "neg": lambda torch, x: -x,
+    "view": lambda torch, x: x.view(2, 2),
+    "reshape": lambda torch, x: x.reshape(4),
+    "squeeze": lambda torch, x: x.squeeze(),
+    "squeeze of one": lambda torch, x: x.unsqueeze(0).squeeze(),
+    "expand": lambda torch, x: x.expand(2, 2),
+    "slice": lambda torch, x: x[:],
+    "copy_": lambda torch, x: torch.zeros(2, 2).copy_(x),
+    "add_": lambda torch, x: torch.zeros(2, 2).add_(x),
+    "double": lambda torch, x: x.double(),
+    "cat": lambda torch, x: torch.cat([x]),
+    "addmm": lambda torch, x: torch.addmm(x, torch.ones(2, 2), torch.ones(2, 2)),
+    "transposed": lambda torch, x: x.t().t(),
+    "split": lambda torch, x: x.split(2)[0],
+}
+
+
+@pytest.mark.parametrize("name", PASSING)
+def test_a_gradient_that_passes_unchanged_is_one_object(name):
+    def program(torch, log):
+        def marking(place):
+            def mark(gradient):
+                log(place, getattr(gradient, "marks", ()))
+                gradient.marks = (*getattr(gradient, "marks", ()), place)
+
+            return mark
+
+        x = torch.ones(2, 2, requires_grad=True) * torch.tensor(2.0)
+        y = PASSING[name](torch, x)
+        x.register_hook(marking("before"))
+        y.register_hook(marking("after"))
+        y.backward(torch.ones(y.shape, dtype=y.dtype))
+
+    agree(program)

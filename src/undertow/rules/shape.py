@@ -35,7 +35,7 @@ transpose = op("transpose", lambda xp, self, *, dim0, dim1: xp.swapaxes(self, di
 t = op("t", lambda xp, self: xp.transpose(self), view=True, self=lambda xp, g: xp.transpose(g))
 
 squeeze = op("squeeze", lambda xp, self, *, axes: xp.squeeze(self, axes), view=True,
-             self=lambda xp, g, self_spec: xp.reshape(g, self_spec.shape))
+             self=lambda xp, g, axes, self_spec: xp.reshape(g, self_spec.shape) if axes else g)
 
 squeeze_dim = op("squeeze", lambda xp, self, *, dim, axes: xp.squeeze(self, axes), view=True, node="SqueezeBackward1",
                  self=lambda xp, g, self_spec: xp.reshape(g, self_spec.shape))
