@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import functools
 import importlib
+import inspect
 import operator
 import sys
 import warnings
@@ -410,9 +411,27 @@ def is_tensor_method_or_property(func: Public) -> bool:
 def get_overridable_functions() -> dict[Any, list[Public]]:
     """The functions that `__torch_function__` may receive, by the namespace they are found in."""
     found: dict[Any, list[Public]] = {}
+    ignored = get_ignored_functions()
     for _, space, value in _members():
-        found.setdefault(space, []).append(value)
+        if value not in ignored:
+            found.setdefault(space, []).append(value)
     return found
+
+
+def get_testing_overrides() -> dict[Public, Public]:
+    """For each function that may be overridden, one of the same parameters that returns −1."""
+
+    def dummy(function: Any) -> Public:
+        def minus_one(*args: Any, **kwargs: Any) -> int:
+            return -1
+
+        try:
+            minus_one.__signature__ = inspect.signature(function)  # type: ignore[attr-defined]
+        except (TypeError, ValueError):  # the method of a property, say, does not tell
+            pass
+        return minus_one
+
+    return {value: dummy(value) for values in get_overridable_functions().values() for value in values}
 
 
 def get_ignored_functions() -> set[Public]:

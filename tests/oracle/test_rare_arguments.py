@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import inspect
+
 import pytest
 
+import undertow
 from tests.oracle.snippets import agree_snippet, refuse_snippet
 
 GIVEN = """
@@ -55,3 +58,21 @@ def test_rare_arguments_that_are_refused(text: str) -> None:
 
 def test_an_output_of_another_shape_is_resized_with_a_warning() -> None:
     agree_snippet("torch.quantile(x, 0.5, dim=0, out=torch.empty(3))", warns=True)
+
+
+NUMBERS_IN_TENSORS = """
+x.add_(torch.tensor(.5), x), x.add(torch.tensor(2), x), torch.addcdiv(x, torch.tensor(.5), x, x + 1)
+torch.nn.functional.pad(x, (1, 1), value=torch.tensor(2.))
+torch.autograd.functional._construct_standard_basis_for((x[0], i[:2]), (4, 2))
+""".strip().splitlines()
+
+
+@pytest.mark.parametrize("text", NUMBERS_IN_TENSORS)
+def test_tensors_of_no_dims_as_numbers(text: str) -> None:
+    agree_snippet(text)
+
+
+def test_testing_overrides_have_the_parameters_of_their_functions() -> None:
+    dummies = undertow.overrides.get_testing_overrides()
+    assert len(dummies) > 1000 and dummies[undertow.nn.functional.relu](1) == -1
+    assert list(inspect.signature(dummies[undertow.nn.functional.relu]).parameters) == ["input", "inplace"]

@@ -52,4 +52,4 @@ def is_dynamo_supported() -> bool:
     return False
 
 
-__getattr__, __dir__ = lazy_names(__name__, {name: f"undertow._dynamo.{name}" for name in ("eval_frame", "exc")})
+__getattr__, __dir__ = lazy_names(__name__, {name: f"undertow._dynamo.{name}" for name in ("eval_frame", "exc", "utils")})

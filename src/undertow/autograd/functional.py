@@ -217,6 +217,16 @@ def hvp(func: Callable[..., Any], inputs: Any, v: Any = None, create_graph: bool
 # --- shared steps
 
 
+def _construct_standard_basis_for(tensors: Tensors, tensor_numels: tuple[int, ...]) -> Tensors:
+    """The rows of a unit matrix, cut into one part for each tensor; packages that make Jacobians borrow it."""
+    rows = creation.eye(sum(tensor_numels))
+    parts, begin = [], 0
+    for each, n in zip(tensors, tensor_numels, strict=True):
+        parts.append(rows[:, begin : begin + n].clone().to(each.dtype))
+        begin += n
+    return tuple(parts)
+
+
 def _as_tuple(values: Any, what: str, name: str) -> tuple[Tensors, bool]:
     single = not isinstance(values, tuple)
     several = (values,) if single else values

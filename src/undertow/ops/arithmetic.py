@@ -72,7 +72,7 @@ def _sum_arguments(
 ) -> tuple[Any, Any, Any, Any]:
     """input, other, alpha and out of a call, in the order of today or in that of old: input, alpha, other."""
     given = {NUMPY_SPELLINGS.get(key, key): value for key, value in kwargs.items()}
-    if len(args) == 3 and is_number(args[1]) and isinstance(args[2], TensorCore):
+    if len(args) == 3 and is_number(as_number(args[1])) and isinstance(args[2], TensorCore):
         warn_deprecated(name, "(Tensor input, Number alpha, Tensor other, *, Tensor out = None)")
         args, given = (args[0], args[2]), {"alpha": args[1], **given}
     named = dict(zip(("input", "other"), args)) | given

@@ -211,7 +211,7 @@ def lerp_(self: Any, end: Any, weight: Any) -> Any:
 
 def _three(name: str, tensors: tuple[Any, ...], value: Any) -> tuple[tuple[Any, ...], Any]:
     """Three tensors and a factor, which once came second."""
-    if len(tensors) == 4 and is_number(tensors[1]):
+    if len(tensors) == 4 and is_number(as_number(tensors[1])):
         warn_deprecated(name, "(Tensor input, Number value, Tensor tensor1, Tensor tensor2, *, Tensor out = None)")
         tensors, value = (tensors[0], *tensors[2:]), tensors[1]
     if len(tensors) != 3 or not all(isinstance(tensor, TensorCore) for tensor in tensors):

@@ -12,7 +12,7 @@ from undertow.dtypes import DTYPE_OF
 from undertow.ops.arguments import as_ints, check_tensor, must_be, no_kernel
 from undertow.ops.arrange import constant_pad_nd
 from undertow.ops.image_order import ordered_like
-from undertow.ops.numbers import is_number
+from undertow.ops.numbers import as_number, is_number
 from undertow.ops.public import public
 from undertow.rules import resize as rules
 
@@ -24,6 +24,7 @@ def pad(input: Any, pad: Any, mode: str = "constant", value: float | None = None
     """A tensor framed on its last dims; widths come in pairs from the last dim on, and negative ones crop."""
     check_tensor(input, "pad")
     widths = as_ints(pad, "pad", "pad", 2)
+    value = as_number(value)
     if value is not None and not is_number(value):
         raise must_be("float", value, "pad", "value", 4)
     ndim = input._array.ndim
