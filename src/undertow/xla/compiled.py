@@ -14,12 +14,12 @@ from undertow._core import TensorCore
 from undertow.dtypes import SCALAR_DTYPE
 from undertow.modes import ThreadModes, local, special
 from undertow.sites import user_stacklevel
-from undertow.xla.assembling import Baked
 from undertow.xla.body import Body
 from undertow.xla.cache import keep_on_disk
 from undertow.xla.errors import CompileError, CompileWarning
 from undertow.xla.firing import Again, Plan
 from undertow.xla.program import Program
+from undertow.xla.traced import Baked
 from undertow.xp.device import Watch
 from undertow.xp.precision import Precision
 

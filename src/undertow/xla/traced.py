@@ -1,0 +1,291 @@
+"""A step runs once, with values that are not known yet: what it computes, what it depends on, and what it leaves where."""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Callable
+from contextlib import nullcontext
+from typing import Any
+
+import jax
+import numpy as np
+
+from undertow._core import TensorCore
+from undertow.devices import cpu
+from undertow.tree import leaves, map_leaves
+from undertow.xla.arguments import Arguments, refuse_overlaps
+from undertow.xla.counters import Counters
+from undertow.xla.errors import CompileError, explained
+from undertow.xla.firing import Again, Firing, Later, Placed, Plan
+from undertow.xla.numbers import Figure, Known, Questions, baked, inputs
+from undertow.xla.options import Options
+from undertow.xla.reach import ABSENT, State, contents_of, place_at, put
+from undertow.xla.registrations import Registrations
+from undertow.xla.renewed import look_of
+from undertow.xla.results import refuse_hidden, tensors_in, values_in
+from undertow.xla.schedules import Schedules
+from undertow.xla.state import Snapshot
+from undertow.xla.trace import Draw, Trace
+from undertow.xp.device import Cell, DeviceArray, NeedsValue, jax_device
+
+
+class Baked(Exception):
+    """A number that should be an input got into the program as a constant."""
+
+
+class Traced:
+    """A step that ran once: what it depends on, and what it left where."""
+
+    result: Any  # what the traced step returned
+    leaves_numbers: bool  # whether options of optimizers are among what it leaves
+
+    def __init__(
+        self,
+        function: Callable[..., Any],
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+        plan: Plan,
+        plain_numbers: bool = False,
+    ) -> None:
+        self.plain_numbers = plain_numbers
+        self.plan = plan
+        self.counters = Counters(() if plain_numbers else plan.counters.values())
+        state = State({*plan.replaced, *(plan.counters if self.counters.places else ())})
+        state.walk(function, getattr(function, "__name__", "step"))
+        for leaf in leaves((args, kwargs)):
+            if not isinstance(leaf, TensorCore):
+                state.walk(leaf, "an argument")
+        for root, name in plan.roots:
+            state.walk(root, name)
+        hosted = state.hosted_schedulers()
+        self.given = Arguments(leaves((args, kwargs)), state, plan.replaced.values())
+        self._refuse_places()
+        self.known = state.seen
+        args, kwargs = map_leaves(self.given.stand_in, (args, kwargs))
+        self.arguments = self.given.tensors
+        self.options = Options(state.optimizers, not (plain_numbers or plan.counts_inside), self.counters)
+        self.entry = Snapshot(state)
+        self.known_numbers = Known()
+        self.schedules = Schedules(self.options, self.known_numbers, hosted, plain_numbers)
+        self.last_numbers: list[float] | None = None
+        self.next_numbers: DeviceArray | None = None
+        self.lent: list[Cell] = []  # memories that somebody else holds too, for the time of a call
+        numbers = self.options.values()
+        self.device = next((t.device for t in (*self.arguments, *state.tensors) if t.device is not cpu), cpu)
+        self.jax_device = jax_device(self.device)
+        self.registrations = Registrations(state, self.arguments)
+        self.body = plan.body
+        trace, firing = Trace(self.device, state.generators), Firing(plan, self.registrations, state.seen)
+        trace.firing, trace.state, trace.schedules = firing, state, self.schedules
+        firing.groups = {id(group) for optimizer in state.optimizers for group in optimizer.param_groups}
+        versions = [(tensor, tensor._get_storage()) for tensor in state.tensors]
+        counts = [storage.version for _, storage in versions]
+        edges = [(tensor, tensor._edge, tensor._requires_grad) for tensor in (*state.tensors, *self.arguments)]
+        try:
+            closed, outputs = self._trace(function, args, kwargs, state, trace, firing, numbers)
+        except BaseException as error:
+            self.schedules.rewind()
+            self.options.put(numbers)
+            trace.undo()
+            self.entry.restore()
+            for holder, held in reversed(firing.stores):  # the first knew it unchanged
+                holder.clear()
+                holder.update(held)
+            for (_, storage), count in zip(versions, counts, strict=True):
+                storage.version = count
+            for tensor, edge, flag in edges:
+                tensor._edge, tensor._requires_grad = edge, flag
+            if isinstance(error, NeedsValue) and plan.body is not None and plan.body.move_what_asked(error):
+                raise Again from None
+            if self.counters.places and isinstance(error, Exception) and not isinstance(error, (Again, Baked)):
+                plan.counts = False  # maybe that is why
+                plan.counters.clear()
+                raise Again from None
+            if isinstance(error, (NeedsValue, jax.errors.ConcretizationTypeError)):
+                raise explained(error) from None
+            if isinstance(error, CompileError):
+                raise CompileError(str(error)) from None  # without the way through JAX
+            error.__notes__ = [note for note in getattr(error, "__notes__", ()) if "JAX" not in note]
+            raise
+        self.options.put(numbers)
+        self.entry.restore_gradients()  # the first call reads them, too
+        self.questions = Questions(self.known_numbers.asked, numbers + self.options.extra)
+        self.schedules.rewind()
+        self.bumps = [
+            (storage, storage.version - count)
+            for (_, storage), count in zip(versions, counts, strict=True)
+            if storage.version != count
+        ]
+        self.later: list[Later] = firing.later
+        self.witnessed = firing.witnessed
+        self.has_inside, self.raised = firing.has_inside, firing.raised
+        self.placed: list[Placed] = firing.placed
+        shown = self.given.renewed.shown()
+        self.reads = [read for read in firing.reads if id(read.value) not in shown]
+        self.checks, self.held = trace.arriving.checks, trace.arriving.held
+        trace.arriving.finish()
+        self.returned = firing.returned
+        self.draws: list[Draw] = trace.draws
+        self.first_draws: list[Any] | None = trace.first_draws
+        self.closed, self.outputs, self.trace = closed, outputs, trace
+
+    def _trace(
+        self,
+        function: Callable[..., Any],
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+        state: State,
+        trace: Trace,
+        firing: Firing,
+        numbers: list[float],
+    ) -> tuple[Any, list[Cell]]:
+        outputs: list[Cell] = []
+        tensors = [*self.arguments, *state.tensors]
+        for tensor in tensors:
+            if tensor._view is None:
+                trace.adopt(tensor)
+        known = [cell for cell, _, _ in trace.cells.values()]
+        specs = [jax.ShapeDtypeStruct(cell.value.shape, cell.value.dtype) for cell in known]
+
+        def body(options: Any, *values: Any) -> list[Any]:
+            for cell, value in zip(known, values, strict=True):
+                cell.value = value
+            for tensor in tensors:
+                trace.adopt(tensor)
+            self.given.tell(trace.arriving)
+            originals = {id(tensor): array for tensor, array in trace.originals}
+            for tensor in state.tensors:
+                trace.arriving.captured(tensor, tensor._array, originals.get(id(tensor)))
+            as_inputs = inputs(numbers, options, self.known_numbers, len(self.counters.places))
+            if self.plain_numbers:  # all of them are held to their values
+                numbers[:] = map(float, as_inputs)
+            else:
+                self.options.put(as_inputs)
+            given = self.options.in_groups() + as_inputs[len(self.options.places) :]
+            trace.counts = self.options.as_counts(as_inputs)
+            self.given.renewed.show(self.given.stand_in)
+            self.counters.show(as_inputs[len(as_inputs) - len(self.counters.places) :])
+            self.result = function(*args, **kwargs)
+            firing.finish()
+            if self.body is not None:
+                firing.refuse_other_turns(self.body.rest)
+            self.schedules.take_back()
+            trace.settle_memories()
+            self.options.note_changes(given, trace.counts)
+            self.options.put(numbers)
+            if self.options.counted and not self.counters.places:
+                # The next call most likely has these: then nothing has to be sent there.
+                after = self.options.after(as_inputs, trace.counts)
+                self.next_numbers = DeviceArray(jax.numpy.stack([number.traced for number in after]))
+            self.given.renewed.take_back()
+            self.counters.take_back()
+            self.exit = self._settle(firing.stores)
+            self.counters.check(self.exit, self.result, self.known)
+            firing.refuse_shared({place_at(entry[0], entry[1] if type(entry[1]) is str else None) for entry in self.exit})
+            self.entry.ignore(firing.changed_on_host())
+            self.leaves_numbers = bool(values_in(self.left_behind(), self.known, Figure))
+            self.exit_if = self._put_back(trace.chosen)
+            refuse_hidden(self.left_behind(), self.known, trace.is_made)
+            self.given.note_changes()
+            self._refuse_places()
+            self.entry.watches_gradients = bool(
+                trace.uses_gradients or state.optimizers or any(entry[1] == "grad" for entry in self.exit)
+            )
+            gc.collect()
+            outputs.extend([cell for cell, _, _ in trace.cells.values() if cell.writes])
+            outputs.extend(trace.living())
+            refuse_overlaps(*trace.host_memories())
+            self.given.refuse_overlaps(trace.cells)
+            return [cell.value for cell in outputs]
+
+        with trace, self.registrations, firing.plan.body or nullcontext():
+            closed = jax.make_jaxpr(body)(jax.ShapeDtypeStruct((len(numbers),), np.float64), *specs)
+        if not self.plain_numbers and baked(closed.jaxpr):
+            raise Baked
+        trace.inputs = dict(zip(map(id, closed.jaxpr.invars), ["numbers", *known])) | trace.inputs
+        return closed, outputs
+
+    def _settle(self, stores: list[tuple[dict[Any, Any], dict[Any, Any]]]) -> list[tuple[Any, ...]]:
+        """What the step left where: (holder, key, value)."""
+        left: list[tuple[Any, ...]] = []
+        noted = len(self.plan.replaced) + len(self.plan.counters)
+        maps: dict[int, tuple[Any, dict[Any, Any]]] = {}
+        for holder, held in (*self.entry.maps, *stores):
+            maps.setdefault(id(holder), (holder, held))  # the first knew it unchanged
+        for holder, held in maps.values():
+            for key, now in list(holder.items()):
+                if now is not held.get(key, ABSENT):
+                    left.append((holder, key, now))
+                    self._note_renewed(holder, key, held.get(key), now)
+            left += [(holder, key) for key in held if key not in holder]
+        for into, kept in self.entry.lists:
+            if len(into) != len(kept) or any(a is not b for a, b in zip(into, kept)):
+                left.append((into, slice(None), list(into)))
+                if len(into) == len(kept) and not isinstance(into, set):
+                    for number, (before, now) in enumerate(zip(kept, list(into))):
+                        if now is not before:
+                            self._note_renewed(into, number, before, now)
+        for array, contents in self.entry.arrays:
+            if array.tobytes() != contents.tobytes():
+                left.append((array, ..., array.copy()))
+        for cell, before in self.entry.cells:
+            now = contents_of(cell)
+            if now is not before and now is not ABSENT:
+                left.append((cell, None, now))
+                self._note_renewed(cell, None, before, now)
+        for names, name, before in self.entry.globals:
+            now = names.get(name, ABSENT)
+            if now is ABSENT and before is not ABSENT:
+                left.append((names, name))
+            elif now is not before:
+                left.append((names, name, now))
+                self._note_renewed(names, name, before, now)
+        for tensor, before in self.entry.grads:
+            meta = tensor._meta
+            now = None if meta is None else meta.grad
+            if now is not before:
+                left.append((meta, "grad", now))
+        left += [
+            (tensor, "_requires_grad", not flag)
+            for tensor, flag in self.entry.flags
+            if tensor._requires_grad is not flag and tensor._edge is None
+        ]
+        if len(self.plan.replaced) + len(self.plan.counters) > noted:
+            raise Again
+        return left
+
+    def _put_back(self, chosen: dict[tuple[int, Any], DeviceArray]) -> dict[int, DeviceArray]:
+        """Takes away what is left only after some calls; by its place in `exit`, what says whether it is."""
+        held = {id(holder): (holder, before) for holder, before in self.entry.maps}
+        for place, key in chosen:
+            holder, before = held[place]
+            holder.pop(key, None)
+            if key in before:
+                holder[key] = before[key]
+        places = [place for place, entry in enumerate(self.exit) if isinstance(entry[0], dict)]
+        keys = {place: (id(self.exit[place][0]), self.exit[place][1]) for place in places}
+        return {place: chosen[key] for place, key in keys.items() if key in chosen}
+
+    def _note_renewed(self, holder: Any, key: Any, before: Any, now: Any) -> None:
+        """Tensors in the place of alike ones, or another number: what is there becomes an input, for the next trace."""
+        here = place_at(holder, key)
+        if self.given.renewed.holds_place(holder, key) or self.counters.holds_place(holder, key):
+            put(holder, key, before)  # for the first call to read
+        elif type(before) in (int, float) and type(now) in (int, float):
+            if self.plan.counts and not self.plain_numbers:
+                self.plan.counters[here] = (holder, key)
+        elif here not in self.plan.watched and tensors_in(before):
+            look = look_of(before, shapes=False, grads=False)
+            if look is not None and look == look_of(now, shapes=False, grads=False):
+                self.plan.replaced[here] = (holder, key)
+
+    def _refuse_places(self) -> None:
+        """Places that can't be arguments are watched."""
+        if self.given.renewed.refused:
+            for place in self.given.renewed.refused:
+                self.plan.replaced.pop(place, None)
+            self.plan.watched.update(self.given.renewed.refused)
+            raise Again
+
+    def left_behind(self) -> list[Any]:
+        return [self.result, *[entry[2] for entry in self.exit if len(entry) > 2]]
