@@ -2,6 +2,7 @@
 
 import pickle as pickle
 
+from undertow.lazy import lazy_names
 from undertow.serialization.legacy import MAGIC_NUMBER as MAGIC_NUMBER
 from undertow.serialization.legacy import PROTOCOL_VERSION as PROTOCOL_VERSION
 from undertow.serialization.loading import get_unsafe_globals_in_checkpoint as get_unsafe_globals_in_checkpoint
@@ -25,3 +26,10 @@ from undertow.serialization.settings import get_default_mmap_options as get_defa
 from undertow.serialization.settings import set_crc32_options as set_crc32_options
 from undertow.serialization.settings import set_default_load_endianness as set_default_load_endianness
 from undertow.serialization.settings import set_default_mmap_options as set_default_mmap_options
+from undertow.serialization.settings import skip_data as skip_data
+
+_HELPERS = (
+    "SourceChangeWarning", "StorageType", "check_module_version_greater_or_equal", "normalize_storage_type",
+    "validate_cuda_device", "validate_hpu_device",
+)  # fmt: skip
+__getattr__, __dir__ = lazy_names(__name__, dict.fromkeys(_HELPERS, "undertow.serialization.helpers"))

@@ -13,6 +13,8 @@ from pathlib import Path
 from types import FunctionType
 from typing import IO, Any
 
+import numpy as np
+
 from undertow._core import TensorCore
 from undertow.devices import device
 from undertow.dtypes import dtype
@@ -23,6 +25,7 @@ from undertow.serialization.archive import ALIGNMENT, ArchiveWriter
 from undertow.serialization.atomic import replacing
 from undertow.serialization.names import torch_name
 from undertow.serialization.rebuild import TorchFunction, has_own_reduction, reduced
+from undertow.serialization.settings import settings
 from undertow.serialization.storages import TYPED, UNTYPED, StorageType, StoredMemory, TypedStorage
 from undertow.sizes import Size
 from undertow.storage import UntypedStorage, extent_of, flat_memory
@@ -53,6 +56,8 @@ def save(
     path = os.fspath(f) if isinstance(f, (str, os.PathLike)) else None
     if path is None and not hasattr(f, "write"):
         raise AttributeError("expected 'f' to be string, path, or a file-like object with a 'write' attribute")
+    if settings.skips_data and not _use_new_zipfile_serialization:
+        raise RuntimeError("Cannot use skip_data=True with _use_new_zipfile_serialization=False")
     pickled, memories = _pickled(obj, pickle_module, pickle_protocol, in_legacy_format=not _use_new_zipfile_serialization)
     with contextlib.nullcontext(f) if path is None else replacing(path) as out:
         if _use_new_zipfile_serialization:
@@ -73,7 +78,8 @@ def _write_archive(
     if say_byteorder:
         archive.write("byteorder", sys.byteorder.encode())
     for key, memory in memories.items():
-        archive.write(f"data/{key}", flat_memory(memory.root))
+        content = flat_memory(memory.root)
+        archive.write(f"data/{key}", np.zeros_like(content) if settings.skips_data else content)
     archive.write("version", _FORMAT_VERSION)
     archive.write(".data/serialization_id", f"{archive.position:020}{archive.fingerprint:020}".encode())
     archive.finish()

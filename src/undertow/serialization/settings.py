@@ -25,6 +25,7 @@ class _Settings:
         self.endianness: LoadEndianness | None = None
         self.mmap_flags = _PRIVATE
         self.compute_crc32 = True
+        self.skips_data = False
 
 
 settings = _Settings()
@@ -72,3 +73,19 @@ class set_default_mmap_options:
 
     def __exit__(self, *exception: Any) -> None:
         settings.mmap_flags = self.before
+
+
+class skip_data:
+    """In a `with` block, `save` leaves the bytes of storages empty, and `load` does not read them.
+
+    The place of each storage in the file is as usual, so the bytes can be written or read apart.
+    """
+
+    def __init__(self, materialize_fake_tensors: bool = False) -> None:
+        self.materialize_fake_tensors = materialize_fake_tensors
+
+    def __enter__(self) -> None:
+        self.before, settings.skips_data = settings.skips_data, True
+
+    def __exit__(self, *exception: Any) -> None:
+        settings.skips_data = self.before

@@ -12,6 +12,7 @@ from collections import OrderedDict, defaultdict, deque
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
+from undertow.lazy import lazy_names
 from undertow.utils._pytree_nodes import (
     SUPPORTED_NODES as SUPPORTED_NODES, Context as Context, GetAttrKey as GetAttrKey, IsLeaf as IsLeaf,
     KeyEntry as KeyEntry, KeyPath as KeyPath, MappingKey as MappingKey, NodeDef as NodeDef,
@@ -154,6 +155,7 @@ class LeafSpec(TreeSpec):
         super().__init__(None)
 
 
+PyTreeSpec = TreeSpec
 _LEAF = _LEAF_SPEC = LeafSpec()
 
 
@@ -363,3 +365,8 @@ def key_get(obj: Any, kp: KeyPath) -> Any:
     for key in kp:
         obj = key.get(obj)
     return obj
+
+
+# Text is seldom made of shapes: it is loaded when it is asked for.
+_TEXT = ("DEFAULT_TREESPEC_SERIALIZATION_PROTOCOL", "treespec_dumps", "treespec_loads")
+__getattr__, __dir__ = lazy_names(__name__, dict.fromkeys(_TEXT, "undertow.utils._pytree_text"))

@@ -74,6 +74,9 @@ class NodeDef(NamedTuple):
 
 SUPPORTED_NODES: dict[Any, NodeDef] = {}
 
+# Of registered classes: the name that stands for them in text, and how their context is written and read.
+SERIALIZED: dict[Any, tuple[str | None, Any, Any]] = {}
+
 
 def register_pytree_node(
     cls: type,
@@ -88,7 +91,12 @@ def register_pytree_node(
     """Makes a class a node: `flatten_fn(node) -> (children, context)`, `unflatten_fn(children, context) -> node`."""
     if cls in SUPPORTED_NODES:
         raise ValueError(f"{cls} is already registered as pytree node.")
+    if (to_dumpable_context is None) != (from_dumpable_context is None):
+        raise ValueError(
+            f"Both to_dumpable_context and from_dumpable_context for {cls} must be None or registered."
+        )
     SUPPORTED_NODES[cls] = NodeDef(cls, flatten_fn, unflatten_fn, flatten_with_keys_fn)
+    SERIALIZED[cls] = serialized_type_name, to_dumpable_context, from_dumpable_context
 
 
 _register_pytree_node = register_pytree_node  # the name that older packages use

@@ -376,10 +376,12 @@ def _without_reentry(
 
 # Selective checkpointing looks at operators, which few programs do: it is loaded when it is asked for.
 _SELECTIVE = "CheckpointPolicy SAC_IGNORED_OPS SelectiveCheckpointContext create_selective_checkpoint_contexts".split()
-__getattr__, __dir__ = lazy_names(__name__, dict.fromkeys(_SELECTIVE, "undertow.utils._selective_checkpoint"))
+_HOMES = dict.fromkeys(_SELECTIVE, "undertow.utils._selective_checkpoint")
+_HOMES["DefaultDeviceType"] = "undertow.utils._default_device_type"
+__getattr__, __dir__ = lazy_names(__name__, _HOMES)
 
 __all__ = [  # noqa: F822
-    "CheckpointError", "CheckpointFunction", "CheckpointPolicy", "SelectiveCheckpointContext", "check_backward_validity",
-    "checkpoint", "checkpoint_sequential", "create_selective_checkpoint_contexts", "detach_variable", "noop_context_fn",
-    "set_checkpoint_debug_enabled", "set_checkpoint_early_stop",
+    "CheckpointError", "CheckpointFunction", "CheckpointPolicy", "DefaultDeviceType", "SelectiveCheckpointContext",
+    "check_backward_validity", "checkpoint", "checkpoint_sequential", "create_selective_checkpoint_contexts",
+    "detach_variable", "noop_context_fn", "set_checkpoint_debug_enabled", "set_checkpoint_early_stop",
 ]  # fmt: skip
