@@ -65,6 +65,13 @@ def ended(folder: Path, *command: str) -> tuple[str, str, int]:
     return said, done.stderr, done.returncode
 
 
+@pytest.mark.parametrize("command", [("run",), ("why", "--engine", "undertow")])
+def test_a_folder(tmp_path: Path, command: tuple[str, ...]) -> None:
+    (tmp_path / "program").mkdir()
+    (tmp_path / "program" / "__main__.py").write_text("import sys\nprint(sys.argv, sys.path[0])\n")
+    assert ended(tmp_path, "-m", "undertow", *command, "program", "x") == ended(tmp_path, "program", "x")
+
+
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_as_python(tmp_path: Path, name: str) -> None:
     folder = tmp_path / "inside"

@@ -41,18 +41,20 @@ def _run(parser: argparse.ArgumentParser, module: list[str] | None, script: list
     if module:
         _begin(os.getcwd())
         runpy.run_module(path, run_name="__main__", alter_sys=True)
-    elif os.path.isdir(path) or path.endswith((".zip", ".pyz")):
+    elif path.endswith((".zip", ".pyz")):
         _begin(path)
         runpy.run_path(path, run_name="__main__")
     else:
+        folder = os.path.isdir(path)
+        file_name = os.path.abspath(os.path.join(path, "__main__.py") if folder else path)
         try:
-            with io.open_code(os.path.abspath(path)) as file:
+            with io.open_code(file_name) as file:
                 source = file.read()
         except OSError as error:
             print(f"undertow: can't open file {path!r}: [Errno {error.errno}] {error.strerror}", file=sys.stderr)
             return _CANNOT_OPEN
-        _begin(os.path.dirname(os.path.realpath(path)))
-        _run_as_main(os.path.abspath(path), source)
+        _begin(os.path.dirname(file_name if folder else os.path.realpath(path)))
+        _run_as_main(file_name, source)
     return 0
 
 

@@ -15,7 +15,7 @@ from undertow.why.judge import judge
 from undertow.why.page.data import page_data
 from undertow.why.page.html import write_page
 from undertow.why.page.recorder import Recorder
-from undertow.why.script import Run
+from undertow.why.script import INTERRUPTED, Run
 from undertow.why.show import show
 from undertow.why.source import source
 from undertow.why.trace import Trace
@@ -167,19 +167,22 @@ def _why(arguments: argparse.Namespace) -> int:
         if arguments.json == "-":
             print(as_data)
         else:
-            _report(trace, findings)
+            _report(trace, findings, run.error is not None)
         sys.stdout.flush()
     except BrokenPipeError:  # `| head` has seen enough, and at its end Python would flush once more
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     if not trace.complete:
-        print(f"undertow: watching ended early, after {len(trace.ops)} operations (--limit)", file=sys.stderr)
+        why = "Ctrl-C" if run.status == INTERRUPTED and len(trace.ops) < arguments.limit else "--limit"
+        print(f"undertow: watching ended early, after {len(trace.ops)} operations ({why})", file=sys.stderr)
     for problem in trace.problems[:1]:
         print(f"undertow: the watcher itself failed at something:\n{problem}", file=sys.stderr)
     return 1 if findings else ended
 
 
-def _report(trace: Trace, findings: list[Finding]) -> None:
-    if findings or (trace.complete and trace.ops):
+def _report(trace: Trace, findings: list[Finding], raised: bool) -> None:
+    if trace.ops and raised and not findings:
+        print("No finding in what ran before the program raised.")
+    elif findings or (trace.complete and trace.ops):
         show(findings)
     elif trace.ops:
         print(f"No finding in the first {len(trace.ops)} operations; what came after them was not watched.")

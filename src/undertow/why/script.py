@@ -21,6 +21,8 @@ from undertow.why.page.recorder import Recorder
 from undertow.why.trace import Trace
 from undertow.why.watch.watcher import DEFAULT_LIMIT, Watcher
 
+INTERRUPTED = 130  # the exit status after Ctrl-C
+
 
 def choose_engine(name: str) -> str:
     """`auto` is real PyTorch where it is installed, undertow otherwise."""
@@ -48,7 +50,7 @@ class Run:
         self.path = path if module else os.path.abspath(path)
         self.folder = os.getcwd() if module else os.path.dirname(os.path.realpath(path))
         if not module and os.path.isdir(path):
-            self.path, self.folder = os.path.join(self.path, "__main__.py"), path
+            self.path, self.folder = os.path.join(self.path, "__main__.py"), self.path
         self.alone = alone
         self.arguments = arguments or []
         self.engine = choose_engine(engine)
@@ -84,7 +86,8 @@ class Run:
         )
         before = sys.modules["__main__"], sys.argv, list(sys.path)
         sys.argv = [self.typed, *self.arguments]
-        sys.path[:1] = [self.folder]
+        if not sys.flags.safe_path:
+            sys.path[:1] = [self.folder]
         watcher = Watcher(torch, script=self.path, limit=self.limit, recorder=self.recorder)
         self.trace = watcher.trace
         self.names = main.__dict__
@@ -129,7 +132,7 @@ class Run:
             self.status = error.code if isinstance(error.code, int) else int(error.code is not None)
             self._last_words = None if isinstance(error.code, int) else error.code
         elif isinstance(error, KeyboardInterrupt):
-            self.status = 130
+            self.status = INTERRUPTED
         else:
             self.error = error
 
