@@ -449,3 +449,23 @@ def gradients_of_means_may_be_written_to(torch, log):
         y.register_hook(double)
         mean(y).backward()
         log(x.grad)
+
+
+@cases
+def hooks_stay_with_a_tensor_that_is_detached_in_place(torch, log):
+    x = leaf(torch)
+    y = x * 2
+    later = y * 1
+    handle = y.register_hook(lambda g: log("first", g))
+    y.detach_()
+    y.requires_grad_()
+    y.register_hook(lambda g: log("second", g))
+    later.sum().backward()
+    y.sum().backward()
+    handle.remove()
+    y.sum().backward()
+    largest, _ = (x * 2).max(0)
+    largest.register_hook(lambda g: log("one of several", g))
+    largest.detach_().requires_grad_()
+    largest.backward()
+    return y.grad, largest.grad

@@ -255,8 +255,11 @@ class AutogradMethods(HookMethods):
                 "training, and gradient_as_bucket_view is set as True, gradients are views of DDP buckets, and hence "
                 "detach_() cannot be called on these gradients."
             )
+        own = self._backward_hooks
         self._edge = None
         self._requires_grad = False
+        if own is not None:
+            self._get_meta().hooks = own  # they stay with its node too
         return self
 
     @property
