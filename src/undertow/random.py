@@ -87,6 +87,14 @@ def integer_draw(low: int | None, high: int | None) -> Draw:
     return lambda stream, n, kind: stream.integers(n, low, high, kind)
 
 
+def check_bounded(kind: np.dtype[Any], unbounded: bool = False) -> None:
+    """Refuses whole numbers among complex ones."""
+    if unbounded:
+        check_kernel(kind, "random_kernel_cpu", "buifV")
+    elif kind.kind == "c":
+        raise RuntimeError("check_random_bounds handles only integral, floating-point and boolean types")
+
+
 def check_kernel(kind: np.dtype[Any], kernel: str, kinds: str) -> None:
     if kind.kind not in kinds:
         raise NotImplementedError(f"\"{kernel}\" not implemented for '{DTYPE_OF[kind].scalar_name}'")
@@ -271,6 +279,7 @@ def randint_like(
         raise invalid_combination("randint_like", (input, *args), named)
     bounds = [as_int(given.get(key, 0), "randint_like", key) for key in ("low", "high")]
     array, _ = like(input, "randint_like", dtype, layout, device, pin_memory, memory_format)
+    check_bounded(array.dtype)
     return made(_fill(array, generator, integer_draw(*bounds)), "randint_like", requires_grad, device or input.device)
 
 

@@ -14,7 +14,7 @@ from undertow.factory_arguments import into_out, made
 from undertow.generators import Generator, stream_of
 from undertow.ops.arguments import as_int, check_tensor, invalid_combination, is_int
 from undertow.ops.public import overloaded, public
-from undertow.random import Draw, check_kernel, integer_draw, uniform_draw
+from undertow.random import Draw, check_bounded, check_kernel, integer_draw, uniform_draw
 from undertow.random_stream.memory_order import in_memory_order, memory_order
 from undertow.rules import random as rules
 
@@ -72,7 +72,7 @@ def multinomial(
         raise RuntimeError(f"multinomial only supports floating-point dtypes for input, got: {name}")
     count = as_int(num_samples, "multinomial", "num_samples", 2)
     chosen = stream_of(generator).multinomial(weights, count, replacement)
-    return into_out(out, chosen, "multinomial") if out is not None else made(chosen, "multinomial")
+    return into_out(out, chosen, "multinomial") if out is not None else made(chosen, "multinomial", where=input.device)
 
 
 # --- methods
@@ -125,6 +125,7 @@ class RandomMethods(TensorCore):
         if len(args) > 2 or not all(is_int(value) or value is None for value in given.values()):
             raise invalid_combination("random_", args, names)
         low, high = given.get("from"), given.get("to")
+        check_bounded(self._array.dtype, low is None and high is None)
         if low is None and high is None:
             rule = rules.random_any
         else:

@@ -264,6 +264,8 @@ def linalg_matrix_rank(
     """How many singular values do not count as zero."""
     check_tensor(A, "linalg_matrix_rank", "A")
     check_matrices(A, "torch.linalg.matrix_rank", "input")
+    if A._array.dtype.kind in "biu":
+        raise RuntimeError("This function doesn't handle types other than float and double")
     cutoff = cutoff_of(A, atol, rtol) if tol is None else cutoff_of(A, tol, 0.0)
 
     def compute() -> Any:
@@ -285,6 +287,14 @@ def linalg_lstsq(A: Any, B: Any, rcond: Any = None, *, driver: Any = None) -> An
     check_tensor(B, "linalg_lstsq", "B", 2)
     if A._array.ndim < 2:
         raise RuntimeError("torch.linalg.lstsq: input must have at least 2 dimensions.")
+    if B._array.ndim < 1:
+        raise RuntimeError("torch.linalg.lstsq: other must have at least 1 dimension.")
+    one, two = DTYPE_OF[A._array.dtype], DTYPE_OF[B._array.dtype]
+    if one is not two:
+        raise RuntimeError(
+            "torch.linalg.lstsq: Expected input and other to have the same dtype, but got input's dtype "
+            f"{one.scalar_name} and other's dtype {two.scalar_name}"
+        )
     if driver is not None and driver not in _DRIVERS:
         raise RuntimeError("torch.linalg.lstsq: parameter `driver` should be one of (gels, gelsy, gelsd, gelss)")
     vector = B._array.ndim == A._array.ndim - 1 and B._array.shape == A._array.shape[:-1]

@@ -8,7 +8,7 @@ from typing import Any
 from undertow.autograd.apply import apply
 from undertow.autograd.outputs import into
 from undertow.dtypes import DTYPE_OF, bfloat16, float16, get_default_dtype
-from undertow.ops.arguments import as_int, check_tensor, is_int, must_be, wrap_dim
+from undertow.ops.arguments import as_int, check_tensor, is_int, must_be, wrap_dim, wrap_real_dim
 from undertow.ops.arrange import constant_pad_nd, roll
 from undertow.ops.complex import conj, conj_physical
 from undertow.ops.parts import narrow
@@ -180,7 +180,7 @@ def _several_dims(name: str, input: Any, s: Any, dim: Any) -> tuple[list[int], l
     shape = input._array.shape
     sizes = None if s is None else _listed(s, name, "s", 2)
     if dim is not None:
-        dims = [int(wrap_dim(each, len(shape))) for each in _listed(dim, name, "dim", 3)]
+        dims = [int(wrap_real_dim(each, len(shape))) for each in _listed(dim, name, "dim", 3)]
         if len(set(dims)) != len(dims):
             raise RuntimeError("FFT dims must be unique")
         if sizes is not None and len(sizes) != len(dims):
@@ -287,7 +287,8 @@ fft_hfftn, fft_hfft2 = _family(_real_transforms, True, "hfft", "hfft")
 def _shifted(name: str, input: Any, dim: Any, forward: bool) -> Any:
     check_tensor(input, name)
     shape = input._array.shape
-    dims = list(range(len(shape))) if dim is None else [int(wrap_dim(d, len(shape))) for d in _listed(dim, name, "dim", 2)]
+    given = range(len(shape)) if dim is None else _listed(dim, name, "dim", 2)
+    dims = [int(wrap_real_dim(each, len(shape))) for each in given]
     return roll(input, [shape[axis] // 2 if forward else (shape[axis] + 1) // 2 for axis in dims], dims)
 
 

@@ -67,7 +67,7 @@ def _slices(name: str, input: Any, dim: Any, index: Any) -> int:
     return dim
 
 
-def _check_add(input: Any, dim: Any, index: Any, source: Any) -> int:
+def _check_add(input: Any, dim: Any, index: Any, source: Any, name: str = "index_add_()") -> int:
     dim = _slices("index_add_", input, dim, index)
     check_tensor(source, "index_add", "source", 4)
     array, other, picks = input._array, source._array, index._array
@@ -76,6 +76,10 @@ def _check_add(input: Any, dim: Any, index: Any, source: Any) -> int:
     if array.dtype != other.dtype:
         raise RuntimeError(
             f"index_add_(): self ({scalar_name(input)}) and source ({scalar_name(source)}) must have the same scalar type"
+        )
+    if other.ndim and dim >= other.ndim:
+        raise RuntimeError(
+            f"{name}: Indexing dim {dim} is out of bounds of the source tensor with dim {other.ndim}"
         )
     count = other.shape[dim] if other.ndim else 1
     if picks.size != count:
@@ -123,6 +127,11 @@ def _check_copy(input: Any, dim: Any, index: Any, source: Any) -> int:
         raise RuntimeError(
             "index_copy_(): self and source expected to have the same dtype, but got (self) "
             f"{scalar_name(input)} and (source) {scalar_name(source)}"
+        )
+    if other.ndim and array.ndim and other.ndim != array.ndim:
+        raise IndexError(
+            "index_copy_(): When source and destination are not scalars, their dimensionality must match. Source "
+            f"dimensionality ({other.ndim}), destination dimensionality ({array.ndim})"
         )
     count = other.shape[dim] if other.ndim else 1
     if picks.size != count:
@@ -203,7 +212,7 @@ def _check_reduce(input: Any, dim: Any, index: Any, source: Any, reduce: str) ->
         raise RuntimeError(
             f"index_reduce(): Expected reduce to be one of prod, mean, amax or amin but got {reduce}."
         )
-    return _check_add(input, dim, index, source)
+    return _check_add(input, dim, index, source, "index_reduce_()")
 
 
 @public
@@ -414,6 +423,10 @@ def slice_scatter(
 ) -> Any:
     """A copy with a range of a dim replaced."""
     shape = input._array.shape
+    if not shape:
+        raise IndexError("slice() cannot be applied to a 0-dim tensor.")
+    if step <= 0:
+        raise RuntimeError("slice step must be positive")
     dim = wrap_dim(as_int(dim, "slice_scatter", "dim", 3), len(shape))
     first, last, stride = slice(start, end, step).indices(shape[dim])
     check_fits_part(input.detach().narrow(dim, first, max(last - first, 0)).unfold(dim, 1, stride).squeeze(-1), src)

@@ -21,7 +21,7 @@ from undertow.ops.arguments import (
 )
 from undertow.ops.decompositions import linalg_svdvals
 from undertow.ops.named import run
-from undertow.ops.numbers import as_number
+from undertow.ops.numbers import as_number, refuse_bools
 from undertow.ops.public import overloaded, public
 from undertow.ops.reduce import amax, amin, folded_dims, sum
 from undertow.ops.shape import permuted
@@ -198,6 +198,12 @@ def dist(input: Any, other: Any, p: float = 2) -> Any:
     check_tensor(input, "dist")
     check_tensor(other, "dist", "other", 2)
     broadcast_two(input._array.shape, other._array.shape)
+    refuse_bools((input, other))
+    if input._array.dtype.kind == "b":
+        raise RuntimeError(
+            "Subtraction, the `-` operator, with two bool tensors is not supported. Use the `^` or `logical_xor()` "
+            "operator instead."
+        )
     return apply(rules.dist, input, other, p=float(p))
 
 

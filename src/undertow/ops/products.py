@@ -222,6 +222,8 @@ def linalg_cross(input: Any, other: Any, *, dim: int = -1, out: Any = None) -> A
         )
     if kind_of(input) is not kind_of(other):
         raise RuntimeError(f"expected scalar type {scalar_name(input)} but found {scalar_name(other)}")
+    if a.dtype.kind == "b":
+        raise no_kernel("cross", input)
     return run("linalg_cross", out, rules.linalg_cross, input, other, dim=place)
 
 

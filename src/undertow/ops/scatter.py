@@ -108,7 +108,7 @@ def _check_scatter(input: Any, dim: Any, index: Any, src: Any, name: str) -> int
         raise RuntimeError(
             f"Expected index {list(picks.shape)} to be no larger than self {list(array.shape)} apart from dimension {dim}"
         )
-    if other is not None and (beyond or any(n > m for n, m in zip(picks.shape, other.shape, strict=False))):
+    if other is not None and (beyond or any(n > m for n, m in zip(picks.shape, other.shape or (1,), strict=False))):
         raise RuntimeError(
             f"Expected index {list(picks.shape)} to be no larger than self {list(array.shape)} apart from dimension {dim} "
             f"and to be no larger size than src {list(other.shape)}"

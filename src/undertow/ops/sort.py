@@ -95,6 +95,7 @@ def _picking(name: str, input: Any, dim: Any, kernel: str) -> int:
     place = wrap_dim(as_int(dim, name, "dim", 2), input._array.ndim)
     shape = input._array.shape
     if shape and shape[place] == 0:
+        name = name.removeprefix("nan")
         raise IndexError(f"{name}(): Expected reduction dim {place} to have non-zero size.")
     if _kind(input).is_complex or (kernel and _kind(input).name == "bool"):
         raise no_kernel(kernel or f"{name}_cpu", input)
@@ -257,6 +258,20 @@ def searchsorted(
         )
     value = input if isinstance(input, TensorCore) else wrap(np.asarray(input))
     edges, shape = sorted_sequence._array.shape, value._array.shape
+    if not shape and len(edges) != 1:
+        raise RuntimeError(
+            "torch.searchsorted(): input value can be a scalar only when boundaries tensor dimension is 1, but we got "
+            f"boundaries tensor dim({len(edges)}) and input value's dim(0) numel(1)"
+        )
+    if not edges:
+        raise RuntimeError(
+            "torch.searchsorted(): boundaries tensor should have positive dimension, but got 0 dimension"
+        )
+    if sorter is not None and sorter._array.shape != edges:
+        raise RuntimeError(
+            "torch.searchsorted(): boundary and sorter must have the same size, but got boundary tensor "
+            f"{list(edges)}and got sorter tensor {list(sorter._array.shape)}"
+        )
     if len(edges) != 1 and edges[:-1] != shape[:-1]:
         raise RuntimeError(
             "torch.searchsorted(): boundaries tensor should be 1 dimension or the first N-1 dimensions of boundaries "

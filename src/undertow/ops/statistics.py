@@ -259,6 +259,8 @@ def diff(input: Any, n: int = 1, dim: int = -1, prepend: Any = None, append: Any
     for extra in (prepend, append):
         if extra is None:
             continue
+        if extra._array.ndim != input._array.ndim:
+            raise RuntimeError("diff expects prepend or append to be the same dimension as input")
         for axis, (have, other) in enumerate(zip(input._array.shape, extra._array.shape, strict=True)):
             if axis != place and have != other:
                 raise RuntimeError(
@@ -279,6 +281,9 @@ def diff(input: Any, n: int = 1, dim: int = -1, prepend: Any = None, append: Any
 def _trapezoid_steps(name: str, y: Any, x: Any, dim: int) -> Any:
     """The widths between sample points, shaped to multiply the samples."""
     length = y._array.shape[dim]
+    if not x._array.ndim:  # one point, and no step from it
+        x = x.reshape(1)
+        return diff(x)
     if x._array.ndim == 1:
         if x._array.shape[0] != length:
             raise RuntimeError(f"{name}: There must be one `x` value for each sample point")

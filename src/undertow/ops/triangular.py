@@ -41,11 +41,36 @@ def linalg_solve_triangular(
                left=bool(left), unitriangular=bool(unitriangular))  # fmt: skip
 
 
+def _check_alike(b: Any, A: Any, end: str = "") -> None:
+    one, two = DTYPE_OF[b._array.dtype], DTYPE_OF[A._array.dtype]
+    if one is not two:
+        raise RuntimeError(
+            f"Expected b and A to have the same dtype, but found b of type {one.scalar_name} and A of type "
+            f"{two.scalar_name} instead{end}"
+        )
+
+
+def _check_square(A: Any) -> None:
+    rows, columns = A._array.shape[-2:]
+    if rows != columns:
+        raise RuntimeError(f"A must be batches of square matrices, but they are {rows} by {columns} matrices")
+
+
 @public
 def triangular_solve(
     input: Any, A: Any, upper: bool = True, transpose: bool = False, unitriangular: bool = False
 ) -> Any:  # fmt: skip
     """X with A X = input (Aᵀ X with transpose) for triangular A, and a copy of A."""
+    check_tensor(input, "triangular_solve")
+    check_tensor(A, "triangular_solve", "A", 2)
+    for name, given in (("b", input), ("A", A)):
+        if given._array.ndim < 2:
+            raise RuntimeError(
+                f"torch.triangular_solve: Expected {name} to have at least 2 dimensions, but it has {given._array.ndim} "
+                "dimensions instead"
+            )
+    _check_alike(input, A, ".")
+    _check_square(A)
     warnings.warn(
         "torch.triangular_solve is deprecated in favor of torch.linalg.solve_triangularand will be removed in a future "
         "PyTorch release.\ntorch.linalg.solve_triangular has its arguments reversed and does not return a copy of one of "
@@ -90,6 +115,7 @@ def linalg_cholesky(A: Any, *, upper: bool = False, out: Any = None) -> Any:
 def linalg_cholesky_ex(A: Any, *, upper: bool = False, check_errors: bool = False, out: Any = None) -> Any:
     """`cholesky` with, for each matrix, the order of the minor that is not positive definite (0 for none)."""
     check_tensor(A, "linalg_cholesky_ex", "A")
+    check_square(A, "linalg.cholesky")
     check_inexact(A, "linalg.cholesky_ex", "cholesky_cpu")
 
     def compute() -> Any:
@@ -128,12 +154,8 @@ def cholesky_solve(B: Any, L: Any, upper: bool = False, *, out: Any = None) -> A
             raise RuntimeError(
                 f"{name} should have at least 2 dimensions, but has {given._array.ndim} dimensions instead"
             )
-    one, two = DTYPE_OF[B._array.dtype], DTYPE_OF[L._array.dtype]
-    if one is not two:
-        raise RuntimeError(
-            f"Expected b and A to have the same dtype, but found b of type {one.scalar_name} and A of type "
-            f"{two.scalar_name} instead"
-        )
+    _check_alike(B, L)
+    _check_square(L)
     a, b = L._array.shape, B._array.shape
     if a[-2] != b[-2]:
         raise RuntimeError(
