@@ -22,6 +22,15 @@ PIECES = {
     "where": lambda torch, x: torch.where(x > 0, x, -x),
     "max": lambda torch, x: x.max(),
     "hinge": lambda torch, x: (1 - x).relu().mean(),
+    "max_pool1d": lambda torch, x: torch.nn.functional.max_pool1d(x.view(1, 1, 4), 2),
+    "max_pool2d": lambda torch, x: torch.nn.functional.max_pool2d(x.view(1, 2, 2), 2, return_indices=True)[0],
+    "avg_pool2d": lambda torch, x: torch.nn.functional.avg_pool2d(x.view(1, 2, 2), 2),
+    "adaptive_avg_pool2d": lambda torch, x: torch.nn.functional.adaptive_avg_pool2d(x.view(1, 2, 2), (2, 1)),
+    "adaptive_max_pool2d": lambda torch, x: torch.nn.functional.adaptive_max_pool2d(x.view(1, 2, 2), 1),
+    "reflected": lambda torch, x: torch.nn.functional.pad(x.view(1, 4), (1, 1), mode="reflect"),
+    "replicated": lambda torch, x: torch.nn.functional.pad(x.view(1, 4), (1, 1), mode="replicate"),
+    "nll_loss": lambda torch, x: torch.nn.functional.nll_loss(x.view(2, 2), torch.tensor([0, 1])),
+    "rrelu": lambda torch, x: torch.nn.functional.rrelu(x),
 }
 
 

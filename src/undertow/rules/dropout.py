@@ -10,7 +10,7 @@ native_dropout = op("native_dropout", lambda xp, input, mask, *, scale: input * 
 
 # `noise` is the slope below zero, drawn for each element, and 1 above.
 rrelu_with_noise = op("rrelu_with_noise", lambda xp, self, noise: self * noise, promote="same", accepts="f",
-                      keeps=("self",), self=lambda g, noise: g * noise)
+                      keeps=("self",), stepwise=True, self=lambda g, noise: g * noise)
 
 rrelu_with_noise_ = op("rrelu_with_noise", lambda xp, self, noise: self * noise, promote="same", accepts="f",
                        node="RreluWithNoiseBackward1", self=lambda g, noise: g * noise)

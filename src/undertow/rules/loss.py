@@ -72,7 +72,7 @@ def _nll_loss(name: str, node: str) -> Rule:
     return op(name, lambda xp, self, target, weight, *, reduction, ignore_index: xp.class_loss(
                   self, target, weight, ignore_index, reduction),
               node=node, promote="same", accepts="f", mask="target", hidden=("total_weight", "index", "slopes"),
-              keeps=("self", "weight"),
+              keeps=("self", "weight"), stepwise=True,
               self=lambda xp, g, self_spec, target, index, slopes, total_weight: xp.class_loss_grad(
                   g, index, slopes, self_spec.shape))
 
@@ -81,13 +81,13 @@ nll_loss, nll_loss2d = _nll_loss("nll_loss", "NllLossBackward0"), _nll_loss("nll
 
 multi_margin_loss = op("multi_margin_loss",
     lambda xp, self, target, weight, *, p, margin, reduction: margin_loss(xp, self, target, weight, p, margin, reduction),
-    promote="same", accepts="f", mask="target",
+    promote="same", accepts="f", mask="target", stepwise=True,
     self=lambda xp, g, self, target, weight, p, margin, reduction: margin_gradient(
         xp, g, self, target, weight, p, margin, reduction))
 
 multilabel_margin_loss = op("multilabel_margin_loss",
     lambda xp, self, target, *, reduction: label_loss(xp, self, target, reduction),
-    promote="same", accepts="f", mask="target",
+    promote="same", accepts="f", mask="target", stepwise=True,
     self=lambda xp, g, self, target, reduction: label_gradient(xp, g, self, target, reduction))
 
 ctc_loss = op("ctc_loss",

@@ -15,7 +15,7 @@ def _max_pool(rank: int, indices: bool) -> Rule:
     return op(f"max_pool{rank}d_with_indices",
         lambda xp, self, *, kernel_size, stride, padding, dilation, ceil_mode: xp.max_pool(
             self, kernel_size, stride, padding, dilation, ceil_mode),
-        node=f"MaxPool{rank}DWithIndicesBackward0", promote="same", accepts="if", materialize=False,
+        node=f"MaxPool{rank}DWithIndicesBackward0", promote="same", accepts="if", materialize=False, stepwise=True,
         **({"outputs": 2, "names": ("result0", "result1"), "differentiable": 1} if indices else {"hidden": ("result1",)}),
         self=_max_gradient_of_two if indices else _max_gradient)
 
@@ -43,7 +43,7 @@ max_pool_with_indices = {rank: _max_pool(rank, indices=True) for rank in (2, 3)}
 def _adaptive_max_pool(rank: int) -> Rule:
     return op(f"adaptive_max_pool{rank}d",
         lambda xp, self, *, output_size: xp.adaptive_max_pool(self, output_size),
-        node=f"AdaptiveMaxPool{rank}DBackward0", promote="same", accepts="f", materialize=False,
+        node=f"AdaptiveMaxPool{rank}DBackward0", promote="same", accepts="f", materialize=False, stepwise=True,
         outputs=2, names=("result0", "result1"), differentiable=1,
         self=lambda xp, g, self, self_spec, result1, output_size: None if g[0] is None else xp.add_to_planes(
             g[0], result1, self_spec.shape[self_spec.ndim - len(output_size) :], False))
@@ -76,7 +76,7 @@ def _avg_pool(rank: int) -> Rule:
     return op(f"avg_pool{rank}d",
         lambda xp, self, *, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override: xp.avg_pool(
             self, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override),
-        node=f"AvgPool{rank}DBackward0", promote="same", accepts="if", keeps=("self",),
+        node=f"AvgPool{rank}DBackward0", promote="same", accepts="if", keeps=("self",), stepwise=True,
         self=lambda xp, g, self_spec, kernel_size, stride, padding, count_include_pad, divisor_override:
             xp.avg_pool_grad(g, self_spec.shape[self_spec.ndim - len(kernel_size) :], kernel_size, stride, padding,
                              count_include_pad, divisor_override))
@@ -94,7 +94,7 @@ avg_pool_grad = op("avg_pool_backward",
 
 def _adaptive_avg_pool(rank: int) -> Rule:
     return op(f"adaptive_avg_pool{rank}d", lambda xp, self, *, output_size: xp.adaptive_avg_pool(self, output_size),
-              node=f"AdaptiveAvgPool{rank}DBackward0", promote="same", accepts="f", keeps=("self",),
+              node=f"AdaptiveAvgPool{rank}DBackward0", promote="same", accepts="f", keeps=("self",), stepwise=True,
               self=lambda xp, g, self_spec, output_size: xp.adaptive_avg_pool_grad(
                   g, self_spec.shape[self_spec.ndim - len(output_size) :]))
 

@@ -12,7 +12,7 @@ from undertow.rules.rule import Rule, op
 
 def _index_pad(name: str, node: str) -> Rule:
     return op(name, lambda xp, self, *, padding, places: placed(xp, self, places), node=node, keeps=("self",),
-              self=lambda xp, g, self_spec, places: unplaced(xp, g, self_spec.shape, places))
+              stepwise=True, self=lambda xp, g, self_spec, places: unplaced(xp, g, self_spec.shape, places))
 
 
 reflection_pad = {rank: _index_pad(f"reflection_pad{rank}d", f"ReflectionPad{rank}DBackward0") for rank in (1, 2, 3)}
