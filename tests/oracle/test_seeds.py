@@ -11,6 +11,7 @@ import os
 import re
 import subprocess
 import sys
+import tempfile
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -39,10 +40,13 @@ KNOWN = {
 def answers(library: str) -> dict[str, dict[str, Any]]:
     """What every program does on one library."""
     environment = os.environ | {"PYTHONPATH": f"{ROOT / 'src'}{os.pathsep}{ROOT}", "OMP_NUM_THREADS": "1"}
-    command = [sys.executable, "tests/oracle/run_programs.py", library, *PROGRAMS]
-    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True)
+    programs = [str(ROOT / program) for program in PROGRAMS]
+    command = [sys.executable, str(ROOT / "tests/oracle/run_programs.py"), library, *programs]
+    with tempfile.TemporaryDirectory() as folder:  # some of them write files
+        done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
-    return json.loads(done.stdout.splitlines()[-1])
+    found = json.loads(done.stdout.splitlines()[-1])
+    return {program: found[str(ROOT / program)] for program in PROGRAMS}
 
 
 def described(answer: dict[str, Any]) -> dict[str, Any]:
