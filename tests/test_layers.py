@@ -38,7 +38,10 @@ LAYERS: tuple[tuple[str, ...], ...] = (
         "xp.tensor", "xp.tensor_elementwise", "xp.tensor_fft", "xp.tensor_index", "xp.tensor_linalg", "xp.tensor_nn",
         "xp.tensor_reduce", "xp.tensor_scan", "xp.tensor_shape",
     ),
-    ("printing", "_tensor_str", "linalg", "special", "dlpack", "tensor_layout", "tensor_convert", "tensor_python"),
+    (
+        "printing", "_tensor_str", "linalg", "special", "special_rare", "dlpack", "tensor_layout", "tensor_convert",
+        "tensor_python",
+    ),
     (
         "factory_arguments", "fft", "from_data", "creation", "ranges", "random", "tensor_copy", "tensor_random",
         "tensor_types", "low_rank", "quasirandom", "signal", "tensor_rare", "windows",

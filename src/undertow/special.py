@@ -6,6 +6,7 @@ from typing import Any
 
 from undertow._core import TensorCore
 from undertow.autograd.apply import unary
+from undertow.lazy import lazy_names
 from undertow.ops.activation import functional_log_softmax as _log_softmax
 from undertow.ops.activation import softmax as softmax
 from undertow.ops.arguments import invalid_combination
@@ -99,6 +100,15 @@ def zeta(input: Any, other: Any, *, out: Any = None) -> Any:
     """The Hurwitz zeta function Σ (other + k)^(−input)."""
     rule = _rule_for("zeta", input, other, rules.zeta, rules.zeta_of_number, rules.zeta_number)
     return finish(rule, (input, other), out)
+
+_RARE = (
+    "airy_ai bessel_j0 bessel_j1 bessel_y0 bessel_y1 modified_bessel_i0 modified_bessel_i1 modified_bessel_k0 "
+    "modified_bessel_k1 scaled_modified_bessel_k0 scaled_modified_bessel_k1 spherical_bessel_j0 chebyshev_polynomial_t "
+    "chebyshev_polynomial_u chebyshev_polynomial_v chebyshev_polynomial_w hermite_polynomial_h hermite_polynomial_he "
+    "laguerre_polynomial_l legendre_polynomial_p shifted_chebyshev_polynomial_t shifted_chebyshev_polynomial_u "
+    "shifted_chebyshev_polynomial_v shifted_chebyshev_polynomial_w"
+).split()
+__getattr__, __dir__ = lazy_names(__name__, dict.fromkeys(_RARE, "undertow.special_rare"))
 
 for _function in (expit, gammainc, gammaincc, gammaln, psi, erfcx, ndtr, ndtri, log_ndtr, i0e, i1, i1e, entr):
     _function.__module__ = __name__  # where pickle looks for it
