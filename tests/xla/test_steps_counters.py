@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 import types
 from typing import Any
@@ -116,6 +117,46 @@ def test_what_wants_the_number_itself_is_compiled_for_each(asked: Any) -> None:
         return Case(step, args=one, look=lambda: held.n)
 
     agree(build)
+
+
+def large(held: Any, x: Any) -> Any:
+    held.n = (held.n * 1103515245 + 12345) % 2**31
+    return x.long() + held.n, 6364136223846793005 % held.n * x.long()
+
+
+def of_either_sign(held: Any, x: Any) -> Any:
+    held.n -= 1
+    return x.long() * 2**-held.n, 2**-held.n
+
+
+def kept_in_functions(held: Any, x: Any) -> Any:
+    held.n += 1
+    n = held.n
+    held.kept = (lambda: n, functools.partial(abs, n), lambda which=slice(n): which.stop)
+    return x * n
+
+
+def none_at_the_end(held: Any, x: Any) -> Any:
+    held.n -= 1
+    return x * (6 // (held.n + 3))
+
+
+@pytest.mark.parametrize("step", [large, of_either_sign, kept_in_functions])
+def test_numbers_that_a_program_could_not_hold(step: Any) -> None:
+    def build() -> Case:
+        held = types.SimpleNamespace(n=2, kept=())
+        return Case(lambda x: step(held, x), args=one, look=lambda: [held.n, [(type(f()), f()) for f in held.kept]])
+
+    agree(build, steps=4)
+
+
+def test_dividing_by_a_number_that_has_become_zero() -> None:
+    held = types.SimpleNamespace(n=2)
+    step = torch.compile(lambda x: none_at_the_end(held, x))
+    results = [step(torch.ones(1)).item() for _ in range(4)]
+    with pytest.raises(ZeroDivisionError):
+        step(torch.ones(1))
+    assert results == [1.0, 2.0, 3.0, 6.0]
 
 
 def test_a_module_that_counts_its_calls() -> None:

@@ -27,10 +27,10 @@ def one(turn: int) -> tuple[Any, ...]:
     return (torch.full((2, 3), 0.5 + 0.25 * turn),)
 
 
-def trained(after: Any, **options: Any) -> Case:
+def trained(after: Any, kind: Any = optim.SGD, **options: Any) -> Case:
     """A model that is trained, and something that each step does behind that."""
     model = nn.Linear(3, 2)
-    optimizer = optim.SGD(model.parameters(), lr=0.1)
+    optimizer = kind(model.parameters(), lr=0.1)
     after = after(model, optimizer)
 
     def step(x: Any) -> Any:
@@ -86,7 +86,7 @@ def the_best_model_so_far() -> Case:
 
 
 @case
-def a_plateau() -> Case:
+def a_plateau(kind: Any = optim.SGD) -> Case:
     schedulers = []
 
     def after(model: Any, optimizer: Any) -> Any:
@@ -98,7 +98,15 @@ def a_plateau() -> Case:
 
         return reduce
 
-    return trained(after, look=lambda: [schedulers[-1].best, schedulers[-1].num_bad_epochs, schedulers[-1].get_last_lr()])
+    def look() -> Any:
+        return schedulers[-1].best, schedulers[-1].num_bad_epochs, schedulers[-1].get_last_lr()
+
+    return trained(after, kind, look=look)
+
+
+@case
+def a_plateau_for_an_optimizer_that_counts() -> Case:
+    return a_plateau(optim.Adam)
 
 
 @case

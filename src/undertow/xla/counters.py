@@ -10,13 +10,9 @@ from __future__ import annotations
 from collections.abc import Container, Iterable
 from typing import Any
 
-from undertow.xla.numbers import Figure
+from undertow.xla.numbers import Figure, Uncountable
 from undertow.xla.reach import held_at, place_at, put
-from undertow.xla.results import FIXED, graph_is_left, parts_of, tensors_in
-
-
-class Uncountable(Exception):
-    """A number that must not be an input after all: its value got where it can't be computed anew."""
+from undertow.xla.results import FIXED, graph_is_left, hidden_in, parts_of, tensors_in
 
 
 class Counters:
@@ -54,13 +50,15 @@ class Counters:
                 put(*place, held)
 
     def check(self, left: list[tuple[Any, ...]], result: Any, known: Container[int]) -> None:
-        """What stands for a number may be among what a step leaves, but not as a key, nor in a graph."""
+        """What stands for a number may be among what a step leaves, but not as a key, in a graph, or in a function."""
         if not self.places:
             return
         if any(isinstance(entry[1], Figure) for entry in left):
             raise Uncountable
         waiting = [result, *[part for entry in left for part in entry[2:]]]
         if any(graph_is_left(tensor) for tensor in tensors_in(waiting, known)):
+            raise Uncountable
+        if any(isinstance(value, Figure) for value in hidden_in(waiting, known)):
             raise Uncountable
         seen: set[int] = set()
         while waiting:

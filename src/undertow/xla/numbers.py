@@ -27,6 +27,13 @@ Of = Callable[[Values], float]
 Question = tuple[Callable[[float, Any], Any], Of, Of, Any]  # what was asked, of what, beside what, the answer
 
 
+LARGEST = 2**53  # up to here a program's floats hold every whole number
+
+
+class Uncountable(BaseException):
+    """A number that must not be an input after all: what it gives can't be computed anew. Not for the user's handlers."""
+
+
 class Known:
     """What a trace has learnt about its numbers: the questions asked of them, and what was computed from which."""
 
@@ -49,9 +56,12 @@ class Figure:
 
     def _combined(self, function: Callable[..., Any], other: Any, swapped: bool) -> Any:
         mine, its = self.of, of(other)
+        counted = not isinstance(self, Number) or (isinstance(other, Figure) and not isinstance(other, Number))
         if isinstance(other, Figure):
             value, traced = other.value, other.traced
         elif isinstance(other, (int, float)):
+            if counted and isinstance(other, int) and _kind(int(other)) is None:
+                raise Uncountable
             value, traced = other, float(other)
         elif isinstance(other, TensorCore):
             tensor = wrap(self.as_array(_floating(other._array)))
@@ -62,7 +72,6 @@ class Figure:
         else:
             return NotImplemented
         about = (id(other),) if isinstance(other, Figure) else (type(other), other)
-        counted = not isinstance(self, Number) or (isinstance(other, Figure) and not isinstance(other, Number))
         if swapped:
             return self._computed((function, *about, id(self)), lambda: _figure(
                 function(value, self.value), function(traced, self.traced), lambda v: function(its(v), mine(v)), self.known,
@@ -181,9 +190,25 @@ class Whole(Real):
 
 
 def _figure(value: Any, traced: Any, of: Of, known: Known, counted: bool) -> Figure:
-    """What is computed from numbers: an option, or a number of the user's."""
-    kind = Number if not counted else Whole if type(value) is int else Real
+    """What is computed from numbers: an option, or a number of the user's, which has to stay one of its kind."""
+    if not counted:
+        return Number(value, traced, of, known)
+    kind = _kind(value)
+    if kind is None:
+        raise Uncountable
+    known.asked.append((_kind, of, _nothing, kind))
     return kind(value, traced, of, known)
+
+
+def _kind(value: Any, about: Any = None) -> type[Real] | None:
+    """What stands for a number of the user's, if anything can. It depends on n of which kind 2 ** n is, and n ** 0.5."""
+    if type(value) is float:
+        return Real
+    return Whole if type(value) is int and abs(value) <= LARGEST else None
+
+
+def _nothing(values: Values) -> Any:
+    return None
 
 
 def of(value: Any) -> Of:
@@ -264,11 +289,19 @@ class Questions:
         if self._about and values != self.good:
             for place, (now, before) in enumerate(zip(values, self.good)):
                 if now != before:
-                    for question, of, about, answer in self._about.get(place, ()):
-                        if question(of(values), about(values)) != answer:
+                    for each in self._about.get(place, ()):
+                        if not _same_answer(each, values):
                             return False
             self.good = values
         return True
+
+
+def _same_answer(asked: Question, values: Values) -> bool:
+    question, of, about, answer = asked
+    try:
+        return question(of(values), about(values)) == answer
+    except ArithmeticError:  # the step itself will say so
+        return False
 
 
 class _Noted(list[float]):

@@ -107,7 +107,7 @@ class Options:
         """What the step does to the numbers."""
         numbers = numbers + self.extra
         if self.changes:
-            changed = list(numbers)
+            changed = self.in_groups()
             for place, follows in self.changes:
                 changed[place] = follows(numbers)
             self.put(changed)

@@ -188,9 +188,12 @@ class Program(Assembled):
             lender.put(results[lent : lent + lender.n_arrays])
             lent += lender.n_arrays
         if self.options.changes or self.options.counted:
-            self.options.change(self._numbers_now())
+            numbers = self._numbers_now()
+            self.options.change(numbers)
             if self.next_numbers is not None and not self.options.changes:
-                self.last_numbers, self.number_array = self.options.values(), self.next_numbers.cell.value
+                options = len(self.options.places)  # as the program saw them: the host may have changed them by now
+                self.last_numbers = numbers[:options] + self.options.values()[options:]
+                self.number_array = self.next_numbers.cell.value
         if self.result_alone:
             left = self.result._array
             result = wrap(left.like(left.cell.value))

@@ -123,17 +123,23 @@ class Rebuilt:
 
 
 def refuse_hidden(tree: Any, known: Container[int], is_made: Callable[[Any], bool]) -> None:
-    """Tensors of the program may not be where they can't be replaced: in a function, or in an iterator."""
+    """Tensors of the program may not be where they can't be replaced."""
+    if any(isinstance(value, TensorCore) and is_made(value) for value in hidden_in(tree, known)):
+        raise CompileError(
+            "undertow.compile: the step returns or leaves behind a function or an iterator that holds tensors, "
+            "which can't be made anew for each call. Return the tensors themselves, in tuples, dicts or objects."
+        )
+
+
+def hidden_in(tree: Any, known: Container[int]) -> Iterator[Any]:
+    """Tensors and numbers of a program that are where they can't be replaced: in a function, or in an iterator."""
     seen: set[int] = set()
     stack = [(tree, False)]
     while stack:
         value, hidden = stack.pop()
-        if isinstance(value, TensorCore):
-            if hidden and is_made(value):
-                raise CompileError(
-                    "undertow.compile: the step returns or leaves behind a function or an iterator that holds tensors, "
-                    "which can't be made anew for each call. Return the tensors themselves, in tuples, dicts or objects."
-                )
+        if isinstance(value, (TensorCore, Figure)):
+            if hidden:
+                yield value
         elif not isinstance(value, FIXED) and id(value) not in seen and id(value) not in known:
             seen.add(id(value))
             if isinstance(value, types.FunctionType):

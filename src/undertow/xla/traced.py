@@ -17,7 +17,7 @@ from undertow.xla.arguments import Arguments, refuse_overlaps
 from undertow.xla.counters import Counters
 from undertow.xla.errors import CompileError, explained
 from undertow.xla.firing import Again, Firing, Later, Placed, Plan
-from undertow.xla.numbers import Figure, Known, Questions, baked, inputs
+from undertow.xla.numbers import Figure, Known, Questions, Uncountable, baked, inputs
 from undertow.xla.options import Options
 from undertow.xla.reach import ABSENT, State, contents_of, place_at, put
 from undertow.xla.registrations import Registrations
@@ -97,7 +97,8 @@ class Traced:
                 tensor._edge, tensor._requires_grad = edge, flag
             if isinstance(error, NeedsValue) and plan.body is not None and plan.body.move_what_asked(error):
                 raise Again from None
-            if self.counters.places and isinstance(error, Exception) and not isinstance(error, (Again, Baked)):
+            failed = isinstance(error, (Exception, Uncountable)) and not isinstance(error, (Again, Baked))
+            if self.counters.places and failed:
                 plan.counts = False  # maybe that is why
                 plan.counters.clear()
                 raise Again from None
