@@ -136,12 +136,17 @@ def kept_in_functions(held: Any, x: Any) -> Any:
     return x * n
 
 
+def of_one_type(held: Any, x: Any) -> Any:
+    held.n += 1
+    return x * held.n if type(held.n) in (int, bool) else x
+
+
 def none_at_the_end(held: Any, x: Any) -> Any:
     held.n -= 1
     return x * (6 // (held.n + 3))
 
 
-@pytest.mark.parametrize("step", [large, of_either_sign, kept_in_functions])
+@pytest.mark.parametrize("step", [large, of_either_sign, kept_in_functions, of_one_type])
 def test_numbers_that_a_program_could_not_hold(step: Any) -> None:
     def build() -> Case:
         held = types.SimpleNamespace(n=2, kept=())

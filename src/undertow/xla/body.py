@@ -113,6 +113,12 @@ class Body:
             self._known[id(frame.function)] = Statements(frame.function, frame.node)
         return self._known[id(frame.function)]
 
+    def compares_types(self) -> bool:
+        """Whether the code asks for the exact type of a number (`type(n) is int`): nothing else may stand for it."""
+        frames = [frame for frame in self.whole.frames if trust.home(frame.function) != "own"]
+        parts = (part for frame in frames for part in ast.walk(frame.node) if isinstance(part, ast.Compare))
+        return any("type" in names and not names.isdisjoint(("int", "float")) for names in map(_names_in, parts))
+
     # --- which statements are moved
 
     def _plan(self) -> None:
@@ -330,3 +336,7 @@ def _leaves_tensors_alone(effect: Effect) -> bool:
         own = all(issubclass(Module, kind) for kind in type(target).__mro__ if trust.home(kind) == "own")
         return own and effect.attribute is not None and effect.attribute not in _OF_ANY_MODULE
     return True
+
+
+def _names_in(expression: ast.AST) -> set[str]:
+    return {part.id for part in ast.walk(expression) if isinstance(part, ast.Name)}

@@ -88,6 +88,7 @@ class Compiled:
             self._note("the arguments have other shapes, dtypes or values than before")
         plan, plain_numbers = Plan(), False
         plan.body = Body(self.function, args, kwargs)
+        plan.counts = not plan.body.compares_types()
         while True:
             try:
                 program = Program(self.function, args, kwargs, plan, plain_numbers)
