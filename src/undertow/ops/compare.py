@@ -10,7 +10,7 @@ import numpy as np
 from undertow._core import TensorCore, ndarray, wrap
 from undertow.autograd.apply import apply, binary, name_function, unary
 from undertow.autograd.outputs import into
-from undertow.dtypes import DTYPE_OF, FLOATING, INTEGRAL
+from undertow.dtypes import DTYPE_OF, FLOATING, INTEGRAL, bfloat16
 from undertow.ops.arguments import broadcast_two, check_tensor, invalid_combination, must_be
 from undertow.ops.numbers import as_number, is_number
 from undertow.ops.public import Function, finish, in_place, in_place_operator, operator, overloaded, public
@@ -143,6 +143,8 @@ def isin(
             raise RuntimeError(
                 f"Unsupported input type encountered for isin(): {DTYPE_OF[value._array.dtype].scalar_name}"
             )
+    if bfloat16.numpy in (getattr(one, "dtype", None), getattr(among, "dtype", None)):  # unknown to NumPy
+        one, among = np.asarray(one, np.float32), np.asarray(among, np.float32)
     found = wrap(np.asarray(np.isin(one, among, assume_unique=assume_unique, invert=invert)))
     return found if out is None else into(out, found.detach, (), "isin", same_dtype=True)
 

@@ -14,6 +14,7 @@ from undertow.dtypes import DTYPE_OF
 from undertow.ops.arguments import as_int, check_tensor, is_int, no_kernel
 from undertow.ops.parts import unbind
 from undertow.ops.public import overloaded, public
+from undertow.ops.sort import bin_edges
 from undertow.rules.elementwise import not_differentiated
 from undertow.rules.rule import op
 
@@ -64,9 +65,7 @@ def _edges_from(array: Any, counts: Sequence[int], limits: Any) -> list[Any]:
             raise RuntimeError(
                 f"torch.histogramdd: min should not exceed max, but got min {low:g} max {high:g} for dimension {dim}"
             )
-        if low == high:
-            low, high = low - 0.5, high + 0.5
-        edges.append(np.linspace(low, high, count + 1, dtype=array.dtype))
+        edges.append(bin_edges(low, high, count, array.dtype))
     return edges
 
 

@@ -46,11 +46,13 @@ def check_in_range(
     outside = (index < (-n if negative else 0)) | (index >= n)
     if outside.any():
         first = index[outside].reshape(-1)[0]
-        raise error(f"{prefix}index {first} is out of bounds for dimension {dim} with size {n}")
+        raise error(f"{prefix}index {int(first)} is out of bounds for dimension {dim} with size {n}")
 
 
 def _with_dims(index: Any, ndim: int) -> Any:
     """An index without elements may have another number of dims."""
+    if not index._array.ndim and ndim == 1:
+        return index.reshape(1)
     if index._array.size or index._array.ndim == ndim:
         return index
     return wrap(np.empty((0,) * max(ndim, 1), index._array.dtype))
@@ -82,7 +84,8 @@ def gather(input: Any, dim: int, index: Any, *, sparse_grad: bool = False, out: 
         check_in_range(picks, array.shape[dim] if array.ndim else 1, dim)
 
     def compute() -> Any:
-        found = apply(rules.gather, input, _with_dims(index, array.ndim), dim=dim, sparse_grad=sparse_grad)
+        chosen = index if picks.size else _with_dims(index, array.ndim)
+        found = apply(rules.gather, input, chosen, dim=dim, sparse_grad=sparse_grad)
         return found if found._array.shape == picks.shape else found.reshape(picks.shape)
 
     return compute() if out is None else into(out, compute, (input, index), "gather")

@@ -223,6 +223,16 @@ def histc(input: Any, bins: Any = 100, min: Any = 0, max: Any = 0, *, out: Any =
     return run("histc", out, rules.histc, input, bins=count, min=float(min), max=float(max))
 
 
+def bin_edges(low: Any, high: Any, count: int, dtype: Any) -> Any:
+    """The edges of bins of one width, counted from both ends in the dtype's own precision; a range of none is widened."""
+    if low == high:
+        low, high = low - 0.5, high + 0.5
+    first, last = np.asarray(low, dtype), np.asarray(high, dtype)
+    step, places = np.float64((last - first) / dtype.type(count)), np.arange(count + 1)
+    rising, falling = first + step * places, last - step * (count - places)  # rounded once, as fused operations are
+    return np.where(places < (count + 1) // 2, rising, falling).astype(dtype)
+
+
 @public
 def histogram(
     input: Any, bins: Any = 100, *, range: Any = None, weight: Any = None, density: bool = False, out: Any = None
@@ -236,10 +246,8 @@ def histogram(
         count = as_int(bins, "histogram", "bins", 2)
         if count <= 0:
             raise RuntimeError(f"torch.histogram(): bins must be > 0, but got {count} for dimension 0")
-        low, high = range if range is not None else (array.min(), array.max()) if array.size else (0.0, 0.0)
-        if low == high:
-            low, high = low - 0.5, high + 0.5
-        bins = wrap(np.linspace(low, high, count + 1).astype(array.dtype))
+        low, high = range if range is not None else (array.min(), array.max()) if array.size else (0.0, 1.0)
+        bins = wrap(bin_edges(low, high, count, array.dtype))
     return run_named(return_types.histogram, "histogram", out, rules.histogram, input, bins, weight, density=density)
 
 

@@ -78,7 +78,7 @@ def bessel_y(order: int, x: Array) -> Array:
 def bessel_k(order: int, x: Array, scaled: bool) -> Array:
     """Kₙ(x) = ∫ e^(−x cosh t) cosh nt dt from 0 on, times eˣ where `scaled`. ∞ at 0, nan below."""
     value = _k_integral(order, x) * (1.0 if scaled else np.exp(-x))
-    return np.where(x < 0, np.nan, np.where(x == 0, np.inf, value))
+    return np.where(x < 0, np.nan, np.where(x == 0, np.inf, np.where(np.isposinf(x), 0.0, value)))
 
 
 def _k_integral(order: float, x: Array) -> Array:
