@@ -102,6 +102,24 @@ def a_learning_rate_by_hand() -> Case:
     return Case(step, weight, optimizer, args=one, look=lambda: optimizer.param_groups[0]["lr"])
 
 
+@twice
+def a_number_that_is_set_outside_after_each_call() -> Case:
+    held = types.SimpleNamespace(beta=0.5)
+    return Case(lambda x: x * held.beta, args=one, between=lambda turn: setattr(held, "beta", 1 / (turn + 3)))
+
+
+@once
+def labels_that_move() -> Case:
+    table, moved = torch.arange(20.0), 0
+
+    def step(picks: Any) -> Any:
+        nonlocal moved
+        moved += 2
+        return table[picks + moved]
+
+    return Case(step, args=lambda turn: (torch.tensor([turn, 3]),))
+
+
 ASKED = [math.cos, str, lambda number: [0.0, 1.0, 2.0, 3.0][number], lambda number: {number: 1}]
 
 
@@ -166,6 +184,42 @@ def test_dividing_by_a_number_that_has_become_zero() -> None:
 
 def test_a_module_that_counts_its_calls() -> None:
     agree(lambda: (lambda model: Case(lambda x: model(x), args=one, look=lambda: model.calls))(Calls()))
+
+
+@pytest.mark.parametrize("which", ["a count", "a learning rate"])
+def test_hooks_that_the_step_makes_keep_their_numbers(which: str) -> None:
+    def build() -> Case:
+        weight, held = torch.ones(3, requires_grad=True), types.SimpleNamespace(n=0)
+        optimizer = optim.SGD([weight], lr=0.5)
+        seen: list[Any] = []
+
+        def step(x: Any) -> Any:
+            held.n += 1
+            number = optimizer.param_groups[0]["lr"] if which == "a learning rate" else held.n
+            weight.grad = None
+            product = weight * x
+            product.register_hook(lambda gradient, n=held.n: seen.append((n, number, gradient.sum().item())))
+            product.sum().backward()
+
+        def between(turn: int) -> None:
+            optimizer.param_groups[0]["lr"] /= 2
+
+        return Case(step, weight, args=one, look=lambda: list(seen), between=between)
+
+    agree(build)
+
+
+def test_dropout_draws_with_the_probability_of_the_call() -> None:
+    def build() -> Case:
+        held = types.SimpleNamespace(n=0)
+
+        def step(x: Any) -> Any:
+            held.n += 1
+            return nn.functional.dropout(x, 0.2 * held.n)
+
+        return Case(step, args=lambda turn: (torch.ones(50),))
+
+    agree(build)
 
 
 def test_numbers_may_be_set_between_calls() -> None:

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from undertow.devices import cpu
+from undertow.xla.numbers import Figure
 from undertow.xp import numpy as numpy_xp
 from undertow.xp.device import Cell, DeviceArray, is_known
 
@@ -106,6 +107,8 @@ class Arriving:
     def follow(self, result: DeviceArray, word: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         """Notes that a word of the vocabulary made an array."""
         if word is None or any(type(each) is DeviceArray for each in kwargs.values()):
+            return
+        if any(isinstance(each, Figure) for each in (*args, *kwargs.values())):
             return
         values = [self._value(arg) if type(arg) is DeviceArray else _as_it_is(arg) for arg in args]
         known = [value for value in values if value is not None]

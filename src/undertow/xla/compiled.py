@@ -18,8 +18,8 @@ from undertow.xla.body import Body
 from undertow.xla.cache import keep_on_disk
 from undertow.xla.errors import CompileError, CompileWarning
 from undertow.xla.firing import Again, Plan
+from undertow.xla.numbers import Baked
 from undertow.xla.program import Program
-from undertow.xla.traced import Baked
 from undertow.xp.device import Watch
 from undertow.xp.precision import Precision
 
@@ -87,6 +87,8 @@ class Compiled:
         elif len(self.programs) > 1:
             self._note("the arguments have other shapes, dtypes or values than before")
         plan, plain_numbers = Plan(), False
+        if programs:  # numbers that have changed may change again
+            plan.counters.update(programs[0].entry.changed_numbers())
         plan.body = Body(self.function, args, kwargs)
         plan.counts = not plan.body.compares_types()
         while True:

@@ -42,8 +42,8 @@ from undertow.xla.host_statements import (
     StatementLater,
     hides_tensors,
 )
-from undertow.xla.numbers import Figure
-from undertow.xla.reach import PLAIN, Place, held_at, place_at, places_of
+from undertow.xla.numbers import Baked, Figure
+from undertow.xla.reach import PLAIN, Place, contents_of, held_at, place_at, places_of
 from undertow.xla.registrations import Registrations
 from undertow.xla.results import graph_is_left
 from undertow.xp.device import DeviceArray, NeedsValue, Watch
@@ -150,6 +150,8 @@ class Firing:
             raise Again
 
     def _hosted(self, hook: Any, args: tuple[Any, ...], kwargs: dict[str, Any], effects: Effects, why: str) -> Any:
+        if any(isinstance(each, Figure) for each in _captured(hook)):  # the step made the hook, for this turn
+            raise Baked
         for other, its in self.traced:  # in this step it would read what they only leave at the end
             if its.effects and its.feeds(effects):
                 self._again(other)
@@ -290,6 +292,7 @@ class Firing:
     def _counters(self, effects: Effects) -> list[tuple[Any, Any]]:
         """The places of such numbers that a hook reads."""
         read = {here for each in effects.places if each.owner is not None for here in places_of(each.owner, each.name)}
+        read -= {here for effect in effects.effects for here in _places(effect)}  # what it changes itself is there
         return [place for here, place in self.plan.counters.items() if here in read]
 
     def _keep(self, hook: Any) -> None:
@@ -341,6 +344,17 @@ def _place(effect: Effect) -> EffectPlace:
 
 def _places(effect: Effect) -> set[Place]:
     return set() if effect.target is None else places_of(effect.target, effect.attribute)
+
+
+def _captured(hook: Any) -> list[Any]:
+    """What a hook closes over, and its defaults; a variable from outside of the step is shown as it is at its turn."""
+    if isinstance(hook, functools.partial):
+        return [*hook.args, *hook.keywords.values(), *_captured(hook.func)]
+    function = hook.__func__ if isinstance(hook, MethodType) else hook
+    if not isinstance(function, FunctionType):
+        return []
+    given = [*(function.__defaults__ or ()), *(function.__kwdefaults__ or {}).values()]
+    return given + [contents_of(cell) for cell in function.__closure__ or ()]
 
 
 def _has_state(value: Any) -> bool:

@@ -34,6 +34,10 @@ class Uncountable(BaseException):
     """A number that must not be an input after all: what it gives can't be computed anew. Not for the user's handlers."""
 
 
+class Baked(Exception):
+    """A number that should be an input got where it would stay as it is now."""
+
+
 class Known:
     """What a trace has learnt about its numbers: the questions asked of them, and what was computed from which."""
 
@@ -209,6 +213,11 @@ def _kind(value: Any, about: Any = None) -> type[Real] | None:
 
 def _nothing(values: Values) -> Any:
     return None
+
+
+def exactly(value: Any) -> Any:
+    """A number's value, which counts as a question; anything else as it is."""
+    return value._answer(_itself) if isinstance(value, Figure) else value
 
 
 def of(value: Any) -> Of:

@@ -12,7 +12,19 @@ from itertools import chain
 from operator import attrgetter, is_
 from typing import Any
 
-from undertow.xla.reach import ABSENT, GLOBAL_HOOKS, PLAIN, Place, State, contents_of, place_at, put_back, refill, same
+from undertow.xla.reach import (
+    ABSENT,
+    GLOBAL_HOOKS,
+    PLAIN,
+    Place,
+    State,
+    contents_of,
+    held_at,
+    place_at,
+    put_back,
+    refill,
+    same,
+)
 
 __all__ = ["GLOBAL_HOOKS", "PLAIN", "Snapshot", "State", "where_defined"]
 
@@ -176,6 +188,23 @@ class Snapshot:
             return True
         pairs = enumerate(zip(items, kept))
         return any(now is not was and not same(now, was) and self._counts(items, place) for place, (now, was) in pairs)
+
+    def changed_numbers(self) -> dict[Place, tuple[Any, Any]]:
+        """Places that hold another number of the same kind than they held."""
+        held = [(holder, key, value) for holder, held in self.maps for key, value in held.items()]
+        held += [(holder, place, value) for holder, kept in self.lists for place, value in enumerate(kept)]
+        held += [(cell, None, value) for cell, value in self.cells]
+        held += [*self.globals]
+        numbers = [(holder, key, value) for holder, key, value in held if type(value) in (int, float)]
+        numbers = [each for each in numbers if not isinstance(each[0], set)]
+        return {
+            place_at(holder, key): (holder, key)
+            for holder, key, value in numbers
+            if type(held_at(holder, key)) is type(value)
+            and not same(held_at(holder, key), value)
+            and self._counts(holder)
+            and self._counts(holder, key)
+        }
 
     def restore(self) -> None:
         """Puts everything back, after a trace that came to nothing."""

@@ -32,6 +32,7 @@ from undertow.storage import memories_behind
 from undertow.xla.arriving import Arriving
 from undertow.xla.choices import only_if
 from undertow.xla.errors import CompileError
+from undertow.xla.numbers import exactly
 from undertow.xla.state import State
 from undertow.xp import jax as _words  # noqa: F401  (turns on 64-bit types)
 from undertow.xp.device import Cell, DeviceArray, NeedsValue, Watch, is_known, jax_device, may_be_known, wrapped
@@ -109,6 +110,7 @@ class WatchedStream:
 
         def call(*args: Any, **kwargs: Any) -> Any:
             trace = self._trace
+            args, kwargs = tuple(map(exactly, args)), {key: exactly(value) for key, value in kwargs.items()}
             sources = [trace.earlier(arg) if type(arg) is DeviceArray else arg for arg in args]
             if trace.draws_inside or any(source is None and arg is not None for source, arg in zip(sources, args)):
                 trace.draws_inside = trace.firing.has_inside = True

@@ -17,7 +17,7 @@ from undertow.xla.arguments import Arguments, refuse_overlaps
 from undertow.xla.counters import Counters
 from undertow.xla.errors import CompileError, explained
 from undertow.xla.firing import Again, Firing, Later, Placed, Plan
-from undertow.xla.numbers import Figure, Known, Questions, Uncountable, baked, inputs
+from undertow.xla.numbers import Baked, Figure, Known, Questions, Uncountable, baked, inputs
 from undertow.xla.options import Options
 from undertow.xla.reach import ABSENT, State, contents_of, place_at, put
 from undertow.xla.registrations import Registrations
@@ -27,10 +27,6 @@ from undertow.xla.schedules import Schedules
 from undertow.xla.state import Snapshot
 from undertow.xla.trace import Draw, Trace
 from undertow.xp.device import Cell, DeviceArray, NeedsValue, jax_device
-
-
-class Baked(Exception):
-    """A number that should be an input got into the program as a constant."""
 
 
 class Traced:
@@ -49,7 +45,7 @@ class Traced:
     ) -> None:
         self.plain_numbers = plain_numbers
         self.plan = plan
-        self.counters = Counters(() if plain_numbers else plan.counters.values())
+        self.counters = Counters(plan.counters.values() if plan.counts and not plain_numbers else ())
         state = State({*plan.replaced, *(plan.counters if self.counters.places else ())})
         state.walk(function, getattr(function, "__name__", "step"))
         for leaf in leaves((args, kwargs)):
