@@ -460,3 +460,21 @@ def test_a_function_without_a_jvp_is_not_pushed_forward_either():
         torch.func.jvp(Plain.apply, (torch.ones(2),), (torch.ones(2),))
 
     agree_error(program)
+
+
+@cases
+def gradients_have_derivatives(torch, log):
+    """Forward over reverse: products with a Hessian."""
+    x = torch.tensor([1.0, 2.0], requires_grad=True)
+    weight = torch.tensor([3.0, 4.0], requires_grad=True)
+    with fwAD(torch).dual_level():
+        d = fwAD(torch).make_dual(x, torch.tensor([1.0, 0.5]))
+        for wanted in (d, (x, weight), (weight, d)):
+            found = torch.autograd.grad((d**3 * weight).sum(), wanted)
+            log([(gradient, tangent(torch, gradient), tangent(torch, (gradient * 2).sin())) for gradient in found])
+        (seeded,) = torch.autograd.grad(weight * 2, weight, grad_outputs=d * 3)
+        log(seeded, tangent(torch, seeded), tangent(torch, torch.autograd.grad((weight * 2).sum(), weight)[0]))
+        (recorded,) = torch.autograd.grad((d**3 * weight).sum(), d, create_graph=True)
+        log(recorded.requires_grad, tangent(torch, recorded))
+        log(torch.autograd.grad((d * 2).sum(), weight, allow_unused=True))
+    return seeded

@@ -129,6 +129,19 @@ class _DualLevel(Level):
         finally:
             self.pushing = False
 
+    def follows(self, tensors: Sequence[Any]) -> bool:
+        """Whether the gradients of some tensors have derivatives too."""
+        return not self.pushing and any(isinstance(tensor, TensorCore) and self.leads_to(tensor) for tensor in tensors)
+
+    def settled(self, gradient: Any) -> Any:
+        """A gradient that was recorded for the sake of its derivative alone, which it keeps."""
+        tangent = None if gradient is None else self.tangent_of(gradient)
+        if tangent is None:
+            return None if gradient is None else gradient.detach()
+        dual = self.begin(gradient.detach())
+        self.add(dual, tangent.detach())
+        return dual
+
     @contextmanager
     def cut(self) -> Iterator[None]:
         """What lies behind a dual, or a derivative, is not gone through: a custom function's outputs carry their own."""
