@@ -127,8 +127,8 @@ def grad(
     if is_grads_batched:
         return _batched_grad(outs, wanted, given, keep, create_graph, allow_unused, materialize_grads)
     if special.duals is not None and not create_graph and special.duals.follows((*outs, *given)):
-        found = grad(outs, wanted, given, True, True, True, allow_unused, False, materialize_grads)
-        return tuple([special.duals.settled(gradient) for gradient in found])
+        followed = grad(outs, wanted, given, True, True, True, allow_unused, False, materialize_grads)
+        return tuple([special.duals.settled(gradient) for gradient in followed])
     roots, seeds = _roots(outs, given)
     aims = [_input_edge(place, target) for place, target in enumerate(wanted)]
     found = engine.run(roots, _travelling(seeds, given, create_graph), keep, create_graph, aims, accumulates=False)
