@@ -145,6 +145,22 @@ def tensors_that_were_one_at_first() -> Case:
     return Case(step, args=one, look=lambda: [held.fixed, held.moving])
 
 
+def test_tensors_that_share_their_memory_for_a_while() -> None:
+    def build() -> Case:
+        held = types.SimpleNamespace(hidden=torch.zeros(3), other=torch.ones(3))
+
+        def step(x: Any) -> Any:
+            held.hidden = held.hidden + x[0]
+            return held.hidden * 2 + held.other
+
+        def between(turn: int) -> None:
+            held.other = held.hidden[:] if turn % 2 else held.other
+
+        return Case(step, args=one, between=between, look=lambda: [held.hidden, held.other])
+
+    agree(build, steps=4)
+
+
 def test_a_batch_of_another_size_needs_one_more_program() -> None:
     held = types.SimpleNamespace(features=None)
 

@@ -83,8 +83,11 @@ class Arguments:
         if self.renewed.places:
             if not self.renewed.fit() or self._aliases([*arguments, *self.renewed.tensors()]) != self._renewed_pattern:
                 return False
-        return self._aliases(arguments) == self._pattern and all(
-            memory_of(arguments[place]) == memory_of(arguments[other] if type(other) is int else other)
+        if self._aliases(arguments) != self._pattern:
+            return False
+        tensors = self.and_gradients(arguments) if self.shared else arguments
+        return all(
+            memory_of(tensors[place]) == memory_of(tensors[other] if type(other) is int else other)
             for place, other in self.shared
         )
 
@@ -181,6 +184,8 @@ def view_again(tensor: Any, steps: Any) -> Any:
 
 def memory_of(tensor: Any) -> Any:
     """What two tensors have in common that show the same memory in the same way."""
+    if tensor is None:  # a gradient that is gone
+        return None
     array = tensor._array
     if type(array) is DeviceArray:
         return id(array.cell), id(array._parent)
