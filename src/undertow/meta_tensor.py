@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from undertow import overrides
+from undertow import overrides, tree
 from undertow._core import TensorCore
 from undertow._tensor import Tensor
 from undertow.devices import device as Device
@@ -23,6 +23,27 @@ _META = Device("meta")
 _NO_DATA = "Cannot copy out of meta tensor; no data!"
 _LARGE = 1 << 30  # bytes; beyond, one element stands for all
 _RESHAPING = frozenset("t_ transpose_ swapaxes_ swapdims_ squeeze_ unsqueeze_ resize_ resize_as_ as_strided_ set_".split())
+
+
+# Functions whose tensors must all be on one device; numbers in tensors of no dims may come from another.
+_ON_ONE_DEVICE = frozenset(
+    "add addcdiv addcmul addmm atan2 batch_norm bitwise_and bitwise_or bitwise_xor cat clamp clamp_max clamp_min concat "
+    "copysign dist div dot eq floor_divide fmax fmin fmod ge group_norm gt huber_loss hypot l1_loss layer_norm le lerp "
+    "linear logaddexp logical_and logical_or logical_xor lt masked_fill maximum minimum mse_loss mul ne outer pow "
+    "remainder rms_norm smooth_l1_loss stack sub true_divide where xlogy __eq__ __ne__ __lt__ __le__ __gt__ __ge__".split()
+)
+
+
+_OF_THE_FIRST = frozenset("expand_as view_as reshape_as is_same_size".split())
+
+
+def _check_one_device(name: str, given: Any) -> None:
+    kinds = [value.device.type for value in tree.leaves(given) if isinstance(value, TensorCore) and value._array.ndim]
+    if name == "masked_fill":  # which looks at the mask first
+        kinds = kinds[::-1]
+    for kind in kinds:
+        if kind != kinds[0]:
+            raise RuntimeError(f"Tensor on device {kind} is not on the expected device {kinds[0]}!")
 
 
 def _no_item(self: Any, *args: Any, **kwargs: Any) -> Any:
@@ -72,9 +93,13 @@ class MetaTensor(Tensor):
             raise NotImplementedError(_NO_DATA)
         if _is_write(name) and isinstance(args[0], MetaTensor):
             return args[0]
+        if name in _ON_ONE_DEVICE:
+            _check_one_device(name, (args, options))
         where = options.get("device")
         with overrides.DisableTorchFunctionSubclass():
             result = func(*args, **options)
+        if name in _OF_THE_FIRST and not isinstance(args[0], MetaTensor):
+            return result  # it keeps its values: only a shape was asked of the other
         if name in ("backward", "__set__") or (where is not None and device_named(where).type != "meta"):
             return result
         return _without_values(result)

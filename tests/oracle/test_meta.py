@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import pickle
+from types import ModuleType
 from typing import Any
 
 import pytest
@@ -42,6 +43,31 @@ def test_meta(text: str) -> None:
         return repr(eval(text, names | {"l": torch.nn.Linear(3, 4, device="meta")}))
 
     agree(program)
+
+
+MIXED = """
+x + m
+m - x
+m == x
+torch.cat([m, x])
+torch.where(m > 0, m, x)
+torch.nn.Linear(4, 2, device="meta")(x)
+torch.nn.Linear(4, 2)(m)
+torch.nn.functional.layer_norm(m, (4,), torch.ones(4))
+torch.nn.functional.mse_loss(m, x)
+m.masked_fill(x > 0, 0)
+torch.lerp(m, x, 0.5)
+(m + torch.tensor(2.0)).shape, (torch.tensor(2.0) * m).shape, m.add_(x).shape, (m @ x.T).shape
+x.expand_as(m), x.view_as(m), x.reshape_as(m), torch.cat([m, m]).shape
+""".strip().splitlines()
+
+
+@pytest.mark.parametrize("text", MIXED)
+def test_tensors_with_and_without_values(text: str) -> None:
+    def program(torch: ModuleType) -> Any:
+        return eval(text, {"torch": torch, "x": torch.ones(3, 4), "m": torch.ones(3, 4, device="meta")})
+
+    agree(program, words=12)
 
 
 def test_the_class_of_a_parameter_makes_parameters() -> None:
