@@ -478,3 +478,17 @@ def gradients_have_derivatives(torch, log):
         log(recorded.requires_grad, tangent(torch, recorded))
         log(torch.autograd.grad((d * 2).sum(), weight, allow_unused=True))
     return seeded
+
+
+@cases
+def inputs_of_functions_that_are_differentiated_are_leaves(torch, log):
+    def function(x):
+        y = x * 2
+        log(x.requires_grad, x.is_leaf, x.grad_fn, x.grad, y.requires_grad, y.is_leaf, y.grad_fn.name())
+        attempt(log, "write", lambda: x.mul_(2) is None)
+        attempt(log, "write through a view", lambda: x[:1].mul_(2) is None)
+        attempt(log, "backward", lambda: y.sum().backward())
+        y.mul_(3)
+        return y.sum()
+
+    log(torch.func.grad(function)(torch.ones(2)), torch.func.vjp(function, torch.ones(2))[1](torch.tensor(2.0)))

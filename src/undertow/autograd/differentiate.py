@@ -53,6 +53,11 @@ def backward(
     """Adds the gradients of `tensors` to the `.grad` of every leaf they depend on (or of `inputs` only)."""
     if Watch.trace is not None:
         Watch.trace.uses_gradients = True
+    if local.modes.transforms:
+        raise RuntimeError(
+            "backward() called inside a functorch transform. This is not supported: use torch.func.grad or vjp there, or "
+            "call backward() outside of the function that is transformed."
+        )
     if grad_variables is not None:
         warnings.warn("`grad_variables` is deprecated. Use `grad_tensors` instead.", FutureWarning, stacklevel=2)
         if grad_tensors is not None:

@@ -42,6 +42,10 @@ class LevelInput(Node):
     def _run(self, xp: Any, g: Any, needs: tuple[bool, ...] | None) -> tuple[Any, ...]:
         return (g,)
 
+    @property
+    def _begins(self) -> bool:  # type: ignore[override]
+        return type(self.level) is Level and self.level.open
+
     def _node_name(self) -> str:
         return "ViewBackward0"  # what PyTorch has there, where it has anything
 

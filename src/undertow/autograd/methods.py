@@ -154,7 +154,7 @@ class AutogradMethods(HookMethods):
         """Whether no recorded operation made this tensor."""
         if self._view is not None:
             refresh_view(self)
-        return self._edge is None or is_hidden(self)
+        return self._edge is None or self._edge[0]._begins or is_hidden(self)
 
     @property
     def grad_fn(self) -> Node | None:
@@ -162,7 +162,7 @@ class AutogradMethods(HookMethods):
         if self._view is not None:
             refresh_view(self)
         edge = self._edge
-        if edge is None or is_hidden(self):
+        if edge is None or edge[0]._begins or is_hidden(self):
             return None
         return note_output(edge[0], self._array)
 
@@ -179,7 +179,7 @@ class AutogradMethods(HookMethods):
             Watch.trace.uses_gradients = True
         if meta is not None and meta.grad is not None:
             return meta.grad
-        if self._edge is not None and not (meta is not None and meta.retains):
+        if self._edge is not None and not (meta is not None and meta.retains) and not self.is_leaf:
             warnings.warn(
                 "The .grad attribute of a Tensor that is not a leaf Tensor is being accessed. Its .grad attribute won't "
                 "be populated during autograd.backward(). If you indeed want the .grad field to be populated for a "

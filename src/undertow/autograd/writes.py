@@ -155,16 +155,20 @@ def check_writable(target: Any, recorded: bool) -> None:
     if view is not None:
         if view.origin is not None:
             raise errors.written_view(view.origin, described_source(target), through_another=False)
-        if view.base._edge is None and target._requires_grad:
+        if _is_leaf(view.base) and target._requires_grad:
             raise RuntimeError(
                 "a view of a leaf Variable that requires grad is being used in an in-place operation. "
                 "Write under torch.no_grad(), or to a clone() of the leaf."
             )
-    elif target._edge is None and target._requires_grad:
+    elif _is_leaf(target) and target._requires_grad:
         raise RuntimeError(
             "a leaf Variable that requires grad is being used in an in-place operation. Its old value could not be "
             "differentiated any more: write under torch.no_grad() (as an optimizer does), or to a clone()."
         )
+
+
+def _is_leaf(tensor: Any) -> bool:
+    return tensor._edge is None or tensor._edge[0]._begins
 
 
 # --- history after a write
