@@ -15,7 +15,7 @@ from undertow.ops.sort import argsort
 from undertow.rules import index as rules
 from undertow.rules.rule import twin
 from undertow.sites import user_site
-from undertow.xp.device import NeedsValue, Watch, is_known, values_known
+from undertow.xp.device import Home, NeedsValue, Watch, home_among, is_known, values_known
 
 _taken_rows = twin(rules.index, "PackPaddedSequenceBackward0")
 
@@ -137,6 +137,7 @@ def pack_padded_sequence(
     if not enforce_sorted:
         order = argsort(wrap(counts), descending=True)
         counts = counts[order._array]
+        order = order.to(input.device)
         input = input.index_select(0 if batch_first else 1, order)
     if batch_first:
         input = input.transpose(0, 1)
@@ -157,7 +158,9 @@ def pack_padded_sequence(
             "not need ONNX exportability."
         )
     sizes = tuple([int((counts > step).sum()) for step in range(int(counts[0]))])
-    data = apply(_taken_rows, input, *_where_rows_are(sizes))
+    with Home(home_among([input])):
+        rows = _where_rows_are(sizes)
+    data = apply(_taken_rows, input, *rows)
     return PackedSequence(data, wrap(np.asarray(sizes, np.int64)), order, None)
 
 
@@ -182,7 +185,7 @@ def pad_packed_sequence(
         padded = padded.transpose(0, 1)
     back = sequence.unsorted_indices
     if back is not None:
-        return padded.index_select(0 if batch_first else 1, back), lengths[back]
+        return padded.index_select(0 if batch_first else 1, back), lengths[back.cpu()]
     return padded, lengths
 
 
@@ -197,6 +200,9 @@ def pad_sequence(
     parts = list(sequences.unbind(0)) if isinstance(sequences, TensorCore) else list(sequences)
     if not parts:
         raise RuntimeError("received an empty list of sequences")
+    for nr, part in enumerate(parts):
+        if not isinstance(part, TensorCore):
+            raise TypeError(f"expected Tensor as element {nr} in argument 0, but got {type(part).__name__}")
     longest, rest = max(part.shape[0] for part in parts), parts[0].shape[1:]
     shape = (len(parts), longest) if batch_first else (longest, len(parts))
     padded = parts[0].new_full((*shape, *rest), padding_value)

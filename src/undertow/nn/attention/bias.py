@@ -1,0 +1,79 @@
+"""Masks for attention that are known by their form: `CausalBias`, made by `causal_upper_left` and `causal_lower_right`."""
+
+from __future__ import annotations
+
+import warnings
+from enum import IntEnum
+from typing import Any
+
+from undertow._tensor import Tensor
+from undertow.creation import empty, ones
+from undertow.dtypes import bool as boolean
+from undertow.nn.functional import scaled_dot_product_attention
+
+__all__ = ["CausalBias", "CausalVariant", "causal_lower_right", "causal_upper_left"]
+
+
+class CausalVariant(IntEnum):
+    """Which corner of the matrix of scores the triangle that may be seen is fitted to."""
+
+    UPPER_LEFT = 1
+    LOWER_RIGHT = 2
+
+
+class CausalBias(Tensor):
+    """A mask that lets each place see those before it. Only attention looks at it as a mask."""
+
+    variant: CausalVariant
+    seq_len_q: int
+    seq_len_kv: int
+
+    def __new__(cls, variant: CausalVariant, seq_len_q: int, seq_len_kv: int) -> Any:
+        if not isinstance(variant, CausalVariant):
+            raise AssertionError(f"variant must be a CausalVariant, got {type(variant)}")
+        made = empty(variant, seq_len_q, seq_len_kv).as_subclass(cls)
+        made.variant, made.seq_len_q, made.seq_len_kv = variant, seq_len_q, seq_len_kv
+        if seq_len_q > seq_len_kv and variant == CausalVariant.LOWER_RIGHT:
+            warnings.warn(
+                "Lower right causal bias will produce NaNs in the output when seq_len_q > seq_len_kv!", stacklevel=3
+            )
+        return made
+
+    def _materialize(self, device: Any = None) -> Any:
+        """The mask as an ordinary tensor of truths."""
+        offset = self.seq_len_kv - self.seq_len_q if self.variant == CausalVariant.LOWER_RIGHT else 0
+        return ones(self.seq_len_q, self.seq_len_kv, dtype=boolean, device=device).tril(diagonal=offset)
+
+    @classmethod
+    def __torch_function__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        kwargs = kwargs or {}
+        if func is not scaled_dot_product_attention:
+            return super().__torch_function__(func, types, args, kwargs)
+        return _attended(*args, **kwargs)
+
+    def __repr__(self, *, tensor_contents: str | None = None) -> str:  # type: ignore[override]
+        return repr(self._materialize())
+
+
+def _attended(query: Any, key: Any, value: Any, attn_mask: Any, dropout_p: float = 0.0, is_causal: bool = False,
+              scale: float | None = None, enable_gqa: bool = False) -> Any:  # fmt: skip
+    if is_causal:
+        raise ValueError("CausalBias should not be used with causal=True")
+    mask = attn_mask._materialize(query.device)
+    return scaled_dot_product_attention(query, key, value, mask, dropout_p, scale=scale, enable_gqa=enable_gqa)
+
+
+def causal_upper_left(*size: int) -> CausalBias:
+    """A mask fitted to the upper left corner: the first place sees itself only."""
+    return _made("causal_upper_left", CausalVariant.UPPER_LEFT, size)
+
+
+def causal_lower_right(*size: int) -> CausalBias:
+    """A mask fitted to the lower right corner: the last place sees all."""
+    return _made("causal_lower_right", CausalVariant.LOWER_RIGHT, size)
+
+
+def _made(name: str, variant: CausalVariant, size: tuple[int, ...]) -> CausalBias:
+    if len(size) != 2:
+        raise AssertionError(f"{name} only supports 2D tensors")
+    return CausalBias(variant, *size)
