@@ -75,6 +75,32 @@ def test_what_somebody_holds_keeps_its_value(kept: str, device: str) -> None:
         assert undertow.allclose(undertow.tensor(expected), undertow.tensor(found), rtol=1e-4, atol=1e-6)
 
 
+def written_to(device: str) -> list[tuple[list[float], list[float]]]:
+    """Arguments of a step, and gradients that it added to, after later calls; and what they ought to be."""
+    weight = undertow.ones(3, device=device, requires_grad=True)
+
+    def step(x: Any) -> None:
+        x.add_(1)
+        (weight * x).sum().backward()
+
+    compiled, made = undertow.compile(step), undertow.compile(lambda x: x * 2)
+    held: list[tuple[Any, list[float]]] = []
+    weight.grad = made(undertow.zeros(3, device=device))
+    for turn in range(3):
+        x = made(undertow.full((3,), float(turn), device=device))
+        compiled(x)
+        held += [(x, [2.0 * turn + 1] * 3), (weight.grad, [2.0 * turn + 1] * 3)]
+        weight.grad = undertow.zeros(3, device=device)
+    return [(tensor.tolist(), expected) for tensor, expected in held]
+
+
+@pytest.mark.parametrize("device", ["cpu", "xla"])
+def test_what_a_call_writes_to_is_left_alone_by_the_next(device: str) -> None:
+    values = written_to(device)
+    gc.collect()
+    assert [found for found, _ in values] == [expected for _, expected in values]
+
+
 def test_gradients_that_are_taken_away_between_steps() -> None:
     def take_away(model: Any, optimizer: Any) -> list[Any]:
         taken = [weight(model).grad]

@@ -85,7 +85,9 @@ class Assembled(Traced):
         outvars = [closed.jaxpr.outvars[place] for place in turns]
         self.n_known = sum(id(cell) in known for cell in outputs) - len(packed)  # they come first
         sizes = self.n_known, len(packed), len(gradients), len(small_gradients)
-        self.written = outputs[: self.n_known]
+        self.written = [  # arguments are others in each call: see `argument_outputs`
+            (place, cell) for place, cell in enumerate(outputs[: self.n_known]) if id(cell) not in self.argument_cells
+        ]
         self.made = outputs[sum(sizes) :]
         self._find_places(trace, owners)
         self._hand_over(gradients, small_gradients)

@@ -165,11 +165,11 @@ class Program(Assembled):
             cell.writes += 1
         for later in (*self.witnessed, *self.later) if self.witnessed else self.later:
             later.run()
-        for cell, value in zip(self.written, results):
+        for place, cell in self.written:
             if cell.host is None:
-                cell.value = value
+                cell.value = results[place]
             else:
-                cell.host[...] = value
+                cell.host[...] = results[place]
             cell.writes += 1
         if self.pack is not None:
             self.pack.put(results[self.n_known])
