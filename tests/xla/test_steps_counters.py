@@ -13,7 +13,7 @@ import undertow as torch
 from tests.xla.twins import Case, Cases, agree
 from undertow import nn, optim
 
-once, twice = Cases(), Cases()  # how many programs are enough: one, or one for each answer
+once, twice, thrice = Cases(), Cases(), Cases()  # how many programs are enough: one, or one for each answer
 
 
 @pytest.mark.parametrize("name", once)
@@ -24,6 +24,11 @@ def test_one_program_is_enough(name: str) -> None:
 @pytest.mark.parametrize("name", twice)
 def test_each_answer_needs_a_program(name: str) -> None:
     agree(twice[name], steps=5, programs=2)
+
+
+@pytest.mark.parametrize("name", thrice)
+def test_first_calls_need_one_more(name: str) -> None:
+    agree(thrice[name], steps=5, programs=3)
 
 
 def one(turn: int) -> tuple[Any, ...]:
@@ -44,7 +49,7 @@ def numbers_that_meet_tensors() -> Case:
     return Case(step, args=one, look=lambda: [held.temperature, count])
 
 
-@twice  # its first call finds no gradient
+@thrice  # its first call finds no gradient
 def statements_and_hooks_on_the_host_see_the_number_of_their_turn() -> Case:
     weight, held = torch.ones(3, requires_grad=True), types.SimpleNamespace(steps=0)
     seen: list[Any] = []
@@ -57,6 +62,9 @@ def statements_and_hooks_on_the_host_see_the_number_of_their_turn() -> Case:
         (weight * x * held.steps).sum().backward()
         held.steps += 2
         seen.append(("after", held.steps, isinstance(held.steps, int)))
+        if held.steps > 7:
+            held.steps = 1
+        seen.append(("begun again", held.steps))
         return held.steps
 
     return Case(step, weight, args=one, look=lambda: [list(seen), held.steps])
@@ -106,6 +114,21 @@ def a_learning_rate_by_hand() -> Case:
 def a_number_that_is_set_outside_after_each_call() -> Case:
     held = types.SimpleNamespace(beta=0.5)
     return Case(lambda x: x * held.beta, args=one, between=lambda turn: setattr(held, "beta", 1 / (turn + 3)))
+
+
+@thrice
+def several_numbers_that_are_set_outside() -> Case:
+    held: dict[str, Any] = {"beta": 0.5, "times": 2}
+
+    def step(x: Any) -> Any:
+        for _ in range(held["times"]):
+            x = x * held["beta"]
+        return x
+
+    def between(turn: int) -> None:
+        held.update(beta=1 / (turn + 3), times=1 + turn % 2)
+
+    return Case(step, args=one, between=between)
 
 
 @once

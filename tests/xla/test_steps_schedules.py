@@ -93,6 +93,30 @@ def test_a_step_that_looks_at_the_scheduler_is_right_all_the_same() -> None:
     agree(build)
 
 
+def test_what_is_logged_is_what_it_is_at_its_turn() -> None:
+    def build() -> Case:
+        model = nn.Linear(3, 2)
+        optimizer = optim.SGD(model.parameters(), lr=0.1, momentum=0.5)
+        scheduler = lr.OneCycleLR(optimizer, 0.5, total_steps=20)
+        seen: list[Any] = []
+        model.weight.register_hook(lambda gradient: seen.append((scheduler.last_epoch, optimizer.param_groups[0]["lr"])))
+
+        def step(x: Any) -> Any:
+            optimizer.zero_grad()
+            seen.append(("before", scheduler.get_last_lr(), optimizer.param_groups[0]["momentum"]))
+            loss = model(x).pow(2).mean()
+            loss.backward()
+            optimizer.step()
+            scheduler.step()
+            seen.append(("after", scheduler.get_last_lr()[0], optimizer.param_groups[0]["momentum"], loss.item()))
+            optimizer.param_groups[0]["lr"] *= 0.5
+            seen.append(("halved", scheduler.get_last_lr()[0], optimizer.param_groups[0]["lr"]))
+
+        return Case(step, model, optimizer, args=batch, look=lambda: list(seen))
+
+    agree(build, steps=4, programs=2)
+
+
 def test_a_step_that_fails_has_not_moved_the_scheduler() -> None:
     model = nn.Linear(3, 2)
     optimizer = optim.SGD(model.parameters(), lr=0.1)

@@ -132,7 +132,7 @@ class Body:
             self._fed.update(fed)
         else:
             moved, rest = {}, self.whole
-        self.rest = rest.effects
+        self.rest, self._moved_ids = rest.effects, set(moved)
         marks = [Mark(statements, statement, why) for statements, statement, why in moved.values()]
         marks += self._watches(rest)
         by_function: dict[int, tuple[Statements, dict[int, Mark]]] = {}
@@ -270,6 +270,12 @@ class Body:
                     yield Mark(levels[-1][0], levels[-1][1][-1], effect.what, **said)
 
     # --- while the step is traced
+
+    def names_left(self) -> dict[CodeType, set[str]]:
+        """By code of which some statements are moved: the names in the others."""
+        return {
+            statements.function.__code__: statements.names_without(self._moved_ids) for statements in self._known.values()
+        }
 
     def warn(self, mark: Mark) -> None:
         """Says once what may be lost."""

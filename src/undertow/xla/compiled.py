@@ -88,7 +88,7 @@ class Compiled:
             self._note("the arguments have other shapes, dtypes or values than before")
         plan, plain_numbers = Plan(), False
         if programs:  # numbers that have changed may change again
-            plan.counters.update(programs[0].entry.changed_numbers())
+            plan.counters.update(programs[0].changing_numbers())
         plan.body = Body(self.function, args, kwargs)
         plan.counts = not plan.body.compares_types()
         while True:

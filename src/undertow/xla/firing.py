@@ -251,7 +251,8 @@ class Firing:
         used = (*of_step.places, *map(_place, own))
         for hook, effects in self.hosted:
             for read in effects.reads:
-                if read.changed() and not isinstance(read.value, Figure):  # which is shown as it is at its turn
+                shown = isinstance(read.value, Figure) or id(read.owner) in Watch.trace.schedules.hosted
+                if not shown and read.changed():  # what is shown is as it is at its turn
                     self._keep(hook)
                     raise self._refusal(hook, f"it reads `{read.name}`, which the step changes after its turn. {_APART}")
             for effect in effects.effects:
@@ -278,6 +279,8 @@ class Firing:
     def _count(self, effect: Effect) -> bool:
         """Whether what the step changes is a number, and an input: hooks on the host see it as it is at their turn."""
         holder, key = effect.target, effect.attribute
+        if id(holder) in self.groups:
+            return True
         if not isinstance(holder, (dict, CellType)):
             holder = instance_dict(holder)
         if not self.plan.counts or (key is None) is not isinstance(holder, CellType):
@@ -290,10 +293,14 @@ class Firing:
         return True
 
     def _counters(self, effects: Effects) -> list[tuple[Any, Any]]:
-        """The places of such numbers that a hook reads."""
+        """The places of such numbers that a hook reads, options of optimizers among them."""
+        owners = [each.owner for each in effects.places if id(each.owner) in self.groups]
         read = {here for each in effects.places if each.owner is not None for here in places_of(each.owner, each.name)}
         read -= {here for effect in effects.effects for here in _places(effect)}  # what it changes itself is there
-        return [place for here, place in self.plan.counters.items() if here in read]
+        found = {place_at(group, key): (group, key) for group in owners for key in group}
+        found.update({here: place for here, place in self.plan.counters.items() if here in read})
+        numbers = (Figure, *PLAIN)
+        return [place for place in found.values() if all(isinstance(each, numbers) for each in leaves(held_at(*place)))]
 
     def _keep(self, hook: Any) -> None:
         """A statement that the step's other code depends on stays in the trace."""

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import nullcontext
+from functools import partial
 from typing import Any
 
 import jax
@@ -82,6 +84,8 @@ class HostCall:
     ) -> None:  # fmt: skip
         self.hook, self.placed = hook, placed or Placed(hook, "", "")
         self.recording, self.autocast = local.modes.grad_enabled, local.modes.autocast
+        schedules = Watch.trace.schedules
+        self.schedules = nullcontext if schedules is None else partial(schedules.at_turn, len(schedules.made))
         self.captured: list[DeviceArray] = []
         self.dressed: list[tuple[Any, int, int | None]] = []  # tensors with an identity: places of value and gradient
         choice = Watch.trace.choice
@@ -90,7 +94,7 @@ class HostCall:
         for tensor in found:
             self._dress(tensor)
         self.args, self.kwargs = map_leaves(self._taken, (args, kwargs))
-        self.numbers = [(place, self._taken(held_at(*place))) for place in counters]  # that the hook finds by name
+        self.numbers = [(place, map_leaves(self._taken, held_at(*place))) for place in counters]  # found by name
 
     def _capture(self, array: DeviceArray) -> int:
         self.captured.append(array.copy())
@@ -152,9 +156,9 @@ class HostCall:
         args, kwargs = map_leaves(shown, (self.args, self.kwargs))
         numbers = [(where, held_at(*where)) for where, _ in self.numbers]
         for where, number in self.numbers:
-            put(*where, shown(number))
+            put(*where, map_leaves(shown, number))
         try:
-            with set_grad_enabled(self.recording), autocast_as_it_was(self.autocast):
+            with set_grad_enabled(self.recording), autocast_as_it_was(self.autocast), self.schedules():
                 answer = self.hook(*args, **kwargs)
             after: list[Any] = []
             for tensor, _, grad in self.dressed:

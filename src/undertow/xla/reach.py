@@ -13,7 +13,7 @@ import logging
 import types
 import weakref
 from collections import deque
-from collections.abc import Collection, Iterator, MutableMapping
+from collections.abc import Collection, Iterator, Mapping, MutableMapping
 from typing import Any
 
 import numpy as np
@@ -52,8 +52,11 @@ _NOTES_ON_HOOKS = ("_with_kwargs", "_always_called")  # on some of a module's ho
 class State:
     """Everything found, in the order in which it was found."""
 
-    def __init__(self, replaced: Collection[Place] = ()) -> None:
+    def __init__(
+        self, replaced: Collection[Place] = (), names_left: Mapping[types.CodeType, set[str]] | None = None
+    ) -> None:
         self.replaced = replaced  # places in which each step leaves another tensor
+        self._names_left = names_left or {}  # names in code of which not all is traced
         self.tensors: list[Any] = []
         self.modules: list[Module] = []
         self.optimizers: list[Optimizer] = []
@@ -240,7 +243,7 @@ class State:
         if not trust.written_here(root):
             return
         names, stored = _names_of(root.__code__)
-        self._mentioned |= names
+        self._mentioned |= self._names_left.get(root.__code__, names)
         self._look_up(root.__globals__, names)
         for used in stored - root.__globals__.keys():
             self._name(root.__globals__, used)

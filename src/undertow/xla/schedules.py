@@ -7,7 +7,8 @@ leave there are inputs of the program and, when it has run, the options. Their o
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -27,6 +28,7 @@ class Schedules:
         self.made: list[tuple[list[Of], Any, Callable[[], Any]]] = []  # what the options are by then; whose step; the step
         self._before: list[tuple[dict[str, Any], dict[str, Any]]] = []  # attributes of schedulers
         self._ready = False
+        self._turns: list[list[tuple[dict[str, Any], dict[str, Any]]]] = []  # attributes after each of the steps
         self._left: list[tuple[dict[str, Any], float]] = []  # options that a step on the host will change
 
     # --- while the step is traced
@@ -74,7 +76,7 @@ class Schedules:
         for attributes, held in self._before:
             attributes.clear()
             attributes.update(held)
-        self._before, self.options.extra, self._ready = [], [], False
+        self._before, self._turns, self.options.extra, self._ready = [], [], [], False
 
     # --- calls
 
@@ -90,6 +92,7 @@ class Schedules:
                 options.put([each(numbers) for each in follows])
                 self._remember(scheduler)
                 step()
+                self._turns.append([(attributes, dict(attributes)) for attributes, _ in self._before])
                 numbers += options.in_groups()
         except BaseException:
             self.rewind()
@@ -97,6 +100,18 @@ class Schedules:
         finally:
             options.put(before)
         options.extra = numbers[count:]
+
+    @contextmanager
+    def at_turn(self, turn: int) -> Iterator[None]:
+        """Inside, schedulers are as they were after so many of the steps."""
+        now = [(attributes, dict(attributes)) for attributes, _ in self._before]
+        for attributes, held in self._turns[turn - 1] if turn else self._before:
+            attributes.update(held)
+        try:
+            yield
+        finally:
+            for attributes, held in now:
+                attributes.update(held)
 
     def fit(self, questions: Questions) -> bool:
         """Whether a program's questions have the answers they had, in the call that is to come."""
@@ -115,7 +130,7 @@ class Schedules:
         except BaseException:
             self.rewind()
             raise
-        self._before, self.options.extra, self._ready = [], [], False
+        self._before, self._turns, self.options.extra, self._ready = [], [], [], False
         return result
 
     def segment(self, place: int) -> Any:

@@ -12,6 +12,7 @@ from itertools import chain
 from operator import attrgetter, is_
 from typing import Any
 
+from undertow.xla.effects.objects import instance_dict
 from undertow.xla.reach import (
     ABSENT,
     GLOBAL_HOOKS,
@@ -44,6 +45,7 @@ class Snapshot:
         self.hooks = [(holder, dict(holder)) for holder in GLOBAL_HOOKS]
         self.leaf_hooks = [(tensor, [dict(own or ()) for own in _hook_maps(tensor._meta)]) for tensor in state.tensors]
         self.watches_gradients = True
+        self._holders = {id(holder) for holder, _ in (*self.maps, *self.lists)}
         learning = [tensor for tensor in state.tensors if tensor._requires_grad]
         self._learning = [
             (tensor, *_hook_maps(tensor._meta), _node_hooks(tensor._meta), _look_of(tensor._meta and tensor._meta.grad))
@@ -188,6 +190,10 @@ class Snapshot:
             return True
         pairs = enumerate(zip(items, kept))
         return any(now is not was and not same(now, was) and self._counts(items, place) for place, (now, was) in pairs)
+
+    def watches(self, owner: Any) -> bool:
+        """Whether what an object holds is looked at before each call."""
+        return id(owner) in self._holders or id(instance_dict(owner)) in self._holders
 
     def changed_numbers(self) -> dict[Place, tuple[Any, Any]]:
         """Places that hold another number of the same kind than they held."""

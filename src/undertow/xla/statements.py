@@ -55,6 +55,17 @@ class Statements:
         """All names in a statement."""
         return {name for part in ast.walk(statement) for name in _names(part)}
 
+    def names_without(self, left_out: set[int]) -> set[str]:
+        """The names in the function's code, of attributes too, without those in some statements."""
+        names: set[str] = set()
+        waiting: list[ast.AST] = [self.node]
+        while waiting:
+            part = waiting.pop()
+            if id(part) not in left_out:
+                names.update([part.attr] if isinstance(part, ast.Attribute) else _names(part))
+                waiting += ast.iter_child_nodes(part)
+        return names
+
     def together(
         self, statement: ast.stmt, whole_step: bool, changed: Callable[[ast.stmt], set[str]]
     ) -> list[ast.stmt] | None:

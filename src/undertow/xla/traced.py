@@ -19,7 +19,7 @@ from undertow.xla.errors import CompileError, explained
 from undertow.xla.firing import Again, Firing, Later, Placed, Plan
 from undertow.xla.numbers import Baked, Figure, Known, Questions, Uncountable, baked, inputs
 from undertow.xla.options import Options
-from undertow.xla.reach import ABSENT, State, contents_of, place_at, put
+from undertow.xla.reach import ABSENT, Place, State, contents_of, place_at, put
 from undertow.xla.registrations import Registrations
 from undertow.xla.renewed import look_of
 from undertow.xla.results import refuse_hidden, tensors_in, values_in
@@ -46,7 +46,8 @@ class Traced:
         self.plain_numbers = plain_numbers
         self.plan = plan
         self.counters = Counters(plan.counters.values() if plan.counts and not plain_numbers else ())
-        state = State({*plan.replaced, *(plan.counters if self.counters.places else ())})
+        replaced = {*plan.replaced, *(plan.counters if self.counters.places else ())}
+        state = State(replaced, None if plan.body is None else plan.body.names_left())
         state.walk(function, getattr(function, "__name__", "step"))
         for leaf in leaves((args, kwargs)):
             if not isinstance(leaf, TensorCore):
@@ -118,7 +119,7 @@ class Traced:
         self.has_inside, self.raised = firing.has_inside, firing.raised
         self.placed: list[Placed] = firing.placed
         shown = self.given.renewed.shown()
-        self.reads = [read for read in firing.reads if id(read.value) not in shown]
+        self.reads = [read for read in firing.reads if id(read.value) not in shown and not self.entry.watches(read.owner)]
         self.checks, self.held = trace.arriving.checks, trace.arriving.held
         trace.arriving.finish()
         self.returned = firing.returned
@@ -275,6 +276,10 @@ class Traced:
             look = look_of(before, shapes=False, grads=False)
             if look is not None and look == look_of(now, shapes=False, grads=False):
                 self.plan.replaced[here] = (holder, key)
+
+    def changing_numbers(self) -> dict[Place, tuple[Any, Any]]:
+        """Where the step finds numbers that have changed since, or that it changes itself."""
+        return {place_at(*place): place for place in self.counters.places} | self.entry.changed_numbers()
 
     def _refuse_places(self) -> None:
         """Places that can't be arguments are watched."""

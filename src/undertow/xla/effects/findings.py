@@ -59,6 +59,7 @@ class Read:
     name: str
     get: Callable[[], Any]
     value: Any
+    owner: Any = None  # the object of which it is an attribute, where it is one
 
     def changed(self) -> bool:
         """Whether the value is another one now. Plain values compare by value and type, other objects by identity."""

@@ -156,7 +156,7 @@ class State(ABC):
             return
         key = id(owner), attribute, known.name
         if is_plain(value):
-            self._reads.setdefault(key, Read(known.name, known.get, value))
+            self._reads.setdefault(key, Read(known.name, known.get, value, owner))
         elif isinstance(value, (Tensor, Module, Optimizer)):
             self._holds.setdefault(key, Read(known.name, known.get, value))
         self.place(owner, attribute)

@@ -238,7 +238,7 @@ def own_effect(name: str, module: str) -> bool:
     if any(rest == part or rest.startswith(f"{part}.") for part in _OWN_EFFECTS_IN):
         return True
     if rest.startswith(("optim._lr", "optim.lr_scheduler")):
-        return True
+        return not own_reading(name)
     if name == "requires_grad_":
         return rest.startswith("nn")
     return name in _OWN_EFFECTS or (name.startswith("set_") and name != "set_") or name.startswith("register_")
