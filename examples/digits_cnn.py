@@ -1,4 +1,4 @@
-"""A small convolutional network learns scikit-learn's digits: 1797 images of 8×8 pixels.
+"""A small convolutional network learns scikit-learn's digits: 1797 images of 8×8 pixels (needs scikit-learn).
 
     python examples/digits_cnn.py             on PyTorch
     undertow run examples/digits_cnn.py       on undertow, with the same numbers
