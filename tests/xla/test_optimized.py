@@ -1,4 +1,7 @@
-"""Programs as users get them, with all of XLA's optimizations: the other tests switch most of them off (conftest.py)."""
+"""Programs as users get them, with all of XLA's optimizations: the other tests switch most of them off (conftest.py).
+
+There are two devices here, so what moves from one to the other is looked at, too.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +10,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import undertow as torch
 from tests.xla import test_steps, test_steps_hooks, test_steps_values
 from tests.xla.twins import agree
 
@@ -18,7 +22,7 @@ CASES = {
 
 
 def test_agrees_when_optimized() -> None:
-    environment = {**os.environ, "XLA_FLAGS": ""}
+    environment = {**os.environ, "XLA_FLAGS": "--xla_force_host_platform_device_count=2"}
     done = subprocess.run(
         [sys.executable, "-m", "tests.xla.test_optimized"],
         cwd=Path(__file__).parents[2], env=environment, capture_output=True, text=True,
@@ -26,7 +30,34 @@ def test_agrees_when_optimized() -> None:
     assert not done.returncode, done.stderr
 
 
+def on_each_device() -> None:
+    """A compiled step works where its arguments are, and goes on where the model was moved."""
+    double = torch.compile(lambda x: x * 2)
+    assert [str(double(torch.ones(2, device=where)).device) for where in ("xla:1", "cpu", "xla:0")] == [
+        "xla:1", "cpu", "xla:0"
+    ]  # fmt: skip
+    model = torch.nn.Linear(2, 1)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
+
+    @torch.compile
+    def step(x: torch.Tensor) -> torch.Tensor:
+        optimizer.zero_grad()
+        loss = model(x).square().sum()
+        loss.backward()
+        optimizer.step()
+        return loss.detach()
+
+    losses = []
+    for where in ("xla:0", "xla:1", "xla:0"):
+        model.to(where)
+        optimizer.load_state_dict(optimizer.state_dict())
+        losses += [step(torch.ones(1, 2, device=where)) for _ in range(2)]
+        assert str(losses[-1].device) == where
+    assert losses[-1].item() < losses[0].item()
+
+
 if __name__ == "__main__":
+    on_each_device()
     for module, names in CASES.items():
         for name in names:
             agree(module.case[name], tolerance=1e-4)

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 from undertow._core import TensorCore
+from undertow.devices import cpu
 from undertow.dtypes import SCALAR_DTYPE
 from undertow.modes import ThreadModes, local, special
 from undertow.sites import user_stacklevel
@@ -20,7 +21,7 @@ from undertow.xla.errors import CompileError, CompileWarning
 from undertow.xla.firing import Again, Plan
 from undertow.xla.numbers import Baked
 from undertow.xla.program import Program
-from undertow.xp.device import Watch
+from undertow.xp.device import DeviceArray, Watch
 from undertow.xp.precision import Precision
 
 MANY = 8  # recompiles of one step after which a warning says why
@@ -132,6 +133,8 @@ def _describe(tree: Any, key: list[Any], tensors: list[Any]) -> None:
         key += (array.shape, array.dtype, tree._requires_grad)
         if not array.flags.c_contiguous:  # draws are made in the order of memory
             key.append(array.strides)
+        if type(array) is DeviceArray and array.device is not cpu:
+            key.append(array.device)
         if meta is not None and tree._edge is None:
             key += (meta.grad is None, *map(id, (*(meta.hooks or {}).values(), *(meta.post_hooks or {}).values())))
     elif isinstance(tree, (tuple, list)):

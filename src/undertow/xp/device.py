@@ -35,7 +35,10 @@ def placed(array: Any, device: Device) -> Any:
         return DeviceArray(jax_namespace().constant(unwrapped(array)), device)
     if device.type == "cpu":
         return np.array(unwrapped(array))
-    return DeviceArray(jax_namespace().jax.numpy.array(unwrapped(array), device=jax_device(device)), device)
+    jax, value = jax_namespace().jax, unwrapped(array)
+    if isinstance(value, jax.Array):
+        return DeviceArray(jax.device_put(value, jax_device(device), may_alias=False), device)
+    return DeviceArray(jax.numpy.array(value, device=jax_device(device)), device)  # device_put might share NumPy's memory
 
 
 def jax_device(device: Device) -> Any:
