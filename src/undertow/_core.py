@@ -17,7 +17,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from undertow.xp.device import Watch
+from undertow.modes import special
+from undertow.xp.device import at_home
 
 if TYPE_CHECKING:
     from weakref import ref
@@ -129,8 +130,8 @@ def wrap(array: Any, cls: Any = None) -> Any:
     tensor = _new(cls or _tensor_class)
     if type(array) is not ndarray and isinstance(array, (np.generic, int, float, complex)):
         array = np.asarray(array)
-    if Watch.trace is not None:
-        array = Watch.trace.constant(array)
+    if special.active:
+        array = at_home(array)
     tensor._array = array
     tensor._edge = None
     tensor._requires_grad = False

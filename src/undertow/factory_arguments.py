@@ -20,7 +20,7 @@ from undertow.modes import local, special
 from undertow.ops.arguments import as_ints, binding_error, is_int, must_be
 from undertow.storage import Array, with_strides
 from undertow.tensor_convert import check_device, device_named
-from undertow.xp.device import placed
+from undertow.xp.device import Home, empty_beside, placed
 from undertow.xp.quiet import quietly
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -116,9 +116,13 @@ def made(array: Any, name: str, requires_grad: Any = False, where: Any = None) -
             return tensor.requires_grad_() if requires_grad else tensor
         if where.type != "cpu":
             array = placed(array, where)
-    if not array.size and array.base is None:
+    if not array.size and type(array) is np.ndarray and array.base is None:
         array = with_strides(array)
-    tensor = wrap(array)
+    if special.active:
+        with Home(None):
+            tensor = wrap(array)
+    else:
+        tensor = wrap(array)
     if requires_grad:
         if requires_grad is not True:
             raise must_be("bool", requires_grad, name, "requires_grad")
@@ -143,7 +147,7 @@ def into_out(out: Any, array: Any, name: str, kind: Any = None) -> Any:
             "arguments requires grad."
         )
     if out._array.shape != array.shape:
-        out._array = np.empty(array.shape, own.numpy)
+        out._array = empty_beside(out._array, array.shape)
     np.copyto(out._array, array, casting="unsafe")
     bump(out)
     return out

@@ -9,6 +9,7 @@ import numpy as np
 
 from undertow import dlpack
 from undertow._core import TensorCore, tensor_class
+from undertow.devices import cpu
 from undertow.dtypes import DTYPE_OF, SCALAR_DTYPE, as_dtype, dtype, get_default_dtype, promote
 from undertow.dtypes import bool as bool_dtype
 from undertow.dtypes import uint64 as uint64_dtype
@@ -69,7 +70,7 @@ def asarray(
         obj = flat_memory(obj.root)
     result: Any
     if isinstance(obj, TensorCore):
-        result = obj
+        result = obj if device is None else obj.to(device)
         if requires_grad is None and obj._requires_grad:
             warnings.warn(
                 "torch.asarray: unspecified requires_grad now defaults to obj.requires_grad instead of False. Pass "
@@ -78,16 +79,16 @@ def asarray(
             )
             requires_grad = True
     elif isinstance(obj, np.ndarray):
-        result = made(_shared(obj), "asarray")
+        result = made(_shared(obj), "asarray", where=device)
     elif hasattr(obj, "__dlpack__"):
-        result = made(dlpack.adopted(obj), "asarray")
+        result = made(dlpack.adopted(obj), "asarray", where=device)
     elif not isinstance(obj, (str, list, tuple, range)) and _has_buffer(obj):
-        result = made(_buffer(obj, kind or get_default_dtype(), -1, 0), "asarray")
+        result = made(_buffer(obj, kind or get_default_dtype(), -1, 0), "asarray", where=device)
         kind = None
     else:
         if copy is False:
             raise ValueError("can't alias arbitrary sequence into a tensor.")
-        return made(copied(obj, kind), "asarray", requires_grad or False)
+        return made(copied(obj, kind), "asarray", requires_grad or False, device)
     own = DTYPE_OF[result._array.dtype]
     if copy is False and kind is not None and kind is not own:
         raise ValueError(f"can't alias tensor with dtype '{own.scalar_name}' into dtype '{kind.scalar_name}'.")
@@ -106,7 +107,7 @@ def from_numpy(ndarray: Any) -> Any:
     if not isinstance(ndarray, np.ndarray):
         name = type(ndarray).__name__
         raise TypeError(f"expected np.ndarray (got {'numpy.' * isinstance(ndarray, np.generic)}{name})")
-    return made(_shared(ndarray), "from_numpy")
+    return made(_shared(ndarray), "from_numpy", where=cpu)
 
 
 def frombuffer(
@@ -118,7 +119,7 @@ def frombuffer(
     kind = as_dtype(dtype, "frombuffer", "dtype")
     if not _has_buffer(buffer):
         raise ValueError("object does not implement Python buffer protocol.")
-    return made(_buffer(buffer, kind, count, offset), "frombuffer", requires_grad)
+    return made(_buffer(buffer, kind, count, offset), "frombuffer", requires_grad, cpu)
 
 
 def from_dlpack(ext_tensor: Any, *, device: Any = None, copy: bool | None = None) -> Any:
@@ -127,7 +128,7 @@ def from_dlpack(ext_tensor: Any, *, device: Any = None, copy: bool | None = None
     array = dlpack.adopted(ext_tensor)
     if array.dtype not in DTYPE_OF:
         raise BufferError(f"from_dlpack: undertow has no dtype for {array.dtype}")
-    return made(array.copy() if copy else array, "from_dlpack")
+    return made(array.copy() if copy else array, "from_dlpack", where=device or cpu)
 
 
 # --- arrays

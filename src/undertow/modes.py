@@ -40,6 +40,7 @@ class ThreadModes:
         "dispatch_off",
         "dispatch_depth",
         "dispatch_calls",
+        "home",
     )
 
     def __init__(self) -> None:
@@ -59,6 +60,7 @@ class ThreadModes:
         self.dispatch_off = 0  # inside a block in which nobody is asked
         self.dispatch_depth = 0  # handlers that are running
         self.dispatch_calls: list[Any] = []  # what they were asked about
+        self.home: Any = None  # the device of the op that runs, if not the CPU: where it puts what it makes
 
 
 class _Local(threading.local):

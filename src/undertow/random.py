@@ -246,7 +246,7 @@ def _random_like(name: str, fill: Callable[[Any, Generator | None], Any], doc: s
         memory_format: Any = None,
     ) -> Any:
         array, _ = like(input, name, dtype, layout, device, pin_memory, memory_format)
-        return made(fill(array, generator), name, requires_grad, device)
+        return made(fill(array, generator), name, requires_grad, device or input.device)
 
     factory.__name__ = factory.__qualname__ = name
     factory.__doc__ = doc

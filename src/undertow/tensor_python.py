@@ -206,7 +206,7 @@ class PythonMethods(TensorCore):
     @public
     def numpy(self, *, force: bool = False) -> Any:
         """The same memory as a NumPy array; `force` detaches first."""
-        return raw_array(self.detach().resolve_conj().resolve_neg() if force else self)
+        return raw_array(self.detach().cpu().resolve_conj().resolve_neg() if force else self)
 
     @public
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import copy
 import gc
+import io
+import pickle
 
 import numpy as np
 import pytest
@@ -160,3 +163,117 @@ def test_what_a_compiled_step_makes_on_the_cpu_stays_there():
 
     train()
     gc.collect()  # while tensors live on a device, ops look where they are
+
+
+# --- programs that have to give on a device what they give on the CPU: values, dtypes, gradients, and where they are
+
+
+def draws(device):
+    x = torch.ones(2, 4, device=device, requires_grad=True)
+    dropped = [torch.nn.functional.dropout(x), torch.nn.functional.alpha_dropout(x, training=True)]
+    random = [torch.nn.functional.rrelu(-x, training=True), torch.nn.functional.gumbel_softmax(x, hard=True)]
+    sum(each.sum() for each in (*dropped, *random)).backward()
+    chances = torch.full((3,), 0.5, device=device)
+    filled = [torch.empty(4, device=device).uniform_(), torch.empty(3, 2, device=device).t().normal_()]
+    drawn = [torch.bernoulli(chances), torch.multinomial(chances, 2), torch.randn_like(chances), torch.poisson(chances)]
+    return *dropped, *random, x.grad, *filled, *drawn, torch.rand(2, device=device), torch.randperm(3, device=device)
+
+
+def recurrent_layers(device):
+    x = torch.randn(3, 2, 2).to(device).requires_grad_()
+    layer = torch.nn.LSTM(2, 2).to(device)
+    packed = torch.nn.utils.rnn.pack_padded_sequence(x, torch.tensor([2, 3]), enforce_sorted=False)
+    y, lengths = torch.nn.utils.rnn.pad_packed_sequence(layer(packed)[0])
+    assert lengths.device.type == "cpu"
+    y.sum().backward()
+    return y, x.grad, layer.weight_hh_l0.grad, packed.sorted_indices
+
+
+def indices_on_the_cpu(device):
+    x = torch.arange(6.0, device=device).reshape(3, 2).requires_grad_()
+    rows, mask = torch.tensor([0, 2]), torch.tensor([True, False, True])
+    parts = [x[rows], x[mask], x[[1]], x[rows.to(device)], x[x > 1]]
+    sum(part.sum() for part in parts).backward()
+    y = x.detach().clone()
+    y[rows] = 1.0
+    y[mask, 0] = torch.tensor(7.0)
+    y[y > 6] = 0
+    y.index_put_((rows,), torch.ones(2, device=device), accumulate=True)
+    return *parts, x.grad, y, y.nonzero(), y.isclose(y), torch.nn.functional.one_hot(rows.to(device))
+
+
+def out_and_new_tensors(device):
+    x, out = torch.arange(3.0, device=device), torch.empty(0, device=device)
+    torch.exp(x, out=out)
+    with torch.device(device):
+        here = torch.zeros(2)
+        assert torch.from_numpy(np.ones(2)).device.type == "cpu"
+        assert torch.zeros_like(torch.ones(1, device="cpu")).device.type == "cpu"
+    lazy = torch.nn.LazyLinear(2).to(device)
+    return out, here, torch.tril_indices(2, 2, device=device), torch.asarray([1.0], device=device), lazy(x)
+
+
+def a_graph_across_devices(device):
+    x, number = torch.tensor([-1.0, 2.0], requires_grad=True), torch.tensor(2.0, requires_grad=True)
+    there = torch.nn.functional.relu(x).to(device)
+    back = torch.nn.functional.relu(there * number - 1).cpu()
+    torch.nn.functional.relu(back * x).sum().backward()
+    assert x.grad.device.type == number.grad.device.type == "cpu"
+    return x.grad.to(device), number.grad.to(device)
+
+
+def recorded_gradients(device):
+    x = torch.tensor([0.5, 2.0], device=device, requires_grad=True)
+    y = torch.where(x > 1, x * x, x).cumprod(0) * x[0] + torch.nn.functional.softmax(x, 0) * x.max()
+    (first,) = torch.autograd.grad(y.sum(), x, create_graph=True)
+    (first * first).sum().backward()
+    return first, x.grad
+
+
+def hooks_of_saved_values(device):
+    x = torch.tensor([1.0, 2.0], device=device, requires_grad=True)
+    with torch.autograd.graph.saved_tensors_hooks(lambda t: t.cpu(), lambda t: t.to(device)):
+        y = x.exp() * x
+    y.sum().backward()
+    return x.grad
+
+
+def files(device):
+    layer, file = torch.nn.Linear(2, 2).to(device), io.BytesIO()
+    torch.save({"state": layer.state_dict(), "x": torch.ones(2, device=device)}, file)
+    loaded = []
+    for where in (None, device, "cpu"):
+        file.seek(0)
+        loaded.append(torch.load(file, map_location=where))
+    assert loaded[2]["x"].device.type == "cpu"
+    copied, unpickled = copy.deepcopy(layer), pickle.loads(pickle.dumps(layer))
+    return loaded[0]["state"]["weight"], loaded[1]["x"], copied.weight, unpickled.bias, loaded[0]["x"].numpy(force=True)
+
+
+PROGRAMS = [
+    draws, recurrent_layers, indices_on_the_cpu, out_and_new_tensors, a_graph_across_devices, recorded_gradients,
+    hooks_of_saved_values, files,
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("program", PROGRAMS, ids=lambda program: program.__name__)
+def test_a_program_does_there_what_it_does_here(program) -> None:
+    here, there = on_both(program)
+    for expected, found in zip(*[each if isinstance(each, tuple) else (each,) for each in (here, there)], strict=True):
+        if isinstance(found, torch.Tensor):
+            assert found.device == XLA and found.requires_grad == expected.requires_grad
+            expected, found = expected.detach(), found.detach().cpu()
+        torch.testing.assert_close(found, expected)
+
+
+def test_what_is_refused_there() -> None:
+    x = torch.ones(3, 2, device=XLA)
+    refused = [
+        (IndexError, "index 3 is out of bounds for dimension 0 with size 3", lambda: x[torch.tensor([3])]),
+        (RuntimeError, "indices should be either on cpu or on the same device", lambda: torch.ones(3)[x[:, 0].long()]),
+        (RuntimeError, "The size of tensor a", lambda: x + torch.ones(2, 3, device=XLA)),
+        (RuntimeError, "Expected all tensors to be on the same device", lambda: torch.nn.Linear(2, 2)(x)),
+    ]
+    for error, words, program in refused:
+        with pytest.raises(error, match=words):
+            program()

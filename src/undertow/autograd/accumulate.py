@@ -23,7 +23,7 @@ from undertow.autograd.writes import check_writable
 from undertow.modes import local, special
 from undertow.rules.rule import op
 from undertow.storage import is_dense
-from undertow.xp.device import DeviceArray
+from undertow.xp.device import DeviceArray, Watch, placed
 
 copy_gradient = op("copy", lambda xp, self: xp.copy(self), node="CopyBackwards", self=lambda g: g)
 
@@ -49,6 +49,8 @@ def accumulate(task: Any, node: AccumulateGrad, g: Any) -> None:
             )
         if special.listeners:
             special.listeners[-1](node, g, ())
+        if special.active:
+            g = brought_to(leaf, g)
         array = leaf._array
         if g.__class__ in ARRAYS and g.dtype is not array.dtype:
             g = g.astype(array.dtype, copy=False)
@@ -73,6 +75,14 @@ def accumulate(task: Any, node: AccumulateGrad, g: Any) -> None:
                 _add_in_place(grad, g)
     if meta.post_hooks:
         firing.fire_post_accumulate_hooks(leaf, meta.post_hooks)
+
+
+def brought_to(leaf: Any, g: Any) -> Any:
+    """A leaf's gradient where the leaf is: a number on the CPU may have gone into ops on another device."""
+    array = g._array if isinstance(g, TensorCore) else g
+    if Watch.trace is not None or type(array) is not DeviceArray or array.device is leaf.device:
+        return g
+    return g.to(leaf.device) if g is not array else placed(g, leaf.device)
 
 
 def copy_like(g: Any, leaf_array: Any) -> Any:

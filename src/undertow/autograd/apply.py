@@ -30,7 +30,7 @@ from undertow.ops.arguments import invalid_combination, must_be
 from undertow.rules.rule import Rule, Spec
 from undertow.storage import check_overlap
 from undertow.xp import numpy as numpy_xp
-from undertow.xp.device import DeviceArray, Watch
+from undertow.xp.device import DeviceArray, Home, Watch
 from undertow.xp.numpy_order import ordered
 from undertow.xp.quiet import quietly, silently
 
@@ -304,7 +304,11 @@ def apply_generally(rule: Rule, inputs: tuple[Any, ...], statics: dict[str, Any]
         return special.dispatcher.run(rule, inputs, statics)
     arrays, chores, values = quietly(compute, rule, inputs, statics)
     shown = len(values) - len(rule.hidden)
-    results = tuple([wrap(value) for value in values])
+    if special.active:
+        with Home(None):  # results are where the rule made them
+            results = tuple([wrap(value) for value in values])
+    else:
+        results = tuple([wrap(value) for value in values])
     if special.active and local.modes.inference:
         for result in results[:shown]:
             result._storage = InferenceStorage()

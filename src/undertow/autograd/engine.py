@@ -22,13 +22,13 @@ from undertow import hooks
 from undertow._core import TensorCore, ndarray, tensor_class, wrap
 from undertow.autograd import anomaly_mode as anomaly
 from undertow.autograd import firing
-from undertow.autograd.accumulate import accumulate, set_own_references
+from undertow.autograd.accumulate import accumulate, brought_to, set_own_references
 from undertow.autograd.node import AccumulateGrad, Edge, Node, bind_node_caller, edge_of
 from undertow.autograd.saved import Freed
 from undertow.modes import local, special
 from undertow.sites import user_site
 from undertow.xp import numpy as numpy_xp
-from undertow.xp.device import DeviceArray
+from undertow.xp.device import DeviceArray, Home, Watch, home_among
 from undertow.xp.namespaces import namespace_of, tensor_namespace
 from undertow.xp.quiet import quietly
 
@@ -245,7 +245,7 @@ def run_node(task: BackwardPass, node: Node, g: Any) -> tuple[Any, ...]:
         needs = None
         if executed is not None:
             needs = tuple([edge is not None and edge[0] in executed for edge in node._edges])
-        results = node._run(task.xp, values, needs)
+        results = _run_where_it_lies(task, node, values, needs) if special.active else node._run(task.xp, values, needs)
         if special.listeners:
             special.listeners[-1](node, values, results)
         if single:
@@ -257,6 +257,17 @@ def run_node(task: BackwardPass, node: Node, g: Any) -> tuple[Any, ...]:
             results = (None,)
         results = firing.fire_post_hooks(task, node, results, g)
     return tuple([task.travelling(result) for result in results])
+
+
+def _run_where_it_lies(task: BackwardPass, node: Node, values: Any, needs: tuple[bool, ...] | None) -> tuple[Any, ...]:
+    """A node on the device of the gradients that reached it: a graph may go from one device to another."""
+    if Watch.trace is not None:  # a program runs in one place
+        return node._run(task.xp, values, needs)
+    given = [values] if node._n_outputs == 1 else values
+    if task.xp.RECORDED:
+        with Home(home_among(given)):
+            return node._run(task.xp, values, needs)
+    return node._run(namespace_of(given), values, needs)
 
 
 def run_watched(task: BackwardPass, node: Node, g: Any) -> tuple[Any, ...] | None:
@@ -277,6 +288,8 @@ def run_watched(task: BackwardPass, node: Node, g: Any) -> tuple[Any, ...] | Non
 def _capture(task: BackwardPass, node: Node, captures: Sequence[tuple[int, int]], g: Any) -> Any:
     """Takes out what was asked for at a node; from then on it is a tensor that someone has seen."""
     single = node._n_outputs == 1
+    if special.active and type(node) is AccumulateGrad and g is not None:
+        g = brought_to(node.variable, g)
     for nr, place in captures:
         if single:
             g = task.captured[place] = task.tensor(g)

@@ -60,7 +60,7 @@ def run_forward(rule: Rule, arrays: Sequence[Any], statics: dict[str, Any]) -> A
     """A rule's results. NumPy's complaint about shapes becomes PyTorch's."""
     try:
         return rule.forward(namespace_of(arrays), *arrays, **statics)
-    except ValueError:
+    except (TypeError, ValueError):  # JAX's is a TypeError
         if rule.promote in ("numeric", "float"):
             operands = sorted(zip(rule.inputs, arrays), key=lambda named: named[0] != rule.mask)
             shape: tuple[int, ...] = ()

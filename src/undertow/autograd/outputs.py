@@ -14,6 +14,7 @@ from undertow.dtypes import DTYPE_OF
 from undertow.modes import local, special
 from undertow.ops.arguments import type_name
 from undertow.sites import user_stack
+from undertow.xp.device import empty_beside
 from undertow.xp.quiet import quietly
 
 
@@ -46,7 +47,7 @@ def copied_into(out: Any, result: Any) -> Any:
         write_out(out, result)
         return out
     if out._array.shape != result._array.shape:
-        out._array = np.empty(result._array.shape, out._array.dtype)
+        out._array = empty_beside(out._array, result._array.shape)
     return out.copy_(result)
 
 
@@ -78,7 +79,7 @@ def write_out(out: Any, result: Any, same_dtype: bool = False) -> None:
                 "of that shape.",
                 stacklevel=4,
             )
-        out._array = np.empty(result._array.shape, out._array.dtype)
+        out._array = empty_beside(out._array, result._array.shape)
     quietly(np.copyto, out._array, result._array, casting="unsafe")
     bump(out)
 

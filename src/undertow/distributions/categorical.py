@@ -75,7 +75,7 @@ class Categorical(Distribution):
 
     @property
     def mean(self) -> Any:
-        return torch.full(self._extended_shape(), math.nan, dtype=self.probs.dtype)
+        return torch.full(self._extended_shape(), math.nan, dtype=self.probs.dtype, device=self.probs.device)
 
     @property
     def mode(self) -> Any:
@@ -83,7 +83,7 @@ class Categorical(Distribution):
 
     @property
     def variance(self) -> Any:
-        return torch.full(self._extended_shape(), math.nan, dtype=self.probs.dtype)
+        return torch.full(self._extended_shape(), math.nan, dtype=self.probs.dtype, device=self.probs.device)
 
     def sample(self, sample_shape: Any = ()) -> Any:
         sample_shape = Size(sample_shape)

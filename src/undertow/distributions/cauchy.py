@@ -36,7 +36,7 @@ class Cauchy(Distribution):
 
     @property
     def mean(self) -> Any:
-        return torch.full(self._extended_shape(), math.nan, dtype=self.loc.dtype)
+        return torch.full(self._extended_shape(), math.nan, dtype=self.loc.dtype, device=self.loc.device)
 
     @property
     def mode(self) -> Any:
@@ -44,11 +44,11 @@ class Cauchy(Distribution):
 
     @property
     def variance(self) -> Any:
-        return torch.full(self._extended_shape(), math.inf, dtype=self.loc.dtype)
+        return torch.full(self._extended_shape(), math.inf, dtype=self.loc.dtype, device=self.loc.device)
 
     def rsample(self, sample_shape: Any = ()) -> Any:
         shape = self._extended_shape(sample_shape)
-        eps = torch.empty(tuple(shape), dtype=self.loc.dtype).cauchy_()
+        eps = torch.empty(tuple(shape), dtype=self.loc.dtype, device=self.loc.device).cauchy_()
         return self.loc + eps * self.scale
 
     def log_prob(self, value: Any) -> Any:

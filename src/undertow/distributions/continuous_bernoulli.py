@@ -120,7 +120,7 @@ class ContinuousBernoulli(ExponentialFamily):
             return self.rsample(sample_shape)
 
     def rsample(self, sample_shape: Any = ()) -> Any:
-        return self.icdf(torch.rand(self._extended_shape(sample_shape), dtype=self.probs.dtype))
+        return self.icdf(torch.rand(self._extended_shape(sample_shape), dtype=self.probs.dtype, device=self.probs.device))
 
     def log_prob(self, value: Any) -> Any:
         if self._validate_args:

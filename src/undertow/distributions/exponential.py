@@ -51,7 +51,7 @@ class Exponential(ExponentialFamily):
 
     def rsample(self, sample_shape: Any = ()) -> Any:
         shape = self._extended_shape(sample_shape)
-        return torch.empty(tuple(shape), dtype=self.rate.dtype).exponential_() / self.rate
+        return torch.empty(tuple(shape), dtype=self.rate.dtype, device=self.rate.device).exponential_() / self.rate
 
     def log_prob(self, value: Any) -> Any:
         if self._validate_args:

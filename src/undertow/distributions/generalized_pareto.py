@@ -34,7 +34,7 @@ class GeneralizedPareto(Distribution):
         return new
 
     def rsample(self, sample_shape: Any = ()) -> Any:
-        return self.icdf(torch.rand(self._extended_shape(sample_shape), dtype=self.loc.dtype))
+        return self.icdf(torch.rand(self._extended_shape(sample_shape), dtype=self.loc.dtype, device=self.loc.device))
 
     def _by_tail(self, exponential: Any, otherwise: Any) -> Any:
         """`exponential` where the concentration is 0; elsewhere `otherwise` of it, which may divide by it."""

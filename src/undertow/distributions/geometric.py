@@ -75,7 +75,7 @@ class Geometric(Distribution):
         shape = self._extended_shape(sample_shape)
         with torch.no_grad():
             tiny = torch.finfo(self.probs.dtype).tiny
-            u = torch.empty(tuple(shape), dtype=self.probs.dtype).uniform_(tiny, 1)
+            u = torch.empty(tuple(shape), dtype=self.probs.dtype, device=self.probs.device).uniform_(tiny, 1)
             return (u.log() / (-self.probs).log1p()).floor()
 
     def log_prob(self, value: Any) -> Any:

@@ -33,7 +33,7 @@ class HalfCauchy(TransformedDistribution):
 
     @property
     def mean(self) -> Any:
-        return torch.full(self._extended_shape(), math.inf, dtype=self.scale.dtype)
+        return torch.full(self._extended_shape(), math.inf, dtype=self.scale.dtype, device=self.scale.device)
 
     @property
     def mode(self) -> Any:

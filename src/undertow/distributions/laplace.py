@@ -52,7 +52,7 @@ class Laplace(Distribution):
     def rsample(self, sample_shape: Any = ()) -> Any:
         shape = self._extended_shape(sample_shape)
         eps = torch.finfo(self.loc.dtype).eps
-        u = torch.empty(tuple(shape), dtype=self.loc.dtype).uniform_(eps - 1, 1)
+        u = torch.empty(tuple(shape), dtype=self.loc.dtype, device=self.loc.device).uniform_(eps - 1, 1)
         return self.loc - self.scale * u.sign() * (-u.abs()).log1p()
 
     def log_prob(self, value: Any) -> Any:

@@ -31,7 +31,7 @@ class LKJCholesky(Distribution):
         (self.concentration,) = broadcast_all(concentration)
         event_shape = Size((dim, dim))
         # The onion method: row after row, how much of it lies off the diagonal is a beta variable.
-        row = torch.cat([torch.zeros(1), torch.arange(dim - 1)]).to(self.concentration.dtype)
+        row = torch.cat([torch.zeros(1), torch.arange(dim - 1)]).to(self.concentration)
         rest = (self.concentration + 0.5 * (dim - 2)).unsqueeze(-1) - 0.5 * row
         self._beta = Beta(row + 0.5, rest)
         super().__init__(self.concentration.size(), event_shape, validate_args=validate_args)
@@ -48,7 +48,8 @@ class LKJCholesky(Distribution):
 
     def sample(self, sample_shape: Any = ()) -> Any:
         share = self._beta.sample(sample_shape).unsqueeze(-1)
-        direction = torch.randn(self._extended_shape(sample_shape), dtype=self.concentration.dtype).tril(-1)
+        like = self.concentration
+        direction = torch.randn(self._extended_shape(sample_shape), dtype=like.dtype, device=like.device).tril(-1)
         direction = direction / direction.norm(dim=-1, keepdim=True)
         direction[..., 0, :] = 0.0  # the first row has nothing off the diagonal
         below = share.sqrt() * direction

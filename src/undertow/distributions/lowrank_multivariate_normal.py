@@ -123,7 +123,8 @@ class LowRankMultivariateNormal(Distribution):
     def rsample(self, sample_shape: Any = ()) -> Any:
         shape = self._extended_shape(sample_shape)
         narrow = Size((*shape[:-1], *self.cov_factor.shape[-1:]))
-        eps_factor, eps_diag = standard_normal(narrow, self.loc.dtype), standard_normal(shape, self.loc.dtype)
+        kind, where = self.loc.dtype, self.loc.device
+        eps_factor, eps_diag = standard_normal(narrow, kind, where), standard_normal(shape, kind, where)
         return (
             self.loc
             + _batch_mv(self._unbroadcasted_cov_factor, eps_factor)

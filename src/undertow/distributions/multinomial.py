@@ -74,7 +74,7 @@ class Multinomial(Distribution):
         sample_shape = Size(sample_shape)
         draws = self._categorical.sample(Size((self.total_count, *sample_shape)))
         draws = draws.movedim(0, -1)  # the draws of one count side by side
-        counts = torch.zeros(tuple(self._extended_shape(sample_shape)), dtype=draws.dtype)
+        counts = torch.zeros(tuple(self._extended_shape(sample_shape)), dtype=draws.dtype, device=draws.device)
         counts.scatter_add_(-1, draws, torch.ones_like(draws))
         return counts.type_as(self.probs)
 

@@ -53,7 +53,7 @@ def _precision_to_scale_tril(P: Any) -> Any:
     """The Cholesky factor of an inverse, from the matrix itself."""
     flipped = torch.cholesky(P.flip((-2, -1)))
     inverse = flipped.flip((-2, -1)).transpose(-2, -1)
-    return torch.solve_triangular(inverse, torch.eye(P.shape[-1], dtype=P.dtype), upper=False)
+    return torch.solve_triangular(inverse, torch.eye(P.shape[-1], dtype=P.dtype, device=P.device), upper=False)
 
 
 class MultivariateNormal(Distribution):
@@ -142,7 +142,7 @@ class MultivariateNormal(Distribution):
         return self._unbroadcasted_scale_tril.pow(2).sum(-1).expand(self._batch_shape + self._event_shape)
 
     def rsample(self, sample_shape: Any = ()) -> Any:
-        eps = standard_normal(self._extended_shape(sample_shape), self.loc.dtype)
+        eps = standard_normal(self._extended_shape(sample_shape), self.loc.dtype, self.loc.device)
         return self.loc + _batch_mv(self._unbroadcasted_scale_tril, eps)
 
     def log_prob(self, value: Any) -> Any:

@@ -72,7 +72,7 @@ class LogitRelaxedBernoulli(Distribution):
     def rsample(self, sample_shape: Any = ()) -> Any:
         shape = self._extended_shape(sample_shape)
         probs = clamp_probs(self.probs.expand(shape))
-        uniforms = clamp_probs(torch.rand(shape, dtype=probs.dtype))
+        uniforms = clamp_probs(torch.rand(shape, dtype=probs.dtype, device=probs.device))
         noise = uniforms.log() - (-uniforms).log1p()
         return (noise + probs.log() - (-probs).log1p()) / self.temperature
 

@@ -57,7 +57,7 @@ class Uniform(Distribution):
         return constraints.interval(self.low, self.high)
 
     def rsample(self, sample_shape: Any = ()) -> Any:
-        drawn = torch.rand(self._extended_shape(sample_shape), dtype=self.low.dtype)
+        drawn = torch.rand(self._extended_shape(sample_shape), dtype=self.low.dtype, device=self.low.device)
         return self.low + drawn * (self.high - self.low)
 
     def log_prob(self, value: Any) -> Any:

@@ -29,16 +29,17 @@ def broadcast_all(*values: Any) -> tuple[Any, ...]:
         )
     tensors = [value for value in values if isinstance(value, TensorCore)]
     if len(tensors) < len(values):
-        kind = tensors[0].dtype if tensors else torch.get_default_dtype()
+        kind, where = (tensors[0].dtype, tensors[0].device) if tensors else (torch.get_default_dtype(), None)
         values = tuple([
-            value if isinstance(value, TensorCore) else torch.tensor(value, dtype=kind) for value in values
+            value if isinstance(value, TensorCore) else torch.tensor(value, dtype=kind, device=where) for value in values
         ])
     return torch.broadcast_tensors(*values)
 
 
 def standard_normal(shape: Any, dtype: Any, device: Any = None) -> Any:
     """Standard normal draws."""
-    return torch.normal(torch.zeros(tuple(shape), dtype=dtype), torch.ones(tuple(shape), dtype=dtype))
+    zeros = torch.zeros(tuple(shape), dtype=dtype, device=device)
+    return torch.normal(zeros, torch.ones_like(zeros))
 
 
 def sum_rightmost(value: Any, dim: int) -> Any:
@@ -107,7 +108,7 @@ def vec_to_tril_matrix(vec: Any, diag: int = 0) -> Any:
             "square D x D matrix."
         )
     size = round(n)
-    matrix = torch.zeros((*vec.shape[:-1], size, size), dtype=vec.dtype)
+    matrix = torch.zeros((*vec.shape[:-1], size, size), dtype=vec.dtype, device=vec.device)
     place = torch.arange(size)
     kept = place < place.view(-1, 1) + (diag + 1)
     matrix[..., kept] = vec

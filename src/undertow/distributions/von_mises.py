@@ -54,7 +54,7 @@ class VonMises(Distribution):
     def sample(self, sample_shape: Any = ()) -> Any:
         with torch.no_grad():
             shape = self._extended_shape(sample_shape)
-            x = torch.empty(tuple(shape), dtype=self._loc.dtype)
+            x = torch.empty(tuple(shape), dtype=self._loc.dtype, device=self._loc.device)
             drawn = _by_rejection(self._loc, self._concentration, self._proposal_r, x)
             return drawn.to(self.loc.dtype)
 
@@ -88,9 +88,9 @@ def _log_i0(x: Any) -> Any:
 
 def _by_rejection(loc: Any, concentration: Any, proposal_r: Any, x: Any) -> Any:
     """Proposes angles until all are accepted."""
-    done = torch.zeros(tuple(x.shape), dtype=bool_dtype)
+    done = torch.zeros(tuple(x.shape), dtype=bool_dtype, device=x.device)
     while not done.all():
-        u1, u2, u3 = torch.rand((3, *x.shape), dtype=x.dtype).unbind()
+        u1, u2, u3 = torch.rand((3, *x.shape), dtype=x.dtype, device=x.device).unbind()
         z = (math.pi * u1).cos()
         f = (1 + proposal_r * z) / (proposal_r + z)
         c = concentration * (proposal_r - f)

@@ -77,7 +77,7 @@ class Wishart(ExponentialFamily):
 
     def _squared_diagonal(self) -> Chi2:
         """Of the factor of a draw: as many squares as there are degrees of freedom left, row after row."""
-        row = torch.arange(self._event_shape[-1], dtype=self._unbroadcasted_scale_tril.dtype)
+        row = torch.arange(self._event_shape[-1]).to(self._unbroadcasted_scale_tril)
         return Chi2(self.df.unsqueeze(-1) - row)
 
     def expand(self, batch_shape: Any, _instance: Any = None) -> Any:
@@ -134,7 +134,7 @@ class Wishart(ExponentialFamily):
         noise = self._dist_chi2.rsample(sample_shape).sqrt().diag_embed(dim1=-2, dim2=-1)
         row, column = torch.tril_indices(size, size, offset=-1)
         shape = (*sample_shape, *self._batch_shape, size * (size - 1) // 2)
-        noise[..., row, column] = torch.randn(shape, dtype=noise.dtype)
+        noise[..., row, column] = torch.randn(shape, dtype=noise.dtype, device=noise.device)
         factor = torch.matmul(self._unbroadcasted_scale_tril, noise)
         return torch.matmul(factor, factor.transpose(-2, -1))
 
@@ -179,7 +179,7 @@ class Wishart(ExponentialFamily):
 
     def entropy(self) -> Any:
         nu, p = self.df, self._event_shape[-1]
-        digammas = ((nu / 2).unsqueeze(-1) - torch.arange(p, dtype=nu.dtype) / 2).digamma().sum(-1)
+        digammas = ((nu / 2).unsqueeze(-1) - torch.arange(p, dtype=nu.dtype, device=nu.device) / 2).digamma().sum(-1)
         return (
             (p + 1) * (p * math.log(2) / 2 + self._log_det())
             + (nu / 2).mvlgamma(p=p)

@@ -368,16 +368,16 @@ def _rows(nr: int, outputs: list[Any], out_spec: pytree.TreeSpec, inputs: list[A
     """The Jacobians of one output with respect to every input."""
     output = outputs[nr]
     count = output.numel()
-    seeds = [creation.zeros(tuple(one.shape), dtype=one.dtype) for one in outputs]
+    seeds = [creation.zeros(tuple(one.shape), dtype=one.dtype, device=one.device) for one in outputs]
     columns: list[list[Any]] = [[] for _ in inputs]
     for place in range(count):
-        basis = creation.zeros(count, dtype=output.dtype)
+        basis = creation.zeros(count, dtype=output.dtype, device=output.device)
         basis[place] = 1
         row = [*seeds[:nr], basis.reshape(tuple(output.shape)), *seeds[nr + 1 :]]
         for column, part in zip(columns, pytree.tree_leaves(pull_back(out_spec.unflatten(row))), strict=True):
             column.append(part)
     return [
-        (stack(column) if column else creation.zeros((0, *value.shape), dtype=value.dtype)).reshape(
+        (stack(column) if column else creation.zeros((0, *value.shape), dtype=value.dtype, device=value.device)).reshape(
             (*output.shape, *value.shape)
         )
         for column, value in zip(columns, inputs, strict=True)
@@ -410,16 +410,16 @@ def jacfwd(
 def _columns(nr: int, inputs: list[Any], outputs: list[Any], push: Function) -> list[Any]:
     """The Jacobians of every output with respect to one input."""
     value = inputs[nr]
-    directions = [creation.zeros(tuple(one.shape), dtype=one.dtype) for one in inputs]
+    directions = [creation.zeros(tuple(one.shape), dtype=one.dtype, device=one.device) for one in inputs]
     rows: list[list[Any]] = [[] for _ in outputs]
     for place in range(value.numel()):
-        basis = creation.zeros(value.numel(), dtype=value.dtype)
+        basis = creation.zeros(value.numel(), dtype=value.dtype, device=value.device)
         basis[place] = 1
         given = [*directions[:nr], basis.reshape(tuple(value.shape)), *directions[nr + 1 :]]
         for row, part in zip(rows, pytree.tree_leaves(push(given)), strict=True):
             row.append(part)
     return [
-        (stack(row).movedim(0, -1) if row else creation.zeros((*one.shape, 0), dtype=one.dtype)).reshape(
+        (stack(row).movedim(0, -1) if row else creation.zeros((*one.shape, 0), dtype=one.dtype, device=one.device)).reshape(
             (*one.shape, *value.shape)
         )
         for row, one in zip(rows, outputs, strict=True)

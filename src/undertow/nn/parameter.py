@@ -112,7 +112,8 @@ class UninitializedTensorMixin:
     def materialize(self, shape: Any, device: Any = None, dtype: Any = None) -> None:
         """Gives it memory of this shape and turns it into the class it stands for."""
         this: Any = self
-        this.data = empty(tuple(shape), device=device, dtype=this.data.dtype if dtype is None else dtype)
+        here = this.data
+        this.data = empty(tuple(shape), device=device or here.device, dtype=dtype or here.dtype)
         this.__class__ = this.cls_to_become
 
     @property
@@ -134,7 +135,7 @@ class UninitializedTensorMixin:
 
     def __reduce_ex__(self, protocol: Any) -> Any:
         this: Any = self
-        return type(self), (this.requires_grad, None, this.dtype)
+        return type(self), (this.requires_grad, this.device, this.dtype)
 
 
 class UninitializedParameter(UninitializedTensorMixin, Parameter):  # type: ignore[misc]
@@ -149,7 +150,7 @@ class UninitializedParameter(UninitializedTensorMixin, Parameter):  # type: igno
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Any:
         if id(self) not in memo:
-            memo[id(self)] = type(self)(self.requires_grad, None, self.data.dtype)
+            memo[id(self)] = type(self)(self.requires_grad, self.data.device, self.data.dtype)
         return memo[id(self)]
 
 

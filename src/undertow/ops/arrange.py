@@ -10,6 +10,7 @@ from undertow._core import TensorCore, wrap
 from undertow.autograd.apply import apply
 from undertow.autograd.outputs import into, write_out
 from undertow.autograd.writes import apply_in_place, set_edge
+from undertow.devices import cpu, get_default_device
 from undertow.dtypes import DTYPE_OF, as_dtype
 from undertow.layouts import channels_last, channels_last_3d, contiguous_format, memory_format, preserve_format
 from undertow.ops.arguments import (
@@ -279,7 +280,9 @@ def _triangle_indices(name: str, positions: Any) -> Any:
         kind = np.dtype(np.int64) if dtype is None else as_dtype(dtype, name, "dtype").numpy
         if kind.kind not in "iu":
             raise NotImplementedError(f"\"{name}\" not implemented for '{DTYPE_OF[kind].scalar_name}'")
-        return wrap(np.array(positions(row, as_int(offset, name, "offset", 3), col)).astype(kind).reshape(2, -1))
+        found = wrap(np.array(positions(row, as_int(offset, name, "offset", 3), col)).astype(kind).reshape(2, -1))
+        where = get_default_device() if device is None else device
+        return found if where is cpu else found.to(where)
 
     function.__name__ = function.__qualname__ = name
     function.__doc__ = "Rows and columns of the elements of a triangle."

@@ -249,7 +249,7 @@ def _check_flat(input: Any, index: Any, name: str) -> None:
     outside = (picks < -n) | (picks >= n)
     if outside.any():
         first = picks[outside].reshape(-1)[0]
-        raise IndexError(f"out of range: tried to access index {first} on a tensor of {n} elements.")
+        raise IndexError(f"out of range: tried to access index {int(first)} on a tensor of {n} elements.")
 
 
 @public
@@ -429,7 +429,7 @@ def slice_scatter(
         raise RuntimeError("slice step must be positive")
     dim = wrap_dim(as_int(dim, "slice_scatter", "dim", 3), len(shape))
     first, last, stride = slice(start, end, step).indices(shape[dim])
-    check_fits_part(input.detach().narrow(dim, first, max(last - first, 0)).unfold(dim, 1, stride).squeeze(-1), src)
+    check_fits_part(wrap(input._array[(slice(None),) * dim + (slice(first, last, stride),)]), src)
     return apply(rules.slice_scatter, input, src, dim=dim, start=first, end=last, step=stride)
 
 

@@ -21,7 +21,7 @@ from undertow.autograd.writes import guards
 from undertow.dtypes import DTYPE_OF
 from undertow.modes import local, special
 from undertow.ops.arguments import check_tensor
-from undertow.ops.keys import check_indices, check_when_known, explain_index, listed, slicing
+from undertow.ops.keys import beside, check_indices, check_when_known, explain_index, listed, slicing
 from undertow.ops.parts import END
 from undertow.ops.public import public
 from undertow.ops.shape import reshape_to
@@ -45,7 +45,7 @@ def _take(x: Any, indices: list[Any]) -> Any:
     if Watch.trace is not None:
         check_when_known(x, indices)
     try:
-        return apply(index.index, x, *indices)
+        return apply(index.index, x, *beside(x, indices))
     except IndexError:
         explain_index(x, indices)
         raise
@@ -185,6 +185,7 @@ def _inner_shape(shape: tuple[int, ...]) -> tuple[int, ...]:
 
 def put_indexed(target: Any, indices: list[Any], values: Any, accumulate: bool) -> Any:
     """target[indices] = values, or += with repetitions counted, in place."""
+    indices = beside(target, indices)
     key = numpy_key([None if each is None else each._array for each in indices])
     source = values._array
 
@@ -320,7 +321,7 @@ def index_put(input: Any, indices: Any, values: Any, accumulate: bool = False) -
     """A copy with values written (or added) where index tensors point."""
     given = _check_put(input, indices, values, "index_put")
     try:
-        return apply(index.index_put, input, values, *given, accumulate=bool(accumulate))
+        return apply(index.index_put, input, values, *beside(input, given), accumulate=bool(accumulate))
     except IndexError:
         explain_index(input, given)
     except ValueError:

@@ -10,12 +10,16 @@ from typing import Any
 import numpy as np
 
 from undertow._core import TensorCore, wrap
+from undertow.devices import cpu
+from undertow.modes import special
 from undertow.ops.parts import END
+from undertow.ops.placement import moved
 from undertow.ops.scatter import check_in_range
 from undertow.ops.stretch import unsqueeze
 from undertow.ops.views import view_of
 from undertow.rules import shape as rules
 from undertow.sizes import wrapped_dim
+from undertow.xp.device import Watch
 from undertow.xp.numpy_shape import leading, slice_along
 
 # --- views
@@ -207,6 +211,21 @@ def check_indices(x: Any, indices: list[Any]) -> None:
         raise IndexError(f"too many indices for tensor of dimension {len(shape)} (got {axis})")
 
 
+def beside(x: Any, indices: list[Any]) -> list[Any]:
+    """Index tensors where the tensor that they index is: those on the CPU may be used on any device."""
+    if not special.active or Watch.trace is not None:
+        return indices
+    where = x.device
+    for each in indices:
+        if each is not None and each.device is not where and each.device is not cpu:
+            raise RuntimeError(
+                f"indices should be either on cpu or on the same device as the indexed tensor ({where})"
+            )
+    if where is not cpu:
+        check_when_known(x, indices)  # JAX would take the nearest index there is
+    return [each if each is None or each.device is where else moved(each, where) for each in indices]
+
+
 def check_when_known(x: Any, indices: list[Any]) -> None:
     """Lets a compiler check, before it runs, indices whose values it will know."""
     shape, axis = x._array.shape, 0
@@ -232,7 +251,7 @@ def explain_index(x: Any, indices: list[Any]) -> None:
         outside = (array < -n) | (array >= n)
         if outside.any():
             first = array[outside].reshape(-1)[0]
-            raise IndexError(f"index {first} is out of bounds for dimension {number} with size {n}")
+            raise IndexError(f"index {int(first)} is out of bounds for dimension {number} with size {n}")
         found.append(list(array.shape))
         axis, number = axis + 1, number + 1
     shapes = ", ".join(map(str, found))

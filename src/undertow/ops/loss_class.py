@@ -41,7 +41,7 @@ def _check_targets(input: Any, target: Any, weight: Any, ignore_index: int, clas
         if labels.size and not all_below(labels, classes):
             wrong = ((labels < 0) | (labels >= classes)) & (labels != ignore_index)
             if wrong.any():
-                raise IndexError(f"Target {labels[wrong][0]} is out of bounds.")
+                raise IndexError(f"Target {int(labels[wrong][0])} is out of bounds.")
 
     checked(check, labels)
 

@@ -6,13 +6,14 @@ import functools
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from undertow import overrides
+from undertow import overrides, tree
 from undertow._core import TensorCore
 from undertow.autograd import apply as _apply
 from undertow.autograd.writes import apply_in_place, wrote_directly
 from undertow.modes import local, special
 from undertow.ops.arguments import NUMPY_SPELLINGS, as_method_error, binding_error
 from undertow.rules.rule import Rule
+from undertow.xp.device import Home, Watch, home_among
 
 Function = Callable[..., Any]
 F = TypeVar("F", bound=Callable[..., Any])
@@ -42,6 +43,11 @@ def public(function: F, several: bool = False) -> F:
             autocast = local.modes.autocast
             if autocast is not None and asked.__name__ in autocast.policies:
                 return autocast.run(asked, args, kwargs)
+            if Watch.any_made and Watch.trace is None:
+                home = home_among(tree.leaves((args, kwargs)))
+                if home is not local.modes.home:
+                    with Home(home):
+                        return asked(*args, **kwargs)
         if kwargs and "out" in kwargs and "." in asked.__qualname__:  # only functions take it, not methods
             binding_error(function, args, kwargs, False, asked.__qualname__)
         try:

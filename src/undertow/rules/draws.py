@@ -5,7 +5,7 @@ from __future__ import annotations
 from undertow.rules.elementwise import NOT_IMPLEMENTED, not_differentiated
 from undertow.rules.rule import op
 
-standard_gamma = op("standard_gamma", lambda xp, self, *, values: values,
+standard_gamma = op("standard_gamma", lambda xp, self, *, values: xp.constant(values),
                     self=lambda xp, g, self, result: g * xp.standard_gamma_grad(self, result))  # fmt: skip
 
 standard_gamma_grad = op("standard_gamma_grad", lambda xp, self, output: xp.standard_gamma_grad(self, output),
@@ -13,7 +13,7 @@ standard_gamma_grad = op("standard_gamma_grad", lambda xp, self, output: xp.stan
                          self=not_differentiated("_standard_gamma_grad"),
                          output=not_differentiated("_standard_gamma_grad"))  # fmt: skip
 
-sample_dirichlet = op("sample_dirichlet", lambda xp, self, *, values: values, node="_DirichletBackward",
+sample_dirichlet = op("sample_dirichlet", lambda xp, self, *, values: xp.constant(values), node="_DirichletBackward",
                       self=lambda xp, g, self, result: xp.dirichlet_grad(
                           result, self, xp.sum(self, axis=-1, keepdims=True))
                       * (g - xp.sum(result * g, axis=-1, keepdims=True)))  # fmt: skip

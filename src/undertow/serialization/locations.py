@@ -7,6 +7,8 @@ from typing import Any
 
 from undertow.devices import device
 from undertow.storage import UntypedStorage
+from undertow.tensor_convert import check_device, device_named
+from undertow.xp.device import gpus
 
 MAP_LOCATION = str | device | dict[str, str] | Callable[[UntypedStorage, str], Any] | None
 Tagger = Callable[[Any], str | None]
@@ -19,6 +21,23 @@ def _cpu_tag(storage: Any) -> str | None:
 
 def _cpu_deserialize(storage: Any, location: str) -> Any:
     return storage if location == "cpu" else None
+
+
+class BoundStorage(UntypedStorage):
+    """Bytes from a file whose tensors go to a device when they are made."""
+
+    __slots__ = ("destination",)
+    destination: device
+
+
+def _device_deserialize(storage: Any, location: str) -> Any:
+    kind = location.partition(":")[0]
+    if kind != "xla" and not (kind == "cuda" and gpus()):
+        return None
+    check_device(location)
+    bound = BoundStorage(storage.root)
+    bound.destination = device_named(location)
+    return bound
 
 
 def _refuse_accelerators(storage: Any, location: str) -> Any:
@@ -39,6 +58,7 @@ def _refuse_accelerators(storage: Any, location: str) -> Any:
 
 _packages: list[tuple[int, Tagger, Deserializer]] = [
     (10, _cpu_tag, _cpu_deserialize),
+    (20, lambda storage: None, _device_deserialize),
     (1000, lambda storage: None, _refuse_accelerators),
 ]
 

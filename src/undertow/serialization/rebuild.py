@@ -18,8 +18,10 @@ from undertow._core import Storage, TensorCore, tensor_class, wrap
 from undertow.mirrors import origin, reflect, reflections
 from undertow.nn.parameter import Parameter
 from undertow.ops.complex import is_conj, is_neg
+from undertow.serialization.locations import BoundStorage
 from undertow.serialization.storages import UNTYPED, TypedStorage, stored
 from undertow.storage import UntypedStorage, flat_memory
+from undertow.xp.device import placed
 
 Call = tuple[Any, tuple[Any, ...]]
 
@@ -181,6 +183,8 @@ def _over(memory: UntypedStorage, kind: dtypes.dtype, offset: Any, size: Any, st
     root = memory.root
     row = root if root.ndim == 1 and root.itemsize == 1 and root.flags.c_contiguous else flat_memory(root)
     array = np.ndarray(size, kind.numpy, row, begin, strides)
+    if isinstance(memory, BoundStorage):
+        return wrap(placed(array, memory.destination))
     tensor = wrap(array)
     tensor._storage = counted = Storage()
     counted.version = 1  # PyTorch counts the setting of the storage as a write

@@ -100,6 +100,7 @@ def _dtype(name: str, where: str) -> dtypes.dtype:
 def _on(device: Any, tensor: Any) -> Any:
     if str(device) != "cpu":
         default_restore_location(UntypedStorage(tensor._array), str(device))
+        tensor = tensor.to(device)
     return tensor
 
 

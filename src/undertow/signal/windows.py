@@ -33,9 +33,9 @@ def _window(
         raise ValueError(f"{name} expects float32 or float64 dtypes, got: {kind}")
     check_options(name, device)
     if M < 2:
-        return made(np.ones(M, kind.numpy), name, requires_grad)
+        return made(np.ones(M, kind.numpy), name, requires_grad, device)
     full = M if sym else M + 1
-    return made(weights(np.arange(M, dtype=np.float64), full - 1).astype(kind.numpy), name, requires_grad)
+    return made(weights(np.arange(M, dtype=np.float64), full - 1).astype(kind.numpy), name, requires_grad, device)
 
 
 def exponential(

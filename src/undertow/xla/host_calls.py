@@ -14,6 +14,8 @@ from jax.experimental import io_callback
 from undertow._core import TensorCore, wrap
 from undertow.amp.casting import autocast_as_it_was
 from undertow.autograd.apply import settle
+from undertow.devices import cpu
+from undertow.devices import device as Device
 from undertow.modes import enable_grad, local, set_grad_enabled
 from undertow.nn.modules.module import Module
 from undertow.optim.optimizer import Optimizer
@@ -86,6 +88,7 @@ class HostCall:
         self.recording, self.autocast = local.modes.grad_enabled, local.modes.autocast
         schedules = Watch.trace.schedules
         self.schedules = nullcontext if schedules is None else partial(schedules.at_turn, len(schedules.made))
+        self.device = Watch.trace.device
         self.captured: list[DeviceArray] = []
         self.dressed: list[tuple[Any, int, int | None]] = []  # tensors with an identity: places of value and gradient
         choice = Watch.trace.choice
@@ -138,7 +141,7 @@ class HostCall:
                 return part.kind(values[part.place])
             if type(part) is not _Shown:
                 return part
-            tensor = wrap(np.array(values[part.place]))
+            tensor = wrap(self.memory(values[part.place], self.device))
             if part.requires_grad:
                 tensor._requires_grad = True
                 with enable_grad():
@@ -151,8 +154,9 @@ class HostCall:
         for tensor, place, grad in self.dressed:
             meta = tensor._get_meta()
             before.append((tensor, tensor._array, meta, meta.grad))
-            tensor._array = np.array(values[place])
-            meta.grad = None if grad is None else wrap(np.array(values[grad]))
+            where = tensor.device
+            tensor._array = self.memory(values[place], where)
+            meta.grad = None if grad is None else wrap(self.memory(values[grad], where))
         args, kwargs = map_leaves(shown, (self.args, self.kwargs))
         numbers = [(where, held_at(*where)) for where, _ in self.numbers]
         for where, number in self.numbers:
@@ -178,6 +182,10 @@ class HostCall:
                 tensor._array, meta.grad = array, grad
         return args, answer, after + [tensor._array for tensor in made]
 
+    def memory(self, value: Any, device: Device) -> Any:
+        """What a tensor stands on that shows a value to the hook. While the program runs the device is busy."""
+        return np.array(value)
+
     def computed(self, tensor: Any) -> Any:
         """A tensor that asks for gradients as one that was computed, so that it may be written to."""
         return tensor.clone()
@@ -201,6 +209,9 @@ class Later(HostCall):
     """A call that is made after the program."""
 
     may_write = False  # whether it may turn out to write into tensors
+
+    def memory(self, value: Any, device: Device) -> Any:
+        return np.array(value) if device is cpu else DeviceArray(value, device)
 
     def run(self) -> None:
         """Calls the hook with the values of this step."""

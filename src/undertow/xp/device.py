@@ -13,7 +13,7 @@ from __future__ import annotations
 import importlib
 import importlib.util
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from functools import cache
 from typing import Any
 
@@ -22,7 +22,7 @@ from numpy.lib.mixins import NDArrayOperatorsMixin
 
 from undertow.devices import cpu
 from undertow.devices import device as Device
-from undertow.modes import special
+from undertow.modes import local, special
 from undertow.xp import numpy as numpy_xp
 from undertow.xp.numpy_order import outer_to_inner
 
@@ -39,6 +39,50 @@ def placed(array: Any, device: Device) -> Any:
     if isinstance(value, jax.Array):
         return DeviceArray(jax.device_put(value, jax_device(device), may_alias=False), device)
     return DeviceArray(jax.numpy.array(value, device=jax_device(device)), device)  # device_put might share NumPy's memory
+
+
+def empty_beside(array: Any, shape: tuple[int, ...]) -> Any:
+    """New memory of a shape, with an array's dtype and on its device."""
+    memory = np.empty(shape, array.dtype)
+    return placed(memory, array.device) if type(array) is DeviceArray else memory
+
+
+def at_home(array: Any) -> Any:
+    """A new tensor's array, where it belongs: in the program that is being traced, or on the device of the op that runs.
+
+    NOTE home. What an op makes besides the results of rules (noise, masks, indices, constants) are NumPy's arrays. While a
+    public function runs on tensors of a device, or a gradient of theirs is computed and recorded, that device is the
+    thread's `home`, and a tensor that is made of such an array lies there.
+    """
+    if Watch.trace is not None:
+        return Watch.trace.constant(array)
+    home = local.modes.home
+    return array if home is None or type(array) is not np.ndarray else placed(array, home)
+
+
+class Home:
+    """A block in which what ops make belongs on a device; None: on the CPU."""
+
+    __slots__ = ("device", "before")
+
+    def __init__(self, device: Device | None) -> None:
+        self.device = device
+
+    def __enter__(self) -> None:
+        modes = local.modes
+        self.before, modes.home = modes.home, self.device
+
+    def __exit__(self, *exc: Any) -> None:
+        local.modes.home = self.before
+
+
+def home_among(values: Iterable[Any]) -> Device | None:
+    """The device of the first tensor that is not on the CPU."""
+    for value in values:
+        array = getattr(value, "_array", None)
+        if type(array) is DeviceArray and array.device is not cpu:
+            return array.device
+    return None
 
 
 def jax_device(device: Device) -> Any:
@@ -99,6 +143,9 @@ class CellAway(Cell):
 
     def __del__(self) -> None:
         special.leave()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Cell, (self.value, self.device)  # a copy is counted as this one was
 
 
 @cache
@@ -273,21 +320,21 @@ class DeviceArray(NDArrayOperatorsMixin):
 
     @property
     def T(self) -> DeviceArray:
-        return DeviceArray(self._taken(lambda xp, whole: whole.T))
+        return DeviceArray(self._taken(lambda xp, whole: whole.T), self.cell.device)
 
     @property
     def real(self) -> DeviceArray:
-        return DeviceArray(self.value.real)
+        return DeviceArray(self.value.real, self.cell.device)
 
     @property
     def imag(self) -> DeviceArray:
-        return DeviceArray(self.value.imag)
+        return DeviceArray(self.value.imag, self.cell.device)
 
     def fill(self, value: Any) -> None:
         self.write(value)
 
     def reshape(self, *shape: Any) -> DeviceArray:
-        return DeviceArray(self._taken(lambda xp, whole: whole.reshape(*shape)))
+        return DeviceArray(self._taken(lambda xp, whole: whole.reshape(*shape)), self.cell.device)
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("_") or name in _CHANGING:
@@ -303,12 +350,16 @@ class DeviceArray(NDArrayOperatorsMixin):
             raise TypeError("len() of unsized object")
         return self.shape[0]
 
+    def __iter__(self) -> Iterator[DeviceArray]:
+        return (self[k] for k in range(len(self)))  # JAX refuses no index, so that Python would go on for ever
+
     def __getitem__(self, index: Any) -> DeviceArray:
         known = is_known((self, index))
         index = unwrapped(index, _known_value if known else _present_value)
         if _is_basic(index):
             return self.view_by(lambda xp, whole: whole[index], lambda xp, whole, part: whole.at[index].set(part))
-        return DeviceArray(Watch.trace.known(np.asarray(self.value)[index]) if known else self.value[index])
+        part = Watch.trace.known(np.asarray(self.value)[index]) if known else self.value[index]
+        return DeviceArray(part, self.cell.device)
 
     def __setitem__(self, index: Any, value: Any) -> None:
         if index is Ellipsis:
@@ -398,7 +449,8 @@ class DeviceArray(NDArrayOperatorsMixin):
             return _computed_now(function)(*args, **kwargs)
         if function.__name__ in _SHAPED_BY_VALUES and Watch.trace is not None:
             importlib.import_module("undertow.xp.jax_tracing").refuse_shape(function.__name__)
-        return wrapped(getattr(jnp, function.__name__)(*unwrapped(args), **unwrapped(kwargs)), self.cell.device)
+        space = jnp.linalg if function.__module__ == "numpy.linalg" else jnp
+        return wrapped(getattr(space, function.__name__)(*unwrapped(args), **unwrapped(kwargs)), self.cell.device)
 
     def __repr__(self) -> str:
         return f"DeviceArray({self.value!r})"

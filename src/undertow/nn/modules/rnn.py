@@ -179,7 +179,7 @@ class RNNBase(Module):
 
     def _nothing_yet(self, input: Any, batch_sizes: Any) -> Any:
         """The state before the first step."""
-        return zeros(self.get_expected_hidden_size(input, batch_sizes), dtype=input.dtype)
+        return zeros(self.get_expected_hidden_size(input, batch_sizes), dtype=input.dtype, device=input.device)
 
     def forward(self, input: Any, hx: Any = None) -> Any:
         if isinstance(input, PackedSequence):
@@ -309,8 +309,8 @@ class LSTM(RNNBase):
 
     def _nothing_yet(self, input: Any, batch_sizes: Any) -> Any:
         return (
-            zeros(self.get_expected_hidden_size(input, batch_sizes), dtype=input.dtype),
-            zeros(self.get_expected_cell_size(input, batch_sizes), dtype=input.dtype),
+            zeros(self.get_expected_hidden_size(input, batch_sizes), dtype=input.dtype, device=input.device),
+            zeros(self.get_expected_cell_size(input, batch_sizes), dtype=input.dtype, device=input.device),
         )
 
     def _check_state_rank(self, hx: Any, kind: str, rank: int) -> None:
@@ -367,7 +367,7 @@ class RNNCellBase(Module):
         batched = self._batched(input, hx)
         rows = input if batched else input.unsqueeze(0)
         if hx is None:
-            state = zeros((rows.shape[0], self.hidden_size), dtype=rows.dtype)
+            state = zeros((rows.shape[0], self.hidden_size), dtype=rows.dtype, device=rows.device)
         else:
             state = hx if batched else hx.unsqueeze(0)
         output = function(rows, state, self.weight_ih, self.weight_hh, self.bias_ih, self.bias_hh)
@@ -416,7 +416,7 @@ class LSTMCell(RNNCellBase):
             self._batched(input, state, which=f"hx[{nr}]")
         rows = input if batched else input.unsqueeze(0)
         if hx is None:
-            nothing = zeros((rows.shape[0], self.hidden_size), dtype=rows.dtype)
+            nothing = zeros((rows.shape[0], self.hidden_size), dtype=rows.dtype, device=rows.device)
             states: Any = (nothing, nothing)
         else:
             states = hx if batched else (hx[0].unsqueeze(0), hx[1].unsqueeze(0))

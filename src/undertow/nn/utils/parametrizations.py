@@ -18,6 +18,7 @@ from undertow.ops.factor import linalg_solve as solve
 from undertow.ops.join import cat
 from undertow.ops.norms import linalg_vector_norm as vector_norm
 from undertow.random import randn
+from undertow.xp.device import Home, home_among
 
 __all__ = ["orthogonal", "spectral_norm", "weight_norm"]
 
@@ -138,19 +139,20 @@ def spectral_norm(
 
 def _qr_factors(matrix: Any) -> tuple[Any, Any]:
     """LAPACK's compact form of a QR decomposition: reflectors below the diagonal, R above, and their scales."""
-    parts = matrix.detach()._array
+    parts = np.asarray(matrix.detach()._array)
     flat = parts.reshape(-1, *parts.shape[-2:])
     raw = [np.linalg.qr(each, mode="raw") for each in flat]
     factors = np.stack([h.T for h, _ in raw]).reshape(parts.shape)
     scales = np.stack([tau for _, tau in raw]).reshape(*parts.shape[:-2], -1)
-    return wrap(np.ascontiguousarray(factors)), wrap(scales)
+    with Home(home_among([matrix])):
+        return wrap(np.ascontiguousarray(factors)), wrap(scales)
 
 
 def _product_of_reflections(factors: Any, scales: Any) -> Any:
     """The first columns of H₁ H₂ …, where Hᵢ = 1 - scaleᵢ vᵢ vᵢᴴ and vᵢ is column i of factors with a 1 on top."""
     n, k = factors.shape[-2:]
-    columns = factors.tril(-1) + eye(n, k, dtype=factors.dtype)
-    result = eye(n, k, dtype=factors.dtype).expand(*factors.shape)
+    columns = factors.tril(-1) + eye(n, k, dtype=factors.dtype, device=factors.device)
+    result = eye(n, k, dtype=factors.dtype, device=factors.device).expand(*factors.shape)
     for place in reversed(range(k)):
         v = columns[..., place : place + 1]
         scale = scales[..., place : place + 1].unsqueeze(-1)
@@ -202,7 +204,7 @@ class _Orthogonal(Module):
             if self.orthogonal_map == "matrix_exp":
                 Q = matrix_exp(A)
             else:
-                one = eye(n, dtype=A.dtype)
+                one = eye(n, dtype=A.dtype, device=A.device)
                 Q = solve(one - A * 0.5, one + A * 0.5)
             if n != k:
                 Q = Q[..., :k]
@@ -225,7 +227,7 @@ class _Orthogonal(Module):
                 if n == k:
                     self.base = Q.clone() if _is_orthogonal(Q) else _make_orthogonal(Q)
                 else:
-                    extra = randn((*Q.size()[:-2], n, n - k), dtype=Q.dtype)
+                    extra = randn((*Q.size()[:-2], n, n - k), dtype=Q.dtype, device=Q.device)
                     self.base = _make_orthogonal(cat([Q, extra], dim=-1))
                 # forward of minus the identity gives the base itself
                 start = zeros_like(given)

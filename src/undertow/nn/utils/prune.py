@@ -228,7 +228,7 @@ class RandomStructured(BasePruningMethod):
         count = _channels_to_prune(t, self.dim, self.amount)
         if count == 0:
             return default_mask
-        drawn = rand(t.shape[self.dim])
+        drawn = rand(t.shape[self.dim], device=t.device)
         return _channel_mask(t, self.dim, drawn > drawn.kthvalue(count).values) * default_mask.to(dtype=t.dtype)
 
 
