@@ -29,6 +29,10 @@ torch.histogram(x), torch.histogram(torch.tensor([.5, -1, 2, 0]), 100), torch.hi
 torch.histogram(s, 10), torch.histogram(e, 4), torch.histogram(x / 3, 7, density=True), torch.histogramdd(x / 3 - 1.5, 2)
 torch.isin(2, x.bfloat16()), torch.isin(x.bfloat16(), torch.tensor([2.]))
 torch.scatter_add(i[:4], -1, torch.tensor(2), i[:4]), torch.scatter(x[0], 0, torch.tensor(2), x[1])
+torch.all(x, dim=[]), torch.any(x, dim=()), x.all(dim=[], keepdim=True), torch.conj_physical(g) is g
+torch.slice_scatter(x[0, :0].clone(), x[0, :0]), torch.slice_scatter(x[0].clone(), torch.ones(2), 0, 0, 4, 2)
+torch.pairwise_distance(i[None], i[None] + 1), torch.nn.functional.margin_ranking_loss(i, i + 1, i, margin=0.5)
+torch.nn.functional.poisson_nll_loss(i, i.float(), log_input=False)
 torch.quantile(g, 0.5, out=torch.empty(0)), torch.tensordot(g, g, 2, out=torch.empty(()))
 torch.quantile(x, 0.5, out=torch.empty(0)), torch.nanquantile(x, 0.5, dim=0, out=torch.empty(0))
 torch.kron(x, x, out=torch.empty(0)), torch.tensordot(x, x, 2, out=torch.empty(0)), torch.diff(x, out=torch.empty(0))

@@ -9,6 +9,7 @@ import numpy as np
 from undertow.autograd.apply import apply
 from undertow.dtypes import DTYPE_OF, promote_types
 from undertow.ops.arguments import check_tensor, wrap_dim
+from undertow.ops.numbers import lifted
 from undertow.ops.public import public
 from undertow.ops.stretch import broadcast_tensors
 from undertow.rules import distance as rules
@@ -40,7 +41,7 @@ def pairwise_distance(x1: Any, x2: Any, p: float = 2.0, eps: float = 1e-06, keep
     """The p-norm of x1 − x2 + eps along the last dim."""
     check_tensor(x1, "pairwise_distance", "x1", 1)
     check_tensor(x2, "pairwise_distance", "x2", 2)
-    apart = apply(scalars.plus, x1 - x2, other=eps)
+    apart = apply(scalars.plus, lifted(x1 - x2, eps), other=eps)
     axis = wrap_dim(-1, apart._array.ndim)
     return apply(vector_norm.norm, apart, ord=float(p), dim=(axis,) if apart._array.ndim else (), keepdim=bool(keepdim))
 

@@ -17,7 +17,7 @@ from undertow.ops.clamp import clamp_min, xlogy
 from undertow.ops.compare import where
 from undertow.ops.distance import pairwise_distance
 from undertow.ops.elementwise import exp, log, minimum
-from undertow.ops.numbers import as_number, is_number
+from undertow.ops.numbers import as_number, is_number, lifted
 from undertow.ops.public import public
 from undertow.ops.stretch import broadcast_tensors
 from undertow.rules import loss as rules
@@ -265,7 +265,7 @@ def poisson_nll_loss(
     if log_input:
         loss = exp(input) - target * input
     else:
-        loss = input - target * log(apply(scalars.plus, input, other=eps))
+        loss = input - target * log(apply(scalars.plus, lifted(input, eps), other=eps))
     if full:
         stirling = target * log(target) - target + 0.5 * log(2 * math.pi * target)
         loss = loss + stirling.masked_fill(target <= 1, 0)
@@ -343,7 +343,7 @@ def margin_ranking_loss(
             "margin_ranking_loss : All input tensors should have same dimension but got sizes: input1: "
             f"{input1.size()}, input2: {input2.size()}, target: {target.size()} "
         )
-    return reduced(clamp_min(apply(scalars.plus, -target * (input1 - input2), other=margin), 0), how)
+    return reduced(clamp_min(apply(scalars.plus, lifted(-target * (input1 - input2), margin), other=margin), 0), how)
 
 
 @public

@@ -14,6 +14,7 @@ from undertow.ops.arguments import as_int, as_ints, check_constant, check_tensor
 from undertow.ops.clamp import clamp_min
 from undertow.ops.embedding import bag_sizes, reduced_bags, sorted_into_bags
 from undertow.ops.norm import normalized_batch
+from undertow.ops.numbers import lifted
 from undertow.ops.public import public
 from undertow.rules import loss as loss_rules
 from undertow.rules import native as rules
@@ -237,7 +238,7 @@ def margin_ranking_loss(
     input1: Any, input2: Any, target: Any, margin: float = 0.0, reduction: int = loss.NONE
 ) -> Any:
     """max(0, −target · (input1 − input2) + margin)."""
-    values = clamp_min(apply(scalars.plus, -target * (input1 - input2), other=margin), 0)
+    values = clamp_min(apply(scalars.plus, lifted(-target * (input1 - input2), margin), other=margin), 0)
     return _reduced(values, reduction, "margin_ranking_loss")
 
 

@@ -269,7 +269,7 @@ def argmin(input: Any, dim: Any = None, keepdim: bool = False, *, out: Any = Non
 def _truth(name: str, rule: Any, input: Any, dim: Any, keepdim: bool, out: Any) -> Any:
     if not isinstance(input, TensorCore):
         raise invalid_combination(name, (input,))
-    dims = () if dim == () and not is_int(dim) else folded_dims(dim, input, name)
+    dims = () if isinstance(dim, (tuple, list)) and not dim else folded_dims(dim, input, name)
     return run(name, out, rule, input, dim=dims, keepdim=_flag(keepdim, name))
 
 
