@@ -101,6 +101,30 @@ def test_what_a_call_writes_to_is_left_alone_by_the_next(device: str) -> None:
     assert [found for found, _ in values] == [expected for _, expected in values]
 
 
+def kept_on_the_host(device: str) -> list[Any]:
+    """Tensors that a hook and a statement keep which run after the program: where they are, and their values."""
+    weight = undertow.ones(3, device=device, requires_grad=True)
+    kept: list[Any] = []
+    weight.register_hook(lambda gradient: kept.append(gradient * 2))
+    weight.register_post_accumulate_grad_hook(lambda leaf: kept.append(leaf.grad.sum() + leaf.detach()))
+
+    @undertow.compile
+    def step(x: Any) -> None:
+        weight.grad = None
+        (weight * x).sum().backward()
+        kept.append((x + 1).detach())
+
+    for turn in range(2):
+        step(undertow.full((3,), float(turn), device=device))
+    return [(each.device.type, each.tolist()) for each in kept]
+
+
+def test_what_is_kept_on_the_host_lies_where_it_was_computed() -> None:
+    here, there = kept_on_the_host("cpu"), kept_on_the_host("xla")
+    gc.collect()
+    assert [("xla", value) for _, value in here] == there
+
+
 def test_gradients_that_are_taken_away_between_steps() -> None:
     def take_away(model: Any, optimizer: Any) -> list[Any]:
         taken = [weight(model).grad]
