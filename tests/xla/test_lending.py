@@ -125,6 +125,27 @@ def test_what_is_kept_on_the_host_lies_where_it_was_computed() -> None:
     assert [("xla", value) for _, value in here] == there
 
 
+def counted_beside(device: str) -> list[Any]:
+    """A tensor on the CPU that a step of a device writes to."""
+    weight, count = undertow.ones(3, device=device), undertow.zeros(2)
+
+    @undertow.compile
+    def step() -> None:
+        weight.mul_(2)
+        count.add_(1)
+
+    for _ in range(3):
+        step()
+        count.add_(undertow.ones(2))
+    return [weight.device.type, weight.tolist(), count.device.type, count.tolist()]
+
+
+def test_what_is_on_the_cpu_stays_there() -> None:
+    found = counted_beside("xla")
+    gc.collect()
+    assert found == ["xla", [8.0] * 3, "cpu", [6.0] * 2]
+
+
 def test_gradients_that_are_taken_away_between_steps() -> None:
     def take_away(model: Any, optimizer: Any) -> list[Any]:
         taken = [weight(model).grad]

@@ -14,6 +14,7 @@ from itertools import islice
 from typing import Any
 
 import jax
+import numpy as np
 
 from undertow._core import Meta, TensorCore
 from undertow.devices import cpu
@@ -176,9 +177,11 @@ class Assembled(Traced):
 
     def _find_places(self, trace: Trace, owners: dict[int, tuple[Any, DeviceArray]]) -> None:
         """Where the outputs go, and which memories the program takes for separate ones."""
+        pairs = zip(trace.adopted, trace.originals)
+        here = {id(held.cell) for (_, held), (_, array) in pairs if type(array) is np.ndarray}  # tensors on the CPU
         for cell in self.outputs:
             if cell.device is None:
-                cell.live_on(self.device)
+                cell.live_on(cpu if id(cell) in here else self.device)
         inputs = (*self.donated, *self.packed, *self.state_inputs)
         read = {id(cell) for _, _, cell in inputs}
         self.only_written = [
