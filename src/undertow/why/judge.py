@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from undertow.why.causes import CAUSES
+from undertow.why.causes.base import hook_name
 from undertow.why.facts.facts import Facts
 from undertow.why.facts.failure import errors
 from undertow.why.facts.lost import lost
-from undertow.why.facts.passes import is_silent
+from undertow.why.facts.passes import is_silent, wired
 from undertow.why.facts.unreached import unreached
 from undertow.why.facts.wants import Miss, misses
 from undertow.why.facts.ways import weight
@@ -95,6 +96,8 @@ def without_consequences(facts: Facts, findings: list[Finding]) -> list[Finding]
                 continue  # its optimizer was given these in place of those that are trained
         if finding.code == "zero-by-math" and _is_never_stepped(facts, finding, findings):
             continue  # zero weights that nobody steps
+        if finding.code == "hook-on-dead-end" and _waits_for_a_backward(facts, finding, findings):
+            continue  # the loss that it belongs to was forgotten
         if finding.code == "zero-by-math" and (finding.file, finding.line) in spoilt:
             continue  # of what is no number
         if finding.code == "not-in-optimizer" and (finding.file, finding.line) in starved:
@@ -122,12 +125,27 @@ def _starved(facts: Facts, tensor: int | None) -> list[Place]:
 
 
 def _is_never_stepped(facts: Facts, finding: Finding, findings: list[Finding]) -> bool:
-    """Whether the flat operation is a product with a parameter that no optimizer holds."""
-    missing = {other.tensor for other in findings if other.code == "not-in-optimizer"}
+    """Whether the flat operation is a product with a parameter that no step ever changes."""
+    missing = {other.tensor for other in findings if other.code in ("not-in-optimizer", "cleared")}
     here = (finding.file, finding.line)
     return bool(missing) and any(
         op.place is not None and op.place.key == here and not missing.isdisjoint(op.inputs) for op in facts.trace.ops
     )
+
+
+def _waits_for_a_backward(facts: Facts, finding: Finding, findings: list[Finding]) -> bool:
+    """Whether a hook is on the graph of a loss that another finding says was never differentiated."""
+    hooks = [hook for hook in facts.hooks if hook_name(hook) in finding.subjects]
+    calls = [call for hook in hooks if hook.module is not None for call in wired(facts, hook)]
+    tensors = [hook.tensor for hook in hooks if hook.tensor is not None]
+    tensors += [output for call in calls for output in call.outputs]
+    nodes = {hook.node for hook in hooks} | {node for tensor in tensors for node in facts.nodes_of(tensor)}
+    for other in findings:
+        if other.code == "no-backward" and other.tensor is not None:
+            sink = lost(facts, other.tensor).sink
+            if sink is not None and not nodes.isdisjoint(facts.below(facts.nodes_of(sink))):
+                return True
+    return False
 
 
 def _is_the_wrong_list(facts: Facts, tensor: int, findings: list[Finding]) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable
 
 from undertow.why.causes.base import Cause
@@ -52,11 +52,13 @@ def _is_empty(event: GradEvent) -> bool:
 
 
 def _never_stepped(events: list[GradEvent]) -> _Found | None:
-    """Every step found nothing, and at least one because of a clear."""
-    steps = [event for event in events if event.kind == "step"]
-    if not steps or not all(map(_is_empty, steps)):
-        return None
-    return _cleared_before(events, set(map(id, steps)))
+    """Every step of an optimizer found nothing, and at least one because of a clear."""
+    steps: dict[int | None, list[GradEvent]] = defaultdict(list)
+    for event in events:
+        if event.kind == "step":
+            steps[event.optimizer].append(event)
+    in_vain = [event for own in steps.values() if all(map(_is_empty, own)) for event in own]
+    return _cleared_before(events, set(map(id, in_vain))) if in_vain else None
 
 
 def _cleared_before(events: list[GradEvent], wants: set[int]) -> _Found | None:

@@ -13,6 +13,7 @@ from undertow.why.trace import BackwardRecord, NodeRecord, OpRecord
 # Nodes whose gradient is a product with another operand: zeros come from that operand, not from a slope.
 _PRODUCTS = ("Mul", "Mm", "Addmm", "Bmm", "Baddbmm", "Dot", "Mv", "Convolution", "Linear", "Einsum", "Matmul", "Div")
 _HOOKS = "BackwardHookFunction"  # where a module's backward hook replaces gradients: zeros are its own
+_BEGIN_AT_ZERO = ("lstm", "gru", "rnn")  # their first state is zero on purpose
 _LOOKS = 50  # backward passes that are looked at
 
 
@@ -67,8 +68,8 @@ def _flat(facts: Facts, record: BackwardRecord, tensor: int, backwards: int) -> 
         made = _first_zero(facts, source, op.time)
         if made is not None:
             yield made
-        elif backwards > 1:  # zero weights that stay zero; a single step from a zero initialisation is no sign
-            yield op
+        elif backwards > 1 and not op.name.startswith(_BEGIN_AT_ZERO):
+            yield op  # zero weights that stay zero; a single step from a zero initialisation is no sign
 
 
 def _is_product(node: NodeRecord) -> bool:

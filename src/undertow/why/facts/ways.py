@@ -81,7 +81,8 @@ class Ways:
                 continue
             for output, gave in zip(op.outputs, op.gave):
                 kept = gave and op.kind != "cut"
-                passed = {way if way is not None or kept else op.id for way in ways}
+                aside = any(op.gave) and not trace.tensors[output].floating  # the indices of topk, beside its values
+                passed = {way if way is not None or kept else ~op.id if aside else op.id for way in ways}
                 reached.setdefault(output, set()).update(passed)
                 if output in op.writes:
                     for other in self.facts.memory[trace.tensors[output].memory]:
