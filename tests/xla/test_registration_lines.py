@@ -118,3 +118,16 @@ def test_ids_are_numbers_that_can_be_copied_and_pickled() -> None:
     assert copied == handle.id and str(copied.site) == registered
     assert pickle.loads(pickle.dumps(handle.id)) == handle.id
     assert list(pickle.loads(pickle.dumps(layer))._forward_hooks) == [handle.id]
+
+
+def test_explain_is_asked_about_what_was_compiled() -> None:
+    model, step = torch.compile(torch.nn.Identity()), torch.compile(lambda x: x * 2)
+    model(torch.ones(2))
+    step(torch.ones(2))
+    (facts,) = torch.compile.explain(model).data
+    assert facts["name"] == "Identity" and "_hook_registry" not in facts["where"]
+    names = [each["name"].rsplit(".", 1)[-1] for each in torch.compile.explain().data]
+    assert names[-2:] == ["Identity", "<lambda>"]
+    for ask in (torch.compile.explain, why.compiled):
+        with pytest.raises(TypeError, match="not Identity, which was not compiled"):
+            ask(torch.nn.Identity())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import functools
+import itertools
 import threading
 import warnings
 import weakref
@@ -28,6 +29,7 @@ MANY = 8  # recompiles of one step after which a warning says why
 MOST = 16  # programs for arguments of one look; what changes at every call would make ever more
 
 everything: weakref.WeakSet[Compiled] = weakref.WeakSet()
+_turns = itertools.count()
 
 
 class Compiled:
@@ -40,6 +42,7 @@ class Compiled:
         self.programs: dict[Any, list[Program]] = {}
         self.causes: list[str] = []
         self._one_at_a_time = threading.RLock()
+        self.turn = next(_turns)  # among all that were made
         everything.add(self)
         keep_on_disk()
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from undertow.nn.modules.module import Module
 from undertow.xla.compiled import Compiled, everything
+from undertow.xla.modules import CompiledModule
 from undertow.xla.program import Program
 from undertow.xla.state import where_defined
 from undertow.xla.trace import Draw
@@ -26,10 +28,16 @@ def _facts(compiled: Compiled) -> dict[str, Any]:
     programs = [program for programs in compiled.programs.values() for program in programs]
     return {
         "name": compiled.name,
-        "where": where_defined(compiled.function),
+        "where": where_defined(_code_of(compiled.function)),
         "programs": [_program(program) for program in programs],
         "recompiles": list(compiled.causes),
     }
+
+
+def _code_of(function: Any) -> Any:
+    """A function, or the forward that a module's call leads to."""
+    module = getattr(function, "__self__", None)
+    return module.forward if isinstance(module, Module) and function == module.__call__ else function
 
 
 def _program(program: Program) -> dict[str, Any]:
@@ -100,8 +108,16 @@ def _elements(shape: list[int]) -> int:
 
 
 def explain(compiled: Any = None) -> Report:
-    """A report on one compiled function, or on all that there are."""
-    return Report([compiled] if isinstance(compiled, Compiled) else list(everything))
+    """A report on one compiled function or module, or on all that there are, in the order in which they were made."""
+    if compiled is None:
+        return Report(sorted(everything, key=lambda each: each.turn))
+    step = compiled._forward if isinstance(compiled, CompiledModule) else compiled
+    if not isinstance(step, Compiled):
+        raise TypeError(
+            f"explain() takes what undertow.compile returned, or nothing for a report on all of it, not "
+            f"{type(compiled).__name__}, which was not compiled"
+        )
+    return Report([step])
 
 
 def runs_of(hook: Any) -> list[str]:
