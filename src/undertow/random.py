@@ -21,6 +21,7 @@ from undertow.ops.public import overloaded, public
 from undertow.random_stream import Stream
 from undertow.random_stream.memory_order import in_memory_order
 from undertow.rules import random as rules
+from undertow.xp.device import lying
 
 Draw = Callable[[Stream, int, np.dtype[Any]], Any]  # from a stream, that many values of a dtype
 
@@ -166,7 +167,7 @@ def _into(out: Any, sizes: tuple[int, ...], fill: Callable[[Any], Any], name: st
     """`out=`: drawn in the memory order of `out`, if it has the right shape already."""
     check_tensor(out, name, "out", None)
     right = out._array.shape == sizes
-    array = np.empty_like(out._array, order="K") if right else np.empty(sizes, out._array.dtype)
+    array = np.empty_like(lying(out._array), order="K") if right else np.empty(sizes, out._array.dtype)
     return into_out(out, fill(array), name, kind)
 
 

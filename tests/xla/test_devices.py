@@ -210,7 +210,12 @@ def out_and_new_tensors(device):
         assert torch.from_numpy(np.ones(2)).device.type == "cpu"
         assert torch.zeros_like(torch.ones(1, device="cpu")).device.type == "cpu"
     lazy = torch.nn.LazyLinear(2).to(device)
-    return out, here, torch.tril_indices(2, 2, device=device), torch.asarray([1.0], device=device), lazy(x)
+    torch.randn(3, out=(drawn := torch.empty(3, device=device)))
+    grown = torch.ones(1, device=device).resize_(2)[:1]
+    with torch.autocast("cpu", torch.bfloat16, enabled=device.type != "cpu"):  # not for tensors of this device
+        product = x.view(1, 3) @ x
+    made = torch.tril_indices(2, 2, device=device), torch.asarray([1.0], device=device)
+    return out, here, drawn, grown, product, *made, lazy(x)
 
 
 def a_graph_across_devices(device):

@@ -68,9 +68,7 @@ class Autocast:
         policy = POLICIES[function.__name__]
         modes = local.modes
         lower = self.lower_for((args, kwargs))
-        if lower is None:
-            return function(*args, **kwargs)
-        if kwargs.get("out") is None and (policy is not PAD or _repeats(*args, **kwargs)):
+        if lower is not None and kwargs.get("out") is None and (policy is not PAD or _repeats(*args, **kwargs)):
             target = self.target(policy, lower, (args, kwargs))
             args = tuple([self.cast(value, target) for value in args])
             kwargs = {name: self.cast(value, target) for name, value in kwargs.items()}

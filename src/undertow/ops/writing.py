@@ -24,7 +24,7 @@ from undertow.ops.public import overloaded, public
 from undertow.rules import arrange as rules
 from undertow.rules.rule import Rule
 from undertow.storage import check_overlap, contiguous_strides, flat_memory, is_storage
-from undertow.xp.device import DeviceArray, Watch
+from undertow.xp.device import DeviceArray, Watch, placed
 
 _NUMBERS = (bool, int, float, complex)
 _C_NAMES = {"float32": "float", "float64": "double", "float16": "c10::Half", "bfloat16": "c10::BFloat16",
@@ -303,7 +303,7 @@ def resize_array(target: Any, size: tuple[int, ...]) -> None:
     grown = np.zeros(count, array.dtype)
     kept = min(count, flat.size)
     grown[:kept] = flat[:kept]
-    target._array = grown.reshape(size)
+    target._array = placed(grown.reshape(size), array.device) if type(array) is DeviceArray else grown.reshape(size)
 
 
 @public
