@@ -336,9 +336,7 @@ def hook(handle: Any) -> Answer:
 
 def _registered(known: Registration | None, place: Place | None) -> list[Fact]:
     if known is None:
-        where = "" if place is None else f" at {short_place(place)},"
-        said = f"it was registered{where} outside why.ledger(), why.scope() and why.watch(), so only its map is known"
-        return [fact(said, place)]
+        return [fact("registered before why.watch() or why.scope()", place)]
     where = "" if known.place is None else f" at {short_place(known.place)}"
     return [fact(f"a {known.kind} hook on {known.owner_text()}, registered{where}", known.place)]
 
