@@ -15,7 +15,6 @@ from undertow._core import TensorCore, wrap
 from undertow.amp.casting import autocast_as_it_was
 from undertow.autograd.apply import settle
 from undertow.devices import cpu
-from undertow.devices import device as Device
 from undertow.modes import enable_grad, local, set_grad_enabled
 from undertow.nn.modules.module import Module
 from undertow.optim.optimizer import Optimizer
@@ -141,7 +140,7 @@ class HostCall:
                 return part.kind(values[part.place])
             if type(part) is not _Shown:
                 return part
-            tensor = wrap(self.memory(values[part.place], self.device))
+            tensor = wrap(self.memory(values[part.place]))
             if part.requires_grad:
                 tensor._requires_grad = True
                 with enable_grad():
@@ -154,9 +153,9 @@ class HostCall:
         for tensor, place, grad in self.dressed:
             meta = tensor._get_meta()
             before.append((tensor, tensor._array, meta, meta.grad))
-            where = tensor.device
-            tensor._array = self.memory(values[place], where)
-            meta.grad = None if grad is None else wrap(self.memory(values[grad], where))
+            array = self.memory(values[place], tensor)
+            meta.grad = None if grad is None else wrap(self.memory(values[grad], tensor))
+            tensor._array = array
         args, kwargs = map_leaves(shown, (self.args, self.kwargs))
         numbers = [(where, held_at(*where)) for where, _ in self.numbers]
         for where, number in self.numbers:
@@ -182,8 +181,8 @@ class HostCall:
                 tensor._array, meta.grad = array, grad
         return args, answer, after + [tensor._array for tensor in made]
 
-    def memory(self, value: Any, device: Device) -> Any:
-        """What a tensor stands on that shows a value to the hook. While the program runs the device is busy."""
+    def memory(self, value: Any, tensor: Any = None) -> Any:
+        """What a tensor, maybe one with an identity, shows a value on. While the program runs the device is busy."""
         return np.array(value)
 
     def computed(self, tensor: Any) -> Any:
@@ -210,7 +209,8 @@ class Later(HostCall):
 
     may_write = False  # whether it may turn out to write into tensors
 
-    def memory(self, value: Any, device: Device) -> Any:
+    def memory(self, value: Any, tensor: Any = None) -> Any:
+        device = self.device if tensor is None else tensor.device
         return np.array(value) if device is cpu else DeviceArray(value, device)
 
     def run(self) -> None:
