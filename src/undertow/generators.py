@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 from operator import index
 from typing import Any
 
@@ -10,10 +11,17 @@ import numpy as np
 from undertow._core import TensorCore, wrap
 from undertow.devices import device as Device
 from undertow.random_stream import Stream
+from undertow.xp.device import gpus
+
+
+def _is_here(device: Device) -> bool:
+    if device.type == "xla":
+        return importlib.util.find_spec("jax") is not None
+    return device.type == "cpu" or (device.type == "cuda" and gpus() > 0)
 
 
 class Generator:
-    """PyTorch's CPU generator. `stream` draws raw arrays from it; `default_generator` is used where none is given."""
+    """PyTorch's CPU generator, for every device. `stream` draws raw arrays from it; `default_generator` is the usual one."""
 
     __slots__ = ("stream", "device", "__weakref__")
 
@@ -22,7 +30,7 @@ class Generator:
 
     def __init__(self, device: Any = None) -> None:
         self.device = Device("cpu" if device is None else device)
-        if self.device.type != "cpu":
+        if not _is_here(self.device):
             raise RuntimeError(
                 f"Cannot get {self.device.type.upper()} generator without a {self.device.type} library: undertow's "
                 "random numbers are drawn on the CPU."

@@ -230,13 +230,19 @@ class LayoutMethods(TensorCore):
     @public
     def data_ptr(self) -> int:
         """The address of the first element; 0 if there is none."""
-        return address(origin(host_memory(self))) if self._array.size else 0
+        memory = origin(host_memory(self))
+        if type(memory) is DeviceArray:
+            return id(memory.cell)  # JAX moves memory: a number that all views of it have in common
+        return address(memory) if memory.size else 0
 
     @public
     def untyped_storage(self) -> UntypedStorage:
         """The whole memory that the tensor is a part of."""
         memory = origin(host_memory(self))
-        assert type(memory) is ndarray
+        if type(memory) is not ndarray:
+            raise RuntimeError(
+                f"untyped_storage: a tensor on {self.device} has no memory that lies still. Take .cpu() of it first."
+            )
         return UntypedStorage(root_of(memory))
 
     @public

@@ -175,8 +175,10 @@ def draws(device):
     sum(each.sum() for each in (*dropped, *random)).backward()
     chances = torch.full((3,), 0.5, device=device)
     filled = [torch.empty(4, device=device).uniform_(), torch.empty(3, 2, device=device).t().normal_()]
+    own = torch.rand(2, device=device, generator=torch.Generator(device).manual_seed(1))
+    assert own[:1].data_ptr() == own.data_ptr() != chances.data_ptr()
     drawn = [torch.bernoulli(chances), torch.multinomial(chances, 2), torch.randn_like(chances), torch.poisson(chances)]
-    return *dropped, *random, x.grad, *filled, *drawn, torch.rand(2, device=device), torch.randperm(3, device=device)
+    return *dropped, *random, x.grad, *filled, *drawn, own, torch.rand(2, device=device), torch.randperm(3, device=device)
 
 
 def recurrent_layers(device):
