@@ -21,7 +21,7 @@ def _is_here(device: Device) -> bool:
 
 
 class Generator:
-    """PyTorch's CPU generator, for every device. `stream` draws raw arrays from it; `default_generator` is the usual one."""
+    """PyTorch's CPU generator, for every device. `stream` draws raw arrays from it; `default_generator` is the usual."""
 
     __slots__ = ("stream", "device", "__weakref__")
 
