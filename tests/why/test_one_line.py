@@ -53,3 +53,19 @@ def test_graphs_kept_by_a_loop_on_one_line(tmp_path: Path, source: str, containe
 )
 def test_loops_on_one_line_that_keep_no_graph(tmp_path: Path, source: str) -> None:
     assert findings(tmp_path, source) == []
+
+
+def test_a_leak_beside_a_gradient_that_is_lost_elsewhere(tmp_path: Path) -> None:
+    source = """
+aux = torch.ones(2, requires_grad=True)
+opt = torch.optim.SGD([w, aux], lr=0.1)
+for x in data:
+    with torch.no_grad():
+        a = (aux * x).sum()
+    loss = (w * x).sum() + a
+    opt.zero_grad()
+    loss.backward()
+    opt.step()
+    total += loss
+"""
+    assert [(found.code, found.line) for found in findings(tmp_path, source)] == [("no-grad-mode", 8), ("graph-leak", 14)]

@@ -87,7 +87,7 @@ def without_consequences(facts: Facts, findings: list[Finding]) -> list[Finding]
     starved = {place.key for finding in cut for place in _starved(facts, finding.tensor)}
     kept = []
     for finding in findings:
-        if finding.code == "graph-leak" and any(finding.tensor in facts.flow(tensor).stops for tensor in lost):
+        if finding.code == "graph-leak" and any(_is_recorded(facts, tensor, finding.tensor) for tensor in lost):
             continue  # kept because its gradient was to be used
         if finding.code in _LOSSES and "not-in-optimizer" in codes and finding.tensor is not None:
             if not facts.trace.tensors[finding.tensor].names:
@@ -106,6 +106,12 @@ def without_consequences(facts: Facts, findings: list[Finding]) -> list[Finding]
             continue  # a new leaf each time, where the graph was cut
         kept.append(finding)
     return kept
+
+
+def _is_recorded(facts: Facts, leaf: int, kept: int | None) -> bool:
+    """Whether the graph of something that is kept leads back to a leaf."""
+    stop = None if kept is None else facts.flow(leaf).stops.get(kept)
+    return stop is not None and stop.cut is None
 
 
 def _is_cut_by_mistake(facts: Facts, finding: Finding) -> bool:
