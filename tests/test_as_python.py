@@ -70,6 +70,10 @@ def test_a_folder(tmp_path: Path, command: tuple[str, ...]) -> None:
     (tmp_path / "program").mkdir()
     (tmp_path / "program" / "__main__.py").write_text("import sys\nprint(sys.argv, sys.path[0])\n")
     assert ended(tmp_path, "-m", "undertow", *command, "program", "x") == ended(tmp_path, "program", "x")
+    (tmp_path / "empty").mkdir()
+    for name, words in (("empty", "can't find '__main__' module in"), ("absent.py", "can't open file")):
+        _, said, code = ended(tmp_path, "-m", "undertow", *command, name)
+        assert words in said and words in ended(tmp_path, name)[1] and code == 2
 
 
 @pytest.mark.parametrize("name", PROGRAMS)

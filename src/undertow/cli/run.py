@@ -51,11 +51,18 @@ def _run(parser: argparse.ArgumentParser, module: list[str] | None, script: list
             with io.open_code(file_name) as file:
                 source = file.read()
         except OSError as error:
-            print(f"undertow: can't open file {path!r}: [Errno {error.errno}] {error.strerror}", file=sys.stderr)
+            print(f"undertow: {cannot_open(path, error)}", file=sys.stderr)
             return _CANNOT_OPEN
         _begin(os.path.dirname(file_name if folder else os.path.realpath(path)))
         _run_as_main(file_name, source)
     return 0
+
+
+def cannot_open(path: str, error: OSError) -> str:
+    """What Python says of a program that it can't run."""
+    if os.path.isdir(path):
+        return f"can't find '__main__' module in {path!r}"
+    return f"can't open file {path!r}: [Errno {error.errno}] {error.strerror}"
 
 
 def _begin(folder: str) -> None:

@@ -10,6 +10,7 @@ import sys
 import traceback
 from typing import Any
 
+from undertow.cli.run import cannot_open
 from undertow.why.finding import Finding
 from undertow.why.judge import judge
 from undertow.why.page.data import page_data
@@ -144,7 +145,7 @@ def _why(arguments: argparse.Namespace) -> int:
     except OSError as error:
         if error.filename != run.path:
             raise
-        print(f"undertow: can't open file {arguments.script!r}: {error.strerror}", file=sys.stderr)
+        print(f"undertow: {cannot_open(arguments.script, error)}", file=sys.stderr)
         return _CANNOT_OPEN
     except SyntaxError as error:
         if error.filename != run.path:
