@@ -30,6 +30,7 @@ MOST = 16  # programs for arguments of one look; what changes at every call woul
 
 everything: weakref.WeakSet[Compiled] = weakref.WeakSet()
 _turns = itertools.count()
+_one_at_a_time = threading.RLock()  # of all steps: while one is traced, what others do would be traced too
 
 
 class Compiled:
@@ -41,14 +42,13 @@ class Compiled:
         self.name = getattr(function, "__qualname__", type(function).__qualname__)
         self.programs: dict[Any, list[Program]] = {}
         self.causes: list[str] = []
-        self._one_at_a_time = threading.RLock()
         self.turn = next(_turns)  # among all that were made
         everything.add(self)
         keep_on_disk()
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        if Watch.trace is not None:  # part of a larger step that is being compiled
-            return self.function(*args, **kwargs)
+        if Watch.trace is not None and Watch.trace.thread == threading.get_ident():
+            return self.function(*args, **kwargs)  # part of a larger step that is being compiled
         arguments: list[Any] = []
         modes = local.modes
         autocast = modes.autocast and (*modes.autocast.lower.items(),)
@@ -59,7 +59,7 @@ class Compiled:
             key += _rare_modes(modes)
         if args or kwargs:
             _describe((args, kwargs), key, arguments)
-        with self._one_at_a_time:
+        with _one_at_a_time:
             programs = self.programs.setdefault(tuple(key), [])
             for program in programs:
                 if program.fits(arguments):

@@ -1,6 +1,9 @@
 """A step as one XLA program, called in the step's place.
 
 A call hands over the inputs, puts the outputs where the trace left them, and runs the hooks that were kept for the host.
+
+NOTE later. XLA may still be at work when a call returns: what is left are arrays to come, and who looks at one waits for
+it. So the memory of NumPy's arrays, which anybody may write to after the call, is copied before.
 """
 
 from __future__ import annotations
@@ -95,7 +98,7 @@ class Program(Assembled):
         for tensor, held, cell in self.state_inputs:
             if tensor._array is not held:
                 self._bring(tensor, held, cell)
-            values.append(cell.value if cell.host is None else cell.host)
+            values.append(cell.value if cell.host is None else cell.host.copy())
         for tensor, held, cell in self.only_written:
             if tensor._array is not held:
                 self._bring(tensor, held, cell)
@@ -103,7 +106,7 @@ class Program(Assembled):
             arguments = self.given.and_gradients(arguments)
         for place in self.argument_inputs:
             array = arguments[place]._array
-            values.append(array.value if type(array) is DeviceArray else array)
+            values.append(array.value if type(array) is DeviceArray else array.copy())
         if self.draws:
             drawn = self.first_draws or draw_again(self.draws)
             self.first_draws = None

@@ -33,12 +33,13 @@ def placed(array: Any, device: Device) -> Any:
     """A copy of an array's value on a device."""
     if Watch.trace is not None:  # a program runs in one place
         return DeviceArray(jax_namespace().constant(unwrapped(array)), device)
+    value = array.value if type(array) is DeviceArray else array
     if device.type == "cpu":
-        return np.array(unwrapped(array))
-    jax, value = jax_namespace().jax, unwrapped(array)
+        return np.array(value)
+    jax = jax_namespace().jax
     if isinstance(value, jax.Array):
         return DeviceArray(jax.device_put(value, jax_device(device), may_alias=False), device)
-    return DeviceArray(jax.numpy.array(value, device=jax_device(device)), device)  # device_put might share NumPy's memory
+    return DeviceArray(jax_namespace().constant(value, jax_device(device)), device)
 
 
 def empty_beside(array: Any, shape: tuple[int, ...]) -> Any:
@@ -221,7 +222,7 @@ class DeviceArray(NDArrayOperatorsMixin):
         """Replaces the value, in the array's own shape and dtype."""
         import jax.numpy as jnp
 
-        value = jnp.array(value, copy=type(value) is np.ndarray)  # JAX would go on looking at NumPy's memory
+        value = jax_namespace().constant(value) if type(value) is np.ndarray else jnp.asarray(value)
         if value.dtype != self.dtype:
             if value.dtype.kind == "c" and self.dtype.kind != "c":
                 value = value.real
@@ -543,9 +544,14 @@ def _known_value(array: DeviceArray) -> np.ndarray[Any, Any]:
 
 
 def unwrapped(args: Any, value: Callable[[DeviceArray], Any] = _present_value) -> Any:
-    """Arguments with present values in the place of device arrays."""
+    """Arguments with present values in the place of device arrays.
+
+    Those of NumPy's are copied: JAX may read them after its function has returned.
+    """
     if type(args) is DeviceArray:
         return value(args)
+    if type(args) is np.ndarray and Watch.trace is None:
+        return args.copy()
     if type(args) is tuple:
         return tuple([unwrapped(arg, value) for arg in args])
     if type(args) is list:

@@ -69,9 +69,6 @@ from undertow.xp.jax_special import (  # noqa: F401
 )  # fmt: skip
 
 jax.config.update("jax_enable_x64", True)
-jax.config.update(
-    "jax_cpu_enable_async_dispatch", False
-)  # on a thread of its own a program gets fresh memory each call
 
 RECORDED = False  # gradients computed with this namespace are plain arrays
 

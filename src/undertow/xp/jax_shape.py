@@ -218,9 +218,12 @@ def ones(shape: Shape, dtype: Any = None) -> Array:
     return jnp.ones(shape, dtype)
 
 
-def constant(array: Any) -> Array:
-    """A NumPy array as a value of this namespace, which does not change when the array does."""
-    return jnp.array(array)
+def constant(array: Any, device: Any = None) -> Array:
+    """An array as a value of this namespace, which does not change when the array does.
+
+    NumPy copies its own, at once: JAX might do so later, or never.
+    """
+    return jnp.asarray(array.copy() if isinstance(array, np.ndarray) else array, device=device)
 
 
 def dtype_of(x: Array) -> np.dtype[Any]:

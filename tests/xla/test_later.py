@@ -1,0 +1,140 @@
+"""XLA may still be at work when a call returns. Nobody notices, except by the clock."""
+
+from __future__ import annotations
+
+import platform
+import resource
+import threading
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+import undertow as ut
+
+
+def slow(x: ut.Tensor) -> ut.Tensor:
+    """Takes a while, and reads `x` at the end."""
+    y = ut.ones(100, 100)
+    for _ in range(10):
+        y = (y @ y) * 1e-3
+    return (y * 0).sum() + x.sum()
+
+
+def aligned(values: np.ndarray) -> np.ndarray:
+    """The same values where JAX would not copy them."""
+    memory = np.empty(values.nbytes + 64, np.uint8)
+    start = -memory.ctypes.data % 64
+    array = memory[start : start + values.nbytes].view(values.dtype).reshape(values.shape)
+    array[...] = values
+    return array
+
+
+def test_an_argument_may_be_written_to_after_the_call() -> None:
+    memory = aligned(np.ones(1000, np.float32))
+    x = ut.from_numpy(memory)
+    step = ut.compile(slow)
+    step(x)
+    for value in range(2, 12):
+        memory[...] = value
+        result = step(x)
+        memory[...] = -1
+        assert result.item() == 1000 * value
+
+
+def test_a_tensor_that_the_step_reads_may_be_written_to_after_the_call() -> None:
+    memory = aligned(np.ones(1000, np.float32))
+    x = ut.from_numpy(memory)
+    step = ut.compile(lambda: slow(x))
+    step()
+    for value in range(2, 12):
+        memory[...] = value
+        result = step()
+        memory[...] = -1
+        assert result.item() == 1000 * value
+
+
+def test_a_parameter_that_is_looked_at_may_be_written_to_after_the_call() -> None:
+    weight = ut.nn.Parameter(ut.ones(1000))
+    optimizer = ut.optim.SGD([weight], lr=1.0)
+
+    @ut.compile
+    def step() -> ut.Tensor:
+        optimizer.zero_grad()
+        loss = slow(weight)
+        loss.backward()
+        optimizer.step()
+        return loss
+
+    step()
+    looked_at = weight.detach().numpy()
+    for value in range(2, 12):
+        looked_at[...] = value
+        loss = step()
+        assert looked_at[0] == value - 1
+        looked_at[...] = -1
+        assert loss.item() == 1000 * value
+
+
+@pytest.mark.parametrize(
+    "read",
+    [
+        lambda device, host: device[host],
+        lambda device, host: device.clone().copy_(host),
+        lambda device, host: device + host.sum().to("xla"),
+    ],
+)
+def test_what_an_eager_op_on_a_device_reads_may_be_written_to_after_it(
+    read: Callable[[ut.Tensor, ut.Tensor], ut.Tensor],
+) -> None:
+    x = ut.arange(1000).to("xla")
+    memory = aligned(np.arange(1000))
+    index = ut.from_numpy(memory)
+    expected = read(x, index).tolist()
+    for _ in range(20):
+        slow(ut.ones(1000).to("xla"))
+        result = read(x, index)
+        memory[...] = 0
+        assert result.tolist() == expected
+        memory[...] = np.arange(1000)
+
+
+def test_calls_from_several_threads_are_in_order() -> None:
+    weight = ut.nn.Parameter(ut.zeros(1000))
+
+    @ut.compile
+    def step(x: ut.Tensor) -> ut.Tensor:
+        with ut.no_grad():
+            weight.add_(x)
+        return slow(weight)
+
+    def work() -> None:
+        for _ in range(25):
+            step(ut.ones(1000))
+
+    threads = [threading.Thread(target=work) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert weight.tolist() == [100.0] * 1000
+
+
+def test_memory_of_a_program_costs_no_page_faults() -> None:
+    if platform.libc_ver()[0] != "glibc":
+        return
+    x = ut.ones(16, 1 << 18)  # 16 MiB, of which the program needs many at once: more than fits into one piece
+
+    @ut.compile
+    def step(x: ut.Tensor) -> ut.Tensor:
+        parts = [ut.cat([x[k:], x[:k]]).cumsum(0) for k in range(1, 7)]
+        return sum((part * parts[-1]).sum() for part in parts)
+
+    def faults(rounds: int) -> int:
+        before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+        for _ in range(rounds):
+            step(x).item()
+        return resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before
+
+    faults(2)
+    assert faults(3) < 3 * 4096  # one such array has 4,096 pages
