@@ -130,11 +130,9 @@ def test_memory_of_a_program_costs_no_page_faults() -> None:
         parts = [ut.cat([x[k:], x[:k]]).cumsum(0) for k in range(1, 7)]
         return sum((part * parts[-1]).sum() for part in parts)
 
-    def faults(rounds: int) -> int:
+    def faults() -> int:
         before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
-        for _ in range(rounds):
-            step(x).item()
+        step(x).item()
         return resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before
 
-    faults(2)
-    assert faults(3) < 3 * 4096  # one such array has 4,096 pages
+    assert min(faults() for _ in range(6)) < 4096  # one such array has 4,096 pages; each of XLA's threads needs its first
