@@ -120,6 +120,32 @@ def test_calls_from_several_threads_are_in_order() -> None:
     assert weight.tolist() == [100.0] * 1000
 
 
+def test_a_hook_that_a_program_waits_for_may_call_another_compiled_step() -> None:
+    length = ut.compile(lambda gradient: gradient.norm())
+    weights = [ut.ones(300, 300, requires_grad=True) for _ in range(12)]  # so many that XLA takes a thread of its own
+    lengths: list[float] = []
+
+    def shortened(gradient: ut.Tensor) -> ut.Tensor:
+        lengths.append(length(gradient).item())
+        return gradient / lengths[-1]
+
+    weights[0].register_hook(shortened)
+
+    @ut.compile
+    def step() -> None:
+        for weight in weights:
+            weight.grad = None
+        y = weights[0]
+        for weight in weights:
+            y = (y @ weight / 300).sin()
+        y.sum().backward()
+
+    for _ in range(5):
+        step()
+    assert weights[0].grad is not None and weights[0].grad.norm().item() == pytest.approx(1)
+    assert len(lengths) == 5
+
+
 def test_memory_of_a_program_costs_no_page_faults() -> None:
     if platform.libc_ver()[0] != "glibc":
         return

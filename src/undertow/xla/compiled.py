@@ -20,6 +20,7 @@ from undertow.xla.body import Body
 from undertow.xla.cache import keep_on_disk
 from undertow.xla.errors import CompileError, CompileWarning
 from undertow.xla.firing import Again, Plan
+from undertow.xla.host_calls import Inside
 from undertow.xla.numbers import Baked
 from undertow.xla.program import Program
 from undertow.xp.device import DeviceArray, Watch
@@ -49,6 +50,8 @@ class Compiled:
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if Watch.trace is not None and Watch.trace.thread == threading.get_ident():
             return self.function(*args, **kwargs)  # part of a larger step that is being compiled
+        if Inside.threads and threading.get_ident() in Inside.threads:
+            return self.function(*args, **kwargs)  # by a hook that a program waits for: others wait for that
         arguments: list[Any] = []
         modes = local.modes
         autocast = modes.autocast and (*modes.autocast.lower.items(),)

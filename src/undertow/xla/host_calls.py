@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import nullcontext
 from functools import partial
@@ -235,6 +236,8 @@ class Later(HostCall):
 class Inside(HostCall):
     """A call that the program stops for."""
 
+    threads: set[int] = set()  # on which such calls are under way
+
     def __init__(self, *given: Any) -> None:
         self.shown_arrays: list[DeviceArray] = []  # whose values new tensors show
         super().__init__(*given)
@@ -305,11 +308,15 @@ class Inside(HostCall):
             if raised or (self.only_if is not None and not values[self.only_if]):
                 # eager code would not have come here; the results are thrown away
                 return nothing
+            thread = threading.get_ident()
+            Inside.threads.add(thread)
             try:
                 return [np.asarray(each) for each in results(*self.call(list(values)))]
             except BaseException as error:
                 raised.append(error)
                 return nothing
+            finally:
+                Inside.threads.discard(thread)
 
         values = io_callback(on_host, spec, *[array.value for array in self.captured], ordered=True)
         self.captured.clear()  # or they would be results of the program
