@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from undertow.modes import special
-from undertow.xp.device import at_home
+from undertow.xp.device_placement import at_home
 
 if TYPE_CHECKING:
     from weakref import ref

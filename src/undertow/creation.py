@@ -27,7 +27,8 @@ from undertow.ops.arguments import as_int, as_ints, check_tensor, must_be
 from undertow.ops.public import overloaded, public
 from undertow.storage import Array
 from undertow.storage import empty_strided as empty_strided_array
-from undertow.xp.device import Watch, lying
+from undertow.xp.device_array import lying
+from undertow.xp.device_memory import Watch
 from undertow.xp.numpy_shape import copy as copy_array
 
 Fill = Callable[[tuple[int, ...], np.dtype[Any]], Array]

@@ -20,7 +20,7 @@ from undertow.modes import local, special
 from undertow.ops.arguments import as_ints, binding_error, is_int, must_be
 from undertow.storage import Array, with_strides
 from undertow.tensor_convert import check_device, device_named
-from undertow.xp.device import Home, empty_beside, placed
+from undertow.xp.device_placement import Home, empty_beside, placed
 from undertow.xp.quiet import quietly
 
 F = TypeVar("F", bound=Callable[..., Any])

@@ -11,7 +11,7 @@ import numpy as np
 from undertow._core import TensorCore, wrap
 from undertow.devices import device as Device
 from undertow.random_stream import Stream
-from undertow.xp.device import gpus
+from undertow.xp.device_placement import gpus
 
 
 def _is_here(device: Device) -> bool:

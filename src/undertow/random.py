@@ -21,7 +21,7 @@ from undertow.ops.public import overloaded, public
 from undertow.random_stream import Stream
 from undertow.random_stream.memory_order import in_memory_order
 from undertow.rules import random as rules
-from undertow.xp.device import lying
+from undertow.xp.device_array import lying
 
 Draw = Callable[[Stream, int, np.dtype[Any]], Any]  # from a stream, that many values of a dtype
 

@@ -20,7 +20,7 @@ from undertow.ops.convert import cast
 from undertow.ops.placement import moved
 from undertow.ops.public import public
 from undertow.tensor_layout import is_laid_out_as
-from undertow.xp.device import gpus
+from undertow.xp.device_placement import gpus
 
 _NO_ACCELERATOR = "Cannot access accelerator device when none is available."
 

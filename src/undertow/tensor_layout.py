@@ -18,7 +18,8 @@ from undertow.ops.arguments import as_int, check_tensor, must_be, wrap_real_dim
 from undertow.ops.public import public
 from undertow.sizes import Size, size_of
 from undertow.storage import UntypedStorage, address, is_foreign, offset_of, root_of, with_strides
-from undertow.xp.device import DeviceArray, Watch, lying
+from undertow.xp.device_array import DeviceArray, lying
+from undertow.xp.device_memory import Watch
 
 _CHANNELS_LAST = {channels_last: (0, 2, 3, 1), channels_last_3d: (0, 2, 3, 4, 1)}
 

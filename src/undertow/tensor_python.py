@@ -17,7 +17,7 @@ from undertow.modes import is_grad_enabled, local, special
 from undertow.ops.public import public
 from undertow.storage import adopt
 from undertow.tensor_layout import host_memory
-from undertow.xp.device import DeviceArray
+from undertow.xp.device_array import DeviceArray
 
 
 def element(tensor: Any, function: str = "") -> Any:

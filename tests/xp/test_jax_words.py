@@ -18,7 +18,7 @@ from undertow.autograd.rule_node import UPCAST
 from undertow.rules import attention, conv, linalg
 from undertow.xp import jax as jax_namespace
 from undertow.xp import numpy as numpy_namespace
-from undertow.xp.device import DeviceArray
+from undertow.xp.device_array import DeviceArray
 from undertow.xp.jax_attention import is_fused
 from undertow.xp.jax_tracing import ShapeNeedsValues
 from undertow.xp.namespaces import namespace_of

@@ -24,7 +24,7 @@ from undertow.amp.casting import (
     set_autocast_enabled,
 )
 from undertow.tensor_convert import converted
-from undertow.xp.device import gpus
+from undertow.xp.device_placement import gpus
 
 __all__ = ["autocast", "autocast_decorator", "custom_bwd", "custom_fwd", "is_autocast_available"]
 

@@ -13,7 +13,8 @@ from undertow import dtypes
 from undertow._core import TensorCore, wrap
 from undertow.autograd.outputs import bump
 from undertow.devices import device as Device
-from undertow.xp.device import Watch, values_known
+from undertow.xp.device_array import values_known
+from undertow.xp.device_memory import Watch
 from undertow.xp.quiet import quietly
 
 __all__ = ["OptState", "GradScaler"]

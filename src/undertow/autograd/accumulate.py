@@ -23,7 +23,9 @@ from undertow.autograd.writes import check_writable
 from undertow.modes import local, special
 from undertow.rules.rule import op
 from undertow.storage import is_dense
-from undertow.xp.device import DeviceArray, Watch, placed
+from undertow.xp.device_array import DeviceArray
+from undertow.xp.device_memory import Watch
+from undertow.xp.device_placement import placed
 
 copy_gradient = op("copy", lambda xp, self: xp.copy(self), node="CopyBackwards", self=lambda g: g)
 

@@ -11,7 +11,7 @@ from undertow._core import TensorCore
 from undertow.autograd.node import Node
 from undertow.modes import special
 from undertow.sites import format_stack, user_stacklevel
-from undertow.xp.device import values_known
+from undertow.xp.device_array import values_known
 
 
 class set_detect_anomaly:

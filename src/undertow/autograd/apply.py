@@ -30,7 +30,9 @@ from undertow.ops.arguments import invalid_combination, must_be
 from undertow.rules.rule import Rule, Spec
 from undertow.storage import check_overlap
 from undertow.xp import numpy as numpy_xp
-from undertow.xp.device import DeviceArray, Home, Watch
+from undertow.xp.device_array import DeviceArray
+from undertow.xp.device_memory import Watch
+from undertow.xp.device_placement import Home
 from undertow.xp.numpy_order import ordered
 from undertow.xp.quiet import quietly, silently
 

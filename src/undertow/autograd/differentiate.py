@@ -17,7 +17,7 @@ from undertow.autograd.views import refresh_view
 from undertow.dtypes import DTYPE_OF
 from undertow.modes import local, special
 from undertow.sizes import size_of
-from undertow.xp.device import Watch
+from undertow.xp.device_memory import Watch
 from undertow.xp.namespaces import tensor_namespace
 
 

@@ -28,7 +28,9 @@ from undertow.autograd.saved import Freed
 from undertow.modes import local, special
 from undertow.sites import user_site
 from undertow.xp import numpy as numpy_xp
-from undertow.xp.device import DeviceArray, Home, Watch, home_among
+from undertow.xp.device_array import DeviceArray
+from undertow.xp.device_memory import Watch
+from undertow.xp.device_placement import Home, home_among
 from undertow.xp.namespaces import namespace_of, tensor_namespace
 from undertow.xp.quiet import quietly
 

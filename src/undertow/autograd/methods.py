@@ -15,7 +15,7 @@ from undertow.autograd.views import asks_through_base, refresh_view
 from undertow.dtypes import DTYPE_OF
 from undertow.modes import local, special
 from undertow.ops.arguments import must_be
-from undertow.xp.device import Watch
+from undertow.xp.device_memory import Watch
 
 _C_NAMES = {"float32": "float", "float64": "double", "int64": "long long", "int32": "int", "int16": "short",
             "int8": "signed char", "uint8": "unsigned char"}  # fmt: skip

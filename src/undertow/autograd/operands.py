@@ -14,7 +14,8 @@ from undertow.ops.arguments import broadcast_two
 from undertow.rules.refusals import refusal
 from undertow.rules.rule import Rule
 from undertow.xp import numpy as numpy_xp
-from undertow.xp.device import DeviceArray, Watch
+from undertow.xp.device_array import DeviceArray
+from undertow.xp.device_memory import Watch
 from undertow.xp.namespaces import namespace_of
 from undertow.xp.numpy_order import empty_copy_of, ordered
 

@@ -14,7 +14,7 @@ from undertow.dtypes import DTYPE_OF
 from undertow.modes import local, special
 from undertow.ops.arguments import type_name
 from undertow.sites import user_stack
-from undertow.xp.device import empty_beside
+from undertow.xp.device_placement import empty_beside
 from undertow.xp.quiet import quietly
 
 

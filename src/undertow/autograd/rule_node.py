@@ -16,7 +16,7 @@ from undertow.autograd.specialise import can_specialise, specialised_run
 from undertow.dtypes import DTYPE_OF
 from undertow.modes import special
 from undertow.rules.rule import Gradient, Rule, Spec
-from undertow.xp.device import DeviceArray
+from undertow.xp.device_array import DeviceArray
 
 FIT, CONJUGATE, UPCAST = 1, 2, 4  # the chores, as flags
 

@@ -22,7 +22,7 @@ from undertow.rules.rule import Rule, Spec
 from undertow.rules.shape import as_strided
 from undertow.storage import layout_of, root_of
 from undertow.xp import numpy as numpy_xp
-from undertow.xp.device import DeviceArray
+from undertow.xp.device_array import DeviceArray
 
 RETYPING = frozenset({"conj", "neg_view", "view_as_real", "view_as_complex"})  # steps that no strides can describe
 

@@ -44,7 +44,7 @@ from undertow.cuda.streams import Stream as Stream
 from undertow.devices import device as _Device
 from undertow.errors import OutOfMemoryError as OutOfMemoryError
 from undertow.lazy import lazy_names
-from undertow.xp.device import gpus
+from undertow.xp.device_placement import gpus
 
 _PARTS = ("_utils", "amp", "comm", "nccl", "nvtx", "profiler")
 __getattr__, __dir__ = lazy_names(

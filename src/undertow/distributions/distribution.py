@@ -10,7 +10,7 @@ from undertow.distributions import _functions as torch
 from undertow.distributions import constraints
 from undertow.distributions.utils import lazy_property
 from undertow.sizes import Size
-from undertow.xp.device import values_known
+from undertow.xp.device_array import values_known
 
 __all__ = ["Distribution"]
 

@@ -35,7 +35,8 @@ from undertow.rules import arrange as rules
 from undertow.rules import index as index_rules
 from undertow.rules import shape as shape_rules
 from undertow.rules.rule import op
-from undertow.xp.device import DeviceArray, Watch, lying
+from undertow.xp.device_array import DeviceArray, lying
+from undertow.xp.device_memory import Watch
 
 # --- copies
 

@@ -19,7 +19,7 @@ from undertow.ops.named import into_all, run
 from undertow.ops.public import public
 from undertow.ops.shape import transpose
 from undertow.rules import decompose as rules
-from undertow.xp.device import values_known
+from undertow.xp.device_array import values_known
 from undertow.xp.namespaces import namespace_of
 
 

@@ -18,7 +18,7 @@ from undertow.ops.public import public
 from undertow.ops.scatter import all_below
 from undertow.rules import embedding as rules
 from undertow.sizes import size_of
-from undertow.xp.device import checked, values_known
+from undertow.xp.device_array import checked, values_known
 from undertow.xp.namespaces import namespace_of
 
 

@@ -31,7 +31,7 @@ from undertow.ops.public import public
 from undertow.ops.shape import permuted, reshape_to
 from undertow.ops.stretch import squeeze
 from undertow.rules import factor as rules
-from undertow.xp.device import values_known
+from undertow.xp.device_array import values_known
 from undertow.xp.numpy_linalg import first_zero_pivot
 
 # --- determinants

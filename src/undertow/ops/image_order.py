@@ -6,7 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from undertow.xp.device import DeviceArray, Watch
+from undertow.xp.device_array import DeviceArray
+from undertow.xp.device_memory import Watch
 
 _LAST = {4: (0, 2, 3, 1), 5: (0, 2, 3, 4, 1)}
 _BACK = {4: (0, 3, 1, 2), 5: (0, 4, 1, 2, 3)}

@@ -24,7 +24,7 @@ from undertow.ops.scatter import check_in_range, gather
 from undertow.ops.shape import reshape_to
 from undertow.ops.writing import as_element, check_mask
 from undertow.rules import index as rules
-from undertow.xp.device import checked, values_known
+from undertow.xp.device_array import checked, values_known
 
 
 def scalar_name(tensor: Any) -> str:

@@ -32,7 +32,8 @@ from undertow.rules import convert, index
 from undertow.rules import shape as rules
 from undertow.rules.rule import Spec
 from undertow.sizes import wrapped_dim
-from undertow.xp.device import DeviceArray, Watch
+from undertow.xp.device_array import DeviceArray
+from undertow.xp.device_memory import Watch
 from undertow.xp.namespaces import namespace_of
 from undertow.xp.numpy_index import numpy_key
 from undertow.xp.numpy_shape import expand_dims, leading, slice_along

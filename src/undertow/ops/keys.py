@@ -19,7 +19,7 @@ from undertow.ops.stretch import unsqueeze
 from undertow.ops.views import view_of
 from undertow.rules import shape as rules
 from undertow.sizes import wrapped_dim
-from undertow.xp.device import Watch
+from undertow.xp.device_memory import Watch
 from undertow.xp.numpy_shape import leading, slice_along
 
 # --- views

@@ -23,7 +23,7 @@ from undertow.ops.stretch import broadcast_tensors
 from undertow.rules import loss as rules
 from undertow.rules import scalars
 from undertow.rules.refusals import refusal
-from undertow.xp.device import values_known
+from undertow.xp.device_array import values_known
 
 NONE, MEAN, SUM = 0, 1, 2
 _REDUCTIONS = {"none": NONE, "mean": MEAN, "sum": SUM}

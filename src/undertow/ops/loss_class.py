@@ -17,7 +17,7 @@ from undertow.ops.public import public
 from undertow.ops.scatter import all_below
 from undertow.rules import activation, scalars
 from undertow.rules import loss as rules
-from undertow.xp.device import checked, is_known, values_known
+from undertow.xp.device_array import checked, is_known, values_known
 
 
 def _check_targets(input: Any, target: Any, weight: Any, ignore_index: int, classes: int) -> None:

@@ -18,7 +18,7 @@ from undertow.ops.factor import check_system, infos
 from undertow.ops.public import public
 from undertow.ops.triangular import check_pivoted
 from undertow.rules import factor as rules
-from undertow.xp.device import values_known
+from undertow.xp.device_array import values_known
 from undertow.xp.numpy_linalg import first_zero_pivot, permutation_of_pivots
 
 

@@ -20,7 +20,7 @@ from undertow.ops.pool_average import avg_pool2d, avg_pool3d
 from undertow.ops.public import public
 from undertow.rules import norm as rules
 from undertow.sizes import size_of
-from undertow.xp.device import values_known
+from undertow.xp.device_array import values_known
 from undertow.xp.namespaces import namespace_of
 from undertow.xp.quiet import quietly
 

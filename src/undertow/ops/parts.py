@@ -23,7 +23,8 @@ from undertow.rules.rule import Spec
 from undertow.sizes import wrapped_dim
 from undertow.storage import extent_of, flat_memory, layout_of, offset_of, root_of
 from undertow.xp import numpy_shape
-from undertow.xp.device import DeviceArray, NeedsValue
+from undertow.xp.device_array import DeviceArray
+from undertow.xp.device_memory import NeedsValue
 
 END = 2**63 - 1  # a slice without an end goes up to here
 

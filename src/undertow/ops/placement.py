@@ -8,7 +8,7 @@ from undertow._core import TensorCore
 from undertow.autograd.apply import apply
 from undertow.devices import device as Device
 from undertow.rules.rule import op
-from undertow.xp.device import placed
+from undertow.xp.device_placement import placed
 
 
 def _place(array: Any, where: Device) -> Any:

@@ -14,7 +14,7 @@ from undertow.ops.image_order import ordered_like
 from undertow.ops.public import public
 from undertow.ops.stretch import squeeze, unsqueeze
 from undertow.rules import pool as rules
-from undertow.xp.device import values_known
+from undertow.xp.device_array import values_known
 from undertow.xp.numpy_pool import pool_counts
 
 Sizes = tuple[int, ...]

@@ -13,7 +13,8 @@ from undertow.autograd.writes import apply_in_place, wrote_directly
 from undertow.modes import local, special
 from undertow.ops.arguments import NUMPY_SPELLINGS, as_method_error, binding_error
 from undertow.rules.rule import Rule
-from undertow.xp.device import Home, Watch, home_among
+from undertow.xp.device_memory import Watch
+from undertow.xp.device_placement import Home, home_among
 
 Function = Callable[..., Any]
 F = TypeVar("F", bound=Callable[..., Any])

@@ -16,7 +16,7 @@ from undertow.ops.public import overloaded, public
 from undertow.ops.writing import as_element
 from undertow.rules import index as rules
 from undertow.rules.rule import op
-from undertow.xp.device import checked, values_known
+from undertow.xp.device_array import checked, values_known
 
 _UNSIGNED = {8: np.uint64, 4: np.uint32}
 

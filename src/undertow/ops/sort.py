@@ -24,7 +24,8 @@ from undertow.ops.arguments import (
 from undertow.ops.named import run, run_named
 from undertow.ops.public import overloaded, public
 from undertow.rules import sort as rules
-from undertow.xp.device import Watch, is_known, values_known
+from undertow.xp.device_array import is_known, values_known
+from undertow.xp.device_memory import Watch
 
 
 def _kind(input: Any) -> Any:

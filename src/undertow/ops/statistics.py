@@ -20,7 +20,7 @@ from undertow.ops.public import overloaded, public
 from undertow.ops.reduce import UNSET, folded_dims
 from undertow.rules import reduce as rules
 from undertow.rules.rule import Rule
-from undertow.xp.device import values_known
+from undertow.xp.device_array import values_known
 
 
 def _kind(input: Any) -> Any:

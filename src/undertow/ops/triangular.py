@@ -20,7 +20,7 @@ from undertow.ops.factor import check_same_dtype, check_system, infos
 from undertow.ops.named import into_all, run
 from undertow.ops.public import public
 from undertow.rules import factor as rules
-from undertow.xp.device import values_known
+from undertow.xp.device_array import values_known
 from undertow.xp.numpy_linalg import first_bad_minor, first_zero_pivot
 
 # --- triangular systems

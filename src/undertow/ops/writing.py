@@ -24,7 +24,9 @@ from undertow.ops.public import overloaded, public
 from undertow.rules import arrange as rules
 from undertow.rules.rule import Rule
 from undertow.storage import check_overlap, contiguous_strides, flat_memory, is_storage
-from undertow.xp.device import DeviceArray, Watch, placed
+from undertow.xp.device_array import DeviceArray
+from undertow.xp.device_memory import Watch
+from undertow.xp.device_placement import placed
 
 _NUMBERS = (bool, int, float, complex)
 _C_NAMES = {"float32": "float", "float64": "double", "float16": "c10::Half", "bfloat16": "c10::BFloat16",

@@ -11,7 +11,7 @@ from weakref import ref
 
 from undertow.optim._lr_options import copied, put_value, values_of
 from undertow.optim.optimizer import Optimizer
-from undertow.xp.device import Watch
+from undertow.xp.device_memory import Watch
 
 EPOCH_DEPRECATION_WARNING = (
     "The epoch parameter in `scheduler.step()` was not necessary and is being deprecated where possible. Please use "

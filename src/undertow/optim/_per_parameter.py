@@ -14,7 +14,7 @@ from undertow.optim._arithmetic import Blocks, Recorded, Rule, blocks_for, on_te
 from undertow.optim._helpers import CAPTURABLE, CAPTURABLE_FOREACH, _device_dtype_check_for_fused
 from undertow.optim._state import State, count_from, next_count, zeros_for
 from undertow.optim.optimizer import Optimizer
-from undertow.xp.device import Watch
+from undertow.xp.device_memory import Watch
 from undertow.xp.quiet import quietly
 
 Group = dict[str, Any]

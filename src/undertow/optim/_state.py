@@ -9,7 +9,8 @@ import numpy as np
 from undertow._core import TensorCore, ndarray, wrap
 from undertow.devices import cpu
 from undertow.optim._helpers import _get_scalar_dtype
-from undertow.xp.device import DeviceArray, Watch
+from undertow.xp.device_array import DeviceArray
+from undertow.xp.device_memory import Watch
 
 State = dict[str, Any]
 

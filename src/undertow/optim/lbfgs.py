@@ -14,7 +14,7 @@ from undertow.optim import _checks as check
 from undertow.optim._line_search import Point, strong_wolfe
 from undertow.optim.optimizer import Optimizer, ParamsT
 from undertow.sites import user_site
-from undertow.xp.device import NeedsValue, Watch
+from undertow.xp.device_memory import NeedsValue, Watch
 
 __all__ = ["LBFGS"]
 

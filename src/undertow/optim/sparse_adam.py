@@ -17,7 +17,7 @@ from undertow.optim import _checks as check
 from undertow.optim._state import zeros_for
 from undertow.optim.optimizer import Optimizer, ParamsT
 from undertow.sparse.coo import SparseTensor
-from undertow.xp.device import values_known
+from undertow.xp.device_array import values_known
 
 __all__ = ["SparseAdam"]
 

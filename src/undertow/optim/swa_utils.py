@@ -15,7 +15,7 @@ from undertow.ops.compare import where
 from undertow.optim._lr_base import LRScheduler, warn_outside_step
 from undertow.optim._lr_options import one_per_group
 from undertow.optim.optimizer import Optimizer
-from undertow.xp.device import values_known
+from undertow.xp.device_array import values_known
 
 __all__ = [
     "AveragedModel", "update_bn", "SWALR", "get_ema_multi_avg_fn", "get_swa_multi_avg_fn", "get_ema_avg_fn",

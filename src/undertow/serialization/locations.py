@@ -8,7 +8,7 @@ from typing import Any
 from undertow.devices import device
 from undertow.storage import UntypedStorage
 from undertow.tensor_convert import check_device, device_named
-from undertow.xp.device import gpus
+from undertow.xp.device_placement import gpus
 
 MAP_LOCATION = str | device | dict[str, str] | Callable[[UntypedStorage, str], Any] | None
 Tagger = Callable[[Any], str | None]

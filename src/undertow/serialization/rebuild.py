@@ -21,7 +21,7 @@ from undertow.ops.complex import is_conj, is_neg
 from undertow.serialization.locations import BoundStorage
 from undertow.serialization.storages import UNTYPED, TypedStorage, stored
 from undertow.storage import UntypedStorage, flat_memory
-from undertow.xp.device import placed
+from undertow.xp.device_placement import placed
 
 Call = tuple[Any, tuple[Any, ...]]
 

@@ -16,7 +16,8 @@ import numpy as np
 from undertow.devices import cpu
 from undertow.xla.numbers import Figure
 from undertow.xp import numpy as numpy_xp
-from undertow.xp.device import Cell, DeviceArray, is_known
+from undertow.xp.device_array import DeviceArray, is_known
+from undertow.xp.device_memory import Cell
 
 Value = Callable[[list[Any]], Any]  # an array on the host, given a call's arguments
 

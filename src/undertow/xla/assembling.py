@@ -27,7 +27,8 @@ from undertow.xla.trace import Trace
 from undertow.xla.traced import Traced
 from undertow.xla.way_back import WayBack
 from undertow.xp import jax_layout
-from undertow.xp.device import Cell, CellAway, DeviceArray
+from undertow.xp.device_array import DeviceArray
+from undertow.xp.device_memory import Cell, CellAway
 from undertow.xp.memory import KEPT_AT_ONCE, keep_freed_memory_of_threads
 from undertow.xp.target import traced_for
 

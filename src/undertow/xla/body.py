@@ -29,7 +29,7 @@ from undertow.xla.errors import CompileWarning
 from undertow.xla.reach import OfClass, Slots, State
 from undertow.xla.recompiled import alone, with_marks
 from undertow.xla.statements import Statements
-from undertow.xp.device import NeedsValue, Watch
+from undertow.xp.device_memory import NeedsValue, Watch
 
 _MOST_ROUNDS = 12
 _CURES = {

@@ -18,7 +18,7 @@ from undertow._core import TensorCore
 from undertow.xla.errors import CompileError
 from undertow.xla.firing import Again
 from undertow.xla.state import Snapshot
-from undertow.xp.device import DeviceArray
+from undertow.xp.device_array import DeviceArray
 
 if TYPE_CHECKING:
     from undertow.xla.trace import Trace

@@ -23,7 +23,8 @@ from undertow.xla.firing import Again, Plan
 from undertow.xla.host_calls import Inside
 from undertow.xla.numbers import Baked
 from undertow.xla.program import Program
-from undertow.xp.device import DeviceArray, Watch
+from undertow.xp.device_array import DeviceArray
+from undertow.xp.device_memory import Watch
 from undertow.xp.precision import Precision
 
 MANY = 8  # recompiles of one step after which a warning says why

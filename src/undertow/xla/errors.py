@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from undertow.xp.device import NeedsValue
+from undertow.xp.device_memory import NeedsValue
 from undertow.xp.jax_tracing import ShapeNeedsValues
 
 _FOREIGN = (os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep, f"{os.sep}jax{os.sep}")

@@ -46,7 +46,8 @@ from undertow.xla.numbers import Baked, Figure
 from undertow.xla.reach import PLAIN, Place, contents_of, held_at, place_at, places_of
 from undertow.xla.registrations import Registrations
 from undertow.xla.results import graph_is_left
-from undertow.xp.device import DeviceArray, NeedsValue, Watch
+from undertow.xp.device_array import DeviceArray
+from undertow.xp.device_memory import NeedsValue, Watch
 
 
 class Again(Exception):

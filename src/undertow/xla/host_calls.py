@@ -24,7 +24,8 @@ from undertow.xla.errors import CompileError
 from undertow.xla.numbers import Figure
 from undertow.xla.reach import held_at, put
 from undertow.xla.state import where_defined
-from undertow.xp.device import DeviceArray, Watch
+from undertow.xp.device_array import DeviceArray
+from undertow.xp.device_memory import Watch
 
 
 class Placed:

@@ -17,7 +17,7 @@ import jax
 from undertow._core import Meta, wrap
 from undertow.devices import device as Device
 from undertow.xla.packing import CellInPack, Pack
-from undertow.xp.device import DeviceArray
+from undertow.xp.device_array import DeviceArray
 
 _probe = wrap(object())
 ALONE = getrefcount(_probe._array)  # references to what one slot holds, asked for through the slot

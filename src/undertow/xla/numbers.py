@@ -20,7 +20,7 @@ import numpy as np
 
 from undertow._core import TensorCore, wrap
 from undertow.dtypes import SCALAR_DTYPE
-from undertow.xp.device import DeviceArray
+from undertow.xp.device_array import DeviceArray
 
 Values = list[float]  # of a program's numbers, in order
 Of = Callable[[Values], float]

@@ -15,7 +15,7 @@ from undertow.optim.optimizer import Optimizer
 from undertow.xla.counters import Counters
 from undertow.xla.numbers import Of, of
 from undertow.xla.reach import same
-from undertow.xp.device import DeviceArray
+from undertow.xp.device_array import DeviceArray
 
 
 class Options:

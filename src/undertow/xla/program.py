@@ -27,7 +27,8 @@ from undertow.xla.numbers import Figure
 from undertow.xla.reach import put
 from undertow.xla.results import Rebuilt
 from undertow.xla.trace import draw_again
-from undertow.xp.device import Cell, DeviceArray
+from undertow.xp.device_array import DeviceArray
+from undertow.xp.device_memory import Cell
 
 
 class Program(Assembled):

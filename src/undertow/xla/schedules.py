@@ -16,7 +16,7 @@ import numpy as np
 from undertow.xla.errors import CompileError
 from undertow.xla.numbers import Figure, Known, Number, Of, Questions, of
 from undertow.xla.options import Options
-from undertow.xp.device import Watch
+from undertow.xp.device_memory import Watch
 
 
 class Schedules:

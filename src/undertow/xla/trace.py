@@ -35,7 +35,9 @@ from undertow.xla.errors import CompileError
 from undertow.xla.numbers import exactly
 from undertow.xla.state import State
 from undertow.xp import jax as _words  # noqa: F401  (turns on 64-bit types)
-from undertow.xp.device import Cell, DeviceArray, NeedsValue, Watch, is_known, jax_device, may_be_known, wrapped
+from undertow.xp.device_array import DeviceArray, is_known, wrapped
+from undertow.xp.device_memory import Cell, NeedsValue, Watch, may_be_known
+from undertow.xp.device_placement import jax_device
 from undertow.xp.target import Target
 
 

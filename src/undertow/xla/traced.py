@@ -26,7 +26,9 @@ from undertow.xla.results import refuse_hidden, tensors_in, values_in
 from undertow.xla.schedules import Schedules
 from undertow.xla.state import Snapshot
 from undertow.xla.trace import Draw, Trace
-from undertow.xp.device import Cell, DeviceArray, NeedsValue, jax_device
+from undertow.xp.device_array import DeviceArray
+from undertow.xp.device_memory import Cell, NeedsValue
+from undertow.xp.device_placement import jax_device
 
 
 class Traced:

@@ -30,7 +30,9 @@ from undertow.xla.firing import Again, Firing, Plan
 from undertow.xla.registrations import Registrations
 from undertow.xla.results import is_spent, nodes_behind, tensors_in
 from undertow.xla.trace import Trace
-from undertow.xp.device import Cell, DeviceArray, DeviceNamespace, NeedsValue, Watch
+from undertow.xp.device_array import DeviceArray
+from undertow.xp.device_memory import Cell, NeedsValue, Watch
+from undertow.xp.namespaces import DeviceNamespace
 from undertow.xp.precision import Precision
 
 if TYPE_CHECKING:

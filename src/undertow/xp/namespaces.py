@@ -15,7 +15,9 @@ from typing import Any
 import numpy as np
 
 from undertow.xp import numpy as numpy_xp
-from undertow.xp.device import DeviceArray, namespace_on
+from undertow.devices import device as Device
+from undertow.xp.device_array import DeviceArray, applied
+from undertow.xp.device_memory import jax_namespace
 
 FOREIGN = {"jax": "undertow.xp.jax", "jaxlib": "undertow.xp.jax"}  # where arrays of other libraries are at home
 
@@ -34,6 +36,30 @@ def namespace_of(arrays: Iterable[Any]) -> Any:
         if found is not numpy_xp:
             return found
     return numpy_xp
+
+
+class DeviceNamespace:
+    """The words of `xp.jax` on device arrays, made as they are asked for; what they make lives on one device."""
+
+    RECORDED = False
+
+    def __init__(self, device: Device | None) -> None:
+        self.device = device
+
+    def __getattr__(self, word: str) -> Any:
+        now = getattr(numpy_xp, word, None)
+        function = applied(getattr(jax_namespace(), word), self.device, now if callable(now) else None)
+        setattr(self, word, function)
+        return function
+
+    def dtype_of(self, x: Any) -> np.dtype[Any]:
+        return np.dtype(x.dtype)
+
+
+@cache
+def namespace_on(device: Device | None) -> DeviceNamespace:
+    """The namespace for arrays of a device; for None, of the program that is being traced."""
+    return DeviceNamespace(device)
 
 
 @cache

@@ -20,7 +20,7 @@ from undertow.nn.modules.module import Module
 from undertow.nn.modules.normalization import LayerNorm
 from undertow.ops.arrange import triu
 from undertow.ops.multi_head import additive_masks
-from undertow.xp.device import values_known
+from undertow.xp.device_array import values_known
 
 Activation = str | Callable[[Any], Any]
 

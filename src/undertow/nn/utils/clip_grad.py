@@ -15,7 +15,8 @@ from undertow.modes import no_grad, special
 from undertow.ops.join import stack
 from undertow.ops.norms import linalg_vector_norm as vector_norm
 from undertow.overrides import PLAIN
-from undertow.xp.device import Watch, values_known
+from undertow.xp.device_array import values_known
+from undertow.xp.device_memory import Watch
 
 __all__ = ["clip_grad_norm", "clip_grad_norm_", "clip_grad_value_", "clip_grads_with_norm_", "get_total_norm"]
 

@@ -18,7 +18,7 @@ from undertow.ops.factor import linalg_solve as solve
 from undertow.ops.join import cat
 from undertow.ops.norms import linalg_vector_norm as vector_norm
 from undertow.random import randn
-from undertow.xp.device import Home, home_among
+from undertow.xp.device_placement import Home, home_among
 
 __all__ = ["orthogonal", "spectral_norm", "weight_norm"]
 

@@ -15,7 +15,9 @@ from undertow.ops.sort import argsort
 from undertow.rules import index as rules
 from undertow.rules.rule import twin
 from undertow.sites import user_site
-from undertow.xp.device import Home, NeedsValue, Watch, home_among, is_known, values_known
+from undertow.xp.device_array import is_known, values_known
+from undertow.xp.device_memory import NeedsValue, Watch
+from undertow.xp.device_placement import Home, home_among
 
 _taken_rows = twin(rules.index, "PackPaddedSequenceBackward0")
 
