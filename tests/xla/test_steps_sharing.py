@@ -172,3 +172,43 @@ def test_draws_of_another_thread_are_its_own() -> None:
     compiled = torch.compile(step)
     assert compiled(torch.ones(3)).tolist() == [2.0] * 3
     assert len(drawn[0]) == 3 and torch.compile.explain(compiled).data[0]["programs"][0]["draws"] == 0
+
+
+def one_tensor(a: Any, b: Any) -> None:
+    a.grad = b.grad = torch.zeros(3)
+
+
+def overlapping(a: Any, b: Any) -> None:
+    memory = torch.zeros(5)
+    a.grad, b.grad = memory[:3], memory[2:]
+
+
+def each_its_own(a: Any, b: Any) -> None:
+    a.grad, b.grad = torch.ones(3), torch.ones(3)
+
+
+def the_leafs_own_memory(a: Any, b: Any) -> None:
+    a.grad = a.data
+
+
+@pytest.mark.parametrize("changes", [(one_tensor, each_its_own), (overlapping, overlapping), (the_leafs_own_memory,)])
+def test_gradients_that_come_to_share_their_memory(changes: Any) -> None:
+    def build() -> Case:
+        a, b = torch.ones(3, requires_grad=True), torch.ones(3, requires_grad=True)
+
+        def step(x: Any) -> None:
+            ((a * x + b) ** 2).sum().backward()
+            with torch.no_grad():
+                a.sub_(a.grad, alpha=0.1)
+                b.sub_(b.grad, alpha=0.1)
+
+        def between(turn: int) -> None:
+            if 0 < turn <= len(changes):
+                changes[turn - 1](a, b)
+
+        return Case(
+            step, a, b, args=lambda turn: (torch.arange(3.0) + turn,), between=between,
+            look=lambda: [a.grad._version, b.grad._version],
+        )  # fmt: skip
+
+    agree(build, steps=5)

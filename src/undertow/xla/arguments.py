@@ -14,8 +14,7 @@ from undertow.xla.arriving import Arriving
 from undertow.xla.errors import CompileError
 from undertow.xla.reach import State
 from undertow.xla.renewed import Renewed
-from undertow.xp.device_array import DeviceArray
-from undertow.xp.device_memory import Cell
+from undertow.xp.device import Cell, DeviceArray
 
 
 class Arguments:
@@ -58,6 +57,7 @@ class Arguments:
         self._flags = [tensor._requires_grad for tensor in self.tensors]
         self._grads = [_grad(tensor) for tensor in self.tensors]
         self._versions = [tensor._get_storage().version for tensor in self.tensors]
+        self._counted_anyway = {id(tensor._get_storage()) for tensor in state.tensors}  # see `Traced.bumps`
         self.shared: list[tuple[int, Any]] = []  # an argument in the memory of another one, or of a tensor of the step
         self.changes: list[Callable[[list[Any], Callable[[Any], Any]], None]] = []
 
@@ -95,7 +95,7 @@ class Arguments:
     def and_gradients(self, arguments: list[Any]) -> list[Any]:
         """The arguments, followed by the gradients that the program reads, and by what is renewed."""
         given = [arguments[place]._meta.grad for place in self.with_grads]
-        given += [None if owner._meta is None else owner._meta.grad for owner in self._owners]
+        given += self.gradients()
         if self.renewed.places:
             renewed = self.renewed.tensors()
             given += [*renewed, *[grad for grad in map(_grad, renewed) if grad is not None]]
@@ -105,6 +105,10 @@ class Arguments:
     def count(self) -> int:
         """How many tensors the step is called with; gradients come behind them."""
         return len(self._pattern)
+
+    def gradients(self) -> list[Any]:
+        """Those of the step's own tensors."""
+        return [None if owner._meta is None else owner._meta.grad for owner in self._owners]
 
     def separate(self) -> list[int]:
         """Places of arguments that have a memory of their own."""
@@ -138,9 +142,13 @@ class Arguments:
             self._note_gradient(place, _grad(tensor))
             if tensor._requires_grad != self._flags[place] and tensor._edge is None:
                 self.changes.append(_set_flag(place, tensor._requires_grad))
+        noted = set(self._counted_anyway)
         for place in own.values():
-            bumps = self.tensors[place]._get_storage().version - self._versions[place]
-            if bumps:
+            storage = self.tensors[place]._get_storage()
+            bumps = storage.version - self._versions[place]
+            if bumps and id(storage) not in noted:
+                noted.add(id(storage))
+                storage.version = self._versions[place]
                 self.changes.append(_bump(place, bumps))
         self._given.clear()  # they are the first call's
         self._stand_ins.clear()

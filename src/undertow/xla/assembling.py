@@ -27,8 +27,7 @@ from undertow.xla.trace import Trace
 from undertow.xla.traced import Traced
 from undertow.xla.way_back import WayBack
 from undertow.xp import jax_layout
-from undertow.xp.device_array import DeviceArray
-from undertow.xp.device_memory import Cell, CellAway
+from undertow.xp.device import Cell, CellAway, DeviceArray
 from undertow.xp.memory import KEPT_AT_ONCE, keep_freed_memory_of_threads
 from undertow.xp.target import traced_for
 
@@ -210,12 +209,19 @@ class Assembled(Traced):
             if _on_device(leaf) and id(leaf._array.cell) in self.argument_cells
         })
         written = {id(cell) for cell in self.outputs}
+        gradients = self.given.gradients()
+        standing = Counter([id(held.cell) for _, held in trace.adopted] + [id(each) for each in gradients])
         self.sharing = Sharing(
             [each for each in (*inputs, *self.only_written) if id(each[2]) in written],
             [each for each in self.state_inputs if id(each[2]) not in written],
             [(tensor, owners[id(held.cell)][0]) for tensor, held in trace.adopted if self._is_tied(tensor, held, owners)],
             self.given.separate(),
             [argument for _, argument in self.argument_outputs if argument < self.given.count],
+            [
+                None if each is None or (each._view is None and standing[id(each)] == standing[id(each._array.cell)] == 1)
+                else each
+                for each in gradients
+            ],
         )
         arguments = self.given.own()
         places = [*self.argument_inputs, *self.passed_on, *[place for _, place in self.argument_outputs]]

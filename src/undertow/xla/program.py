@@ -27,8 +27,7 @@ from undertow.xla.numbers import Figure
 from undertow.xla.reach import put
 from undertow.xla.results import Rebuilt
 from undertow.xla.trace import draw_again
-from undertow.xp.device_array import DeviceArray
-from undertow.xp.device_memory import Cell
+from undertow.xp.device import Cell, DeviceArray
 
 
 class Program(Assembled):
@@ -48,6 +47,8 @@ class Program(Assembled):
         if not (self.given.fit(arguments) and self.entry.holds() and self.options.still_fit()):
             return False
         if not self.sharing.holds(arguments):
+            return False
+        if self.uses_gradients and not self.sharing.gradients_hold(self.given.gradients(), arguments):
             return False
         for read in self.reads:
             if read.changed():
@@ -70,6 +71,8 @@ class Program(Assembled):
             return "an option of an optimizer changed, or a number is of another kind"
         if not self.sharing.holds(arguments):
             return "other tensors than before share their memory"
+        if self.uses_gradients and not self.sharing.gradients_hold(self.given.gradients(), arguments):
+            return "other gradients than before share their memory"
         for read in self.reads:
             if read.changed():
                 return f"`{read.name}`, which a hook reads, was {read.value!r} and is {read.get()!r}"

@@ -12,8 +12,7 @@ from typing import Any
 import numpy as np
 
 from undertow.xla.arguments import memory_of
-from undertow.xp.device_array import DeviceArray
-from undertow.xp.device_memory import Cell
+from undertow.xp.device import Cell, DeviceArray
 
 Memory = tuple[Any, DeviceArray, Cell]  # a tensor of the step's own, and what it stands on in the program
 
@@ -28,10 +27,12 @@ class Sharing:
         tied: list[tuple[Any, Any]],
         given: list[int],
         overwritten: list[int],
+        gradients: list[Any],
     ) -> None:
         self._written, self._read, self._tied = written, read, tied
         self._overwritten = overwritten  # places of arguments that the program writes to
         self._given = [place for place in given if place not in overwritten]  # others with a memory of their own
+        self._tied_gradients = gradients  # None: one with a memory of its own
         self._cells = {id(cell) for _, _, cell in written}
         self._all_cells = self._cells | {id(cell) for _, _, cell in read}
 
@@ -48,11 +49,26 @@ class Sharing:
                 return self._are_apart(arguments)
         return True
 
-    def _are_apart(self, arguments: Sequence[Any]) -> bool:
+    def gradients_hold(self, gradients: list[Any], arguments: Sequence[Any]) -> bool:
+        """Whether gradients that shared their memory are the same tensors, and those that had their own have their own."""
+        alone = []
+        for gradient, tied in zip(gradients, self._tied_gradients):
+            if tied is None and gradient is not None:
+                if gradient._view is not None:
+                    return False
+                alone.append(gradient._array)
+            elif tied is not gradient:
+                return False
+        cells = {id(array.cell) for array in alone if type(array) is DeviceArray}
+        if len(cells) == len(alone):
+            return cells.isdisjoint(self._all_cells)
+        return self._are_apart(arguments, alone)
+
+    def _are_apart(self, arguments: Sequence[Any], gradients: Sequence[Any] = ()) -> bool:
         for one, other in self._tied:
             if memory_of(one) != memory_of(other):
                 return False
-        written = [arguments[place]._array for place in self._overwritten]
+        written = [*gradients, *[arguments[place]._array for place in self._overwritten]]
         others = [arguments[place]._array for place in self._given]
         if any(_stands_on(array, self._all_cells) for array in written):
             return False
