@@ -87,6 +87,7 @@ class TensorCore:
     _storage: Storage | None
     _view: View | None
     _meta: Meta | None
+    _is_strided = True  # whether there is an array: sparse tensors have none
 
     if TYPE_CHECKING:  # the public class adds these, and code below it uses them
 
@@ -113,12 +114,14 @@ class TensorCore:
 
 _new = object.__new__
 _tensor_class: Any = TensorCore
+NOT_ARRAYS: set[type] = {type(None), list}  # what may travel as a gradient and is no array; classes of tensors join
 
 
 def bind_tensor_class(cls: type[TensorCore]) -> None:
     """The one late binding: the public class, which the ops below it must make instances of."""
     global _tensor_class
     _tensor_class = cls
+    NOT_ARRAYS.add(cls)
 
 
 def tensor_class() -> Any:

@@ -113,7 +113,7 @@ def made(array: Any, name: str, requires_grad: Any = False, where: Any = None) -
         where = device_named(where)
         if where.type == "meta":
             tensor = importlib.import_module("undertow.meta_tensor").as_meta(array)
-            return tensor.requires_grad_() if requires_grad else tensor
+            return tensor._asking(True) if requires_grad else tensor
         if where.type != "cpu":
             array = placed(array, where)
     if not array.size and type(array) is np.ndarray and array.base is None:

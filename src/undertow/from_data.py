@@ -98,7 +98,7 @@ def asarray(
         return result.detach()
     if requires_grad and not result._requires_grad:
         result = result.detach() if result is obj else result
-        return result.requires_grad_()
+        return result._asking(True)
     return result
 
 

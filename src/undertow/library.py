@@ -256,7 +256,7 @@ def get_ctx() -> Any:
 
 def opcheck(op: Any, args: tuple[Any, ...], kwargs: dict[str, Any] | None = None, **options: Any) -> dict[str, str]:
     """Runs an operator and its gradient once. Raises what they raise."""
-    given = [value.detach().requires_grad_(value.requires_grad) if _is_tensor(value) else value for value in args]
+    given = [value.detach()._asking(value.requires_grad) if _is_tensor(value) else value for value in args]
     result = op(*given, **(kwargs or {}))
     for value in result if isinstance(result, tuple) else (result,):
         if _is_tensor(value) and value.requires_grad:

@@ -65,6 +65,8 @@ class CopyMethods(TensorCore):
     def data(self, value: Any) -> None:
         if not isinstance(value, TensorCore):
             raise TypeError(f"Variable data has to be a tensor, but got {type(value).__name__}")
+        if local.modes.transforms and self._edge is not None:
+            raise RuntimeError("mutating directly with `.data` inside functorch transform is not allowed.")
         if self._requires_grad and DTYPE_OF[value._array.dtype].category < 2:
             raise RuntimeError("data set to a tensor that requires gradients must be floating point or complex dtype")
         self._array = value._array

@@ -492,3 +492,26 @@ def inputs_of_functions_that_are_differentiated_are_leaves(torch, log):
         return y.sum()
 
     log(torch.func.grad(function)(torch.ones(2)), torch.func.vjp(function, torch.ones(2))[1](torch.tensor(2.0)))
+
+
+@cases
+def a_dual_of_a_leaf_under_no_grad(torch, log):
+    """What is computed there carries a derivative and asks for no gradients, whatever is computed from it later."""
+    forward = torch.autograd.forward_ad
+    x, w = torch.ones(2, requires_grad=True), torch.ones(2, requires_grad=True)
+    with forward.dual_level():
+        d = forward.make_dual(x, torch.tensor([1.0, 2.0]))
+        with torch.no_grad():
+            results = [d * 3, torch.stack([d, d]), torch.nn.functional.linear(d, torch.ones(3, 2)), d.clone().mul_(2)]
+            for result in (*results, d.view(1, 2), *d.split(1)):
+                log(result.requires_grad, result.is_leaf, result.grad_fn is None, tangent(torch, result))
+        for result in (results[0] * 2, results[0] * w, results[0] + d):
+            log(result.requires_grad, tangent(torch, result))
+        (results[0] * w + d).sum().backward()
+        log(w.grad, x.grad)
+    with torch.no_grad(), forward.dual_level():
+        d = forward.make_dual(x, torch.tensor([1.0, 2.0]))
+        inside = d * 3
+        with torch.enable_grad():
+            log(inside.requires_grad, (d * w).requires_grad, (d * 2).requires_grad)
+    return inside, results[0], results[0].requires_grad

@@ -37,6 +37,8 @@ class Cases(dict[str, Any]):
 def seen(value: Any) -> Any:
     """Plain data to compare: arrays for tensors, with whether they ask for gradients, and their gradients."""
     if isinstance(value, torch.Tensor):
+        if value.is_sparse:  # gradients of compiled steps are dense
+            value = value.to_dense()
         plain = {"value": value.detach().float().numpy().copy() if value.dtype is torch.bfloat16
                  else value.detach().numpy().copy(), "dtype": str(value.dtype), "requires_grad": value.requires_grad,
                  "leaf": value.is_leaf}  # fmt: skip

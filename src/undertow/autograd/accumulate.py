@@ -60,6 +60,8 @@ def accumulate(task: Any, node: AccumulateGrad, g: Any) -> None:
             grad = meta.grad
             if special.dispatcher is not None and not task.recorded and special.dispatcher.takes((g, grad)):
                 meta.grad = special.dispatcher.accumulated(leaf, grad, g)
+            elif is_sparse(g) or is_sparse(grad):
+                meta.grad = _with_sparse(grad, g, task.recorded)
             elif isinstance(g, TensorCore):
                 meta.grad = apply(copy_gradient, g) if grad is None else grad + g
             elif grad is None:
@@ -79,8 +81,30 @@ def accumulate(task: Any, node: AccumulateGrad, g: Any) -> None:
         firing.fire_post_accumulate_hooks(leaf, meta.post_hooks)
 
 
+def is_sparse(g: Any) -> bool:
+    """Whether a gradient has no array."""
+    return isinstance(g, TensorCore) and not g._is_strided
+
+
+def added(one: Any, other: Any) -> Any:
+    """The sum of two gradients: a sparse one can be added to a dense one, not the other way round."""
+    return other + one if is_sparse(one) and not is_sparse(other) else one + other
+
+
+def _with_sparse(grad: Any, g: Any, recorded: bool) -> Any:
+    """A leaf's gradient with g added to it, where one of them is sparse; in place if it can be."""
+    if grad is None:  # its order is forgotten, as PyTorch does
+        return g.clone() if recorded else g.clone()._coalesced_(g._nnz() < 2)
+    g = g if isinstance(g, TensorCore) else wrap(g)
+    if recorded or not is_sparse(g):
+        return added(grad, g)
+    return grad.add_(g)
+
+
 def brought_to(leaf: Any, g: Any) -> Any:
     """A leaf's gradient where the leaf is: a number on the CPU may have gone into ops on another device."""
+    if is_sparse(g):
+        return g
     array = g._array if isinstance(g, TensorCore) else g
     if Watch.trace is not None or type(array) is not DeviceArray or array.device is leaf.device:
         return g

@@ -19,10 +19,10 @@ from typing import Any
 import numpy as np
 
 from undertow import hooks
-from undertow._core import TensorCore, ndarray, tensor_class, wrap
+from undertow._core import NOT_ARRAYS, TensorCore, ndarray, tensor_class, wrap
 from undertow.autograd import anomaly_mode as anomaly
 from undertow.autograd import firing
-from undertow.autograd.accumulate import accumulate, brought_to, set_own_references
+from undertow.autograd.accumulate import accumulate, added, brought_to, set_own_references
 from undertow.autograd.node import AccumulateGrad, Edge, Node, bind_node_caller, edge_of
 from undertow.autograd.saved import Freed
 from undertow.modes import local, special
@@ -63,7 +63,9 @@ class BackwardPass:
 
     def value(self, tensor: Any) -> Any:
         """A gradient as the nodes of this pass compute with it."""
-        return tensor if self.xp.RECORDED or not isinstance(tensor, TensorCore) else tensor._array
+        if self.xp.RECORDED or not isinstance(tensor, TensorCore) or not tensor._is_strided:
+            return tensor
+        return tensor._array
 
     def travelling(self, value: Any) -> Any:
         """A gradient as it goes on its way: what someone has seen stays that tensor, unless its class is the user's."""
@@ -80,6 +82,16 @@ def run(
     silent: bool = False,
 ) -> list[Any]:
     """Runs backward from the roots; with `inputs`, only where they can be reached, capturing or accumulating there."""
+    if special.duals is None or silent:
+        return _begin(roots, grads, keep_graph, create_graph, inputs, accumulates, silent)
+    with special.duals.as_asked():
+        return _begin(roots, grads, keep_graph, create_graph, inputs, accumulates, silent)
+
+
+def _begin(
+    roots: Sequence[Edge], grads: Sequence[Any], keep_graph: bool, create_graph: bool, inputs: Sequence[Edge] | None,
+    accumulates: bool, silent: bool,
+) -> list[Any]:  # fmt: skip
     task = BackwardPass(keep_graph, create_graph)
     task.silent = silent
     if special.dispatcher is not None and special.dispatcher.watches(grads):
@@ -152,7 +164,7 @@ def traverse(task: BackwardPass, roots: Sequence[Edge], grads: Sequence[Any], wa
             heappush(ready, (-node._order, node))
     plain = executed is None and not special.active
     modes, recorded, listeners = local.modes, task.recorded, special.listeners
-    unusual = {type(None)} if xp.RECORDED else {type(None), list, tensor_class()}
+    unusual = {type(None)} if xp.RECORDED else NOT_ARRAYS
     while ready:
         node = heappop(ready)[1]
         g = arrived.pop(node)
@@ -173,7 +185,7 @@ def traverse(task: BackwardPass, roots: Sequence[Edge], grads: Sequence[Any], wa
             g = firing.fire_tensor_hooks(task, node, g)
             if node._extras is None and node._n_outputs == 1 and node._edges:  # asked now: hooks may add hooks
                 array = task.value(g)
-                results = node._run(xp, array, None)
+                results = node._run(xp if type(array) not in unusual else tensor_namespace(), array, None)
                 if listeners:
                     listeners[-1](node, array, results)
                 shown = g if type(g) in unusual else array
@@ -247,7 +259,10 @@ def run_node(task: BackwardPass, node: Node, g: Any) -> tuple[Any, ...]:
         needs = None
         if executed is not None:
             needs = tuple([edge is not None and edge[0] in executed for edge in node._edges])
-        results = _run_where_it_lies(task, node, values, needs) if special.active else node._run(task.xp, values, needs)
+        if special.active:
+            results = _run_where_it_lies(task, node, values, needs)
+        else:
+            results = node._run(namespace_for(task, values), values, needs)
         if special.listeners:
             special.listeners[-1](node, values, results)
         if single:
@@ -261,6 +276,13 @@ def run_node(task: BackwardPass, node: Node, g: Any) -> tuple[Any, ...]:
     return tuple([task.travelling(result) for result in results])
 
 
+def namespace_for(task: BackwardPass, values: Any) -> Any:
+    """What a node computes with: a sparse gradient has tensors' functions only."""
+    if task.xp.RECORDED or not any(isinstance(part, TensorCore) for part in (values if type(values) is list else [values])):
+        return task.xp
+    return tensor_namespace()
+
+
 def _run_where_it_lies(task: BackwardPass, node: Node, values: Any, needs: tuple[bool, ...] | None) -> tuple[Any, ...]:
     """A node on the device of the gradients that reached it: a graph may go from one device to another."""
     if Watch.trace is not None:  # a program runs in one place
@@ -269,6 +291,8 @@ def _run_where_it_lies(task: BackwardPass, node: Node, values: Any, needs: tuple
     if task.xp.RECORDED:
         with Home(home_among(given)):
             return node._run(task.xp, values, needs)
+    if any(isinstance(part, TensorCore) for part in given):
+        return node._run(tensor_namespace(), values, needs)
     return node._run(namespace_of(given), values, needs)
 
 
@@ -322,8 +346,10 @@ def _sum(earlier: Any, g: Any) -> Any:
     if earlier is None or g is None:
         return g if earlier is None else earlier
     if isinstance(earlier, TensorCore) != isinstance(g, TensorCore):
-        earlier, g = (each._array if isinstance(each, TensorCore) else each for each in (earlier, g))
-    return earlier + g
+        tensor = earlier if isinstance(earlier, TensorCore) else g
+        alike = (lambda each: each._array) if tensor._is_strided else wrap
+        earlier, g = (alike(each) if (each is tensor) is tensor._is_strided else each for each in (earlier, g))
+    return added(earlier, g)
 
 
 def count_dependencies(

@@ -12,7 +12,6 @@ from typing import Any
 from undertow import hooks
 from undertow._core import TensorCore, ndarray, wrap
 from undertow.autograd.node import AccumulateGrad, Node
-from undertow.dtypes import DTYPE_OF
 
 
 def fire_tensor_hooks(task: Any, node: Node, g: Any) -> Any:
@@ -93,15 +92,15 @@ def check_gradient(hook: hooks.Hook, before: Any, after: Any, user_hook: hooks.H
         raise TypeError(f"expected Variable, but hook returned '{type(after).__name__}'.{hooks.defined(by)}")
     if before is None:
         raise RuntimeError(f"can't replace a None gradient with a non-None value.{hooks.defined(by)}")
-    if after._array.dtype != before._array.dtype:
+    if after.dtype is not before.dtype or after._is_strided is not before._is_strided:
         raise RuntimeError(
             f"hook '{_named(hook)}' has changed the type of value (was {_type(before)} got {_type(after)})."
             f"{hooks.defined(by)}"
         )
-    if after._array.shape != before._array.shape:
+    if after.shape != before.shape:
         raise RuntimeError(
-            f"hook '{_named(hook)}' has changed the size of value (was {list(before._array.shape)}, "
-            f"got {list(after._array.shape)}).{hooks.defined(by)}"
+            f"hook '{_named(hook)}' has changed the size of value (was {list(before.shape)}, "
+            f"got {list(after.shape)}).{hooks.defined(by)}"
         )
     return after
 
@@ -125,4 +124,4 @@ def _named(hook: hooks.Hook) -> str:
 
 
 def _type(tensor: Any) -> str:
-    return f"torch.{DTYPE_OF[tensor._array.dtype].scalar_name}Tensor"
+    return f"torch.{'' if tensor._is_strided else 'sparse.'}{tensor.dtype.scalar_name}Tensor"

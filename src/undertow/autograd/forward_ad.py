@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from typing import Any, NamedTuple
 
 from undertow import creation
@@ -35,7 +35,7 @@ class UnpackedDualTensor(NamedTuple):
 class _DualLevel(Level):
     """The level of a `dual_level` block: its inputs, and the direction of each."""
 
-    __slots__ = ("duals", "known", "pushing", "tangents", "tensors")
+    __slots__ = ("duals", "known", "pushing", "tangents", "tensors", "unasked")
 
     def __init__(self) -> None:
         super().__init__()
@@ -44,7 +44,12 @@ class _DualLevel(Level):
         self.known: dict[Node, bool] = {}  # whether nodes met before lead to a dual
         self.tensors: dict[int, weakref.ref[Any]] = {}  # what was recorded, by id
         self.tangents: weakref.WeakSet[Node] = weakref.WeakSet()  # nodes of derivatives, which have none themselves
+        self.unasked: weakref.WeakSet[Node] = weakref.WeakSet()  # nodes made under no_grad, for derivatives alone
         self.pushing = False
+        self.tracked = True  # `unasked` tells what was not
+
+    def behind(self, starts: Sequence[Node]) -> Iterator[Node]:
+        return nodes_behind(starts, self.unasked)
 
     def add(self, dual: Any, tangent: Any) -> None:
         """Makes a tensor a dual: an input of this level, or an output of a custom function."""
@@ -64,7 +69,7 @@ class _DualLevel(Level):
         found = {node for node in users if self.is_outside(node)}
         for node in users:
             for edge in node._edges:
-                if edge is not None:
+                if edge is not None and node not in self.unasked:
                     users[edge[0]].append(node)
         stack = list(found)
         while stack:
@@ -116,7 +121,7 @@ class _DualLevel(Level):
             return self.release(own[number][1])
         self.pushing = True
         try:
-            with self.cut():
+            with cut((*self.duals, *self.tangents)):
                 ancestors = set(nodes_behind([] if node is None else [node]))
                 reached = [pair for node, own in self.duals.items() if node in ancestors for pair in own.values()]
                 if not reached:
@@ -142,17 +147,9 @@ class _DualLevel(Level):
         self.add(dual, tangent.detach())
         return dual
 
-    @contextmanager
-    def cut(self) -> Iterator[None]:
-        """What lies behind a dual, or a derivative, is not gone through: a custom function's outputs carry their own."""
-        before = [(node, node._edges) for node in (*self.duals, *self.tangents)]
-        try:
-            for node, edges in before:
-                node._edges = (None,) * len(edges)
-            yield
-        finally:
-            for node, edges in before:
-                node._edges = edges
+    def as_asked(self) -> AbstractContextManager[None]:
+        """For a backward pass of the program's own: nothing leads back from what was computed under no_grad."""
+        return cut(tuple(self.unasked))
 
     def tangents_of(self, inputs: tuple[Any, ...]) -> list[Any] | None:
         """The derivatives of a custom function's inputs; None if there are none."""
@@ -186,6 +183,19 @@ class _DualLevel(Level):
                 if not output._requires_grad:
                     output._edge, output._requires_grad = (LevelInput(None, self), 0), True
                 self.add(output, self.release(tangent))
+
+
+@contextmanager
+def cut(nodes: Sequence[Node]) -> Iterator[None]:
+    """What lies behind these nodes is not gone through: duals, and outputs of custom functions, carry their own."""
+    before = [(node, node._edges) for node in nodes]
+    try:
+        for node, edges in before:
+            node._edges = (None,) * len(edges)
+        yield
+    finally:
+        for node, edges in before:
+            node._edges = edges
 
 
 def _is_real_or_complex(value: Any) -> bool:

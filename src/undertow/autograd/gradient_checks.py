@@ -388,7 +388,7 @@ def _seed_for(output: Any, spaced: bool) -> Any:
     seed = _random_like(output)
     if spaced:  # every second element of twice the memory
         seed = wrap(np.repeat(seed._array[..., None], 2, -1)[..., 0])
-    return seed.requires_grad_()
+    return seed._asking(True)
 
 
 # --- older entries, deprecated in PyTorch

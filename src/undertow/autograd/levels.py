@@ -15,7 +15,7 @@ differentiating it with respect to u gives the Jacobian-vector product: two back
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import Any
 
 from undertow import creation
@@ -50,7 +50,7 @@ class LevelInput(Node):
         return "ViewBackward0"  # what PyTorch has there, where it has anything
 
 
-_numbers = itertools.count()
+order_of_levels = itertools.count()
 
 
 class Level:
@@ -59,7 +59,7 @@ class Level:
     __slots__ = ("number", "open", "tracked")
 
     def __init__(self) -> None:
-        self.number = next(_numbers)
+        self.number = next(order_of_levels)
         self.open = True
         self.tracked = local.modes.grad_enabled
 
@@ -86,7 +86,11 @@ class Level:
         if any(tensor._edge is None and tensor._requires_grad for tensor in tensors):
             return True
         starts = [tensor._edge[0] for tensor in tensors if tensor._edge is not None]
-        return any(map(self.is_outside, nodes_behind(starts)))
+        return any(map(self.is_outside, self.behind(starts)))
+
+    def behind(self, starts: Sequence[Node]) -> Iterator[Node]:
+        """The nodes that gradients of the program's own would reach from some nodes."""
+        return nodes_behind(starts)
 
     def is_outside(self, node: Node) -> bool:
         """Whether gradients end here, in something that this level has no hand in."""
@@ -96,7 +100,7 @@ class Level:
 
     def hides(self, node: Node) -> bool:
         """Whether a node was made only because what it computed depends on this level's inputs."""
-        return not self.tracked or not any(map(self.is_outside, nodes_behind([node])))
+        return not self.tracked or not any(map(self.is_outside, self.behind([node])))
 
     def release(self, tensor: Any) -> Any:
         """A tensor as it leaves the level."""
@@ -131,10 +135,10 @@ class PushLevel(Level):
         return bool(inputs) and isinstance(max([node.level for node in inputs], key=lambda level: level.number), PushLevel)
 
 
-def nodes_behind(starts: Sequence[Node]) -> Iterator[Node]:
-    """Nodes, and every node that they lead to."""
-    stack = list(starts)
-    seen = set(stack)
+def nodes_behind(starts: Sequence[Node], but: Collection[Node] = ()) -> Iterator[Node]:
+    """Nodes, and every node that they lead to, without going through some."""
+    stack = [node for node in starts if node not in but]
+    seen = {*stack, *but}
     while stack:
         node = stack.pop()
         yield node

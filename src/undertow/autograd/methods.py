@@ -22,7 +22,7 @@ _C_NAMES = {"float32": "float", "float64": "double", "int64": "long long", "int3
 
 
 def _c_name(tensor: Any) -> str:
-    name = DTYPE_OF[tensor._array.dtype].name
+    name = tensor.dtype.name
     return _C_NAMES.get(name, name)
 
 
@@ -30,6 +30,15 @@ def is_hidden(tensor: Any) -> bool:
     """Whether a tensor is recorded only because a derivative is being pushed forward."""
     level = special.duals or local.modes.pushing
     return level is not None and tensor._edge is not None and level.hides(tensor._edge[0])
+
+
+def refuse_in_transform(call: str) -> None:
+    """Inside `torch.func`, what asks for gradients is the transform's affair."""
+    if local.modes.transforms:
+        raise RuntimeError(
+            f"You are attempting to call Tensor.{call} inside of a function being transformed by a functorch transform. "
+            "Take the derivative with torch.func (grad, vjp, jacrev, jacfwd) there, or make the call outside of it."
+        )
 
 
 class HookMethods(TensorCore):
@@ -117,9 +126,9 @@ class AutogradMethods(HookMethods):
             return self._requires_grad and not is_hidden(self)
         if view.origin is None:
             refresh_view(self)
-        if is_hidden(self):
-            return False
-        return (self._requires_grad and not view.borrows) or (asks_through_base(self) and not is_hidden(view.base))
+        if self._requires_grad and not view.borrows and not is_hidden(self):
+            return True
+        return asks_through_base(self) and not is_hidden(view.base)
 
     @requires_grad.setter
     def requires_grad(self, value: bool) -> None:
@@ -129,6 +138,8 @@ class AutogradMethods(HookMethods):
 
     def _set_requires_grad(self, value: bool, kinds: str, in_place: bool = False) -> None:
         if self._edge is not None and (not value or not in_place):
+            if value and local.modes.transforms and self.is_leaf:
+                return  # a function's input, which asks already as far as its transform is concerned
             raise RuntimeError(
                 "you can only change requires_grad flags of leaf variables. If you want to use a computed variable in "
                 "a subgraph that doesn't require differentiation use var_no_grad = var.detach()."
@@ -146,6 +157,11 @@ class AutogradMethods(HookMethods):
         """Sets requires_grad and returns the tensor."""
         if not isinstance(requires_grad, bool):
             raise must_be("bool", requires_grad, "requires_grad_", "requires_grad", 1)
+        refuse_in_transform("requires_grad_() (or perhaps using torch.autograd.functional.* APIs)")
+        return self._asking(requires_grad)
+
+    def _asking(self, requires_grad: bool) -> Any:
+        """`requires_grad_` for undertow's own use: a transform may be at work."""
         self._set_requires_grad(requires_grad, "floating point", in_place=True)
         return self
 
@@ -199,12 +215,12 @@ class AutogradMethods(HookMethods):
             raise TypeError(f"assigned grad expected to be a Tensor or None but got grad of type {type(value).__name__}")
         if value is self:
             raise RuntimeError("can't assign Variable as its own grad")
-        if value._array.shape != self._array.shape:
+        if value.shape != self.shape:
             raise RuntimeError(
-                f"attempting to assign a gradient of size '{list(value._array.shape)}' to a tensor of size "
-                f"'{list(self._array.shape)}'. Please ensure that the gradient and the tensor are the same size"
+                f"attempting to assign a gradient of size '{list(value.shape)}' to a tensor of size "
+                f"'{list(self.shape)}'. Please ensure that the gradient and the tensor are the same size"
             )
-        if value._array.dtype != self._array.dtype:
+        if value.dtype is not self.dtype:
             raise RuntimeError(
                 f"attempting to assign a gradient with dtype '{_c_name(value)}' to a tensor with grad_dtype "
                 f"'{self.dtype.scalar_name}'. The gradient must match the tensor's dtype: convert it with "
@@ -227,6 +243,7 @@ class AutogradMethods(HookMethods):
         leaf = self._edge is None  # PyTorch does not look whether a view has become a result since
         if not self.requires_grad:
             raise RuntimeError("can't retain_grad on Tensor that has requires_grad=False")
+        refuse_in_transform("retain_grad()")
         if leaf:
             return
         if self._view is not None:

@@ -151,9 +151,11 @@ def _save_one(rule: Rule, name: str, kept: keep_inputs, results: Sequence[Any]) 
 
 
 def _special_chores(node: RuleNode) -> None:
-    """The rare modes at the making of a node: anomaly mode's stack, saved-value hooks."""
+    """The rare modes at the making of a node: anomaly mode's stack, derivatives under no_grad, saved-value hooks."""
     if special.anomaly:
         note_origin(node)
+    if special.duals is not None and not local.modes.grad_enabled:
+        special.duals.unasked.add(node)
     if local.modes.saved_hooks:
         pack_saved(node)
 

@@ -145,7 +145,7 @@ def direct_call(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) ->
     result = offer(aten(name), given, options, lambda: function(*args, **plain))
     if not isinstance(result, TensorCore) and name not in _ANSWERS:
         raise RuntimeError(f"Unable to cast {result!r} to Tensor")
-    return result.requires_grad_() if kwargs.get("requires_grad") else result
+    return result._asking(True) if kwargs.get("requires_grad") else result
 
 
 def _guarded(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any], given: list[Any]) -> Any:
@@ -170,5 +170,5 @@ def lifted(fresh: Any) -> Any:
         return fresh
     asks, fresh._requires_grad = fresh._requires_grad, False
     result = offer(aten("lift_fresh"), (fresh,), {}, lambda: fresh)
-    return result.requires_grad_() if asks else result
+    return result._asking(True) if asks else result
 

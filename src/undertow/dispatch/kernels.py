@@ -35,7 +35,7 @@ def vjp(function: Callable[..., Any], inputs: Sequence[Any], g: Any, mask: Seque
     given: list[Any] = []
     for each, want in zip(inputs, wanted, strict=True):
         asks = want and isinstance(each, TensorCore)
-        given.append(each.detach().requires_grad_() if asks else each)
+        given.append(each.detach()._asking(True) if asks else each)
     leaves = [each for each, want in zip(given, wanted, strict=True) if want and isinstance(each, TensorCore)]
     with enable_grad():
         output = function(*given)

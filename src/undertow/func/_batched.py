@@ -16,6 +16,8 @@ from typing import Any, NamedTuple
 from undertow._core import TensorCore
 from undertow._tensor import Tensor
 from undertow.autograd.function import Function
+from undertow.autograd.levels import LevelInput, nodes_behind
+from undertow.autograd.methods import refuse_in_transform
 from undertow.func._vmapping import MappedLevel
 from undertow.ops.join import stack
 from undertow.sizes import Size
@@ -91,19 +93,31 @@ class BatchedTensor(Tensor):
     dtype = property(lambda self: self._value.dtype)
     device = property(lambda self: self._value.device)
     layout = property(lambda self: self._value.layout)
-    requires_grad = property(
-        lambda self: self._value.requires_grad, lambda self, wanted: self._value.requires_grad_(wanted)
-    )
-    grad_fn = property(lambda self: self._value.grad_fn)
-    is_leaf = property(lambda self: self._value.is_leaf)
+    requires_grad = property(lambda self: self._is_differentiated(), lambda self, wanted: None)
+    grad_fn = property(lambda self: self._value.grad_fn if self._is_differentiated() else None)
+    is_leaf = property(lambda self: self._value.is_leaf or not self._is_differentiated())
     T = property(lambda self: self.permute(*range(self.ndim)[::-1]))
     mT = property(lambda self: self.transpose(-2, -1))
     real = property(lambda self: self._level.wrap(self._value.real))
     imag = property(lambda self: self._level.wrap(self._value.imag))
 
-    @property  # type: ignore[misc]
+    def _is_differentiated(self) -> bool:
+        """Whether a derivative is being taken inside this vmap that the example takes part in; others do not show here."""
+        whole = self._value
+        while isinstance(whole, BatchedTensor):
+            whole = whole._value
+        if not whole.requires_grad or whole._edge is None:
+            return False
+        levels = [node.level for node in nodes_behind([whole._edge[0]]) if type(node) is LevelInput]
+        return any(level.open and level.number > self._level.began for level in levels)
+
+    @property
     def data(self) -> Any:
         raise RuntimeError("accessing `data` under vmap transform is not allowed")
+
+    @data.setter
+    def data(self, value: Any) -> None:
+        raise RuntimeError("mutating directly with `.data` under vmap transform is not allowed.")
 
     def size(self, dim: int | None = None) -> Any:
         return self.shape if dim is None else self.shape[dim]
@@ -160,6 +174,14 @@ class BatchedTensor(Tensor):
     __bool__ = is_nonzero = _refuse_branch
     tolist = numpy = data_ptr = __array__ = storage = untyped_storage = _refuse_memory
     backward = _refuse_backward
+
+    def requires_grad_(self, requires_grad: bool = True) -> Any:
+        refuse_in_transform("requires_grad_() (or perhaps using torch.autograd.functional.* APIs)")
+
+    def retain_grad(self) -> None:
+        if not self.requires_grad:
+            raise RuntimeError("can't retain_grad on Tensor that has requires_grad=False")
+        refuse_in_transform("retain_grad()")
 
 
 # What functions of these names say is what the methods above say.

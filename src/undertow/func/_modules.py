@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import copy
+import functools
+from collections.abc import Callable
 from typing import Any
 
+from undertow.func._vmapping import transforming
 from undertow.nn.modules.batchnorm import _BatchNorm
 
 
@@ -15,6 +18,22 @@ def replace_all_batch_norm_modules_(root: Any) -> Any:
             module.running_mean = module.running_var = module.num_batches_tracked = None
             module.track_running_stats = False
     return root
+
+
+def functionalize(func: Callable[..., Any], *, remove: str = "mutations") -> Callable[..., Any]:
+    """func with its in-place functions taken out: here it runs as it is, which gives the same results."""
+    if remove not in ("mutations", "mutations_and_views"):
+        raise RuntimeError(
+            f"functionalize(f, remove='mutations'): received invalid argument for remove={remove}. It is 'mutations' or "
+            "'mutations_and_views'."
+        )
+
+    @functools.wraps(func)
+    def functionalized(*args: Any, **kwargs: Any) -> Any:
+        with transforming():
+            return func(*args, **kwargs)
+
+    return functionalized
 
 
 def debug_unwrap(tensor: Any, *, recurse: bool = True) -> Any:

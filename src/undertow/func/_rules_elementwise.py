@@ -25,7 +25,7 @@ __add__ __and__ __div__ __eq__ __floordiv__ __ge__ __gt__ __invert__ __le__ __ls
 __neg__ __or__ __pow__ __radd__ __rdiv__ __rfloordiv__ __rlshift__ __rmod__ __rmul__ __rpow__ __rrshift__ __rshift__
 __rsub__ __rtruediv__ __sub__ __truediv__ __xor__ __rxor__ __ror__ __rand__
 clone contiguous detach to type type_as float double half bfloat16 int long short char byte bool cfloat cdouble cpu
-requires_grad_ zeros_like ones_like full_like empty_like resolve_conj resolve_neg view_as_real view_as_complex alias
+zeros_like ones_like full_like empty_like resolve_conj resolve_neg view_as_real view_as_complex alias
 tril triu pad one_hot isin fill
 entr erfcx expit gammaln i0e i1 i1e log_ndtr ndtr ndtri psi xlog1py zeta polygamma mvlgamma
 """

@@ -9,7 +9,7 @@ from typing import Any
 from undertow._core import TensorCore
 from undertow.func import _rules_elementwise, _rules_layers, _rules_shape  # noqa: F401  (they register themselves)
 from undertow.func._rules_random import random
-from undertow.func._vmapping import LevelMode, MappedLevel, check_randomness, open_levels
+from undertow.func._vmapping import LevelMode, MappedLevel, check_randomness, open_levels, transforming
 from undertow.ops.join import cat
 from undertow.utils import _pytree as pytree
 
@@ -115,7 +115,7 @@ def _run(
         value if dim is None else level.wrap(value if dim == 0 else value.movedim(dim, 0))
         for value, dim in zip(leaves, dims, strict=True)
     ]
-    with LevelMode(level, random):
+    with LevelMode(level, random), transforming():
         outputs = func(*spec.unflatten(inside), **kwargs)
     found, out_spec = pytree.tree_flatten(outputs)
     places = _flat_out_dims(out_dims, out_spec, outputs, func)

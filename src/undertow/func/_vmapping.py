@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import contextlib
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from undertow import overrides
 from undertow._core import TensorCore
+from undertow.autograd.levels import order_of_levels
 from undertow.modes import local
 from undertow.utils import _pytree as pytree
 
@@ -14,12 +16,13 @@ from undertow.utils import _pytree as pytree
 class MappedLevel:
     """One vmap at work: how many examples, and what random functions may do."""
 
-    __slots__ = ("number", "randomness", "size")
+    __slots__ = ("began", "number", "randomness", "size")
 
     example_class: Any = None  # BatchedTensor, once it has been imported: overriding functions has its price
 
     def __init__(self, number: int, size: int, randomness: str) -> None:
         self.number, self.size, self.randomness = number, size, randomness
+        self.began = next(order_of_levels)  # among the derivatives that are being taken
 
     def wrap(self, value: Any) -> Any:
         """A whole tensor, its mapped dim in front, as one example."""
@@ -52,6 +55,16 @@ class LevelMode(overrides.TorchFunctionMode):
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         return self.look_after(self.level, func, args, kwargs or {})
+
+
+@contextlib.contextmanager
+def transforming() -> Iterator[None]:
+    """Notes that a function is being transformed."""
+    local.modes.transforms += 1
+    try:
+        yield
+    finally:
+        local.modes.transforms -= 1
 
 
 def open_levels() -> list[MappedLevel]:

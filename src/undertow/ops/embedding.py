@@ -43,7 +43,7 @@ def _check_range(indices: Any, count: int) -> None:
 def torch_embedding(
     weight: Any, indices: Any, padding_idx: int = -1, scale_grad_by_freq: bool = False, sparse: bool = False
 ) -> Any:
-    """The rows of `weight` that the indices name. Gradients are dense, also where sparse ones are asked for."""
+    """The rows of `weight` that the indices name; `sparse`: its gradient holds these rows only."""
     check_tensor(weight, "embedding", "weight", 1)
     check_tensor(indices, "embedding", "indices", 2)
     if weight._array.ndim != 2:
@@ -164,7 +164,7 @@ def embedding_bag(
     if max_norm is not None:
         _renormalize(weight, indices, max_norm, norm_type)
     count, bags, scale = sorted_into_bags(indices, weight, starts, include_last_offset, padding)
-    return reduced_bags(indices, weight, mode, scale_grad_by_freq, samples, count, bags, scale)
+    return reduced_bags(indices, weight, mode, scale_grad_by_freq, samples, count, bags, scale, sparse, padding)
 
 
 def _flat_bags(input: Any, offsets: Any, per_sample_weights: Any) -> tuple[Any, Any, Any]:
@@ -226,8 +226,9 @@ def bag_sizes(bags: Any, scale: Any, count: int) -> Any:
 
 
 def reduced_bags(
-    indices: Any, weight: Any, mode: str, scale_grad_by_freq: bool, samples: Any, count: int, bags: Any, scale: Any
-) -> Any:
+    indices: Any, weight: Any, mode: str, scale_grad_by_freq: bool, samples: Any, count: int, bags: Any, scale: Any,
+    sparse: bool, padding: int,
+) -> Any:  # fmt: skip
     """One row for each bag: the sum, the mean or the maximum of the rows that its indices name."""
     if mode == "max":
         return apply(rules.bag_max, weight, indices, wrap(bags), wrap(scale), count=count)
@@ -235,5 +236,5 @@ def reduced_bags(
         scale = (scale / np.maximum(bag_sizes(bags, scale, count), 1)[bags]).astype(scale.dtype)
     return apply(
         rules.bag_sum, weight, samples, indices, wrap(bags), wrap(scale), count=count,
-        scale_grad_by_freq=bool(scale_grad_by_freq),
+        scale_grad_by_freq=bool(scale_grad_by_freq), sparse=bool(sparse), padding_idx=padding,
     )  # fmt: skip

@@ -122,7 +122,9 @@ def embedding_bag(
         raise RuntimeError("embedding_bag: per_sample_weights only supported with mode='sum'")
     padding = -1 if padding_idx is None else padding_idx % weight._array.shape[0]
     count, bags, scale = sorted_into_bags(indices, weight, offsets._array, include_last_offset, padding)
-    out = reduced_bags(indices, weight, how, scale_grad_by_freq, per_sample_weights, count, bags, scale)
+    out = reduced_bags(
+        indices, weight, how, scale_grad_by_freq, per_sample_weights, count, bags, scale, sparse, padding
+    )
     sizes = bag_sizes(bags, scale, count).astype(np.int64) if how != "sum" else np.zeros(len(offsets._array), np.int64)
     chosen = sizes.copy()
     if how == "max":

@@ -66,6 +66,8 @@ class Adafactor(PerParameter):
             for param in group["params"]:
                 if param.grad is None:
                     continue
+                if not param.grad._is_strided:
+                    raise RuntimeError("Adafactor does not support sparse gradients")
                 if param.is_complex():
                     raise RuntimeError("Adafactor does not support complex parameters")
                 state = self.state[param]

@@ -80,8 +80,11 @@ def step(
     for place, (param, grad) in enumerate(zip(params, grads, strict=True)):
         state = {name: items[place] for name, items in lists.items() if place < len(items) and items[place] is not None}
         optimizer.state = {param: state}
-        age, buffers = optimizer._prepare(group, param)
-        _apply(optimizer, group, age, param, grad, buffers)
+        if grad._is_strided:
+            age, buffers = optimizer._prepare(group, param)
+            _apply(optimizer, group, age, param, grad, buffers)
+        else:
+            optimizer._step_sparse(group, param, grad)
         for name, items in lists.items():
             if place < len(items) and items[place] is None:
                 items[place] = state.get(name)

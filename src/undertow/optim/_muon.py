@@ -61,6 +61,8 @@ class Muon(PerParameter):
             for param in group["params"]:
                 if param.grad is None:
                     continue
+                if not param.grad._is_strided:
+                    raise RuntimeError("Muon does not support sparse gradients")
                 if param.is_complex():
                     raise RuntimeError("Muon does not support complex parameters")
                 state = self.state[param]

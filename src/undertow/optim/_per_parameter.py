@@ -94,6 +94,9 @@ class PerParameter(Optimizer):
             meta = param._meta
             if meta is None or meta.grad is None:
                 continue
+            if not meta.grad._is_strided:
+                self._step_sparse(group, param, meta.grad)
+                continue
             if special:
                 self._check(group, param)
             if Watch.any_made:
@@ -115,6 +118,10 @@ class PerParameter(Optimizer):
                 guard.before_write(param)
             x.run(rule, [array, meta.grad._array, *[buffer._array for buffer in buffers]])
             bump(param)
+
+    def _step_sparse(self, group: Group, param: Any, grad: Any) -> None:
+        """One step of a parameter whose gradient is sparse; most optimizers would have to change all of it anyway."""
+        raise RuntimeError(f"{type(self).__name__} does not support sparse gradients")
 
     def _check(self, group: Group, param: Any) -> None:
         if group.get("fused"):

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
+from undertow.modes import no_grad
 from undertow.optim import _checks as check
 from undertow.optim._arithmetic import Rule
 from undertow.optim._functions import functions_of
 from undertow.optim._per_parameter import Group, PerParameter, Steps
 from undertow.optim._state import State, count_from, full_for
 from undertow.optim.optimizer import ParamsT
+from undertow.sparse.coo import sparse_coo_tensor
 
 __all__ = ["Adagrad", "adagrad"]
 
@@ -62,6 +64,18 @@ class Adagrad(PerParameter):
         for group in self.param_groups:
             for param in group["params"]:
                 self.state[param]["sum"].share_memory_()
+
+    def _step_sparse(self, group: Group, param: Any, grad: Any) -> None:
+        """The same for the rows that have a gradient; the others, and their sums of squares, stay."""
+        if group["weight_decay"] != 0:
+            raise RuntimeError("weight_decay option is not compatible with sparse gradients")
+        age, (total,) = self._prepare(group, param)
+        with no_grad():
+            grad = (-grad if group["maximize"] else grad).coalesce()
+            total.add_(grad.pow(2))
+            root = total.sparse_mask(grad).values().sqrt().add_(group["eps"])
+            step = sparse_coo_tensor(grad.indices(), grad.values() / root, grad.size())
+            param.add_(step, alpha=-float(group["lr"]) / (1 + (float(age) - 1) * group["lr_decay"]))
 
     def _rule(self, x: Steps, group: Group, age: Any) -> Rule:
         maximize, decay = group["maximize"], group["weight_decay"]

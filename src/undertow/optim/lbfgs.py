@@ -134,7 +134,7 @@ class LBFGS(Optimizer):
         parts = []
         for param in self._params:
             part = param.detach().mul(0) if param.grad is None else param.grad.detach()
-            parts.append(_real(part).reshape(-1))
+            parts.append(_real(part if part._is_strided else part.to_dense()).reshape(-1))
         return cat(parts)
 
     def _add_grad(self, t: float, direction: Any) -> None:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
+from undertow.creation import zeros_like
+from undertow.modes import no_grad
 from undertow.optim import _checks as check
-from undertow.optim._arithmetic import Rule
+from undertow.optim._arithmetic import Rule, shown
 from undertow.optim._functions import functions_of
 from undertow.optim._per_parameter import Group, PerParameter, Steps
 from undertow.optim._state import zeros_for
@@ -49,12 +52,23 @@ class SGD(PerParameter):
         """Without momentum there is no state. The first step takes the gradient itself for the running sum."""
         if group["momentum"] == 0:
             return False, ()
+        return self._with_average(param, zeros_for, param)
+
+    def _with_average(self, param: Any, zeros: Callable[[Any], Any], like: Any) -> tuple[bool, Any]:
         state = self.state[param]
         average = state.get("momentum_buffer")
         if average is not None:
             return False, (average,)
-        state["momentum_buffer"] = zeros_for(param)
+        state["momentum_buffer"] = zeros(like)
         return True, (state["momentum_buffer"],)
+
+    def _step_sparse(self, group: Group, param: Any, grad: Any) -> None:
+        """The same rule on sparse tensors: rows without a gradient stay, and the running sum is sparse too."""
+        if group["fused"]:
+            raise RuntimeError("`_fused_sgd` does not support sparse gradients")
+        age, buffers = self._with_average(param, zeros_like, grad) if group["momentum"] else (False, ())
+        with no_grad():
+            shown.run(self._rule(shown, group, age), [param, grad, *buffers])
 
     def _rule(self, x: Steps, group: Group, age: Any) -> Rule:
         maximize, nesterov = group["maximize"], group["nesterov"]

@@ -1,7 +1,7 @@
 """SparseAdam: Adam that touches only the rows of a parameter that have a gradient.
 
-PyTorch gives `Embedding(sparse=True)` a sparse gradient. Gradients here are dense, so a row counts as having none when all
-of it is zero.
+They are the rows of a sparse gradient. On accelerators and in compiled steps gradients are dense: there a row counts as
+having none when all of it is zero.
 """
 
 from __future__ import annotations
@@ -17,7 +17,6 @@ from undertow.optim import _checks as check
 from undertow.optim._state import zeros_for
 from undertow.optim.optimizer import Optimizer, ParamsT
 from undertow.sparse.coo import SparseTensor
-from undertow.xp.device_array import values_known
 
 __all__ = ["SparseAdam"]
 
@@ -77,16 +76,18 @@ def sparse_adam(
 ) -> None:  # fmt: skip
     """One step on lists of parameters, gradients, running means and counts, which count this step already."""
     for param, given, average, squares, count in zip(params, grads, exp_avgs, exp_avg_sqs, state_steps, strict=True):
-        grad = given.to_dense()._array if isinstance(given, SparseTensor) else given._array
-        used = grad.reshape(grad.shape[0], -1).any(1)
         states = param._array, average._array, squares._array
         size = (lr if isinstance(lr, float) else float(lr)) * (1 - beta2**count) ** 0.5 / (1 - beta1**count)
-        if values_known(grad):
-            rows: Any = np.nonzero(used)[0]
-            part = -grad[rows] if maximize else grad[rows]
-            moved = _moved(part, size, beta1, beta2, eps, *[state[rows] for state in states])
-        else:  # while a compiler is watching, which rows they are is not known: all others stay as they are
-            rows, used = ..., used.reshape(-1, *[1] * (grad.ndim - 1))
+        rows: Any = ...
+        if isinstance(given, SparseTensor):
+            kept = given.coalesce()
+            rows, grad = tuple(kept._places._array), kept._items._array
+            moved = _moved(-grad if maximize else grad, size, beta1, beta2, eps, *[state[rows] for state in states])
+        elif type(given._array) is np.ndarray:
+            raise RuntimeError("SparseAdam does not support dense gradients, please consider Adam instead")
+        else:  # on a device or while a compiler is watching: rows of zeros stay as they are
+            grad = given._array
+            used = grad.reshape(grad.shape[0], -1).any(1).reshape(-1, *[1] * (grad.ndim - 1))
             moved = _moved(-grad if maximize else grad, size, beta1, beta2, eps, *states)
             moved = [np.where(used, new, old) for new, old in zip(moved, states)]
         for state, new in zip(states, moved):

@@ -9,8 +9,8 @@ from undertow.rules.rule import op
 
 embedding = op("embedding",
     lambda xp, weight, indices, *, padding_idx, scale_grad_by_freq, sparse: xp.take_rows(weight, indices),
-    weight=lambda xp, g, indices, weight_spec, padding_idx, scale_grad_by_freq: xp.embedding_grad(
-        g, indices, weight_spec.shape[0], padding_idx, scale_grad_by_freq))
+    weight=lambda xp, g, indices, weight_spec, padding_idx, scale_grad_by_freq, sparse: table_grad(
+        xp, g, indices, weight_spec.shape[0], padding_idx, scale_grad_by_freq, sparse))
 
 # The backward pass, recorded.
 
@@ -28,11 +28,11 @@ add_rows = op("embedding_dense_backward", lambda xp, self, indices, *, count: xp
 # --- bags: `bags` says which one each index belongs to, `scale` with what weight (a mean's, none for padding)
 
 bag_sum = op("embedding_bag",
-    lambda xp, weight, per_sample_weights, indices, bags, scale, *, count, scale_grad_by_freq: xp.add_rows(
-        xp.take_rows(weight, indices) * xp.expand_dims(times(scale, per_sample_weights), 1), bags, count),
-    weight=lambda xp, g, weight_spec, per_sample_weights, indices, bags, scale, scale_grad_by_freq: xp.embedding_grad(
-        xp.take_rows(g, bags) * xp.expand_dims(times(scale, per_sample_weights), 1), indices, weight_spec.shape[0], -1,
-        scale_grad_by_freq),
+    lambda xp, weight, per_sample_weights, indices, bags, scale, *, count, scale_grad_by_freq, sparse, padding_idx:
+        xp.add_rows(xp.take_rows(weight, indices) * xp.expand_dims(times(scale, per_sample_weights), 1), bags, count),
+    weight=lambda xp, g, weight_spec, per_sample_weights, indices, bags, scale, scale_grad_by_freq, sparse, padding_idx:
+        table_grad(xp, xp.take_rows(g, bags) * xp.expand_dims(times(scale, per_sample_weights), 1), indices,
+                   weight_spec.shape[0], padding_idx, scale_grad_by_freq, sparse),
     per_sample_weights=lambda xp, g, weight, indices, bags, scale: scale * xp.sum(
         xp.take_rows(g, bags) * xp.take_rows(weight, indices), axis=(1,)))
 
@@ -47,6 +47,15 @@ bag_max_grad = op("embedding_bag_backward", lambda xp, self, chosen, *, shape: x
 bag_max_take = op("embedding_bag", lambda xp, self, chosen: xp.bag_max_take(self, chosen),
                   self=lambda xp, g, chosen, self_spec: xp.bag_max_grad(g, chosen, self_spec.shape))
 # fmt: on
+
+
+def table_grad(xp: Any, g: Any, indices: Any, count: int, padding_idx: int, by_frequency: bool, sparse: bool) -> Any:
+    """The gradient of a table that rows were taken from: all of it, or sparse with the rows that were used."""
+    if not sparse:
+        return xp.embedding_grad(g, indices, count, padding_idx, by_frequency)
+    if by_frequency:
+        raise RuntimeError("embedding_backward: scale_grad_by_freq not supported with sparse gradients")
+    return xp.sparse_embedding_grad(g, indices, count, padding_idx)
 
 
 def times(scale: Any, weights: Any) -> Any:

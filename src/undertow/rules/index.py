@@ -53,7 +53,8 @@ index_fill_tensor = op("index_fill", lambda xp, self, value, index, *, dim: xp.i
 # --- one index per element
 
 gather = op("gather", lambda xp, self, index, *, dim, sparse_grad: xp.gather(self, dim, index),
-            self=lambda xp, g, index, self, dim: xp.gather_backward(g, tuple(self.shape), dim, index))
+            self=lambda xp, g, index, self, dim, sparse_grad: (
+                xp.sparse_gather_grad if sparse_grad else xp.gather_backward)(g, tuple(self.shape), dim, index))
 
 scatter = op("scatter", lambda xp, self, src, index, *, dim: xp.scatter(self, dim, index, src),
              self=lambda xp, g, index, dim: xp.scatter_value(g, dim, index, 0),

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from undertow._core import TensorCore, wrap
+from undertow._core import NOT_ARRAYS, TensorCore, wrap
 from undertow._tensor import Tensor
 from undertow.creation import zeros
 from undertow.devices import device as Device
@@ -38,6 +38,7 @@ class SparseTensor(Tensor):
     _items: Any  # elements × dense dims
     _sizes: Size
     _coalesced: bool
+    _is_strided = False
 
     @classmethod
     def __torch_function__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
@@ -215,6 +216,9 @@ class SparseTensor(Tensor):
         return self
 
 
+NOT_ARRAYS.add(SparseTensor)
+
+
 def _part(name: str, tensor: Any) -> str:
     """A tensor as one of the lines of a sparse tensor, its dtype left out."""
     text = repr(tensor).replace(f", dtype={tensor.dtype}", "").replace(f",\n       dtype={tensor.dtype}", "")
@@ -226,10 +230,17 @@ def _part(name: str, tensor: Any) -> str:
 def make(places: Any, items: Any, sizes: Any, coalesced: bool = False) -> SparseTensor:
     """A sparse tensor of these parts."""
     made = object.__new__(SparseTensor)
-    made._places, made._items, made._sizes, made._coalesced = places, items, Size(sizes), coalesced
+    made._places, made._items, made._sizes = places, items, Size(sizes)
+    made._coalesced = coalesced or items.shape[0] < 2
     made._edge = made._storage = made._view = made._meta = None
     made._requires_grad = False
     return made
+
+
+def gradient(places: Any, items: Any, sizes: Any) -> SparseTensor:
+    """A gradient as the rules of tables make it: raw places, and items that are an array or a tensor of the graph."""
+    items = items if isinstance(items, TensorCore) else wrap(items)
+    return make(wrap(places), items, sizes)
 
 
 def unique_places(tensor: SparseTensor) -> tuple[Any, Any]:

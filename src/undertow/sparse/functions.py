@@ -68,10 +68,7 @@ def mul(input: Any, other: Any) -> Any:
 
 def _times_sparse(one: SparseTensor, other: SparseTensor) -> SparseTensor:
     """The elements of the first, each times what the second has at its place; gone where that has nothing."""
-    mine, theirs = [
-        np.ravel_multi_index(tuple(tensor._places._array), tuple(tensor._sizes[: tensor.sparse_dim()]))
-        for tensor in (one, other)
-    ]
+    mine, theirs = _flat_places(one), _flat_places(other)
     where = np.minimum(np.searchsorted(theirs, mine), max(theirs.size - 1, 0))
     kept = np.nonzero(theirs[where] == mine)[0] if theirs.size else np.zeros(0, np.int64)
     items = one._items[wrap(kept)] * other._items[wrap(where[kept])]
@@ -99,9 +96,50 @@ def add(input: Any, other: Any, *, alpha: Any = 1) -> Any:
             f"add: expected 'self' and 'other' to have same sizes, but self has {_by(input)} while other has {_by(other)}"
         )
     scaled = other._items if alpha == 1 else other._items * alpha
+    both = input._coalesced and other._coalesced
+    if not (input._items.is_contiguous() and other._items.is_contiguous()):
+        return make(join([input._places, other._places], 1), join([input._items, scaled]), input._sizes)
     if np.array_equal(input._places._array, other._places._array):
-        return _with_items(input, input._items + scaled, input._coalesced and other._coalesced)
-    return make(join([input._places, other._places], 1), join([input._items, scaled]), input._sizes)
+        return _with_items(input, input._items + scaled, both)
+    mine, theirs = _merged(input, other)
+    count = max([-1, *mine[-1:], *theirs[-1:]]) + 1
+    places = np.empty((input.sparse_dim(), count), np.int64)
+    places[:, mine], places[:, theirs] = input._places._array, other._places._array
+    total = zeros((count, *input._items.shape[1:]), dtype=(input._items[:0] + scaled[:0]).dtype)
+    total = index_add(total, 0, wrap(mine), input._items.to(total.dtype))
+    return make(wrap(places), index_add(total, 0, wrap(theirs), scaled.to(total.dtype)), input._sizes, both)
+
+
+def _merged(one: SparseTensor, other: SparseTensor) -> tuple[Any, Any]:
+    """Where the elements of each lie in both together: the smaller of the next two comes first, equal ones are one.
+
+    This is the order of a merge also where the places are in no order, as PyTorch has it.
+    """
+    ones, others = (_flat_places(tensor) for tensor in (one, other))
+    if one._coalesced and other._coalesced:
+        together = np.union1d(ones, others)
+        return np.searchsorted(together, ones), np.searchsorted(together, others)
+    mine, theirs, next_one, next_other, count = [], [], 0, 0, 0
+    left, right = ones.tolist(), others.tolist()
+    while next_one < len(left) or next_other < len(right):
+        ahead = next_other == len(right) or (next_one < len(left) and left[next_one] < right[next_other])
+        equal = not ahead and next_one < len(left) and left[next_one] == right[next_other]
+        if ahead or equal:
+            mine.append(count)
+            next_one += 1
+        if not ahead:
+            theirs.append(count)
+            next_other += 1
+        count += 1
+    return np.array(mine, np.int64), np.array(theirs, np.int64)
+
+
+def _flat_places(tensor: SparseTensor) -> Any:
+    """The places as one number each."""
+    places = tensor._places._array
+    if not places.size:
+        return np.zeros(places.shape[1:], np.int64)
+    return np.ravel_multi_index(tuple(places), tuple(tensor._sizes[: tensor.sparse_dim()]))
 
 
 def _by(tensor: SparseTensor) -> str:
@@ -123,7 +161,7 @@ def to_dense(self: SparseTensor, dtype: Any = None, *, masked_grad: Any = None) 
     places, sizes = self._places._array, self._sizes
     sparse, dense = sizes[: places.shape[0]], sizes[places.shape[0] :]
     items = self._items if dtype is None else self._items.to(dtype)
-    flat = np.ravel_multi_index(tuple(places), tuple(sparse)) if places.size else np.zeros(places.shape[1:], np.int64)
+    flat = _flat_places(self)
     count = int(np.prod(sparse)) if sparse else 1
     return index_add(zeros((count, *dense), dtype=items.dtype), 0, wrap(flat), items).reshape(sizes)
 

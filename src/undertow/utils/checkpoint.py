@@ -64,7 +64,7 @@ def detach_variable(inputs: tuple[Any, ...]) -> tuple[Any, ...]:
     if not isinstance(inputs, tuple):
         raise RuntimeError("Only tuple of tensors is supported. Got Unsupported input type: ", type(inputs).__name__)
     return tuple([
-        part.detach().requires_grad_(part.requires_grad) if isinstance(part, TensorCore) else part for part in inputs
+        part.detach()._asking(part.requires_grad) if isinstance(part, TensorCore) else part for part in inputs
     ])
 
 
@@ -329,7 +329,7 @@ class NoopSaveInputs(Function):
 
 def _keep_inputs(tensors: list[Any]) -> Any:
     # The empty first input makes sure that a node is made, whether or not the others ask for gradients.
-    return NoopSaveInputs.apply(_nothing().requires_grad_(), *tensors).grad_fn
+    return NoopSaveInputs.apply(_nothing()._asking(True), *tensors).grad_fn
 
 
 def _nothing() -> Any:

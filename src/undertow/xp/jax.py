@@ -29,8 +29,8 @@ from undertow.xp.jax_elementwise import (  # noqa: F401
 from undertow.xp.jax_index import (  # noqa: F401
     add_rows, bag_max, bag_max_grad, bag_max_take, embedding_grad, gather, gather_backward, index, index_add,
     index_backward, index_copy, index_fill, index_put, index_select, index_select_backward, index_summed, masked_fill,
-    masked_scatter, masked_select, put_along, put_flat, scatter, scatter_add, scatter_reduce, scatter_value, take_flat,
-    take_rows,
+    masked_scatter, masked_select, put_along, put_flat, scatter, scatter_add, scatter_reduce, scatter_value,
+    sparse_embedding_grad, sparse_gather_grad, take_flat, take_rows,
 )  # fmt: skip
 from undertow.xp.jax_fft import fft_c2c, fft_c2r, fft_r2c  # noqa: F401
 from undertow.xp.jax_linalg import (  # noqa: F401

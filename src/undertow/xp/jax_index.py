@@ -320,6 +320,16 @@ def embedding_grad(g: Array, index: Array, count: int, padding: int, by_frequenc
     return add_rows(rows, flat, count)
 
 
+def sparse_embedding_grad(g: Array, index: Array, count: int, padding: int) -> Array:
+    """embedding_grad: there are no sparse tensors here."""
+    return embedding_grad(g, index, count, padding, False)
+
+
+def sparse_gather_grad(g: Array, shape: Shape, axis: int, index: Array) -> Array:
+    """gather_backward: there are no sparse tensors here."""
+    return gather_backward(g, shape, axis, index)
+
+
 def bag_max(x: Array, index: Array, bags: Array, scale: Array, count: int) -> tuple[Array, Array]:
     """The largest element of each column over a bag's rows (0 for an empty bag), and the row it is from (−1 for none)."""
     rows = take_rows(x, index)

@@ -35,7 +35,8 @@ _LATE = {
     "undertow.xp.numpy_attention": "attention attention_grad",
     "undertow.xp.numpy_conv": "conv conv_input_grad conv_weight_grad",
     "undertow.xp.numpy_draws": "dirichlet_grad standard_gamma_grad",
-    "undertow.xp.numpy_embedding": "add_rows bag_max bag_max_grad bag_max_take embedding_grad take_rows",
+    "undertow.xp.numpy_embedding": "add_rows bag_max bag_max_grad bag_max_take embedding_grad "
+    "sparse_embedding_grad sparse_gather_grad take_rows",
     "undertow.xp.numpy_fft": "fft_c2c fft_c2r fft_r2c",
     "undertow.xp.numpy_gamma": "digamma i0 i0e i1 i1e lgamma polygamma zeta",
     "undertow.xp.numpy_igamma": "igamma igammac",

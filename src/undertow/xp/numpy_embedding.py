@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import importlib
 import math
+from typing import Any
 
 import numpy as np
 
@@ -45,6 +47,28 @@ def embedding_grad(g: Array, index: Array, count: int, padding: int, by_frequenc
         if not kept.all():
             rows, flat = rows[kept], flat[kept]
     return add_rows(rows, flat, count)
+
+
+def sparse_embedding_grad(g: Array, index: Array, count: int, padding: int) -> Any:
+    """embedding_grad as a sparse tensor: the rows as they come, each with its index, those of `padding` left out."""
+    rows, flat = g.reshape(index.size, g.shape[-1]), index.reshape(-1)
+    if padding >= 0:
+        kept = flat != padding
+        rows, flat = rows[kept], flat[kept]
+    return sparse_gradient(flat[None].astype(np.int64), rows, (count, g.shape[-1]))
+
+
+def sparse_gather_grad(g: Array, shape: tuple[int, ...], axis: int, index: Array) -> Any:
+    """gather_backward as a sparse tensor: every element of g, with the place that it was taken from."""
+    places = np.indices(index.shape).reshape(index.ndim, index.size)
+    if shape:
+        places[axis] = index.reshape(-1)
+    return sparse_gradient(places[: len(shape)], g.reshape(-1), shape)
+
+
+def sparse_gradient(places: Array, items: Any, shape: tuple[int, ...]) -> Any:
+    """A gradient that travels as a sparse tensor, which is a tensor's own kind: its class is asked for when first used."""
+    return importlib.import_module("undertow.sparse.coo").gradient(places, items, shape)
 
 
 def bag_max(x: Array, index: Array, bags: Array, scale: Array, count: int) -> tuple[Array, Array]:

@@ -43,7 +43,8 @@ from undertow.xp.tensor_nn import (  # noqa: F401
     adaptive_avg_pool, adaptive_avg_pool_grad, adaptive_max_pool, add_rows, add_to_planes, as_index, avg_pool,
     avg_pool_grad, bag_max, bag_max_grad, bag_max_take, channel_sums, class_loss, class_loss_grad, class_weights,
     conv, conv_input_grad, conv_weight_grad, ctc_loss, ctc_loss_grad, embedding_grad, fold, labels, max_pool,
-    max_pool_grad, put_along, put_in_planes, resize, resize_adjoint, take_from_planes, take_rows, unfold,
+    max_pool_grad, put_along, put_in_planes, resize, resize_adjoint, sparse_embedding_grad, sparse_gather_grad,
+    take_from_planes, take_rows, unfold,
 )  # fmt: skip
 from undertow.xp.tensor_index import (  # noqa: F401
     gather, gather_backward, index, index_add, index_backward, index_copy, index_fill, index_put, index_select,

@@ -17,8 +17,9 @@ from undertow.rules import index as index_rules
 from undertow.rules import loss as loss_rules
 from undertow.rules import pool as pool_rules
 from undertow.rules import resize as resize_rules
-from undertow.xp import numpy_loss
+from undertow.xp import numpy_embedding, numpy_loss
 from undertow.xp.numpy_pool import lie_apart, pool_counts
+from undertow.xp.tensor_index import gather_backward
 
 Sizes = tuple[int, ...]
 
@@ -180,6 +181,23 @@ def embedding_grad(g: Any, index: Any, count: int, padding: int, by_frequency: b
         embedding_rules.embedding_grad, g, index, num_weights=count, padding_idx=padding,
         scale_grad_by_freq=by_frequency,
     )  # fmt: skip
+
+
+def sparse_embedding_grad(g: Any, index: Any, count: int, padding: int) -> Any:
+    if type(g._array) is not np.ndarray:  # only NumPy's arrays lie in sparse tensors
+        return embedding_grad(g, index, count, padding, False)
+    rows, flat = g.reshape(-1, g.shape[-1]), index._array.reshape(-1)
+    if padding >= 0:
+        kept = np.flatnonzero(flat != padding)
+        rows, flat = rows[wrap(kept)], flat[kept]
+    return numpy_embedding.sparse_gradient(flat[None].astype(np.int64), rows, (count, g.shape[-1]))
+
+
+def sparse_gather_grad(g: Any, shape: Sizes, axis: int, index: Any) -> Any:
+    if type(g._array) is not np.ndarray:
+        return gather_backward(g, shape, axis, index)
+    places = numpy_embedding.sparse_gather_grad(g._array, shape, axis, index._array)._places._array
+    return numpy_embedding.sparse_gradient(places, g.reshape(-1), shape)
 
 
 def bag_max(x: Any, index: Any, bags: Any, scale: Any, count: int) -> tuple[Any, Any]:

@@ -189,6 +189,8 @@ LAYERS = {
     "take_rows": "(x, index) rows by index",
     "add_rows": "(rows, index, count) its adjoint",
     "embedding_grad": "(g, index, count, padding, by_frequency) add_rows without the padding row",
+    "sparse_embedding_grad": "(g, index, count, padding) the same as a sparse tensor, where there is such a thing",
+    "sparse_gather_grad": "(g, shape, axis, index) gather_backward as a sparse tensor, where there is such a thing",
     "bag_max": "(x, index, bags, scale, count) maxima over bags of rows, and the rows they are from",
     "bag_max_grad": "(g, chosen, shape) its gradient; bag_max_take (x, chosen) the adjoint of that",
     "class_loss": "(x, target, weight, ignore_index, reduction) −weight · x[target]; its sum of weights, indices, slopes",

@@ -140,4 +140,4 @@ def _stacked(tensors: list[Any]) -> Any:
         return stack(tensors)
     if len({tensor.requires_grad for tensor in tensors}) > 1:
         raise RuntimeError("Expected tensors from each model to have the same .requires_grad")
-    return stack(tensors).detach().requires_grad_(tensors[0].requires_grad)
+    return stack(tensors).detach()._asking(tensors[0].requires_grad)

@@ -1,0 +1,73 @@
+"""What a function may do inside a transform: gradients are the transform's affair there."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.oracle.harness import agree
+
+TRANSFORMS: dict[str, Any] = {
+    "grad": lambda torch, f, x: torch.func.grad(lambda v: f(v).sum())(x),
+    "vjp": lambda torch, f, x: torch.func.vjp(f, x)[0],
+    "jvp": lambda torch, f, x: torch.func.jvp(f, (x,), (x,)),
+    "vmap": lambda torch, f, x: torch.func.vmap(f)(x.expand(2, 3)),
+    "functionalize": lambda torch, f, x: torch.func.functionalize(f)(x),
+    "grad_of_vmap": lambda torch, f, x: torch.func.grad(lambda v: torch.func.vmap(f)(v).sum())(x.expand(2, 3)),
+    "vmap_of_grad": lambda torch, f, x: torch.func.vmap(torch.func.grad(lambda v: f(v).sum()))(x.expand(2, 3)),
+}
+
+INSIDE = """
+v.requires_grad_(); (v * 2).requires_grad_(); v.requires_grad_(False); (v * 2).retain_grad(); v.retain_grad()
+(v * 2).sum().backward(); torch.ones(3).requires_grad_(); leaf.requires_grad_(); leaf.retain_grad()
+(leaf * 2).sum().backward(); torch.autograd.functional.vjp(torch.sin, v, torch.ones(3)); torch.nn.Parameter(torch.ones(3))
+torch.autograd.functional.jacobian(torch.sin, v); torch.ones(3, requires_grad=True); torch.tensor([1.0], requires_grad=True)
+v.is_leaf and 3; v.requires_grad and 3; v.grad_fn and 3; (v * 2).is_leaf and 3; (v * 2).requires_grad and 3
+(v * 2).grad_fn and 3
+""".replace("\n", ";").split(";")
+
+
+@pytest.mark.parametrize("transform", TRANSFORMS)
+@pytest.mark.parametrize("text", [text.strip() for text in INSIDE if text.strip()])
+def test_calls_inside(transform: str, text: str) -> None:
+    def program(torch: Any, log: Any) -> Any:
+        leaf = torch.ones(3, requires_grad=True)
+
+        def function(v: Any) -> Any:
+            found = eval(text, {"torch": torch, "v": v, "leaf": leaf})
+            log(isinstance(found, int) and found)
+            return v * (2 + (isinstance(found, int) and found))
+
+        return TRANSFORMS[transform](torch, function, torch.arange(3.0))
+
+    agree(program)
+
+
+@pytest.mark.parametrize("transform", ["grad", "vmap", "jvp"])
+def test_data_and_flags_inside(transform: str) -> None:
+    def program(torch: Any, log: Any) -> Any:
+        def function(v: Any) -> Any:
+            v.requires_grad = True
+            try:
+                v.data = v * 2
+            except RuntimeError as error:
+                log(str(error)[:30])
+            return v * 2
+
+        return TRANSFORMS[transform](torch, function, torch.arange(3.0))
+
+    agree(program)
+
+
+def test_functionalize() -> None:
+    def program(torch: Any, log: Any) -> Any:
+        def write(x: Any, by: int = 1) -> Any:
+            return x.view(-1).add_(by)
+
+        x = torch.zeros(2, 2)
+        log(torch.func.functionalize(write)(x, by=2), x, torch.func.functionalize(write).__name__)
+        log(torch.func.vmap(torch.func.functionalize(write, remove="mutations_and_views"))(x))
+        torch.func.functionalize(write, remove="everything")
+
+    agree(program)

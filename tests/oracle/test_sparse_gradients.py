@@ -1,0 +1,167 @@
+"""Sparse gradients: which ops send them, how they travel and add up, and what optimizers make of them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.oracle.harness import agree, agree_error
+
+
+def _parts(gradient: Any) -> Any:
+    """A gradient that may be sparse, as the harness can compare it."""
+    if gradient is None or not gradient.is_sparse:
+        return gradient
+    return gradient.is_coalesced(), gradient._indices(), gradient._values(), gradient.shape, repr(gradient)
+
+
+# w is 4 × 3, i a 2 × 2 index with repetitions; each text is a loss.
+LOSSES = {
+    "embedding": "F.embedding(i, w, sparse=True).pow(2)",
+    "padding": "F.embedding(i, w, padding_idx=1, sparse=True).pow(2)",
+    "frequency": "F.embedding(i, w, scale_grad_by_freq=True, sparse=True)",
+    "of_a_product": "F.embedding(i, w * 2, sparse=True)",
+    "of_a_square": "F.embedding(i, w * w, sparse=True)",
+    "bag_sum": "F.embedding_bag(i, w, mode='sum', sparse=True)",
+    "bag_mean": "F.embedding_bag(i, w, mode='mean', sparse=True, padding_idx=1)",
+    "bag_weights": "F.embedding_bag(i, w, mode='sum', sparse=True, per_sample_weights=i + 1.0)",
+    "gather": "w.gather(1, i, sparse_grad=True).pow(2)",
+    "gather_all": "w.gather(0, i.new_zeros(2, 3), sparse_grad=True)",
+    "with_a_dense_one": "F.embedding(i, w, sparse=True).sum() + (w * w)",
+    "two_of_them": "F.embedding(i, w, sparse=True).pow(2).sum() + F.embedding(i[0], w, sparse=True).pow(3).sum()",
+}
+
+
+@pytest.mark.parametrize("name", LOSSES)
+def test_gradients(name: str) -> None:
+    def program(torch: Any, log: Any) -> Any:
+        w = torch.arange(12.0).reshape(4, 3).requires_grad_()
+        i = torch.tensor([[1, 2], [1, 0]])
+        names = {"F": torch.nn.functional, "w": w, "i": i}
+        seen: list[Any] = []
+        w.register_hook(lambda g: seen.append(_parts(g)))
+        eval(LOSSES[name], names).sum().backward()
+        log(seen, _parts(w.grad))
+        first = w.grad
+        eval(LOSSES[name], names).sum().backward()
+        log(w.grad is first, w.grad.to_dense() if w.grad.is_sparse else w.grad)
+        (by_hand,) = torch.autograd.grad(eval(LOSSES[name], names).sum(), w, create_graph=True)
+        log(by_hand.is_sparse, by_hand.requires_grad, (by_hand.to_dense() if by_hand.is_sparse else by_hand).detach())
+
+    agree(program, warns=False)
+
+
+def test_accumulation_mixes_layouts() -> None:
+    def program(torch: Any, log: Any) -> Any:
+        w = torch.arange(12.0).reshape(4, 3).requires_grad_()
+        i = torch.tensor([[1, 2], [1, 0]])
+        for sparse in (True, True, False, True, False):
+            before = w.grad
+            torch.nn.functional.embedding(i, w, padding_idx=1 if sparse else None, sparse=sparse).sum().backward()
+            log(w.grad is before, _parts(w.grad))
+        w.grad = torch.sparse_coo_tensor([[1]], torch.ones(1, 3), (4, 3))
+        torch.nn.functional.embedding(i, w, sparse=True).sum().backward()
+        return _parts(w.grad)
+
+    agree(program)
+
+
+@pytest.mark.parametrize("index", [0, [0]])
+def test_one_element(index: Any) -> None:
+    def program(torch: Any) -> Any:
+        x = torch.tensor(3.0, requires_grad=True)
+        x.gather(0, torch.tensor(index), sparse_grad=True).sum().backward()
+        return _parts(x.grad)
+
+    agree(program)
+
+
+@pytest.mark.parametrize("hook", ["g * 2", "g.coalesce()", "g.to_dense()", "g.double()", "None"])
+def test_hooks_see_and_replace_them(hook: str) -> None:
+    def program(torch: Any, log: Any) -> Any:
+        w = torch.arange(12.0).reshape(4, 3).requires_grad_()
+        w.register_hook(lambda g: eval(hook, {"g": g}))
+        w.register_post_accumulate_grad_hook(lambda w: log("after", w.grad.is_sparse))
+        torch.nn.functional.embedding(torch.tensor([1, 2, 1]), w, sparse=True).pow(2).sum().backward()
+        return _parts(w.grad)
+
+    agree(program)
+
+
+@pytest.mark.parametrize("value", ["torch.ones(1, 2), (4, 2)", "torch.ones(1, 3).double(), (4, 3)"])
+def test_a_gradient_of_another_size_or_dtype(value: str) -> None:
+    def program(torch: Any) -> None:
+        w = torch.zeros(4, 3, requires_grad=True)
+        w.grad = eval(f"torch.sparse_coo_tensor([[1]], {value})", {"torch": torch})
+
+    agree_error(program)
+
+
+OPTIMIZERS = """
+SGD(lr=.1); SGD(lr=.1, momentum=.9); SGD(lr=.1, momentum=.9, nesterov=True); SGD(lr=.1, weight_decay=.1)
+SGD(lr=.1, maximize=True, dampening=.5, momentum=.9); SGD(lr=.1, foreach=True); SGD(lr=.1, fused=True)
+SparseAdam(); SparseAdam(maximize=True); Adagrad(lr=.1, lr_decay=.1); Adagrad(maximize=True); Adagrad(weight_decay=.1)
+Adam(); AdamW(); RMSprop(); Adamax(); NAdam(); RAdam(); Rprop(); ASGD(); Adadelta(); LBFGS(); Adafactor(); Muon()
+Adam(foreach=True)
+""".replace("\n", ";").split(";")
+
+
+@pytest.mark.parametrize("text", [text.strip() for text in OPTIMIZERS if text.strip()])
+def test_optimizers(text: str) -> None:
+    def program(torch: Any, log: Any) -> Any:
+        table = torch.nn.Embedding(4, 3, sparse=True)
+        optimizer = eval("torch.optim." + text.replace("(", "(p, ", 1), {"torch": torch, "p": table.parameters()})
+        i = torch.tensor([[1, 2], [1, 0]])
+
+        def closure() -> Any:
+            optimizer.zero_grad()
+            loss = (table(i) ** 2).sum()
+            loss.backward()
+            return loss
+
+        for _ in range(2):
+            optimizer.step(closure)
+        state = {k: _parts(v) for k, v in optimizer.state[table.weight].items() if hasattr(v, "is_sparse")}
+        return table.weight, state if "LBFGS" not in text else None
+
+    agree(program, atol=1e-5)
+
+
+def test_dense_gradients_are_not_for_sparse_adam() -> None:
+    def program(torch: Any) -> None:
+        w = torch.nn.Parameter(torch.zeros(4, 3))
+        w.grad = torch.ones(4, 3)
+        torch.optim.SparseAdam([w]).step()
+
+    agree_error(program)
+
+
+def test_they_are_cleared_as_others_are() -> None:
+    def program(torch: Any, log: Any) -> Any:
+        table = torch.nn.Embedding(4, 3, sparse=True)
+        optimizer = torch.optim.SGD(table.parameters(), 0.1)
+        for clear in (table.zero_grad, optimizer.zero_grad):
+            table(torch.tensor([1, 1])).sum().backward()
+            clear(set_to_none=False)
+            log(_parts(table.weight.grad))
+            clear()
+            log(table.weight.grad)
+
+    agree(program)
+
+
+@pytest.mark.parametrize("one", ["a", "a.coalesce()", "b", "b.coalesce()"])
+@pytest.mark.parametrize("other", ["a", "a.coalesce()", "b", "b.coalesce()", "e", "b[:, :1].expand(4, 2)"])
+def test_the_order_of_sums(one: str, other: str) -> None:
+    if "expand" in other:
+        other = "torch.sparse_coo_tensor([[0, 2]], torch.ones(2, 1).expand(2, 2), (4, 2))"
+
+    def program(torch: Any) -> Any:
+        a = torch.sparse_coo_tensor([[1, 1, 0]], torch.arange(6.0).view(3, 2), (4, 2))
+        b = torch.sparse_coo_tensor([[2, 0]], torch.arange(4.0).view(2, 2), (4, 2))
+        e = torch.sparse_coo_tensor(torch.zeros(1, 0, dtype=torch.int64), torch.zeros(0, 2), (4, 2))
+        total = eval(f"({one}).add({other}, alpha=2)", {"a": a, "b": b, "e": e, "torch": torch})
+        return _parts(total)
+
+    agree(program)
