@@ -1,9 +1,8 @@
 """Custom functions: a user's forward and backward as one node of the graph.
 
-The node is the `ctx` that both methods see. Forward runs unrecorded; afterwards its outputs get the node as their
-history, whatever they are: fresh tensors, inputs changed in place (`mark_dirty`), inputs handed back as they came, or
-views made inside (`function_outputs.py`). What a program keeps in ctx are attributes of the node: the engine's own names
-begin with an underscore.
+The node is the `ctx` that both methods see (`function_node.py`). Forward runs unrecorded; afterwards its outputs get the
+node as their history, whatever they are: fresh tensors, inputs changed in place (`mark_dirty`), inputs handed back as they
+came, or views made inside (`function_outputs.py`).
 """
 
 from __future__ import annotations
@@ -11,232 +10,19 @@ from __future__ import annotations
 import functools
 import inspect
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
-import numpy as np
-
-from undertow._core import TensorCore, wrap
-from undertow.autograd.differentiate import grad
+from undertow._core import TensorCore
+from undertow.autograd.function_node import FunctionCtx as FunctionCtx
+from undertow.autograd.function_node import FunctionNode
 from undertow.autograd.function_outputs import save, wrap_outputs
-from undertow.autograd.node import Edge, Node, edge_of, note_origin
-from undertow.autograd.rule_node import fit
-from undertow.autograd.saved import Freed, SavedTensor
+from undertow.autograd.node import Node, edge_of, note_origin
 from undertow.autograd.views import refresh_view
 from undertow.dtypes import DTYPE_OF
-from undertow.errors import freed_graph
 from undertow.lazy import lazy_names
 from undertow.modes import local, no_grad, special
 from undertow.rules.rule import Spec
-
-
-class FunctionCtx:
-    """What forward can leave for backward."""
-
-    to_save: tuple[Any, ...] | None = None
-    dirty_tensors: tuple[Any, ...] | None = None
-    non_differentiable: tuple[Any, ...] | None = None
-    _materialize = True
-    saved_for_forward: tuple[Any, ...] | None = None
-
-    def save_for_backward(self, *tensors: Any) -> None:
-        """Keeps tensors (or None) for `ctx.saved_tensors`, with version checks and saved-tensor hooks."""
-        self.to_save = tensors
-
-    def save_for_forward(self, *tensors: Any) -> None:
-        """Keeps tensors for `jvp`."""
-        for tensor in tensors:
-            if not (isinstance(tensor, TensorCore) or tensor is None):
-                raise AssertionError("save_for_forward expects all arguments to be tensors or None")
-        self.saved_for_forward = tensors
-
-    def mark_dirty(self, *args: Any) -> None:
-        """Says which inputs forward changed in place; they must be returned."""
-        self.dirty_tensors = args
-
-    def mark_non_differentiable(self, *args: Any) -> None:
-        """Says which outputs carry no gradient."""
-        self.non_differentiable = args
-
-    def mark_shared_storage(self, *pairs: Any) -> None:
-        """Says what needs no saying any more."""
-        warnings.warn(
-            "mark_shared_storage is deprecated. Tensors with shared storages are automatically tracked. Note that calls "
-            "to `set_()` are not tracked",
-            FutureWarning,
-            stacklevel=2,
-        )
-
-    def set_materialize_grads(self, value: bool) -> None:
-        """Whether gradients of unused outputs reach backward as zeros (the default) or as None."""
-        self.materialize_grads = value
-
-    def _set_materialize_grads(self, value: bool) -> None:
-        if not isinstance(value, bool):
-            raise TypeError(
-                "set_materialize_grads received an invalid combination of arguments - got "
-                f"({type(value).__name__}), but expected (bool)"
-            )
-        self._materialize = value
-
-    materialize_grads = property(None, _set_materialize_grads)
-
-
-class FunctionNode(FunctionCtx, Node):
-    """The node of a custom function, and the ctx its methods see."""
-
-    _forward_cls: Any
-    needs_input_grad: tuple[bool, ...] = ()
-    _n_outputs = 1
-
-    def __init__(self) -> None:
-        self._edges: tuple[Edge | None, ...] = ()
-        self._order = next(local.modes.sequence)
-        self._extras = self._tensor_hooks = None
-        self._kept_tensors: Any = ()
-        self._n_arguments = 0
-        self._tensor_places: tuple[int, ...] = ()  # positions of tensors among the arguments
-        self._given_specs: tuple[Spec, ...] = ()
-        self._result_specs: list[Spec] = []
-
-    def _takes(self, g: Any) -> bool:
-        return True
-
-    def _output_specs(self) -> list[Spec]:
-        return self._result_specs
-
-    def _input_specs(self, outputs: list[Spec]) -> Sequence[Spec | None]:
-        return self._given_specs
-
-    def __call__(self, *grads: Any) -> Any:
-        raise TypeError(f"'{type(self).__name__}' object is not callable")
-
-    @property
-    def saved_tensors(self) -> tuple[Any, ...]:
-        """What `save_for_backward` kept."""
-        saved = self._kept_tensors
-        if type(saved) is Freed:
-            raise freed_graph(self._node_name(), saved.at)
-        return tuple([None if part is None else part.open(self) for part in saved])
-
-    @property
-    def _raw_saved_tensors(self) -> tuple[Any, ...]:
-        if type(self._kept_tensors) is Freed:
-            raise freed_graph(self._node_name(), self._kept_tensors.at)
-        return tuple([_place(self, part) for part in self._kept_tensors])
-
-    @property
-    def saved_variables(self) -> tuple[Any, ...]:
-        warnings.warn("'saved_variables' is deprecated; use 'saved_tensors'", DeprecationWarning, stacklevel=2)
-        return self.saved_tensors
-
-    def apply(self, *grads: Any) -> Any:
-        """Calls the user's backward."""
-        cls = self._forward_cls
-        user = cls.backward
-        if cls.vjp is not Function.vjp:
-            if user is not Function.backward:
-                raise RuntimeError(
-                    "Implementing both 'backward' and 'vjp' for a custom Function is not allowed. You should only "
-                    "implement one of them."
-                )
-            user = cls.vjp
-        return user(self, *grads)
-
-    def _run(self, xp: Any, g: Any, needs: Any) -> tuple[Any, ...]:
-        parts = [g] if self._n_outputs == 1 else list(g)
-        grads = []
-        for part, spec in zip(parts, self._result_specs, strict=True):
-            if part is None:
-                if self._materialize and spec.dtype is not None:
-                    part = xp.zeros(spec.shape, spec.dtype)
-            grads.append(part if part is None or isinstance(part, TensorCore) else wrap(part))
-        task = local.modes.backward_pass
-        results = self.apply(*grads) if task is None or not task.silent else self._pushed_forward(grads)
-        return self._check_gradients(xp, results if isinstance(results, tuple) else (results,))
-
-    def _pushed_forward(self, grads: list[Any]) -> tuple[Any, ...]:
-        """What backward would give if `jvp` were all there is: jvp is linear, so its own gradient turns it round.
-
-        A pass that is silent pushes a derivative forward, see NOTE pushing forward.
-        """
-        tangents: list[Any] = [None] * self._n_arguments
-        for place, spec in zip(self._tensor_places, self._given_specs, strict=True):
-            if DTYPE_OF[spec.dtype].category >= 2:
-                tangents[place] = wrap(np.zeros(spec.shape, spec.dtype))
-                tangents[place]._requires_grad = True
-        answer = self._forward_cls.jvp(self, *tangents)
-        answers = answer if isinstance(answer, tuple) else (answer,)
-        pairs = [(out, g) for out, g in zip(answers, grads) if isinstance(out, TensorCore) and isinstance(g, TensorCore)]
-        pairs = [(out, g) for out, g in pairs if out._requires_grad]
-        asked = [tangent for tangent in tangents if tangent is not None]
-        found: Any = (None,) * len(asked)
-        if pairs:
-            outs, seeds = zip(*pairs, strict=True)
-            found = grad(outs, asked, seeds, create_graph=local.modes.grad_enabled, allow_unused=True)
-        ready = iter(found)
-        return tuple([None if tangent is None else next(ready) for tangent in tangents])
-
-    def _check_gradients(self, xp: Any, results: tuple[Any, ...]) -> tuple[Any, ...]:
-        """One gradient per tensor argument, in the argument's shape and dtype."""
-        name, expected = self._node_name(), self._n_arguments
-        while len(results) > expected and results[-1] is None:
-            results = results[:-1]
-        if len(results) != expected:
-            raise RuntimeError(
-                f"function {name} returned an incorrect number of gradients (expected {expected}, got {len(results)})"
-            )
-        for place, result in enumerate(results):
-            if result is not None and place not in self._tensor_places:
-                raise RuntimeError(
-                    f"function {name} returned a gradient different than None at position {place + 1}, but the "
-                    "corresponding forward input was not a Variable"
-                )
-        checked: list[Any] = []
-        for nr, (place, spec) in enumerate(zip(self._tensor_places, self._given_specs, strict=True)):
-            result = results[place]
-            if result is None:
-                checked.append(None)
-                continue
-            if not isinstance(result, TensorCore):
-                raise RuntimeError(f"expected Variable or None (got {type(result).__name__})")
-            value = result if xp.RECORDED else result._array
-            # What nobody asked for is shown to the node's hooks all the same, as it is.
-            checked.append(value if self._edges[nr] is None else self._fit_gradient(xp, nr, value, spec))
-        return tuple(checked)
-
-    def _fit_gradient(self, xp: Any, nr: int, value: Any, spec: Spec) -> Any:
-        if xp.dtype_of(value).kind == "c" and spec.dtype.kind != "c":
-            raise RuntimeError(
-                "Expected isFloatingType(grad.scalar_type()) || (input_is_complex == grad_is_complex) to be true, but got "
-                f"false. {self._node_name()} returned a complex gradient at index {nr} for a real input: return its real "
-                "part."
-            )
-        shape = tuple(value.shape)
-        if shape != spec.shape and not _expands_to(spec.shape, shape):
-            raise RuntimeError(
-                f"Function {self._node_name()} returned an invalid gradient at index {nr} - got {list(shape)} but expected "
-                f"shape compatible with {list(spec.shape)}"
-            )
-        return fit(xp, value, spec)
-
-    def _release(self, freed: Freed) -> None:
-        if self._kept_tensors:
-            self._kept_tensors = freed
-
-    def __repr__(self) -> str:
-        return f"<{type(self).__module__}.{type(self).__name__} object at {id(self):#x}>"
-
-
-def _expands_to(small: tuple[int, ...], large: tuple[int, ...]) -> bool:
-    return len(small) <= len(large) and all(
-        n in (1, m) for n, m in zip(reversed(small), reversed(large), strict=False)
-    )
-
-
-def _place(node: FunctionNode, part: Any) -> SavedTensor:
-    return SavedTensor(node, lambda: part)
-
 
 BackwardCFunction = FunctionNode  # PyTorch's name
 
@@ -249,6 +35,17 @@ class FunctionMeta(type):
         cls._backward_cls: Any = type(
             name + "Backward", (FunctionNode,), {"_forward_cls": cls, "__module__": "torch.autograd.function"}
         )
+
+    def _written_backward(cls: Any) -> Callable[..., Any]:
+        """The method that a program wrote: `backward`, or `vjp`, its other name."""
+        if cls.vjp is Function.vjp:
+            return cls.backward
+        if cls.backward is not Function.backward:
+            raise RuntimeError(
+                "Implementing both 'backward' and 'vjp' for a custom Function is not allowed. You should only "
+                "implement one of them."
+            )
+        return cls.vjp
 
 
 class Function(metaclass=FunctionMeta):
