@@ -6,6 +6,7 @@ and tests walk it: each row has a registrar, a fire site and an order test.
 
 from __future__ import annotations
 
+import copy
 import functools
 import itertools
 import operator
@@ -27,6 +28,40 @@ _frame = sys._getframe
 _USER = 3  # frames above a handle's: behind `add`, and a registrar, comes who registers
 
 noted: list[Any] | None = None  # while a step is compiled: the handles made meanwhile, and saved tensors' hooks
+
+
+class CountedHooks(OrderedDict[int, Any]):
+    """A map of hooks. Changes of all such maps are counted together: who depends on hooks looks at one number."""
+
+    __slots__ = ()
+    changes = 0
+
+    def __repr__(self) -> str:
+        return repr(OrderedDict(self))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return OrderedDict, (), None, None, iter(self.items())
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> CountedHooks:
+        copied = memo[id(self)] = type(self)()
+        for identity, hook in self.items():
+            copied[identity] = copy.deepcopy(hook, memo)
+        return copied
+
+
+def _counted(name: str) -> Callable[..., Any]:
+    change = getattr(OrderedDict, name)
+
+    @functools.wraps(change)
+    def counted(self: CountedHooks, *args: Any, **kwargs: Any) -> Any:
+        CountedHooks.changes += 1
+        return change(self, *args, **kwargs)
+
+    return counted
+
+
+for _name in ("__setitem__", "__delitem__", "__ior__", "clear", "move_to_end", "pop", "popitem", "setdefault", "update"):
+    setattr(CountedHooks, _name, _counted(_name))
 
 
 class HookId(int):

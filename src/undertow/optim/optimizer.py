@@ -22,8 +22,8 @@ StateDict: TypeAlias = dict[str, Any]
 Hooks = OrderedDict[int, hooks.Hook]
 
 # Hooks on every optimizer's step. Tools edit these in place.
-_global_optimizer_pre_hooks: Hooks = OrderedDict()
-_global_optimizer_post_hooks: Hooks = OrderedDict()
+_global_optimizer_pre_hooks: Hooks = hooks.CountedHooks()
+_global_optimizer_post_hooks: Hooks = hooks.CountedHooks()
 
 _HOOK_MAPS = (
     "_optimizer_step_pre_hooks", "_optimizer_step_post_hooks", "_optimizer_state_dict_pre_hooks",
@@ -64,7 +64,7 @@ class Optimizer:
     def __init__(self, params: ParamsT, defaults: dict[str, Any]) -> None:
         self.defaults = defaults
         for name in _HOOK_MAPS:
-            setattr(self, name, OrderedDict())
+            setattr(self, name, hooks.CountedHooks())
         self._patch_step_function()
         if isinstance(params, TensorCore):
             raise TypeError(
@@ -88,7 +88,7 @@ class Optimizer:
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
         for name in _HOOK_MAPS:
-            self.__dict__.setdefault(name, OrderedDict())
+            self.__dict__.setdefault(name, hooks.CountedHooks())
         self._patch_step_function()
         self.defaults.setdefault("differentiable", False)
 

@@ -14,7 +14,8 @@ from undertow.xla.arriving import Arriving
 from undertow.xla.errors import CompileError
 from undertow.xla.reach import State
 from undertow.xla.renewed import Renewed
-from undertow.xp.device import Cell, DeviceArray
+from undertow.xp.device_array import DeviceArray
+from undertow.xp.device_memory import Cell
 
 
 class Arguments:

@@ -27,16 +27,11 @@ from undertow.xla.trace import Trace
 from undertow.xla.traced import Traced
 from undertow.xla.way_back import WayBack
 from undertow.xp import jax_layout
-from undertow.xp.device import Cell, CellAway, DeviceArray
-from undertow.xp.memory import KEPT_AT_ONCE, keep_freed_memory_of_threads
+from undertow.xp.device_array import DeviceArray
+from undertow.xp.device_memory import Cell, CellAway
 from undertow.xp.target import traced_for
 
-keep_freed_memory_of_threads()
-
 KINDS = ("donated", "packed", "state", "argument", "draw", "numbers", "constant")  # of inputs, in their order
-
-# Programs on the CPU run on threads of XLA's own, and get memory that those keep: in pieces, because of its limit.
-_PIECEWISE = {"xla_multiheap_size_constraint_per_heap": KEPT_AT_ONCE}
 
 
 @dataclass(eq=False)
@@ -123,10 +118,7 @@ class Assembled(Traced):
             given_away.append(n_donated + len(inputs) - n_own - len(packed) - len(constants) - 1)
         # Said where they are: else JAX compiles once for arrays that may be anywhere, and again for those put there.
         there = jax.sharding.SingleDeviceSharding(self.jax_device)
-        options = _PIECEWISE if self.jax_device.platform == "cpu" else None
-        self.jitted = jax.jit(
-            run, donate_argnums=given_away, keep_unused=True, in_shardings=there, compiler_options=options
-        )
+        self.jitted = jax.jit(run, donate_argnums=given_away, keep_unused=True, in_shardings=there)
         self.exit_after_trace = True
         trace.finish()
 

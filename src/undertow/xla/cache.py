@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import warnings
 from functools import cache
 from pathlib import Path
 
@@ -21,5 +20,3 @@ def keep_on_disk() -> None:
     home = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
     jax.config.update("jax_compilation_cache_dir", chosen or str(home / "undertow" / "xla"))
     jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.5)
-    # XLA can't write programs whose memory comes in pieces (see assembling.py); they work all the same.
-    warnings.filterwarnings("ignore", "Error writing persistent compilation cache entry.*Multiple temp buffer")

@@ -12,6 +12,7 @@ from itertools import chain
 from operator import attrgetter, is_
 from typing import Any
 
+from undertow.hooks import CountedHooks
 from undertow.xla.effects.objects import instance_dict
 from undertow.xla.reach import (
     ABSENT,
@@ -70,6 +71,9 @@ class Snapshot:
             if self._counts(holder):
                 counting = all(self._counts(holder, key) for key in {**held, **holder}) if self._ignored else True
                 (watched if counting else self._partly).append((holder, held))
+        self._counted = [(holder, [*held.items()]) for holder, held in watched if type(holder) is CountedHooks]
+        self._changes = -1  # of hooks, up to which these are known to be as they were
+        watched = [pair for pair in watched if type(pair[0]) is not CountedHooks]
         filled = [(holder, held) for holder, held in watched if held]
         self._empty = [holder for holder, held in watched if not held]
         glanced = [(holder.values(), [*held.values()]) for holder, held in filled]
@@ -96,6 +100,8 @@ class Snapshot:
 
     def holds(self) -> bool:
         """Whether every place holds what it held."""
+        if CountedHooks.changes != self._changes and not self._hooks_hold():
+            return False
         if any(self._empty) or any(map(_REQUIRES_GRAD, self._frozen)) or [*map(len, self._places)] != self._sizes:
             return False
         if not all(map(is_, chain.from_iterable(self._places), self._values)):  # numbers may be equal and not the same
@@ -119,23 +125,32 @@ class Snapshot:
         for array, contents in self._arrays:
             if not _equal(array, contents):
                 return False
+        watches_gradients = self.watches_gradients
         for tensor, hooks, post_hooks, node_hooks, look in self._learning:
             if not tensor._requires_grad:
                 return False
             meta = tensor._meta
             if meta is None:
-                if hooks or post_hooks or node_hooks or (look and self.watches_gradients):
+                if hooks or post_hooks or node_hooks or (look and watches_gradients):
                     return False
                 continue
             if meta.hooks is not hooks and (meta.hooks or hooks):
                 return False
             if meta.post_hooks is not post_hooks and (meta.post_hooks or post_hooks):
                 return False
-            if self.watches_gradients and _look_of(meta.grad) != look:
+            if watches_gradients and _look_of(meta.grad) != look:
                 return False
             if (meta.accumulator is not None or node_hooks) and _node_hooks(meta) != node_hooks:
                 return False
         return True
+
+    def _hooks_hold(self) -> bool:
+        """Whether modules and optimizers have the hooks they had; then nobody asks until hooks change somewhere."""
+        changes = CountedHooks.changes
+        if all([*holder.items()] == held for holder, held in self._counted):
+            self._changes = changes
+            return True
+        return False
 
     def difference(self) -> str:
         """What is not as it was, in words; for `explain` and for warnings."""

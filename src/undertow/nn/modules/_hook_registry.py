@@ -24,13 +24,13 @@ Hooks = OrderedDict[int, hooks.Hook]
 Flags = OrderedDict[int, bool]
 
 # Hooks on every module. Tools edit these in place.
-_global_backward_pre_hooks: Hooks = OrderedDict()
-_global_backward_hooks: Hooks = OrderedDict()
+_global_backward_pre_hooks: Hooks = hooks.CountedHooks()
+_global_backward_hooks: Hooks = hooks.CountedHooks()
 _global_is_full_backward_hook: bool | None = None
-_global_forward_pre_hooks: Hooks = OrderedDict()
-_global_forward_hooks: Hooks = OrderedDict()
-_global_forward_hooks_always_called: Flags = OrderedDict()
-_global_forward_hooks_with_kwargs: Flags = OrderedDict()
+_global_forward_pre_hooks: Hooks = hooks.CountedHooks()
+_global_forward_hooks: Hooks = hooks.CountedHooks()
+_global_forward_hooks_always_called: Flags = hooks.CountedHooks()
+_global_forward_hooks_with_kwargs: Flags = hooks.CountedHooks()
 
 _MIXED_KINDS = "Cannot use both regular backward hooks and full backward hooks {}. Please use only one of them."
 _ON_ONE, _ON_ALL = "on a single Module", "as a global Module hook"

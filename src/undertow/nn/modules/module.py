@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 from undertow._core import TensorCore
+from undertow.hooks import CountedHooks
 from undertow.nn.modules import _hook_registry as _registry
 from undertow.nn.modules import _module_tree as _tree
 from undertow.nn.modules._backward_hook import BackwardHook as BackwardHook
@@ -84,7 +85,7 @@ class Module(ModuleHooks, StateDict, ModuleTree):
         put("_non_persistent_buffers_set", set())
         put("_is_full_backward_hook", None)
         for name in _HOOK_MAPS:
-            put(name, OrderedDict())
+            put(name, CountedHooks())
         put("_modules", {})
         if self.call_super_init:
             super().__init__(*args, **kwargs)
@@ -179,7 +180,7 @@ class Module(ModuleHooks, StateDict, ModuleTree):
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
         for name in _HOOK_MAPS:  # modules pickled by versions that lacked some
-            self.__dict__.setdefault(name, OrderedDict())
+            self.__dict__.setdefault(name, CountedHooks())
         self.__dict__.setdefault("_non_persistent_buffers_set", set())
         self.__dict__.setdefault("_is_full_backward_hook", None)
         ready = self.__dict__.get("_parameters_ready_hooks", OrderedDict())
