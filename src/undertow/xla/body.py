@@ -26,7 +26,8 @@ from undertow.xla.effects import Chain, Effect, Kind, Reading, kind_of, read, tr
 from undertow.xla.effects.objects import instance_dict
 from undertow.xla.effects.values import TENSORISH, Atom, Fresh, Known
 from undertow.xla.errors import CompileWarning
-from undertow.xla.reach import OfClass, Slots, State
+from undertow.xla.places import OfClass, Slots
+from undertow.xla.reach import State
 from undertow.xla.recompiled import alone, with_marks
 from undertow.xla.statements import Statements
 from undertow.xp.device_memory import NeedsValue, Watch

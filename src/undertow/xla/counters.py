@@ -11,7 +11,7 @@ from collections.abc import Container, Iterable
 from typing import Any
 
 from undertow.xla.numbers import Figure, Uncountable
-from undertow.xla.reach import held_at, place_at, put
+from undertow.xla.places import held_at, place_at, put
 from undertow.xla.results import FIXED, graph_is_left, hidden_in, parts_of, tensors_in
 
 

@@ -43,7 +43,7 @@ from undertow.xla.host_statements import (
     hides_tensors,
 )
 from undertow.xla.numbers import Baked, Figure
-from undertow.xla.reach import PLAIN, Place, contents_of, held_at, place_at, places_of
+from undertow.xla.places import PLAIN, Place, contents_of, held_at, place_at, places_of
 from undertow.xla.registrations import Registrations
 from undertow.xla.results import graph_is_left
 from undertow.xp.device_array import DeviceArray

@@ -22,7 +22,7 @@ from undertow.optim.optimizer import Optimizer
 from undertow.tree import leaves, map_leaves
 from undertow.xla.errors import CompileError
 from undertow.xla.numbers import Figure
-from undertow.xla.reach import held_at, put
+from undertow.xla.places import held_at, put
 from undertow.xla.state import where_defined
 from undertow.xp.device_array import DeviceArray
 from undertow.xp.device_memory import Watch

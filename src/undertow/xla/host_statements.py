@@ -15,7 +15,7 @@ from undertow.tree import leaves
 from undertow.xla.body import Mark
 from undertow.xla.errors import CompileError
 from undertow.xla.host_calls import HostCall, Inside, Later, Placed
-from undertow.xla.state import PLAIN
+from undertow.xla.places import PLAIN
 
 Variables = dict[str, Any]
 

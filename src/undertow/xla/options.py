@@ -14,7 +14,7 @@ from undertow.devices import cpu
 from undertow.optim.optimizer import Optimizer
 from undertow.xla.counters import Counters
 from undertow.xla.numbers import Of, of
-from undertow.xla.reach import same
+from undertow.xla.places import same
 from undertow.xp.device_array import DeviceArray
 
 

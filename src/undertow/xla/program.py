@@ -25,7 +25,7 @@ from undertow.xla.assembling import Assembled
 from undertow.xla.firing import Plan
 from undertow.xla.lending import ALONE, a_copy
 from undertow.xla.numbers import Figure
-from undertow.xla.reach import put
+from undertow.xla.places import put
 from undertow.xla.results import Rebuilt
 from undertow.xla.trace import draw_again
 from undertow.xp.device_array import DeviceArray

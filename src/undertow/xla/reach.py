@@ -13,12 +13,12 @@ import logging
 import types
 import weakref
 from collections import deque
-from collections.abc import Collection, Iterator, Mapping, MutableMapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
 import numpy as np
 
-from undertow._core import Meta, TensorCore
+from undertow._core import TensorCore
 from undertow.generators import Generator, default_generator
 from undertow.nn.modules import module as modules_
 from undertow.nn.modules.module import Module
@@ -28,16 +28,14 @@ from undertow.optim.lr_scheduler import LRScheduler
 from undertow.optim.optimizer import Optimizer
 from undertow.xla.effects import trust
 from undertow.xla.effects.objects import instance_dict
+from undertow.xla.places import PLAIN, OfClass, Place, Slots, contents_of, place_at
 
-PLAIN = (int, float, complex, str, bytes, bool, type(None))
 _WITH_STATE = ("undertow.optim", "undertow.amp")  # schedulers and scalers are looked through as if they were the user's
 _FOREIGN = ("jax", "torch.")  # objects that are taken as they are
 _OPEN = (types.SimpleNamespace, argparse.Namespace)  # the standard library's, filled by the user
 _LOOKS_AT_SCHEDULERS = {"last_epoch", "get_last_lr", "_last_lr", "_step_count", "state_dict", "T_cur"}
 DEPTH = 3  # how far other objects of the standard library are followed
 WATCHED_BYTES = 1 << 16  # NumPy arrays up to this size are compared before a call
-
-Place = tuple[int, Any]  # an id and a key; see `place_at`
 
 GLOBAL_HOOKS = [
     value
@@ -302,137 +300,3 @@ def _parts(root: Any) -> Iterator[Any]:
         yield root()
     elif "__wrapped__" in instance_dict(root):  # what is cached, or compiled
         yield instance_dict(root)["__wrapped__"]
-
-
-class Slots(MutableMapping[str, Any]):
-    """The attributes that an object keeps in slots."""
-
-    def __init__(self, owner: Any) -> None:
-        self.owner = owner
-        self.members = {
-            name: each
-            for kind in type(owner).__mro__
-            if trust.home(kind) == "user"
-            for name, each in vars(kind).items()
-            if type(each) is types.MemberDescriptorType
-        }
-
-    def __getitem__(self, name: str) -> Any:
-        try:
-            return self.members[name].__get__(self.owner)
-        except AttributeError:
-            raise KeyError(name) from None
-
-    def __setitem__(self, name: str, value: Any) -> None:
-        self.members[name].__set__(self.owner, value)
-
-    def __delitem__(self, name: str) -> None:
-        self.members[name].__delete__(self.owner)
-
-    def __iter__(self) -> Iterator[str]:
-        return (name for name in self.members if name in self)
-
-    def __len__(self) -> int:
-        return sum(1 for _ in self)
-
-
-class OfClass(MutableMapping[str, Any]):
-    """The attributes of a class."""
-
-    def __init__(self, owner: type) -> None:
-        self.owner = owner
-
-    def __getitem__(self, name: str) -> Any:
-        return vars(self.owner)[name]
-
-    def __setitem__(self, name: str, value: Any) -> None:
-        type.__setattr__(self.owner, name, value)
-
-    def __delitem__(self, name: str) -> None:
-        type.__delattr__(self.owner, name)
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(vars(self.owner))
-
-    def __len__(self) -> int:
-        return len(vars(self.owner))
-
-    def values(self) -> Any:
-        return vars(self.owner).values()
-
-
-ABSENT = object()
-
-
-def contents_of(cell: Any) -> Any:
-    """What a closure cell holds; ABSENT if that is nothing yet."""
-    try:
-        return cell.cell_contents
-    except ValueError:
-        return ABSENT
-
-
-def same(a: Any, b: Any) -> bool:
-    """Whether two values are one object, or equal plain values."""
-    if a is b:
-        return True
-    if type(a) is float and type(b) is float and not a:
-        return repr(a) == repr(b)  # 0.0 equals -0.0
-    return type(a) is type(b) and isinstance(a, PLAIN) and (a == b or (a != a and b != b))
-
-
-def place_at(holder: Any, key: Any) -> Place:
-    """What identifies a place: a mapping or a list and a key in it; a closure cell, or all of a container, and None."""
-    return id(holder.owner if isinstance(holder, (Slots, OfClass)) else holder), key
-
-
-def places_of(target: Any, attribute: str | None) -> set[Place]:
-    """The places in which an object keeps an attribute or, without one, itself."""
-    if isinstance(target, dict):
-        return {(id(target), attribute)}
-    return {(id(instance_dict(target)), attribute), (id(target), attribute)}
-
-
-def held_at(holder: Any, key: Any) -> Any:
-    """What is in a place: an entry of a mapping or a list or, without a key, a closure cell; ABSENT if nothing is."""
-    if key is None:
-        return contents_of(holder)
-    if isinstance(holder, (list, deque)):
-        return holder[key] if key < len(holder) else ABSENT
-    return holder.get(key, ABSENT)
-
-
-def put(holder: Any, key: Any, *value: Any) -> None:
-    """Leaves a value where the step left it."""
-    if not value:
-        holder.pop(key, None)
-    elif key is None:
-        holder.cell_contents = value[0]
-    elif isinstance(key, slice):
-        refill(holder, value[0])
-    elif isinstance(holder, (Meta, TensorCore)):
-        setattr(holder, key, value[0])
-    else:
-        holder[key] = value[0]
-
-
-def put_back(holder: Any, held: dict[Any, Any]) -> None:
-    """Makes a mapping what it was, with its order where it has one."""
-    if isinstance(holder, dict):
-        holder.clear()
-        holder.update(held)
-        return
-    for key in [key for key in holder if key not in held]:
-        del holder[key]
-    for key, value in held.items():
-        if holder.get(key, ABSENT) is not value:
-            holder[key] = value
-
-
-def refill(holder: Any, values: Any) -> None:
-    """Puts other values into a list, deque or set."""
-    if isinstance(holder, list):
-        holder[:] = values
-    else:
-        holder.clear()
-        (holder.update if isinstance(holder, set) else holder.extend)(values)

@@ -8,7 +8,7 @@ from typing import Any
 
 from undertow import hooks
 from undertow.sites import Site
-from undertow.xla.state import GLOBAL_HOOKS, State
+from undertow.xla.reach import GLOBAL_HOOKS, State
 
 
 class Registrations:

@@ -13,7 +13,8 @@ from typing import Any
 from undertow._core import TensorCore
 from undertow.xla.effects import trust
 from undertow.xla.effects.objects import instance_dict
-from undertow.xla.reach import PLAIN, Place, Slots, State, held_at, place_at, put
+from undertow.xla.places import PLAIN, Place, Slots, held_at, place_at, put
+from undertow.xla.reach import State
 from undertow.xla.results import FIXED, Rebuilt, parts_of, tensors_in
 
 DEPTH = 5  # how far containers are looked into

@@ -21,7 +21,7 @@ from undertow.optim.optimizer import Optimizer
 from undertow.xla.effects.objects import instance_dict
 from undertow.xla.errors import CompileError
 from undertow.xla.numbers import Figure
-from undertow.xla.reach import PLAIN, Slots
+from undertow.xla.places import PLAIN, Slots
 
 FIXED = (TensorCore, *PLAIN, type, types.ModuleType, Module, Optimizer)  # taken as they are
 _OPAQUE = (types.FunctionType, types.MethodType, types.GeneratorType, functools.partial)

@@ -22,7 +22,9 @@ from undertow.tree import leaves, map_leaves
 from undertow.xla.compiled import Compiled
 from undertow.xla.firing import Firing, is_own
 from undertow.xla.host_calls import Placed
-from undertow.xla.state import GLOBAL_HOOKS, PLAIN, Snapshot, State
+from undertow.xla.places import PLAIN
+from undertow.xla.reach import GLOBAL_HOOKS, State
+from undertow.xla.state import Snapshot
 
 Fired = tuple[str, list[Any]]  # a hook, and what it was given
 

@@ -14,21 +14,8 @@ from typing import Any
 
 from undertow.hooks import CountedHooks
 from undertow.xla.effects.objects import instance_dict
-from undertow.xla.reach import (
-    ABSENT,
-    GLOBAL_HOOKS,
-    PLAIN,
-    Place,
-    State,
-    contents_of,
-    held_at,
-    place_at,
-    put_back,
-    refill,
-    same,
-)
-
-__all__ = ["GLOBAL_HOOKS", "PLAIN", "Snapshot", "State", "where_defined"]
+from undertow.xla.places import ABSENT, PLAIN, Place, contents_of, held_at, place_at, put_back, refill, same
+from undertow.xla.reach import GLOBAL_HOOKS, State
 
 
 class Snapshot:

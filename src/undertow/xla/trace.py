@@ -33,7 +33,7 @@ from undertow.xla.arriving import Arriving
 from undertow.xla.choices import only_if
 from undertow.xla.errors import CompileError
 from undertow.xla.numbers import exactly
-from undertow.xla.state import State
+from undertow.xla.reach import State
 from undertow.xp import jax as _words  # noqa: F401  (turns on 64-bit types)
 from undertow.xp.device_array import DeviceArray, is_known, wrapped
 from undertow.xp.device_memory import Cell, NeedsValue, Watch, may_be_known

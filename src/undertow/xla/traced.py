@@ -19,7 +19,8 @@ from undertow.xla.errors import CompileError, explained
 from undertow.xla.firing import Again, Firing, Later, Placed, Plan
 from undertow.xla.numbers import Baked, Figure, Known, Questions, Uncountable, baked, inputs
 from undertow.xla.options import Options
-from undertow.xla.reach import ABSENT, Place, State, contents_of, place_at, put
+from undertow.xla.places import ABSENT, Place, contents_of, place_at, put
+from undertow.xla.reach import State
 from undertow.xla.registrations import Registrations
 from undertow.xla.renewed import look_of
 from undertow.xla.results import refuse_hidden, tensors_in, values_in

@@ -1,0 +1,151 @@
+"""The places in which Python keeps values: attributes, globals, entries of containers, closure cells.
+
+A place is known by what holds the value and a key in it; see `place_at`.
+"""
+
+from __future__ import annotations
+
+import types
+from collections import deque
+from collections.abc import Iterator, MutableMapping
+from typing import Any
+
+from undertow._core import Meta, TensorCore
+from undertow.xla.effects import trust
+from undertow.xla.effects.objects import instance_dict
+
+PLAIN = (int, float, complex, str, bytes, bool, type(None))
+ABSENT = object()
+
+Place = tuple[int, Any]  # an id and a key; see `place_at`
+
+
+class Slots(MutableMapping[str, Any]):
+    """The attributes that an object keeps in slots."""
+
+    def __init__(self, owner: Any) -> None:
+        self.owner = owner
+        self.members = {
+            name: each
+            for kind in type(owner).__mro__
+            if trust.home(kind) == "user"
+            for name, each in vars(kind).items()
+            if type(each) is types.MemberDescriptorType
+        }
+
+    def __getitem__(self, name: str) -> Any:
+        try:
+            return self.members[name].__get__(self.owner)
+        except AttributeError:
+            raise KeyError(name) from None
+
+    def __setitem__(self, name: str, value: Any) -> None:
+        self.members[name].__set__(self.owner, value)
+
+    def __delitem__(self, name: str) -> None:
+        self.members[name].__delete__(self.owner)
+
+    def __iter__(self) -> Iterator[str]:
+        return (name for name in self.members if name in self)
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
+
+
+class OfClass(MutableMapping[str, Any]):
+    """The attributes of a class."""
+
+    def __init__(self, owner: type) -> None:
+        self.owner = owner
+
+    def __getitem__(self, name: str) -> Any:
+        return vars(self.owner)[name]
+
+    def __setitem__(self, name: str, value: Any) -> None:
+        type.__setattr__(self.owner, name, value)
+
+    def __delitem__(self, name: str) -> None:
+        type.__delattr__(self.owner, name)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(vars(self.owner))
+
+    def __len__(self) -> int:
+        return len(vars(self.owner))
+
+    def values(self) -> Any:
+        return vars(self.owner).values()
+
+
+def contents_of(cell: Any) -> Any:
+    """What a closure cell holds; ABSENT if that is nothing yet."""
+    try:
+        return cell.cell_contents
+    except ValueError:
+        return ABSENT
+
+
+def same(a: Any, b: Any) -> bool:
+    """Whether two values are one object, or equal plain values."""
+    if a is b:
+        return True
+    if type(a) is float and type(b) is float and not a:
+        return repr(a) == repr(b)  # 0.0 equals -0.0
+    return type(a) is type(b) and isinstance(a, PLAIN) and (a == b or (a != a and b != b))
+
+
+def place_at(holder: Any, key: Any) -> Place:
+    """What identifies a place: a mapping or a list and a key in it; a closure cell, or all of a container, and None."""
+    return id(holder.owner if isinstance(holder, (Slots, OfClass)) else holder), key
+
+
+def places_of(target: Any, attribute: str | None) -> set[Place]:
+    """The places in which an object keeps an attribute or, without one, itself."""
+    if isinstance(target, dict):
+        return {(id(target), attribute)}
+    return {(id(instance_dict(target)), attribute), (id(target), attribute)}
+
+
+def held_at(holder: Any, key: Any) -> Any:
+    """What is in a place: an entry of a mapping or a list or, without a key, a closure cell; ABSENT if nothing is."""
+    if key is None:
+        return contents_of(holder)
+    if isinstance(holder, (list, deque)):
+        return holder[key] if key < len(holder) else ABSENT
+    return holder.get(key, ABSENT)
+
+
+def put(holder: Any, key: Any, *value: Any) -> None:
+    """Leaves a value where the step left it."""
+    if not value:
+        holder.pop(key, None)
+    elif key is None:
+        holder.cell_contents = value[0]
+    elif isinstance(key, slice):
+        refill(holder, value[0])
+    elif isinstance(holder, (Meta, TensorCore)):
+        setattr(holder, key, value[0])
+    else:
+        holder[key] = value[0]
+
+
+def put_back(holder: Any, held: dict[Any, Any]) -> None:
+    """Makes a mapping what it was, with its order where it has one."""
+    if isinstance(holder, dict):
+        holder.clear()
+        holder.update(held)
+        return
+    for key in [key for key in holder if key not in held]:
+        del holder[key]
+    for key, value in held.items():
+        if holder.get(key, ABSENT) is not value:
+            holder[key] = value
+
+
+def refill(holder: Any, values: Any) -> None:
+    """Puts other values into a list, deque or set."""
+    if isinstance(holder, list):
+        holder[:] = values
+    else:
+        holder.clear()
+        (holder.update if isinstance(holder, set) else holder.extend)(values)
