@@ -12,15 +12,12 @@ the program, or if hooks read what others change, the step is traced again with 
 
 from __future__ import annotations
 
-import functools
 import threading
 from collections.abc import Callable, Container
-from types import CellType, FunctionType, MethodType
+from types import CellType
 from typing import Any
 
 from undertow._core import TensorCore
-from undertow.devices import device
-from undertow.dtypes import dtype
 from undertow.hooks import RemovableHandle
 from undertow.modes import local
 from undertow.nn.modules.module import Module
@@ -28,11 +25,20 @@ from undertow.optim.lr_scheduler import ReduceLROnPlateau
 from undertow.optim.optimizer import Optimizer
 from undertow.tree import leaves
 from undertow.xla.body import Body, Mark
-from undertow.xla.effects import Effect, Effects, Exactly, Kind, Parts, Read, analyse
+from undertow.xla.effects import Effect, Effects, Read, analyse
 from undertow.xla.effects import Place as EffectPlace
 from undertow.xla.effects.objects import instance_dict
 from undertow.xla.errors import CompileError
-from undertow.xla.host_calls import HostCall, Inside, Kept, Later, Placed, tensors_of
+from undertow.xla.hook_facts import (
+    captured_by,
+    changed_argument,
+    home_of,
+    is_own,
+    kind_of,
+    kind_of_variable,
+    takes_no_answer,
+)
+from undertow.xla.host_calls import Inside, Kept, Later, Placed, tensors_of
 from undertow.xla.host_statements import (
     AsItIs,
     Environment,
@@ -43,7 +49,7 @@ from undertow.xla.host_statements import (
     hides_tensors,
 )
 from undertow.xla.numbers import Baked, Figure
-from undertow.xla.places import PLAIN, Place, contents_of, held_at, place_at, places_of
+from undertow.xla.places import PLAIN, Place, held_at, place_at, places_of
 from undertow.xla.registrations import Registrations
 from undertow.xla.results import graph_is_left
 from undertow.xp.device_array import DeviceArray
@@ -98,8 +104,8 @@ class Firing:
         unpacks = len(args) == 1 and type(args[0]) is Kept  # what a hook on the host has packed
         if (is_own(hook) and not unpacks) or threading.get_ident() != self.thread:
             return hook(*args, **kwargs)  # undertow's own bookkeeping is made of tensor work
-        subject = getattr(hook, "hook", hook) if _home(hook).startswith("undertow.why") else hook
-        effects = analyse(subject, [_kind(arg) for arg in args], {name: _kind(arg) for name, arg in kwargs.items()})
+        subject = getattr(hook, "hook", hook) if home_of(hook).startswith("undertow.why") else hook
+        effects = analyse(subject, [kind_of(arg) for arg in args], {name: kind_of(arg) for name, arg in kwargs.items()})
         for effect in effects.effects:
             if effect.what.startswith("registers a hook"):
                 raise self._refusal(
@@ -151,7 +157,7 @@ class Firing:
             raise Again
 
     def _hosted(self, hook: Any, args: tuple[Any, ...], kwargs: dict[str, Any], effects: Effects, why: str) -> Any:
-        if any(isinstance(each, Figure) for each in _captured(hook)):  # the step made the hook, for this turn
+        if any(isinstance(each, Figure) for each in captured_by(hook)):  # the step made the hook, for this turn
             raise Baked
         for other, its in self.traced:  # in this step it would read what they only leave at the end
             if its.effects and its.feeds(effects):
@@ -175,7 +181,7 @@ class Firing:
         unpacks = id(hook) in self.packs
         if unpacks and not packs and type(args[0]) is not Kept:  # it gets what the pack hook gives, from the host
             self._again(self.packs[id(hook)])
-        changed = _changed_argument(hook, args) if effects.returns is not False or effects.writes else None
+        changed = changed_argument(hook, args) if effects.returns is not False or effects.writes else None
         if effects.returns is not False and changed is None:
             raise self._refusal(hook, f"{why}, and undertow can't tell what its result would change")
         if changed is not None and local.modes.grad_enabled and any(
@@ -194,7 +200,7 @@ class Firing:
         if unpacks:
             return call.give(args[0], self.raised)
         answer = call.place(changed if effects.returns is not False else None, effects.writes, self.raised)
-        return None if _takes_no_answer(args) else answer
+        return None if takes_no_answer(args) else answer
 
     def meets(self, mark: Mark, variables: dict[str, Any]) -> bool:
         """Whether a statement that has its turn now is to be traced; else it is noted to be run on the host."""
@@ -208,7 +214,7 @@ class Firing:
         known = {name: self._variable(variables[name]) for name in mark.used if name in variables}
         given = tuple(sorted({*known, *(self.environment.of(mark)[0] & set(mark.used))}))
         function = mark.alone(given)
-        effects = analyse(function, [_kind_of_variable(known[name]) if name in known else "plain" for name in given])
+        effects = analyse(function, [kind_of_variable(known[name]) if name in known else "plain" for name in given])
         self._find_state(effects)
         feeding = [effect for effect in body.rest.effects if effect.feeds(effects.places)]
         if not all(self._count(effect) for effect in feeding) or hides_tensors(known, self.known or ()):
@@ -354,17 +360,6 @@ def _places(effect: Effect) -> set[Place]:
     return set() if effect.target is None else places_of(effect.target, effect.attribute)
 
 
-def _captured(hook: Any) -> list[Any]:
-    """What a hook closes over, and its defaults; a variable from outside of the step is shown as it is at its turn."""
-    if isinstance(hook, functools.partial):
-        return [*hook.args, *hook.keywords.values(), *_captured(hook.func)]
-    function = hook.__func__ if isinstance(hook, MethodType) else hook
-    if not isinstance(function, FunctionType):
-        return []
-    given = [*(function.__defaults__ or ()), *(function.__kwdefaults__ or {}).values()]
-    return given + [contents_of(cell) for cell in function.__closure__ or ()]
-
-
 def _has_state(value: Any) -> bool:
     return isinstance(value, (Module, Optimizer)) or (
         isinstance(value, TensorCore) and value._requires_grad and value._edge is None and value._view is None
@@ -386,63 +381,8 @@ def _arrays(given: Any, effects: Effects) -> list[DeviceArray]:
     return [tensor._array for tensor in tensors if type(tensor._array) is DeviceArray]
 
 
-def _changed_argument(hook: Any, args: tuple[Any, ...]) -> int | None:
-    """Which argument a hook's result replaces; see `hooks.POINTS`."""
-    if len(args) == 3 and isinstance(args[0], Module) and hook in args[0]._forward_pre_hooks.values():
-        return None  # arguments and keyword arguments, together
-    if len(args) == 1 and not isinstance(args[0], (Module, Optimizer)):
-        return 0
-    if args and isinstance(args[0], Module):
-        return 1 if len(args) == 2 or local.modes.backward_pass is not None else len(args) - 1
-    return 0 if args and isinstance(args[0], tuple) else None
-
-
-def _takes_no_answer(args: tuple[Any, ...]) -> bool:
-    """Whether a hook of this kind must return None: one on a leaf after its gradient, which gets the leaf itself."""
-    return len(args) == 1 and isinstance(args[0], TensorCore) and args[0]._meta is not None and args[0]._edge is None
-
-
-def _kind(arg: Any) -> Kind:
-    if isinstance(arg, (Module, Optimizer)):
-        return Exactly(arg)
-    if isinstance(arg, TensorCore):
-        return "tensor"
-    if arg is None:
-        return "none"
-    if isinstance(arg, (tuple, list)) and all(each is None or isinstance(each, TensorCore) for each in arg):
-        return "tensors"
-    if isinstance(arg, dict) and all(isinstance(each, (TensorCore, *PLAIN)) for each in arg.values()):
-        return "tensors"  # keyword arguments
-    if isinstance(arg, tuple):
-        return Parts(tuple(map(_kind, arg)))
-    return "plain" if isinstance(arg, (Figure, *PLAIN, dtype, device)) else "other"
-
-
-def _kind_of_variable(value: Any) -> Kind:
-    return Exactly(value.value) if type(value) is AsItIs else _kind(value)
-
-
 def _holder(effect: Effect) -> dict[Any, Any] | None:
     """The mapping that a store changes, if it is one that gives the same on every call."""
     if effect.kind != "store" or effect.target is None:
         return None
     return effect.target if isinstance(effect.target, dict) else getattr(effect.target, "__dict__", None)
-
-
-def is_own(hook: Any) -> bool:
-    """Whether a hook is undertow's own."""
-    home = _home(hook)
-    return home.partition(".")[0] == "undertow" and not home.startswith("undertow.why")  # a watched hook is the user's
-
-
-def _home(hook: Any) -> str:
-    """The module in which a hook's code was written; undertow's `__module__`s say what PyTorch's say."""
-    while isinstance(hook, functools.partial):
-        hook = hook.func
-    for code in (hook.__func__ if isinstance(hook, MethodType) else hook, type(hook).__call__):
-        if isinstance(code, FunctionType):
-            return code.__globals__.get("__name__", "")
-    return getattr(hook, "__module__", None) or ""
-
-
-__all__ = ["Again", "Firing", "HostCall", "Later", "Placed", "Plan"]

@@ -20,7 +20,8 @@ from undertow.optim.optimizer import Optimizer
 from undertow.tensor_layout import host_memory
 from undertow.tree import leaves, map_leaves
 from undertow.xla.compiled import Compiled
-from undertow.xla.firing import Firing, is_own
+from undertow.xla.firing import Firing
+from undertow.xla.hook_facts import is_own
 from undertow.xla.host_calls import Placed
 from undertow.xla.places import PLAIN
 from undertow.xla.reach import GLOBAL_HOOKS, State

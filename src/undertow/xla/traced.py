@@ -16,7 +16,8 @@ from undertow.tree import leaves, map_leaves
 from undertow.xla.arguments import Arguments, refuse_overlaps
 from undertow.xla.counters import Counters
 from undertow.xla.errors import CompileError, explained
-from undertow.xla.firing import Again, Firing, Later, Placed, Plan
+from undertow.xla.firing import Again, Firing, Plan
+from undertow.xla.host_calls import Later, Placed
 from undertow.xla.numbers import Baked, Figure, Known, Questions, Uncountable, baked, inputs
 from undertow.xla.options import Options
 from undertow.xla.places import ABSENT, Place, contents_of, place_at, put

@@ -1,0 +1,83 @@
+"""What is known of a hook before it runs: whose it is, what it closes over and is given, what becomes of its answer."""
+
+from __future__ import annotations
+
+import functools
+from types import FunctionType, MethodType
+from typing import Any
+
+from undertow._core import TensorCore
+from undertow.devices import device
+from undertow.dtypes import dtype
+from undertow.modes import local
+from undertow.nn.modules.module import Module
+from undertow.optim.optimizer import Optimizer
+from undertow.xla.effects import Exactly, Kind, Parts
+from undertow.xla.host_statements import AsItIs
+from undertow.xla.numbers import Figure
+from undertow.xla.places import PLAIN, contents_of
+
+
+def is_own(hook: Any) -> bool:
+    """Whether a hook is undertow's own."""
+    home = home_of(hook)
+    return home.partition(".")[0] == "undertow" and not home.startswith("undertow.why")  # a watched hook is the user's
+
+
+def home_of(hook: Any) -> str:
+    """The module in which a hook's code was written; undertow's `__module__`s say what PyTorch's say."""
+    while isinstance(hook, functools.partial):
+        hook = hook.func
+    for code in (hook.__func__ if isinstance(hook, MethodType) else hook, type(hook).__call__):
+        if isinstance(code, FunctionType):
+            return code.__globals__.get("__name__", "")
+    return getattr(hook, "__module__", None) or ""
+
+
+def captured_by(hook: Any) -> list[Any]:
+    """What a hook closes over, and its defaults; a variable from outside of the step is shown as it is at its turn."""
+    if isinstance(hook, functools.partial):
+        return [*hook.args, *hook.keywords.values(), *captured_by(hook.func)]
+    function = hook.__func__ if isinstance(hook, MethodType) else hook
+    if not isinstance(function, FunctionType):
+        return []
+    given = [*(function.__defaults__ or ()), *(function.__kwdefaults__ or {}).values()]
+    return given + [contents_of(cell) for cell in function.__closure__ or ()]
+
+
+def kind_of(arg: Any) -> Kind:
+    """What the analysis of a hook may know of an argument."""
+    if isinstance(arg, (Module, Optimizer)):
+        return Exactly(arg)
+    if isinstance(arg, TensorCore):
+        return "tensor"
+    if arg is None:
+        return "none"
+    if isinstance(arg, (tuple, list)) and all(each is None or isinstance(each, TensorCore) for each in arg):
+        return "tensors"
+    if isinstance(arg, dict) and all(isinstance(each, (TensorCore, *PLAIN)) for each in arg.values()):
+        return "tensors"  # keyword arguments
+    if isinstance(arg, tuple):
+        return Parts(tuple(map(kind_of, arg)))
+    return "plain" if isinstance(arg, (Figure, *PLAIN, dtype, device)) else "other"
+
+
+def kind_of_variable(value: Any) -> Kind:
+    """The same of a variable that a statement uses."""
+    return Exactly(value.value) if type(value) is AsItIs else kind_of(value)
+
+
+def changed_argument(hook: Any, args: tuple[Any, ...]) -> int | None:
+    """Which argument a hook's result replaces; see `hooks.POINTS`."""
+    if len(args) == 3 and isinstance(args[0], Module) and hook in args[0]._forward_pre_hooks.values():
+        return None  # arguments and keyword arguments, together
+    if len(args) == 1 and not isinstance(args[0], (Module, Optimizer)):
+        return 0
+    if args and isinstance(args[0], Module):
+        return 1 if len(args) == 2 or local.modes.backward_pass is not None else len(args) - 1
+    return 0 if args and isinstance(args[0], tuple) else None
+
+
+def takes_no_answer(args: tuple[Any, ...]) -> bool:
+    """Whether a hook of this kind must return None: one on a leaf after its gradient, which gets the leaf itself."""
+    return len(args) == 1 and isinstance(args[0], TensorCore) and args[0]._meta is not None and args[0]._edge is None
