@@ -23,7 +23,7 @@ SOURCE = Path(__file__).parent.parent / "src"
 LAYERS: tuple[tuple[str, ...], ...] = (
     (
         "_homes", "symbols", "lazy", "lacking", "errors", "hooks", "modes", "tree", "dtypes", "sites", "devices", "layouts",
-        "sizes", "return_types",
+        "sizes", "return_types", "torch_named",
     ),
     ("torch_version",),
     ("xp", "random_stream"),

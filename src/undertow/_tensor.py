@@ -10,7 +10,7 @@ from types import CellType, FunctionType
 from typing import TYPE_CHECKING, Any
 
 from undertow import overrides
-from undertow._core import TensorCore, tensor_class, wrap
+from undertow._core import TensorCore, wrap
 from undertow._homes import LACKING_METHODS, METHODS
 from undertow.autograd.apply import bind_tensor_class
 from undertow.autograd.methods import AutogradMethods
@@ -23,6 +23,7 @@ from undertow.tensor_convert import ConvertMethods
 from undertow.tensor_copy import CopyMethods
 from undertow.tensor_layout import LayoutMethods
 from undertow.tensor_python import PythonMethods
+from undertow.torch_named import pickled_class
 
 if TYPE_CHECKING:
     from undertow._late_methods import LateMethods
@@ -150,11 +151,6 @@ for _home, _names in METHODS.items():
 for _name in LACKING_METHODS.split():
     setattr(Tensor, _name, LackingMethod(_name))
 bind_tensor_class(Tensor)
-
-
-def pickled_class(cls: Any) -> Any:
-    """A class that calls itself torch.Tensor must not be looked for there when it is pickled by name."""
-    return (tensor_class, ()) if cls is Tensor else cls.__qualname__
 
 
 copyreg.pickle(_TensorMeta, pickled_class)

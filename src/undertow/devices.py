@@ -5,6 +5,8 @@ from __future__ import annotations
 import threading
 from typing import Any, Self
 
+from undertow.torch_named import TorchNamed
+
 _TYPES = (
     "cpu", "cuda", "ipu", "xpu", "mkldnn", "opengl", "opencl", "ideep", "hip", "ve", "fpga", "maia", "xla", "lazy",
     "vulkan", "mps", "meta", "hpu", "mtia", "privateuseone",
@@ -12,7 +14,7 @@ _TYPES = (
 _MISSING: Any = object()
 
 
-class device:
+class device(metaclass=TorchNamed):
     """A device type and, where it matters, an index: `device("cpu")`, `device("cuda", 1)`, `device("cuda:1")`.
 
     There is one instance per (type, index), so equality is identity. In a `with` block it is the default device.

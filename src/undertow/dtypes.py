@@ -12,11 +12,13 @@ from typing import Any, Self
 import ml_dtypes  # 5 ms to import; lazy loading would cost a check on every use of bfloat16
 import numpy as np
 
+from undertow.torch_named import TorchNamed
+
 # Categories, in the order in which promotion climbs.
 BOOLEAN, INTEGRAL, FLOATING, COMPLEX = range(4)
 
 
-class dtype:
+class dtype(metaclass=TorchNamed):
     """One element type. There is one instance per type; compare with `is`.
 
     `numpy` is the NumPy dtype that stores it, `opmath` the dtype that arithmetic on it is carried out in

@@ -86,6 +86,9 @@ def parse_kind(kind: Any, name: str, default: dtype | None = None) -> dtype:
     return kind if type(kind) is dtype else as_dtype(kind, name, "dtype")
 
 
+_FROM_DATA = ("tensor", "as_tensor", "asarray", "from_dlpack")  # these make a tensor here and move it
+
+
 def check_options(name: str, where: Any, order: Any = None, pin_memory: Any = False) -> None:
     """Refuses devices and layouts that are not here."""
     if where is None:
@@ -93,7 +96,7 @@ def check_options(name: str, where: Any, order: Any = None, pin_memory: Any = Fa
     if where is not cpu:
         if not isinstance(where, (str, int, device)) or isinstance(where, bool):
             raise must_be("torch.device", where, name, "device")
-        check_device(where)
+        check_device(where, makes=name not in _FROM_DATA)
     if order is not None and order is not strided:
         if not isinstance(order, layout):
             raise must_be("torch.layout", order, name, "layout")

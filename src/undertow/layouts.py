@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import Any, Self
 
+from undertow.torch_named import TorchNamed
 
-class _Named:
+
+class _Named(metaclass=TorchNamed):
     """One of a fixed set of named constants; printed as `torch.<name>`, compared with `is`."""
 
     __slots__ = ("name",)

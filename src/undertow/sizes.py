@@ -8,6 +8,8 @@ from functools import partial
 from operator import index
 from typing import Any, Self
 
+from undertow.torch_named import TorchNamed
+
 
 class WrappedDim(int):
     """A dim counted from the front that was given counted from the back: nodes show it as it was given."""
@@ -32,7 +34,7 @@ def _dimension(item: Any, position: int) -> int:
         raise TypeError(f"torch.Size() takes an iterable of 'int' (item {position} is '{name}')") from None
 
 
-class Size(tuple[int, ...]):
+class Size(tuple[int, ...], metaclass=TorchNamed):
     """A tuple of ints; slices and concatenations of it are sizes too."""
 
     __slots__ = ()

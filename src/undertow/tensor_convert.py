@@ -33,8 +33,17 @@ def device_named(given: Any) -> Device:
     return device
 
 
-def check_device(given: Any) -> None:
-    """Accepts the CPU (or None), and what JAX can use; refuses the rest as a PyTorch without accelerators does."""
+# Devices that PyTorch knows by name and by a kernel that is missing, and how errors spell them.
+_WITHOUT_KERNELS = {
+    "mps": "MPS", "ipu": "IPU", "fpga": "FPGA", "maia": "MAIA", "ve": "VE", "vulkan": "Vulkan", "lazy": "Lazy",
+}  # fmt: skip
+
+
+def check_device(given: Any, makes: bool = False) -> None:
+    """Accepts the CPU (or None), and what JAX can use; refuses the rest as a PyTorch without accelerators does.
+
+    `makes`: a tensor is to be made there, not moved there.
+    """
     if given is None or given == "cpu":
         return
     device = device_named(given)
@@ -48,8 +57,14 @@ def check_device(given: Any) -> None:
                 raise RuntimeError(f"CUDA error: invalid device ordinal: there are {gpus()} GPUs, got {device}")
             return
         raise AssertionError("Torch not compiled with CUDA enabled")
-    if device.type in ("xpu", "mps", "mtia"):
+    if device.type in ("xpu", "mtia"):
         raise AssertionError(f"Torch not compiled with {device.type.upper()} enabled")
+    if device.type in ("hpu", "privateuseone"):
+        raise ModuleNotFoundError(f"No module named 'torch.{device.type}'")
+    if device.type in _WITHOUT_KERNELS and (makes or device.type == "lazy"):
+        raise NotImplementedError(
+            f"Could not run 'aten::empty.memory_format' with arguments from the '{_WITHOUT_KERNELS[device.type]}' backend."
+        )
     if device.type != "cpu":
         raise RuntimeError(f"PyTorch is not linked with support for {device.type} devices")
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import builtins
+import copyreg
 import warnings
 from typing import Any
 
@@ -11,6 +12,7 @@ from undertow._core import TensorCore
 from undertow.dtypes import DTYPE_OF, dtype, set_default_dtype
 from undertow.from_data import legacy_tensor
 from undertow.layouts import layout, strided
+from undertow.torch_named import pickled_class
 
 
 class tensortype(type):
@@ -26,6 +28,9 @@ class tensortype(type):
 
     def __instancecheck__(cls, instance: Any) -> builtins.bool:
         return isinstance(instance, TensorCore) and DTYPE_OF[instance._array.dtype] is cls.dtype
+
+
+copyreg.pickle(tensortype, pickled_class)
 
 
 def _tensor_type(kind: dtype) -> Any:

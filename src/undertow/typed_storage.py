@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copyreg
 import sys
 import warnings
 from collections.abc import Iterator
@@ -12,6 +13,7 @@ import numpy as np
 from undertow import dtypes
 from undertow.devices import cpu, device
 from undertow.storage import Array, UntypedStorage, flat_memory
+from undertow.torch_named import TorchNamed, pickled_class
 
 _warned: list[bool] = []
 
@@ -28,7 +30,7 @@ def warn_of_removal(stacklevel: int = 3) -> None:
         )
 
 
-class TypedStorage:
+class TypedStorage(metaclass=TorchNamed):
     """A row of elements, shared with all tensors over the same memory."""
 
     __slots__ = ("_untyped_storage", "dtype")
@@ -242,13 +244,16 @@ for _name, _kind in (("char", dtypes.int8), ("byte", dtypes.uint8), ("complex_fl
     setattr(TypedStorage, _name, _conversion(_kind.name))
 
 
-class _LegacyStorageMeta(type):
+class _LegacyStorageMeta(TorchNamed):
     """The class of the storage classes of old: storages of their dtype are their instances."""
 
     dtype: dtypes.dtype
 
     def __instancecheck__(cls, instance: Any) -> bool:
         return type(instance) is TypedStorage and instance.dtype is cls.dtype
+
+
+copyreg.pickle(_LegacyStorageMeta, pickled_class)
 
 
 class _LegacyStorage(TypedStorage, metaclass=_LegacyStorageMeta):

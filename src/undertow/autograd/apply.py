@@ -250,6 +250,10 @@ def name_function(function: Callable[..., Any], name: str, doc: str) -> Callable
 
 def call(public: Callable[..., Any], rule: Rule, inputs: tuple[Any, ...], statics: dict[str, Any], out: Any) -> Any:
     """A public elementwise function in the general case: overrides first, then `apply`, then `out=`."""
+    if out is not None and "." in public.__qualname__:  # only functions take it, not methods
+        if len(inputs) == 1:
+            raise TypeError(f"TensorBase.{public.__name__}() takes no keyword arguments")
+        raise TypeError(f"{public.__name__}() got an unexpected keyword argument 'out'")
     if overrides.wanted(inputs):
         return overrides.dispatch(public, inputs, {**statics, "out": out} if out is not None else statics)
     if len(inputs) == 1:

@@ -44,6 +44,7 @@ from undertow.cuda.streams import Stream as Stream
 from undertow.devices import device as _Device
 from undertow.errors import OutOfMemoryError as OutOfMemoryError
 from undertow.lazy import lazy_names
+from undertow.torch_named import TorchNamed as _TorchNamed
 from undertow.xp.device_placement import gpus
 
 _PARTS = ("_utils", "amp", "comm", "nccl", "nvtx", "profiler")
@@ -148,7 +149,7 @@ def _tensor_type(name: str) -> Any:
     def refuse(cls: Any, *args: Any, **kwargs: Any) -> Any:
         raise TypeError(f"type torch.cuda.{name} not available. Torch not compiled with CUDA enabled.")
 
-    return type(name, (), {"__module__": "torch.cuda", "__new__": refuse})
+    return _TorchNamed(name, (), {"__module__": "torch.cuda", "__new__": refuse})
 
 
 FloatTensor, DoubleTensor, HalfTensor, BFloat16Tensor = [

@@ -89,7 +89,8 @@ def _sum_arguments(
             f"{name}() received an invalid combination of arguments - got unrecognized keyword arguments: "
             + ", ".join(kwargs)
         )
-    input, other, alpha, out = named.pop("input"), named.pop("other"), named.pop("alpha", 1), named.pop("out", None)
+    input, other, alpha = named.pop("input"), named.pop("other"), named.pop("alpha", 1)
+    out = None if method else named.pop("out", None)
     if named:
         raise TypeError(f"{name}() got an unexpected keyword argument '{next(iter(named))}'")
     return input, other, alpha, out

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copyreg
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,7 @@ from undertow import dtypes
 from undertow._core import TensorCore, wrap
 from undertow.sparse import functions
 from undertow.sparse.coo import SparseTensor, make, sparse_coo_tensor
+from undertow.torch_named import pickled_class
 
 __all__ = ["addmm", "check_sparse_tensor_invariants", "log_softmax", "mm", "softmax", "spdiags", "sum"]
 
@@ -106,6 +108,8 @@ class _SparseType(type):
     def __instancecheck__(cls, instance: Any) -> bool:
         return isinstance(instance, SparseTensor) and instance.dtype is cls.dtype
 
+
+copyreg.pickle(_SparseType, pickled_class)
 
 FloatTensor, DoubleTensor, HalfTensor, BFloat16Tensor, LongTensor, IntTensor, ShortTensor, CharTensor, ByteTensor = [
     _SparseType(f"{kind.scalar_name}Tensor", (), {"dtype": kind, "__module__": "torch.sparse", "is_sparse": True})
