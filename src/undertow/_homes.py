@@ -70,13 +70,14 @@ HOMES = {
     "undertow.ops.embedding": "embedding_renorm_",
     "undertow.ops.factor": "det inverse logdet matrix_power slogdet",
     "undertow.ops.householder": "geqrf orgqr ormqr",
-    "undertow.ops.index": "argwhere diagonal_scatter index_add index_copy index_fill index_reduce index_select "
-    "masked_scatter masked_select nonzero put select_scatter slice_scatter take take_along_dim",
+    "undertow.ops.index": "diagonal_scatter index_add index_copy index_fill index_reduce index_select put select_scatter "
+    "slice_scatter take take_along_dim",
     "undertow.ops.indexing": "index_put index_put_",
     "undertow.ops.join": "block_diag cartesian_prod cat column_stack combinations concat concatenate dstack hstack "
     "meshgrid row_stack stack vstack",
     "undertow.ops.loss_class": "ctc_loss",
     "undertow.ops.lu": "lu lu_solve lu_unpack",
+    "undertow.ops.masks": "argwhere masked_scatter masked_select nonzero",
     "undertow.ops.matmul": "bmm dot ger matmul mm mv outer vdot",
     "undertow.ops.native": "affine_grid_generator binary_cross_entropy_with_logits conv_tbc convolution "
     "cosine_embedding_loss embedding_bag grid_sampler grid_sampler_2d grid_sampler_3d hinge_embedding_loss kl_div "
@@ -187,11 +188,11 @@ METHODS = {
     "sign sign_ sin sin_ sinc sinc_ sinh sinh_ sqrt sqrt_ tan tan_ tanh tanh_ trunc trunc_",
     "undertow.ops.factor:FactorMethods": "det inverse logdet matrix_power slogdet",
     "undertow.ops.householder": "geqrf orgqr ormqr",
-    "undertow.ops.index:IndexMethods": "argwhere diagonal_scatter index_add index_add_ index_copy index_copy_ "
-    "index_fill index_fill_ index_reduce index_reduce_ index_select masked_scatter masked_scatter_ masked_select "
-    "nonzero put put_ select_scatter slice_scatter take take_along_dim",
+    "undertow.ops.index:IndexMethods": "diagonal_scatter index_add index_add_ index_copy index_copy_ index_fill "
+    "index_fill_ index_reduce index_reduce_ index_select put put_ select_scatter slice_scatter take take_along_dim",
     "undertow.ops.indexing:IndexingMethods": "__delitem__ __getitem__ __setitem__ index_put index_put_",
     "undertow.ops.lu": "lu lu_solve",
+    "undertow.ops.masks:MaskMethods": "argwhere masked_scatter masked_scatter_ masked_select nonzero",
     "undertow.ops.matmul:MatmulMethods": "__matmul__ __rmatmul__ bmm dot ger matmul mm mv outer vdot",
     "undertow.ops.norms:NormMethods": "dist norm renorm renorm_",
     "undertow.ops.parts:PartMethods": "as_strided as_strided_ chunk diagonal dsplit hsplit narrow select split "

@@ -14,6 +14,7 @@ from undertow.ops.elementwise import ElementwiseMethods
 from undertow.ops.factor import FactorMethods
 from undertow.ops.index import IndexMethods
 from undertow.ops.indexing import IndexingMethods
+from undertow.ops.masks import MaskMethods
 from undertow.ops.matmul import MatmulMethods
 from undertow.ops.norms import NormMethods
 from undertow.ops.parts import PartMethods
@@ -55,6 +56,7 @@ class LateMethods(
     WritingMethods,
     IndexingMethods,
     IndexMethods,
+    MaskMethods,
     ScatterMethods,
     RandomMethods,
 ):

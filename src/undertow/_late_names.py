@@ -90,10 +90,9 @@ from undertow.ops.factor import (
     det as det, inverse as inverse, logdet as logdet, matrix_power as matrix_power, slogdet as slogdet,
 )  # fmt: skip
 from undertow.ops.index import (
-    argwhere as argwhere, diagonal_scatter as diagonal_scatter, index_add as index_add, index_copy as index_copy,
-    index_fill as index_fill, index_reduce as index_reduce, index_select as index_select,
-    masked_scatter as masked_scatter, masked_select as masked_select, nonzero as nonzero, put as put,
-    select_scatter as select_scatter, slice_scatter as slice_scatter, take as take, take_along_dim as take_along_dim,
+    diagonal_scatter as diagonal_scatter, index_add as index_add, index_copy as index_copy, index_fill as index_fill,
+    index_reduce as index_reduce, index_select as index_select, put as put, select_scatter as select_scatter,
+    slice_scatter as slice_scatter, take as take, take_along_dim as take_along_dim,
 )  # fmt: skip
 from undertow.ops.indexing import index_put as index_put, index_put_ as index_put_
 from undertow.ops.join import (
@@ -102,6 +101,9 @@ from undertow.ops.join import (
     meshgrid as meshgrid, row_stack as row_stack, stack as stack, vstack as vstack,
 )  # fmt: skip
 from undertow.ops.loss_class import ctc_loss as ctc_loss
+from undertow.ops.masks import (
+    argwhere as argwhere, masked_scatter as masked_scatter, masked_select as masked_select, nonzero as nonzero,
+)  # fmt: skip
 from undertow.ops.matmul import (
     bmm as bmm, dot as dot, ger as ger, matmul as matmul, mm as mm, mv as mv, outer as outer, vdot as vdot,
 )  # fmt: skip

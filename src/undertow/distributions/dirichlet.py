@@ -7,7 +7,7 @@ from typing import Any
 from undertow.distributions import _functions as torch
 from undertow.distributions import constraints
 from undertow.distributions.exp_family import ExponentialFamily
-from undertow.ops.index import one_hot
+from undertow.ops.masks import one_hot
 from undertow.sizes import Size
 
 __all__ = ["Dirichlet"]

@@ -8,7 +8,7 @@ from undertow.distributions import _functions as torch
 from undertow.distributions import constraints
 from undertow.distributions.categorical import Categorical
 from undertow.distributions.distribution import Distribution
-from undertow.ops.index import one_hot
+from undertow.ops.masks import one_hot
 from undertow.sizes import Size
 
 __all__ = ["OneHotCategorical", "OneHotCategoricalStraightThrough"]

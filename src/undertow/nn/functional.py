@@ -72,9 +72,6 @@ from undertow.ops.embedding import (
     embedding as embedding,
     embedding_bag as embedding_bag,
 )
-from undertow.ops.index import (
-    one_hot as one_hot,
-)
 from undertow.ops.loss import (
     binary_cross_entropy as binary_cross_entropy,
     binary_cross_entropy_with_logits as binary_cross_entropy_with_logits,
@@ -101,6 +98,9 @@ from undertow.ops.loss_class import (
     nll_loss as nll_loss,
 )
 from undertow.ops.loss_linear import linear_cross_entropy as linear_cross_entropy
+from undertow.ops.masks import (
+    one_hot as one_hot,
+)
 from undertow.ops.matmul import (
     linear as linear,
 )

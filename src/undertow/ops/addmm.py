@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from undertow.autograd.writes import apply_in_place
-from undertow.ops.arguments import check_tensor, no_kernel
+from undertow.ops.arguments import check_tensor, no_kernel, scalar_name
 from undertow.ops.matmul import (
     added_product,
     check_addmm,
@@ -14,7 +14,6 @@ from undertow.ops.matmul import (
     check_scalar_types,
     factors,
     kind_of,
-    scalar_name,
 )
 from undertow.ops.named import run
 from undertow.ops.public import overloaded

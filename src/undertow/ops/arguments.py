@@ -32,6 +32,11 @@ def type_name(value: Any) -> str:
     return type(value).__name__
 
 
+def scalar_name(tensor: Any) -> str:
+    """How PyTorch's errors call a tensor's dtype."""
+    return DTYPE_OF[tensor._array.dtype].scalar_name
+
+
 def invalid_combination(name: str, args: Sequence[Any], kwargs: dict[str, Any] | None = None) -> TypeError:
     """The error of a function with several signatures for arguments that fit none of them."""
     got = [type_name(value) for value in args]

@@ -10,7 +10,7 @@ from undertow._core import TensorCore
 from undertow.autograd.apply import apply
 from undertow.autograd.outputs import into
 from undertow.dtypes import DTYPE_OF
-from undertow.ops.arguments import broadcast_two, check_tensor, invalid_combination, no_kernel
+from undertow.ops.arguments import broadcast_two, check_tensor, invalid_combination, no_kernel, scalar_name
 from undertow.ops.arithmetic import add, mul
 from undertow.ops.named import run
 from undertow.ops.numbers import as_number
@@ -32,10 +32,6 @@ _C_NAMES = {
 
 def kind_of(input: Any) -> Any:
     return DTYPE_OF[input._array.dtype]
-
-
-def scalar_name(input: Any) -> str:
-    return kind_of(input).scalar_name
 
 
 def flipped(array: Any) -> bool:

@@ -11,10 +11,10 @@ import numpy as np
 from undertow._core import TensorCore, wrap
 from undertow.autograd.apply import apply
 from undertow.autograd.outputs import copied_into, into
-from undertow.ops.arguments import as_int, check_tensor, no_kernel, wrap_dim, wrap_dims
+from undertow.ops.arguments import as_int, check_tensor, no_kernel, scalar_name, wrap_dim, wrap_dims
 from undertow.ops.arithmetic import mul
 from undertow.ops.join import cat
-from undertow.ops.matmul import kind_of, matrix_product, mm, scalar_name, vdot
+from undertow.ops.matmul import kind_of, matrix_product, mm, vdot
 from undertow.ops.named import run
 from undertow.ops.parts import diagonal
 from undertow.ops.public import public
