@@ -17,7 +17,7 @@ from undertow.func import jvp as jvp
 from undertow.func import linearize as linearize
 from undertow.func import vjp as vjp
 from undertow.func import vmap as vmap
-from undertow.func._derivatives import _check_argnum, _chosen, _vjp, _with
+from undertow.func._derivatives import check_argnum, chosen_of, vjp_of, with_chosen
 from undertow.utils._pytree import tree_leaves
 
 argnums_t = int | tuple[int, ...]
@@ -45,26 +45,26 @@ def _check_unique_non_empty(argnums: Any) -> None:
 
 def _validate_and_wrap_argnum(argnum: int, num_args: int) -> int:
     """The place of an argument, counted from the first."""
-    return _check_argnum(argnum, num_args)
+    return check_argnum(argnum, num_args)
 
 
 def _validate_and_wrap_argnums(argnums: Any, num_args: int) -> Any:
     if isinstance(argnums, int):
-        return _check_argnum(argnums, num_args)
+        return check_argnum(argnums, num_args)
     if isinstance(argnums, tuple):
-        return tuple(_check_argnum(argnum, num_args) for argnum in argnums)
+        return tuple(check_argnum(argnum, num_args) for argnum in argnums)
     raise AssertionError("Should never get here")
 
 
 def _slice_argnums(args: tuple[Any, ...], argnums: Any, as_tuple: bool = True) -> Any:
     """Some of the arguments."""
-    chosen = _chosen(args, _validate_and_wrap_argnums(argnums, len(args)))
+    chosen = chosen_of(args, _validate_and_wrap_argnums(argnums, len(args)))
     return _as_tuple(chosen) if as_tuple else chosen
 
 
 def _replace_args(old_args: tuple[Any, ...], new_args: tuple[Any, ...], argnums: Any) -> tuple[Any, ...]:
     """Arguments with some of them changed."""
-    return tuple(_with(old_args, argnums, new_args[0] if isinstance(argnums, int) else new_args))
+    return tuple(with_chosen(old_args, argnums, new_args[0] if isinstance(argnums, int) else new_args))
 
 
 def _safe_zero_index(x: tuple[Any, ...]) -> Any:
@@ -75,7 +75,7 @@ def _safe_zero_index(x: tuple[Any, ...]) -> Any:
 
 def _vjp_with_argnums(func: Any, *primals: Any, argnums: Any = None, has_aux: bool = False) -> Any:
     """`vjp` with respect to some of the arguments."""
-    return _vjp(func, argnums, has_aux, primals)
+    return vjp_of(func, argnums, has_aux, primals)
 
 
 def error_if_complex(func_name: str, args: Any, is_input: bool) -> None:

@@ -1,4 +1,4 @@
-"""Derivatives of functions: `grad`, `vjp`, `jvp`, Jacobians and Hessians, which nest in each other and in `vmap`.
+"""Derivatives of functions: `grad`, `vjp`, `jvp`, which nest in each other and in `vmap`.
 
 Inside a vmap, derivatives are taken of all examples at once: the tensors are made whole, so that every example has an
 input of its own, and since no example depends on another one, one backward pass gives each its own gradient.
@@ -14,7 +14,7 @@ from typing import Any
 from undertow import creation
 from undertow._core import TensorCore
 from undertow.autograd.levels import Level, Pushed, PushLevel, input_edge, pull
-from undertow.func._vmapping import check_randomness, from_whole, open_levels, to_whole
+from undertow.func._vmapping import from_whole, open_levels, to_whole
 from undertow.modes import enable_grad, local
 from undertow.ops.join import stack
 from undertow.utils import _pytree as pytree
@@ -99,12 +99,12 @@ def grad_and_value(func: Function, argnums: int | tuple[int, ...] = 0, has_aux: 
 
 def _grad_and_value(func: Function, argnums: Any, has_aux: bool, args: tuple[Any, ...], kwargs: Any) -> tuple[Any, Any]:
     transform = Transform()
-    chosen = _chosen(args, argnums)
+    chosen = chosen_of(args, argnums)
     leaves, spec = pytree.tree_flatten(chosen)
     try:
         with enable_grad():
             inside, edges = transform.begin(leaves)
-            output = func(*_with(args, argnums, spec.unflatten(inside)), **kwargs)
+            output = func(*with_chosen(args, argnums, spec.unflatten(inside)), **kwargs)
             aux: Any = ()
             if has_aux:
                 if not (isinstance(output, tuple) and len(output) == 2):
@@ -132,7 +132,7 @@ def _check_scalar(output: Any) -> None:
         )
 
 
-def _check_argnum(argnum: int, count: int) -> int:
+def check_argnum(argnum: int, count: int) -> int:
     if not -count <= argnum < count:
         raise RuntimeError(f"Got argnum={argnum}, but only {count} positional inputs")
     return argnum % count
@@ -140,24 +140,24 @@ def _check_argnum(argnum: int, count: int) -> int:
 
 def _places(args: tuple[Any, ...], argnums: Any) -> tuple[int, ...]:
     if isinstance(argnums, int):
-        return (_check_argnum(argnums, len(args)),)
+        return (check_argnum(argnums, len(args)),)
     if not isinstance(argnums, tuple):
         raise RuntimeError(f"argnums must be int or Tuple[int, ...], got: {type(argnums)}")
     if not argnums:
         raise RuntimeError("argnums must be non-empty")
-    places = tuple([_check_argnum(argnum, len(args)) for argnum in argnums])
+    places = tuple([check_argnum(argnum, len(args)) for argnum in argnums])
     if len(set(places)) != len(places):
         raise RuntimeError(f"argnums elements must be unique, got {argnums}")
     return places
 
 
-def _chosen(args: tuple[Any, ...], argnums: Any) -> Any:
+def chosen_of(args: tuple[Any, ...], argnums: Any) -> Any:
     """The arguments to differentiate: one, or a tuple of them."""
     places = _places(args, argnums)
     return args[places[0]] if isinstance(argnums, int) else tuple([args[place] for place in places])
 
 
-def _with(args: tuple[Any, ...], argnums: Any, replacements: Any) -> list[Any]:
+def with_chosen(args: tuple[Any, ...], argnums: Any, replacements: Any) -> list[Any]:
     """The arguments with the chosen ones replaced."""
     places = _places(args, argnums)
     given = list(args)
@@ -176,19 +176,19 @@ def vjp(func: Function, *primals: Any, has_aux: bool = False) -> Any:
     >>> pull_back(torch.tensor(2.0))
     (tensor(2.),)
     """
-    return _vjp(func, None, has_aux, primals)
+    return vjp_of(func, None, has_aux, primals)
 
 
-def _vjp(func: Function, argnums: Any, has_aux: bool, primals: tuple[Any, ...]) -> Any:
+def vjp_of(func: Function, argnums: Any, has_aux: bool, primals: tuple[Any, ...]) -> Any:
     """vjp with respect to some arguments (all of them if argnums is None)."""
     transform = Transform()
-    chosen = primals if argnums is None else _chosen(primals, argnums)
+    chosen = primals if argnums is None else chosen_of(primals, argnums)
     leaves, spec = pytree.tree_flatten(chosen)
     try:
         with enable_grad():
             inside, edges = transform.begin(leaves)
             given = spec.unflatten(inside)
-            outputs = func(*(given if argnums is None else _with(primals, argnums, given)))
+            outputs = func(*(given if argnums is None else with_chosen(primals, argnums, given)))
             outputs, aux = _without_aux(outputs, has_aux, "vjp(f, *primals)")
             found, out_spec = _flat_outputs(outputs, "vjp(f, *primals)")
             wholes = transform.whole(found)
@@ -281,12 +281,12 @@ def jvp(func: Function, primals: Any, tangents: Any, *, strict: bool = False, ha
                 f"supported. Tensor is of size {list(value.shape)} while the given forward gradient is of size "
                 f"{list(direction.shape)}."
             )
-    shown, push, aux = _linearized(func, primals, has_aux, called)
+    shown, push, aux = linearized(func, primals, has_aux, called)
     found = push(directions)
     return (shown, found, aux) if has_aux else (shown, found)
 
 
-def _linearized(func: Function, primals: Any, has_aux: bool, called: str) -> tuple[Any, Function, Any]:
+def linearized(func: Function, primals: Any, has_aux: bool, called: str) -> tuple[Any, Function, Any]:
     """func(*primals) and its derivative as a function of flat tangents."""
     leaves, spec = pytree.tree_flatten(primals)
     transform = Transform(PushLevel)
@@ -310,7 +310,7 @@ def _linearized(func: Function, primals: Any, has_aux: bool, called: str) -> tup
 
 def linearize(func: Function, *primals: Any) -> tuple[Any, Function]:
     """func(*primals), and its derivative there: a function of tangents that can be called many times."""
-    shown, push, _ = _linearized(func, primals, False, "linearize(f, *primals)")
+    shown, push, _ = linearized(func, primals, False, "linearize(f, *primals)")
     spec = pytree.tree_structure(primals)
 
     def derivative(*tangents: Any) -> Any:
@@ -331,101 +331,3 @@ def linearize(func: Function, *primals: Any) -> tuple[Any, Function]:
         return push(directions)
 
     return shown, derivative
-
-
-# --- Jacobians
-
-
-def jacrev(
-    func: Function,
-    argnums: int | tuple[int, ...] = 0,
-    *,
-    has_aux: bool = False,
-    chunk_size: int | None = None,
-    _preallocate_and_copy: bool = False,
-) -> Function:
-    """The Jacobian of a function, by one backward pass per element of its result: shape output + input.
-
-    Nested results give nests of Jacobians, and so do nested arguments, inside them.
-    """
-    if not (chunk_size is None or chunk_size > 0):
-        raise ValueError("jacrev: `chunk_size` should be greater than 0.")
-
-    @functools.wraps(func)
-    def jacobian(*args: Any) -> Any:
-        found = _vjp(func, argnums, has_aux, args)
-        output, pull_back, aux = (*found, None)[:3]
-        outputs, out_spec = pytree.tree_flatten(output)
-        inputs, in_spec = pytree.tree_flatten(_chosen(args, argnums))
-        rows = [_rows(nr, outputs, out_spec, inputs, pull_back) for nr in range(len(outputs))]
-        result = out_spec.unflatten([in_spec.unflatten(row) for row in rows])
-        return (result, aux) if has_aux else result
-
-    return jacobian
-
-
-def _rows(nr: int, outputs: list[Any], out_spec: pytree.TreeSpec, inputs: list[Any], pull_back: Function) -> list[Any]:
-    """The Jacobians of one output with respect to every input."""
-    output = outputs[nr]
-    count = output.numel()
-    seeds = [creation.zeros(tuple(one.shape), dtype=one.dtype, device=one.device) for one in outputs]
-    columns: list[list[Any]] = [[] for _ in inputs]
-    for place in range(count):
-        basis = creation.zeros(count, dtype=output.dtype, device=output.device)
-        basis[place] = 1
-        row = [*seeds[:nr], basis.reshape(tuple(output.shape)), *seeds[nr + 1 :]]
-        for column, part in zip(columns, pytree.tree_leaves(pull_back(out_spec.unflatten(row))), strict=True):
-            column.append(part)
-    return [
-        (stack(column) if column else creation.zeros((0, *value.shape), dtype=value.dtype, device=value.device)).reshape(
-            (*output.shape, *value.shape)
-        )
-        for column, value in zip(columns, inputs, strict=True)
-    ]
-
-
-def jacfwd(
-    func: Function, argnums: int | tuple[int, ...] = 0, has_aux: bool = False, *, randomness: str = "error"
-) -> Function:
-    """The Jacobian of a function, by one forward product per element of its arguments: shape output + input."""
-
-    @functools.wraps(func)
-    def jacobian(*args: Any) -> Any:
-        check_randomness(randomness)
-        chosen = _chosen(args, argnums)
-        inputs, in_spec = pytree.tree_flatten(chosen)
-
-        def of_chosen(*leaves: Any) -> Any:
-            return func(*_with(args, argnums, in_spec.unflatten(list(leaves))))
-
-        output, push, aux = _linearized(of_chosen, tuple(inputs), has_aux, "jvp(f, primals, tangents)")
-        outputs, out_spec = pytree.tree_flatten(output)
-        columns = [_columns(nr, inputs, outputs, push) for nr in range(len(inputs))]
-        result = out_spec.unflatten([in_spec.unflatten(list(row)) for row in zip(*columns, strict=True)])
-        return (result, aux) if has_aux else result
-
-    return jacobian
-
-
-def _columns(nr: int, inputs: list[Any], outputs: list[Any], push: Function) -> list[Any]:
-    """The Jacobians of every output with respect to one input."""
-    value = inputs[nr]
-    directions = [creation.zeros(tuple(one.shape), dtype=one.dtype, device=one.device) for one in inputs]
-    rows: list[list[Any]] = [[] for _ in outputs]
-    for place in range(value.numel()):
-        basis = creation.zeros(value.numel(), dtype=value.dtype, device=value.device)
-        basis[place] = 1
-        given = [*directions[:nr], basis.reshape(tuple(value.shape)), *directions[nr + 1 :]]
-        for row, part in zip(rows, pytree.tree_leaves(push(given)), strict=True):
-            row.append(part)
-    return [
-        (stack(row).movedim(0, -1) if row else creation.zeros((*one.shape, 0), dtype=one.dtype, device=one.device)).reshape(
-            (*one.shape, *value.shape)
-        )
-        for row, one in zip(rows, outputs, strict=True)
-    ]
-
-
-def hessian(func: Function, argnums: int | tuple[int, ...] = 0) -> Function:
-    """The second derivatives of a function, as the Jacobian of its Jacobian."""
-    return jacfwd(jacrev(func, argnums), argnums)
