@@ -57,6 +57,7 @@ class HookMethods(TensorCore):
     def _backward_hooks(self, value: OrderedDict[int, hooks.Hook] | None) -> None:
         if self._edge is None:
             self._get_meta().hooks = value
+            hooks.CountedHooks.changes += 1
             return
         node, nr = self._edge
         if node._n_outputs == 1:
@@ -86,7 +87,7 @@ class HookMethods(TensorCore):
             return hooks.add(tensor_hooks_of(edge[0], edge[1]), hook)
         meta = self._get_meta()
         if meta.hooks is None:
-            meta.hooks = OrderedDict()
+            meta.hooks = hooks.CountedHooks()
         return hooks.add(meta.hooks, hook)
 
     def register_post_accumulate_grad_hook(self, hook: hooks.Hook) -> hooks.RemovableHandle:
@@ -105,7 +106,7 @@ class HookMethods(TensorCore):
             raise RuntimeError("post accumulate grad hooks cannot be registered on non-leaf tensors")
         meta = self._get_meta()
         if meta.post_hooks is None:
-            meta.post_hooks = OrderedDict()
+            meta.post_hooks = hooks.CountedHooks()
         return hooks.add(meta.post_hooks, hook)
 
     @property
@@ -277,6 +278,7 @@ class AutogradMethods(HookMethods):
         self._requires_grad = False
         if own is not None:
             self._get_meta().hooks = own  # they stay with its node too
+            hooks.CountedHooks.changes += 1
         return self
 
     @property

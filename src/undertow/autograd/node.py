@@ -135,14 +135,14 @@ class Node:
         """hook(grad_inputs, grad_outputs) -> tuple or None; a result replaces grad_inputs. Runs after the node."""
         extras = self._get_extras()
         if extras.post_hooks is None:
-            extras.post_hooks = OrderedDict()
+            extras.post_hooks = hooks.CountedHooks()
         return hooks.add(extras.post_hooks, fn)
 
     def register_prehook(self, fn: hooks.Hook) -> hooks.RemovableHandle:
         """hook(grad_outputs) -> tuple or None; a result replaces grad_outputs. Runs before the node."""
         extras = self._get_extras()
         if extras.pre_hooks is None:
-            extras.pre_hooks = OrderedDict()
+            extras.pre_hooks = hooks.CountedHooks()
         return hooks.add(extras.pre_hooks, fn)
 
     def __call__(self, *grads: Any) -> Any:

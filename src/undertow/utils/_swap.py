@@ -6,6 +6,7 @@ import weakref
 from typing import Any
 
 from undertow._core import TensorCore
+from undertow.hooks import CountedHooks
 
 _PARTS = ("_array", "_edge", "_requires_grad", "_storage", "_view", "_meta")
 
@@ -30,6 +31,7 @@ def swap_tensors(t1: Any, t2: Any) -> None:
         mine, theirs = getattr(t1, part), getattr(t2, part)
         setattr(t1, part, theirs)
         setattr(t2, part, mine)
+    CountedHooks.changes += 1
     t1.__class__, t2.__class__ = type(t2), type(t1)
     mine, theirs = dict(t1.__dict__), dict(t2.__dict__)
     t1.__dict__.clear()

@@ -85,6 +85,8 @@ class Arguments:
         if self.renewed.places:
             if not self.renewed.fit() or self._aliases([*arguments, *self.renewed.tensors()]) != self._renewed_pattern:
                 return False
+        if not (arguments or self._pattern or self.shared):
+            return True
         if self._aliases(arguments) != self._pattern:
             return False
         tensors = self.and_gradients(arguments) if self.shared else arguments

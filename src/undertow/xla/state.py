@@ -34,13 +34,13 @@ class Snapshot:
         self.leaf_hooks = [(tensor, [dict(own or ()) for own in _hook_maps(tensor._meta)]) for tensor in state.tensors]
         self.watches_gradients = True
         self._holders = {id(holder) for holder, _ in (*self.maps, *self.lists)}
-        learning = [tensor for tensor in state.tensors if tensor._requires_grad]
-        self._learning = [
-            (tensor, *_hook_maps(tensor._meta), _node_hooks(tensor._meta), _look_of(tensor._meta and tensor._meta.grad))
-            for tensor in learning
-        ]
+        self._learning = [tensor for tensor in state.tensors if tensor._requires_grad]
         self._frozen = [tensor for tensor in state.tensors if not tensor._requires_grad]
-        leaf_hooks = [hooks for tensor in learning for hooks in _hook_maps(tensor._meta) if hooks]
+        self._looks = [(tensor, _look_of(tensor._meta and tensor._meta.grad)) for tensor in self._learning]
+        self._maps_of = [(tensor, _hook_maps(tensor._meta)) for tensor in self._learning]
+        self._node_hooks = [(tensor, _node_hooks(tensor._meta)) for tensor in self._learning]
+        self._with_node_hooks = [each for each in self._node_hooks if each[1]]  # they may go with their node, uncounted
+        leaf_hooks = [hooks for _, own in self._maps_of for hooks in own if hooks]
         self._hook_maps = [*self.hooks, *[(hooks, dict(hooks)) for hooks in leaf_hooks]]
         self._ignored: set[Place] = set()
         self.ignore(state.replaced)
@@ -58,7 +58,7 @@ class Snapshot:
             if self._counts(holder):
                 counting = all(self._counts(holder, key) for key in {**held, **holder}) if self._ignored else True
                 (watched if counting else self._partly).append((holder, held))
-        self._counted = [(holder, [*held.items()]) for holder, held in watched if type(holder) is CountedHooks]
+        self._counted = [(holder, held) for holder, held in watched if type(holder) is CountedHooks]
         self._changes = -1  # of hooks, up to which these are known to be as they were
         watched = [pair for pair in watched if type(pair[0]) is not CountedHooks]
         filled = [(holder, held) for holder, held in watched if held]
@@ -89,7 +89,9 @@ class Snapshot:
         """Whether every place holds what it held."""
         if CountedHooks.changes != self._changes and not self._hooks_hold():
             return False
-        if any(self._empty) or any(map(_REQUIRES_GRAD, self._frozen)) or [*map(len, self._places)] != self._sizes:
+        if any(self._empty) or [*map(len, self._places)] != self._sizes:
+            return False
+        if any(map(_REQUIRES_GRAD, self._frozen)) or not all(map(_REQUIRES_GRAD, self._learning)):
             return False
         if not all(map(is_, chain.from_iterable(self._places), self._values)):  # numbers may be equal and not the same
             if not all(map(same, chain.from_iterable(self._places), self._values)):
@@ -112,32 +114,26 @@ class Snapshot:
         for array, contents in self._arrays:
             if not _equal(array, contents):
                 return False
-        watches_gradients = self.watches_gradients
-        for tensor, hooks, post_hooks, node_hooks, look in self._learning:
-            if not tensor._requires_grad:
-                return False
-            meta = tensor._meta
-            if meta is None:
-                if hooks or post_hooks or node_hooks or (look and watches_gradients):
+        if self.watches_gradients:
+            for tensor, look in self._looks:
+                if _look_of(tensor._meta and tensor._meta.grad) != look:
                     return False
-                continue
-            if meta.hooks is not hooks and (meta.hooks or hooks):
-                return False
-            if meta.post_hooks is not post_hooks and (meta.post_hooks or post_hooks):
-                return False
-            if watches_gradients and _look_of(meta.grad) != look:
-                return False
-            if (meta.accumulator is not None or node_hooks) and _node_hooks(meta) != node_hooks:
-                return False
-        return True
+        return all(_node_hooks(tensor._meta) == hooks for tensor, hooks in self._with_node_hooks)
 
     def _hooks_hold(self) -> bool:
-        """Whether modules and optimizers have the hooks they had; then nobody asks until hooks change somewhere."""
+        """Whether modules, optimizers and leaves have the hooks they had; then nobody asks until hooks change somewhere."""
         changes = CountedHooks.changes
-        if all([*holder.items()] == held for holder, held in self._counted):
-            self._changes = changes
-            return True
-        return False
+        for holder, held in self._counted:
+            if len(holder) != len(held) or not all(map(is_, chain(holder, holder.values()), chain(held, held.values()))):
+                return False
+        for tensor, maps in self._maps_of:
+            for own, hooks in zip(_hook_maps(tensor._meta), maps):
+                if own is not hooks and (own or hooks):
+                    return False
+        if any(_node_hooks(tensor._meta) != hooks for tensor, hooks in self._node_hooks):
+            return False
+        self._changes = changes
+        return True
 
     def difference(self) -> str:
         """What is not as it was, in words; for `explain` and for warnings."""
@@ -171,7 +167,7 @@ class Snapshot:
         for tensor, hooks in self.leaf_hooks:
             if [dict(own or ()) for own in _hook_maps(tensor._meta)] != hooks:
                 return f"the hooks on a tensor of shape {list(tensor._array.shape)} changed"
-        for tensor, _, _, node_hooks, _ in self._learning:
+        for tensor, node_hooks in self._node_hooks:
             if _node_hooks(tensor._meta) != node_hooks:
                 return f"the hooks on the node of a leaf of shape {list(tensor._array.shape)} changed"
         for tensor, flag in self.flags:

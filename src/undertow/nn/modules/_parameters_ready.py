@@ -54,7 +54,7 @@ def attach(ready: OrderedDict[int, Any], module: Any, hook: hooks.Hook, identity
     for parameter in module.parameters():
         meta = parameter._get_meta()
         if meta.post_hooks is None:
-            meta.post_hooks = OrderedDict()
+            meta.post_hooks = hooks.CountedHooks()
         maps.append(meta.post_hooks)
     handle = hooks.RemovableHandle(ready, extra_dict=maps)
     if identity is not None:
