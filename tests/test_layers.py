@@ -49,8 +49,8 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     (
         "autograd.accumulate", "autograd.anomaly_mode", "autograd.differentiate", "autograd.engine", "autograd.firing",
         "autograd.forward_ad", "autograd.function", "autograd.function_node", "autograd.function_outputs",
-        "autograd.functional", "autograd.gradcheck", "autograd.gradient_checks", "autograd.graph", "autograd.jacobians",
-        "autograd.levels", "autograd.methods", "autograd.nested_io",
+        "autograd.functional", "autograd.gradcheck", "autograd.gradient_checks", "autograd.gradient_demands",
+        "autograd.graph", "autograd.jacobians", "autograd.levels", "autograd.methods", "autograd.nested_io",
     ),
     ("_late_methods", "_tensor", "autograd"),
     (
