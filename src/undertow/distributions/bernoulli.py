@@ -6,14 +6,15 @@ from typing import Any
 
 from undertow.distributions import _functions as torch
 from undertow.distributions import constraints
+from undertow.distributions._odds import ByOdds
 from undertow.distributions.exp_family import ExponentialFamily
-from undertow.distributions.utils import broadcast_all, is_number, lazy_property, logits_to_probs, probs_to_logits
+from undertow.distributions.utils import broadcast_all, is_number
 from undertow.sizes import Size
 
 __all__ = ["Bernoulli"]
 
 
-class Bernoulli(ExponentialFamily):
+class Bernoulli(ByOdds, ExponentialFamily):
     """1 with probability `probs` (or with the log-odds `logits`), else 0."""
 
     arg_constraints = {"probs": constraints.unit_interval, "logits": constraints.real}
@@ -22,29 +23,12 @@ class Bernoulli(ExponentialFamily):
     _mean_carrier_measure = 0
 
     def __init__(self, probs: Any = None, logits: Any = None, validate_args: bool | None = None) -> None:
-        if (probs is None) == (logits is None):
-            raise ValueError("Either `probs` or `logits` must be specified, but not both.")
-        given = probs if probs is not None else logits
-        (self._param,) = broadcast_all(given)
-        if probs is not None:
-            self.probs = self._param
-        else:
-            self.logits = self._param
+        self._set_odds(probs, logits)
+        given = logits if probs is None else probs
         super().__init__(Size() if is_number(given) else self._param.size(), validate_args=validate_args)
 
     def expand(self, batch_shape: Any, _instance: Any = None) -> Any:
-        new = self._get_checked_instance(Bernoulli, _instance)
-        batch_shape = Size(batch_shape)
-        for name in ("probs", "logits"):
-            if name in self.__dict__:
-                new._param = self.__dict__[name].expand(batch_shape)
-                setattr(new, name, new._param)
-        super(Bernoulli, new).__init__(batch_shape, validate_args=False)
-        new._validate_args = self._validate_args
-        return new
-
-    def _new(self, *args: Any, **kwargs: Any) -> Any:
-        return self._param.new(*args, **kwargs)
+        return self._expanded(Bernoulli, batch_shape, _instance)
 
     @property
     def mean(self) -> Any:
@@ -59,20 +43,6 @@ class Bernoulli(ExponentialFamily):
     @property
     def variance(self) -> Any:
         return self.probs * (1 - self.probs)
-
-    @lazy_property
-    def logits(self) -> Any:
-        """The log-odds."""
-        return probs_to_logits(self.probs, is_binary=True)
-
-    @lazy_property
-    def probs(self) -> Any:
-        """The probability of 1."""
-        return logits_to_probs(self.logits, is_binary=True)
-
-    @property
-    def param_shape(self) -> Any:
-        return self._param.size()
 
     def sample(self, sample_shape: Any = ()) -> Any:
         with torch.no_grad():

@@ -9,7 +9,6 @@ from undertow.distributions import constraints
 from undertow.distributions.dirichlet import Dirichlet
 from undertow.distributions.exp_family import ExponentialFamily
 from undertow.distributions.utils import broadcast_all, is_number
-from undertow.sizes import Size
 
 __all__ = ["Beta"]
 
@@ -30,12 +29,7 @@ class Beta(ExponentialFamily):
         super().__init__(self._dirichlet._batch_shape, validate_args=validate_args)
 
     def expand(self, batch_shape: Any, _instance: Any = None) -> Any:
-        new = self._get_checked_instance(Beta, _instance)
-        batch_shape = Size(batch_shape)
-        new._dirichlet = self._dirichlet.expand(batch_shape)
-        super(Beta, new).__init__(batch_shape, validate_args=False)
-        new._validate_args = self._validate_args
-        return new
+        return self._expanded(Beta, batch_shape, _instance, "_dirichlet")
 
     @property
     def mean(self) -> Any:

@@ -7,21 +7,15 @@ from typing import Any
 
 from undertow.distributions import _functions as torch
 from undertow.distributions import constraints
+from undertow.distributions._odds import ByOdds
 from undertow.distributions.exp_family import ExponentialFamily
-from undertow.distributions.utils import (
-    broadcast_all,
-    clamp_probs,
-    is_number,
-    lazy_property,
-    logits_to_probs,
-    probs_to_logits,
-)
+from undertow.distributions.utils import broadcast_all, clamp_probs, is_number, lazy_property, logits_to_probs
 from undertow.sizes import Size
 
 __all__ = ["ContinuousBernoulli"]
 
 
-class ContinuousBernoulli(ExponentialFamily):
+class ContinuousBernoulli(ByOdds, ExponentialFamily):
     """Values in [0, 1] with a density proportional to probs^x (1 - probs)^(1 - x).
 
     Close to probs = 0.5 its formulas divide 0 by 0; between `lims` series take their place.
@@ -36,34 +30,19 @@ class ContinuousBernoulli(ExponentialFamily):
         self, probs: Any = None, logits: Any = None, lims: tuple[float, float] = (0.499, 0.501),
         validate_args: bool | None = None,
     ) -> None:  # fmt: skip
-        if (probs is None) == (logits is None):
-            raise ValueError("Either `probs` or `logits` must be specified, but not both.")
-        given = probs if probs is not None else logits
-        (param,) = broadcast_all(given)
+        self._set_odds(probs, logits)
+        given = logits if probs is None else probs
         if probs is not None:
-            if validate_args is not None and not self.arg_constraints["probs"].check(param).all():
+            if validate_args is not None and not self.arg_constraints["probs"].check(self.probs).all():
                 raise ValueError("The parameter probs has invalid values")
-            self.probs = param = clamp_probs(param)
-        else:
-            self.logits = param
-        self._param = param
+            self.probs = self._param = clamp_probs(self.probs)
         self._lims = lims
         super().__init__(Size() if is_number(given) else self._param.size(), validate_args=validate_args)
 
     def expand(self, batch_shape: Any, _instance: Any = None) -> Any:
-        new = self._get_checked_instance(ContinuousBernoulli, _instance)
+        new = self._expanded(ContinuousBernoulli, batch_shape, _instance)
         new._lims = self._lims
-        batch_shape = Size(batch_shape)
-        for name in ("probs", "logits"):
-            if name in self.__dict__:
-                new._param = self.__dict__[name].expand(batch_shape)
-                setattr(new, name, new._param)
-        super(ContinuousBernoulli, new).__init__(batch_shape, validate_args=False)
-        new._validate_args = self._validate_args
         return new
-
-    def _new(self, *args: Any, **kwargs: Any) -> Any:
-        return self._param.new(*args, **kwargs)
 
     def _outside_unstable_region(self) -> Any:
         return (self.probs <= self._lims[0]) | (self.probs > self._lims[1])
@@ -104,16 +83,8 @@ class ContinuousBernoulli(ExponentialFamily):
         return torch.where(self._outside_unstable_region(), spread, taylor)
 
     @lazy_property
-    def logits(self) -> Any:
-        return probs_to_logits(self.probs, is_binary=True)
-
-    @lazy_property
     def probs(self) -> Any:
         return clamp_probs(logits_to_probs(self.logits, is_binary=True))
-
-    @property
-    def param_shape(self) -> Any:
-        return self._param.size()
 
     def sample(self, sample_shape: Any = ()) -> Any:
         with torch.no_grad():

@@ -81,6 +81,17 @@ class Distribution:
             )
         return self.__new__(type(self)) if _instance is None else _instance
 
+    def _expanded(self, cls: Any, batch_shape: Any, _instance: Any, *names: str) -> Any:
+        """What `expand` of a class gives, if its parameters (or parts) of these names have the shape of the batch."""
+        new = self._get_checked_instance(cls, _instance)
+        batch_shape = Size(batch_shape)
+        for name in names:
+            setattr(new, name, getattr(self, name).expand(batch_shape))
+        parent: Any = super(cls, new)
+        parent.__init__(batch_shape, validate_args=False)
+        new._validate_args = self._validate_args
+        return new
+
     @property
     def batch_shape(self) -> Any:
         """The shape of the parameters: how many distributions this is."""

@@ -9,7 +9,6 @@ from undertow.distributions import _functions as torch
 from undertow.distributions import constraints
 from undertow.distributions.distribution import Distribution
 from undertow.distributions.utils import broadcast_all
-from undertow.sizes import Size
 
 __all__ = ["GeneralizedPareto"]
 
@@ -25,13 +24,7 @@ class GeneralizedPareto(Distribution):
         super().__init__(self.loc.size(), validate_args=validate_args)
 
     def expand(self, batch_shape: Any, _instance: Any = None) -> Any:
-        new = self._get_checked_instance(GeneralizedPareto, _instance)
-        batch_shape = Size(batch_shape)
-        for name in ("loc", "scale", "concentration"):
-            setattr(new, name, getattr(self, name).expand(batch_shape))
-        super(GeneralizedPareto, new).__init__(batch_shape, validate_args=False)
-        new._validate_args = self._validate_args
-        return new
+        return self._expanded(GeneralizedPareto, batch_shape, _instance, "loc", "scale", "concentration")
 
     def rsample(self, sample_shape: Any = ()) -> Any:
         return self.icdf(torch.rand(self._extended_shape(sample_shape), dtype=self.loc.dtype, device=self.loc.device))

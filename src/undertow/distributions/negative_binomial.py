@@ -6,16 +6,15 @@ from typing import Any
 
 from undertow.distributions import _functions as torch
 from undertow.distributions import constraints
-from undertow.distributions.distribution import Distribution
+from undertow.distributions._odds import ByOdds
 from undertow.distributions.gamma import Gamma
-from undertow.distributions.utils import broadcast_all, lazy_property, logits_to_probs, probs_to_logits
+from undertow.distributions.utils import lazy_property
 from undertow.ops.activation import logsigmoid as log_sigmoid
-from undertow.sizes import Size
 
 __all__ = ["NegativeBinomial"]
 
 
-class NegativeBinomial(Distribution):
+class NegativeBinomial(ByOdds):
     """How many trials succeed before `total_count` of them have failed, each succeeding with probability `probs`."""
 
     arg_constraints = {
@@ -27,31 +26,12 @@ class NegativeBinomial(Distribution):
     def __init__(
         self, total_count: Any, probs: Any = None, logits: Any = None, validate_args: bool | None = None
     ) -> None:
-        if (probs is None) == (logits is None):
-            raise ValueError("Either `probs` or `logits` must be specified, but not both.")
-        given = probs if probs is not None else logits
-        self.total_count, self._param = broadcast_all(total_count, given)
-        self.total_count = self.total_count.type_as(self._param)
-        if probs is not None:
-            self.probs = self._param
-        else:
-            self.logits = self._param
+        (count,) = self._set_odds(probs, logits, total_count)
+        self.total_count = count.type_as(self._param)
         super().__init__(self._param.size(), validate_args=validate_args)
 
     def expand(self, batch_shape: Any, _instance: Any = None) -> Any:
-        new = self._get_checked_instance(NegativeBinomial, _instance)
-        batch_shape = Size(batch_shape)
-        new.total_count = self.total_count.expand(batch_shape)
-        for name in ("probs", "logits"):
-            if name in self.__dict__:
-                new._param = self.__dict__[name].expand(batch_shape)
-                setattr(new, name, new._param)
-        super(NegativeBinomial, new).__init__(batch_shape, validate_args=False)
-        new._validate_args = self._validate_args
-        return new
-
-    def _new(self, *args: Any, **kwargs: Any) -> Any:
-        return self._param.new(*args, **kwargs)
+        return self._expanded(NegativeBinomial, batch_shape, _instance, "total_count")
 
     @property
     def mean(self) -> Any:
@@ -64,20 +44,6 @@ class NegativeBinomial(Distribution):
     @property
     def variance(self) -> Any:
         return self.mean / (-self.logits).sigmoid()
-
-    @lazy_property
-    def logits(self) -> Any:
-        """The log-odds of success."""
-        return probs_to_logits(self.probs, is_binary=True)
-
-    @lazy_property
-    def probs(self) -> Any:
-        """The probability of success."""
-        return logits_to_probs(self.logits, is_binary=True)
-
-    @property
-    def param_shape(self) -> Any:
-        return self._param.size()
 
     @lazy_property
     def _gamma(self) -> Any:

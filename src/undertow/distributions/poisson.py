@@ -36,12 +36,7 @@ class Poisson(ExponentialFamily):
         return self.rate
 
     def expand(self, batch_shape: Any, _instance: Any = None) -> Any:
-        new = self._get_checked_instance(Poisson, _instance)
-        batch_shape = Size(batch_shape)
-        new.rate = self.rate.expand(batch_shape)
-        super(Poisson, new).__init__(batch_shape, validate_args=False)
-        new._validate_args = self._validate_args
-        return new
+        return self._expanded(Poisson, batch_shape, _instance, "rate")
 
     def sample(self, sample_shape: Any = ()) -> Any:
         with torch.no_grad():

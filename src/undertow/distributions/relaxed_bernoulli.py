@@ -6,23 +6,16 @@ from typing import Any
 
 from undertow.distributions import _functions as torch
 from undertow.distributions import constraints
-from undertow.distributions.distribution import Distribution
+from undertow.distributions._odds import ByOdds
 from undertow.distributions.transformed_distribution import TransformedDistribution
 from undertow.distributions.transforms import SigmoidTransform
-from undertow.distributions.utils import (
-    broadcast_all,
-    clamp_probs,
-    is_number,
-    lazy_property,
-    logits_to_probs,
-    probs_to_logits,
-)
+from undertow.distributions.utils import broadcast_all, clamp_probs, is_number
 from undertow.sizes import Size
 
 __all__ = ["LogitRelaxedBernoulli", "RelaxedBernoulli"]
 
 
-class LogitRelaxedBernoulli(Distribution):
+class LogitRelaxedBernoulli(ByOdds):
     """The log-odds of RelaxedBernoulli values."""
 
     arg_constraints = {"probs": constraints.unit_interval, "logits": constraints.real}
@@ -32,42 +25,14 @@ class LogitRelaxedBernoulli(Distribution):
         self, temperature: Any, probs: Any = None, logits: Any = None, validate_args: bool | None = None
     ) -> None:
         self.temperature = temperature
-        if (probs is None) == (logits is None):
-            raise ValueError("Either `probs` or `logits` must be specified, but not both.")
-        given = probs if probs is not None else logits
-        (self._param,) = broadcast_all(given)
-        if probs is not None:
-            self.probs = self._param
-        else:
-            self.logits = self._param
+        self._set_odds(probs, logits)
+        given = logits if probs is None else probs
         super().__init__(Size() if is_number(given) else self._param.size(), validate_args=validate_args)
 
     def expand(self, batch_shape: Any, _instance: Any = None) -> Any:
-        new = self._get_checked_instance(LogitRelaxedBernoulli, _instance)
-        batch_shape = Size(batch_shape)
+        new = self._expanded(LogitRelaxedBernoulli, batch_shape, _instance)
         new.temperature = self.temperature
-        for name in ("probs", "logits"):
-            if name in self.__dict__:
-                new._param = self.__dict__[name].expand(batch_shape)
-                setattr(new, name, new._param)
-        super(LogitRelaxedBernoulli, new).__init__(batch_shape, validate_args=False)
-        new._validate_args = self._validate_args
         return new
-
-    def _new(self, *args: Any, **kwargs: Any) -> Any:
-        return self._param.new(*args, **kwargs)
-
-    @lazy_property
-    def logits(self) -> Any:
-        return probs_to_logits(self.probs, is_binary=True)
-
-    @lazy_property
-    def probs(self) -> Any:
-        return logits_to_probs(self.logits, is_binary=True)
-
-    @property
-    def param_shape(self) -> Any:
-        return self._param.size()
 
     def rsample(self, sample_shape: Any = ()) -> Any:
         shape = self._extended_shape(sample_shape)

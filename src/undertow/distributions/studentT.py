@@ -10,7 +10,6 @@ from undertow.distributions.chi2 import Chi2
 from undertow.distributions.distribution import Distribution
 from undertow.distributions.utils import broadcast_all, standard_normal
 from undertow.layouts import contiguous_format
-from undertow.sizes import Size
 
 __all__ = ["StudentT"]
 
@@ -47,13 +46,7 @@ class StudentT(Distribution):
         return m
 
     def expand(self, batch_shape: Any, _instance: Any = None) -> Any:
-        new = self._get_checked_instance(StudentT, _instance)
-        batch_shape = Size(batch_shape)
-        new.df, new.loc, new.scale = [each.expand(batch_shape) for each in (self.df, self.loc, self.scale)]
-        new._chi2 = self._chi2.expand(batch_shape)
-        super(StudentT, new).__init__(batch_shape, validate_args=False)
-        new._validate_args = self._validate_args
-        return new
+        return self._expanded(StudentT, batch_shape, _instance, "df", "loc", "scale", "_chi2")
 
     def rsample(self, sample_shape: Any = ()) -> Any:
         shape = self._extended_shape(sample_shape)
