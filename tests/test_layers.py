@@ -22,8 +22,8 @@ SOURCE = Path(__file__).parent.parent / "src"
 # A name stands for that module and, for a package, for everything in it that is not named itself.
 LAYERS: tuple[tuple[str, ...], ...] = (
     (
-        "_homes", "symbols", "lazy", "lacking", "errors", "hooks", "modes", "tree", "dtypes", "sites", "devices", "layouts",
-        "sizes", "return_types", "torch_named",
+        "_homes", "symbols", "lazy", "lacking", "progress_bar", "errors", "hooks", "modes", "tree", "dtypes", "sites",
+        "devices", "layouts", "sizes", "return_types", "torch_named",
     ),
     ("torch_version",),
     ("xp", "random_stream"),
@@ -72,7 +72,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
 LAYER_OF = {f"undertow.{name}".rstrip("."): number for number, layer in enumerate(LAYERS) for name in layer}
 
 REQUIRED = {"numpy", "ml_dtypes"}
-OPTIONAL = {"PIL", "scipy", "jax", "jaxlib", "torch", "safetensors", "rich", "tabulate"}
+OPTIONAL = {"PIL", "scipy", "jax", "jaxlib", "torch", "tqdm", "safetensors", "rich", "tabulate"}
 # Packages that exist only for an optional dependency may import it at their top.
 MADE_FOR = {
     "undertow.xp.jax": "jax",

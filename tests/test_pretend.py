@@ -212,6 +212,26 @@ def test_names_that_torch_s_modules_import_can_be_taken_from_there(line: str) ->
         assert not hasattr(answering, "nonexistent")
 
 
+def test_a_package_lives_without_its_compiled_library(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As torchvision does: it catches the refusal of its library and goes on to describe the operators that were in it."""
+    monkeypatch.setattr("undertow._ops.refused_libraries", set())
+    with undertow.pretend_torch():
+        import torch
+        import torch._custom_ops
+        from torch.onnx import register_custom_op_symbolic
+        from torch.onnx.symbolic_helper import parse_args
+
+        with pytest.raises(RuntimeError, match="operator itsown::nms does not exist"):
+            torch.library.register_fake("itsown::nms")
+        with pytest.raises(OSError, match="Could not load this library: /its/own"):
+            torch.ops.load_library("/its/own.so")
+        shapes = torch.library.register_fake("itsown::nms")(lambda boxes: boxes)
+        assert shapes(3) == 3 and parse_args("v")(shapes) is shapes
+        register_custom_op_symbolic("itsown::nms", shapes, 11)
+        with pytest.raises(AttributeError):
+            torch.ops.itsown.nms  # noqa: B018
+
+
 def test_a_program_that_is_prepared_is_told_that_a_name_is_lacking() -> None:
     with pretend_torch():
         found = []

@@ -164,10 +164,12 @@ def namespace(name: str) -> OpNamespace:
 
 def load_library(path: str) -> None:
     """Refuses: compiled operators are made for PyTorch's own memory."""
+    refused_libraries.add(os.path.abspath(path))
     raise OSError(f"Could not load this library: {os.path.abspath(path)}")
 
 
 loaded_libraries: set[str] = set()
+refused_libraries: set[str] = set()
 
 # --- aten
 

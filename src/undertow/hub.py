@@ -14,6 +14,7 @@ from types import ModuleType
 from typing import Any
 from urllib.parse import urlparse
 
+from undertow.lazy import lazy_names
 from undertow.serialization import load as load_file
 
 __all__ = ["download_url_to_file", "get_dir", "help", "list", "load", "load_state_dict_from_url", "set_dir"]
@@ -22,6 +23,7 @@ HASH_REGEX = re.compile(r"-([a-f0-9]*)\.")  # weights-<the first digits of their
 ENV_TORCH_HOME, ENV_XDG_CACHE_HOME, DEFAULT_CACHE_DIR = "TORCH_HOME", "XDG_CACHE_HOME", "~/.cache"
 READ_DATA_CHUNK = 128 * 1024
 _folder: str | None = None
+__getattr__, __dir__ = lazy_names(__name__, {"tqdm": "undertow.progress_bar:best"})
 
 
 def get_dir() -> str:

@@ -21,11 +21,11 @@ from typing import Any, NoReturn
 AREAS = tuple(
     "torch." + area
     for area in (
-        "_C _decomp _dispatch _dynamo _export _functorch _guards _higher_order_ops _inductor _library _logging _ops _prims "
-        "_prims_common _refs _subclasses accelerator ao backends contrib cuda distributed export fx jit library masked "
-        "monitor mps mtia nested nn.intrinsic nn.qat nn.quantizable nn.quantized onnx package profiler quantization "
-        "sparse testing utils._python_dispatch utils._sympy utils._triton utils.bundled_inputs utils.cpp_extension "
-        "utils.data.datapipes utils.data.graph utils.mobile_optimizer utils.show_pickle utils.viz xpu"
+        "_C _custom_ops _decomp _dispatch _dynamo _export _functorch _guards _higher_order_ops _inductor _library _logging "
+        "_ops _prims _prims_common _refs _subclasses accelerator ao backends contrib cuda distributed export fx jit "
+        "library masked monitor mps mtia nested nn.intrinsic nn.qat nn.quantizable nn.quantized onnx package profiler "
+        "quantization sparse testing utils._python_dispatch utils._sympy utils._triton utils.bundled_inputs "
+        "utils.cpp_extension utils.data.datapipes utils.data.graph utils.mobile_optimizer utils.show_pickle utils.viz xpu"
     ).split()
 )
 

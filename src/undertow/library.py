@@ -215,10 +215,13 @@ def register_kernel(op: Any, device_types: Any, func: Any = None, /, *, lib: Any
 
 def register_fake(op: Any, func: Any = None, /, *, lib: Any = None, _stacklevel: int = 1, **options: Any) -> Any:
     """A function that gives results of the right shapes, for compilers."""
-    operator = _operator(op)
+    # A package that lives without its compiled library (torchvision) still says what shapes its operators would give.
+    is_known = not _ops.refused_libraries or not isinstance(op, str) or op in REGISTRY
+    operator = _operator(op) if is_known else None
 
     def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
-        operator.fake = function
+        if operator is not None:
+            operator.fake = function
         return function
 
     return decorate if func is None else decorate(func)

@@ -78,3 +78,25 @@ def test_small_functions(text: str) -> None:
         return eval(text, {"torch": torch, "s": torch.serialization, "m": good, "bad": bad})
 
     agree(program, warns=True)
+
+
+def test_sets_of_dispatch_keys() -> None:
+    def program(torch: ModuleType) -> Any:
+        keys, of = torch._C.DispatchKey, torch._C.DispatchKeySet
+        both = of(keys.AutocastCUDA) | of(keys.AutocastCPU)
+        numbers = [(name, int(getattr(keys, name))) for name in ("CPU", "SparseXLA", "AutogradMeta", "Autograd", "Python")]
+        return (
+            repr(both), both.has(keys.CPU), both == of(keys.AutocastCPU).add(keys.AutocastCUDA), str(keys.CPU), numbers,
+            repr(both & of(keys.AutocastCPU)), repr(both - of(keys.AutocastCPU)), repr(both.remove(keys.AutocastCUDA)),
+        )  # fmt: skip
+
+    agree(program)
+
+
+def test_progress_bars_of_downloads() -> None:
+    def program(torch: ModuleType) -> Any:
+        with torch.hub.tqdm(total=4, disable=True) as bar:
+            bar.update(3)
+        return torch.hub.tqdm.__name__, bar.total, bar.disable
+
+    agree(program)

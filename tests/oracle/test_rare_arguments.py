@@ -10,6 +10,8 @@ import undertow
 from tests.oracle.snippets import agree_snippet, refuse_snippet
 
 GIVEN = """
+torch.tensor_split(x, sections=2, dim=1), x.tensor_split(indices=[1]), torch.hsplit(x, sections=1), x.vsplit(indices=(1,))
+torch.tensor_split(x, tensor_indices_or_sections=torch.tensor([1])), torch.dsplit(x[None], indices=[1])
 torch.clamp(x, min=torch.tensor(2), max=5)
 torch.clamp(g, torch.tensor(2.5), 4)
 torch.clamp(x.int(), torch.tensor(2), 4.5)

@@ -31,6 +31,7 @@ _ELSEWHERE = {
     "is_autocast_cache_enabled is_autocast_cpu_enabled is_autocast_enabled is_inference_mode_enabled set_anomaly_enabled "
     "set_autocast_cache_enabled set_autocast_cpu_dtype set_autocast_cpu_enabled set_autocast_dtype set_autocast_enabled "
     "set_autocast_gpu_dtype set_flush_denormal set_num_interop_threads set_num_threads AcceleratorError OutOfMemoryError",
+    "undertow._C._dispatch_keys": "DispatchKey DispatchKeySet",
     "undertow.futures": "Future",
     "undertow.jit": "CompilationUnit ScriptFunction ScriptModule",
     "undertow.qualities": "Event Stream Tag qscheme",

@@ -133,6 +133,9 @@ def script_if_tracing(fn: Decorated) -> Decorated:
     return fn
 
 
+_script_if_tracing = script_if_tracing
+
+
 def _overload(func: Decorated) -> Decorated:
     """Another signature of a function, for the compiler; the last definition is the function."""
     return func

@@ -153,9 +153,15 @@ def chunk(input: Any, chunks: int, dim: int = 0) -> tuple[Any, ...]:
 
 
 @overloaded
-def tensor_split(input: Any, indices_or_sections: Any, dim: int = 0) -> tuple[Any, ...]:
+def tensor_split(
+    input: Any, indices_or_sections: Any = None, dim: int = 0, *,
+    sections: Any = None, indices: Any = None, tensor_indices_or_sections: Any = None,
+) -> tuple[Any, ...]:  # fmt: skip
     """So many parts along a dim, of sizes that differ by at most one, or parts between the given indices."""
     check_tensor(input, "tensor_split")
+    indices_or_sections = _where_to_split(
+        "tensor_split", input, (indices_or_sections, sections, indices, tensor_indices_or_sections)
+    )
     if isinstance(indices_or_sections, TensorCore):
         listed = indices_or_sections._array.tolist()
         indices_or_sections = listed if isinstance(listed, int) else tuple(listed)
@@ -182,11 +188,20 @@ def tensor_split(input: Any, indices_or_sections: Any, dim: int = 0) -> tuple[An
     return tuple(parts)
 
 
+def _where_to_split(name: str, input: Any, spellings: tuple[Any, ...]) -> Any:
+    """The one argument that was given, under the name it has in one of PyTorch's signatures."""
+    given = [value for value in spellings if value is not None]
+    if len(given) != 1:
+        raise invalid_combination(name, (input, *given))
+    return given[0]
+
+
 def _split_along(name: str, least: int, dim: int) -> Any:
     """`hsplit`, `vsplit` and `dsplit`: tensor_split along a fixed dim, even parts only."""
 
-    def function(input: Any, indices_or_sections: Any) -> Any:
+    def function(input: Any, indices_or_sections: Any = None, *, sections: Any = None, indices: Any = None) -> Any:
         check_tensor(input, name)
+        indices_or_sections = _where_to_split(name, input, (indices_or_sections, sections, indices))
         ndim = input._array.ndim
         if ndim < least:
             raise RuntimeError(
@@ -204,7 +219,7 @@ def _split_along(name: str, least: int, dim: int) -> Any:
 
     function.__name__ = function.__qualname__ = name
     function.__doc__ = f"tensor_split along dim {dim}."
-    return public(function)
+    return overloaded(function)
 
 
 hsplit, vsplit, dsplit = _split_along("hsplit", 1, 1), _split_along("vsplit", 2, 0), _split_along("dsplit", 3, 2)
