@@ -12,7 +12,7 @@ from undertow.autograd.profiler import is_recording as _profiler_enabled
 from undertow.autograd.profiler import kineto_available as kineto_available
 from undertow.autograd.profiler_kinds import ActiveProfilerType
 from undertow.autograd.profiler_kinds import DeviceType as DeviceType
-from undertow.autograd.saved import SavedValue as SavedTensor
+from undertow.autograd.saved import SavedTensor as SavedTensor
 from undertow.modes import local
 
 __all__ = [

@@ -116,7 +116,7 @@ def _pushed_forward(func: Callable[..., Any], given: Tensors) -> tuple[tuple[Ten
                 column.append(product.detach())
         for row, output, column in zip(rows, outputs, columns, strict=True):
             shape = tuple(output.shape) + tuple(part.shape)
-            row.append(stack(column, -1).reshape(shape) if column else creation.zeros(shape, dtype=output.dtype))
+            row.append(stack(column).movedim(0, -1).reshape(shape) if column else creation.zeros(shape, dtype=output.dtype))
     return tuple([tuple(row) for row in rows]), single_output
 
 
@@ -167,12 +167,7 @@ def hessian(
         )
 
     def scalar(*args: Any) -> Any:
-        output = func(*args)
-        if not isinstance(output, TensorCore):
-            raise RuntimeError("The function given to hessian should return a single Tensor")
-        if output.numel() != 1:
-            raise RuntimeError("The Tensor returned by the function given to hessian should contain a single element")
-        return output.squeeze()
+        return _scalar_call(func, args, "hessian", strict).squeeze()
 
     def first(*args: Any) -> Any:
         rows = jacobian(scalar, args, create_graph=True)
@@ -188,9 +183,8 @@ def vhp(func: Callable[..., Any], inputs: Any, v: Any = None, create_graph: bool
     with enable_grad():
         given, single = _as_tuple(inputs, "inputs", "vhp")
         given = _prepare(given, create_graph)
-        output = _scalar_call(func, given, "vhp")
-        _check_graph((output,), strict, "outputs")
         direction = _vector(v, given, single, "vhp")
+        output = _scalar_call(func, given, "vhp", strict)
         slopes = _slopes(_grads((output,), given, None, True, strict), given, strict)
         products = _fill(_grads(slopes, given, direction, create_graph, strict), given, strict, create_graph, "double_back")
     return _unwrap(_release((output,), create_graph), True), _unwrap(_release(products, create_graph), single)
@@ -201,9 +195,8 @@ def hvp(func: Callable[..., Any], inputs: Any, v: Any = None, create_graph: bool
     with enable_grad():
         given, single = _as_tuple(inputs, "inputs", "hvp")
         given = _prepare(given, create_graph)
-        output = _scalar_call(func, given, "hvp")
-        _check_graph((output,), strict, "outputs")
         direction = _vector(v, given, single, "hvp")
+        output = _scalar_call(func, given, "hvp", strict)
         slopes = _slopes(_grads((output,), given, None, True, strict), given, strict)
         dummies = tuple([creation.zeros_like(part, requires_grad=True) for part in slopes])
         doubled = _fill(_grads(slopes, given, dummies, True, strict), given, strict, True, "double_back")
@@ -251,8 +244,9 @@ def _call(func: Callable[..., Any], given: Tensors, name: str) -> tuple[Tensors,
     return _as_tuple(func(*given), "outputs of the user-provided function", name)
 
 
-def _scalar_call(func: Callable[..., Any], given: Tensors, name: str) -> Any:
+def _scalar_call(func: Callable[..., Any], given: Tensors, name: str, strict: bool = False) -> Any:
     output, single = _call(func, given, name)
+    _check_graph(output, strict, "outputs")
     if not single:
         raise RuntimeError(f"The function given to {name} should return a single Tensor")
     if output[0].numel() != 1:

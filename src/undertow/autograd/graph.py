@@ -274,6 +274,8 @@ def unsafe_preserve_version_counter(tensor: Any) -> Iterator[None]:
 
 def increment_version(tensor: Any) -> None:
     """Counts a write that autograd could not see, for one tensor or several."""
+    if not isinstance(tensor, (TensorCore, Iterable)):
+        raise RuntimeError("increment_version expect a Iterable[Tensor] as input")
     several: Iterable[Any] = (tensor,) if isinstance(tensor, TensorCore) else tensor
     for each in several:
         writes.bump(each)

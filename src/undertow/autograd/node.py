@@ -149,6 +149,9 @@ class Node:
         """Runs this node by hand, without hooks: `grad_fn(grad)`."""
         return _call_node(self, grads)
 
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        raise TypeError(f"cannot pickle '{type(self).__name__}' object")
+
     def __lt__(self, other: object) -> bool:
         return False  # ready nodes with equal numbers keep the heap's order, which is PyTorch's
 

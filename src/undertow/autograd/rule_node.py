@@ -154,7 +154,7 @@ def node_class(rule: Rule) -> Any:
     made = rule.node_class
     if made is None:
         base = RuleNode if rule.outputs == 1 else MultiOutputNode
-        body = {"rule": rule, "__slots__": (), "__module__": "torch"}
+        body = {"rule": rule, "__slots__": (), "__module__": "builtins"}
         body |= _shown_values(rule)
         prefix, _, short = rule.node_name.rpartition("::")
         if prefix:

@@ -227,7 +227,11 @@ class SavedTensor:
 
     __slots__ = ("node", "get")
 
-    def __init__(self, node: Node, get: Callable[[], Any]) -> None:
+    def __init__(self, node: Node | None = None, get: Callable[[], Any] | None = None) -> None:
+        if node is None or get is None:
+            raise RuntimeError(
+                "Trying to create a SavedTensor object from Python is forbidden: a node makes it, see _raw_saved_<name>."
+            )
         self.node = node
         self.get = get
 
@@ -260,7 +264,7 @@ class SavedTensor:
         return saved.held() if saved.packed is None else saved.packed.value
 
     def __repr__(self) -> str:
-        return f"<SavedTensor of {self.node._node_name()}>"
+        return f"<torch._C._autograd.SavedTensor object at {id(self):#x}>"
 
 
 def short_name(node: Node) -> str:

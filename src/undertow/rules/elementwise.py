@@ -85,9 +85,10 @@ reciprocal = op("reciprocal", lambda xp, self: 1 / self, promote="float", self=l
 
 
 def power_slope(xp: Any, g: Any, x: Any, exponent: Any) -> Any:
+    """Where it is recorded, x¹ and x⁰ are powers as well: a derivative that is the same everywhere has a graph, too."""
     if exponent == 0 and exponent is not False:
         return xp.zeros_like(g)
-    return g * (x * 2) if exponent == 2 else g * (exponent * xp.power(x, exponent - 1))
+    return g * (x * 2) if exponent == 2 and not xp.RECORDED else g * (exponent * xp.power(x, exponent - 1))
 
 
 pow_number = op("pow", lambda xp, self, *, exponent: xp.power(self, exponent), promote="numeric",
@@ -114,7 +115,7 @@ def log_of_base(xp: Any, base: Any, result: Any) -> Any:
 
 
 square = op("pow", lambda xp, self: self * self, promote="numeric", accepts="ifc", node="PowBackward0",
-            shows={"exponent": 2}, self=lambda g, self: g * (self * 2))  # fmt: skip
+            shows={"exponent": 2}, self=lambda xp, g, self: power_slope(xp, g, self, 2))  # fmt: skip
 
 sqrt = op("sqrt", lambda xp, self: xp.sqrt(self), promote="float", self=lambda g, result: g / (2 * result))
 

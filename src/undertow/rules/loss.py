@@ -151,7 +151,7 @@ def huber(xp: Any, distance: Any, delta: float) -> Any:
 
 
 def huber_slope(xp: Any, difference: Any, delta: float) -> Any:
-    return xp.where(xp.abs(difference) <= delta, difference, xp.sign(difference) * delta)
+    return xp.where(xp.abs(difference) < delta, difference, xp.sign(difference) * delta)
 
 
 # --- yes and no
