@@ -9,12 +9,11 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from undertow.xp.numpy_reduce import accumulator, axes_of, max_rows, result_dtype
+from undertow.xp import numpy_distances
+from undertow.xp.numpy_reduce import accumulator, axes_of, result_dtype
 
 Array = Any
 Axes = tuple[int, ...] | int | None
-
-_FEW_ROWS = 25  # up to which distances are taken pair by pair, without the rounding that a product brings
 
 
 def _axis(x: Array, axis: Any) -> Any:
@@ -122,7 +121,7 @@ sgn = jnp.sign  # x / |x|, for complex x too
 
 def pair_distances(x1: Array, x2: Array, p: float) -> Array:
     """The p-norm of every row of x1 minus every row of x2; Euclidean ones of many rows through a matrix product."""
-    if p == 2 and max_rows(x1, x2) > _FEW_ROWS:
+    if p == 2 and numpy_distances.are_many(x1, x2):
         squares = (x1 * x1).sum(-1)[..., :, None] + (x2 * x2).sum(-1)[..., None, :]
         return jnp.sqrt(jnp.maximum(squares - 2 * (x1 @ jnp.swapaxes(x2, -2, -1)), 0))
     apart = jnp.abs(x1[..., :, None, :] - x2[..., None, :, :])
@@ -138,31 +137,4 @@ def pair_distances(x1: Array, x2: Array, p: float) -> Array:
 
 
 def pair_distances_grad(g: Array, x1: Array, x2: Array, result: Array, p: float) -> tuple[Array, Array]:
-    """The gradients of both sides; every pair pulls along its difference."""
-    if p == 2:
-        pull = jnp.where(result == 0, 0, g / jnp.where(result == 0, 1, result))
-        of_x1 = x1 * pull.sum(-1)[..., None] - pull @ x2
-        of_x2 = x2 * pull.sum(-2)[..., None] - jnp.swapaxes(pull, -2, -1) @ x1
-    else:
-        apart = x1[..., :, None, :] - x2[..., None, :, :]
-        by_pair = _pulls(g[..., None], apart, result[..., None], p)
-        of_x1, of_x2 = by_pair.sum(-2), -by_pair.sum(-3)
-    return _sum_leading(of_x1, x1.shape), _sum_leading(of_x2, x2.shape)
-
-
-def _pulls(g: Array, apart: Array, result: Array, p: float) -> Array:
-    size = jnp.abs(apart)
-    if p == 0:
-        return jnp.zeros_like(apart)
-    if p == math.inf:
-        return jnp.sign(apart) * (size == result) * g
-    if p == 1:
-        return jnp.sign(apart) * g
-    scale = jnp.where(result == 0, 0, g * jnp.where(result == 0, 1, result) ** (1 - p))
-    return jnp.sign(apart) * jnp.where(size == 0, 0, jnp.where(size == 0, 1, size) ** (p - 1)) * scale
-
-
-def _sum_leading(x: Array, shape: tuple[int, ...]) -> Array:
-    lead = x.ndim - len(shape)
-    axes = tuple([axis for axis, n in enumerate(x.shape) if axis < lead or (shape[axis - lead] == 1 and n != 1)])
-    return x.sum(axes).reshape(shape) if axes else x
+    return numpy_distances.pair_distances_grad(g, x1, x2, result, p, jnp)

@@ -21,8 +21,8 @@ from undertow.xp.numpy_elementwise import (  # noqa: F401
     trunc_divide, view_as_complex, view_as_real, where,
 )  # fmt: skip
 from undertow.xp.numpy_reduce import (  # noqa: F401
-    abs_squared, all, any, argmax, argmin, max, max_with_index, mean, min, min_with_index, pair_distances,
-    pair_distances_grad, prod, prod_of_others, sgn, sum, sum_of_squares,
+    abs_squared, all, any, argmax, argmin, max, max_with_index, mean, min, min_with_index, prod,
+    prod_of_others, sgn, sum, sum_of_squares,
 )  # fmt: skip
 from undertow.xp.numpy_shape import (  # noqa: F401
     alias, as_strided, as_strided_backward, broadcast_to, cast, concatenate, contiguous, copy, diag_embed, diagonal,
@@ -34,6 +34,7 @@ from undertow.xp.numpy_shape import (  # noqa: F401
 _LATE = {
     "undertow.xp.numpy_attention": "attention attention_grad",
     "undertow.xp.numpy_conv": "conv conv_input_grad conv_weight_grad",
+    "undertow.xp.numpy_distances": "pair_distances pair_distances_grad",
     "undertow.xp.numpy_draws": "dirichlet_grad standard_gamma_grad",
     "undertow.xp.numpy_embedding": "add_rows bag_max bag_max_grad bag_max_take embedding_grad "
     "sparse_embedding_grad sparse_gather_grad take_rows",
