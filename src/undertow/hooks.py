@@ -11,6 +11,7 @@ import functools
 import itertools
 import operator
 import sys
+import warnings
 import weakref
 from collections import OrderedDict
 from collections.abc import Callable
@@ -236,3 +237,14 @@ POINTS = (
     Point("optimizer.load_state_dict", "optim.Optimizer.register_load_state_dict_post_hook", "optimizer",
           "ignored", "live"),
 )  # fmt: skip
+
+
+def warn_if_has_hooks(tensor: Any) -> None:
+    """Warns of the hooks on a tensor that a pickle would drop."""
+    for hook in (tensor._backward_hooks or {}).values():
+        if not getattr(hook, "__torch_unserializable__", False):
+            warnings.warn(
+                f"backward hook {hook!r} on tensor will not be serialized.  If this is expected, you can decorate the "
+                "function with @torch.utils.hooks.unserializable_hook to suppress this warning",
+                stacklevel=2,
+            )

@@ -7,7 +7,6 @@ always an empty dict: hooks are not saved, and a file cannot bring any.
 
 from __future__ import annotations
 
-import warnings
 from collections import OrderedDict
 from typing import Any
 
@@ -15,6 +14,7 @@ import numpy as np
 
 from undertow import dtypes
 from undertow._core import Storage, TensorCore, tensor_class, wrap
+from undertow.hooks import warn_if_has_hooks
 from undertow.mirrors import origin, reflect, reflections
 from undertow.nn.parameter import Parameter
 from undertow.ops.complex import is_conj, is_neg
@@ -56,7 +56,7 @@ def reduced(tensor: Any) -> Call:
     if type(tensor).__reduce_ex__ is Parameter.__reduce_ex__:
         content: tuple[Any, ...] = (wrap(tensor._array), tensor.requires_grad, OrderedDict())
         return (_PARAMETER_WITH_STATE, (*content, state)) if state else (_PARAMETER, content)
-    _warn_of_lost_hooks(tensor)
+    warn_if_has_hooks(tensor)
     function, args = _plain(tensor)
     if type(tensor) is tensor_class() and not state:
         return function, args
@@ -80,16 +80,6 @@ def _plain(tensor: Any) -> Call:
     if memory.kind is UNTYPED:  # a dtype that came to PyTorch after its storage classes were frozen
         return _TENSOR_OF_DTYPE, (*args, tensor.dtype)
     return _TENSOR, args + metadata
-
-
-def _warn_of_lost_hooks(tensor: Any) -> None:
-    for hook in (tensor._backward_hooks or {}).values():
-        if not getattr(hook, "__torch_unserializable__", False):
-            warnings.warn(
-                f"backward hook {hook!r} on tensor will not be serialized.  If this is expected, you can decorate the "
-                "function with @torch.utils.hooks.unserializable_hook to suppress this warning",
-                stacklevel=2,
-            )
 
 
 # --- from the file
