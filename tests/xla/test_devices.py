@@ -141,6 +141,22 @@ def test_a_compiled_step_runs_there() -> None:
     assert_same(run)
 
 
+def test_a_compiled_step_reads_a_view_of_what_it_writes() -> None:
+    def run(device):
+        whole = torch.zeros(4, device=device)
+        part = whole[:2]
+
+        @torch.compile
+        def step():
+            total = part.sum()
+            whole.add_(1)
+            return total
+
+        return torch.stack([*[step() for _ in range(3)], *part])
+
+    assert_same(run)
+
+
 def test_what_a_compiled_step_makes_on_the_cpu_stays_there():
     def train():
         model = torch.nn.Linear(4, 3).to(XLA)

@@ -8,6 +8,7 @@ so that they are the numbers that eager code would have drawn. User code that as
 
 from __future__ import annotations
 
+import itertools
 import math
 import threading
 import weakref
@@ -39,6 +40,8 @@ from undertow.xp.device_array import DeviceArray, is_known, wrapped
 from undertow.xp.device_memory import Cell, NeedsValue, Watch, may_be_known
 from undertow.xp.device_placement import jax_device
 from undertow.xp.target import Target
+
+_turns = itertools.count(1 << 40, 1 << 40)  # far more than any memory is written to
 
 
 class Draw:
@@ -168,7 +171,7 @@ class Trace:
     def __enter__(self) -> Trace:
         if Watch.trace is not None:
             raise CompileError("a step that is being compiled can't compile another one")
-        Watch.trace = self
+        Watch.trace, Watch.turn = self, next(_turns)
         Target.platform = jax_device(self.device).platform
         special.enter()
         self._streams = [(generator, generator.stream) for generator in self.generators]
@@ -189,7 +192,7 @@ class Trace:
             generator.stream = stream
         special.leave()
         Target.platform = None
-        Watch.trace = None
+        Watch.trace, Watch.turn = None, 0
 
     # --- what the rest of undertow tells
 

@@ -34,6 +34,7 @@ class Watch:
     """Who is told of cells while a step is traced; nobody otherwise."""
 
     trace: Any = None
+    turn = 0  # another number for each trace: what a view has seen outside of it, or in another one, is no value here
     any_made = False  # whether there has ever been a DeviceArray
 
 
@@ -106,7 +107,7 @@ class DeviceMemory:
         """A view: `take(xp, whole)` is its value, `put(xp, whole, part)` the whole with the part replaced."""
         view = object.__new__(type(self))
         view.cell, view._parent, view._take, view._put = self.cell, self, take, put
-        view._seen, view._part = self.cell.writes, self._taken(take)
+        view._seen, view._part = self.cell.writes + Watch.turn, self._taken(take)
         view.shape, view.dtype = tuple(view._part.shape), np.dtype(view._part.dtype)
         return view
 
@@ -116,8 +117,9 @@ class DeviceMemory:
         if self._parent is None:
             cell = self.cell
             return cell.value if cell.host is None or Watch.trace is not None else jax_namespace().constant(cell.host)
-        if self._seen != self.cell.writes:
-            self._part, self._seen = self._parent._taken(self._take), self.cell.writes
+        now = self.cell.writes + Watch.turn
+        if self._seen != now:
+            self._part, self._seen = self._parent._taken(self._take), now
         return self._part
 
     def _taken(self, take: Callable[[Any, Value], Value]) -> Value:
