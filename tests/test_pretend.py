@@ -192,6 +192,7 @@ torch.nn.modules.conv torch Tensor UninitializedParameter
 torch.nn.modules.module RemovableHandle Tensor device dtype
 torch.nn.modules.activation xavier_uniform_ NonDynamicallyQuantizableLinear
 torch.nn.init Tensor
+torch.autograd.functional _grad_preprocess _grad_postprocess _tuple_postprocess _as_tuple_nocheck _vmap
 torch.distributions.normal Tensor _standard_normal
 torch.distributions.kl Normal Gamma
 torch.distributions.transforms constraints broadcast_all softplus F

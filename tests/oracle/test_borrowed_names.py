@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import io
 import types
 from collections import OrderedDict, defaultdict, deque, namedtuple
@@ -98,5 +99,21 @@ def test_progress_bars_of_downloads() -> None:
         with torch.hub.tqdm(total=4, disable=True) as bar:
             bar.update(3)
         return bar.total, bar.disable
+
+    agree(program)
+
+
+@pytest.mark.parametrize("create_graph", [False, True])
+def test_steps_of_jacobians(create_graph: bool) -> None:
+    def program(torch: ModuleType) -> Any:
+        if torch.__name__ == "torch":
+            steps = torch.autograd.functional
+        else:
+            steps = importlib.import_module("undertow.autograd.borrowed_steps")
+        x = torch.arange(3.0, requires_grad=True)
+        before = steps._grad_preprocess((x, torch.ones(2)), create_graph, True)
+        after = steps._grad_postprocess(((before[0] * 2,), (before[1],)), create_graph)
+        forms = [steps._tuple_postprocess(((1, 2), (3, 4)), form) for form in (True, False, (True, False), (False, True))]
+        return before, after, forms, steps._as_tuple_nocheck(1), steps._as_tuple_nocheck([1, 2])
 
     agree(program)
