@@ -29,8 +29,10 @@ def trained(loss_of: Loss, parameters: Tree, update: Callable[..., Tree]) -> Ste
         loss, gradients = jax.value_and_grad(loss_of)(state["parameters"])
         return update(state, gradients), loss
 
-    zeros = partial(jax.tree.map, jnp.zeros_like)
-    state = {"parameters": parameters, "mean": zeros(parameters), "square": zeros(parameters), "count": jnp.zeros(())}
+    state = {"parameters": parameters}
+    if update is not sgd:
+        zeros = partial(jax.tree.map, jnp.zeros_like)
+        state |= {"mean": zeros(parameters), "square": zeros(parameters), "count": jnp.zeros(())}
 
     def step() -> jax.Array:
         nonlocal state
@@ -41,7 +43,7 @@ def trained(loss_of: Loss, parameters: Tree, update: Callable[..., Tree]) -> Ste
 
 
 def sgd(state: Tree, gradients: Tree, rate: float = 0.01) -> Tree:
-    return state | {"parameters": jax.tree.map(lambda p, g: p - rate * g, state["parameters"], gradients)}
+    return {"parameters": jax.tree.map(lambda p, g: p - rate * g, state["parameters"], gradients)}
 
 
 def adam(state: Tree, gradients: Tree, rate: float = 1e-3, decay: float = 0.0) -> Tree:
