@@ -30,8 +30,8 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("rules",),
     ("_core", "storage", "typed_storage", "mirrors"),
     (
-        "overrides", "generators", "autograd.shown_names", "autograd.metadata", "autograd.saved", "autograd.specialise",
-        "autograd.node", "autograd.rule_node", "autograd.views",
+        "asking", "overrides", "generators", "autograd.shown_names", "autograd.metadata", "autograd.saved",
+        "autograd.specialise", "autograd.node", "autograd.rule_node", "autograd.views",
     ),
     (
         "autograd.apply", "autograd.operands", "autograd.outputs", "autograd.record", "autograd.writes", "ops",

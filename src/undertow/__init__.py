@@ -8,7 +8,7 @@ from undertow import autograd as autograd
 from undertow._homes import HOMES as _HOMES, MODULES as _MODULES, RENAMED as _RENAMED
 from undertow._tensor import Tensor as Tensor
 
-from undertow import nn as nn, overrides as overrides
+from undertow import nn as nn
 from undertow.creation import (
     empty as empty, empty_like as empty_like, empty_permuted as empty_permuted, empty_strided as empty_strided,
     eye as eye, full as full, full_like as full_like, ones as ones, ones_like as ones_like,

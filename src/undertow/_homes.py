@@ -8,6 +8,7 @@ HOMES = {
     "set_autocast_enabled",
     "undertow.amp.old_names": "get_autocast_cpu_dtype get_autocast_gpu_dtype is_autocast_cpu_enabled "
     "set_autocast_cpu_dtype set_autocast_cpu_enabled set_autocast_gpu_dtype",
+    "undertow.asking": "DisableTorchFunction DisableTorchFunctionSubclass",
     "undertow.autograd.anomaly_mode": "set_anomaly_enabled",
     "undertow.compiler": "compile",
     "undertow.control_flow": "cond while_loop",
@@ -112,7 +113,6 @@ HOMES = {
     "select_copy slice_copy split_copy split_with_sizes_copy squeeze_copy t_copy transpose_copy unbind_copy "
     "unfold_copy unsqueeze_copy view_as_complex_copy view_as_real_copy view_copy",
     "undertow.ops.writing": "fill fill_ masked_fill resize_as_ zero_",
-    "undertow.overrides": "DisableTorchFunction DisableTorchFunctionSubclass",
     "undertow.pretend": "pretend_torch",
     "undertow.process_settings": "are_deterministic_algorithms_enabled compiled_with_cxx11_abi "
     "get_deterministic_debug_mode get_device_module get_float32_matmul_precision get_num_interop_threads "
@@ -227,7 +227,7 @@ METHODS = {
 MODULES = (
     "_C _VF __config__ __future__ _dynamo _guards _jit_internal _ops _subclasses _tensor_str _utils _vmap_internals "
     "accelerator amp backends classes compiler cpu cuda distributed distributions fft func functional futures fx hub "
-    "jit library linalg mps mtia multiprocessing onnx optim pretend profiler quasirandom random return_types "
+    "jit library linalg mps mtia multiprocessing onnx optim overrides pretend profiler quasirandom random return_types "
     "serialization signal sparse special testing torch_version types utils version why xpu"
 ).split()
 

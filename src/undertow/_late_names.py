@@ -1,10 +1,10 @@
 """The names of `undertow` that are imported when they are first used, for type checkers: see HOMES in `_homes.py`."""
 
 from undertow import (
-    _C as _C, accelerator as accelerator, amp as amp, backends as backends, cpu as cpu, cuda as cuda,
-    distributions as distributions, fft as fft, func as func, linalg as linalg, optim as optim, random as random,
-    return_types as return_types, serialization as serialization, special as special, testing as testing, types as types,
-    utils as utils, version as version, why as why,
+    _C as _C, accelerator as accelerator, amp as amp, backends as backends, cpu as cpu, cuda as cuda, distributions as
+    distributions, fft as fft, func as func, linalg as linalg, optim as optim, overrides as overrides, random as
+    random, return_types as return_types, serialization as serialization, special as special, testing as testing,
+    types as types, utils as utils, version as version, why as why,
 )  # fmt: skip
 from undertow.amp import autocast as autocast, GradScaler as GradScaler
 from undertow.func import vmap as vmap

@@ -9,7 +9,7 @@ import copyreg
 from types import CellType, FunctionType
 from typing import TYPE_CHECKING, Any
 
-from undertow import overrides
+from undertow import asking
 from undertow._core import TensorCore, wrap
 from undertow._homes import LACKING_METHODS, METHODS
 from undertow.autograd.apply import bind_tensor_class
@@ -72,18 +72,18 @@ class Tensor(
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
-        overrides.register_class(cls)
+        asking.register_class(cls)
 
-    __torch_dispatch__ = staticmethod(overrides.dispatch_disabled)
+    __torch_dispatch__ = staticmethod(asking.dispatch_disabled)
 
     @classmethod
     def __torch_function__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         """What a subclass does with every function unless it says otherwise: the same, with results of its class."""
         if not all(issubclass(cls, other) for other in types):
             return NotImplemented
-        with overrides.DisableTorchFunctionSubclass():
+        with asking.DisableTorchFunctionSubclass():
             result = func(*args, **(kwargs or {}))
-            return result if func in _UNCONVERTED else overrides.convert(result, cls)
+            return result if func in _UNCONVERTED else asking.convert(result, cls)
 
 
 _UNCONVERTED = {Tensor._base.__get__, Tensor.grad.__get__}
@@ -131,7 +131,7 @@ def _adopted(found: Any, name: str) -> Any:
     """What a family has, as Tensor has it: its own twin of a public function."""
     if type(found) is property:
         _refuse_writing(found, name)
-        overrides.let_ask_too(Tensor, found)
+        asking.let_ask_too(Tensor, found)
         return found
     return _of_its_own(found, name) if "." not in found.__qualname__ else found
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from undertow import dtypes, overrides
+from undertow import asking, dtypes
 from undertow._core import TensorCore, wrap
 from undertow.dtypes import DTYPE_OF
 from undertow.ops.reduce import all as all_of
@@ -17,8 +17,8 @@ Message = Callable[[], Any] | None
 
 def _assert(condition: Any, message: str) -> Any:
     """An assertion as a function."""
-    if overrides.wanted((condition,)):
-        return overrides.dispatch(_assert, (condition, message), {})
+    if asking.wanted((condition,)):
+        return asking.dispatch(_assert, (condition, message), {})
     assert condition, message
     return None
 

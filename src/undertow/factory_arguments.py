@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from undertow import overrides
+from undertow import asking
 from undertow._core import InferenceStorage, TensorCore, wrap
 from undertow.autograd.outputs import bump
 from undertow.devices import _defaults, cpu, device
@@ -32,7 +32,7 @@ def from_data(function: F) -> F:
     @functools.wraps(function)
     def asked(*args: Any, **kwargs: Any) -> Any:
         if special.active and local.modes.function_modes:
-            return overrides.dispatch(asked, args, kwargs)
+            return asking.dispatch(asked, args, kwargs)
         try:
             result = function(*args, **kwargs)
         except TypeError as error:

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from undertow import overrides, tree
+from undertow import asking, tree
 from undertow._core import TensorCore
 from undertow._tensor import Tensor
 from undertow.devices import device as Device
@@ -96,7 +96,7 @@ class MetaTensor(Tensor):
         if name in _ON_ONE_DEVICE:
             _check_one_device(name, (args, options))
         where = options.get("device")
-        with overrides.DisableTorchFunctionSubclass():
+        with asking.DisableTorchFunctionSubclass():
             result = func(*args, **options)
         if name in _OF_THE_FIRST and not isinstance(args[0], MetaTensor):
             return result  # it keeps its values: only a shape was asked of the other

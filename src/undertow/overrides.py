@@ -1,295 +1,22 @@
-"""`__torch_function__`: who may take over a call, and how it is handed over.
+"""torch.overrides: modes that see every call, and what other libraries need to ask as undertow's own functions do.
 
-Every public function asks before it runs: first the function modes of the thread, innermost first, then the classes
-among its arguments that define `__torch_function__`, subclasses before their bases and otherwise from left to right. The
-first answer other than NotImplemented is the result.
-
-NOTE who is asked. Asking costs time, so the common case is settled by type alone: an argument whose class is in `QUIET`
-(plain tensors, Python numbers, strings…) has nothing to say. Function modes raise `special.active`, which a function
-reads anyway. Properties (`x.shape`) ask too, but only from the moment when somebody could answer: see `let_ask`.
+How a function asks is in `asking.py`.
 """
 
 from __future__ import annotations
 
 import functools
-import importlib
 import inspect
-import operator
 import sys
-import warnings
 from collections.abc import Callable, Iterable
-from types import BuiltinFunctionType, FunctionType, MethodType
 from typing import Any
 
-import numpy as np
-
-from undertow import tree
 from undertow._core import TensorCore, tensor_class
-from undertow.dtypes import dtype
+from undertow.asking import Public, ask, let_ask, members, nobody_answered, overriding, wanted
+from undertow.asking import resolve_name as resolve_name
 from undertow.modes import local, special
 
-Public = Callable[..., Any]
-
-PLAIN: set[Any] = {TensorCore}  # tensor classes that never take over; their instances take the fast path
-QUIET: set[Any] = {
-    TensorCore, bool, int, float, complex, str, type(None), slice, type(Ellipsis), dtype, np.ndarray, np.float64,
-    FunctionType, BuiltinFunctionType, MethodType, functools.partial,
-}  # fmt: skip
-_NUMBERS = (bool, int, float, complex, np.generic)
-
-
-def disabled(func: Public, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-    """A class whose `__torch_function__` is this one is treated as a plain tensor."""
-    with DisableTorchFunctionSubclass():
-        return func(*args, **(kwargs or {}))
-
-
-def dispatch_disabled(func: Public, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-    """A class whose `__torch_dispatch__` is this one is a plain tensor to operators; called by others, it runs one."""
-    return special.dispatcher.disabled(func, args, kwargs or {})
-
-
-def is_operand(value: Any) -> bool:
-    """A tensor, a number, or something that takes over calls itself."""
-    return isinstance(value, (TensorCore, *_NUMBERS)) or (takes_over(value) and not local.modes.function_off)
-
-
-def takes_over(value: Any) -> bool:
-    """Whether a value's class wants to be asked."""
-    cls = type(value)
-    if cls in QUIET:
-        return False
-    implementation = getattr(cls, "__torch_function__", None)
-    return implementation is not None and implementation is not disabled
-
-
-def wanted(args: Iterable[Any]) -> bool:
-    """Whether a call with these arguments must be offered to overrides first."""
-    modes = local.modes
-    if modes.function_modes:
-        return True
-    return not modes.function_off and any(map(takes_over, args))
-
-
-def wanted_anywhere(args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
-    """`wanted`, looking into lists and tuples of arguments too."""
-    return wanted(tree.leaves((args, kwargs)))
-
-
-def register_class(cls: Any) -> None:
-    """Notes a new tensor class: plain, or one to ask from now on."""
-    if getattr(cls, "__torch_dispatch__", dispatch_disabled) is not dispatch_disabled:
-        importlib.import_module("undertow.dispatch.running").note_class(cls)
-        if not any("__torch_function__" in vars(base) for base in cls.__mro__ if base is not tensor_class()):
-            cls.__torch_function__ = disabled  # what takes over below need not be asked above
-        if cls.__torch_function__ is not disabled:
-            let_ask(tensor_class())
-        return
-    if getattr(cls, "__torch_function__", disabled) is disabled:
-        PLAIN.add(cls)
-        QUIET.add(cls)
-    else:
-        let_ask(tensor_class())
-
-
-# --- handing over
-
-# What `x + 1` and its relatives show to `__torch_function__` in place of the operator.
-_SHOWN_AS = {
-    "__add__": "add", "__radd__": "add", "__iadd__": "add_", "__sub__": "sub", "__isub__": "sub_", "__mul__": "mul",
-    "__rmul__": "mul", "__imul__": "mul_", "__truediv__": "div", "__itruediv__": "div_", "__rtruediv__": "__rdiv__",
-    "__mod__": "remainder", "__imod__": "remainder_", "__pow__": "pow", "__ipow__": "pow_", "__matmul__": "matmul",
-    "__neg__": "neg", "__pos__": "positive", "__abs__": "abs", "__eq__": "__eq__", "__ne__": "ne", "__lt__": "lt",
-    "__le__": "le", "__gt__": "gt", "__ge__": "ge", "__rand__": "bitwise_and", "__ror__": "bitwise_or",
-    "__rxor__": "bitwise_xor", "_getitem": "__getitem__", "_setitem": "__setitem__",
-}  # fmt: skip
-_BINARY_OPERATORS = frozenset(
-    [
-        f"__{prefix}{name}__"
-        for name in "add sub mul truediv floordiv mod pow matmul and or xor lshift rshift div".split()
-        for prefix in ("", "r", "i")
-    ]
-    + [f"__{name}__" for name in "eq ne lt le gt ge".split()]
-)
-
-
-def dispatch(public: Public, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """Offers a call to the function modes and to the classes among its arguments, subclasses first."""
-    name = getattr(public, "__name__", "")
-    shown, in_python = public, False
-    if name in _SHOWN_AS:
-        shown = getattr(tensor_class(), _SHOWN_AS[name], public)
-    elif _is_written_in_python(public, name):
-        args, kwargs = _options_by_keyword(public, args, kwargs)
-        in_python = True
-    askers = [] if local.modes.function_off else overriding(tree.leaves((args, kwargs)), in_python)
-    result = ask(shown, askers, args, kwargs)
-    if result is not NotImplemented:
-        return result
-    if name in _BINARY_OPERATORS:
-        return NotImplemented  # Python tries the other operand, then says so in its own words
-    raise _nobody_answered(shown, askers)
-
-
-# PyTorch's functions that are written in Python hand over their options by keyword, also those not given.
-_IN_PYTHON = frozenset("backward norm split unique unique_consecutive meshgrid tensordot cdist lu stft".split())
-_FUNCTIONAL_IN_C = frozenset(
-    "adaptive_avg_pool1d avg_pool1d avg_pool2d avg_pool3d bilinear channel_shuffle conv1d conv2d conv3d conv_transpose1d "
-    "conv_transpose2d conv_transpose3d cosine_similarity gelu hardshrink linear logsigmoid one_hot pairwise_distance "
-    "pdist pixel_shuffle pixel_unshuffle prelu scaled_dot_product_attention softplus softshrink".split()
-)
-
-
-def _is_written_in_python(public: Public, name: str) -> bool:
-    if name in _IN_PYTHON:
-        return True
-    functional = sys.modules.get("undertow.nn.functional")
-    return functional is not None and vars(functional).get(name) is public and name not in _FUNCTIONAL_IN_C
-
-
-def _options_by_keyword(
-    public: Public, args: tuple[Any, ...], kwargs: dict[str, Any]
-) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    function: Any = getattr(public, "__wrapped__", public)
-    code, defaults = function.__code__, function.__defaults__ or ()
-    required = code.co_argcount - len(defaults)
-    options = dict(zip(code.co_varnames[required : code.co_argcount], defaults, strict=True))
-    options |= function.__kwdefaults__ or {}
-    if not code.co_flags & 0x04:  # no *args
-        options |= dict(zip(code.co_varnames[required : code.co_argcount], args[required:], strict=False))
-        args = args[:required]
-    return args, options | kwargs
-
-
-def overriding(values: Iterable[Any], plain: bool = False) -> list[Any]:
-    """One value of each class that takes over, in the order in which they are asked; plain tensors only if told so."""
-    return in_asking_order([value for value in values if takes_over(value) or (plain and type(value) is tensor_class())])
-
-
-def in_asking_order(values: Iterable[Any]) -> list[Any]:
-    """The first value of each class, those of subclasses before those of their bases."""
-    askers: list[Any] = []
-    for value in values:
-        cls = type(value)
-        if all(type(other) is not cls for other in askers):
-            place = next((nr for nr, other in enumerate(askers) if issubclass(cls, type(other))), len(askers))
-            askers.insert(place, value)
-    return askers
-
-
-def ask_innermost(modes: list[Any], protocol: str, *call: Any) -> Any:
-    """What the innermost mode answers; while it is asked, the one around it is the innermost."""
-    mode = modes.pop()
-    try:
-        return getattr(mode, protocol)(*call)
-    finally:
-        modes.append(mode)
-
-
-def ask(public: Public, askers: list[Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    types = tuple([type(value) for value in askers])
-    given = kwargs or None  # as PyTorch's own functions do: no keywords are None, not an empty dict
-    modes = local.modes.function_modes
-    if modes:
-        result = ask_innermost(modes, "__torch_function__", public, types, args, given)
-        if result is not NotImplemented:
-            return result
-    for value in askers:
-        implementation = type(value).__torch_function__
-        if isinstance(implementation, FunctionType):
-            implementation = value.__torch_function__
-            if getattr(implementation, "__self__", None) is value:
-                warnings.warn(
-                    "Defining your `__torch_function__` as a plain method is deprecated and will be an error in future, "
-                    "please define it as a classmethod.",
-                    stacklevel=3,
-                )
-        result = implementation(public, types, args, given)
-        if result is not NotImplemented:
-            return result
-    return NotImplemented
-
-
-def _nobody_answered(public: Public, askers: list[Any]) -> TypeError:
-    name = resolve_name(public) or f"torch.{getattr(public, '__name__', public)}"
-    modes = local.modes.function_modes
-    if name.startswith("torch.nn.functional."):
-        in_mode = f" nor in mode {modes[-1]}" if modes else ""
-        classes = [type(value) for value in askers]
-        return TypeError(
-            f"no implementation found for '{name}' on types that implement __torch_function__: {classes}{in_mode}"
-        )
-    return all_declined("__torch_function__", name, modes, askers)
-
-
-def all_declined(protocol: str, name: str, modes: list[Any], askers: list[Any]) -> TypeError:
-    """Everybody was asked, and nobody took the call."""
-    lines = [f"  - mode object {modes[-1]}"] if modes else []
-    lines += [f"  - tensor subclass {type(value)}" for value in askers]
-    return TypeError(
-        f"Multiple dispatch failed for '{name}'; all {protocol} handlers returned NotImplemented:\n\n" + "\n".join(lines)
-    )
-
-
-def convert(result: Any, cls: Any) -> Any:
-    """A result of the default `__torch_function__`: its tensors become instances of the subclass."""
-    if cls is tensor_class():
-        return result
-    if isinstance(result, TensorCore) and not isinstance(result, cls):
-        return result.as_subclass(cls)
-    if isinstance(result, (tuple, list)):
-        parts = [convert(part, cls) for part in result]
-        return tuple.__new__(type(result), parts) if isinstance(result, tuple) else type(result)(parts)
-    return result
-
-
-# --- properties
-
-_asking: list[Any] = []
-
-
-def let_ask(cls: Any) -> None:
-    """From now on the properties of a tensor class ask before they answer.
-
-    Called when the first overriding class or function mode appears; before that, asking would only cost time. Property
-    objects are changed in place: `Tensor.shape.__get__` is what `__torch_function__` receives, now as before.
-    """
-    if cls in _asking:
-        return
-    _asking.append(cls)
-    for base in cls.__mro__:
-        for value in vars(base).values():
-            if type(value) is property:
-                _make_asking(value)
-
-
-def let_ask_too(cls: Any, attribute: property) -> None:
-    """A property that a class gets later asks if its other ones do."""
-    if cls in _asking:
-        _make_asking(attribute)
-
-
-def _make_asking(attribute: property) -> None:
-    fget, fset, fdel = attribute.fget, attribute.fset, attribute.fdel
-
-    def ask_first(how: Public, direct: Any) -> Any:
-        @functools.wraps(direct)
-        def access(self: Any, *value: Any) -> Any:
-            if (special.active or type(self) not in PLAIN) and wanted((self, *value)):
-                return dispatch(how, (self, *value), {})
-            return direct(self, *value)
-
-        return access
-
-    attribute.__init__(  # type: ignore[misc]
-        fget and ask_first(attribute.__get__, fget),
-        fset and ask_first(attribute.__set__, fset),
-        fdel and ask_first(attribute.__delete__, fdel),
-        attribute.__doc__,
-    )
-
-
-# --- modes and switches
+# --- modes
 
 
 class TorchFunctionMode:
@@ -322,29 +49,6 @@ class BaseTorchFunctionMode(TorchFunctionMode):
         return func(*args, **(kwargs or {}))
 
 
-class DisableTorchFunctionSubclass:
-    """In its `with` block classes are not asked; function modes still are."""
-
-    def __enter__(self) -> None:
-        local.modes.function_off += 1
-
-    def __exit__(self, *exc: Any) -> None:
-        local.modes.function_off -= 1
-
-
-class DisableTorchFunction(DisableTorchFunctionSubclass):
-    """In its `with` block nobody is asked."""
-
-    def __enter__(self) -> None:
-        super().__enter__()
-        modes = local.modes
-        self.before, modes.function_modes = modes.function_modes, []
-
-    def __exit__(self, *exc: Any) -> None:
-        local.modes.function_modes = self.before
-        super().__exit__()
-
-
 class enable_reentrant_dispatch:
     """A block inside a `__torch_dispatch__` in which operators are recorded again, as if it were outside."""
 
@@ -357,7 +61,7 @@ class enable_reentrant_dispatch:
         local.modes.dispatch_depth, local.modes.grad_enabled = self.before
 
 
-# --- what torch.overrides offers to other libraries
+# --- asking
 
 
 def has_torch_function(relevant_args: Iterable[Any]) -> bool:
@@ -378,7 +82,7 @@ def handle_torch_function(public_api: Public, relevant_args: Iterable[Any], *arg
     askers = overriding(relevant_args)
     result = ask(public_api, askers, args, kwargs)
     if result is NotImplemented:
-        raise _nobody_answered(public_api, askers)
+        raise nobody_answered(public_api, askers)
     return result
 
 
@@ -412,7 +116,7 @@ def get_overridable_functions() -> dict[Any, list[Public]]:
     """The functions that `__torch_function__` may receive, by the namespace they are found in."""
     found: dict[Any, list[Public]] = {}
     ignored = get_ignored_functions()
-    for _, space, value in _members():
+    for _, space, value in members():
         if value not in ignored:
             found.setdefault(space, []).append(value)
     return found
@@ -439,27 +143,3 @@ def get_ignored_functions() -> set[Public]:
     package = sys.modules["undertow"]
     names = "is_tensor from_numpy set_default_dtype get_default_dtype is_grad_enabled manual_seed seed".split()
     return {getattr(package, name) for name in names if hasattr(package, name)}
-
-
-def resolve_name(f: Any) -> str | None:
-    """The public name of a function, such as `torch.Tensor.add`; None if it has none."""
-    names: dict[Any, str] = {}
-    for name, _, value in _members():
-        names.setdefault(value, name)
-    return names.get(f)
-
-
-def _members() -> Iterable[tuple[str, Any, Any]]:
-    """(public name, namespace, function) of everything that may be overridden."""
-    package = sys.modules["undertow"]
-    spaces = [("torch.Tensor", tensor_class()), ("torch", package)]
-    for part in ("linalg", "fft", "special", "nn.functional"):
-        spaces.append((f"torch.{part}", operator.attrgetter(part)(package)))
-    for prefix, space in spaces:
-        for name in dir(space) if isinstance(space, type) else getattr(space, "__all__", vars(space).copy()):
-            value = getattr(space, name, None)
-            if type(value) is property:
-                yield f"{prefix}.{name}.__get__", space, value.__get__
-                yield f"{prefix}.{name}.__set__", space, value.__set__
-            elif type(value) is FunctionType and (prefix == "torch.Tensor" or not name.startswith("_")):
-                yield f"{prefix}.{name}", space, value

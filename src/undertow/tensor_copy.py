@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from undertow._core import InferenceStorage, TensorCore, tensor_class, wrap
+from undertow.asking import DisableTorchFunctionSubclass, dispatch_disabled
 from undertow.dtypes import DTYPE_OF
 from undertow.factory_arguments import check_options, made, parse_kind
 from undertow.from_data import copied, legacy_tensor, warn_of_copy_construction
@@ -18,7 +19,6 @@ from undertow.modes import local, special
 from undertow.ops.arguments import must_be
 from undertow.ops.convert import alias
 from undertow.ops.public import public
-from undertow.overrides import DisableTorchFunctionSubclass, dispatch_disabled
 from undertow.storage import Array, contiguous_strides, extent_of, flat_memory, offset_of, over_memory, root_of
 from undertow.storage import empty_strided as empty_strided_array
 

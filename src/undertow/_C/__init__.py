@@ -4,6 +4,10 @@ from __future__ import annotations
 
 from undertow._core import TensorCore as TensorBase
 from undertow._tensor import _TensorMeta as _TensorMeta
+from undertow.asking import DisableTorchFunction as DisableTorchFunction
+from undertow.asking import DisableTorchFunctionSubclass as DisableTorchFunctionSubclass
+from undertow.asking import disabled as _disabled_torch_function_impl
+from undertow.asking import dispatch_disabled as _disabled_torch_dispatch_impl
 from undertow.devices import device as device
 from undertow.devices import get_default_device
 from undertow.dtypes import dtype as dtype
@@ -14,10 +18,6 @@ from undertow.layouts import memory_format as memory_format
 from undertow.lazy import lazy_names
 from undertow.modes import is_grad_enabled as is_grad_enabled
 from undertow.modes import local
-from undertow.overrides import DisableTorchFunction as DisableTorchFunction
-from undertow.overrides import DisableTorchFunctionSubclass as DisableTorchFunctionSubclass
-from undertow.overrides import disabled as _disabled_torch_function_impl
-from undertow.overrides import dispatch_disabled as _disabled_torch_dispatch_impl
 from undertow.overrides import has_torch_function as _has_torch_function
 from undertow.overrides import has_torch_function_unary as _has_torch_function_unary
 from undertow.overrides import has_torch_function_variadic as _has_torch_function_variadic

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from undertow import _core, overrides
+from undertow import _core, asking
 from undertow._core import InferenceStorage, TensorCore, ndarray, wrap
 from undertow.autograd.node import edge_of
 from undertow.autograd.operands import compute
@@ -50,7 +50,7 @@ _new = object.__new__
 _asarray = np.asarray
 
 Tensor: Any = TensorCore  # the public class, once _tensor.py has made it
-PLAIN = overrides.PLAIN  # classes whose instances take the fast path
+PLAIN = asking.PLAIN  # classes whose instances take the fast path
 
 
 def bind_tensor_class(cls: Any) -> None:
@@ -58,7 +58,7 @@ def bind_tensor_class(cls: Any) -> None:
     global Tensor
     Tensor = cls
     PLAIN.add(cls)
-    overrides.QUIET.add(cls)
+    asking.QUIET.add(cls)
     _core.bind_tensor_class(cls)
 
 
@@ -201,10 +201,10 @@ def binary(
                         result._requires_grad = False
                     return result
         if not (isinstance(input, TensorCore) and isinstance(other, TensorCore)):
-            if operator and not overrides.is_operand(other):
+            if operator and not asking.is_operand(other):
                 return NotImplemented
             check_operands(function.__name__, rule, (input, other), takes, several, "." in function.__qualname__)
-        if check is not None and not overrides.wanted((input, other)):
+        if check is not None and not asking.wanted((input, other)):
             check((input, other))
         return call(function, rule, (input, other), {}, out)
 
@@ -228,7 +228,7 @@ def check_operands(
     """Refuses what is neither a tensor nor a number in a place for numbers, in PyTorch's words."""
     for place, given in enumerate(inputs):
         as_number = takes == "numbers" or (takes == "number" and place > 0)
-        if isinstance(given, TensorCore) or (overrides.is_operand(given) if as_number else overrides.takes_over(given)):
+        if isinstance(given, TensorCore) or (asking.is_operand(given) if as_number else asking.takes_over(given)):
             continue
         if several:
             raise invalid_combination(name, [value for value in inputs[method:] if value is not MISSING])
@@ -254,8 +254,8 @@ def call(public: Callable[..., Any], rule: Rule, inputs: tuple[Any, ...], static
         if len(inputs) == 1:
             raise TypeError(f"TensorBase.{public.__name__}() takes no keyword arguments")
         raise TypeError(f"{public.__name__}() got an unexpected keyword argument 'out'")
-    if overrides.wanted(inputs):
-        return overrides.dispatch(public, inputs, {**statics, "out": out} if out is not None else statics)
+    if asking.wanted(inputs):
+        return asking.dispatch(public, inputs, {**statics, "out": out} if out is not None else statics)
     if len(inputs) == 1:
         check_operands(public.__name__, rule, inputs, "tensors")
     return apply_generally(rule, inputs, statics) if out is None else apply_into(out, rule, inputs, statics)

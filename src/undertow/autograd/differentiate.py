@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from undertow import overrides
+from undertow import asking
 from undertow._core import InferenceStorage, TensorCore, tensor_class, wrap
 from undertow.autograd import engine
 from undertow.autograd.metadata import note_output, output_specs
@@ -118,13 +118,13 @@ def grad(
         allow_unused = materialize_grads
     outs = (outputs,) if isinstance(outputs, (TensorCore, GradientEdge)) else tuple(outputs)
     wanted = (inputs,) if isinstance(inputs, (TensorCore, GradientEdge)) else tuple(inputs)
-    if overrides.wanted((*outs, *wanted)):
+    if asking.wanted((*outs, *wanted)):
         options = {
             "grad_outputs": grad_outputs, "retain_graph": retain_graph, "create_graph": create_graph,
             "only_inputs": only_inputs, "allow_unused": allow_unused, "is_grads_batched": is_grads_batched,
             "materialize_grads": materialize_grads,
         }  # fmt: skip
-        return overrides.dispatch(grad, (outs, wanted), options)
+        return asking.dispatch(grad, (outs, wanted), options)
     if not wanted:
         raise RuntimeError("`inputs` argument to `grad()` cannot be empty.")
     given = _as_tuple(grad_outputs, len(outs))

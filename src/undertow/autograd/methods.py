@@ -6,7 +6,7 @@ import warnings
 from collections import OrderedDict
 from typing import Any
 
-from undertow import hooks, overrides
+from undertow import asking, hooks
 from undertow._core import InferenceStorage, TensorCore, tensor_class, wrap
 from undertow.autograd import differentiate
 from undertow.autograd.metadata import note_output
@@ -76,8 +76,8 @@ class HookMethods(TensorCore):
         >>> x.grad
         tensor([30., 30.])
         """
-        if (special.active or type(self) not in overrides.PLAIN) and overrides.wanted((self,)):
-            return overrides.dispatch(tensor_class().register_hook, (self, hook), {})
+        if (special.active or type(self) not in asking.PLAIN) and asking.wanted((self,)):
+            return asking.dispatch(tensor_class().register_hook, (self, hook), {})
         if self._view is not None:
             refresh_view(self)
         if not self._requires_grad or is_hidden(self):
@@ -98,8 +98,8 @@ class HookMethods(TensorCore):
         >>> (w * 2).backward()
         tensor(2.)
         """
-        if (special.active or type(self) not in overrides.PLAIN) and overrides.wanted((self,)):
-            return overrides.dispatch(tensor_class().register_post_accumulate_grad_hook, (self, hook), {})
+        if (special.active or type(self) not in asking.PLAIN) and asking.wanted((self,)):
+            return asking.dispatch(tensor_class().register_post_accumulate_grad_hook, (self, hook), {})
         if not self.requires_grad:
             raise RuntimeError("cannot register a hook on a tensor that doesn't require gradient")
         if self._edge is not None:

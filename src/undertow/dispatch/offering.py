@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from undertow import overrides, tree
+from undertow import asking, tree
 from undertow._core import TensorCore
 from undertow._ops import OpOverload, namespace
 from undertow.dispatch import kernels
@@ -114,10 +114,10 @@ def _ask(func: OpOverload, args: Any, kwargs: Any) -> Any:
     if modes.dispatch_off:
         return run(func, args, kwargs)
     stack = modes.dispatch_modes
-    askers = overrides.in_asking_order([value for value in tree.leaves((args, kwargs)) if type(value) in CLASSES])
+    askers = asking.in_asking_order([value for value in tree.leaves((args, kwargs)) if type(value) in CLASSES])
     types = tuple([type(value) for value in askers])
     if stack:
-        result = overrides.ask_innermost(stack, "__torch_dispatch__", func, types, args, kwargs)
+        result = asking.ask_innermost(stack, "__torch_dispatch__", func, types, args, kwargs)
         if result is not NotImplemented:
             return result
     for value in askers:
@@ -125,7 +125,7 @@ def _ask(func: OpOverload, args: Any, kwargs: Any) -> Any:
         if result is not NotImplemented:
             return result
     if askers or stack:
-        raise overrides.all_declined("__torch_dispatch__", f"torch._ops.{func}", stack, askers)
+        raise asking.all_declined("__torch_dispatch__", f"torch._ops.{func}", stack, askers)
     return run(func, args, kwargs)
 
 
@@ -144,5 +144,5 @@ def run(func: OpOverload, args: Any, kwargs: Any) -> Any:
 def note_class(cls: Any) -> None:
     """A new tensor class that defines `__torch_dispatch__`."""
     CLASSES.add(cls)
-    overrides.PLAIN.discard(cls)
-    overrides.QUIET.discard(cls)
+    asking.PLAIN.discard(cls)
+    asking.QUIET.discard(cls)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from undertow import overrides
+from undertow import asking
 from undertow._core import TensorCore
 from undertow.autograd.apply import (
     FAST_DTYPES,
@@ -48,11 +48,11 @@ def sum_function(name: str, plain: Function, scaled_rule: Rule, several: bool = 
     writes = name.endswith("_")
 
     def function(*args: Any, **kwargs: Any) -> Any:
-        quiet = overrides.QUIET
+        quiet = asking.QUIET
         if len(args) == 2 and not (kwargs or special.active) and args[0].__class__ in quiet and args[1].__class__ in quiet:
             return plain(*args)
-        if overrides.wanted_anywhere(args, kwargs):
-            return overrides.dispatch(function, args, kwargs)
+        if asking.wanted_anywhere(args, kwargs):
+            return asking.dispatch(function, args, kwargs)
         input, other, alpha, out = _sum_arguments(name, args, kwargs, several, "." in function.__qualname__)
         if alpha == 1 and not isinstance(alpha, bool):
             return plain(input, other) if out is None else plain(input, other, out=out)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from undertow import overrides
+from undertow import asking
 from undertow._core import TensorCore
 from undertow.autograd.apply import apply
 from undertow.autograd.outputs import into
@@ -373,11 +373,11 @@ class MatmulMethods:
     mm, bmm, mv, dot, vdot, outer, ger, matmul = mm, bmm, mv, dot, vdot, outer, ger, matmul
 
     def __matmul__(self, other: Any) -> Any:
-        if not isinstance(other, TensorCore) and not overrides.takes_over(other):
+        if not isinstance(other, TensorCore) and not asking.takes_over(other):
             return NotImplemented
         return self.matmul(other)  # the method, so that overrides are shown Tensor.matmul
 
     def __rmatmul__(self, other: Any) -> Any:
-        if not isinstance(other, TensorCore) and not overrides.takes_over(other):
+        if not isinstance(other, TensorCore) and not asking.takes_over(other):
             return NotImplemented
         return matmul(other, self)

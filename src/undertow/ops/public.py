@@ -6,7 +6,7 @@ import functools
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from undertow import overrides, tree
+from undertow import asking, tree
 from undertow._core import TensorCore
 from undertow.autograd import apply as _apply
 from undertow.autograd.writes import apply_in_place, wrote_directly
@@ -26,7 +26,7 @@ def public(function: F, several: bool = False) -> F:
     A call that does not fit its parameters is tried again in NumPy's spelling (`axis` for `dim`), then refused in
     PyTorch's words; `several`: PyTorch has several signatures for it, which changes those words.
     """
-    quiet = overrides.QUIET
+    quiet = asking.QUIET
 
     @functools.wraps(function)
     def asked(*args: Any, **kwargs: Any) -> Any:
@@ -35,8 +35,8 @@ def public(function: F, several: bool = False) -> F:
             if value.__class__ not in quiet:
                 somebody = not (isinstance(value, (tuple, list)) and quiet.issuperset(map(type, value))) or somebody
         if somebody:
-            if overrides.wanted_anywhere(args, kwargs):
-                return overrides.dispatch(asked, args, kwargs)
+            if asking.wanted_anywhere(args, kwargs):
+                return asking.dispatch(asked, args, kwargs)
             if special.dispatcher is not None:
                 result = special.dispatcher.direct(asked, args, kwargs)
                 if result is not NotImplemented:
@@ -66,13 +66,13 @@ def public(function: F, several: bool = False) -> F:
 
 def public_method(function: F) -> F:
     """`public` for a method that only its own tensor may take over: less to ask, for what is called often."""
-    plain = overrides.PLAIN
+    plain = asking.PLAIN
 
     @functools.wraps(function)
     def asked(self: Any, *args: Any, **kwargs: Any) -> Any:
         if special.active or self.__class__ not in plain:
-            if overrides.wanted((self,)):
-                return overrides.dispatch(asked, (self, *args), kwargs)
+            if asking.wanted((self,)):
+                return asking.dispatch(asked, (self, *args), kwargs)
             if special.dispatcher is not None:
                 result = special.dispatcher.direct(asked, (self, *args), kwargs)
                 if result is not NotImplemented:
@@ -113,8 +113,8 @@ def in_place(
     def one(input: Any) -> Any:
         if type(input) in _apply.PLAIN and ufunc is not None and wrote_directly(ufunc, input):
             return input
-        if overrides.wanted((input,)):
-            return overrides.dispatch(one, (input,), {})
+        if asking.wanted((input,)):
+            return asking.dispatch(one, (input,), {})
         _apply.check_operands(name, rule, (input,), "tensors")
         if check is not None:
             check((input,))
@@ -123,8 +123,8 @@ def in_place(
     def two(self: Any, other: Any = _apply.MISSING) -> Any:
         if type(self) in _apply.PLAIN and ufunc is not None and wrote_directly(ufunc, self, other):
             return self
-        if overrides.wanted((self, other)):
-            return overrides.dispatch(two, (self, other), {})
+        if asking.wanted((self, other)):
+            return asking.dispatch(two, (self, other), {})
         if not isinstance(other, TensorCore):
             _apply.check_operands(name, rule, (self, other), takes, several, method=True)
         if check is not None:
@@ -141,10 +141,10 @@ def in_place_operator(rule: Rule, name: str, check: Function | None = None) -> F
     def method(self: Any, other: Any) -> Any:
         if type(self) in _apply.PLAIN and ufunc is not None and wrote_directly(ufunc, self, other):
             return self
-        if not overrides.is_operand(other):
+        if not asking.is_operand(other):
             return NotImplemented
-        if overrides.wanted((self, other)):
-            return overrides.dispatch(method, (self, other), {})
+        if asking.wanted((self, other)):
+            return asking.dispatch(method, (self, other), {})
         if check is not None:
             check((self, other))
         return apply_in_place(rule, self, other)
@@ -156,10 +156,10 @@ def operator(function: Function, name: str, reflected: bool = False) -> Function
     """An operator made of a function; NotImplemented for an operand that it can't take."""
 
     def method(self: Any, other: Any) -> Any:
-        if not overrides.is_operand(other):
+        if not asking.is_operand(other):
             return NotImplemented
-        if overrides.wanted((self, other)):
-            return overrides.dispatch(method, (self, other), {})
+        if asking.wanted((self, other)):
+            return asking.dispatch(method, (self, other), {})
         return function(other, self) if reflected else function(self, other)
 
     return _apply.name_function(method, name, "")

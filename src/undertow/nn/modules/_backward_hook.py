@@ -15,7 +15,7 @@ import warnings
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from undertow import hooks, overrides
+from undertow import asking, hooks
 from undertow._core import TensorCore, View, tensor_class, wrap
 from undertow.autograd import firing
 from undertow.autograd.node import Node, edge_of
@@ -89,7 +89,7 @@ def through_identity(values: Sequence[Any], observe: Observer) -> tuple[Sequence
 
 def _behind(node: Node, nr: int, tensor: Any) -> Any:
     """The same tensor as output `nr` of a node: an alias that may not be written to."""
-    if type(tensor) in overrides.PLAIN:
+    if type(tensor) in asking.PLAIN:
         result: Any = _new(tensor_class())
         result._array = tensor._array
         result._meta = None

@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 
 from undertow._core import TensorCore, wrap
+from undertow.asking import PLAIN
 from undertow.from_data import tensor
 from undertow.modes import no_grad, special
 from undertow.ops.join import stack
 from undertow.ops.norms import linalg_vector_norm as vector_norm
-from undertow.overrides import PLAIN
 from undertow.xp.device_array import values_known
 from undertow.xp.device_memory import Watch
 

@@ -6,9 +6,9 @@ from typing import Any
 
 from undertow._core import TensorCore
 from undertow._tensor import Tensor
+from undertow.asking import disabled
 from undertow.creation import empty
 from undertow.nn import Parameter
-from undertow.overrides import disabled
 
 
 class NonWrapperTensor(Tensor):

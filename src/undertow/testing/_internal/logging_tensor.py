@@ -14,7 +14,8 @@ from typing import Any
 
 from undertow import dtypes
 from undertow._tensor import Tensor
-from undertow.overrides import disabled, enable_reentrant_dispatch
+from undertow.asking import disabled
+from undertow.overrides import enable_reentrant_dispatch
 from undertow.tree import map_leaves
 from undertow.utils._python_dispatch import TorchDispatchMode
 from undertow.utils.weak import WeakTensorKeyDictionary
