@@ -143,6 +143,25 @@ def labels_that_move() -> Case:
     return Case(step, args=lambda turn: (torch.tensor([turn, 3]),))
 
 
+@thrice  # all numbers have changed once by the third call
+def numbers_among_the_arguments() -> Case:
+    weight, seen = torch.ones(3, requires_grad=True), []
+
+    def step(x: Any, turn: int, rates: dict[str, float]) -> Any:
+        weight.grad = None
+        loss = (weight * x).sum() * rates["loss"] + turn
+        loss.backward()
+        with torch.no_grad():
+            weight.sub_(weight.grad, alpha=rates["weight"])
+        seen.append((turn, loss.item()))
+        return loss.detach(), turn + 1
+
+    def numbers(turn: int) -> tuple[Any, ...]:
+        return (*one(turn), turn, {"loss": 0.5 + turn, "weight": 0.1 / (turn + 1)})
+
+    return Case(step, weight, args=numbers, log=seen)
+
+
 ASKED = [math.cos, str, lambda number: [0.0, 1.0, 2.0, 3.0][number], lambda number: {number: 1}]
 
 

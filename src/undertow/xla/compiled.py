@@ -18,6 +18,7 @@ from undertow.modes import ThreadModes, local, special
 from undertow.sites import user_stacklevel
 from undertow.xla.body import Body
 from undertow.xla.cache import keep_on_disk
+from undertow.xla.counters import in_places
 from undertow.xla.errors import CompileError, CompileWarning
 from undertow.xla.firing import Again, Plan
 from undertow.xla.host_calls import Inside
@@ -43,6 +44,7 @@ class Compiled:
         self.function = function
         self.name = getattr(function, "__qualname__", type(function).__qualname__)
         self.programs: dict[Any, list[Program]] = {}
+        self._numbers: dict[Any, list[Any]] = {}  # by the same keys: where programs find plain numbers among arguments
         self.causes: list[str] = []
         self.turn = next(_turns)  # among all that were made
         everything.add(self)
@@ -54,6 +56,7 @@ class Compiled:
         if Inside.threads and threading.get_ident() in Inside.threads:
             return self.function(*args, **kwargs)  # by a hook that a program waits for: others wait for that
         arguments: list[Any] = []
+        numbers: list[Any] = []
         modes = local.modes
         autocast = modes.autocast and (*modes.autocast.lower.items(),)
         key: list[Any] = [
@@ -62,13 +65,16 @@ class Compiled:
         if special.active:
             key += _rare_modes(modes)
         if args or kwargs:
-            _describe((args, kwargs), key, arguments)
+            _describe((args, kwargs), key, arguments, numbers)
         with _one_at_a_time:
             programs = self.programs.setdefault(tuple(key), [])
+            if numbers:
+                given = self._numbers.setdefault(tuple(key), [])
+                given[:], numbers = numbers, given
             for program in programs:
                 if program.fits(arguments):
                     return program.run(arguments)
-            return self._compile(programs, args, kwargs, arguments).run(arguments)
+            return self._compile(programs, args, kwargs, arguments, numbers).run(arguments)
 
     def __get__(self, instance: Any, owner: Any = None) -> Any:
         """A compiled method: each object has programs of its own."""
@@ -88,7 +94,12 @@ class Compiled:
         return Compiled, (self.function,)
 
     def _compile(
-        self, programs: list[Program], args: tuple[Any, ...], kwargs: dict[str, Any], arguments: list[Any]
+        self,
+        programs: list[Program],
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+        arguments: list[Any],
+        numbers: list[Any],
     ) -> Program:
         if programs:
             self._note(programs[0].misfit(arguments))
@@ -99,6 +110,9 @@ class Compiled:
             plan.counters.update(programs[0].changing_numbers())
         plan.body = Body(self.function, args, kwargs)
         plan.counts = not plan.body.compares_types()
+        if numbers:
+            plan.numbers = numbers
+            args, kwargs = in_places((args, kwargs))
         while True:
             try:
                 program = Program(self.function, args, kwargs, plan, plain_numbers)
@@ -132,8 +146,8 @@ def _rare_modes(modes: ThreadModes) -> tuple[Any, ...]:
     return special.anomaly, *[(id(pack), id(unpack)) for pack, unpack, _ in modes.saved_hooks]
 
 
-def _describe(tree: Any, key: list[Any], tensors: list[Any]) -> None:
-    """Adds to a key what nested arguments look like, and to a list the tensors among them."""
+def _describe(tree: Any, key: list[Any], tensors: list[Any], numbers: list[Any]) -> None:
+    """Adds to a key what nested arguments look like, and to lists the tensors and the plain numbers among them."""
     if isinstance(tree, TensorCore):
         array, meta = tree._array, tree._meta
         tensors.append(tree)
@@ -147,11 +161,14 @@ def _describe(tree: Any, key: list[Any], tensors: list[Any]) -> None:
     elif isinstance(tree, (tuple, list)):
         key += (type(tree), len(tree))
         for part in tree:
-            _describe(part, key, tensors)
+            _describe(part, key, tensors, numbers)
     elif isinstance(tree, dict):
         key += (type(tree), *map(_key_of, tree))
         for part in tree.values():
-            _describe(part, key, tensors)
+            _describe(part, key, tensors, numbers)
+    elif type(tree) in (int, float):
+        key.append(type(tree))
+        numbers.append(tree)
     else:
         key.append(_key_of(tree))
 
@@ -171,4 +188,5 @@ def reset() -> None:
     """Forgets every compiled program."""
     for compiled in list(everything):
         compiled.programs.clear()
+        compiled._numbers.clear()
         compiled.causes.clear()

@@ -7,12 +7,34 @@ the host.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Container, Iterable
 from typing import Any
 
+from undertow.tree import map_leaves
 from undertow.xla.numbers import Figure, Uncountable
 from undertow.xla.places import held_at, place_at, put
 from undertow.xla.results import FIXED, graph_is_left, hidden_in, parts_of, tensors_in
+
+
+class Given:
+    """In the place of a number among a step's arguments: where it is in a list of them, which each call fills."""
+
+    __slots__ = ("place",)
+
+    def __init__(self, place: int) -> None:
+        self.place = place
+
+
+def in_places(arguments: Any) -> Any:
+    """Arguments with places in the stead of plain numbers, in order."""
+    places = itertools.count()
+    return map_leaves(lambda leaf: Given(next(places)) if type(leaf) in (int, float) else leaf, arguments)
+
+
+def from_places(arguments: Any, numbers: list[Any]) -> Any:
+    """Arguments with what a list holds now in their places."""
+    return map_leaves(lambda leaf: numbers[leaf.place] if type(leaf) is Given else leaf, arguments)
 
 
 class Counters:
@@ -21,7 +43,7 @@ class Counters:
     def __init__(self, places: Iterable[tuple[Any, Any]]) -> None:
         self.places = list(places)
         self._known = {place_at(*place) for place in self.places}
-        self._types = [type(value) for value in self.values()]
+        self._kinds = [*map(_kind, self.values())]
         self._held: list[Any] = []
         self._shown: list[Any] = []
 
@@ -31,7 +53,7 @@ class Counters:
 
     def still_fit(self) -> bool:
         """Whether they are numbers of the kind that they were."""
-        return [type(value) for value in self.values()] == self._types
+        return [*map(_kind, self.values())] == self._kinds
 
     def holds_place(self, holder: Any, key: Any) -> bool:
         """Whether a number of a place is one of these."""
@@ -68,3 +90,8 @@ class Counters:
                 if isinstance(value, dict) and any(isinstance(key, Figure) for key in value):
                     raise Uncountable
                 waiting += parts_of(value)
+
+
+def _kind(value: Any) -> Any:
+    """The type of a number; -0.0 is of a kind of its own, because it equals 0.0."""
+    return "-0.0" if value == 0 and repr(value) == "-0.0" else type(value)

@@ -70,6 +70,7 @@ class Plan:
         self.replaced: dict[Place, tuple[Any, Any]] = {}  # places in which the step leaves other tensors each time
         self.counters: dict[Place, tuple[Any, Any]] = {}  # places in which it leaves another number
         self.counts = True  # whether such numbers may be inputs
+        self.numbers: list[Any] = []  # those among the arguments; see `counters.in_places`
         self.watched: set[Place] = set()  # places in which it does, too, but more counts than their values
         self.roots: list[tuple[Any, str]] = []  # modules and optimizers that only hooks reach, and their names
         self.body: Body | None = None  # which statements are not simply traced

@@ -14,7 +14,7 @@ from undertow._core import TensorCore
 from undertow.devices import cpu
 from undertow.tree import leaves, map_leaves
 from undertow.xla.arguments import Arguments, refuse_overlaps
-from undertow.xla.counters import Counters
+from undertow.xla.counters import Counters, from_places
 from undertow.xla.errors import CompileError, explained
 from undertow.xla.firing import Again, Firing, Plan
 from undertow.xla.host_calls import Later, Placed
@@ -52,6 +52,7 @@ class Traced:
         self.counters = Counters(plan.counters.values() if plan.counts and not plain_numbers else ())
         replaced = {*plan.replaced, *(plan.counters if self.counters.places else ())}
         state = State(replaced, None if plan.body is None else plan.body.names_left())
+        state.walk(plan.numbers, "of numbers among the arguments")
         state.walk(function, getattr(function, "__name__", "step"))
         for leaf in leaves((args, kwargs)):
             if not isinstance(leaf, TensorCore):
@@ -167,7 +168,8 @@ class Traced:
             trace.counts = self.options.as_counts(as_inputs)
             self.given.renewed.show(self.given.stand_in)
             self.counters.show(as_inputs[len(as_inputs) - len(self.counters.places) :])
-            self.result = function(*args, **kwargs)
+            with_numbers, with_names = from_places((args, kwargs), self.plan.numbers)
+            self.result = function(*with_numbers, **with_names)
             firing.finish()
             if self.body is not None:
                 firing.refuse_other_turns(self.body.rest)
