@@ -40,7 +40,8 @@ def test_second_derivative_of_huber_loss_at_delta() -> None:
 
 ORDERS = """
 vhp(lambda x: 3, a); hvp(lambda x: 3, a); vhp(lambda x: (x.sum(), x.sum()), a); hessian(lambda x: 3, a)
-hessian(lambda x: torch.ones(()), a, strict=True); hessian(lambda x: (x.sum(),), a); hessian(lambda x: x.sum(), a, strict=True)
+hessian(lambda x: torch.ones(()), a, strict=True); hessian(lambda x: (x.sum(),), a)
+hessian(lambda x: x.sum(), a, strict=True)
 hvp(lambda x: (x**2).sum(), a, a, create_graph=True); vhp(lambda x: (x**2).sum(), a, a, create_graph=True)
 jacobian(lambda x: x**2, a, vectorize=True, strategy="forward-mode").stride(); hessian(lambda x: (x**2).sum(), a)
 """.replace("\n", ";").split(";")

@@ -45,10 +45,10 @@ rot90 = op("rot90", lambda xp, self, *, k, dims: xp.rot90(self, k, dims),
 
 # --- triangles, diagonals, frames
 
-tril = op("tril", lambda xp, self, *, diagonal: xp.tril(self, diagonal),
+tril = op("tril", lambda xp, self, *, diagonal: xp.in_rows(xp.tril(self, diagonal)),
           self=lambda xp, g, diagonal: xp.tril(g, diagonal))
 
-triu = op("triu", lambda xp, self, *, diagonal: xp.triu(self, diagonal),
+triu = op("triu", lambda xp, self, *, diagonal: xp.in_rows(xp.triu(self, diagonal)),
           self=lambda xp, g, diagonal: xp.triu(g, diagonal))
 
 diag_embed = op("diag_embed", lambda xp, self, *, offset, dim1, dim2: xp.diag_embed(self, offset, dim1, dim2),

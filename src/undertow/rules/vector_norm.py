@@ -97,7 +97,7 @@ def renormed(xp: Any, self: Any, p: float, dim: int, maxnorm: float) -> Any:
     others = tuple([axis for axis in range(self.ndim) if axis != dim])
     norms = vector_norm(xp, self, p, others, True)
     factor = xp.where(norms > maxnorm, maxnorm / (norms + 1e-7), xp.ones_like(norms))
-    return self * factor
+    return xp.in_rows(self * factor)
 
 
 def renorm_gradient(xp: Any, g: Any, self: Any, p: float, dim: int, maxnorm: float) -> Any:

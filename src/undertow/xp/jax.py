@@ -59,7 +59,7 @@ from undertow.xp.jax_scan import (  # noqa: F401
 )  # fmt: skip
 from undertow.xp.jax_shape import (  # noqa: F401
     alias, as_index, as_strided, as_strided_backward, astype, broadcast_to, cast, concatenate, constant, contiguous, copy,
-    diag_embed, diagonal, diagonal_backward, dtype_of, expand_dims, flip, ones, pad, reshape, roll, rot90, select,
+    diag_embed, diagonal, diagonal_backward, dtype_of, expand_dims, flip, in_rows, ones, pad, reshape, roll, rot90, select,
     select_backward, slice_along, slice_backward, squeeze, stack, sum_to_shape, swapaxes, tile, transpose, windows,
     windows_backward, zeros,
 )  # fmt: skip

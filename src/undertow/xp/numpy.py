@@ -21,7 +21,7 @@ from undertow.xp.numpy_elementwise import (  # noqa: F401
     trunc_divide, view_as_complex, view_as_real, where,
 )  # fmt: skip
 from undertow.xp.numpy_reduce import (  # noqa: F401
-    abs_squared, all, any, argmax, argmin, max, max_with_index, mean, min, min_with_index, prod,
+    abs_squared, all, any, argmax, argmin, in_rows, max, max_with_index, mean, min, min_with_index, prod,
     prod_of_others, sgn, sum, sum_of_squares,
 )  # fmt: skip
 from undertow.xp.numpy_shape import (  # noqa: F401

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from undertow.xp import numpy_scatter
+from undertow.xp.numpy_order import laid_out_as
 from undertow.xp.numpy_shape import copy, leading, sum_to_shape
 
 Array = np.ndarray[Any, np.dtype[Any]]
@@ -49,8 +50,8 @@ def index_put(x: Array, values: Array, *indices: Array | None, accumulate: bool)
     if accumulate and len(key) == 1 and key[0].dtype.kind == "b":  # a mask names no place twice
         out = np.array(x, order="C")
         out[key] = out[key] + values
-        return out
-    return numpy_scatter.index_put(x, key, values, accumulate)
+        return laid_out_as(x, out)
+    return laid_out_as(x, numpy_scatter.index_put(x, key, values, accumulate))
 
 
 def index_backward(g: Array, shape: tuple[int, ...], *indices: Array | None) -> Array:
@@ -163,4 +164,4 @@ def put_flat(x: Array, index: Array, source: Array, accumulate: bool) -> Array:
         np.add.at(flat, places, source.reshape(-1))
     else:
         flat[places] = source.reshape(-1)
-    return out
+    return laid_out_as(x, out)

@@ -10,6 +10,18 @@ from numpy.linalg import LinAlgError
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
+
+
+def by_columns(x: Array) -> Array:
+    """Matrices that lie column by column, as LAPACK leaves its results and PyTorch hands them on."""
+    return np.swapaxes(np.ascontiguousarray(np.swapaxes(x, -2, -1)), -2, -1)
+
+
+def by_rows(x: Any) -> Any:
+    """Results of functions that PyTorch computes into memory of their own."""
+    return x if not isinstance(x, np.ndarray) or x.flags.c_contiguous else np.ascontiguousarray(x)
+
+
 # --- products
 
 
@@ -34,7 +46,7 @@ def cross(x: Array, y: Array, axis: int) -> Array:
     """The vector product along an axis of length 3."""
     x, y = np.broadcast_arrays(x, y)
     (a, b, c), (d, e, f) = np.moveaxis(x, axis, 0), np.moveaxis(y, axis, 0)
-    return np.stack([b * f - c * e, c * d - a * f, a * e - b * d], axis)
+    return by_rows(np.stack([b * f - c * e, c * d - a * f, a * e - b * d], axis))
 
 
 def eye(shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
@@ -46,20 +58,20 @@ def eye(shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
 
 
 def det(x: Array) -> Any:
-    return np.linalg.det(x)
+    return by_rows(np.linalg.det(x))
 
 
 def slogdet(x: Array) -> tuple[Any, Any]:
     sign, logabs = np.linalg.slogdet(x)
-    return sign, logabs
+    return by_rows(sign), by_rows(logabs)
 
 
 def inverse(x: Array) -> Array:
     """The inverse; nan for a singular matrix, whose error is the caller's to raise."""
     try:
-        return np.linalg.inv(x)
+        return by_columns(np.linalg.inv(x))
     except LinAlgError:
-        return _each(np.linalg.inv, x)
+        return by_columns(_each(np.linalg.inv, x))
 
 
 def _each(function: Any, x: Array) -> Array:
@@ -85,7 +97,7 @@ def cofactors(x: Array, det: Array) -> Array:
 def solve(a: Array, b: Array) -> Array:
     """X with a X = b, both stacks of matrices; nan for a singular a."""
     try:
-        return np.linalg.solve(a, b)
+        return by_columns(np.linalg.solve(a, b))
     except LinAlgError:
         shape = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
         a, b = np.broadcast_to(a, shape + a.shape[-2:]), np.broadcast_to(b, shape + b.shape[-2:])
@@ -95,18 +107,22 @@ def solve(a: Array, b: Array) -> Array:
                 out[place] = np.linalg.solve(a[place], b[place])
             except LinAlgError:
                 out[place] = np.nan
-        return out
+        return by_columns(out)
 
 
 def solve_triangular(a: Array, b: Array, upper: bool, unit: bool) -> Array:
     """X with a X = b for a triangular a; what stands in a's other triangle does not count."""
+    return by_columns(_solve_triangular(a, b, upper, unit))
+
+
+def _solve_triangular(a: Array, b: Array, upper: bool, unit: bool) -> Array:
     n = a.shape[-1]
     if n > 32:  # halves: one triangle, then the other with the first's solution taken off
         half = n // 2
         first, second = (slice(half, n), slice(half)) if upper else (slice(half), slice(half, n))
-        one = solve_triangular(a[..., first, first], b[..., first, :], upper, unit)
+        one = _solve_triangular(a[..., first, first], b[..., first, :], upper, unit)
         rest = b[..., second, :] - a[..., second, first] @ one
-        two = solve_triangular(a[..., second, second], rest, upper, unit)
+        two = _solve_triangular(a[..., second, second], rest, upper, unit)
         return np.concatenate((two, one) if upper else (one, two), -2)
     shape = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
     out = np.array(np.broadcast_to(b, shape + b.shape[-2:]))
@@ -120,7 +136,7 @@ def solve_triangular(a: Array, b: Array, upper: bool, unit: bool) -> Array:
 
 
 def cholesky(x: Array, upper: bool) -> Array:
-    return np.linalg.cholesky(x, upper=upper)
+    return by_columns(np.linalg.cholesky(x, upper=upper))
 
 
 def cholesky_solve(b: Array, factor: Array, upper: bool) -> Array:
@@ -159,31 +175,31 @@ def lu(x: Array) -> tuple[Array, Array, Array]:
 
 def qr(x: Array, mode: str) -> tuple[Array, Array]:
     if mode == "r":
-        return np.empty(0, x.dtype), np.asarray(np.linalg.qr(x, "r"))
+        return np.empty(0, x.dtype), by_columns(np.asarray(np.linalg.qr(x, "r")))
     q, r = np.linalg.qr(x, mode)  # type: ignore[call-overload]
-    return q, r
+    return by_columns(q), by_columns(r)
 
 
 def geqrf(x: Array) -> tuple[Array, Array]:
     """R above the diagonal and the reflections that make Q below it, and the weights of the reflections."""
     h, tau = np.linalg.qr(x, "raw")
-    return np.swapaxes(h, -2, -1).astype(x.dtype), np.asarray(tau).astype(x.dtype)
+    return by_columns(np.swapaxes(h, -2, -1).astype(x.dtype)), np.asarray(tau).astype(x.dtype)
 
 
 def svd(x: Array, full: bool) -> tuple[Array, Array, Array]:
     u, s, vh = np.linalg.svd(x, full)
-    return u, s, vh
+    return by_columns(u), by_rows(s), by_columns(vh)
 
 
 def eigh(x: Array, lower: bool) -> tuple[Array, Array]:
     values, vectors = np.linalg.eigh(x, "L" if lower else "U")
-    return values, vectors
+    return by_rows(values), by_columns(vectors)
 
 
 def eig(x: Array) -> tuple[Array, Array]:
     values, vectors = np.linalg.eig(x)
     kind = np.result_type(x.dtype, np.complex64)
-    return values.astype(kind), vectors.astype(kind)
+    return by_rows(values.astype(kind)), by_columns(vectors.astype(kind))
 
 
 def pinv(x: Array, cutoff: Any, hermitian: bool) -> Array:
@@ -192,11 +208,11 @@ def pinv(x: Array, cutoff: Any, hermitian: bool) -> Array:
         values, vectors = np.linalg.eigh(x)
         limit = cutoff(np.abs(values).max(-1, initial=0))[..., None]
         factors = np.divide(1, values, where=np.abs(values) > limit, out=np.zeros_like(values))
-        return (vectors * factors[..., None, :]) @ np.swapaxes(vectors, -2, -1).conj()
+        return by_rows((vectors * factors[..., None, :]) @ np.swapaxes(vectors, -2, -1).conj())
     u, s, vh = np.linalg.svd(x, full_matrices=False)
     limit = cutoff(s.max(-1, initial=0))[..., None]
     factors = np.divide(1, s, where=s > limit, out=np.zeros_like(s))
-    return (np.swapaxes(vh, -2, -1).conj() * factors[..., None, :]) @ np.swapaxes(u, -2, -1).conj()
+    return by_rows((np.swapaxes(vh, -2, -1).conj() * factors[..., None, :]) @ np.swapaxes(u, -2, -1).conj())
 
 
 _PADE = (64764752532480000, 32382376266240000, 7771770303897600, 1187353796428800, 129060195264000, 10559470521600,
@@ -241,14 +257,14 @@ def least_squares(a: Array, b: Array, cutoff: Any, driver: str) -> tuple[Array, 
     full = rows > width and driver != "gelsy" and bool((rank == width).all())
     residuals = (np.abs(a @ x - columns) ** 2).sum(-2) if full else empty
     values = s if driver in ("gelsd", "gelss") else empty
-    x = x if columns is b else x[..., 0]
+    x = by_columns(x) if columns is b else x[..., 0]
     return x, residuals, rank if driver != "gels" else np.empty(0, np.int64), values
 
 
 def lu_factor(x: Array) -> tuple[Array, Array, Array]:
     """Both triangles in one matrix, the row exchanges, and the permutation matrix P of x = P L U."""
     both, pivots, order = lu(x)
-    return both, pivots, _permutation(order, x.dtype)
+    return by_columns(both), pivots, _permutation(order, x.dtype)
 
 
 def permutation_of_pivots(pivots: Array, rows: int, dtype: np.dtype[Any]) -> Array:
@@ -262,7 +278,7 @@ def permutation_of_pivots(pivots: Array, rows: int, dtype: np.dtype[Any]) -> Arr
 
 
 def _permutation(order: Array, dtype: np.dtype[Any]) -> Array:
-    return np.swapaxes(np.eye(order.shape[-1], dtype=dtype)[order], -2, -1)
+    return np.ascontiguousarray(np.swapaxes(np.eye(order.shape[-1], dtype=dtype)[order], -2, -1))
 
 
 def lu_parts(x: Array) -> tuple[Array, Array, Array]:
@@ -270,7 +286,7 @@ def lu_parts(x: Array) -> tuple[Array, Array, Array]:
     both, _, order = lu(x)
     k = min(x.shape[-2:])
     lower = np.tril(both[..., :k], -1) + np.eye(x.shape[-2], k, dtype=x.dtype)
-    return _permutation(order, x.dtype), lower, np.triu(both[..., :k, :])
+    return _permutation(order, x.dtype), by_rows(lower), by_rows(np.triu(both[..., :k, :]))
 
 
 def first_zero_pivot(x: Array) -> tuple[tuple[int, ...], int] | None:

@@ -14,7 +14,9 @@ Array = np.ndarray[Any, Any]
 
 
 def ordered(value: Array, operands: Sequence[Any]) -> Array:
-    """A new result of an elementwise function, laid out as PyTorch lays it out."""
+    """A new result of an elementwise function, laid out as PyTorch lays it out; a reduction's stays as it is."""
+    if any(type(operand) is np.ndarray and operand.ndim > value.ndim for operand in operands):
+        return value
     dims = outer_to_inner(value.shape, operands)
     if value.transpose(dims).flags.c_contiguous:
         return value
@@ -27,6 +29,15 @@ def empty_copy_of(array: Array, dtype: Any = None) -> Array:
     """An array without values that lies as a copy of another one does."""
     dims = outer_to_inner(array.shape, [array])
     return np.empty([array.shape[dim] for dim in dims], dtype or array.dtype).transpose(np.argsort(dims))
+
+
+def laid_out_as(x: Array, result: Array) -> Array:
+    """A result of x's shape, lying as a copy of x does."""
+    if x.ndim < 2 or x.flags.c_contiguous:
+        return result
+    copy = empty_copy_of(x, result.dtype)
+    copy[...] = result
+    return copy
 
 
 def outer_to_inner(shape: tuple[int, ...], operands: Sequence[Any]) -> list[int]:

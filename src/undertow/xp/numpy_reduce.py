@@ -47,11 +47,19 @@ def axes_of(axis: Axes, ndim: int) -> tuple[int, ...]:
     return tuple(sorted([each % ndim for each in (axis if isinstance(axis, tuple) else (axis,))])) if ndim else ()
 
 
+def in_rows(result: Any) -> Any:
+    """A reduction's result, which lies row by row whatever the order of its input."""
+    if type(result) is np.ndarray and result.ndim > 1 and not result.flags.c_contiguous:
+        return np.ascontiguousarray(result)
+    return result
+
+
 def sum(x: Array, axis: Axes = None, keepdims: bool = False, dtype: Any = None) -> Any:
     given = x.dtype
     if given in _FAST and (dtype is None or dtype is given):
         if x.size <= _SMALL or not x.ndim:
-            return _add(x, axis if x.ndim else None, None, None, keepdims)
+            total = _add(x, axis if x.ndim else None, None, None, keepdims)
+            return total if x.ndim < 3 else in_rows(total)
         return _sum_large(x, axis, keepdims)
     if dtype is None:
         dtype = result_dtype(given)
@@ -59,10 +67,10 @@ def sum(x: Array, axis: Axes = None, keepdims: bool = False, dtype: Any = None) 
         x = x.real
     exact = np.dtype(np.int64) if dtype.kind in "iu" else accumulator(dtype)
     if dtype.kind == "b":
-        return _or(x, axis if x.ndim else None, keepdims=keepdims)
+        return in_rows(_or(x, axis if x.ndim else None, keepdims=keepdims))
     if given.kind not in "biu" and dtype.kind in "iu":
         x = x.astype(dtype)
-    return np.asarray(_add(x, axis if x.ndim else None, exact, None, keepdims)).astype(dtype, copy=False)
+    return in_rows(np.asarray(_add(x, axis if x.ndim else None, exact, None, keepdims)).astype(dtype, copy=False))
 
 
 def _sum_large(x: Array, axis: Axes, keepdims: bool) -> Any:
@@ -71,7 +79,7 @@ def _sum_large(x: Array, axis: Axes, keepdims: bool) -> Any:
     axes = axes_of(axis, ndim)
     count = len(axes)
     if not x.flags.c_contiguous or not count:
-        return _add(x, axis, None, None, keepdims)
+        return in_rows(_add(x, axis, None, None, keepdims))
     if count == ndim:
         total = _sum_flat(x.reshape(-1))
         return np.full((1,) * ndim, total) if keepdims else total
@@ -121,7 +129,7 @@ def prod(x: Array, axis: Any = None, keepdims: bool = False, dtype: Any = None) 
     if dtype is None:
         dtype = result_dtype(x.dtype)
     exact = accumulator(dtype) if dtype.kind not in "biu" else np.dtype(np.int64)
-    return np.asarray(_multiply(x, axis if x.ndim else None, exact, None, keepdims)).astype(dtype, copy=False)
+    return in_rows(np.asarray(_multiply(x, axis if x.ndim else None, exact, None, keepdims)).astype(dtype, copy=False))
 
 
 def prod_of_others(x: Array, axis: int, product: Array) -> Array:
@@ -141,19 +149,19 @@ def max(x: Array, axis: Axes = None, keepdims: bool = False) -> Any:
     if axis is not None and x.ndim > 1 and x.size > _SMALL and axes_of(axis, x.ndim) == (x.ndim - 1,):
         result = numpy_rows.max_along(x, -1)
         return result if keepdims else result.reshape(x.shape[:-1])
-    return _maximum(x, axis if x.ndim else None, None, None, keepdims)
+    return in_rows(_maximum(x, axis if x.ndim else None, None, None, keepdims))
 
 
 def min(x: Array, axis: Axes = None, keepdims: bool = False) -> Any:
-    return _minimum(x, axis if x.ndim else None, None, None, keepdims)
+    return in_rows(_minimum(x, axis if x.ndim else None, None, None, keepdims))
 
 
 def any(x: Array, axis: Axes = None, keepdims: bool = False) -> Any:
-    return _truth(_or(x, axis if x.ndim else None, keepdims=keepdims), x)
+    return _truth(in_rows(_or(x, axis if x.ndim else None, keepdims=keepdims)), x)
 
 
 def all(x: Array, axis: Axes = None, keepdims: bool = False) -> Any:
-    return _truth(_and(x, axis if x.ndim else None, keepdims=keepdims), x)
+    return _truth(in_rows(_and(x, axis if x.ndim else None, keepdims=keepdims)), x)
 
 
 def _truth(result: Any, x: Array) -> Any:
@@ -182,8 +190,9 @@ def _with_index(x: Array, choose: Any, extreme: Any, axis: int, keepdims: bool) 
     if not x.ndim:
         return np.array(x), np.zeros((), np.int64)
     if x.size <= _SMALL:  # a second pass over the elements costs less than fetching them by index
-        return extreme(x, axis, None, None, keepdims), choose(x, axis, None, keepdims=keepdims)
-    return take_along(x, choose(x, axis, None, keepdims=True), axis, keepdims)
+        return in_rows(extreme(x, axis, None, None, keepdims)), choose(x, axis, None, keepdims=keepdims)
+    values, places = take_along(x, choose(x, axis, None, keepdims=True), axis, keepdims)
+    return in_rows(values), places
 
 
 def take_along(x: Array, indices: Array, axis: int, keepdims: bool) -> tuple[Any, Any]:

@@ -10,7 +10,7 @@ import numpy as np
 
 from undertow.xp.numpy_introsort import MOST, SHORT, with_ties_swapped
 from undertow.xp.numpy_order import ordered
-from undertow.xp.numpy_reduce import take_along
+from undertow.xp.numpy_reduce import in_rows, take_along
 from undertow.xp.numpy_scatter import unique, unique_consecutive
 
 Array = np.ndarray[Any, np.dtype[Any]]
@@ -74,7 +74,8 @@ def _pick(x: Array, rank: Any, order: Array, axis: int, keepdims: bool) -> tuple
         place = order[(slice(None),) * axis + (slice(rank, rank + 1),)]
     else:
         place = np.take_along_axis(order, rank, axis)
-    return take_along(x, place, axis, keepdims)
+    values, places = take_along(x, place, axis, keepdims)
+    return in_rows(values), in_rows(places)
 
 
 def kthvalue(x: Array, k: int, axis: int, keepdims: bool) -> tuple[Any, Any]:

@@ -65,6 +65,7 @@ SHAPE = {
     "as_strided_backward": "(g, size, stride, offset, layout) the adjoint of as_strided",
     "copy": "a copy in the same memory order",
     "contiguous": "a copy in C order",
+    "in_rows": "x itself if it lies in C order, else such a copy",
     "cast": "(x, dtype) a fresh copy in another dtype",
     "astype": "(x, dtype) x itself if it has the dtype, else a copy",
     "concatenate": "arrays one after the other along an axis",
