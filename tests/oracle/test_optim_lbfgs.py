@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import importlib
+
 import numpy as np
 import pytest
 
@@ -122,3 +124,25 @@ def test_groups_are_refused():
 
 def test_a_closure_is_needed():
     agree_error(lambda torch: torch.optim.LBFGS([torch.ones(1, requires_grad=True)]).step())
+
+
+@pytest.mark.parametrize("start", [0.01, 1.0, 9.0])
+def test_the_line_search_by_itself(start):
+    def program(torch, log):
+        d = torch.tensor([1.0, -0.5], dtype=torch.float64)
+
+        def objective(x, t, d):
+            log(float(t))
+            place = (x + t * d).requires_grad_()
+            loss = (place**4 - 3 * place).sum()
+            return float(loss), torch.autograd.grad(loss, place)[0]
+
+        x = torch.zeros(2, dtype=torch.float64)
+        loss, grad = objective(x, 0.0, d)
+        search = importlib.import_module(f"{torch.__name__}.optim.lbfgs")
+        found = search._strong_wolfe(objective, x, start, d, loss, grad, grad.dot(d), c2=0.2, max_ls=12)
+        slopes = torch.tensor([-1.0, 2.0], dtype=torch.float64)
+        between = search._cubic_interpolate(0.0, 1.0, slopes[0], 2.0, 1.5, slopes[1])
+        return found[0], found[1], float(found[2]), found[3], float(between)
+
+    agree(program, rtol=1e-9)

@@ -8,11 +8,19 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from math import sqrt
-from typing import Any
+from typing import Any, NamedTuple
 
-_DECREASE, _FLATNESS = 1e-4, 0.9
-_MOST_TRIALS = 25
-_SHORTEST = 1e-9
+
+class Limits(NamedTuple):
+    """When a search is content: so far down, so flat; and when it gives up: an interval so short, so many trials."""
+
+    decrease: float = 1e-4
+    flatness: float = 0.9
+    shortest: float = 1e-9
+    trials: int = 25
+
+
+USUAL = Limits()
 
 
 class Point:
@@ -24,7 +32,9 @@ class Point:
         self.t, self.loss, self.grad, self.slope = t, loss, grad, slope
 
 
-def strong_wolfe(look: Callable[[float], Point], start: Point, length: float) -> tuple[Point, int]:
+def strong_wolfe(
+    look: Callable[[float], Point], start: Point, length: float, limits: Limits = USUAL
+) -> tuple[Point, int]:
     """A good point on the line, and how often the loss was computed.
 
     look    computes the loss at a step
@@ -34,14 +44,14 @@ def strong_wolfe(look: Callable[[float], Point], start: Point, length: float) ->
     origin = Point(0.0, start.loss, start.grad, start.slope)
 
     def too_high(point: Point) -> bool:
-        return point.loss > origin.loss + _DECREASE * point.t * origin.slope
+        return point.loss > origin.loss + limits.decrease * point.t * origin.slope
 
     def flat(point: Point) -> bool:
-        return abs(point.slope) <= -_FLATNESS * origin.slope
+        return abs(point.slope) <= -limits.flatness * origin.slope
 
     before, now, trials = origin, look(start.t), 0
     while True:
-        if trials >= _MOST_TRIALS:
+        if trials >= limits.trials:
             ends = [origin, now]
             break
         if too_high(now) or (trials > 1 and now.loss >= before.loss):
@@ -59,7 +69,7 @@ def strong_wolfe(look: Callable[[float], Point], start: Point, length: float) ->
 
     low, high = _ordered(ends)
     stuck = False
-    while trials < _MOST_TRIALS and abs(ends[1].t - ends[0].t) * length >= _SHORTEST:
+    while trials < limits.trials and abs(ends[1].t - ends[0].t) * length >= limits.shortest:
         left, right = sorted((ends[0].t, ends[1].t))
         t = cubic_minimum(ends[0], ends[1], left, right)
         margin = 0.1 * (right - left)

@@ -11,7 +11,7 @@ from undertow.modes import enable_grad, no_grad
 from undertow.ops.complex import view_as_real
 from undertow.ops.join import cat
 from undertow.optim import _checks as check
-from undertow.optim._line_search import Point, strong_wolfe
+from undertow.optim._line_search import Limits, Point, cubic_minimum, strong_wolfe
 from undertow.optim.optimizer import Optimizer, ParamsT
 from undertow.sites import user_site
 from undertow.xp.device_memory import NeedsValue, Watch
@@ -151,6 +151,29 @@ class LBFGS(Optimizer):
     def _set_param(self, values: list[Any]) -> None:
         for param, value in zip(self._params, values):
             param.copy_(value)
+
+
+def _strong_wolfe(
+    obj_func: Callable[[Any, float, Any], tuple[float, Any]], x: Any, t: float, d: Any, f: float, g: Any, gtd: float,
+    c1: float = 1e-4, c2: float = 0.9, tolerance_change: float = 1e-9, max_ls: int = 25,
+) -> tuple[float, Any, float, int]:  # fmt: skip
+    """The line search by itself, for optimizers of packages: the loss, the gradient, the step and the number of losses."""
+
+    def look(t: float) -> Point:
+        loss, grad = obj_func(x, t, d)
+        return Point(t, _number(loss), grad.clone(), float(grad.dot(d)))
+
+    start = Point(float(t), _number(f), g.clone(), float(gtd))
+    found, evaluations = strong_wolfe(look, start, _largest(d), Limits(c1, c2, tolerance_change, max_ls))
+    return found.loss, found.grad, found.t, evaluations
+
+
+def _cubic_interpolate(
+    x1: float, f1: float, g1: float, x2: float, f2: float, g2: float, bounds: tuple[float, float] | None = None
+) -> float:
+    """Where the cubic through two points with these slopes is lowest."""
+    least, most = bounds or (min(x1, x2), max(x1, x2))
+    return cubic_minimum(Point(x1, f1, None, g1), Point(x2, f2, None, g2), least, most)
 
 
 def _real(tensor: Any) -> Any:
