@@ -28,7 +28,7 @@ def compute(rule: Rule, inputs: Sequence[Any], statics: dict[str, Any]) -> tuple
     values = run_forward(rule, arrays, statics)
     if rule.outputs == 1 and not rule.hidden:
         values = (values,)
-        if rule.promote in _ORDERED and type(values[0]) is ndarray and values[0].ndim > 1:
+        if rule.promote in _ORDERED and not rule.rows and type(values[0]) is ndarray and values[0].ndim > 1:
             laid = [_laid(each, array) for each, array in zip(inputs, arrays) if type(array) is ndarray]
             if not all(array.flags.c_contiguous for array in laid):
                 values = (ordered(values[0], laid if rule.name != "where" else sorted(laid, key=_is_no_mask)),)

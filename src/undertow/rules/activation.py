@@ -124,6 +124,7 @@ softplus = op("softplus", lambda xp, self, *, beta, threshold: xp.where(
 # --- smooth
 
 log_sigmoid = op("log_sigmoid", lambda xp, self: xp.in_rows(xp.log_sigmoid(self)), promote="numeric", accepts="f",
+                 rows=True,
                  self=lambda xp, g, self: g * xp.sigmoid(-self))  # fmt: skip
 
 silu = op("silu", lambda xp, self: xp.silu(self), promote="numeric", accepts="fc",

@@ -101,7 +101,7 @@ pow = op("pow", lambda xp, self, exponent: xp.power(self, exponent), promote="nu
              xp.logical_and(self == 0, xp.real(exponent) >= 0), 0, result * xp.log(self)))  # fmt: skip
 
 pow_of_number = op("pow", lambda xp, exponent, *, self: xp.in_rows(xp.power(self, exponent)), promote="numeric",
-                   accepts="ifc", node="PowBackward2",
+                   accepts="ifc", rows=True, node="PowBackward2",
                    exponent=lambda xp, g, self, exponent, result: (
                        xp.where(xp.real(exponent) >= 0, 0, g * (result * -math.inf)) if self == 0
                        else g * (result * log_of_base(xp, self, result))))  # fmt: skip

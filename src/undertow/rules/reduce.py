@@ -199,6 +199,7 @@ std_mean = op("std_mean", lambda xp, self, *, dim, correction, keepdim:
 # --- sums of exponentials
 
 logsumexp = op("logsumexp", lambda xp, self, *, dim, keepdim: xp.logsumexp(self, dim, keepdim), promote="float",
+               rows=True,
                self=lambda xp, g, self, result, dim, keepdim: unfold(xp, g, self.ndim, dim, keepdim) * xp.exp(
                    self - unfold(xp, result, self.ndim, dim, keepdim)))  # fmt: skip
 

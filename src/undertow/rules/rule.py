@@ -72,7 +72,7 @@ class Rule:
     __slots__ = (
         "name", "node_name", "forward", "inputs", "variadic", "statics", "promote", "outputs", "names", "differentiable",
         "hidden", "view", "holomorphic", "materialize", "gradients", "joint", "saves", "needed", "uses_specs", "node_class",
-        "run", "slots", "accepts", "mask", "shows", "half", "stepwise", "keeps",
+        "run", "slots", "accepts", "mask", "shows", "half", "stepwise", "keeps", "rows",
     )  # fmt: skip
 
     node_name: str
@@ -89,6 +89,7 @@ class Rule:
     holomorphic: bool
     materialize: bool
     stepwise: bool
+    rows: bool
     keeps: frozenset[str]
     gradients: tuple[Gradient | None, ...]
     joint: Gradient | None
@@ -133,6 +134,7 @@ def op(
     materialize: bool = True,
     stepwise: bool = False,
     keeps: tuple[str, ...] = (),
+    rows: bool = False,
     joint: Formula | None = None,
     slots: int | None = None,
     **gradients: Formula,
@@ -156,6 +158,7 @@ def op(
                     PyTorch's backward op that takes it, where a comparison alone would not be part of the graph
     keeps           inputs that are saved though no gradient reads them, because PyTorch's node saves them: programs see
                     that in `_saved_<name>`, in pack hooks, and when they write to such an input
+    rows            the result lies row by row in memory; other elementwise results lie as their inputs do
     joint           one formula giving all inputs' gradients, as a tuple
     slots           so many inputs have a place among the node's edges: up to the last with a gradient unless given
     """
@@ -174,6 +177,7 @@ def op(
     rule.holomorphic = holomorphic
     rule.materialize = materialize
     rule.stepwise = stepwise
+    rule.rows = rows
     rule.keeps = frozenset(keeps)
 
     # A node's values in order: xp, g, needs, then what it saved, the input specs, the statics.

@@ -154,7 +154,7 @@ igammac = op("igammac", lambda xp, self, other: xp.igammac(self, other), promote
              other=lambda xp, g, self, other: -g * gamma_density(xp, self, other))  # fmt: skip
 
 mvlgamma = op("mvlgamma", lambda xp, self, *, p: xp.in_rows(p * (p - 1) / 4 * math.log(math.pi) + sum(
-                  xp.lgamma(self - j / 2) for j in range(p))), promote="float", accepts="bif",
+                  xp.lgamma(self - j / 2) for j in range(p))), promote="float", accepts="bif", rows=True,
               self=lambda xp, g, self, p: g * sum(xp.digamma(self - j / 2) for j in range(p)))  # fmt: skip
 
 # --- whole numbers
