@@ -11,6 +11,7 @@ import weakref
 from collections.abc import Callable
 from typing import Any
 
+import jax
 import numpy as np
 import pytest
 
@@ -293,3 +294,18 @@ def test_compiled_steps_are_freed() -> None:
     torch.compiler.reset()
     gc.collect()
     assert alive() is None
+
+
+def test_a_trace_that_is_given_up_is_freed() -> None:
+    def step() -> Any:
+        product = torch.ones(3) * torch.tensor([1.0, 2.0, 3.0])
+        return product if product.sum() > 1 else None
+
+    def traced() -> int:
+        gc.collect()
+        return sum(isinstance(each, jax.core.Tracer) for each in gc.get_objects())
+
+    before = traced()
+    with pytest.raises(CompileError):
+        torch.compile(step)()
+    assert traced() <= before

@@ -158,6 +158,7 @@ class Trace:
         self.draws_inside = False  # whether the program stops for draws, because one depended on a value
         self._by_memory: dict[tuple[Any, ...], DeviceArray] = {}
         self._made: weakref.WeakSet[Cell] = weakref.WeakSet()
+        self.of_jax: Any = None  # JAX's own trace
         self.firing: Any = None
         self.uses_gradients = False  # whether anybody looked at a .grad
         self.state = State()  # what the step reaches
@@ -185,7 +186,10 @@ class Trace:
             modes.autocast = Autocast(dict(modes.autocast.lower))  # the casts that it keeps are the trace's own
         return self
 
-    def __exit__(self, *exc: Any) -> None:
+    def __exit__(self, kind: Any, *exc: Any) -> None:
+        if kind is not None and self.of_jax is not None:
+            self.of_jax.invalidate()  # JAX would keep what it has traced so far, constants and all, for ever
+        self.of_jax = None
         hooks.fire = self._fire
         local.modes.autocast = self._autocast
         for generator, stream in self._streams:

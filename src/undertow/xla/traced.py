@@ -151,6 +151,7 @@ class Traced:
         specs = [jax.ShapeDtypeStruct(cell.value.shape, cell.value.dtype) for cell in known]
 
         def body(options: Any, *values: Any) -> list[Any]:
+            trace.of_jax = options._trace
             for cell, value in zip(known, values, strict=True):
                 cell.value = value
             for tensor in tensors:
