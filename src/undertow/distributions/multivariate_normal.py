@@ -56,7 +56,31 @@ def _precision_to_scale_tril(P: Any) -> Any:
     return torch.solve_triangular(inverse, torch.eye(P.shape[-1], dtype=P.dtype, device=P.device), upper=False)
 
 
-class MultivariateNormal(Distribution):
+class ByCovariance(Distribution):
+    """A distribution with a covariance, which one of three matrices gives; the others are worked out of it."""
+
+    _unbroadcasted_scale_tril: Any
+
+    def _full(self, matrix: Any) -> Any:
+        """A matrix for every distribution of the batch."""
+        raise NotImplementedError
+
+    @lazy_property
+    def scale_tril(self) -> Any:
+        """The Cholesky factor of the covariance."""
+        return self._full(self._unbroadcasted_scale_tril)
+
+    @lazy_property
+    def covariance_matrix(self) -> Any:
+        return self._full(torch.matmul(self._unbroadcasted_scale_tril, self._unbroadcasted_scale_tril.mT))
+
+    @lazy_property
+    def precision_matrix(self) -> Any:
+        """The inverse of the covariance."""
+        return self._full(cholesky_inverse(self._unbroadcasted_scale_tril))
+
+
+class MultivariateNormal(ByCovariance):
     """Normal vectors with mean `loc`, and one of covariance_matrix, precision_matrix or scale_tril (a Cholesky factor).
 
     >>> torch.distributions.MultivariateNormal(torch.zeros(2), torch.eye(2)).log_prob(torch.zeros(2))
@@ -114,20 +138,6 @@ class MultivariateNormal(Distribution):
 
     def _full(self, matrix: Any) -> Any:
         return matrix.expand(self._batch_shape + self._event_shape + self._event_shape)
-
-    @lazy_property
-    def scale_tril(self) -> Any:
-        """The Cholesky factor of the covariance."""
-        return self._full(self._unbroadcasted_scale_tril)
-
-    @lazy_property
-    def covariance_matrix(self) -> Any:
-        return self._full(torch.matmul(self._unbroadcasted_scale_tril, self._unbroadcasted_scale_tril.mT))
-
-    @lazy_property
-    def precision_matrix(self) -> Any:
-        """The inverse of the covariance."""
-        return self._full(cholesky_inverse(self._unbroadcasted_scale_tril))
 
     @property
     def mean(self) -> Any:

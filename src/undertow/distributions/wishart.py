@@ -10,10 +10,10 @@ from undertow.distributions import _functions as torch
 from undertow.distributions import constraints
 from undertow.distributions.chi2 import Chi2
 from undertow.distributions.exp_family import ExponentialFamily
-from undertow.distributions.multivariate_normal import _precision_to_scale_tril
-from undertow.distributions.utils import is_number, lazy_property
+from undertow.distributions.multivariate_normal import ByCovariance, _precision_to_scale_tril
+from undertow.distributions.utils import is_number
 from undertow.ops.stretch import broadcast_shapes
-from undertow.ops.triangular import cholesky_inverse, cholesky_solve
+from undertow.ops.triangular import cholesky_solve
 from undertow.sizes import Size
 
 __all__ = ["Wishart"]
@@ -21,7 +21,7 @@ __all__ = ["Wishart"]
 _MATRICES = ("covariance_matrix", "precision_matrix", "scale_tril")
 
 
-class Wishart(ExponentialFamily):
+class Wishart(ByCovariance, ExponentialFamily):
     """Sums of the outer products of `df` normal vectors with mean 0, and one of covariance_matrix, precision_matrix or
     scale_tril (a Cholesky factor); df may be any number above their length − 1.
     """
@@ -95,20 +95,6 @@ class Wishart(ExponentialFamily):
 
     def _full(self, matrix: Any) -> Any:
         return matrix.expand(self._batch_shape + self._event_shape)
-
-    @lazy_property
-    def scale_tril(self) -> Any:
-        """The Cholesky factor of the covariance."""
-        return self._full(self._unbroadcasted_scale_tril)
-
-    @lazy_property
-    def covariance_matrix(self) -> Any:
-        return self._full(torch.matmul(self._unbroadcasted_scale_tril, self._unbroadcasted_scale_tril.mT))
-
-    @lazy_property
-    def precision_matrix(self) -> Any:
-        """The inverse of the covariance."""
-        return self._full(cholesky_inverse(self._unbroadcasted_scale_tril))
 
     def _per_matrix(self, number: Any) -> Any:
         return number.view((*self._batch_shape, 1, 1))
