@@ -545,3 +545,30 @@ def test_custom_functions_must_be_split_for_transforms(transform):
             return str(error)[:120], Twice.apply(x)
 
     agree(program)
+
+
+@pytest.mark.parametrize("create_graph", [False, True])
+def test_vmap_over_the_gradients_of_outputs_that_autograd_grad_is_given(create_graph):
+    def program(torch):
+        x = torch.arange(3.0, requires_grad=True)
+        unused = torch.ones(2, requires_grad=True)
+        y, z = x**3, x.sum()
+        both = torch.eye(3)
+
+        def pulled_back(row, scale):
+            got = torch.autograd.grad(
+                [y, z], [x, unused], [row, scale], retain_graph=True, create_graph=create_graph, allow_unused=True
+            )
+            return got[0] * 2
+
+        found = torch.vmap(pulled_back)(both, torch.arange(3.0)), torch.vmap(pulled_back, (0, None))(both, both[0, 0])
+        chunked = torch.vmap(lambda row: torch.autograd.grad(y, x, row, retain_graph=True)[0], chunk_size=2)(both)
+        nested = torch.vmap(torch.vmap(lambda row: torch.autograd.grad(y, x, row, retain_graph=True)[0]))(both[None])
+        zeros = torch.vmap(
+            lambda row: torch.autograd.grad((y, z), unused, (row, None), retain_graph=True, materialize_grads=True)[0]
+        )(both)
+        if create_graph:
+            found[0].sum().backward()
+        return found, chunked, nested, zeros, x.grad
+
+    agree(program)

@@ -128,6 +128,9 @@ def grad(
     if not wanted:
         raise RuntimeError("`inputs` argument to `grad()` cannot be empty.")
     given = _as_tuple(grad_outputs, len(outs))
+    if local.modes.transforms and asking.wanted(given):  # a vmap over gradients of outputs
+        asked = (outs, wanted, given, retain_graph, create_graph, True, allow_unused, is_grads_batched, materialize_grads)
+        return asking.dispatch(grad, asked, {})
     keep = create_graph if retain_graph is None else retain_graph
     if is_grads_batched:
         return _batched_grad(outs, wanted, given, keep, create_graph, allow_unused, materialize_grads)

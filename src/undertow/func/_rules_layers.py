@@ -10,6 +10,21 @@ from undertow.func._rules_elementwise import aligned
 from undertow.func._vmapping import MappedLevel
 from undertow.ops.matmul import matmul
 
+# --- gradients
+
+
+@rule("grad")
+def gradients(function: Any, level: MappedLevel, args: Any, kwargs: Any) -> Any:
+    """`autograd.grad` of a graph that all examples share, with a grad_output of each example."""
+    names = ("outputs", "inputs", "grad_outputs", "retain_graph", "create_graph", "only_inputs", "allow_unused")
+    given = dict(zip((*names, "is_grads_batched", "materialize_grads"), args, strict=False)) | kwargs
+    if given["is_grads_batched"] or any(level.holds(each) for each in (*given["outputs"], *given["inputs"])):
+        return NotImplemented
+    ones = [output.new_ones(output.shape) if g is None else g for output, g in zip(given["outputs"], given["grad_outputs"])]
+    given |= {"grad_outputs": [level.whole(each) for each in ones], "is_grads_batched": True}
+    return level.wrap_all(function(**given))
+
+
 # --- products
 
 
