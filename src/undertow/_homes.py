@@ -126,7 +126,7 @@ HOMES = {
     "undertow.ranges": "arange linspace logspace range",
     "undertow.serialization": "load save",
     "undertow.serialization.file_reader": "PyTorchFileReader PyTorchFileWriter",
-    "undertow.sparse": "hspmm smm spmm",
+    "undertow.sparse": "dsmm hsmm hspmm smm spmm",
     "undertow.sparse.coo": "sparse_coo_tensor",
     "undertow.symbols": "SymBool SymFloat SymInt sym_float sym_int sym_ite sym_max sym_min sym_not sym_sqrt sym_sum",
     "undertow.tensor_random": "bernoulli binomial multinomial poisson",
@@ -217,7 +217,8 @@ METHODS = {
     "undertow.sparse": "sparse_mask smm to_sparse to_sparse_coo",
     "undertow.tensor_random:RandomMethods": "bernoulli bernoulli_ cauchy_ exponential_ geometric_ log_normal_ "
     "multinomial normal_ random_ uniform_",
-    "undertow.tensor_rare": "__long__ __nonzero__ _conj _conj_physical _dimI _dimV _indices _is_all_true _is_any_true "
+    "undertow.tensor_rare": "__long__ __nonzero__ _cdata _conj _conj_physical _dimI _dimV _indices _is_all_true "
+    "_is_any_true _rev_view_func_unsafe _use_count _view_func _view_func_unsafe "
     "_is_zerotensor _lazy_clone _neg_view _nnz _values coalesce const_data_ptr indices is_coalesced map2_ module_load "
     "record_stream reinforce resize resize_as values",
     "undertow.typed_storage": "_typed_storage storage storage_type",

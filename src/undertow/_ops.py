@@ -130,7 +130,7 @@ class HigherOrderOperator:
         raise NotImplementedError(f"undertow has no torch.ops.higher_order.{self.__name__}")
 
 
-class OpNamespace:
+class _OpNamespace:
     """The operators of one namespace."""
 
     def __init__(self, name: str) -> None:
@@ -152,13 +152,13 @@ class OpNamespace:
         return sorted({*super().__dir__(), *[name.removeprefix(start) for name in REGISTRY if name.startswith(start)]})
 
 
-_namespaces: dict[str, OpNamespace] = {}
+_namespaces: dict[str, _OpNamespace] = {}
 
 
-def namespace(name: str) -> OpNamespace:
+def namespace(name: str) -> _OpNamespace:
     """The operators under `torch.ops.<name>`."""
     if name not in _namespaces:
-        _namespaces[name] = OpNamespace(name)
+        _namespaces[name] = _OpNamespace(name)
     return _namespaces[name]
 
 

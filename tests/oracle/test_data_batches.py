@@ -177,3 +177,12 @@ def test_import_paths() -> None:
         return sorted(name for name in dir(data) if name.endswith(("Sampler", "Dataset", "Loader")))
 
     agree(program, raises=False)
+
+
+def test_classes_that_say_what_their_samples_are() -> None:
+    def program(torch: Any) -> Any:
+        data = torch.utils.data
+        classes = [data.Dataset, data.Subset, data.ConcatDataset, data.StackDataset, data.IterableDataset, data.DataLoader]
+        return [len(each[int].__args__) for each in classes]
+
+    agree(program)

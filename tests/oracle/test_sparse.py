@@ -12,7 +12,8 @@ from tests.oracle.harness import agree
 EXPRESSIONS = """
 s; c; s.to_dense(); s._nnz(); c._nnz(); s.is_coalesced(); c.is_coalesced(); s.shape; s.dtype; s.layout; s.is_sparse
 s.sparse_dim(); s.dense_dim(); s.dim(); s.numel(); s.indices(); s.values(); s._indices(); c.values(); c.indices()
-torch.sparse.mm(s, d); s @ d; torch.mm(s, d); s.mm(d); torch.spmm(s, d); torch.mv(s, d[:, 0]); s.matmul(d); s @ s.t()
+torch.dsmm(s, d); torch.hsmm(s, d); torch.spmm(s, d)
+torch.sparse.mm(s, d); s @ d; torch.mm(s, d); s.mm(d); torch.mv(s, d[:, 0]); s.matmul(d); s @ s.t()
 s + s; s * 2; 2 * s; s / 2; s * s; s * e; e * s; e + s; s + e; s - s; -s; s * torch.tensor(2.0)
 c * torch.tensor([[1.0], [2.0]])
 s.sum(); torch.sparse.sum(s); torch.sparse.sum(s, dim=0); torch.sparse.sum(s, dim=(0, 1)); s.sum(1); s.t()

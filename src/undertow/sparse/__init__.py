@@ -126,4 +126,5 @@ def hspmm(mat1: Any, mat2: Any) -> Any:
 
 
 to_sparse = to_sparse_coo = functions.to_sparse
-sparse_mask, smm, spmm = functions.sparse_mask, functions.mm, functions.mm
+sparse_mask, smm, spmm, dsmm = functions.sparse_mask, functions.mm, functions.mm, functions.mm
+hsmm = hspmm

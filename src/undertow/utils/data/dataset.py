@@ -57,7 +57,7 @@ class TensorDataset(Dataset[Any]):
         return self.tensors[0].size(0)
 
 
-class StackDataset(Dataset[Any]):
+class StackDataset(Dataset[T_co]):
     """Several datasets side by side: sample i is a tuple (or a dict, by keyword) of theirs."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
@@ -101,7 +101,7 @@ def _items(member: Any, indices: list[Any]) -> list[Any]:
     return items
 
 
-class ConcatDataset(Dataset[Any]):
+class ConcatDataset(Dataset[T_co]):
     """Datasets one after the other."""
 
     datasets: list[Any]
@@ -166,7 +166,7 @@ class ChainDataset(IterableDataset[Any]):
             raise AssertionError("ChainDataset only supports IterableDataset")
 
 
-class Subset(Dataset[Any]):
+class Subset(Dataset[T_co]):
     """The samples of a dataset at these indices."""
 
     def __init__(self, dataset: Any, indices: Sequence[int]) -> None:
