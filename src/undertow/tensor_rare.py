@@ -9,6 +9,7 @@ from typing import Any, NoReturn
 
 from undertow._core import TensorCore, wrap
 from undertow.autograd.apply import apply
+from undertow.autograd.views import steps_of
 from undertow.ops.arguments import check_tensor, spread_ints
 from undertow.ops.complex import _neg_view as _neg_view
 from undertow.ops.complex import conj, conj_physical
@@ -183,3 +184,40 @@ def _conj_physical(self: Any) -> Any:
 def _lazy_clone(self: Any) -> Any:
     """A copy; PyTorch would make it at the first write."""
     return wrap(self._array.copy()) if not self.requires_grad else self.clone()
+
+
+# --- views and memory, as PyTorch's own tools see them
+
+
+def _view_func(self: Any, new_base: Any, symint_visitor_fn: Any = None, tensor_visitor_fn: Any = None) -> Any:
+    """The same view of another base; None where that is laid out otherwise, or this is no view."""
+    view = self._view
+    if view is None:
+        return None
+    base = view.base
+    if new_base.shape != base.shape or new_base.stride() != base.stride() or new_base.dtype is not base.dtype:
+        return None
+    return _view_func_unsafe(self, new_base)
+
+
+def _view_func_unsafe(self: Any, new_base: Any, symint_visitor_fn: Any = None, tensor_visitor_fn: Any = None) -> Any:
+    """The same without a look at how the base is laid out."""
+    result = new_base
+    for rule, statics, _, place in steps_of(self._view):
+        result = apply(rule, result, **statics)
+        if rule.outputs != 1:
+            result = result[place]
+    return result
+
+
+def _rev_view_func_unsafe(self: Any, new_view: Any) -> NoReturn:
+    """The way back from a view to its base, which no kind of view here has."""
+    raise RuntimeError("No _rev_view_func() found")
+
+
+def _use_count(self: Any) -> int:
+    """How many tensors of PyTorch's core stand behind this one."""
+    return 1
+
+
+_cdata = property(id)

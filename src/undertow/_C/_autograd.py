@@ -5,6 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from undertow._C._engine import CreationMeta as CreationMeta
+from undertow._C._engine import _get_creation_meta as _get_creation_meta
+from undertow._C._engine import _get_sequence_nr as _get_sequence_nr
+from undertow._C._engine import _set_creation_meta as _set_creation_meta
+from undertow._C._engine import _top_saved_tensors_default_hooks as _top_saved_tensors_default_hooks
 from undertow.autograd.graph import saved_tensors_hooks
 from undertow.autograd.profiler import _recording
 from undertow.autograd.profiler import _supported_activities as _supported_activities

@@ -11,6 +11,7 @@ At one node, in this order: tensor hooks; `retain_grad`; what `grad(inputs=...)`
 
 from __future__ import annotations
 
+import itertools
 import threading
 from collections.abc import Callable, Sequence
 from heapq import heappop, heappush
@@ -34,17 +35,20 @@ from undertow.xp.device_placement import Home, home_among
 from undertow.xp.namespaces import namespace_of, tensor_namespace
 from undertow.xp.quiet import quietly
 
+_passes = itertools.count()
+
 
 class BackwardPass:
     """One run of the engine: where it may go, what it has to bring back."""
 
     __slots__ = (
         "xp", "freed", "executed", "captures", "captured", "callbacks", "running", "reached", "recorded", "silent",
-        "__weakref__",
+        "number", "lone_root", "accumulates", "__weakref__",
     )  # fmt: skip
 
     def __init__(self, keep_graph: bool, create_graph: bool) -> None:
         self.recorded = create_graph
+        self.number = next(_passes)
         self.silent = False  # hooks do not fire: the pass is one that nobody asked for
         self.xp: Any = tensor_namespace() if create_graph else numpy_xp
         self.freed = None if keep_graph else Freed(user_site())
@@ -52,8 +56,10 @@ class BackwardPass:
         self.captures: dict[Node, list[tuple[int, int]]] = {}  # node -> (its output number, place in captured)
         self.captured: list[Any] = []
         self.callbacks: list[Callable[[], None]] = []
-        self.running: Node | None = None  # known in anomaly mode
+        self.running: Node | None = None  # known in anomaly mode, and where hooks fire
         self.reached: set[Node] = set()  # every node that leads from the roots
+        self.lone_root: Node | None = None
+        self.accumulates = True  # into `.grad`; else it brings gradients back
 
     def tensor(self, value: Any) -> Any:
         """A gradient as users see it."""
@@ -93,7 +99,8 @@ def _begin(
     accumulates: bool, silent: bool,
 ) -> list[Any]:  # fmt: skip
     task = BackwardPass(keep_graph, create_graph)
-    task.silent = silent
+    task.silent, task.accumulates = silent, accumulates
+    task.lone_root = roots[0][0] if len(roots) == 1 else None
     if special.dispatcher is not None and special.dispatcher.watches(grads):
         task.xp = tensor_namespace()  # whoever looks at operators is shown tensors
         grads = [task.tensor(g) for g in grads]

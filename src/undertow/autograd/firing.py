@@ -18,6 +18,7 @@ def fire_tensor_hooks(task: Any, node: Node, g: Any) -> Any:
     """Tensor hooks of a node's outputs (or of a leaf), then the writes of `retain_grad`."""
     if task.silent:
         return g
+    task.running = node
     if type(node) is AccumulateGrad:
         own = node.variable._meta.hooks
         return _through(own, g) if own else g
@@ -54,6 +55,7 @@ def fire_pre_hooks(task: Any, node: Node, g: Any) -> Any:
     assert node._extras is not None and node._extras.pre_hooks is not None
     if task.silent:
         return g
+    task.running = node
     single = node._n_outputs == 1
     grads = tuple([task.tensor(part) for part in ((g,) if single else g)])
     grads = hooks.thread(node._extras.pre_hooks, grads, _check_tuple)
@@ -64,6 +66,7 @@ def fire_post_hooks(task: Any, node: Node, results: tuple[Any, ...], g: Any) -> 
     assert node._extras is not None and node._extras.post_hooks is not None
     if task.silent:
         return results
+    task.running = node
     outgoing = tuple([task.tensor(part) for part in ((g,) if node._n_outputs == 1 else g)])
     grads = tuple([task.tensor(part) for part in results])
     for hook in tuple(node._extras.post_hooks.values()):
