@@ -111,6 +111,20 @@ def test_tensors_apart_are_refused() -> None:
     assert (torch.ones(2, device=XLA) + torch.tensor(1.0)).tolist() == [2.0, 2.0]
 
 
+def test_an_argument_apart_is_refused_by_a_compiled_step() -> None:
+    def run() -> None:
+        weight = torch.ones(2, device=XLA)
+        apart = torch.compile(lambda x: x * weight)
+        with pytest.raises(RuntimeError, match="Expected all tensors to be on the same device"):
+            apart(torch.ones(2))
+        assert apart(torch.tensor(2.0)).tolist() == [2.0, 2.0]
+        assert torch.compile(lambda at: weight[at] * 3)(torch.tensor([0, 1, 1])).tolist() == [3.0, 3.0, 3.0]
+        assert torch.compile(lambda x: x.to(XLA) * weight)(torch.ones(2)).device == XLA
+
+    run()
+    gc.collect()
+
+
 def test_numpy_needs_a_copy() -> None:
     with pytest.raises(TypeError, match="can't convert xla device type tensor to numpy"):
         torch.ones(2, device=XLA).numpy()

@@ -336,6 +336,8 @@ def settle(inputs: Sequence[Any]) -> None:
                 given._array = array.on_host()
             elif type(array) is DeviceArray:
                 away = array.device
+    if trace is not None and trace.device is not cpu:
+        trace.refuse_apart(inputs)
     if away is not None:
         together(inputs, away)
 
@@ -344,10 +346,15 @@ def together(inputs: Sequence[Any], away: Any) -> None:
     """Refuses tensors on different devices; a number in a 0-dim tensor may come along from the CPU."""
     for given in inputs:
         if isinstance(given, TensorCore) and given.device is not away and given._array.ndim:
-            raise RuntimeError(
-                "Expected all tensors to be on the same device, but found at least two devices, "
-                f"{away} and {given.device}! Move them with .to()."
-            )
+            raise apart(away, given.device)
+
+
+def apart(one: Any, other: Any) -> RuntimeError:
+    """What is said to tensors on different devices."""
+    return RuntimeError(
+        f"Expected all tensors to be on the same device, but found at least two devices, {one} and {other}! "
+        "Move them with .to()."
+    )
 
 
 def tensor_among(statics: dict[str, Any]) -> bool:

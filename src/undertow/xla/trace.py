@@ -20,8 +20,9 @@ import numpy as np
 from jax.experimental import io_callback
 
 from undertow import hooks
-from undertow._core import wrap
+from undertow._core import TensorCore, wrap
 from undertow.amp.casting import Autocast
+from undertow.autograd.apply import apart
 from undertow.autograd.views import device_view
 from undertow.devices import cpu
 from undertow.devices import device as Device
@@ -254,6 +255,17 @@ class Trace:
         self.originals.append((tensor, array))
         self.adopted.append((tensor, held))
         tensor._array = held
+
+    def refuse_apart(self, inputs: Sequence[Any]) -> None:
+        """Refuses a tensor from outside on the device beside one on the CPU, as eager code does.
+
+        Not whole numbers, which may be indices, and not what the step makes, which is nowhere yet.
+        """
+        arrays = [given._array for given in inputs if isinstance(given, TensorCore) and given._array.ndim]
+        cells = [array.cell for array in arrays if array.dtype.kind not in "iub"]
+        there = [cell.device for cell in cells if cell.device is not None and cell.device is not cpu]
+        if there and any(cell.device is cpu or cell.host is not None for cell in cells):
+            raise apart(there[0], cpu)
 
     def is_made(self, tensor: Any) -> bool:
         """Whether a tensor's memory was made during the trace."""

@@ -168,11 +168,11 @@ class DeviceMemory:
 
     @property
     def device(self) -> Device:
-        """Where the tensor is said to live. While a step is traced that is where its program will run."""
+        """Where the tensor is said to live. What a step makes while it is traced lives where its program will run."""
         device = self.cell.device
-        if device is None:
-            device = Watch.trace.device if Watch.trace is not None else device_of(self.cell.value)
-        return device
+        if device is None and Watch.trace is not None:
+            device = Watch.trace.device if self.cell.host is None else cpu
+        return device_of(self.cell.value) if device is None else device
 
     @property
     def ndim(self) -> int:
