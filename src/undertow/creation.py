@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Callable
 from typing import Any
 
@@ -22,7 +23,7 @@ from undertow.factory_arguments import (
     parse_size,
     scalar_array,
 )
-from undertow.layouts import memory_format, preserve_format
+from undertow.layouts import memory_format, preserve_format, sparse_coo
 from undertow.ops.arguments import as_int, as_ints, check_tensor, must_be
 from undertow.ops.public import overloaded, public
 from undertow.storage import Array
@@ -49,6 +50,8 @@ def _constant(name: str, fill: Fill, doc: str) -> Callable[..., Any]:
     ) -> Any:
         sizes = parse_size(args, size, name)
         kind = parse_kind(dtype, name)
+        if layout is sparse_coo and name == "zeros":
+            return _sparse_zeros(sizes, kind, requires_grad)
         check_options(name, device, layout, pin_memory)
         if out is not None:
             return into_out(out, fill(sizes, kind.numpy), name, dtype)
@@ -57,6 +60,12 @@ def _constant(name: str, fill: Fill, doc: str) -> Callable[..., Any]:
     factory.__name__ = factory.__qualname__ = name
     factory.__doc__ = doc
     return public(factory)
+
+
+def _sparse_zeros(sizes: tuple[int, ...], kind: Any, requires_grad: Any) -> Any:
+    """A sparse tensor without elements; its class is imported when one is first asked for."""
+    make = importlib.import_module("undertow.sparse.coo").sparse_coo_tensor
+    return make(size=sizes, dtype=kind, requires_grad=bool(requires_grad))
 
 
 zeros = _constant("zeros", np.zeros, "A tensor of zeros.")
@@ -78,6 +87,8 @@ def empty(
     """A tensor whose values nobody has set."""
     sizes = parse_size(args, size, "empty")
     kind = parse_kind(dtype, "empty")
+    if layout is sparse_coo:
+        return _sparse_zeros(sizes, kind, requires_grad)
     check_options("empty", device, layout, pin_memory)
     array = empty_array(sizes, kind.numpy, memory_format)
     return into_out(out, array, "empty", dtype) if out is not None else made(array, "empty", requires_grad, device)

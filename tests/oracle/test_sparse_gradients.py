@@ -165,3 +165,59 @@ def test_the_order_of_sums(one: str, other: str) -> None:
         return _parts(total)
 
     agree(program)
+
+
+USES = """
+s.to_dense(); s.coalesce().values(); torch.sparse.sum(s); torch.sparse.sum(s, dim=0).to_dense(); s.clone().to_dense()
+torch.sparse.mm(s, torch.ones(3, 2)); torch.sparse.mm(s, s.t()).to_dense(); (s * s).to_dense(); (-s).to_dense()
+(s + s).to_dense()
+s.t().to_dense(); torch.sparse.addmm(torch.ones(2, 2), s, torch.ones(3, 2)); s.permute(1, 0).to_dense()
+""".strip().replace("\n", ";").split(";")
+
+
+@pytest.mark.parametrize("leaf", [False, True])
+@pytest.mark.parametrize("text", [text.strip() for text in USES])
+def test_sparse_tensors_are_differentiated(text: str, leaf: bool) -> None:
+    def program(torch: Any, log: Any) -> Any:
+        v = torch.tensor([3.0, 4.0, 5.0], requires_grad=not leaf)
+        s = torch.sparse_coo_tensor([[0, 1, 1], [2, 0, 2]], v, (2, 3), requires_grad=leaf)
+        log(s.is_leaf, s.requires_grad, s.grad_fn is None)
+        if leaf:
+            s.register_hook(lambda g: log("hook", g.to_dense()))
+        found = eval(text, {"torch": torch, "s": s})
+        found.pow(2).sum().backward()
+        log(v.grad if not leaf else s.grad.to_dense())
+        if leaf:
+            s.grad = None
+            log(s.grad)
+            (gradient,) = torch.autograd.grad(eval(text, {"torch": torch, "s": s}).sum(), s)
+            log(gradient.is_sparse, gradient.to_dense())
+
+    agree(program)
+
+
+@pytest.mark.parametrize("seed", ["torch.ones(2, 3)", "torch.ones(2, 3).to_sparse()", "torch.ones(3, 3)", "None"])
+def test_backward_from_a_sparse_tensor(seed: str) -> None:
+    def program(torch: Any) -> Any:
+        v = torch.tensor([3.0, 4.0, 5.0], requires_grad=True)
+        s = torch.sparse_coo_tensor([[0, 1, 1], [2, 0, 2]], v * 2, (2, 3))
+        s.backward(eval(seed, {"torch": torch}))
+        return v.grad
+
+    agree(program, words=3)
+
+
+ODDITIES = """
+torch.zeros(2, 3, layout=torch.sparse_coo); torch.empty(2, 3, layout=torch.sparse_coo, dtype=torch.float64); bool(s[0, 2])
+torch.empty_like(s); s.new_zeros(4); s.new_zeros((2, 2)); list(s); s.element_size(); s.is_quantized, s.is_meta, s.is_cuda
+s.__setitem__(0, 1); s.data_ptr(); s.contiguous(); s.permute(1, 0); s._version
+""".strip().replace("\n", ";").split(";")
+
+
+@pytest.mark.parametrize("text", [text.strip() for text in ODDITIES])
+def test_oddities(text: str) -> None:
+    def program(torch: Any) -> Any:
+        s = torch.sparse_coo_tensor([[0, 1, 1], [2, 0, 2]], [3.0, 4.0, 5.0], (2, 3))
+        return repr(eval(text, {"torch": torch, "s": s}))
+
+    agree(program, words=4)

@@ -9,6 +9,7 @@ import numpy as np
 
 from undertow import dtypes
 from undertow._core import TensorCore, wrap
+from undertow.sparse import derivatives as derivatives
 from undertow.sparse import functions
 from undertow.sparse.coo import SparseTensor, make, sparse_coo_tensor
 from undertow.torch_named import pickled_class

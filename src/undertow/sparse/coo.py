@@ -16,13 +16,18 @@ import numpy as np
 
 from undertow._core import NOT_ARRAYS, TensorCore, wrap
 from undertow._tensor import Tensor
+from undertow.autograd.apply import apply
 from undertow.creation import zeros
 from undertow.devices import device as Device
 from undertow.dtypes import int64
 from undertow.from_data import as_tensor
 from undertow.layouts import sparse_coo
 from undertow.ops.index import index_add
+from undertow.rules.convert import alias
+from undertow.rules.rule import twin
 from undertow.sizes import Size
+
+_made_of_values = twin(alias, "SparseCooTensorWithDimsAndTensorsBackward0")
 
 Function = Callable[..., Any]
 FUNCTIONS: dict[str, Function] = {}  # filled by sparse/functions.py
@@ -67,17 +72,62 @@ class SparseTensor(Tensor):
     requires_grad = property(
         lambda self: self._items.requires_grad, lambda self, wanted: self._items.requires_grad_(wanted)
     )
+    is_quantized = is_meta = is_cuda = is_sparse_csr = is_mkldnn = is_xpu = is_mps = property(lambda self: False)
+    is_cpu = property(lambda self: True)
+    _version = property(lambda self: self._items._version)
     T = property(lambda self: self.t())
     data = property(lambda self: self.detach())
 
-    @property  # type: ignore[misc]
+    @property
     def grad(self) -> Any:
         """The gradient of the values, at the same places."""
         gradient = self._items.grad
-        if gradient is None:
-            return None
-        alone = make(self._places, self._items.detach() * 0 + gradient, self._sizes)
+        return None if gradient is None else self._as_gradient(self._items.detach() * 0 + gradient)
+
+    @grad.setter
+    def grad(self, value: Any) -> None:
+        if value is None:
+            self._items.grad = None
+            return
+        if not isinstance(value, SparseTensor):
+            raise RuntimeError(
+                "attempting to assign a gradient to a tensor of another layout: the gradient of a sparse tensor is sparse"
+            )
+        self._items.grad = self._seed(value)
+
+    def _as_gradient(self, values: Any) -> Any:
+        """A gradient of the values as one of this tensor: one element for each place."""
+        alone = make(self._places, values, self._sizes, self._coalesced)
         return alone if self._coalesced else _first_of_each(alone)
+
+    def _seed(self, gradient: Any) -> Any:
+        """What a gradient of this tensor, sparse or not, is for its values."""
+        dense = gradient.to_dense() if isinstance(gradient, SparseTensor) else gradient
+        if tuple(dense.shape) != tuple(self._sizes):
+            raise RuntimeError(
+                f"Mismatch in shape: grad_output has a shape of {dense.shape} and output has a shape of {self._sizes}."
+            )
+        return dense[tuple(self._places)] if self.sparse_dim() else dense[None]
+
+    def register_hook(self, hook: Any) -> Any:
+        """hook(grad) -> Tensor or None, with the gradient at this tensor's places."""
+
+        def fired(values: Any) -> Any:
+            answer = hook(self._as_gradient(values))
+            return None if answer is None else self._seed(answer)
+
+        return self._items.register_hook(fired)
+
+    def backward(
+        self, gradient: Any = None, retain_graph: bool | None = None, create_graph: bool = False, inputs: Any = None
+    ) -> None:
+        """Gradients of the values, from a gradient of this tensor."""
+        if gradient is None:
+            raise RuntimeError("grad can be implicitly created only for scalar outputs")
+        self._items.backward(self._seed(gradient), retain_graph, create_graph, inputs)
+
+    def retain_grad(self) -> None:
+        self._items.retain_grad()
 
     # --- what it looks like
 
@@ -114,6 +164,27 @@ class SparseTensor(Tensor):
 
     def get_device(self) -> int:
         return -1
+
+    def element_size(self) -> int:
+        return self._items.element_size()
+
+    def __iter__(self) -> Any:
+        return iter([self[place] for place in range(len(self))])
+
+    def __bool__(self) -> bool:
+        return bool(self.item())
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        raise TypeError("Cannot assign to a sparse tensor")
+
+    def data_ptr(self) -> int:
+        raise RuntimeError("Cannot access data pointer of Tensor that doesn't have storage")
+
+    def untyped_storage(self) -> Any:
+        raise NotImplementedError("Cannot access storage of SparseTensorImpl")
+
+    def contiguous(self, memory_format: Any = None) -> Any:
+        raise RuntimeError("unsupported memory format option Contiguous")
 
     def type(self, dtype: Any = None, non_blocking: Any = False, **options: Any) -> Any:
         if dtype is None:
@@ -282,9 +353,12 @@ def sparse_coo_tensor(
         indices, size = None, indices  # sparse_coo_tensor(size)
     if indices is None:
         kept = zeros((0,), dtype=dtype)
-        return make(zeros((len(size), 0), dtype=int64), kept, size, coalesced=True)
+        made = make(zeros((len(size), 0), dtype=int64), kept, size, coalesced=True)
+        return made.requires_grad_() if requires_grad else made
     places = as_tensor(indices).to(int64)
     items = as_tensor(values, dtype=dtype)
+    if items.requires_grad:
+        items = apply(_made_of_values, items)
     if items.ndim == 0:
         items = items.expand(places.shape[1])
     if places.ndim != 2:

@@ -202,6 +202,26 @@ def zeros_like(input: SparseTensor, **options: Any) -> Any:
 # --- dims
 
 
+@function("permute")
+def permute(input: SparseTensor, *dims: Any) -> Any:
+    """The dims in another order; those of the elements themselves stay behind the others."""
+    order = [dim % input.ndim for dim in (dims[0] if len(dims) == 1 and not isinstance(dims[0], int) else dims)]
+    count = input.sparse_dim()
+    if sorted(order[:count]) != list(range(count)):
+        raise RuntimeError("transpositions between sparse and dense dimensions are not allowed.")
+    items = input._items.permute(0, *[dim - count + 1 for dim in order[count:]])
+    return make(input._places[order[:count]], items, [input._sizes[dim] for dim in order], coalesced=False)
+
+
+@function("empty_like new_zeros new_empty")
+def without_elements(input: SparseTensor, *size: Any, **options: Any) -> Any:
+    """A sparse tensor of a size, with no elements."""
+    sizes = size[0] if len(size) == 1 and not isinstance(size[0], int) else size or input._sizes
+    return make(
+        zeros((len(sizes), 0), dtype=input._places.dtype), zeros((0,), dtype=options.get("dtype") or input.dtype), sizes
+    )
+
+
 @function("t transpose swapaxes swapdims")
 def transpose(input: SparseTensor, dim0: int = 0, dim1: int = 1) -> Any:
     """Two dims change places."""
