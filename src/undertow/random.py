@@ -299,6 +299,8 @@ def normal(
     requires_grad: Any = False,
 ) -> Any:
     """Normal numbers with a mean and a deviation: both numbers and a size, or one or both tensors."""
+    if size is not None:
+        mean, std = _number_in(mean), _number_in(std)
     tensors = [isinstance(value, TensorCore) for value in (mean, std)]
     if not any(tensors):
         if std is None or not isinstance(size, (tuple, list)):
@@ -325,6 +327,11 @@ def normal(
     if all(tensors):
         return apply(rules.normal_both, mean, std, values=values)
     return apply(rules.normal_mean if tensors[0] else rules.normal_std, mean if tensors[0] else std, values=values)
+
+
+def _number_in(value: Any) -> Any:
+    """The number in a tensor of no dims; whatever else is given, as it is."""
+    return value.item() if isinstance(value, TensorCore) and not value.shape and not value.requires_grad else value
 
 
 __all__ = [

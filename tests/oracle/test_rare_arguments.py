@@ -101,6 +101,8 @@ def test_an_output_of_another_shape_is_resized_with_a_warning() -> None:
 NUMBERS_IN_TENSORS = """
 x.add_(torch.tensor(.5), x), x.add(torch.tensor(2), x), torch.addcdiv(x, torch.tensor(.5), x, x + 1)
 torch.nn.functional.pad(x, (1, 1), value=torch.tensor(2.))
+torch.normal(0, torch.tensor(2.), (3,)), torch.normal(torch.tensor(1.), torch.tensor(2), torch.Size([3]))
+torch.normal(torch.tensor(1.), 2, (3,)), torch.normal(mean=0, std=torch.tensor(2.), size=(3,))
 torch.autograd.functional._construct_standard_basis_for((x[0], i[:2]), (4, 2))
 """.strip().splitlines()
 
