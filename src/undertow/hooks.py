@@ -55,8 +55,9 @@ def _counted(name: str) -> Callable[..., Any]:
 
     @functools.wraps(change)
     def counted(self: CountedHooks, *args: Any, **kwargs: Any) -> Any:
-        CountedHooks.changes += 1
-        return change(self, *args, **kwargs)
+        result = change(self, *args, **kwargs)
+        CountedHooks.changes += 1  # behind the change: who sees the number in another thread sees the change as well
+        return result
 
     return counted
 
