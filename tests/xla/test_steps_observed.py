@@ -180,3 +180,61 @@ def test_a_norm_that_is_not_finite_stops_the_step() -> None:
     assert step(torch.ones(3)).item() == pytest.approx(3**0.5)
     with pytest.raises(RuntimeError, match=r"The total norm of order 2\.0 for gradients"):
         step(torch.full((3,), float("inf")))
+
+
+# --- code that handles errors
+
+
+def handles_everything(x: Any) -> Any:
+    try:
+        return x * float(x.sum())
+    except:  # noqa: E722
+        return x * 100
+
+
+def handles_a_hook_that_is_refused(x: Any) -> Any:
+    weight = x.clone().requires_grad_()
+    weight.register_hook(lambda gradient: weight.register_hook(print) and None)
+    try:
+        weight.sum().backward()
+    except Exception:
+        return x
+    return weight.grad
+
+
+@pytest.mark.parametrize("step", [handles_everything, handles_a_hook_that_is_refused])
+def test_the_steps_own_code_does_not_handle_what_stops_a_compile(step: Any) -> None:
+    with pytest.raises(CompileError, match=r"test_steps_observed\.py"):
+        torch.compile(step)(torch.ones(2))
+
+
+def test_statements_inside_a_try(capsys: Any) -> None:
+    weight, noted, divisors = torch.ones(2, requires_grad=True), [], [1.0, 2.0, 4.0, 0.0]
+
+    def halved(gradient: Any) -> Any:
+        try:
+            return gradient * gradient.sum().item()
+        except RuntimeError:
+            return gradient * 100
+
+    weight.register_hook(halved)
+
+    @torch.compile
+    def step(x: Any, turn: int) -> Any:
+        try:
+            weight.grad = None
+            loss = (weight * x).sum()
+            loss.backward()
+            noted.append(loss.item() / divisors[turn])
+        except ValueError:
+            print("failed")
+        else:
+            print(f"turn {turn}")
+        return loss.detach()
+
+    for turn in range(3):
+        step(torch.full((2,), 1.0 + turn), turn)
+    assert noted == [2.0, 2.0, 1.5] and weight.grad.tolist() == [18.0, 18.0]
+    assert capsys.readouterr().out == "turn 0\nturn 1\nturn 2\n"
+    with pytest.raises(CompileError, match=r"noted.append.*raised ZeroDivisionError.*inside a `try`"):
+        step(torch.ones(2), 3)

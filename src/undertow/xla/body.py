@@ -51,6 +51,7 @@ class Mark:
         self.why, self.refusal, self.warning = why, refusal, warning
         self.stored = statements.stored(statement)
         self.returns = isinstance(statement, ast.Return)
+        self.is_handled = statements.is_handled(statement)
         free = set(statements.function.__code__.co_freevars)
         self.used = sorted(name for name in statements.used(statement) if name not in free)
         self._alone: dict[tuple[str, ...], FunctionType] = {}

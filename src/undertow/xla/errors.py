@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import os
 
-from undertow.xp.device_memory import NeedsValue
+from undertow.xp.device_memory import NeedsValue, Stops
 from undertow.xp.jax_tracing import ShapeNeedsValues
 
 _FOREIGN = (os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep, f"{os.sep}jax{os.sep}")
 
 
-class CompileError(RuntimeError):
+class CompileError(Stops, RuntimeError):
     """The step can't be one program that does what the Python code does; the message names the line, or the hook."""
 
 

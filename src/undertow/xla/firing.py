@@ -53,10 +53,10 @@ from undertow.xla.places import PLAIN, Place, held_at, place_at, places_of
 from undertow.xla.registrations import Registrations
 from undertow.xla.results import graph_is_left
 from undertow.xp.device_array import DeviceArray
-from undertow.xp.device_memory import NeedsValue, Watch
+from undertow.xp.device_memory import NeedsValue, Stops, Watch
 
 
-class Again(Exception):
+class Again(Stops, Exception):
     """The step has to be traced again, now that more is known about its hooks."""
 
 
@@ -136,9 +136,14 @@ class Firing:
         """Runs the hook now. At most it stores something, which comes out the same on every call."""
         before = [(array, array.value) for array in _arrays((args, kwargs), effects)]
         self.stores += [(holder, dict(holder)) for holder in holders]
+        stopped: list[BaseException] = Watch.trace.stopped
+        earlier = len(stopped)
         try:
             answer = hook(*args, **kwargs)
+            if stopped[earlier:]:  # and the hook itself handled it
+                raise stopped[earlier]
         except NeedsValue as error:
+            del stopped[earlier:]
             for array, value in before:
                 array.write(value)
             return self._hosted(hook, args, kwargs, effects, f"it needs a value: {error}")

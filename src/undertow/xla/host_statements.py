@@ -62,7 +62,15 @@ class Statement:
         if self.is_first:
             self.environment.forget()
         known = {name: value.value if type(value) is AsItIs else value for name, value in variables.items()} | self.values
-        result = self.function(**{name: known[name] for name in self.given if name in known})
+        try:
+            result = self.function(**{name: known[name] for name in self.given if name in known})
+        except Exception as error:
+            if self.mark.is_handled:
+                raise CompileError(
+                    f"undertow.compile: the statement `{self.mark.source}` ({self.mark.place}) raised {error!r} inside a "
+                    "`try` that handles errors. It runs after the program, too late for that: put a `try` around it alone"
+                ) from error
+            raise
         if self.mark.returns:
             self._check(result, variables)
             self.answer = result

@@ -21,6 +21,7 @@ import numpy as np
 from undertow._core import TensorCore, wrap
 from undertow.dtypes import SCALAR_DTYPE
 from undertow.xp.device_array import DeviceArray
+from undertow.xp.device_memory import Stops
 
 Values = list[float]  # of a program's numbers, in order
 Of = Callable[[Values], float]
@@ -30,11 +31,11 @@ Question = tuple[Callable[[float, Any], Any], Of, Of, Any]  # what was asked, of
 LARGEST = 2**53  # up to here a program's floats hold every whole number
 
 
-class Uncountable(BaseException):
-    """A number that must not be an input after all: what it gives can't be computed anew. Not for the user's handlers."""
+class Uncountable(Stops, Exception):
+    """A number that must not be an input after all: what it gives can't be computed anew."""
 
 
-class Baked(Exception):
+class Baked(Stops, Exception):
     """A number that should be an input got where it would stay as it is now."""
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Iterator
+from itertools import pairwise
 from types import FunctionType
 from typing import Any
 
@@ -86,9 +87,18 @@ class Statements:
                 waiting += [path[-1] for path in self._users.get(name, ())]
         return [each for each in chosen.values() if not any(id(part) in chosen for part in self.paths[id(each)][:-1])]
 
+    def is_handled(self, statement: ast.stmt) -> bool:
+        """Whether something in the function handles what a statement raises."""
+        return any(each.handlers and inside in each.body for each, inside in self._tries(statement))
+
+    def _tries(self, statement: ast.stmt) -> list[tuple[ast.Try, ast.stmt]]:
+        """The `try` statements around a statement, and which of theirs it is, or is part of."""
+        path = self.paths[id(statement)]
+        return [(each, inside) for each, inside in pairwise(path) if isinstance(each, ast.Try)]
+
     def _may_go(self, statement: ast.stmt, whole_step: bool) -> bool:
-        if any(isinstance(each, ast.Try) and each.handlers for each in self.paths[id(statement)][:-1]):
-            return False  # what it raises would be handled
+        if any(inside not in (*each.body, *each.orelse, *each.finalbody) for each, inside in self._tries(statement)):
+            return False  # what was raised is known at its turn only
         if isinstance(statement, ast.Return):
             value = statement.value
             return whole_step and value is not None and not _holds(value, (*_NEVER, ast.IfExp, ast.BoolOp))

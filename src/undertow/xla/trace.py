@@ -160,6 +160,7 @@ class Trace:
         self._by_memory: dict[tuple[Any, ...], DeviceArray] = {}
         self._made: weakref.WeakSet[Cell] = weakref.WeakSet()
         self.of_jax: Any = None  # JAX's own trace
+        self.stopped: list[BaseException] = []  # what was raised to end the trace
         self.firing: Any = None
         self.uses_gradients = False  # whether anybody looked at a .grad
         self.state = State()  # what the step reaches

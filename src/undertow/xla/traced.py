@@ -18,7 +18,7 @@ from undertow.xla.counters import Counters, from_places
 from undertow.xla.errors import CompileError, explained
 from undertow.xla.firing import Again, Firing, Plan
 from undertow.xla.host_calls import Later, Placed
-from undertow.xla.numbers import Baked, Figure, Known, Questions, Uncountable, baked, inputs
+from undertow.xla.numbers import Baked, Figure, Known, Questions, baked, inputs
 from undertow.xla.options import Options
 from undertow.xla.places import ABSENT, Place, contents_of, place_at, put
 from undertow.xla.reach import State
@@ -85,7 +85,8 @@ class Traced:
         edges = [(tensor, tensor._edge, tensor._requires_grad) for tensor in (*state.tensors, *self.arguments)]
         try:
             closed, outputs = self._trace(function, args, kwargs, state, trace, firing, numbers)
-        except BaseException as error:
+        except BaseException as raised:
+            error = trace.stopped[0] if trace.stopped and isinstance(raised, Exception) else raised
             self.schedules.rewind()
             self.options.put(numbers)
             trace.undo()
@@ -99,7 +100,7 @@ class Traced:
                 tensor._edge, tensor._requires_grad = edge, flag
             if isinstance(error, NeedsValue) and plan.body is not None and plan.body.move_what_asked(error):
                 raise Again from None
-            failed = isinstance(error, (Exception, Uncountable)) and not isinstance(error, (Again, Baked))
+            failed = isinstance(error, Exception) and not isinstance(error, (Again, Baked))
             if self.counters.places and failed:
                 plan.counts = False  # maybe that is why
                 plan.counters.clear()
@@ -109,7 +110,9 @@ class Traced:
             if isinstance(error, CompileError):
                 raise CompileError(str(error)) from None  # without the way through JAX
             error.__notes__ = [note for note in getattr(error, "__notes__", ()) if "JAX" not in note]
-            raise
+            if error is raised:
+                raise
+            raise error from None
         self.options.put(numbers)
         self.entry.restore_gradients()  # the first call reads them, too
         self.questions = Questions(self.known_numbers.asked, numbers + self.options.extra)
@@ -171,6 +174,8 @@ class Traced:
             self.counters.show(as_inputs[len(as_inputs) - len(self.counters.places) :])
             with_numbers, with_names = from_places((args, kwargs), self.plan.numbers)
             self.result = function(*with_numbers, **with_names)
+            if trace.stopped:  # and the step's own code handled it
+                raise trace.stopped[0]
             firing.finish()
             if self.body is not None:
                 firing.refuse_other_turns(self.body.rest)

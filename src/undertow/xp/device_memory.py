@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import importlib
 import math
+import threading
 from collections.abc import Callable, Iterable
 from functools import cache
 from typing import Any, Self
@@ -38,7 +39,22 @@ class Watch:
     any_made = False  # whether there has ever been a DeviceArray
 
 
-class NeedsValue(RuntimeError):
+class Stops:
+    """An exception that ends a trace, also where code of the step's own handles it: the trace remembers it."""
+
+    def __init__(self, *args: Any) -> None:
+        super().__init__(*args)
+        Stops.note(self)
+
+    @staticmethod
+    def note(error: Any) -> None:
+        """Lets the trace that is on remember an exception."""
+        trace = Watch.trace
+        if trace is not None and trace.thread == threading.get_ident():
+            trace.stopped.append(error)
+
+
+class NeedsValue(Stops, RuntimeError):
     """Python asked for a number that is known only when the compiled program runs."""
 
 

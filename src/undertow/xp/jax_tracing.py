@@ -9,6 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.core import Tracer
 
+from undertow.xp.device_memory import Stops
 from undertow.xp.quiet import quietly
 from undertow.xp.target import Target
 
@@ -24,6 +25,7 @@ class ShapeNeedsValues(jax.errors.ConcretizationTypeError):
             f"{word}: the shape of the result depends on the values of its input, which are not known while a step is "
             f"compiled. {cure}",
         )
+        Stops.note(self)
 
 
 def refuse_shape(word: str) -> None:
