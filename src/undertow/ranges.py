@@ -176,7 +176,7 @@ def logspace(
     first, last, count, kind = _parse_space("logspace", start, end, steps, out, dtype)
     check_options("logspace", device, layout, pin_memory)
     exponents = _spaced(first, last, count, kind if kind.category > 1 else DTYPE_OF[np.dtype(np.float64)])
-    with np.errstate(over="ignore"):
+    with np.errstate(over="ignore", invalid="ignore"):
         wide = np.power(float(base), exponents.astype(np.complex128 if kind.is_complex else np.float64))
         array = wide.astype(kind.numpy)
     return into_out(out, array, "logspace", dtype) if out is not None else made(array, "logspace", requires_grad, device)

@@ -11,8 +11,9 @@ from undertow.devices import device as Device
 from undertow.dtypes import DTYPE_OF, SCALAR_DTYPE
 from undertow.dtypes import dtype as Dtype
 from undertow.dtypes import result_type as common_dtype
-from undertow.layouts import channels_last, channels_last_3d, memory_format, strided
+from undertow.layouts import channels_last, channels_last_3d, contiguous_format, memory_format, strided
 from undertow.layouts import layout as Layout
+from undertow.layouts import memory_format as MemoryFormat
 from undertow.mirrors import origin
 from undertow.ops.arguments import as_int, check_tensor, must_be, wrap_real_dim
 from undertow.ops.public import public
@@ -213,8 +214,10 @@ class LayoutMethods(TensorCore):
         return offset_of(origin(self._array))
 
     @public
-    def is_contiguous(self, memory_format: memory_format | None = None) -> bool:
+    def is_contiguous(self, memory_format: memory_format | None = contiguous_format) -> bool:
         """Whether elements lie in memory one after the other, in order of the dims."""
+        if not isinstance(memory_format, MemoryFormat):
+            raise must_be("torch.memory_format", memory_format, "is_contiguous", "memory_format")
         return is_laid_out_as(self._array, memory_format)
 
     @public

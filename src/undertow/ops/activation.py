@@ -13,7 +13,7 @@ from undertow.autograd.apply import apply, unary
 from undertow.autograd.writes import apply_in_place
 from undertow.dtypes import DTYPE_OF, INTEGRAL, as_dtype, finfo
 from undertow.ops import elementwise
-from undertow.ops.arguments import as_int, check_tensor, must_be, wrap_dim
+from undertow.ops.arguments import as_int, check_tensor, must_be, no_kernel, wrap_dim
 from undertow.ops.numbers import as_number, is_number
 from undertow.ops.public import finish, in_place, public
 from undertow.ops.shape import reshape
@@ -286,6 +286,8 @@ def _along(name: str, rule: Rule, input: Any, dim: Any, dtype: Any, out: Any = N
         if wanted is not DTYPE_OF[input._array.dtype]:
             input = apply(convert.to_copy, input, dtype=wanted.numpy)
     dim = wrap_dim(dim, input._array.ndim)
+    if DTYPE_OF[input._array.dtype].category < 2:
+        raise no_kernel(f"{name}{'_lastdim' if dim == max(input._array.ndim - 1, 0) else ''}_kernel_impl", input)
     if out is not None:
         rule = rules.softmax_out if rule is rules.softmax else rules.log_softmax_out
     return finish(rule, (input,), out, dim=dim)

@@ -37,6 +37,8 @@ def _checked_baddbmm(input: Any, batch1: Any, batch2: Any, beta: Any, alpha: Any
     for place, (name, given) in enumerate((("input", input), ("batch1", batch1), ("batch2", batch2))):
         check_tensor(given, "baddbmm", name, place + 1)
     a, b = batch1._array.shape, batch2._array.shape
+    _check_batch("batch1", a)
+    _check_batch("batch2", b)
     check_batches(a, b)
     check_expandable(input._array.shape, (a[0], a[1], b[2]), input)
     check_scalar_types(batch1, batch2)
@@ -62,11 +64,20 @@ def baddbmm_(input: Any, batch1: Any, batch2: Any, *, beta: Any = 1, alpha: Any 
     )
 
 
+def _check_batch(name: str, shape: tuple[int, ...]) -> None:
+    if len(shape) < 3:
+        raise IndexError(
+            f"Dimension out of range (expected to be in range of [{-len(shape)}, {len(shape) - 1}], but got {len(shape)}): "
+            f"{name} must be a 3D tensor"
+        )
+    if len(shape) != 3:
+        raise RuntimeError(f"{name} must be a 3D tensor")
+
+
 def _checked_addbmm(input: Any, batch1: Any, batch2: Any, beta: Any, alpha: Any) -> dict[str, Any]:
     a, b = batch1._array.shape, batch2._array.shape
     for name, shape in (("batch1", a), ("batch2", b)):
-        if len(shape) != 3:
-            raise RuntimeError(f"{name} must be a 3D tensor")
+        _check_batch(name, shape)
     if a[0] != b[0]:
         raise RuntimeError(f"batch1 and batch2 must have same number of batches, got {a[0]} and {b[0]}")
     check_expandable(input._array.shape, (a[1], b[2]), input)

@@ -157,7 +157,7 @@ def where(condition: Any, input: Any = None, other: Any = None, *, out: Any = No
     """input where the condition holds, else other; with a condition alone, the indices where it holds."""
     check_tensor(condition, "where", "condition")
     if input is None and other is None:
-        return tuple([wrap(indices) for indices in np.nonzero(np.atleast_1d(condition._array))])
+        return tuple([wrap(indices.copy()) for indices in np.nonzero(np.atleast_1d(condition._array))])
     if not all(isinstance(value, TensorCore) or is_number(value) for value in (input, other)):
         raise invalid_combination("where", [value for value in (condition, input, other) if value is not None])
     return finish(rules.where, (input, other, _mask(condition)), out)

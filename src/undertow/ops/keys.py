@@ -75,6 +75,11 @@ def _as_tuple(key: Any) -> tuple[Any, ...]:
     if isinstance(key, (list, range)) and len(key) < 32:
         for item in key:
             if item is None or item is Ellipsis or isinstance(item, (slice, TensorCore, np.ndarray, list, tuple, range)):
+                warnings.warn(
+                    "Using a non-tuple sequence for multidimensional indexing is deprecated: x[seq] is taken for "
+                    "x[tuple(seq)] here. Write that, or x[torch.tensor(seq)].",
+                    stacklevel=5,
+                )
                 return tuple(key)
     return (key,)
 

@@ -68,7 +68,8 @@ def nonzero(input: Any, *, out: Any = None, as_tuple: bool = False) -> Any:
     check_tensor(input, "nonzero")
     array = input._array
     if as_tuple:
-        return tuple([wrap(places) for places in (array if array.ndim else array.reshape(1)).nonzero()])
+        found = (array if array.ndim else array.reshape(1)).nonzero()
+        return tuple([wrap(places.copy()) for places in found])
     found = wrap(np.argwhere(array).astype(np.int64, copy=False))
     return found if out is None else into(out, lambda: found, (), "nonzero")
 

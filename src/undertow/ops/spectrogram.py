@@ -68,6 +68,10 @@ def _check_signal(
             f"{list(window._array.shape)}"
         )
 
+
+_warned: list[bool] = []  # of the window, as PyTorch does: once
+
+
 @public
 def stft(
     input: Any, n_fft: int, hop_length: int | None = None, win_length: int | None = None, window: Any = None,
@@ -81,6 +85,13 @@ def stft(
     """
     if align_to_window is not None and center:
         raise RuntimeError("stft align_to_window should only be set when center = false")
+    if window is None and not _warned:
+        _warned.append(True)
+        warnings.warn(
+            "A window was not provided. A rectangular window will be applied, and each frequency will leak into its "
+            "neighbours. torch.hann_window(n_fft) is a better one; window=torch.ones(n_fft) says that this one is wanted.",
+            stacklevel=3,
+        )
     hop_length = n_fft // 4 if hop_length is None else hop_length
     win_length = n_fft if win_length is None else win_length
     if center:

@@ -309,9 +309,16 @@ def _halves(y: Any, dim: int) -> tuple[Any, Any]:
     return y.narrow(dim, min(1, y._array.shape[dim]), count), y.narrow(dim, 0, count)
 
 
+def _refuse_both(name: str, y: Any, x: Any, dx: Any) -> None:
+    """Samples lie at places x or at a distance dx."""
+    if x is not None and dx is not None:
+        raise invalid_combination(name, (y, x), {"dx": dx})
+
+
 @overloaded
 def trapezoid(y: Any, x: Any = None, *, dx: Any = None, dim: int = -1) -> Any:
     """The integral of samples along a dim by the trapezoidal rule."""
+    _refuse_both("trapezoid", y, x, dx)
     place = _check_samples("trapezoid", y, x, dim)
     if y._array.shape[place] == 0:
         return y.sum(place) * 0.5
@@ -325,6 +332,7 @@ def trapezoid(y: Any, x: Any = None, *, dx: Any = None, dim: int = -1) -> Any:
 @overloaded
 def cumulative_trapezoid(y: Any, x: Any = None, *, dx: Any = None, dim: int = -1) -> Any:
     """The running integral of samples along a dim by the trapezoidal rule."""
+    _refuse_both("cumulative_trapezoid", y, x, dx)
     place = _check_samples("cumulative_trapezoid", y, x, dim)
     later, earlier = _halves(y, place)
     if x is not None:
@@ -336,6 +344,7 @@ def cumulative_trapezoid(y: Any, x: Any = None, *, dx: Any = None, dim: int = -1
 @overloaded
 def trapz(y: Any, x: Any = None, *, dx: Any = None, dim: int = -1) -> Any:
     """The integral of samples along a dim by the trapezoidal rule."""
+    _refuse_both("trapz", y, x, dx)
     return trapezoid(y, x, dx=dx, dim=dim)
 
 
