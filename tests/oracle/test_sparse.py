@@ -12,7 +12,8 @@ from tests.oracle.harness import agree
 EXPRESSIONS = """
 s; c; s.to_dense(); s._nnz(); c._nnz(); s.is_coalesced(); c.is_coalesced(); s.shape; s.dtype; s.layout; s.is_sparse
 s.sparse_dim(); s.dense_dim(); s.dim(); s.numel(); s.indices(); s.values(); s._indices(); c.values(); c.indices()
-torch.dsmm(s, d); torch.hsmm(s, d); torch.spmm(s, d)
+torch.dsmm(s, d); torch.hsmm(s, d); torch.spmm(s, d); s.new(i, v, s.size()); s.new(i, v); s.new(); s.new(2, 3)
+s.new().resize_as_(s); s.new(torch.Size([2, 3])); s.new([2, 3])
 torch.sparse.mm(s, d); s @ d; torch.mm(s, d); s.mm(d); torch.mv(s, d[:, 0]); s.matmul(d); s @ s.t()
 s + s; s * 2; 2 * s; s / 2; s * s; s * e; e * s; e + s; s + e; s - s; -s; s * torch.tensor(2.0)
 c * torch.tensor([[1.0], [2.0]])

@@ -11,7 +11,8 @@ from undertow._core import TensorCore, wrap
 from undertow.creation import zeros
 from undertow.ops.index import index_add
 from undertow.ops.join import cat as join
-from undertow.sparse.coo import FUNCTIONS, Function, SparseTensor, make
+from undertow.sizes import Size
+from undertow.sparse.coo import FUNCTIONS, Function, SparseTensor, make, sparse_coo_tensor
 
 
 def function(names: str) -> Callable[[Function], Function]:
@@ -222,6 +223,16 @@ def without_elements(input: SparseTensor, *size: Any, **options: Any) -> Any:
     )
 
 
+@function("new")
+def new(input: SparseTensor, *given: Any) -> Any:
+    """A sparse tensor of indices, values and perhaps a size, or one of a size with no elements."""
+    if given and isinstance(given[0], TensorCore):
+        return sparse_coo_tensor(*given)
+    if given and not isinstance(given[0], (int, Size)):
+        raise TypeError("SparseTensor.new(sequence) only accepts sizes. Please use torch.sparse_coo_tensor()")
+    return without_elements(input, *(given or (0,)))
+
+
 @function("t transpose swapaxes swapdims")
 def transpose(input: SparseTensor, dim0: int = 0, dim1: int = 1) -> Any:
     """Two dims change places."""
@@ -415,6 +426,17 @@ def mul_(self: SparseTensor, other: Any) -> Any:
 def div_(self: SparseTensor, other: Any) -> Any:
     """In place."""
     return _take_over(self, div(self, other))
+
+
+@function("resize_as_")
+def resize_as_(self: SparseTensor, the_template: SparseTensor) -> Any:
+    """In place: the size of another; only a tensor without elements changes it."""
+    if self._nnz() and self._sizes != the_template._sizes:
+        raise NotImplementedError("undertow resizes sparse tensors without elements only")
+    if not self._nnz():
+        _take_over(self, zeros_like(the_template, dtype=self.dtype))
+        self._sizes = the_template._sizes
+    return self
 
 
 @function("zero_")
