@@ -71,3 +71,20 @@ def test_functionalize() -> None:
         torch.func.functionalize(write, remove="everything")
 
     agree(program)
+
+
+CLASSES = """
+one_hot(i); one_hot(i, 3); one_hot(i, num_classes=4); x.masked_select(x > 2); x.masked_select(torch.tensor([True, False]))
+torch.ones(2).masked_select(x > 2); x.masked_select(mask=torch.tensor([False, False]))
+""".strip().replace("\n", ";").split(";")
+
+
+@pytest.mark.parametrize("text", [text.strip() for text in CLASSES])
+def test_numbers_of_results_that_depend_on_values(text: str) -> None:
+    def program(torch: Any) -> Any:
+        def function(x: Any, i: Any) -> Any:
+            return eval(text, {"torch": torch, "one_hot": torch.nn.functional.one_hot, "x": x, "i": i})
+
+        return torch.func.vmap(function)(torch.arange(4.0).reshape(2, 2), torch.tensor([[0, 1], [2, 1]]))
+
+    agree(program)

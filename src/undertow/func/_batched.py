@@ -196,8 +196,6 @@ _UNANSWERABLE = {
     "aten::nonzero.",
     "unique": "vmap: We do not support batching operators that can output dynamic shape. Attempted to vmap over "
     "aten::_unique2.",
-    "masked_select": "vmap: We do not support batching operators that can output dynamic shape. Attempted to vmap over "
-    "aten::masked_select.",
 }
 
 

@@ -25,6 +25,34 @@ def gradients(function: Any, level: MappedLevel, args: Any, kwargs: Any) -> Any:
     return level.wrap_all(function(**given))
 
 
+# --- classes
+
+
+@rule("one_hot")
+def one_hot(function: Any, level: MappedLevel, args: Any, kwargs: Any) -> Any:
+    """How many classes there are must be said: it would be another number for each example."""
+    count = kwargs.get("num_classes", args[1] if len(args) > 1 else -1)
+    if count == -1:
+        raise RuntimeError(
+            "When vmap-ing torch.nn.functional.one_hot, please provide an explicit positive num_classes argument."
+        )
+    return level.wrap(function(args[0]._value, count))
+
+
+@rule("masked_select")
+def masked_select(function: Any, level: MappedLevel, args: Any, kwargs: Any) -> Any:
+    """With one mask for all examples; with a mask of each they would have different numbers of elements."""
+    values, mask = args[0], kwargs.get("mask", args[1] if len(args) > 1 else None)
+    if level.holds(mask):
+        raise RuntimeError(
+            "vmap: Attempted to vmap over `mask` in torch.masked_select, which would give each example another number of "
+            "elements. Use torch.where, or vmap over the values alone."
+        )
+    if mask is None or kwargs.get("out") is not None or mask.shape != values.shape:
+        return NotImplemented
+    return level.wrap(values._value[:, mask])
+
+
 # --- products
 
 
