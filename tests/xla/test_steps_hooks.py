@@ -212,6 +212,18 @@ def forward_hooks(model: Any, optimizer: Any, log: list[Any]) -> None:
 
 
 @case
+@hooked
+def fills_a_buffer_and_counts(model: Any, optimizer: Any, log: list[Any]) -> None:
+    total = torch.zeros(4)
+
+    def note(module: Any, args: Any, out: Any) -> None:
+        total.add_(out.detach().sum(0))
+        log.append(total.sum().item())
+
+    model[0].register_forward_hook(note)
+
+
+@case
 def extracts_features() -> Case:
     model = nn.Sequential(nn.Linear(3, 4), nn.Tanh(), nn.Linear(4, 2))
     features: dict[str, Any] = {}
@@ -446,6 +458,17 @@ def test_a_forward_hook_whose_result_must_come_from_the_host_is_refused() -> Non
             return o * 2
 
         model[1].register_forward_hook(double)
+
+    refused(hang, "Let one hook compute")
+
+
+def test_a_forward_hook_that_writes_into_its_result_on_the_host_is_refused() -> None:
+    def hang(model: Any, optimizer: Any, log: Any) -> None:
+        def double(m: Any, i: Any, o: Any) -> None:
+            print(end="")
+            o.mul_(2)
+
+        model[0].register_forward_hook(double)
 
     refused(hang, "Let one hook compute")
 

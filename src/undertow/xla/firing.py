@@ -190,9 +190,10 @@ class Firing:
         changed = changed_argument(hook, args) if effects.returns is not False or effects.writes else None
         if effects.returns is not False and changed is None:
             raise self._refusal(hook, f"{why}, and undertow can't tell what its result would change")
-        if changed is not None and local.modes.grad_enabled and any(
+        flows = changed is not None and local.modes.grad_enabled and any(
             each._requires_grad for each in leaves(args[changed]) if isinstance(each, TensorCore)
-        ):
+        )
+        if flows and effects.returns is not False:
             raise self._refusal(
                 hook,
                 f"{why}, so it has to run on the host, where gradients can't flow through what it returns. "
@@ -205,7 +206,7 @@ class Firing:
             return call.keep(args[0]._array, self.raised)
         if unpacks:
             return call.give(args[0], self.raised)
-        answer = call.place(changed if effects.returns is not False else None, effects.writes, self.raised)
+        answer = call.place(changed if effects.returns is not False else None, effects.writes, self.raised, flows)
         return None if takes_no_answer(args) else answer
 
     def meets(self, mark: Mark, variables: dict[str, Any]) -> bool:

@@ -27,6 +27,11 @@ from undertow.xla.state import where_defined
 from undertow.xp.device_array import DeviceArray
 from undertow.xp.device_memory import Watch
 
+_NO_WAY_BACK = (
+    "It has effects besides tensor work, so it runs on the host, where gradients can't flow through what it writes. Let "
+    "one hook compute, and another one do the rest"
+)
+
 
 class Placed:
     """Where a hook runs, and why; for `explain`."""
@@ -183,6 +188,14 @@ class HostCall:
                 tensor._array, meta.grad = array, grad
         return args, answer, after + [tensor._array for tensor in made]
 
+    def refuse_writes(self, after: list[Any], values: list[Any], why: str, first: int = 0) -> None:
+        """Raises if tensors, from one of them on, hold other values than the hook was given."""
+        for array, place in zip(after[first:], self.places[first:], strict=True):
+            if not np.array_equal(np.asarray(array), np.asarray(values[place]), equal_nan=array.dtype.kind in "fc"):
+                raise CompileError(
+                    f"undertow.compile: {self.placed} wrote into a tensor of shape {list(array.shape)}. {why}"
+                )
+
     def memory(self, value: Any, tensor: Any = None) -> Any:
         """What a tensor, maybe one with an identity, shows a value on. While the program runs the device is busy."""
         return np.array(value)
@@ -226,12 +239,9 @@ class Later(HostCall):
                 f"undertow.compile: {self.placed} runs after the program, and returned a value, which comes too late"
             )
         if self.may_write:
-            for array, place in zip(after, self.places, strict=True):
-                if not np.array_equal(np.asarray(array), np.asarray(values[place]), equal_nan=array.dtype.kind in "fc"):
-                    raise CompileError(
-                        f"undertow.compile: {self.placed} wrote into a tensor of shape {list(array.shape)}. It runs after "
-                        "the program, where that comes too late: write in a statement of its own"
-                    )
+            self.refuse_writes(
+                after, values, "It runs after the program, where that comes too late: write in a statement of its own"
+            )
 
 
 class Inside(HostCall):
@@ -241,14 +251,18 @@ class Inside(HostCall):
 
     def __init__(self, *given: Any) -> None:
         self.shown_arrays: list[DeviceArray] = []  # whose values new tensors show
+        self.values: list[Any] = []  # what was captured, during a call
         super().__init__(*given)
 
     def _show(self, tensor: Any) -> _Shown:
         self.shown_arrays.append(tensor._array)
         return super()._show(tensor)
 
-    def place(self, changed: int | None, writes: bool, raised: list[BaseException]) -> Any:
-        """Puts the call into the program; what comes back in the place of the hook's result."""
+    def place(self, changed: int | None, writes: bool, raised: list[BaseException], elsewhere: bool = False) -> Any:
+        """Puts the call into the program; what comes back in the place of the hook's result.
+
+        A hook that writes may do so elsewhere only: not into what it is given.
+        """
         wanted = [] if changed is None else self._tensors_in(self.args[changed])
         targets: list[DeviceArray] = []
         if writes:
@@ -256,10 +270,13 @@ class Inside(HostCall):
                 targets.append(tensor._array)
                 if grad is not None:
                     targets.append(tensor._meta.grad._array)
-            targets += self.shown_arrays
+            targets += [] if elsewhere else self.shown_arrays
         spec = [_spec(each) for each in (*wanted, *targets)]
 
         def results(args: Any, answer: Any, after: list[Any]) -> list[Any]:
+            if elsewhere:
+                self.refuse_writes(after, self.values, _NO_WAY_BACK, len(targets))
+                del after[len(targets) :]
             given = [] if changed is None else self._fitting(args[changed] if answer is None else answer, args[changed])
             return [*given, *(after if writes else ())]
 
@@ -312,11 +329,13 @@ class Inside(HostCall):
             thread = threading.get_ident()
             Inside.threads.add(thread)
             try:
-                return [np.asarray(each) for each in results(*self.call(list(values)))]
+                self.values = list(values)
+                return [np.asarray(each) for each in results(*self.call(self.values))]
             except BaseException as error:
                 raised.append(error)
                 return nothing
             finally:
+                self.values = []
                 Inside.threads.discard(thread)
 
         values = io_callback(on_host, spec, *[array.value for array in self.captured], ordered=True)
