@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any
@@ -24,7 +23,7 @@ from undertow.xla.packing import StatePack, side_by_side, small_ones
 from undertow.xla.results import tensors_in
 from undertow.xla.sharing import Sharing
 from undertow.xla.trace import Trace
-from undertow.xla.traced import Traced
+from undertow.xla.traced import Call, Traced
 from undertow.xla.way_back import WayBack
 from undertow.xp import jax_layout
 from undertow.xp.device_array import DeviceArray
@@ -47,16 +46,9 @@ class Input:
 class Assembled(Traced):
     """A program, and where its inputs come from and its outputs go."""
 
-    def __init__(
-        self,
-        function: Callable[..., Any],
-        args: tuple[Any, ...],
-        kwargs: dict[str, Any],
-        plan: Plan,
-        plain_numbers: bool = False,
-    ) -> None:
+    def __init__(self, call: Call, plan: Plan) -> None:
         started = time.perf_counter()
-        super().__init__(function, args, kwargs, plan, plain_numbers)
+        super().__init__(call, plan)
         self._assemble(self.closed, self.outputs, self.trace)
         del self.closed, self.trace
         self.trace_seconds = time.perf_counter() - started

@@ -24,6 +24,7 @@ from undertow.xla.firing import Again, Plan
 from undertow.xla.host_calls import Inside
 from undertow.xla.numbers import Baked
 from undertow.xla.program import Program
+from undertow.xla.traced import Call
 from undertow.xp.device_array import DeviceArray
 from undertow.xp.device_memory import Watch
 from undertow.xp.precision import Precision
@@ -105,7 +106,7 @@ class Compiled:
             self._note(programs[0].misfit(arguments))
         elif len(self.programs) > 1:
             self._note("the arguments have other shapes, dtypes or values than before")
-        plan, plain_numbers = Plan(), False
+        plan = Plan()
         if programs:  # numbers that have changed may change again
             plan.counters.update(programs[0].changing_numbers())
         plan.body = Body(self.function, args, kwargs)
@@ -115,10 +116,10 @@ class Compiled:
             args, kwargs = in_places((args, kwargs))
         while True:
             try:
-                program = Program(self.function, args, kwargs, plan, plain_numbers)
+                program = Program(Call(self.function, args, kwargs), plan)
                 break
             except Baked:
-                plain_numbers = True
+                plan.plain_numbers = True
             except Again:  # the plan knows more about the hooks now
                 continue
         programs.insert(0, program)

@@ -61,7 +61,7 @@ class Again(Stops, Exception):
 
 
 class Plan:
-    """What is known about a step's hooks before it is traced."""
+    """What is known about a step before it is traced."""
 
     def __init__(self) -> None:
         self.all_inside = False  # none runs after the program
@@ -70,6 +70,7 @@ class Plan:
         self.replaced: dict[Place, tuple[Any, Any]] = {}  # places in which the step leaves other tensors each time
         self.counters: dict[Place, tuple[Any, Any]] = {}  # places in which it leaves another number
         self.counts = True  # whether such numbers may be inputs
+        self.plain_numbers = False  # whether no number may be one: one got where it would stay as it is
         self.numbers: list[Any] = []  # those among the arguments; see `counters.in_places`
         self.watched: set[Place] = set()  # places in which it does, too, but more counts than their values
         self.roots: list[tuple[Any, str]] = []  # modules and optimizers that only hooks reach, and their names

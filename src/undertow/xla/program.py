@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import functools
 import time
-from collections.abc import Callable
 from sys import getrefcount
 from typing import Any
 
@@ -28,6 +27,7 @@ from undertow.xla.numbers import Figure
 from undertow.xla.places import put
 from undertow.xla.results import Rebuilt
 from undertow.xla.trace import draw_again
+from undertow.xla.traced import Call
 from undertow.xp.device_array import DeviceArray
 from undertow.xp.device_memory import Cell
 
@@ -35,10 +35,8 @@ from undertow.xp.device_memory import Cell
 class Program(Assembled):
     """One compiled variant of a step."""
 
-    def __init__(
-        self, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], plan: Plan, plain: bool = False
-    ) -> None:
-        super().__init__(function, args, kwargs, plan, plain)
+    def __init__(self, call: Call, plan: Plan) -> None:
+        super().__init__(call, plan)
         self.looked_at = self.options.values()
         self.result_alone = self._is_alone(self.result)
         if self.schedules.made:

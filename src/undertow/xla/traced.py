@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 from collections.abc import Callable
 from contextlib import nullcontext
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import numpy as np
@@ -33,58 +33,51 @@ from undertow.xp.device_memory import Cell, NeedsValue
 from undertow.xp.device_placement import jax_device
 
 
+class Call(NamedTuple):
+    """A call of the function that is traced."""
+
+    function: Callable[..., Any]
+    args: tuple[Any, ...]
+    kwargs: dict[str, Any]
+
+
+class Marks:
+    """What a trace changes in tensors besides their values: versions of their memory, and where they come from."""
+
+    def __init__(self, tensors: list[Any], arguments: list[Any]) -> None:
+        self._versions = [(storage, storage.version) for storage in [tensor._get_storage() for tensor in tensors]]
+        self._edges = [(tensor, tensor._edge, tensor._requires_grad) for tensor in (*tensors, *arguments)]
+
+    def restore(self) -> None:
+        for storage, version in self._versions:
+            storage.version = version
+        for tensor, edge, flag in self._edges:
+            tensor._edge, tensor._requires_grad = edge, flag
+
+    def bumps(self) -> list[tuple[Any, int]]:
+        """By how much the step raised which versions."""
+        return [(storage, storage.version - was) for storage, was in self._versions if storage.version != was]
+
+
 class Traced:
     """A step that ran once: what it depends on, and what it left where."""
 
     result: Any  # what the traced step returned
     leaves_numbers: bool  # whether options of optimizers are among what it leaves
 
-    def __init__(
-        self,
-        function: Callable[..., Any],
-        args: tuple[Any, ...],
-        kwargs: dict[str, Any],
-        plan: Plan,
-        plain_numbers: bool = False,
-    ) -> None:
-        self.plain_numbers = plain_numbers
-        self.plan = plan
-        self.counters = Counters(plan.counters.values() if plan.counts and not plain_numbers else ())
-        replaced = {*plan.replaced, *(plan.counters if self.counters.places else ())}
-        state = State(replaced, None if plan.body is None else plan.body.names_left())
-        state.walk(plan.numbers, "of numbers among the arguments")
-        state.walk(function, getattr(function, "__name__", "step"))
-        for leaf in leaves((args, kwargs)):
-            if not isinstance(leaf, TensorCore):
-                state.walk(leaf, "an argument")
-        for root, name in plan.roots:
-            state.walk(root, name)
-        hosted = state.hosted_schedulers()
-        self.given = Arguments(leaves((args, kwargs)), state, plan.replaced.values())
-        self._refuse_places()
-        self.known = state.seen
-        args, kwargs = map_leaves(self.given.stand_in, (args, kwargs))
-        self.arguments = self.given.tensors
-        self.options = Options(state.optimizers, not (plain_numbers or plan.counts_inside), self.counters)
-        self.entry = Snapshot(state)
-        self.known_numbers = Known()
-        self.schedules = Schedules(self.options, self.known_numbers, hosted, plain_numbers)
+    def __init__(self, call: Call, plan: Plan) -> None:
+        self.plan, self.body = plan, plan.body
         self.last_numbers: list[float] | None = None
         self.next_numbers: DeviceArray | None = None
         self.lent: list[Cell] = []  # memories that somebody else holds too, for the time of a call
-        numbers = self.options.values()
-        self.device = next((t.device for t in (*self.arguments, *state.tensors) if t.device is not cpu), cpu)
-        self.jax_device = jax_device(self.device)
-        self.registrations = Registrations(state, self.arguments)
-        self.body = plan.body
+        state = self._reached(call)
+        call = self._find_inputs(call, state)
         trace, firing = Trace(self.device, state.generators), Firing(plan, self.registrations, state.seen)
         trace.firing, trace.state, trace.schedules = firing, state, self.schedules
         firing.groups = {id(group) for optimizer in state.optimizers for group in optimizer.param_groups}
-        versions = [(tensor, tensor._get_storage()) for tensor in state.tensors]
-        counts = [storage.version for _, storage in versions]
-        edges = [(tensor, tensor._edge, tensor._requires_grad) for tensor in (*state.tensors, *self.arguments)]
+        numbers, marks = self.options.values(), Marks(state.tensors, self.arguments)
         try:
-            closed, outputs = self._trace(function, args, kwargs, state, trace, firing, numbers)
+            closed, outputs = self._trace(call, state, trace, firing, numbers)
         except BaseException as raised:
             error = trace.stopped[0] if trace.stopped and isinstance(raised, Exception) else raised
             self.schedules.rewind()
@@ -94,22 +87,8 @@ class Traced:
             for holder, held in reversed(firing.stores):  # the first knew it unchanged
                 holder.clear()
                 holder.update(held)
-            for (_, storage), count in zip(versions, counts, strict=True):
-                storage.version = count
-            for tensor, edge, flag in edges:
-                tensor._edge, tensor._requires_grad = edge, flag
-            if isinstance(error, NeedsValue) and plan.body is not None and plan.body.move_what_asked(error):
-                raise Again from None
-            failed = isinstance(error, Exception) and not isinstance(error, (Again, Baked))
-            if self.counters.places and failed:
-                plan.counts = False  # maybe that is why
-                plan.counters.clear()
-                raise Again from None
-            if isinstance(error, (NeedsValue, jax.errors.ConcretizationTypeError)):
-                raise explained(error) from None
-            if isinstance(error, CompileError):
-                raise CompileError(str(error)) from None  # without the way through JAX
-            error.__notes__ = [note for note in getattr(error, "__notes__", ()) if "JAX" not in note]
+            marks.restore()
+            self._raise_instead(error)
             if error is raised:
                 raise
             raise error from None
@@ -117,11 +96,61 @@ class Traced:
         self.entry.restore_gradients()  # the first call reads them, too
         self.questions = Questions(self.known_numbers.asked, numbers + self.options.extra)
         self.schedules.rewind()
-        self.bumps = [
-            (storage, storage.version - count)
-            for (_, storage), count in zip(versions, counts, strict=True)
-            if storage.version != count
-        ]
+        self.bumps = marks.bumps()
+        self._keep(firing, trace)
+        self.closed, self.outputs, self.trace = closed, outputs, trace
+
+    def _reached(self, call: Call) -> State:
+        """Everything that the step depends on."""
+        plan = self.plan
+        self.counters = Counters(plan.counters.values() if plan.counts and not plan.plain_numbers else ())
+        replaced = {*plan.replaced, *(plan.counters if self.counters.places else ())}
+        state = State(replaced, None if plan.body is None else plan.body.names_left())
+        state.walk(plan.numbers, "of numbers among the arguments")
+        state.walk(call.function, getattr(call.function, "__name__", "step"))
+        for leaf in leaves((call.args, call.kwargs)):
+            if not isinstance(leaf, TensorCore):
+                state.walk(leaf, "an argument")
+        for root, name in plan.roots:
+            state.walk(root, name)
+        return state
+
+    def _find_inputs(self, call: Call, state: State) -> Call:
+        """Notes what the program depends on, and as it is now; the call with tensors of the trace's own."""
+        plan = self.plan
+        hosted = state.hosted_schedulers()
+        self.given = Arguments(leaves((call.args, call.kwargs)), state, plan.replaced.values())
+        self._refuse_places()
+        self.known = state.seen
+        args, kwargs = map_leaves(self.given.stand_in, (call.args, call.kwargs))
+        self.arguments = self.given.tensors
+        self.options = Options(state.optimizers, not (plan.plain_numbers or plan.counts_inside), self.counters)
+        self.entry = Snapshot(state)
+        self.known_numbers = Known()
+        self.schedules = Schedules(self.options, self.known_numbers, hosted, plan.plain_numbers)
+        self.device = next((t.device for t in (*self.arguments, *state.tensors) if t.device is not cpu), cpu)
+        self.jax_device = jax_device(self.device)
+        self.registrations = Registrations(state, self.arguments)
+        return Call(call.function, args, kwargs)
+
+    def _raise_instead(self, error: BaseException) -> None:
+        """Raises what a failed trace means: another try, or the error in the step's words. Returns if it is the error."""
+        plan = self.plan
+        if isinstance(error, NeedsValue) and plan.body is not None and plan.body.move_what_asked(error):
+            raise Again from None
+        failed = isinstance(error, Exception) and not isinstance(error, (Again, Baked))
+        if self.counters.places and failed:
+            plan.counts = False  # maybe that is why
+            plan.counters.clear()
+            raise Again from None
+        if isinstance(error, (NeedsValue, jax.errors.ConcretizationTypeError)):
+            raise explained(error) from None
+        if isinstance(error, CompileError):
+            raise CompileError(str(error)) from None  # without the way through JAX
+        error.__notes__ = [note for note in getattr(error, "__notes__", ()) if "JAX" not in note]
+
+    def _keep(self, firing: Firing, trace: Trace) -> None:
+        """What calls of the program need of its trace."""
         self.later: list[Later] = firing.later
         self.witnessed = firing.witnessed
         self.has_inside, self.raised = firing.has_inside, firing.raised
@@ -133,17 +162,9 @@ class Traced:
         self.returned = firing.returned
         self.draws: list[Draw] = trace.draws
         self.first_draws: list[Any] | None = trace.first_draws
-        self.closed, self.outputs, self.trace = closed, outputs, trace
 
     def _trace(
-        self,
-        function: Callable[..., Any],
-        args: tuple[Any, ...],
-        kwargs: dict[str, Any],
-        state: State,
-        trace: Trace,
-        firing: Firing,
-        numbers: list[float],
+        self, call: Call, state: State, trace: Trace, firing: Firing, numbers: list[float]
     ) -> tuple[Any, list[Cell]]:
         outputs: list[Cell] = []
         tensors = [*self.arguments, *state.tensors]
@@ -164,43 +185,16 @@ class Traced:
             for tensor in state.tensors:
                 trace.arriving.captured(tensor, tensor._array, originals.get(id(tensor)))
             as_inputs = inputs(numbers, options, self.known_numbers, len(self.counters.places))
-            if self.plain_numbers:  # all of them are held to their values
-                numbers[:] = map(float, as_inputs)
-            else:
-                self.options.put(as_inputs)
-            given = self.options.in_groups() + as_inputs[len(self.options.places) :]
-            trace.counts = self.options.as_counts(as_inputs)
-            self.given.renewed.show(self.given.stand_in)
-            self.counters.show(as_inputs[len(as_inputs) - len(self.counters.places) :])
-            with_numbers, with_names = from_places((args, kwargs), self.plan.numbers)
-            self.result = function(*with_numbers, **with_names)
+            given = self._show(as_inputs, numbers, trace)
+            args, kwargs = from_places((call.args, call.kwargs), self.plan.numbers)
+            self.result = call.function(*args, **kwargs)
             if trace.stopped:  # and the step's own code handled it
                 raise trace.stopped[0]
             firing.finish()
             if self.body is not None:
                 firing.refuse_other_turns(self.body.rest)
-            self.schedules.take_back()
-            trace.settle_memories()
-            self.options.note_changes(given, trace.counts)
-            self.options.put(numbers)
-            if self.options.counted and not self.counters.places:
-                # The next call most likely has these: then nothing has to be sent there.
-                after = self.options.after(as_inputs, trace.counts)
-                self.next_numbers = DeviceArray(jax.numpy.stack([number.traced for number in after]))
-            self.given.renewed.take_back()
-            self.counters.take_back()
-            self.exit = self._settle(firing.stores)
-            self.counters.check(self.exit, self.result, self.known)
-            firing.refuse_shared({place_at(entry[0], entry[1] if type(entry[1]) is str else None) for entry in self.exit})
-            self.entry.ignore(firing.changed_on_host())
-            self.leaves_numbers = bool(values_in(self.left_behind(), self.known, Figure))
-            self.exit_if = self._put_back(trace.chosen)
-            refuse_hidden(self.left_behind(), self.known, trace.is_made)
-            self.given.note_changes()
-            self._refuse_places()
-            self.entry.watches_gradients = bool(
-                trace.uses_gradients or state.optimizers or any(entry[1] == "grad" for entry in self.exit)
-            )
+            self._take_back(as_inputs, given, numbers, trace)
+            self._find_exit(state, firing, trace)
             gc.collect()
             outputs.extend([cell for cell, _, _ in trace.cells.values() if cell.writes])
             outputs.extend(trace.living())
@@ -210,10 +204,50 @@ class Traced:
 
         with trace, self.registrations, firing.plan.body or nullcontext():
             closed = jax.make_jaxpr(body)(jax.ShapeDtypeStruct((len(numbers),), np.float64), *specs)
-        if not self.plain_numbers and baked(closed.jaxpr):
+        if not self.plan.plain_numbers and baked(closed.jaxpr):
             raise Baked
         trace.inputs = dict(zip(map(id, closed.jaxpr.invars), ["numbers", *known])) | trace.inputs
         return closed, outputs
+
+    def _show(self, as_inputs: list[Any], numbers: list[float], trace: Trace) -> list[Any]:
+        """Puts the program's inputs where the step finds them; the numbers among them, as it finds them."""
+        if self.plan.plain_numbers:  # all of them are held to their values
+            numbers[:] = map(float, as_inputs)
+        else:
+            self.options.put(as_inputs)
+        given = self.options.in_groups() + as_inputs[len(self.options.places) :]
+        trace.counts = self.options.as_counts(as_inputs)
+        self.given.renewed.show(self.given.stand_in)
+        self.counters.show(as_inputs[len(as_inputs) - len(self.counters.places) :])
+        return given
+
+    def _take_back(self, as_inputs: list[Any], given: list[Any], numbers: list[float], trace: Trace) -> None:
+        """Notes what the step made of its numbers, and puts back what was there before."""
+        self.schedules.take_back()
+        trace.settle_memories()
+        self.options.note_changes(given, trace.counts)
+        self.options.put(numbers)
+        if self.options.counted and not self.counters.places:
+            # The next call most likely has these: then nothing has to be sent there.
+            after = self.options.after(as_inputs, trace.counts)
+            self.next_numbers = DeviceArray(jax.numpy.stack([number.traced for number in after]))
+        self.given.renewed.take_back()
+        self.counters.take_back()
+
+    def _find_exit(self, state: State, firing: Firing, trace: Trace) -> None:
+        """Finds out what the step left where, and refuses what a program can't leave there."""
+        self.exit = self._settle(firing.stores)
+        self.counters.check(self.exit, self.result, self.known)
+        firing.refuse_shared({place_at(entry[0], entry[1] if type(entry[1]) is str else None) for entry in self.exit})
+        self.entry.ignore(firing.changed_on_host())
+        self.leaves_numbers = bool(values_in(self.left_behind(), self.known, Figure))
+        self.exit_if = self._put_back(trace.chosen)
+        refuse_hidden(self.left_behind(), self.known, trace.is_made)
+        self.given.note_changes()
+        self._refuse_places()
+        self.entry.watches_gradients = bool(
+            trace.uses_gradients or state.optimizers or any(entry[1] == "grad" for entry in self.exit)
+        )
 
     def _settle(self, stores: list[tuple[dict[Any, Any], dict[Any, Any]]]) -> list[tuple[Any, ...]]:
         """What the step left where: (holder, key, value)."""
@@ -282,7 +316,7 @@ class Traced:
         if self.given.renewed.holds_place(holder, key) or self.counters.holds_place(holder, key):
             put(holder, key, before)  # for the first call to read
         elif type(before) in (int, float) and type(now) in (int, float):
-            if self.plan.counts and not self.plain_numbers:
+            if self.plan.counts and not self.plan.plain_numbers:
                 self.plan.counters[here] = (holder, key)
         elif here not in self.plan.watched and tensors_in(before):
             look = look_of(before, shapes=False, grads=False)
