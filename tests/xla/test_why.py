@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 import undertow as torch
 from undertow import why
 
@@ -26,3 +28,35 @@ def test_why_says_where_hooks_run_in_a_compiled_step() -> None:
     said = str(why.compiled(step))
     assert "reads 2 tensors" in said and "after the program" in said
     assert len(log) == 1
+    (facts,) = why.compiled(step).data()["steps"]
+    assert facts["name"].endswith("step") and len(facts["programs"]) == 1
+    assert "after the program" in why.compiled(step)._repr_html_()
+
+
+def test_a_step_that_was_refused_says_why() -> None:
+    @torch.compile
+    def step(x: torch.Tensor) -> torch.Tensor:
+        return x * 2 if x.sum() > 0 else x
+
+    assert "not called yet" in str(why.compiled(step))
+    with pytest.raises(torch.xla.CompileError):
+        step(torch.ones(3))
+    assert "none compiled" in str(why.compiled(step)) and "refused: " in str(why.compiled(step))
+    assert "the value of a tensor" in why.compiled(step).notes()[0]
+
+
+def test_what_made_a_step_compile_again_is_what_the_program_can_see() -> None:
+    layer = torch.nn.Linear(2, 1)
+    optimizer = torch.optim.Adam(layer.parameters())
+    torch.optim.lr_scheduler.StepLR(optimizer, 1)  # notes in the optimizer that it has stepped
+
+    @torch.compile
+    def step(x: torch.Tensor) -> None:
+        optimizer.zero_grad()
+        layer(x).sum().backward()
+        optimizer.step()
+
+    step(torch.ones(3, 2))
+    step(torch.ones(3, 2))
+    (note,) = why.compiled(step).notes()
+    assert "optimizer.state" in note and "_opt_called" not in note

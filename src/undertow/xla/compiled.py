@@ -47,6 +47,7 @@ class Compiled:
         self.programs: dict[Any, list[Program]] = {}
         self._numbers: dict[Any, list[Any]] = {}  # by the same keys: where programs find plain numbers among arguments
         self.causes: list[str] = []
+        self.refused = ""  # why the last call was not compiled
         self.turn = next(_turns)  # among all that were made
         everything.add(self)
         keep_on_disk()
@@ -122,6 +123,10 @@ class Compiled:
                 plan.plain_numbers = True
             except Again:  # the plan knows more about the hooks now
                 continue
+            except CompileError as error:
+                self.refused = str(error)
+                raise
+        self.refused = ""
         programs.insert(0, program)
         del programs[MOST:]
         return program

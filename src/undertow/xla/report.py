@@ -31,6 +31,7 @@ def _facts(compiled: Compiled) -> dict[str, Any]:
         "where": where_defined(_code_of(compiled.function)),
         "programs": [_program(program) for program in programs],
         "recompiles": list(compiled.causes),
+        "refused": compiled.refused,
     }
 
 
@@ -73,7 +74,9 @@ def _program(program: Program) -> dict[str, Any]:
 
 
 def _text(facts: dict[str, Any]) -> str:
-    lines = [f"{facts['name']} ({facts['where']}): {_count(len(facts['programs']), 'program')}"]
+    none = "none compiled" if facts["refused"] else "not called yet"
+    made = _count(len(facts["programs"]), "program") if facts["programs"] else none
+    lines = [f"{facts['name']} ({facts['where']}): {made}"]
     for program in facts["programs"]:
         size = sum(_elements(each["shape"]) for each in program["captured"])
         compiled = program["compile_seconds"]
@@ -93,6 +96,8 @@ def _text(facts: dict[str, Any]) -> str:
             lines.append(f"    {line['source']} ({line['where']}) runs {line['runs']}{times}: {line['why']}")
     for cause in facts["recompiles"]:
         lines.append(f"  compiled again because {cause}")
+    if facts["refused"]:
+        lines.append(f"  refused: {facts['refused'].splitlines()[0]}")
     return "\n".join(lines)
 
 

@@ -7,7 +7,7 @@ at hand does not fit; after the trace it tells what the step left where.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from itertools import chain
 from operator import attrgetter, is_
 from typing import Any
@@ -136,44 +136,50 @@ class Snapshot:
         return True
 
     def difference(self) -> str:
-        """What is not as it was, in words; for `explain` and for warnings."""
+        """What is not as it was, in words; for `explain` and for warnings. What the program itself can see comes first."""
+        found = [*self._differences()]
+        return min(found, key=lambda each: each[0])[1] if found else "something changed"
+
+    def _differences(self) -> Iterator[tuple[bool, str]]:
+        """(whether it is about a name that is not public, what is not as it was)."""
         names = {id(holder): name for holder, name in (*self.state.maps, *self.state.lists)}
         for holder, held in self.maps:
             key = self._changed_key(holder, held) if self._counts(holder) else ABSENT
             if key is not ABSENT:
-                return f"{names.get(id(holder), '')}: {_change(key, held.get(key, ABSENT), holder.get(key, ABSENT))}"
+                private = isinstance(key, str) and key.startswith("_")
+                said = _change(key, held.get(key, ABSENT), holder.get(key, ABSENT))
+                yield private, f"{names.get(id(holder), '')}: {said}"
         for items, kept in self.lists:
             if self._counts(items) and self._changed_item(items, kept):
-                return f"the list {names.get(id(items), '')} changed"
+                yield False, f"the list {names.get(id(items), '')} changed"
         for (cell, name), (_, was) in zip(self.state.cells, self.cells):
             if not same(contents_of(cell), was) and self._counts(cell):
-                return _change(name, was, contents_of(cell))
+                yield False, _change(name, was, contents_of(cell))
         for holder, name, was in self._globals:
             if not same(holder.get(name, ABSENT), was):
-                return _change(name, was, holder.get(name, ABSENT))
+                yield False, _change(name, was, holder.get(name, ABSENT))
         for (array, name), (_, contents) in zip(self.state.arrays, self.arrays):
             if not _equal(array, contents) and self._counts(array):
-                return f"the NumPy array {name} changed"
+                yield False, f"the NumPy array {name} changed"
         for holder, held in self.hooks:
             if dict(holder) != held:
-                return "the hooks on all modules or all optimizers changed"
+                yield False, "the hooks on all modules or all optimizers changed"
         for tensor, grad in self.grads:
             now = None if tensor._meta is None else tensor._meta.grad
             if self.watches_gradients and _look_of(now) != _look_of(grad):
                 had = "had no gradient" if grad is None else "had a gradient"
-                return f"a parameter of shape {list(tensor._array.shape)} {had} when the step was compiled, and now " + (
-                    "has none" if now is None else "has one" if grad is None else "has another"
-                )
+                has = "has none" if now is None else "has one" if grad is None else "has another"
+                shape = list(tensor._array.shape)
+                yield False, f"a parameter of shape {shape} {had} when the step was compiled, and now {has}"
         for tensor, hooks in self.leaf_hooks:
             if [dict(own or ()) for own in _hook_maps(tensor._meta)] != hooks:
-                return f"the hooks on a tensor of shape {list(tensor._array.shape)} changed"
+                yield False, f"the hooks on a tensor of shape {list(tensor._array.shape)} changed"
         for tensor, node_hooks in self._node_hooks:
             if _node_hooks(tensor._meta) != node_hooks:
-                return f"the hooks on the node of a leaf of shape {list(tensor._array.shape)} changed"
+                yield False, f"the hooks on the node of a leaf of shape {list(tensor._array.shape)} changed"
         for tensor, flag in self.flags:
             if tensor._requires_grad != flag:
-                return f"requires_grad of a tensor of shape {list(tensor._array.shape)} changed"
-        return "something changed"
+                yield False, f"requires_grad of a tensor of shape {list(tensor._array.shape)} changed"
 
     def _changed_key(self, holder: Any, held: dict[Any, Any]) -> Any:
         """The first key of a mapping under which there is something else than there was; ABSENT if there is none."""
