@@ -178,6 +178,9 @@ def test_findings_go_to_a_json_file(tmp_path: Path, monkeypatch: pytest.MonkeyPa
         ("imports.py --json=3 --html a.html", "imports.py --html a.html", "--json=3"),
         ("-m has_json --json", "-m has_json", "--json"),
         ("-m package.part --html x --json", "-m package.part --json=-", "--html x"),
+        ("fired.py --limit=5 --json", "fired.py --json=-", "--limit=5"),
+        ("typed.py --engine v8 --limit 5", "typed.py --limit 5", "--engine v8"),
+        ("plain.py --limit 5", "plain.py --limit 5", ""),
     ],
 )
 def test_whose_options_are_whose(
@@ -188,6 +191,9 @@ def test_whose_options_are_whose(
     (tmp_path / "has_json.py").write_text("parser.add_argument('--json', '-j')")
     (tmp_path / "imports.py").write_text("from has_json import parser")
     (tmp_path / "package" / "part.py").write_text('"--html"')
+    (tmp_path / "fired.py").write_text("import fire\ndef main(limit=3): pass\nfire.Fire(main)")
+    (tmp_path / "typed.py").write_text("import tyro\nclass Config:\n    engine: str = 'v6'\ntyro.cli(Config)")
+    (tmp_path / "plain.py").write_text("def main(limit=3): pass\nmain()")
     monkeypatch.chdir(tmp_path)
     assert split(typed.split()) == (ours.split(), theirs.split())
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import ast
 import importlib.util
 import json
 import os
@@ -18,12 +19,15 @@ from undertow.why.page.html import write_page
 from undertow.why.page.recorder import Recorder
 from undertow.why.script import INTERRUPTED, Run
 from undertow.why.show import show
-from undertow.why.source import source
+from undertow.why.source import Source, source
 from undertow.why.trace import Trace
 from undertow.why.watch.watcher import DEFAULT_LIMIT
 
 _TAKES_A_VALUE = ("--engine", "--limit", "--html")
 _OPTIONS = ("--json", *_TAKES_A_VALUE)
+_DERIVING = frozenset(
+    "absl clize cyclopts defopt fire jsonargparse plac pydantic_settings simple_parsing transformers typer tyro".split()
+)
 _CANNOT_OPEN = 2  # Python's own exit code for this
 
 
@@ -107,10 +111,39 @@ def _file_of(module: str) -> str:
 
 
 def _has_option(program: str, name: str) -> bool:
-    """Whether a program, or a file beside it that it imports, has a command line option of this name in its text."""
+    """Whether a program, or a file beside it that it imports, has a command line option of this name.
+
+    It stands there in quotes, or is made of a parameter or a field by a library that does so.
+    """
     file = source(os.path.abspath(program))
-    texts = ["".join(part.lines) for part in (file, *map(source, file.imported))]
-    return any(f"{quote}{name}{quote}" in text for text in texts for quote in "'\"")
+    files = [file, *map(source, file.imported)]
+    if any(f"{quote}{name}{quote}" in "".join(part.lines) for part in files for quote in "'\""):
+        return True
+    return any(map(_derives_options, files)) and any(name[2:] in _named(part) for part in files)
+
+
+def _derives_options(file: Source) -> bool:
+    """Whether a file imports a library that makes command line options out of functions, dataclasses or plain names."""
+    modules: list[str | None] = []
+    for node in ast.walk(file.tree):
+        if isinstance(node, ast.Import):
+            modules += [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            modules.append(node.module)
+    return any((module or "").partition(".")[0] in _DERIVING for module in modules)
+
+
+def _named(file: Source) -> set[str]:
+    """Every parameter, annotated field and word in quotes of a file."""
+    found: set[str] = set()
+    for node in ast.walk(file.tree):
+        if isinstance(node, ast.arg):
+            found.add(node.arg)
+        elif isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):
+            found.add(node.target.id)
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str):
+            found.add(node.value)
+    return found
 
 
 def _refusal(arguments: argparse.Namespace) -> str:
