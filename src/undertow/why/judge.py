@@ -79,7 +79,7 @@ _LOSSES = frozenset({"detached", "no-grad-mode", "not-differentiable", "dead-bra
 
 def without_consequences(facts: Facts, findings: list[Finding]) -> list[Finding]:
     """Leaves out what only follows from another finding."""
-    lost = [finding.tensor for finding in findings if finding.code in _LOSSES and finding.tensor is not None]
+    leaves = [finding.tensor for finding in findings if finding.code in _LOSSES and finding.tensor is not None]
     lines = {(finding.file, finding.line) for finding in findings if finding.code in _LOSSES}
     spoilt = {(finding.file, finding.line) for finding in findings if finding.code == "nan-born"}
     codes = {finding.code for finding in findings}
@@ -87,15 +87,19 @@ def without_consequences(facts: Facts, findings: list[Finding]) -> list[Finding]
     starved = {place.key for finding in cut for place in _starved(facts, finding.tensor)}
     kept = []
     for finding in findings:
-        if finding.code == "graph-leak" and any(_is_recorded(facts, tensor, finding.tensor) for tensor in lost):
+        if finding.code == "graph-leak" and any(_is_recorded(facts, tensor, finding.tensor) for tensor in leaves):
             continue  # kept because its gradient was to be used
         if finding.code in _LOSSES and "not-in-optimizer" in codes and finding.tensor is not None:
-            if not facts.trace.tensors[finding.tensor].names:
+            if _is_displaced(facts, finding, findings):
                 continue  # an old parameter, which only the optimizer still knows
             if finding not in cut and _is_the_wrong_list(facts, finding.tensor, findings):
                 continue  # its optimizer was given these in place of those that are trained
         if finding.code == "zero-by-math" and _is_never_stepped(facts, finding, findings):
             continue  # zero weights that nobody steps
+        if finding.code == "no-grad-output" and (finding.file, finding.line) in lines:
+            continue  # the line that starves the hook also loses gradients
+        if finding.code == "hook-on-dead-end" and _is_cut_off_too(facts, finding, leaves):
+            continue  # its silence and a missing gradient have one cause
         if finding.code == "hook-on-dead-end" and _waits_for_a_backward(facts, finding, findings):
             continue  # the loss that it belongs to was forgotten
         if finding.code == "zero-by-math" and (finding.file, finding.line) in spoilt:
@@ -139,12 +143,30 @@ def _is_never_stepped(facts: Facts, finding: Finding, findings: list[Finding]) -
     )
 
 
-def _waits_for_a_backward(facts: Facts, finding: Finding, findings: list[Finding]) -> bool:
-    """Whether a hook is on the graph of a loss that another finding says was never differentiated."""
+def _hooked(facts: Facts, finding: Finding) -> tuple[list[HookRecord], list[int]]:
+    """The hooks that a finding is about, and the tensors whose gradients they wait for."""
     hooks = [hook for hook in facts.hooks if hook_name(hook) in finding.subjects]
     calls = [call for hook in hooks if hook.module is not None for call in wired(facts, hook)]
     tensors = [hook.tensor for hook in hooks if hook.tensor is not None]
-    tensors += [output for call in calls for output in call.outputs]
+    return hooks, [*tensors, *(output for call in calls for output in call.outputs)]
+
+
+def _is_cut_off_too(facts: Facts, finding: Finding, leaves: list[int]) -> bool:
+    """Whether a hook is on a leaf whose gradient was lost, or on its way to where that happened."""
+    _, tensors = _hooked(facts, finding)
+    return any(
+        tensor in leaves or any(_was_cut(facts, leaf) and _is_recorded(facts, leaf, tensor) for leaf in leaves)
+        for tensor in tensors
+    )
+
+
+def _was_cut(facts: Facts, leaf: int) -> bool:
+    return lost(facts, leaf).cut is not None
+
+
+def _waits_for_a_backward(facts: Facts, finding: Finding, findings: list[Finding]) -> bool:
+    """Whether a hook is on the graph of a loss that another finding says was never differentiated."""
+    hooks, tensors = _hooked(facts, finding)
     nodes = {hook.node for hook in hooks} | {node for tensor in tensors for node in facts.nodes_of(tensor)}
     for other in findings:
         if other.code == "no-backward" and other.tensor is not None:
@@ -152,6 +174,14 @@ def _waits_for_a_backward(facts: Facts, finding: Finding, findings: list[Finding
             if sink is not None and not nodes.isdisjoint(facts.below(facts.nodes_of(sink))):
                 return True
     return False
+
+
+def _is_displaced(facts: Facts, finding: Finding, findings: list[Finding]) -> bool:
+    """Whether the program calls no tensor by a lost one's name any more, or another one that no optimizer holds."""
+    tensors = facts.trace.tensors
+    names = set() if finding.tensor is None else set(tensors[finding.tensor].names)
+    missing = [tensors[other.tensor].names for other in findings if other.code == "not-in-optimizer" and other.tensor]
+    return not names or (finding.code == "unused" and any(names.intersection(other) for other in missing))
 
 
 def _is_the_wrong_list(facts: Facts, tensor: int, findings: list[Finding]) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import linecache
 import os
 import sys
 import sysconfig
@@ -42,6 +43,9 @@ class Place:
         return f"{os.path.basename(self.file)}:{self.line}"
 
 
+_GENERATED = ("<attrs", "<eval_with_key", "<lambdifygenerated", "<frozen")  # by libraries, with source text
+
+
 def _library_folders(packages: tuple[Any, ...]) -> tuple[str, ...]:
     """Folders whose code is not the user's: Python's own, installed packages, and the engine that is watched."""
     paths = sysconfig.get_paths()
@@ -74,8 +78,9 @@ class Places:
         """Whether a file is the user's own."""
         if file == self.script:
             return True
-        if file.startswith("<"):
-            return file.startswith("<ipython") or file == "<stdin>"
+        if file.startswith("<"):  # of code without a file the user's is what there is source text of, as for notebooks
+            known = file in linecache.cache and not file.startswith(_GENERATED)
+            return known or file.startswith("<ipython") or file == "<stdin>"
         return not os.path.realpath(file).startswith(self.folders)
 
     def here(self, depth: int = 1) -> Place | None:

@@ -164,6 +164,17 @@ def assigned(place: Place | None) -> str:
     return ast.unparse(target) if isinstance(target, (ast.Name, ast.Attribute, ast.Subscript)) else ""
 
 
+def carried_over(place: Place) -> str:
+    """The variable that the statement at a place reads and binds anew: `h` for `h = cell(x, h)`; empty if there is none."""
+    statement = source(place.file).statement(place)
+    if not isinstance(statement, ast.Assign):
+        return ""
+    parts = (ast.Name, ast.Attribute)
+    bound = [ast.unparse(node) for target in statement.targets for node in ast.walk(target) if isinstance(node, parts)]
+    read = {ast.unparse(node) for node in ast.walk(statement.value) if isinstance(node, parts)}
+    return next((name for name in bound if name in read and name != "self"), "")
+
+
 def is_whole_value(place: Place | None) -> bool:
     """Whether what ran at a place is the whole right side of an assignment, not a part of it."""
     if place is None:

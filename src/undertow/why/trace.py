@@ -145,6 +145,7 @@ class BackwardRecord:
     zeros: list[int] = field(default_factory=list)  # nodes that gave all zeros on some edge and not on all: (node ids)
     left_out: list[int] = field(default_factory=list)  # inputs of autograd.grad for which it returned None
     nones: list[tuple[int, int]] = field(default_factory=list)  # (custom Function's node, the node that it gave None)
+    returns: list[Place] = field(default_factory=list)  # the return statements of custom Functions' backwards that ran
     frees: bool = True  # it freed what it went through
     damaged: list[int] = field(default_factory=list)  # after an error: nodes whose saved values had been overwritten
 

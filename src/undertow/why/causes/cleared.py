@@ -23,7 +23,7 @@ class Cleared(Cause):
         readers = _silent_readers(facts)
         for tensor, events in facts.grads.items():
             found = _never_stepped(events) or _read_too_late(events, readers) or _wiped(facts, tensor, events)
-            if found is not None:
+            if found is not None and not _is_used_at_once(facts, events, *found) and not _is_of_another(facts, *found):
                 yield self._finding(facts, tensor, *found)
 
     def _finding(self, facts: Facts, tensor: int, write: GradEvent, clear: GradEvent, want: GradEvent) -> Finding:
@@ -45,6 +45,28 @@ class Cleared(Cause):
 
 
 _Found = tuple[GradEvent, GradEvent, GradEvent]
+
+
+def _is_used_at_once(
+    facts: Facts, events: list[GradEvent], write: GradEvent, clear: GradEvent, want: GradEvent
+) -> bool:
+    """Whether a post-accumulate hook stepped with the gradient, or updated by hand, before it was cleared there."""
+    if write.backward is None or clear.time > facts.trace.backwards[write.backward].end:
+        return False
+    steps = [event.time for event in events if event.kind == "step" and event.found]
+    updates = [time for time, _ in facts.updates.get(write.tensor, ())]
+    return any(write.time < time < clear.time for time in (*steps, *updates))
+
+
+def _is_of_another(facts: Facts, write: GradEvent, clear: GradEvent, want: GradEvent) -> bool:
+    """Whether the step uses a later pass that went past the tensor: what was cleared was another loss's by-product."""
+    if want.optimizer is None:
+        return False
+    held = facts.trace.optimizers[want.optimizer].tensors.keys()
+    return any(
+        clear.time < record.time < want.time and write.tensor not in record.written and not held.isdisjoint(record.written)
+        for record in facts.trace.backwards
+    )
 
 
 def _is_empty(event: GradEvent) -> bool:

@@ -11,7 +11,7 @@ from undertow.why.facts.wants import Miss
 from undertow.why.finding import Fact, Finding, fact
 from undertow.why.places import Place
 from undertow.why.source import return_lines
-from undertow.why.trace import ErrorRecord, OpRecord
+from undertow.why.trace import BackwardRecord, ErrorRecord, OpRecord
 
 _REFUSED = re.compile(
     r"unction (\w+?)(?:Backward)? returned an? "
@@ -36,7 +36,7 @@ class CustomBackward(Cause):
                 if op is not None and nodes & facts.below([child]):
                     name = facts.name(miss.tensor)
                     said = f"the backward of {facts.trace.ops[op].name} returns None where the gradient of {name} belongs"
-                    return self._finding(facts, facts.trace.ops[op], miss.tensor, said, [wanted(facts, miss)])
+                    return self._finding(facts, facts.trace.ops[op], record, miss.tensor, said, [wanted(facts, miss)])
         return None
 
     def failure(self, facts: Facts, error: ErrorRecord) -> Finding | None:
@@ -47,11 +47,14 @@ class CustomBackward(Cause):
         for op in reversed(facts.trace.ops):
             if op.kind == "function" and op.name == found[1] and op.inputs:
                 said = f"what the backward of {op.name} returns is refused"
-                return self._finding(facts, op, op.inputs[0], said, [fact(error.message.splitlines()[0], error.place)])
+                seen = [fact(error.message.splitlines()[0], error.place)]
+                return self._finding(facts, op, record, op.inputs[0], said, seen)
         return None
 
-    def _finding(self, facts: Facts, op: OpRecord, tensor: int, said: str, seen: list[Fact]) -> Finding:
-        place, returns = _returns(facts, op)
+    def _finding(
+        self, facts: Facts, op: OpRecord, record: BackwardRecord, tensor: int, said: str, seen: list[Fact]
+    ) -> Finding:
+        place, returns = _returns(facts, op, record)
         return Finding(
             self.code,
             place,
@@ -64,11 +67,13 @@ class CustomBackward(Cause):
         )
 
 
-def _returns(facts: Facts, op: OpRecord) -> tuple[Place | None, list[Place]]:
-    """(the return of a Function's backward, or its def where there are several; all of these)."""
+def _returns(facts: Facts, op: OpRecord, record: BackwardRecord) -> tuple[Place | None, list[Place]]:
+    """(the return by which a Function's backward ended in a pass, or its def where that is not known; all of these)."""
     defined = facts.trace.functions.get(op.id)
     if defined is None:
         return op.place, []
     lines = return_lines(defined.file, defined.line)
     returns = [Place(defined.file, line, defined.function, (None, None, None), None) for line in lines]
-    return returns[0] if len(returns) == 1 else defined, [defined, *returns]
+    ended = {place.key: place for place in record.returns if place.file == defined.file and place.line in lines}
+    ways = list(ended.values()) or returns
+    return ways[0] if len(ways) == 1 else defined, [defined, *returns]

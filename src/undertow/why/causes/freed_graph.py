@@ -6,6 +6,7 @@ from undertow.why.causes.base import Cause
 from undertow.why.facts.facts import Facts
 from undertow.why.facts.failure import failed_backward
 from undertow.why.finding import Finding, fact
+from undertow.why.source import carried_over
 from undertow.why.trace import BackwardRecord, ErrorRecord, OpRecord
 
 
@@ -38,7 +39,7 @@ class FreedGraph(Cause):
             subject,
             "This backward frees the graph that it goes through, and a later backward needs a part of it again.",
             [fact("the first backward frees the graph", first.place), fact("the second one fails", record.place)],
-            "loss.backward(retain_graph=True) in the first call; or add the losses and differentiate once",
+            f"{_call(facts, first)} here; or add what is differentiated and differentiate it once",
             [shared],
         )
 
@@ -46,23 +47,68 @@ class FreedGraph(Cause):
         self, facts: Facts, record: BackwardRecord, first: BackwardRecord, carrier: OpRecord, nodes: set[int]
     ) -> Finding:
         old = _old_input(facts, carrier, nodes)
-        name = next((name for name in map(facts.name, (old, carrier.outputs[0])) if " " not in name), facts.name(old))
-        state = name if name.replace(".", "").isidentifier() else "state"
+        name = _name(facts, carrier, old)
+        old_name = "a tensor" if " " in name else name
         return Finding(
             self.code,
             carrier.place,
             name,
-            f"{carrier.name} takes a tensor of the pass before, whose graph that pass's backward has freed.",
+            f"This line uses {old_name}, which has a graph of the pass before, and that pass's backward has freed it.",
             [
-                fact("the tensor was computed", facts.made_at(old)),
+                fact(f"{old_name} was computed", facts.made_at(old)),
                 fact("backward freed its graph", first.place),
-                fact(f"{carrier.name} carries it into the next pass", carrier.place),
+                fact("it is carried into the next pass", carrier.place),
                 fact("whose backward fails", record.place),
             ],
-            f"{state} = {state}.detach()  # before the next pass uses it"
-            if _is_made_again(facts, old, first, record)
-            else "loss.backward(retain_graph=True) in all calls but the last; or add the losses and differentiate once",
+            _cure(facts, name, old, first, record),
+            list(carrier.place.chain()) if carrier.place is not None else [],
         )
+
+
+def _name(facts: Facts, carrier: OpRecord, old: int) -> str:
+    """What the program calls a tensor that it carries into the next pass: `state` in `out, state = cell(x, state)`."""
+    name = facts.name(old)
+    if " " not in name or carrier.place is None:
+        return name
+    for place in carrier.place.chain():
+        carried = carried_over(place)
+        if carried:
+            known = {name for tensor in facts.trace.tensors for name in tensor.names}
+            return next((name for name in sorted(known) if name.startswith(f"{carried}[")), carried)
+    made = facts.name(carrier.outputs[0])
+    return name if " " in made else made
+
+
+def _cure(facts: Facts, name: str, old: int, first: BackwardRecord, record: BackwardRecord) -> str:
+    """What to do about a tensor that is carried into the next pass."""
+    if _is_made_again(facts, old, first, record):
+        whole, _, place = name.partition("[")
+        if place:
+            whole = whole if _is_variable(whole) else "state"
+            return f"{whole} = tuple(part.detach() for part in {whole})  # before the next pass uses it"
+        state = name if _is_variable(name) else "state"
+        return f"{state} = {state}.detach()  # before the next pass uses it"
+    if any(first.time < step.time < record.time for optimizer in facts.trace.optimizers for step in optimizer.steps):
+        it = name if _is_variable(name) else "it"
+        return f"compute {it} anew in each pass; or {it}.detach(), if its own gradient is not wanted"
+    return f"{_call(facts, first)} in all calls but the last; or add the losses and differentiate once"
+
+
+def _is_variable(name: str) -> bool:
+    return name.replace(".", "").isidentifier()
+
+
+def _called(facts: Facts, record: BackwardRecord) -> str:
+    """How the program calls what a backward starts from."""
+    name = facts.name(record.roots[0]) if record.roots else ""
+    return name if _is_variable(name) else "loss"
+
+
+def _call(facts: Facts, record: BackwardRecord) -> str:
+    """A backward call as it should be, to go through its graph again."""
+    if record.kind == "grad":
+        return "torch.autograd.grad(..., retain_graph=True)"
+    return f"{_called(facts, record)}.backward(retain_graph=True)"
 
 
 def _freed(facts: Facts, record: BackwardRecord) -> dict[int, int]:
@@ -108,6 +154,8 @@ def _old_input(facts: Facts, op: OpRecord, old: set[int]) -> int:
 def _is_made_again(facts: Facts, tensor: int, first: BackwardRecord, record: BackwardRecord) -> bool:
     """Whether the line that made a tensor ran again between two backwards: a state that goes from round to round."""
     made = facts.made_at(tensor)
-    return made is None or any(
-        op.place is not None and op.place.key == made.key and first.time < op.time < record.time for op in facts.trace.ops
-    )
+    if made is None:
+        return True
+    way = [place.key for place in made.chain()]
+    between = [op.place for op in facts.trace.ops if first.time < op.time < record.time and op.place is not None]
+    return any(place.key == made.key and [outer.key for outer in place.chain()] == way for place in between)

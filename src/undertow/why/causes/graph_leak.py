@@ -32,26 +32,28 @@ class GraphLeak(Cause):
             if op.place is not None and recorded and op.grad_mode and op.firing is None and op.kind != "grad":
                 lines[*op.place.key, op.name.rstrip("_")].append(op)  # total += loss is add, then add_
         for ops in lines.values():
-            if len(ops) < 2:
-                continue
-            found = self._growing_sum(facts, ops) or self._growing_list(facts, ops)
-            if found is not None:
-                yield found
+            parts = [part for part in _by_caller(ops) if _ENOUGH <= len(part) < len(ops)]
+            for runs in (ops, *parts):
+                found = None if len(runs) < 2 else self._growing_sum(facts, runs) or self._growing_list(facts, runs)
+                if found is not None:
+                    yield found
+                    break
 
     # --- total += loss
 
     def _growing_sum(self, facts: Facts, ops: list[OpRecord]) -> Finding | None:
         """Each result of a line goes into the next result of the same line, and none is differentiated."""
-        links = 0
-        for earlier, later in pairwise(ops):
-            if _is_another_round(facts, earlier, later) and _feeds(facts, earlier, later):
-                links += 1
+        links = [
+            (earlier, later)
+            for earlier, later in pairwise(ops)
+            if _is_another_round(facts, earlier, later) and _feeds(facts, earlier, later)
+        ]
         place = ops[-1].place
-        if place is None or links < min(_ENOUGH, len(ops)) - 1 or not _in_loop(place):
+        if place is None or len(links) < min(_ENOUGH, len(ops)) - 1 or not _in_loop(place):
             return None
         if any(_is_differentiated(facts, op) for op in ops[1:]):
             return None
-        if not (_is_scalar(facts, ops[-1]) or _becomes_larger(facts, ops) or _spans_backwards(facts, ops)):
+        if not (_is_scalar(facts, ops[-1]) or _becomes_larger(facts, ops) or _spans_backwards(facts, links)):
             return None
         name = assigned(place) or facts.name(ops[-1].outputs[0])
         return Finding(
@@ -81,14 +83,14 @@ class GraphLeak(Cause):
         kept += [number for number in _made(facts, ops[-1]) if len(facts.reaching(number)) <= most]
         kept = _one_a_round(facts, kept)
         alive = _most_alive(facts, kept)
-        if alive < min(_ENOUGH + 1, len(ops)) or 2 * alive < len(kept):  # a first, a best and a last one may stay
+        if alive < min(_ENOUGH + 1, _rounds(facts, ops)) or 2 * alive < len(kept):  # a first, best and last one may stay
             return None
         made = [maker for number in kept if (maker := facts.maker(number)) is not None]
         stored = next((found for op in made if (found := _where_stored(facts, op)) is not None), None)
         if stored is None:
             return None
         place, container = stored
-        if is_comprehension(place) and not _spans_backwards(facts, ops):
+        if is_comprehension(place) and not _spans_backwards(facts, pairwise(ops)):
             return None  # [model(x) for model in models], of one moment
         return Finding(
             self.code,
@@ -97,9 +99,17 @@ class GraphLeak(Cause):
             f"{container} keeps {alive} tensors with their graphs, and nobody differentiates them.",
             [fact("the tensors are computed, with their graphs", made[0].place), fact("they are stored", place)],
             f"{container} = [... .item() for ...]  # or .detach()" if is_comprehension(place) else
-            f"keep the values only: {container}.append(loss.item()), or loss.detach()",
+            f"keep the values only: put x.detach() into {container}, or x.item() of a single number",
             tensor=kept[-1],
         )
+
+
+def _by_caller(ops: list[OpRecord]) -> list[list[OpRecord]]:
+    """The runs of a line, apart for each way to it: two towers of one class run the same forward."""
+    found: dict[tuple[tuple[str, int], ...], list[OpRecord]] = defaultdict(list)
+    for op in ops:
+        found[() if op.place is None else tuple([place.key for place in op.place.chain()])].append(op)
+    return list(found.values())
 
 
 def _is_another_round(facts: Facts, earlier: OpRecord, later: OpRecord) -> bool:
@@ -137,10 +147,10 @@ def _becomes_larger(facts: Facts, ops: list[OpRecord]) -> bool:
     return all(one < other for one, other in pairwise(sizes))
 
 
-def _spans_backwards(facts: Facts, ops: list[OpRecord]) -> bool:
-    """Whether backward passes ran between the rounds."""
+def _spans_backwards(facts: Facts, rounds: Iterable[tuple[OpRecord, OpRecord]]) -> bool:
+    """Whether backward passes ran between the rounds, of which each is a pair of runs of one line."""
     times = [record.time for record in facts.trace.backwards]
-    return sum(any(a.time < time < b.time for time in times) for a, b in pairwise(ops)) >= _ENOUGH - 1
+    return sum(any(a.time < time < b.time for time in times) for a, b in rounds) >= _ENOUGH - 1
 
 
 def _made(facts: Facts, op: OpRecord) -> list[int]:
@@ -155,10 +165,20 @@ def _used_later(facts: Facts, tensor: int, following: OpRecord) -> bool:
     return any(record.time > following.time for record in facts.reaching(tensor))
 
 
+def _round(facts: Facts, time: int) -> int:
+    """How many backward passes had begun."""
+    return bisect([record.time for record in facts.trace.backwards if record.parent is None], time)
+
+
+def _rounds(facts: Facts, ops: list[OpRecord]) -> int:
+    """Between how many backward passes a line ran; if there are none, how often it did."""
+    rounds = {_round(facts, op.time) for op in ops}
+    return len(ops) if len(rounds) < 2 else len(rounds)
+
+
 def _one_a_round(facts: Facts, kept: list[int]) -> list[int]:
     """Of tensors that were made between backward passes, one for each: a forward pass holds many of one line."""
-    times = [record.time for record in facts.trace.backwards if record.parent is None]
-    rounds = {bisect(times, facts.trace.tensors[number].time): number for number in kept}
+    rounds = {_round(facts, facts.trace.tensors[number].time): number for number in kept}
     return kept if len(rounds) < _ENOUGH else list(rounds.values())
 
 
@@ -185,13 +205,22 @@ def _in_loop(place: Place) -> bool:
     return False
 
 
+def _begins_anew(file: str, line: int, container: str) -> bool:
+    """`x = x + f(x)` outside of any loop: a variable of its function, which has another one in each call."""
+    place = Place(file, line, "", (None, None, None), None)
+    statement = source(file).statement(place)
+    if is_comprehension(place) or assigned(place) != container or not container.isidentifier():
+        return False
+    return statement is not None and not source(file).in_loop(statement)
+
+
 def _where_stored(facts: Facts, op: OpRecord) -> tuple[Place, str] | None:
     """The statement that puts a result, or what a function made of it returns, into a container."""
     if op.place is None:
         return None
     for place in op.place.chain():
         found = where_kept(place) if _in_loop(place) else None
-        if found is not None:
+        if found is not None and not _begins_anew(*found):
             file, line, container = found
             return Place(file, line, place.function, (None, None, None), place.outer), container
     for firing in facts.trace.firings:

@@ -25,7 +25,7 @@ class HookAfterBackward(Cause):
         else:
             ran = runs(facts, hook)
             called = overtaken(facts, hook) or [call for call in ran.before if not call.direct and not ran.after]
-            if not called or ran.during:
+            if not called or any(any(call.gave) for call in ran.during):
                 return None
             missed, what = called[-1].place, "the module's forward has already run, and hooks are wired in there"
         return Finding(

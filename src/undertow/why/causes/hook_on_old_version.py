@@ -85,8 +85,10 @@ def _rebound(facts: Facts, hook: HookRecord) -> Place | None:
         return None
     for tensor in trace.tensors:
         made = None if tensor.maker is None else trace.ops[tensor.maker].place
-        if tensor.time <= hook.time or made is None or made.function != hook.place.function:
+        if tensor.time <= hook.time or made is None or tensor.id == hook.tensor:
             continue
-        if assigned(made) == hook.expression and tensor.id != hook.tensor and facts.reaching(tensor.id):
-            return made
+        for place in made.chain():  # by an operation, or by a function that computes it
+            if place.function == hook.place.function and assigned(place) == hook.expression:
+                if facts.reaching(tensor.id):
+                    return place
     return None

@@ -47,7 +47,8 @@ class HookReturnIgnored(Cause):
 def _lost(facts: Facts, firing: FiringRecord, ops: list[OpRecord]) -> OpRecord | None:
     """The last op whose result looks like a replacement, goes nowhere and dies with the hook."""
     tensors = facts.trace.tensors
-    derived = set(firing.given)
+    derived = set(firing.given)  # and what else it was given, which nobody had seen before: grad_output
+    derived.update(n for op in ops for n in op.inputs if tensors[n].maker is None and tensors[n].time > firing.time)
     made: dict[int, OpRecord] = {}
     used: set[int] = set()
     for op in ops:

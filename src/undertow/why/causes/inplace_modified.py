@@ -9,6 +9,7 @@ from undertow.why.causes.base import Cause
 from undertow.why.facts.facts import Facts
 from undertow.why.facts.failure import failed_backward
 from undertow.why.finding import Finding, fact
+from undertow.why.source import receiver
 from undertow.why.trace import BackwardRecord, ErrorRecord, OpRecord, WriteRecord
 
 _SHAPE = re.compile(r"\[torch\.\w+ \[([\d, ]*)\]\]")
@@ -33,6 +34,8 @@ class InplaceModified(Cause):
             return None
         write, saved = found
         name = facts.name(write.tensor)
+        if " " in name and write.place is not None:  # "the tensor made at line 3"
+            name = receiver(write.place) or name
         what = "the optimizer's step" if write.name == "step" else write.name
         return Finding(
             self.code,
@@ -45,7 +48,7 @@ class InplaceModified(Cause):
                 fact("backward finds the wrong version", record.place),
             ],
             "step after all backward() calls, or run the forward pass again after it" if write.name == "step" else
-            f"use the out-of-place form, or change a copy: {name} = {name}.clone()",
+            "use the out-of-place form, or change a copy" + ("" if " " in name else f": {name} = {name}.clone()"),
             [],
             write.tensor,
         )  # fmt: skip

@@ -39,6 +39,6 @@ class NeedlessRetainGraph(Cause):
                         fact(f"the graph of {record.nodes} nodes is kept", record.place),
                         fact(f"it is so in all {len(records)} calls of this line"),
                     ],
-                    "loss.backward()",
+                    "leave retain_graph=True out of this call",
                     tensor=record.roots[0] if record.roots else None,
                 )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from undertow.why.causes.base import Cause, path, wanted
 from undertow.why.facts.facts import Facts
-from undertow.why.facts.lost import lost, way_out
+from undertow.why.facts.lost import forgotten, lost, unread_of, way_out
 from undertow.why.facts.wants import Miss
 from undertow.why.finding import Finding, fact
 
@@ -21,8 +21,9 @@ class NoBackward(Cause):
             return None
         name = facts.name(miss.tensor)
         reaching = facts.reaching(miss.tensor)
-        cut, _ = way_out(facts, miss.tensor, miss.wants)
-        if reaching and all(record.kind == "grad" for record in reaching) and cut is None:
+        cut = way_out(facts, miss.tensor, miss.wants).cut
+        only_grad = reaching and all(record.kind == "grad" for record in reaching)
+        if only_grad and cut is None and not _is_forgotten(facts, miss.tensor):
             call = reaching[-1]
             roots = [facts.made_at(root) for root in call.roots]
             return Finding(
@@ -46,6 +47,13 @@ class NoBackward(Cause):
             f"{name} goes into {end}, and no backward() was ever called on it.",
             [*path(facts, found.flow, found.sink), fact(f"{end} is computed, and never differentiated", found.place),
              wanted(facts, miss)],
-            f"{end}.backward()",
+            f"{end}.backward()  # or add {end} to what is differentiated" if " " not in end else
+            "call backward() on it, or add it to what is differentiated",
             tensor=miss.tensor,
         )  # fmt: skip
+
+
+def _is_forgotten(facts: Facts, tensor: int) -> bool:
+    """Whether there is a loss of it beside those that autograd.grad() was called on."""
+    roots = {root for record in facts.trace.backwards for root in record.roots}
+    return any(end not in roots for end in unread_of(facts, forgotten(facts, facts.flow(tensor), [])))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from undertow.why.causes.base import Cause, hook_name, registered
 from undertow.why.facts.facts import Facts
 from undertow.why.facts.origin import Origin, origin
-from undertow.why.facts.passes import BACKWARD_KINDS, wired
+from undertow.why.facts.passes import BACKWARD_KINDS, overtaken, wired
 from undertow.why.finding import Fact, Finding, fact
 from undertow.why.places import Place
 from undertow.why.trace import ErrorRecord, HookRecord
@@ -31,8 +31,8 @@ class NoGradOutput(Cause):
                 return None
             return self._finding(facts, hook, hook.tensor, hook.time, None)
         calls = wired(facts, hook) if hook.kind in BACKWARD_KINDS else []
-        if not calls or any(any(call.gave) for call in calls):
-            return None
+        if not calls or any(any(call.gave) for call in calls) or overtaken(facts, hook):
+            return None  # an earlier call was meant, if one was differentiated after the hook had come
         call = calls[0]
         return self._finding(facts, hook, call.outputs[0], call.end, call.place) if call.outputs else None
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from undertow.why.causes.base import Cause, wanted
 from undertow.why.facts.facts import Facts
-from undertow.why.facts.failure import root_without_graph
+from undertow.why.facts.failure import plain_input, root_without_graph
 from undertow.why.facts.origin import Origin, origin
 from undertow.why.facts.wants import Miss
 from undertow.why.finding import Fact, Finding, fact
@@ -58,6 +58,12 @@ class NoRequiresGrad(Cause):
         )  # fmt: skip
 
     def failure(self, facts: Facts, error: ErrorRecord) -> Finding | None:
+        tensor = plain_input(facts, error)
+        if tensor is not None:
+            flag = facts.flag(tensor, error.time)
+            place = facts.made_at(tensor) if flag is None else flag.place
+            asked = fact(f"autograd.grad() is asked for the gradient of {facts.name(tensor)}", error.place)
+            return self._finding(facts, Origin(self.code, place, leaf=tensor, frozen=flag is not None), [asked])
         found = root_without_graph(facts, error)
         if found is None or found.origin.code != self.code:
             return None

@@ -38,7 +38,11 @@ class NotInOptimizer(Cause):
 
     def _finding(self, facts: Facts, tensor: int, stepping: list[OptimizerRecord]) -> Finding:
         name = facts.name(tensor)
-        optimizer = min(stepping, key=lambda one: (not _is_near(facts, tensor, one), not _is_a_repeat(facts, one), one.id))
+        optimizer = min(
+            stepping,
+            key=lambda one: (not _is_near(facts, tensor, one), not _is_a_repeat(facts, one),
+                             -_passes_together(facts, tensor, one), one.id),
+        )  # fmt: skip
         place, how, cure = _where(facts, tensor, optimizer)
         return Finding(
             self.code,
@@ -98,6 +102,12 @@ def _is_near(facts: Facts, tensor: int, optimizer: OptimizerRecord) -> bool:
     module = facts.trace.tensors[tensor].module
     tree = facts.tree(module) if module is not None else set()
     return any(facts.trace.tensors[other].module in tree for other in optimizer.tensors)
+
+
+def _passes_together(facts: Facts, tensor: int, optimizer: OptimizerRecord) -> int:
+    """How many backward passes gave gradients to a tensor and to what an optimizer holds."""
+    passes = [record.written for record in facts.trace.backwards if tensor in record.written]
+    return sum(not optimizer.tensors.keys().isdisjoint(written) for written in passes)
 
 
 def _is_a_repeat(facts: Facts, optimizer: OptimizerRecord) -> bool:

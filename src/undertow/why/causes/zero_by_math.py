@@ -38,16 +38,19 @@ class ZeroByMath(Cause):
 
     def _finding(self, facts: Facts, miss: Miss, op: OpRecord) -> Finding:
         name = facts.name(miss.tensor)
+        product = any(_is_product(facts.trace.nodes[number]) for number in op.nodes)
+        how = "multiplies by zeros only" if product else "has slope zero for every value that it got"
         return Finding(
             self.code,
             op.place,
             name,
-            f"{op.name} has slope zero for every value that it got, so the gradient of {name} is exactly zero.",
+            f"{op.name} {how}, so the gradient of {name} is exactly zero.",
             [fact(f"{op.name} gets a non-zero gradient and passes on zeros", op.place), wanted(facts, miss)],
+            "look at the other factor: a mask, a scale or a weight that is zero everywhere" if product else
             "keep the values where the slope is not zero: smaller inputs or another initialisation, leaky_relu for relu, "
             "a straight-through estimator for round and sign",
             tensor=miss.tensor,
-        )
+        )  # fmt: skip
 
 
 def _flat(facts: Facts, record: BackwardRecord, tensor: int, backwards: int) -> Iterator[OpRecord]:

@@ -175,7 +175,7 @@ class Facts:
         return {
             self.outermost(self.trace.ops[node.op].call)
             for node in self.trace.nodes
-            if node.op is not None and node.op < len(self.trace.ops) and self.was_reached(node.id)
+            if node.leaf is None and node.op is not None and node.op < len(self.trace.ops) and self.was_reached(node.id)
         }
 
     def flow(self, tensor: int) -> Flow:

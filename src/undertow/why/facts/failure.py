@@ -34,6 +34,19 @@ def failed_backward(facts: Facts, error: ErrorRecord) -> BackwardRecord | None:
     return None if error.backward is None else facts.trace.backwards[error.backward]
 
 
+def plain_input(facts: Facts, error: ErrorRecord) -> int | None:
+    """For "one of the differentiated tensors does not require grad": the input that did not ask, and was not cut off."""
+    record = failed_backward(facts, error)
+    if record is None or "ifferentiated Tensors does not require grad" not in error.message:
+        return None
+    for tensor in record.inputs or ():
+        maker = facts.maker(tensor, record.time)
+        cut = maker is not None and any(maker.asked)
+        if facts.trace.tensors[tensor].node is None and not facts.asks(tensor, record.time) and not cut:
+            return tensor
+    return None
+
+
 def root_without_graph(facts: Facts, error: ErrorRecord) -> RootWithoutGraph | None:
     """For "element 0 of tensors does not require grad": the root, and why it does not."""
     record = failed_backward(facts, error)

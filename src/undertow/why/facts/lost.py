@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from undertow.why.facts.facts import Facts
 from undertow.why.facts.flow import Flow
@@ -27,24 +28,29 @@ class Lost:
 def lost(facts: Facts, tensor: int, wants: list[GradEvent] | None = None) -> Lost:
     """Follows a tensor to where its gradient was lost.
 
-    A scalar that was computed from it and that nobody even looks at is a loss that was forgotten. Otherwise it is asked
-    of the backward passes before the step or read that missed it, the latest first: an explicit cut on the way to a root
-    that gave gradients to the tensor's neighbours is the cause. Then an undifferentiated scalar that is only looked at,
-    then any other cut, then a value that went through Python.
+    It is asked of the backward passes before the step or read that missed it, the latest first. Values that went to the
+    root through integers, or through Python if nothing else went there, are the cause. A scalar that was computed from
+    the tensor and that nobody even looks at is a loss that was forgotten. Then an explicit cut on the way to a root that
+    gave gradients to the tensor's neighbours, an undifferentiated scalar that is only looked at, any other cut, a value
+    that went through Python.
     `wants`: the reads and steps that missed it; without any, it is as if somebody read it at the end.
     """
     flow = facts.flow(tensor)
     ops = facts.trace.ops
     escaped = [ops[cut] for left, cut in flow.escapes if _comes_back(facts, ops[left])]
-    forgotten = _forgotten(facts, flow, escaped)
-    unread = [end for end in forgotten if not any(ops[use].kind == "leaves" for use in facts.uses.get(end, ()))]
+    left = forgotten(facts, flow, escaped)
+    way = way_out(facts, tensor, wants or [GradEvent(facts.trace.time + 1, "read", tensor, None)])
+    found = way.cut
+    if found is not None and way.values and weight(found) > 2:
+        if not way.others or (way.meant and found.kind == "op"):  # a number beside a loss of its own may be meant
+            return _cut_off(flow, found)
+    unread = unread_of(facts, left)
     if unread:  # not even printed: nothing but a loss is computed for that
         return _undifferentiated(facts, flow, unread)
-    found, meant = way_out(facts, tensor, wants or [GradEvent(facts.trace.time + 1, "read", tensor, None)])
-    if found is not None and meant and weight(found) > 1:
+    if found is not None and way.meant and weight(found) > 1:
         return _cut_off(flow, found)
-    if forgotten:
-        return _undifferentiated(facts, flow, forgotten)
+    if left:
+        return _undifferentiated(facts, flow, left)
     for cut in (found, *escaped):
         if cut is not None:
             return _cut_off(flow, cut)
@@ -76,15 +82,30 @@ def _cut_off(flow: Flow, op: OpRecord) -> Lost:
     return Lost(code_of_cut(op), place_of_cut(op), flow, cut=op)
 
 
-def way_out(facts: Facts, tensor: int, wants: list[GradEvent]) -> tuple[OpRecord | None, bool]:
-    """(the op that took the tensor out of the graph on its way to a root, whether that pass was meant for it)."""
+class WayOut(NamedTuple):
+    """`cut`: the op that took a tensor out of the graph on its way to a root, if any did."""
+
+    cut: OpRecord | None = None
+    values: bool = False  # the tensor's values go to the root, it does not only choose among others
+    meant: bool = False  # that pass gave gradients to others that the same step wanted
+    others: bool = False  # some pass did
+
+
+def way_out(facts: Facts, tensor: int, wants: list[GradEvent]) -> WayOut:
+    """How a tensor left the graph on its way to a root, in the latest pass in which it did."""
     for want in wants[:3]:
-        records = facts.ways.asked_of(want, _step_before(facts, want))
-        for record in records:
-            cuts = facts.ways.cuts(tensor, record)
+        for record in facts.ways.asked_of(want, _step_before(facts, want)):
+            cuts, values = facts.ways.cuts(tensor, record)
             if cuts:
-                return facts.ways.worst(cuts), _is_meant(facts, want, record)
-    return None, False
+                others = any(_is_meant(facts, want, other) for other in facts.trace.backwards)
+                return WayOut(facts.ways.worst(cuts), values, _is_meant(facts, want, record), others)
+    return WayOut()
+
+
+def unread_of(facts: Facts, ends: list[int]) -> list[int]:
+    """Those of some tensors of which no value goes to Python, not even to be printed."""
+    ops = facts.trace.ops
+    return [end for end in ends if not any(ops[use].kind == "leaves" for use in facts.uses.get(end, ()))]
 
 
 def _step_before(facts: Facts, want: GradEvent) -> int:
@@ -102,7 +123,7 @@ def _is_meant(facts: Facts, want: GradEvent, record: BackwardRecord) -> bool:
     return not facts.trace.optimizers[want.optimizer].tensors.keys().isdisjoint(record.written)
 
 
-def _forgotten(facts: Facts, flow: Flow, escaped: list[OpRecord]) -> list[int]:
+def forgotten(facts: Facts, flow: Flow, escaped: list[OpRecord]) -> list[int]:
     """Scalars that were computed from the tensor and others, and whose values no backward() starts from or goes on to."""
     tensors = facts.trace.tensors
     ends = [end for end in flow.sinks if end != flow.start and tensors[end].size == 1 and flow.mixes(end)]

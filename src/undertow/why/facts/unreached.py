@@ -13,9 +13,15 @@ def unreached(facts: Facts, error: ErrorRecord) -> Miss | None:
         for record in reversed(facts.trace.backwards):
             for tensor in record.left_out:
                 return Miss(tensor, "none", [GradEvent(record.time + 1, "read", tensor, record.place)])
-    if error.backward is None or "not have been used in the graph" not in error.message:
+    if error.backward is None:
         return None
     record = facts.trace.backwards[error.backward]
+    if "ifferentiated Tensors does not require grad" in error.message:
+        for tensor in record.inputs or ():
+            if facts.trace.tensors[tensor].node is None and not facts.asks(tensor, record.time):
+                return Miss(tensor, "none", [GradEvent(record.time, "read", tensor, record.place)])
+    if "not have been used in the graph" not in error.message:
+        return None
     for tensor in record.inputs or ():
         if record.id not in [other.id for other in facts.reaching(tensor)]:
             return Miss(tensor, "none", [GradEvent(record.time, "read", tensor, record.place)])

@@ -44,7 +44,26 @@ def misses(facts: Facts) -> list[Miss]:
                 found.append(Miss(tensor, "none", empty))
         elif all(event.peak == 0 for event in writes):
             found.append(Miss(tensor, "zero", wants))
+        elif passed_by := _passed_by(facts, tensor, wants):
+            found.append(Miss(tensor, "none", passed_by))
     return found
+
+
+def _passed_by(facts: Facts, tensor: int, wants: list[GradEvent]) -> list[GradEvent]:
+    """The steps, if none ever found a gradient, though passes for other parameters of that optimizer ran before each.
+
+    What other losses leave in a tensor's .grad on their way, and is cleared again, was not for these steps.
+    """
+    steps = [event for event in wants if event.kind == "step" and event.optimizer is not None]
+    if not steps or len(steps) < len(wants) or any(event.found for event in steps):
+        return []
+    backwards = [record for record in facts.trace.backwards if record.kind == "backward"]
+    for event in steps:
+        held = facts.trace.optimizers[event.optimizer or 0].tensors.keys()
+        latest = next((record for record in reversed(backwards) if record.time < event.time), None)
+        if latest is None or tensor in latest.written or held.isdisjoint(latest.written):
+            return []
+    return steps
 
 
 def _is_want(event: GradEvent) -> bool:

@@ -56,7 +56,11 @@ class Ways:
         found: set[int] = set()
         while stack:
             tensor, before = stack.pop()
-            makers = [maker.id] if (maker := self.facts.maker(tensor, before)) is not None else []
+            makers = []
+            maker = self.facts.maker(tensor, before)
+            while maker is not None:
+                makers.append(maker.id)
+                maker = self.facts.maker(tensor, maker.time) if maker.kind == "module" else None  # what ran inside it
             makers += [number for number in self._writers.get(trace.tensors[tensor].memory, ()) if number not in makers]
             for number in makers:
                 op = trace.ops[number]
@@ -66,10 +70,11 @@ class Ways:
                 stack.extend((taken, op.time) for taken in (*op.inputs, *op.scalars))
         return found
 
-    def cuts(self, tensor: int, record: BackwardRecord) -> list[OpRecord]:
-        """The ops at which the ways from a tensor to a backward's roots leave the graph; none if one way stays in it.
+    def cuts(self, tensor: int, record: BackwardRecord) -> tuple[list[OpRecord], bool]:
+        """(the ops at which the ways from a tensor to a backward's roots leave the graph, whether its values go there).
 
-        A way that only chose among other values, as an index or a mask, counts where there is no other.
+        There are none if one way stays in the graph. A way that only chose among other values, as an index or a mask,
+        counts where there is no other.
         """
         trace = self.facts.trace
         # tensor -> cuts on the way to it; None: no cut; ~cut: it went on as a choice only
@@ -90,10 +95,10 @@ class Ways:
                             reached.setdefault(other, set()).update(passed)
         ends = [way for root in record.roots for way in reached.get(root, ()) if root != tensor]
         if None in ends:
-            return []
+            return [], True
         values = [way for way in ends if way is not None and way >= 0]
         choices = [~way for way in ends if way is not None and way < 0]
-        return [trace.ops[number] for number in dict.fromkeys(values or choices)]
+        return [trace.ops[number] for number in dict.fromkeys(values or choices)], bool(values)
 
     def _into(self, op: OpRecord, reached: dict[int, set[int | None]]) -> set[int | None]:
         found: set[int | None] = set()

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from math import inf, isfinite
+from types import CodeType
 from typing import TYPE_CHECKING, Any
 
 from undertow.why.places import Place
 from undertow.why.trace import BackwardRecord, OpRecord
 from undertow.why.watch.engine import carried_norm, carried_peak
+from undertow.why.watch.firings import RETURNS, Returns
 from undertow.why.watch.patches import Patches
 
 if TYPE_CHECKING:
@@ -24,6 +26,8 @@ class Backwards:
         self.expected: Any = None  # a root whose own backward() is on its way to autograd.backward
         self.failed: dict[int, int] = {}  # id of an exception -> the backward that it came out of
         self._errors: list[BaseException] = []  # so that these ids stay theirs
+        self.run_by_passes: set[CodeType] = set()  # the backwards of custom Functions
+        self._running: dict[int, _Pass] = {}
 
     def install(self, patches: Patches) -> None:
         autograd = self.watcher.engine.autograd
@@ -75,6 +79,11 @@ class Backwards:
             current = current.__cause__ or current.__context__
         return None
 
+    def accumulated(self, tensor: Any) -> None:
+        """A post-accumulate hook is about to see a gradient that the pass has just written."""
+        if self.current is not None and self.current in self._running:
+            self._running[self.current].accumulated(tensor)
+
     # --- one pass
 
     def run(
@@ -99,14 +108,16 @@ class Backwards:
             create=create, parent=self.current, firing=watcher.firing, frees=not (create if retain is None else retain),
         )  # fmt: skip
         trace.backwards.append(record)
-        look = _Pass(self, record)
+        look = self._running[record.id] = _Pass(self, record)
         with watcher.quiet:
             look.begin(roots, inputs)
         record.time = trace.tick()  # what was taken in at the root came before
         outer, now.backward = now.backward, record.id
         busy, watcher.busy = watcher.busy, watcher.busy + 1
+        codes = self.run_by_passes if record.id < RETURNS else ()
         try:
-            result = go()
+            with Returns(watcher, *codes) as returns:
+                result = go()
         except Exception as error:
             record.error = f"{type(error).__name__}: {error}"
             self.failed[id(error)] = record.id
@@ -117,8 +128,10 @@ class Backwards:
         finally:
             watcher.busy = busy
             now.backward = outer
+            record.returns = returns.places
             with watcher.quiet:
                 look.end()
+            del self._running[record.id]
             record.end = trace.tick()
         with watcher.quiet:
             look.results(result)
@@ -137,6 +150,7 @@ class _Pass:
         self.nodes: list[tuple[Any, int]] = []
         self.listens = False
         self.leaves: list[tuple[Any, int, bool]] = []  # (tensor, its id, whether it had a gradient)
+        self.told: set[int] = set()  # leaves whose new gradient was noted already
 
     def begin(self, roots: Any, inputs: Any) -> None:
         """Before the pass: number what it can reach and hang a hook on every node."""
@@ -249,8 +263,26 @@ class _Pass:
                     try:
                         getattr(node, name)
                     except RuntimeError as problem:
-                        if "inplace" in str(problem) and number not in self.record.damaged:
+                        if "modified by an inplace operation" in str(problem) and number not in self.record.damaged:
                             self.record.damaged.append(number)
+
+    def accumulated(self, tensor: Any) -> None:
+        """Notes a gradient as it is written, before a hook may use it or take it away."""
+        if self.record.kind != "backward":
+            return
+        for leaf, number, had in self.leaves:
+            if leaf is tensor and number not in self.told:
+                self.told.add(number)
+                self._wrote(tensor, number, had)
+
+    def _wrote(self, tensor: Any, number: int, had: bool) -> bool:
+        """Notes the gradient of a leaf, if it is there."""
+        calls, record, place = self.watcher.calls, self.record, self.record.place
+        if calls.gradient(tensor, self.trace.tensors[number], place) is None:
+            return False
+        peak = record.written[number] if number in record.written else self.watcher.engine.peak(tensor.grad)
+        calls.grad_event("write", number, place, found=had, peak=peak, backward=record.id)
+        return True
 
     def end(self) -> None:
         """After the pass: take the hooks away, note the gradients that were written."""
@@ -260,15 +292,11 @@ class _Pass:
             handle.remove()
         self.handles.clear()
         self.nodes.clear()
-        calls, record, place = self.watcher.calls, self.record, self.record.place
+        record, place = self.record, self.record.place
         for tensor, number, had in self.leaves:
             if number in record.written and record.kind == "backward":
-                known = self.trace.tensors[number]
-                grad = calls.gradient(tensor, known, place)
-                if grad is not None:
-                    calls.grad_event("write", number, place, found=had, peak=record.written[number], backward=record.id)
-                    if record.create:
-                        self._recorded([tensor.grad], place)
+                if number not in self.told and self._wrote(tensor, number, had) and record.create:
+                    self._recorded([tensor.grad], place)
             elif record.kind == "grad":
                 record.written.pop(number, None)
         if self.recorder is not None:

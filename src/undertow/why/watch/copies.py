@@ -151,6 +151,7 @@ class Copies:
                 if code is not None and watcher.places.is_user(code):
                     line = def_line(code.co_filename, code.co_firstlineno)
                     self.trace.functions[op.id] = watcher.places.of_line(code.co_filename, line, code.co_name)
+                    watcher.backwards.run_by_passes.add(code)
             return result
 
         return apply

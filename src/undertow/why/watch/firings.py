@@ -33,33 +33,40 @@ def code_of(hook: Any) -> tuple[CodeType | None, Any, Any]:
     return getattr(call, "__code__", None), hook, call
 
 
-_RETURNS = 5  # so many times the line on which a hook returned is looked for; a profile function costs
+RETURNS = 5  # so many times the line on which a function returned is looked for; a profile function costs
 
 
 class Returns:
-    """Notes the line on which a function returned, by a profile function that lives as long as the block.
+    """Notes the lines on which functions returned, by a profile function that lives as long as the block.
 
-    A program that is being profiled keeps its own profile function, and the line stays unknown.
+    A program that is being profiled keeps its own profile function, and the lines stay unknown.
     """
 
-    def __init__(self, watcher: Watcher, code: CodeType | None) -> None:
+    def __init__(self, watcher: Watcher, *codes: CodeType | None) -> None:
         self.watcher = watcher
-        self.code = code if code is not None and watcher.places.is_user(code) else None
-        self.place: Place | None = None
+        self.codes = [code for code in codes if code is not None and watcher.places.is_user(code)]
+        self.places: list[Place] = []
+
+    @property
+    def place(self) -> Place | None:
+        """The last of them."""
+        return self.places[-1] if self.places else None
 
     def __enter__(self) -> Returns:
-        self.set = self.code is not None and sys.getprofile() is None
+        self.before = sys.getprofile()
+        self.set = bool(self.codes) and isinstance(getattr(self.before, "__self__", self), Returns)
         if self.set:
             sys.setprofile(self._seen)
         return self
 
     def __exit__(self, *exception: Any) -> None:
         if self.set:
-            sys.setprofile(None)
+            sys.setprofile(self.before)
 
     def _seen(self, frame: FrameType, event: str, argument: Any) -> None:
-        if event == "return" and frame.f_code is self.code:
-            self.place = self.watcher.places.of_line(frame.f_code.co_filename, frame.f_lineno, frame.f_code.co_name)
+        code = frame.f_code
+        if event == "return" and any(code is known for known in self.codes):
+            self.places.append(self.watcher.places.of_line(code.co_filename, frame.f_lineno, code.co_name))
 
 
 class Firings:
@@ -84,11 +91,13 @@ class Firings:
             firing.id = len(self.trace.firings)
             self.trace.firings.append(firing)
             record.firings.append(firing.id)
+            if record.kind == "post-accumulate":
+                watcher.backwards.accumulated(args[0])
             values = self._values(record, args)
             self._before(record, firing, values)
         outer, watcher.firing = watcher.firing, firing.id
         try:
-            code = code_of(hook)[0] if len(record.firings) <= _RETURNS else None
+            code = code_of(hook)[0] if len(record.firings) <= RETURNS else None
             with watcher.listening(), Returns(watcher, code) as returns:
                 result = hook(*args, **kwargs)
         except Exception as error:

@@ -34,6 +34,13 @@ ON_EVERY_MODULE = {kind: name.replace("register_", "register_module_") for kind,
 ON_NODES = {"register_hook": "node", "register_prehook": "node-pre"}
 
 
+def _name_of(hook: Any) -> str:
+    """What the program calls a hook: of a partial the function in it."""
+    while isinstance(hook, functools.partial):
+        hook = hook.func
+    return getattr(hook, "__name__", type(hook).__name__)
+
+
 def _same(hook: Any) -> Any:
     """Equal for two hooks that do the same: one function, or one piece of code closed over the same values."""
     code, owner, function = code_of(hook)
@@ -50,7 +57,8 @@ def _same(hook: Any) -> Any:
         except ValueError:  # not filled yet
             closed.append(None)
     defaults = [key(value) for value in getattr(function, "__defaults__", None) or ()]
-    given = [key(value) for value in hook.args] if isinstance(hook, functools.partial) else []
+    partial = isinstance(hook, functools.partial)
+    given = [key(value) for value in (*hook.args, *hook.keywords.values())] if partial else []
     return code, id(owner), tuple(closed), tuple(defaults), tuple(given)
 
 
@@ -194,7 +202,7 @@ class Hooks:
             defined = watcher.places.of_line(code.co_filename, code.co_firstlineno, code.co_name)
         record = HookRecord(
             id=len(self.trace.hooks), time=self.trace.tick(), kind=kind, place=place,
-            name=getattr(hook, "__name__", type(hook).__name__), defined=defined, same=_same(hook),
+            name=_name_of(hook), defined=defined, same=_same(hook),
             user=self._by_user(), expression=receiver(place) if place is not None else "",
         )  # fmt: skip
         if owner is None:

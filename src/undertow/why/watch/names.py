@@ -8,10 +8,11 @@ import types
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
+from undertow.why.trace import ModuleRecord, TensorRecord
+
 if TYPE_CHECKING:
     from types import CodeType, FrameType
 
-    from undertow.why.trace import ModuleRecord
     from undertow.why.watch.watcher import Watcher
 
 _LOOKS = 3  # how often the variables of one function are looked at
@@ -64,6 +65,8 @@ class Names:
             if record is not None:
                 found.setdefault(id(record), (record, []))[1].append(expression)
         for record, expressions in found.values():
+            if isinstance(record, TensorRecord):
+                expressions.sort(key=lambda one: one.endswith("]"))  # an item of a list of parameters says little
             order = [*expressions, *record.names] if first else [*record.names, *expressions]
             record.names[:] = dict.fromkeys(order)
 
