@@ -94,6 +94,8 @@ class CopyMethods(TensorCore):
             raise TypeError(_NOT_A_TENSOR_CLASS)
         if not isinstance(data, TensorCore):
             raise must_be("Tensor", data, "_make_subclass", "data", 2)
+        if not isinstance(require_grad, bool):
+            raise must_be("bool", require_grad, "_make_subclass", "require_grad", 3)
         if require_grad and DTYPE_OF[data._array.dtype].category < 2:
             raise RuntimeError("Only Tensors of floating point and complex dtype can require gradients")
         if require_grad and type(data._storage) is InferenceStorage and not local.modes.inference:

@@ -28,6 +28,8 @@ def pad(input: Any, pad: Any, mode: str = "constant", value: float | None = None
     if value is not None and not is_number(value):
         raise must_be("float", value, "pad", "value", 4)
     ndim = input._array.ndim
+    if mode not in ("constant", "reflect", "replicate", "circular"):
+        raise NotImplementedError(f"Unrecognised padding mode {mode}")
     if len(widths) % 2:
         raise RuntimeError("Padding length must be divisible by 2")
     if len(widths) > 2 * ndim:
@@ -45,8 +47,6 @@ def pad(input: Any, pad: Any, mode: str = "constant", value: float | None = None
     pairs = [(widths[place], widths[place + 1]) for place in range(0, len(widths), 2)][::-1]
     if mode == "circular":
         return _circular(input, pairs)
-    if mode not in ("reflect", "replicate"):
-        raise NotImplementedError(f"Unrecognised padding mode {mode}")
     return _by_index(input, pairs, mode, widths)
 
 

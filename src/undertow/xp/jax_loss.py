@@ -32,7 +32,8 @@ def class_loss(
     total = -jnp.sum(slopes)
     if reduction == 1:
         slopes = slopes / jnp.where(total == 0, 1, total) if target.size else slopes
-    loss = gather(x, axis, jnp.expand_dims(index, axis)).reshape(target.shape) * slopes
+    picked = gather(x, axis, jnp.expand_dims(index, axis)).reshape(target.shape)
+    loss = jnp.where(ignored, 0, picked * slopes).astype(x.dtype)  # whatever was picked there, an infinity too
     if reduction:
         loss = jnp.sum(loss)
         if reduction == 1:

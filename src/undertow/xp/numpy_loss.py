@@ -19,7 +19,8 @@ def class_loss(
     axis, dtype = 1 if x.ndim > 1 else 0, x.dtype
     index, ignored = target, target == ignore_index
     slopes: Array
-    if ignored.any():
+    some_ignored = bool(ignored.any())
+    if some_ignored:
         index = np.where(ignored, 0, target)
         slopes = np.where(ignored, 0, -1 if weight is None else -weight[index]).astype(dtype, copy=False)
     else:
@@ -29,8 +30,10 @@ def class_loss(
         slopes = slopes / total if total or not slopes.size else slopes
     picked = _picked(x, index, axis)
     loss = picked * slopes
+    if some_ignored:
+        loss = np.where(ignored, dtype.type(0), loss)  # whatever was picked there, an infinity too
     if reduction:
-        loss = np.add.reduce(loss, axis=None)
+        loss = np.add.reduce(loss, axis=None) + dtype.type(0)  # no negative zero
         if reduction == 1 and not total:
             loss = loss / total
     return loss, np.asarray(total), index, slopes
