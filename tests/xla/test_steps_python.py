@@ -13,7 +13,7 @@ import pytest
 import undertow as torch
 from tests.xla.twins import Case, Cases, agree
 from undertow import nn, optim
-from undertow.xla import compiled
+from undertow.xla import CompileError, compiled
 
 case = Cases()
 
@@ -393,3 +393,16 @@ def test_a_step_that_always_compiles_again_does_not_keep_all_programs(monkeypatc
     for held.scale in range(4):
         assert step(torch.ones(1)).item() == held.scale
     assert len(torch.compile.explain(step).data[0]["programs"]) == 2
+
+
+def test_an_array_that_is_written_to_after_a_tensor_was_made_of_it() -> None:
+    def step(x: Any, make: Any) -> Any:
+        array = np.zeros(3, np.float32)
+        for place in range(3):
+            array[place] = place + 1
+            x = x + make(array)
+        return x
+
+    assert torch.compile(step)(torch.zeros(3), torch.tensor).tolist() == [3.0, 4.0, 3.0]
+    with pytest.raises(CompileError, match=r"then writes to the array.*torch.tensor\(array\)"):
+        torch.compile(step)(torch.zeros(3), torch.from_numpy)
