@@ -30,7 +30,17 @@ from undertow.sizes import Size
 _made_of_values = twin(alias, "SparseCooTensorWithDimsAndTensorsBackward0")
 
 Function = Callable[..., Any]
-FUNCTIONS: dict[str, Function] = {}  # filled by sparse/functions.py
+FUNCTIONS: dict[str, Function] = {}  # filled by sparse/functions.py and dims.py
+
+
+def function(names: str) -> Callable[[Function], Function]:
+    """Registers how the functions of these names run."""
+
+    def register(given: Function) -> Function:
+        FUNCTIONS.update(dict.fromkeys(names.split(), given))
+        return given
+
+    return register
 
 
 class SparseTensor(Tensor):

@@ -6,8 +6,7 @@ from typing import Any
 
 from undertow._core import TensorCore
 from undertow.autograd import differentiate
-from undertow.sparse.coo import SparseTensor
-from undertow.sparse.functions import function
+from undertow.sparse.coo import SparseTensor, function
 
 
 def _several(given: Any) -> tuple[Any, ...]:

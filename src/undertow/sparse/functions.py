@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -12,17 +11,8 @@ from undertow.creation import zeros
 from undertow.ops.index import index_add
 from undertow.ops.join import cat as join
 from undertow.sizes import Size
-from undertow.sparse.coo import FUNCTIONS, Function, SparseTensor, make, sparse_coo_tensor
-
-
-def function(names: str) -> Callable[[Function], Function]:
-    """Registers how the functions of these names run."""
-
-    def register(given: Function) -> Function:
-        FUNCTIONS.update(dict.fromkeys(names.split(), given))
-        return given
-
-    return register
+from undertow.sparse.coo import FUNCTIONS, SparseTensor, function, make, sparse_coo_tensor
+from undertow.sparse.dims import select, transpose
 
 
 def _with_items(tensor: SparseTensor, items: Any, coalesced: bool | None = None) -> SparseTensor:
@@ -200,18 +190,7 @@ def zeros_like(input: SparseTensor, **options: Any) -> Any:
     )  # fmt: skip
 
 
-# --- dims
-
-
-@function("permute")
-def permute(input: SparseTensor, *dims: Any) -> Any:
-    """The dims in another order; those of the elements themselves stay behind the others."""
-    order = [dim % input.ndim for dim in (dims[0] if len(dims) == 1 and not isinstance(dims[0], int) else dims)]
-    count = input.sparse_dim()
-    if sorted(order[:count]) != list(range(count)):
-        raise RuntimeError("transpositions between sparse and dense dimensions are not allowed.")
-    items = input._items.permute(0, *[dim - count + 1 for dim in order[count:]])
-    return make(input._places[order[:count]], items, [input._sizes[dim] for dim in order], coalesced=False)
+# --- new ones
 
 
 @function("empty_like new_zeros new_empty")
@@ -231,90 +210,6 @@ def new(input: SparseTensor, *given: Any) -> Any:
     if given and not isinstance(given[0], (int, Size)):
         raise TypeError("SparseTensor.new(sequence) only accepts sizes. Please use torch.sparse_coo_tensor()")
     return without_elements(input, *(given or (0,)))
-
-
-@function("t transpose swapaxes swapdims")
-def transpose(input: SparseTensor, dim0: int = 0, dim1: int = 1) -> Any:
-    """Two dims change places."""
-    order = list(range(input.ndim))
-    one, other = order[dim0], order[dim1]
-    if max(one, other) >= input.sparse_dim():
-        raise NotImplementedError("undertow transposes the sparse dims of sparse tensors only")
-    order[one], order[other] = other, one
-    rows = order[: input.sparse_dim()]
-    return make(input._places[rows], input._items, [input._sizes[d] for d in order], coalesced=False)
-
-
-@function("unsqueeze")
-def unsqueeze(input: SparseTensor, dim: int) -> Any:
-    """A dim of size one."""
-    place = dim % (input.ndim + 1)
-    row = zeros((1, input._nnz()), dtype=input._places.dtype)
-    rows = join([input._places[:place], row, input._places[place:]])
-    return make(rows, input._items, [*input._sizes[:place], 1, *input._sizes[place:]], input._coalesced)
-
-
-@function("select")
-def select(input: SparseTensor, dim: int, index: int) -> Any:
-    """One of the slices along a dim."""
-    dim %= input.ndim
-    index = int(index) % input._sizes[dim]
-    kept = wrap(np.nonzero(input._places._array[dim] == index)[0])
-    rest = [place for place in range(input.sparse_dim()) if place != dim]
-    items = input._items[kept]
-    if not rest:
-        return items.sum(0)
-    sizes = [size for place, size in enumerate(input._sizes) if place != dim]
-    return make(input._places[rest][:, kept], items, sizes, input._coalesced)
-
-
-@function("_getitem __getitem__")
-def getitem(self: SparseTensor, key: Any) -> Any:
-    """By numbers and full slices."""
-    keys = key if isinstance(key, tuple) else (key,)
-    dim = 0
-    for each in keys:
-        if isinstance(each, int):
-            self = select(self, dim, each)
-        elif each == slice(None):
-            dim += 1
-        else:
-            raise NotImplementedError("undertow indexes sparse tensors by numbers and full slices only")
-    return self
-
-
-@function("index_select")
-def index_select(input: SparseTensor, dim: int, index: Any) -> Any:
-    """Some of the slices along a dim."""
-    tensor = input.coalesce()
-    wanted, have = index._array.reshape(-1), tensor._places._array[dim]
-    new, old = np.nonzero(wanted[:, None] == have[None, :])
-    places = tensor._places._array[:, old].copy()
-    places[dim] = new
-    sizes = list(tensor._sizes)
-    sizes[dim] = wanted.size
-    return make(wrap(places), tensor._items[wrap(old)], sizes, coalesced=dim == 0)
-
-
-@function("cat concat concatenate")
-def cat(tensors: Sequence[SparseTensor], dim: int = 0) -> Any:
-    """One after the other along a dim."""
-    dim %= tensors[0].ndim
-    places, start = [], 0
-    for tensor in tensors:
-        shift = np.zeros((tensor.sparse_dim(), 1), np.int64)
-        shift[dim] = start
-        places.append(tensor._places + wrap(shift))
-        start += tensor._sizes[dim]
-    sizes = list(tensors[0]._sizes)
-    sizes[dim] = start
-    return make(join(places, 1), join([tensor._items for tensor in tensors]), sizes)
-
-
-@function("stack")
-def stack(tensors: Sequence[SparseTensor], dim: int = 0) -> Any:
-    """Along a new dim."""
-    return cat([unsqueeze(tensor, dim) for tensor in tensors], dim)
 
 
 # --- sums
@@ -451,9 +346,3 @@ def copy_(self: Any, src: Any, non_blocking: bool = False) -> Any:
     if isinstance(self, SparseTensor):
         return _take_over(self, to_sparse(src))
     return self.copy_(to_dense(src))
-
-
-@function("reshape")
-def reshape(input: SparseTensor, *shape: Any) -> Any:
-    """Refused, as PyTorch does."""
-    raise RuntimeError("reshape is not implemented for sparse tensors")
