@@ -35,6 +35,17 @@ def test_what_is_ignored_may_be_infinite(text: str, reduction: str) -> None:
     agree(program)
 
 
+@pytest.mark.parametrize("name", ["smooth_l1_loss", "huber_loss"])
+def test_slopes_where_there_is_no_number(name: str) -> None:
+    def program(torch: Any) -> Any:
+        x = torch.tensor([torch.nan, torch.inf, -torch.inf, 1.0, -1.0, 0.5, 3.0], requires_grad=True)
+        loss = getattr(torch.nn.functional, name)(x, torch.zeros(7), reduction="none")
+        (first,) = torch.autograd.grad(loss.sum(), x, create_graph=True)
+        return loss, first.detach(), torch.autograd.grad(first.sum(), x)[0][3:]
+
+    agree(program, requires_grad=False)
+
+
 def test_a_loss_of_nothing_is_no_negative_zero() -> None:
     def program(torch: Any) -> Any:
         x, t = torch.zeros(2, 2), torch.tensor([0, 1])

@@ -143,7 +143,7 @@ def smooth(xp: Any, distance: Any, beta: float) -> Any:
 
 
 def smooth_slope(xp: Any, difference: Any, beta: float) -> Any:
-    return xp.where(xp.abs(difference) < beta, difference * (1 / beta), xp.sign(difference))
+    return xp.where(difference <= -beta, -1, xp.where(difference >= beta, 1, difference * (1 / beta)))
 
 
 def huber(xp: Any, distance: Any, delta: float) -> Any:
@@ -151,7 +151,7 @@ def huber(xp: Any, distance: Any, delta: float) -> Any:
 
 
 def huber_slope(xp: Any, difference: Any, delta: float) -> Any:
-    return xp.where(xp.abs(difference) < delta, difference, xp.sign(difference) * delta)
+    return xp.where(difference <= -delta, -delta, xp.where(difference >= delta, delta, difference))
 
 
 # --- yes and no

@@ -73,7 +73,8 @@ def sine_over_angle(xp: Any, x: Any) -> Any:
 
 def sinc_slope(xp: Any, x: Any) -> Any:
     angle = x * PI
-    return xp.where(angle == 0, 0, (angle * xp.cos(angle) - xp.sin(angle)) / xp.where(angle == 0, 1, angle * x))
+    flat = angle * x == 0  # also where the square of a tiny number is zero
+    return xp.where(flat, 0, (angle * xp.cos(angle) - xp.sin(angle)) / xp.where(flat, 1, angle * x))
 
 
 sinc = op("sinc", lambda xp, self: sine_over_angle(xp, self), promote="float",
