@@ -213,6 +213,29 @@ def test_names_that_torch_s_modules_import_can_be_taken_from_there(line: str) ->
         assert not hasattr(answering, "nonexistent")
 
 
+def test_programs_look_through_whole_modules() -> None:
+    """As pyro does: it makes a class of its own for each distribution that it finds in the module."""
+    code = """if True:
+        import sys
+        sys.path.insert(0, sys.argv[1])
+        import undertow
+        with undertow.pretend_torch():
+            import torch
+            kinds = [kind for kind in torch.distributions.__dict__.values() if isinstance(kind, type)]
+            print(sum(issubclass(kind, torch.distributions.Distribution) for kind in kinds))
+            print(vars(torch.optim)["Adam"].__name__, torch.nn.__dict__["Linear"].__name__, "dir" not in vars(torch.func))
+            print(torch.__dict__["sin"](torch.zeros(1)), type(torch).__name__)
+        print(type(undertow).__name__, type(undertow.optim).__name__, undertow.optim.SGD.__name__)
+    """
+    source = str(Path(undertow.__file__).parent.parent)
+    answer = subprocess.run([sys.executable, "-c", code, source], capture_output=True, text=True)
+    assert answer.stdout.split("\n")[:-1] == [
+        str(sum(isinstance(kind, type) and issubclass(kind, real_torch.distributions.Distribution)
+                for kind in vars(real_torch.distributions).values())),
+        "Adam Linear True", "tensor([0.]) WholeModule", "module module SGD",
+    ], answer.stderr  # fmt: skip
+
+
 def test_a_package_lives_without_its_compiled_library(monkeypatch: pytest.MonkeyPatch) -> None:
     """As torchvision does: it catches the refusal of its library and goes on to describe the operators that were in it."""
     monkeypatch.setattr("undertow._ops.refused_libraries", set())

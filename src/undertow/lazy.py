@@ -7,6 +7,7 @@ imported under the import system's lock, so threads that want it at the same tim
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import sys
 import threading
@@ -47,12 +48,35 @@ def lazy_names(package: str, homes: Mapping[str, str]) -> tuple[Callable[[str], 
         return found
 
     def is_module(name: str) -> bool:
-        return homes.get(name) == f"{package}.{name}" or isinstance(vars(sys.modules[package]).get(name), ModuleType)
+        return homes.get(name) == f"{package}.{name}" or isinstance(present(sys.modules[package]).get(name), ModuleType)
 
     def names() -> list[str]:
-        return sorted({*vars(sys.modules[package]), *homes})
+        return sorted({*present(sys.modules[package]), *homes})
 
     return find, names
+
+
+def present(module: ModuleType) -> dict[str, Any]:
+    """What a module has by now. `vars(module)` is the same, but of a `WholeModule`, where it brings the late names."""
+    here: dict[str, Any] = vars(ModuleType)["__dict__"].__get__(module)
+    return here
+
+
+class WholeModule(ModuleType):
+    """A module with late names whose `__dict__` has them all, for programs that look through a whole module."""
+
+    @property
+    def __dict__(self) -> dict[str, Any]:  # type: ignore[override]
+        here = present(self)
+        for name in dir(self):
+            if name not in here:
+                with contextlib.suppress(AttributeError, ImportError):
+                    getattr(self, name)
+        return here
+
+    def __dir__(self) -> list[str]:
+        here = present(self)
+        return here["__dir__"]() if "__dir__" in here else list(here)
 
 
 def homes_of(package: str, table: str) -> dict[str, str]:

@@ -10,6 +10,8 @@ from __future__ import annotations
 import importlib
 from typing import Any
 
+from undertow.lazy import present
+
 EVERYWHERE = {"torch": "undertow", "Tensor": "undertow:Tensor"}
 
 # By area, longest first: where its modules import from.
@@ -59,6 +61,6 @@ def from_neighbour(module: str, name: str) -> Any:
         return getattr(found, attribute) if attribute else found
     for file in NEIGHBOURS[area].split() if area else ():
         found = importlib.import_module(f"undertow.{file}")
-        if name in vars(found) or name in getattr(found, "__all__", ()):
+        if name in present(found) or name in getattr(found, "__all__", ()):
             return getattr(found, name)
     raise AttributeError(name)

@@ -23,6 +23,7 @@ from types import FrameType, ModuleType
 from typing import Any, Self
 
 from undertow import lacking, neighbours, torch_version, version
+from undertow.lazy import WholeModule, present
 
 # A package named torch that only calls pretend_torch: processes that are started anew, not forked, find it on sys.path.
 STAND_IN = str(Path(__file__).parent / "stand_in")
@@ -55,7 +56,7 @@ class _NameInFull:
     def __init__(self, module: ModuleType, name: str) -> None:
         self.module = module
         self.name = name
-        self.before = vars(module).get("__getattr__")
+        self.before = present(module).get("__getattr__")
 
     def __call__(self, name: str) -> Any:
         if self.before is not None:
@@ -103,23 +104,29 @@ class _AnsweringLoader(Loader):
 
 def _let_answer(name: str, module: ModuleType) -> None:
     sys.modules[torch_name(name)] = module
-    if type(vars(module).get("__getattr__")) is not _NameInFull:
-        vars(module)["__getattr__"] = _NameInFull(module, torch_name(name))
+    here = present(module)
+    if type(here.get("__getattr__")) is not _NameInFull:
+        if type(module) is ModuleType and "__getattr__" in here:
+            module.__class__ = WholeModule
+        here["__getattr__"] = _NameInFull(module, torch_name(name))
         _say_home(module, name, torch_name(name))
 
 
 def _stop_answering(name: str, module: ModuleType) -> None:
-    answer = vars(module).get("__getattr__")
+    here = present(module)
+    answer = here.get("__getattr__")
     if type(answer) is _NameInFull:
-        del vars(module)["__getattr__"]
+        del here["__getattr__"]
         if answer.before is not None:
-            vars(module)["__getattr__"] = answer.before
+            here["__getattr__"] = answer.before
+        if type(module) is WholeModule:
+            module.__class__ = ModuleType  # type: ignore[assignment]
         _say_home(module, torch_name(name), name)
 
 
 def _say_home(module: ModuleType, before: str, now: str) -> None:
     """Classes print, and are pickled, with the module that a program for PyTorch expects."""
-    for value in vars(module).values():
+    for value in present(module).values():
         if isinstance(value, type) and value.__module__ == before:
             value.__module__ = now
 
@@ -238,7 +245,7 @@ class _State:
             if isinstance(module, lacking.LackingModule):  # the import system has put it into its parent
                 parent, _, last = name.rpartition(".")
                 if own_name(parent) in sys.modules:
-                    vars(sys.modules[own_name(parent)]).pop(last, None)
+                    present(sys.modules[own_name(parent)]).pop(last, None)
         for name, module in _modules("undertow").items():
             _stop_answering(name, module)
         package: Any = sys.modules["undertow"]
