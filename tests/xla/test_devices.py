@@ -6,6 +6,7 @@ import copy
 import gc
 import io
 import pickle
+import threading
 
 import numpy as np
 import pytest
@@ -169,6 +170,30 @@ def test_a_compiled_step_reads_a_view_of_what_it_writes() -> None:
         return torch.stack([*[step() for _ in range(3)], *part])
 
     assert_same(run)
+
+
+def test_what_another_thread_makes_there_is_no_part_of_a_program() -> None:
+    def run() -> None:
+        stop = threading.Event()
+        made: list[torch.Tensor] = []
+
+        def work() -> None:
+            while not stop.is_set():
+                made.append(torch.ones(2, device=XLA) * 3)
+                del made[:-20]
+
+        thread = threading.Thread(target=work)
+        thread.start()
+        try:
+            double = torch.compile(lambda x: x * 2)
+            double(torch.ones(2, device=XLA))
+        finally:
+            stop.set()
+            thread.join()
+        assert [len(program.outputs) for programs in double.programs.values() for program in programs] == [1]
+
+    run()
+    gc.collect()
 
 
 def test_what_a_compiled_step_makes_on_the_cpu_stays_there():

@@ -147,6 +147,7 @@ class Trace:
         self.device = device
         self.generators = list(generators)
         self._streams: list[tuple[Generator, Any]] = []
+        self._before: list[Any] = []  # the states of the streams
         self.thread = threading.get_ident()
         self.inputs: dict[int, Any] = {}  # id of a JAX array that stands for an input -> its Cell, or (Draw, part)
         self.arrays: list[Any] = []  # those arrays, kept alive
@@ -205,8 +206,9 @@ class Trace:
     # --- what the rest of undertow tells
 
     def made(self, cell: Cell) -> None:
-        """A memory was made during the trace."""
-        self._made.add(cell)
+        """A memory was made during the trace; by another thread, for itself."""
+        if threading.get_ident() == self.thread:
+            self._made.add(cell)
 
     def constant(self, array: Any) -> Any:
         """A new tensor's array: part of the program if it was made inside, an input if it is memory from outside."""
