@@ -10,6 +10,9 @@ import undertow
 from tests.oracle.snippets import agree_snippet, refuse_snippet
 
 GIVEN = """
+p = torch.rand(3, 5, 5).double(); p = p @ p.mT; p[1, 3, 3] = -1; p[2, 0, 0] = 0; torch.linalg.cholesky_ex(p, upper=True), p
+p = torch.rand(4, 4, dtype=torch.cdouble); p = p @ p.mH; p[2, 2] = 0; torch.linalg.cholesky_ex(p)
+p = torch.rand(4, 4, dtype=torch.cdouble); p = p @ p.mH; p[2, 2] = 0; torch.linalg.cholesky_ex(p, upper=True)
 torch.tensor_split(x, sections=2, dim=1), x.tensor_split(indices=[1]), torch.hsplit(x, sections=1), x.vsplit(indices=(1,))
 torch.tensor_split(x, tensor_indices_or_sections=torch.tensor([1])), torch.dsplit(x[None], indices=[1])
 torch.clamp(x, min=torch.tensor(2), max=5)

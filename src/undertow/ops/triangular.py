@@ -21,7 +21,7 @@ from undertow.ops.named import into_all, run
 from undertow.ops.public import public
 from undertow.rules import factor as rules
 from undertow.xp.device_array import values_known
-from undertow.xp.numpy_linalg import first_bad_minor, first_zero_pivot
+from undertow.xp.numpy_linalg import cholesky_as_far_as_it_goes, first_bad_minor, first_zero_pivot
 
 # --- triangular systems
 
@@ -121,7 +121,7 @@ def linalg_cholesky_ex(A: Any, *, upper: bool = False, check_errors: bool = Fals
     def compute() -> Any:
         info = infos(A, lambda matrix: first_bad_minor(matrix, upper))
         if info._array.any() and not check_errors:
-            return wrap(np.full(A._array.shape, np.nan, A._array.dtype)), info
+            return wrap(cholesky_as_far_as_it_goes(np.asarray(A._array), bool(upper))), info
         return _cholesky(A, upper, "linalg.cholesky_ex", rules.linalg_cholesky_ex), info
 
     if out is None:

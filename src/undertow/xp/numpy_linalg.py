@@ -139,6 +139,22 @@ def cholesky(x: Array, upper: bool) -> Array:
     return by_columns(np.linalg.cholesky(x, upper=upper))
 
 
+def cholesky_as_far_as_it_goes(x: Array, upper: bool) -> Array:
+    """The factors of matrices, with LAPACK's rest where one is not positive definite: the columns before that minor are
+    those of a factor, the ones after it are as they were.
+    """
+    lower = np.tril(np.swapaxes(x, -2, -1).conj() if upper else x)
+    for a in lower.reshape(-1, *x.shape[-2:]):
+        for j in range(len(a)):
+            pivot = (a[j, j] - a[j, :j] @ a[j, :j].conj()).real
+            if not pivot > 0:
+                a[j, j] = pivot
+                break
+            a[j, j] = np.sqrt(pivot)
+            a[j + 1 :, j] = (a[j + 1 :, j] - a[j + 1 :, :j] @ a[j, :j].conj()) / a[j, j]
+    return by_columns(np.swapaxes(lower, -2, -1).conj() if upper else lower)
+
+
 def cholesky_solve(b: Array, factor: Array, upper: bool) -> Array:
     """X with A X = b, given A's triangular factor."""
     adjoint = np.swapaxes(factor, -2, -1).conj()
