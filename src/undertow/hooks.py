@@ -37,9 +37,6 @@ class CountedHooks(OrderedDict[int, Any]):
     __slots__ = ()
     changes = 0
 
-    def __repr__(self) -> str:
-        return repr(OrderedDict(self))
-
     def __reduce__(self) -> tuple[Any, ...]:
         return OrderedDict, (), None, None, iter(self.items())
 
@@ -62,6 +59,7 @@ def _counted(name: str) -> Callable[..., Any]:
     return counted
 
 
+CountedHooks.__name__ = CountedHooks.__qualname__ = "OrderedDict"  # so PyTorch's maps say
 for _name in ("__setitem__", "__delitem__", "__ior__", "clear", "move_to_end", "pop", "popitem", "setdefault", "update"):
     setattr(CountedHooks, _name, _counted(_name))
 

@@ -221,3 +221,30 @@ def test_oddities(text: str) -> None:
         return repr(eval(text, {"torch": torch, "s": s}))
 
     agree(program, words=4)
+
+
+@pytest.mark.parametrize("wanted", [False, True])
+def test_of_a_custom_function(wanted: bool) -> None:
+    def program(torch: Any, log: Any) -> Any:
+        class Rows(torch.autograd.Function):
+            @staticmethod
+            def forward(ctx: Any, w: Any, i: Any) -> Any:
+                ctx.save_for_backward(i)
+                ctx.rows = w.shape[0]
+                return w[i]
+
+            @staticmethod
+            def backward(ctx: Any, g: Any) -> Any:
+                (i,) = ctx.saved_tensors
+                return torch.sparse_coo_tensor(i[None], g, (ctx.rows, g.shape[1])), None
+
+        w = torch.arange(12.0).reshape(4, 3).requires_grad_()
+        result = Rows.apply(w * 2 if wanted else w, torch.tensor([1, 2, 1])).pow(2).sum()
+        if not wanted:
+            result.backward()
+            log(_parts(w.grad))
+        else:
+            result.grad_fn.next_functions[0][0].next_functions[0][0].register_hook(lambda given, _: log(_parts(given[0])))
+            log(*map(_parts, torch.autograd.grad(result, w)))
+
+    agree(program)

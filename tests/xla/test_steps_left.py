@@ -242,3 +242,16 @@ def test_a_trace_that_comes_to_nothing_leaves_nothing() -> None:
         with pytest.raises(CompileError):
             compiled(*one(0))
     assert not names and not vars(held) and not weight._backward_hooks and weight.requires_grad
+
+
+def test_a_sparse_gradient_that_a_step_finds_is_refused() -> None:
+    table = torch.nn.Embedding(4, 2, sparse=True)
+    index = torch.tensor([1, 2, 1])
+    step = torch.compile(lambda: table(index).pow(2).sum().backward())
+    table(index).sum().backward()
+    with pytest.raises(CompileError, match=r"sparse gradient, of shape \[4, 2\]"):
+        step()
+    assert table.weight.grad.is_sparse
+    table.zero_grad()
+    step()
+    assert not table.weight.grad.is_sparse

@@ -183,13 +183,14 @@ class FunctionNode(FunctionCtx, Node):
                 continue
             if not isinstance(result, TensorCore):
                 raise RuntimeError(f"expected Variable or None (got {type(result).__name__})")
-            value = result if xp.RECORDED else result._array
+            value = result if xp.RECORDED or not result._is_strided else result._array
             # What nobody asked for is shown to the node's hooks all the same, as it is.
             checked.append(value if self._edges[nr] is None else self._fit_gradient(xp, nr, value, spec))
         return tuple(checked)
 
     def _fit_gradient(self, xp: Any, nr: int, value: Any, spec: Spec) -> Any:
-        if xp.dtype_of(value).kind == "c" and spec.dtype.kind != "c":
+        sparse = isinstance(value, TensorCore) and not value._is_strided
+        if not sparse and xp.dtype_of(value).kind == "c" and spec.dtype.kind != "c":
             raise RuntimeError(
                 "Expected isFloatingType(grad.scalar_type()) || (input_is_complex == grad_is_complex) to be true, but got "
                 f"false. {self._node_name()} returned a complex gradient at index {nr} for a real input: return its real "
@@ -201,7 +202,7 @@ class FunctionNode(FunctionCtx, Node):
                 f"Function {self._node_name()} returned an invalid gradient at index {nr} - got {list(shape)} but expected "
                 f"shape compatible with {list(spec.shape)}"
             )
-        return fit(xp, value, spec)
+        return value if sparse else fit(xp, value, spec)
 
     def _release(self, freed: Freed) -> None:
         if self._kept_tensors:

@@ -14,6 +14,7 @@ from typing import Any
 
 from undertow.hooks import CountedHooks
 from undertow.xla.effects.objects import instance_dict
+from undertow.xla.errors import CompileError
 from undertow.xla.places import ABSENT, PLAIN, Place, contents_of, held_at, place_at, put_back, refill, same
 from undertow.xla.reach import GLOBAL_HOOKS, State
 
@@ -255,7 +256,14 @@ _REQUIRES_GRAD = attrgetter("_requires_grad")
 
 def _look_of(grad: Any) -> Any:
     """What a program depends on in a gradient, which is another tensor in each step."""
-    return None if grad is None else (grad._array.dtype, grad._requires_grad)
+    if grad is None:
+        return None
+    if not grad._is_strided:
+        raise CompileError(
+            f"undertow.compile: a tensor of the step's own has a sparse gradient, of shape {list(grad.shape)}. Programs "
+            "keep gradients dense: clear it (zero_grad()) before the call, or make it so (grad.to_dense())."
+        )
+    return grad._array.dtype, grad._requires_grad
 
 
 def _own_maps(module: Any) -> tuple[Any, ...]:
