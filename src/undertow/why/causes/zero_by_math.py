@@ -14,6 +14,7 @@ from undertow.why.trace import BackwardRecord, NodeRecord, OpRecord
 _PRODUCTS = ("Mul", "Mm", "Addmm", "Bmm", "Baddbmm", "Dot", "Mv", "Convolution", "Linear", "Einsum", "Matmul", "Div")
 _HOOKS = "BackwardHookFunction"  # where a module's backward hook replaces gradients: zeros are its own
 _BEGIN_AT_ZERO = ("lstm", "gru", "rnn")  # their first state is zero on purpose
+_BENT = frozenset("relu leaky_relu relu6 hardtanh hardsigmoid abs clamp threshold prelu rrelu max_pool2d".split())
 _LOOKS = 50  # backward passes that are looked at
 
 
@@ -38,6 +39,19 @@ class ZeroByMath(Cause):
 
     def _finding(self, facts: Facts, miss: Miss, op: OpRecord) -> Finding:
         name = facts.name(miss.tensor)
+        bent = _bent(facts, op) if op.kind == "grad" else None
+        if bent is not None:
+            said = f"{bent.name} is straight but for its kinks, so that what autograd.grad() gave is constant"
+            return Finding(
+                self.code,
+                bent.place,
+                name,
+                f"{said}, and the gradient of {name}, which needs second derivatives, is exactly zero.",
+                [fact(said, bent.place), fact("the derivative is differentiated again", op.place), wanted(facts, miss)],
+                "an activation with a second derivative: tanh, silu, softplus, sin",
+                [op.place],
+                miss.tensor,
+            )
         product = any(_is_product(facts.trace.nodes[number]) for number in op.nodes)
         how = "multiplies by zeros only" if product else "has slope zero for every value that it got"
         return Finding(
@@ -73,6 +87,14 @@ def _flat(facts: Facts, record: BackwardRecord, tensor: int, backwards: int) -> 
             yield made
         elif backwards > 1 and not op.name.startswith(_BEGIN_AT_ZERO):
             yield op  # zero weights that stay zero; a single step from a zero initialisation is no sign
+
+
+def _bent(facts: Facts, op: OpRecord) -> OpRecord | None:
+    """The last op of straight pieces behind the root of an autograd.grad."""
+    roots = [node for number in op.inputs[:1] for node in facts.nodes_of(number)]
+    behind = {facts.trace.nodes[node].op for node in facts.below(roots)}
+    found = [facts.trace.ops[number] for number in behind if number is not None]
+    return max((one for one in found if one.name.rstrip("_") in _BENT), key=lambda one: one.time, default=None)
 
 
 def _is_product(node: NodeRecord) -> bool:

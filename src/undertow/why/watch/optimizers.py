@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -28,6 +29,8 @@ class Optimizers:
         patches.wrap(optim.Optimizer, "__init__", self._made)
         patches.wrap(optim.Optimizer, "add_param_group", self._added)
         patches.wrap(optim.Optimizer, "zero_grad", self._zero_grad)
+        for name in ("clip_grad_norm_", "clip_grad_value_"):
+            patches.wrap(self.watcher.engine.torch.nn.utils, name, self._clip)
         self.handles = [
             optim.register_optimizer_step_pre_hook(self._before_step),
             optim.register_optimizer_step_post_hook(self._after_step),
@@ -176,6 +179,27 @@ class Optimizers:
             return self.clearing(lambda: original(optimizer, *args, **kwargs), found)
 
         return zero_grad
+
+    def _clip(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(original)
+        def clip(parameters: Any, *args: Any, **kwargs: Any) -> Any:
+            watcher = self.watcher
+            if watcher.watching and not isinstance(parameters, watcher.engine.Tensor):
+                parameters = list(parameters)
+                with watcher.quiet:
+                    self._wants_any(parameters)
+            return original(parameters, *args, **kwargs)
+
+        return clip
+
+    def _wants_any(self, parameters: list[Any]) -> None:
+        """To clip gradients of which there is not a single one is to miss them."""
+        if any(parameter.grad is not None for parameter in parameters):
+            return
+        place = self.watcher.here()
+        for parameter in parameters:
+            if parameter.requires_grad:
+                self.watcher.calls.grad_event("read", self.watcher.see(parameter, place).id, place)
 
     def clearing(self, go: Callable[[], Any], tensors: list[Any]) -> Any:
         """Runs a zero_grad, and notes which gradients are gone."""
