@@ -18,7 +18,7 @@ torch.sparse.mm(s, d); s @ d; torch.mm(s, d); s.mm(d); torch.mv(s, d[:, 0]); s.m
 s + s; s * 2; 2 * s; s / 2; s * s; s * e; e * s; e + s; s + e; s - s; -s; s * torch.tensor(2.0)
 c * torch.tensor([[1.0], [2.0]])
 s.sum(); torch.sparse.sum(s); torch.sparse.sum(s, dim=0); torch.sparse.sum(s, dim=(0, 1)); s.sum(1); s.t()
-s.transpose(0, 1); s.T
+s.transpose(0, 1); s.T; s.mT; s.unsqueeze(0).mT; s.mT @ e; s.is_nested; s.is_xla; s.itemsize
 s.double(); s.to(torch.float16); s.clone(); s.detach(); torch.zeros_like(s); s.unsqueeze(0); s[0]; s[:, 0]; s[0, 2]
 s[-1]
 s.index_select(0, torch.tensor([1])); torch.cat([s, s]); torch.cat([s, s], 1); torch.stack([s, s]); s.abs()

@@ -83,9 +83,12 @@ class SparseTensor(Tensor):
         lambda self: self._items.requires_grad, lambda self, wanted: self._items.requires_grad_(wanted)
     )
     is_quantized = is_meta = is_cuda = is_sparse_csr = is_mkldnn = is_xpu = is_mps = property(lambda self: False)
+    is_nested = is_ipu = is_xla = is_mtia = is_maia = is_vulkan = property(lambda self: False)
     is_cpu = property(lambda self: True)
+    itemsize = property(lambda self: self._items.itemsize)
     _version = property(lambda self: self._items._version)
     T = property(lambda self: self.t())
+    mT = property(lambda self: self.transpose(-2, -1))
     data = property(lambda self: self.detach())
 
     @property
