@@ -236,6 +236,17 @@ def test_programs_look_through_whole_modules() -> None:
     ], answer.stderr  # fmt: skip
 
 
+def test_tensors_that_pickle_itself_wrote_are_read() -> None:
+    tensors = {"a": real_torch.arange(6.0).reshape(2, 3), "b": real_torch.tensor([True]), "c": real_torch.ones(2).double()}
+    data = pickle.dumps(tensors)
+    with undertow.pretend_torch():
+        read = pickle.loads(data)
+        assert all(type(tensor) is undertow.Tensor for tensor in read.values())
+    assert {key: (str(tensor.dtype), tensor.tolist()) for key, tensor in read.items()} == {
+        key: (str(tensor.dtype), tensor.tolist()) for key, tensor in tensors.items()
+    }
+
+
 def test_a_package_lives_without_its_compiled_library(monkeypatch: pytest.MonkeyPatch) -> None:
     """As torchvision does: it catches the refusal of its library and goes on to describe the operators that were in it."""
     monkeypatch.setattr("undertow._ops.refused_libraries", set())

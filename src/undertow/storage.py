@@ -251,4 +251,6 @@ def is_storage(obj: Any, /) -> bool:
     return isinstance(getattr(obj, "_untyped_storage", obj), UntypedStorage)
 
 
-__getattr__, __dir__ = lazy_names(__name__, {"TypedStorage": "undertow.typed_storage"})
+__getattr__, __dir__ = lazy_names(
+    __name__, {"TypedStorage": "undertow.typed_storage", "_load_from_bytes": "undertow.serialization.plain_pickle"}
+)
