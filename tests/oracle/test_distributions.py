@@ -5,10 +5,18 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+import torch as real_torch
 
 import undertow
 from tests.oracle.harness import agree
 from tests.oracle.programs import attempt
+
+
+@pytest.fixture(autouse=True)
+def checked() -> None:
+    """Parts of real torch that other tests load turn these checks off for the whole process."""
+    real_torch.distributions.Distribution.set_default_validate_args(True)
+
 
 # Each over `t` (a tensor of the given numbers that asks for gradients) and the classes of torch.distributions.
 MADE = """

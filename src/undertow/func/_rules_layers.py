@@ -45,8 +45,8 @@ def masked_select(function: Any, level: MappedLevel, args: Any, kwargs: Any) -> 
     values, mask = args[0], kwargs.get("mask", args[1] if len(args) > 1 else None)
     if level.holds(mask):
         raise RuntimeError(
-            "vmap: Attempted to vmap over `mask` in torch.masked_select(self, mask): each example would have another number "
-            "of elements. Use torch.where, or vmap over the values alone."
+            "vmap: Attempted to vmap over `mask` in torch.masked_select(self, mask): each example would have another "
+            "number of elements. Use torch.where, or vmap over the values alone."
         )
     if mask is None or kwargs.get("out") is not None or mask.shape != values.shape:
         return NotImplemented

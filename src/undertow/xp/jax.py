@@ -69,7 +69,7 @@ from undertow.xp.jax_special import (  # noqa: F401
 )  # fmt: skip
 
 jax.config.update("jax_enable_x64", True)
-# On the CPU a program runs where it is called: handing a small one to another thread and back takes longer than the program,
+# On the CPU a program runs where it is called: handing a small one to another thread and back takes longer than it runs,
 # and those threads don't keep the memory that a large one frees.
 jax.config.update("jax_cpu_enable_async_dispatch", False)
 
