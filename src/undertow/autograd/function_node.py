@@ -25,6 +25,7 @@ from undertow.rules.rule import Spec
 class FunctionCtx:
     """What forward can leave for backward."""
 
+    __module__ = "undertow.autograd.function"  # where PyTorch has it
     to_save: tuple[Any, ...] | None = None
     dirty_tensors: tuple[Any, ...] | None = None
     non_differentiable: tuple[Any, ...] | None = None
