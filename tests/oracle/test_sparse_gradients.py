@@ -248,3 +248,27 @@ def test_of_a_custom_function(wanted: bool) -> None:
             log(*map(_parts, torch.autograd.grad(result, w)))
 
     agree(program)
+
+
+def test_custom_functions_of_sparse_matrices() -> None:
+    """linear_operator multiplies by them."""
+
+    def program(torch: Any, log: Any) -> Any:
+        class Product(torch.autograd.Function):
+            @staticmethod
+            def forward(ctx: Any, sparse: Any, dense: Any) -> Any:
+                ctx.save_for_backward(sparse)
+                return torch.mm(sparse, dense)
+
+            @staticmethod
+            def backward(ctx: Any, g: Any) -> Any:
+                (sparse,) = ctx.saved_tensors
+                return None, torch.mm(sparse.t(), g)
+
+        sparse = torch.sparse_coo_tensor([[0, 1, 1], [2, 0, 2]], [3.0, 4.0, 5.0], (2, 3))
+        dense = torch.arange(6.0).reshape(3, 2).requires_grad_()
+        result = Product.apply(sparse, dense)
+        result.pow(2).sum().backward()
+        log(result.detach(), dense.grad)
+
+    agree(program)

@@ -16,13 +16,12 @@ from typing import Any
 from undertow._core import TensorCore
 from undertow.autograd.function_node import FunctionCtx as FunctionCtx
 from undertow.autograd.function_node import FunctionNode
-from undertow.autograd.function_outputs import save, wrap_outputs
+from undertow.autograd.function_outputs import save, spec_of, wrap_outputs
 from undertow.autograd.node import Node, edge_of, note_origin
 from undertow.autograd.views import refresh_view
 from undertow.dtypes import DTYPE_OF
 from undertow.lazy import lazy_names
 from undertow.modes import local, no_grad, special
-from undertow.rules.rule import Spec
 
 BackwardCFunction = FunctionNode  # PyTorch's name
 
@@ -143,7 +142,7 @@ def _apply(cls: type[Function], args: tuple[Any, ...], kwargs: dict[str, Any]) -
         isinstance(arg, TensorCore) and (arg._requires_grad if special.duals is None else arg.requires_grad) for arg in args
     ])
     node._n_arguments, node._tensor_places = len(args), places
-    node._given_specs = tuple([Spec(args[place]._array.shape, args[place]._array.dtype) for place in places])
+    node._given_specs = tuple([spec_of(args[place]) for place in places])
     if records:
         node._edges = tuple([edge_of(args[place]) if args[place]._requires_grad else None for place in places])
     tangents = None if special.duals is None else special.duals.tangents_of(args)

@@ -80,9 +80,10 @@ def wrap_outputs(
             node._result_specs.append(Spec((), None))
             results.append(output)
             continue
-        node._result_specs.append(Spec(output._array.shape, output._array.dtype))
+        spec = spec_of(output)
+        node._result_specs.append(spec)
         is_input = id(output) in given
-        differentiable = records and id(output) not in constant and DTYPE_OF[output._array.dtype].category >= 2
+        differentiable = records and id(output) not in constant and DTYPE_OF[spec.dtype].category >= 2
         if id(output) in dirty:
             results.append(_dirty_output(node, nr, output, records))
         elif not differentiable:
@@ -90,6 +91,12 @@ def wrap_outputs(
         else:
             results.append(_fresh_output(node, nr, output, is_input, several))
     return tuple(results)
+
+
+def spec_of(tensor: Any) -> Spec:
+    """Shape and dtype of a tensor, which may be sparse."""
+    array = tensor._array if tensor._is_strided else tensor._values()._array
+    return Spec(tuple(tensor.shape), array.dtype)
 
 
 def _dirty_output(node: Any, nr: int, tensor: Any, records: bool) -> Any:

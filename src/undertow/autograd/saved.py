@@ -104,7 +104,8 @@ class SavedInput(SavedValue):
     def open(self, node: Node) -> Any:
         if self.packed is not None:
             return self.packed.open(self.edge)
-        self.raw(node)
+        if self.tensor._is_strided:
+            self.raw(node)
         return self.tensor
 
     def forget(self, shown: Any) -> None:
