@@ -70,6 +70,18 @@ def nan_is_looked_for_after_the_nodes_hooks(torch, log):
 
 
 @cases
+def nan_is_looked_for_in_the_values_of_a_sparse_gradient(torch, log):
+    weight, rows = leaf(torch, 1.0, 2.0, 3.0).reshape(3, 1).detach().requires_grad_(), torch.tensor([1, 1])
+    with anomaly(torch):
+        taken = torch.nn.functional.embedding(rows, weight, sparse=True)
+        succeeds(log, "numbers", lambda: taken.sum().backward())
+        log(weight.grad.to_dense())
+        taken = torch.nn.functional.embedding(rows, weight, sparse=True)
+        taken.register_hook(lambda g: nan(torch, g))
+        succeeds(log, "nan", lambda: taken.sum().backward())
+
+
+@cases
 def every_kind_of_node_remembers_its_making(torch, log):
     x = leaf(torch)
     with anomaly(torch):

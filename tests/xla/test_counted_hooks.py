@@ -24,6 +24,7 @@ class Model(torch.nn.Module):
         self.layer = torch.nn.Linear(2, 2)
         self.layer.register_forward_hook(times(3))
         self.layer.weight.register_hook(times(5))
+        self.layer.bias._backward_hooks = OrderedDict()  # one that does not count
 
     def forward(self, x: Any) -> Any:
         return self.layer(x)
@@ -62,6 +63,7 @@ CHANGES: dict[str, Callable[[Model], Any]] = {
     "leaf, cleared": lambda model: model.layer.weight._backward_hooks.clear(),
     "leaf, none": lambda model: setattr(model.layer.weight, "_backward_hooks", None),
     "leaf, replaced": replaced_by_an_equal_one,
+    "leaf, in a plain map": lambda model: model.layer.bias.register_hook(times(7)),
     "leaf, after accumulation": lambda model: model.layer.weight.register_post_accumulate_grad_hook(
         lambda weight: setattr(weight, "grad", weight.grad * 13)
     ),
@@ -77,11 +79,11 @@ def test_the_next_call_acts_on_it(change: Callable[[Model], Any]) -> None:
     twin = copy.deepcopy(model)
     twin.layer.weight.register_hook(times(5))  # copies of leaves come without hooks
 
-    def step(model: Model) -> tuple[Any, Any]:
+    def step(model: Model) -> tuple[Any, ...]:
         model.zero_grad()
         loss = model(torch.ones(2)).sum()
         loss.backward()
-        return loss.detach(), model.layer.weight.grad
+        return loss.detach(), model.layer.weight.grad, model.layer.bias.grad
 
     @torch.compile
     def compiled() -> Any:
@@ -92,7 +94,8 @@ def test_the_next_call_acts_on_it(change: Callable[[Model], Any]) -> None:
 
     def both() -> Any:
         loss = compiled()
-        found, expected = (loss.detach(), model.layer.weight.grad.clone()), step(twin)
+        found = (loss.detach(), model.layer.weight.grad.clone(), model.layer.bias.grad.clone())
+        expected = step(twin)
         torch.testing.assert_close(found, expected)
         return [each.tolist() for each in found]
 

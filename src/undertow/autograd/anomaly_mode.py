@@ -96,8 +96,9 @@ def check_nan(node: Node, results: tuple[Any, ...]) -> None:
     for place, value in enumerate(results):
         if value is None:
             continue
-        array = value._array if isinstance(value, TensorCore) else value
-        if array.dtype.kind not in "fcV" or not values_known(array):
+        if isinstance(value, TensorCore):
+            value = (value if value._is_strided else value._values())._array
+        if value.dtype.kind not in "fcV" or not values_known(value):
             continue
-        if np.isnan(array.astype("f4") if array.dtype.kind == "V" else array).any():
+        if np.isnan(value.astype("f4") if value.dtype.kind == "V" else value).any():
             raise RuntimeError(f"Function '{node._node_name()}' returned nan values in its {place}th output.")

@@ -41,7 +41,7 @@ class Snapshot:
         self._maps_of = [(tensor, _hook_maps(tensor._meta)) for tensor in self._learning]
         self._node_hooks = [(tensor, _node_hooks(tensor._meta)) for tensor in self._learning]
         self._with_node_hooks = [each for each in self._node_hooks if each[1]]  # they may go with their node, uncounted
-        leaf_hooks = [hooks for _, own in self._maps_of for hooks in own if hooks]
+        leaf_hooks = [hooks for _, own in self._maps_of for hooks in own if hooks or _is_plain(hooks)]
         self._hook_maps = [*self.hooks, *[(hooks, dict(hooks)) for hooks in leaf_hooks]]
         self._ignored: set[Place] = set()
         self.ignore(state.replaced)
@@ -274,6 +274,11 @@ def _own_maps(module: Any) -> tuple[Any, ...]:
 def _hook_maps(meta: Any) -> tuple[Any, Any]:
     """Where a leaf's hooks are kept, if it has had any."""
     return (None, None) if meta is None else (meta.hooks, meta.post_hooks)
+
+
+def _is_plain(hooks: Any) -> bool:
+    """Whether it is a map of the program's own, in which changes are not counted."""
+    return hooks is not None and type(hooks) is not CountedHooks
 
 
 def _node_hooks(meta: Any) -> list[Any] | None:
