@@ -28,6 +28,19 @@ def aligned(values: np.ndarray) -> np.ndarray:
     return array
 
 
+def test_a_program_is_given_copies_of_numpys_memory() -> None:
+    memories = [aligned(np.ones(1000, np.float32)) for _ in range(2)]
+    x, held = map(ut.from_numpy, memories)
+    step = ut.compile(lambda x: x.sum() + held.sum())
+    step(x)
+    ((program,),) = step.programs.values()
+    jitted, given = program.jitted, []
+    program.jitted = lambda *values: given.extend(values) or jitted(*values)
+    step(x)
+    arrays = [value for value in given if isinstance(value, np.ndarray)]
+    assert arrays and not any(np.shares_memory(array, memory) for array in arrays for memory in memories)
+
+
 def test_an_argument_may_be_written_to_after_the_call() -> None:
     memory = aligned(np.ones(1000, np.float32))
     x = ut.from_numpy(memory)

@@ -2,8 +2,9 @@
 
 A call hands over the inputs, puts the outputs where the trace left them, and runs the hooks that were kept for the host.
 
-NOTE later. On a GPU XLA may still be at work when a call returns: what is left are arrays to come, and who looks at one
-waits for it. So the memory of NumPy's arrays, which anybody may write to after the call, is copied before.
+NOTE later. XLA may still be at work when a call returns, on the CPU too, where large programs have threads of their own:
+what is left are arrays to come, and who looks at one waits for it. So the memory of NumPy's arrays, which anybody may write
+to after the call, is copied before.
 """
 
 from __future__ import annotations
@@ -17,7 +18,6 @@ import jax
 import numpy as np
 
 from undertow._core import InferenceStorage, TensorCore, wrap
-from undertow.devices import cpu
 from undertow.xla.arguments import view_again
 from undertow.xla.arriving import still_hold
 from undertow.xla.assembling import Assembled
@@ -102,7 +102,7 @@ class Program(Assembled):
         for tensor, held, cell in self.state_inputs:
             if tensor._array is not held:
                 self._bring(tensor, held, cell)
-            values.append(cell.value if cell.host is None else self._to_read(cell.host))
+            values.append(cell.value if cell.host is None else cell.host.copy())
         for tensor, held, cell in self.only_written:
             if tensor._array is not held:
                 self._bring(tensor, held, cell)
@@ -110,7 +110,7 @@ class Program(Assembled):
             arguments = self.given.and_gradients(arguments)
         for place in self.argument_inputs:
             array = arguments[place]._array
-            values.append(array.value if type(array) is DeviceArray else self._to_read(array))
+            values.append(array.value if type(array) is DeviceArray else array.copy())
         if self.draws:
             drawn = self.first_draws or draw_again(self.draws)
             self.first_draws = None
@@ -131,10 +131,6 @@ class Program(Assembled):
             cell.host = None
         self.lent.clear()
         return result if self.returned is None else self.returned.take()
-
-    def _to_read(self, array: Any) -> Any:
-        """An array of NumPy's that a program reads; see NOTE later."""
-        return array if self.device is cpu else array.copy()
 
     def _numbers_now(self) -> list[float]:
         """The optimizers' numbers: those that `fits` has just seen, unless a scheduler stepped meanwhile."""
