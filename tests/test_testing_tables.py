@@ -145,6 +145,8 @@ def test_every_optimizer_takes_its_options_and_refuses_what_it_should() -> None:
                     optimizer.zero_grad()
                     value = (weight * weight).sum()
                     value.backward()
+                    if optim_info.only_supports_sparse_grads:
+                        weight.grad = weight.grad.to_sparse()
                     return value
 
                 before = loss().item()

@@ -309,3 +309,13 @@ def test_a_trace_that_is_given_up_is_freed() -> None:
     with pytest.raises(CompileError):
         torch.compile(step)()
     assert traced() <= before
+
+
+def test_a_global_with_the_name_of_an_attribute_is_not_the_step_s() -> None:
+    """`norm = step()` beside `x.norm()` in the step: each call made another one of what the step was said to read."""
+    names: dict[str, Any] = {"torch": torch, "norm": None}
+    exec("def step(x):\n    return (x * 2).norm()\n", names)
+    step = torch.compile(names["step"])
+    for _ in range(3):
+        names["norm"] = step(torch.ones(3))
+    assert [len(programs) for programs in step.programs.values()] == [1]

@@ -240,25 +240,27 @@ class State:
                     self._add(contents_of(cell), free)
         if not trust.written_here(root):
             return
-        names, stored = _names_of(root.__code__)
+        own, names, stored = _names_of(root.__code__)
         self._mentioned |= self._names_left.get(root.__code__, names)
-        self._look_up(root.__globals__, names)
+        self._look_up(root.__globals__, own, names)
         for used in stored - root.__globals__.keys():
             self._name(root.__globals__, used)
         for value in (*(root.__defaults__ or ()), *(root.__kwdefaults__ or {}).values()):
             self._add(value, name)
         self._add(vars(root), name)
 
-    def _look_up(self, namespace: dict[str, Any], names: set[str], within: frozenset[int] = frozenset()) -> None:
-        """The names that some code may look up in a module, and in modules that it finds there."""
-        for used in sorted(names & namespace.keys()):
+    def _look_up(
+        self, namespace: dict[str, Any], own: set[str], names: set[str], within: frozenset[int] = frozenset()
+    ) -> None:
+        """The names that some code may look up in its module, and those in modules that it finds there."""
+        for used in sorted(own & namespace.keys()):
             self._name(namespace, used)
             value = namespace[used]
             if not isinstance(value, types.ModuleType):
                 if place_at(namespace, used) not in self.replaced:
                     self._add(value, used)
             elif trust.written_here(value) and id(value) not in within:
-                self._look_up(vars(value), names, within | {id(value)})
+                self._look_up(vars(value), names, names, within | {id(value)})
 
     def _name(self, namespace: dict[str, Any], name: str) -> None:
         if (id(namespace), name) not in self._named:
@@ -274,16 +276,22 @@ def steps_on_host(scheduler: Any) -> bool:
     return marked and all(type(group["lr"]) is float for group in groups) and all(map(steps_on_host, inner))
 
 
-def _names_of(code: types.CodeType) -> tuple[set[str], set[str]]:
-    """The names that a function, and those written inside it, may look up among globals; and those that they set there."""
+_ON_GLOBALS = {
+    "DELETE_GLOBAL", "LOAD_FROM_DICT_OR_GLOBALS", "LOAD_GLOBAL", "LOAD_NAME", "STORE_GLOBAL",
+}  # fmt: skip
+
+
+def _names_of(code: types.CodeType) -> tuple[set[str], set[str], set[str]]:
+    """The names of globals that a function, and those written inside it, may look up; with attributes; those that they set."""
+    found = [(each.opname, each.argval) for each in dis.get_instructions(code)]
+    own = {name for operation, name in found if operation in _ON_GLOBALS}
     names = set(code.co_names)
-    stored = {each.argval for each in dis.get_instructions(code) if each.opname == "STORE_GLOBAL"}
+    stored = {name for operation, name in found if operation == "STORE_GLOBAL"}
     for constant in code.co_consts:
         if isinstance(constant, types.CodeType):
-            more, also = _names_of(constant)
-            names |= more
-            stored |= also
-    return names, stored
+            for all_of_them, more in zip((own, names, stored), _names_of(constant)):
+                all_of_them |= more
+    return own, names, stored
 
 
 def _parts(root: Any) -> Iterator[Any]:

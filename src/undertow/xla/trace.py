@@ -160,7 +160,7 @@ class Trace:
         self.first_draws: list[Any] = []  # what they gave during the trace, which the first call uses
         self.draws_inside = False  # whether the program stops for draws, because one depended on a value
         self._by_memory: dict[tuple[Any, ...], DeviceArray] = {}
-        self._made: weakref.WeakSet[Cell] = weakref.WeakSet()
+        self._made: weakref.WeakKeyDictionary[Cell, None] = weakref.WeakKeyDictionary()  # in order, unlike a set
         self._constants: list[tuple[Any, Any]] = []  # arrays that tensors were made over, and what they held then
         self.of_jax: Any = None  # JAX's own trace
         self.stopped: list[BaseException] = []  # what was raised to end the trace
@@ -208,7 +208,7 @@ class Trace:
     def made(self, cell: Cell) -> None:
         """A memory was made during the trace; by another thread, for itself."""
         if threading.get_ident() == self.thread:
-            self._made.add(cell)
+            self._made[cell] = None
 
     def constant(self, array: Any) -> Any:
         """A new tensor's array: part of the program if it was made inside, an input if it is memory from outside."""
@@ -265,7 +265,7 @@ class Trace:
             known = self._by_memory.get(memory) if array.size else None
             if known is None:
                 known = self._by_memory[memory] = DeviceArray(array)
-                self._made.discard(known.cell)
+                self._made.pop(known.cell, None)
                 known.cell.host = array
                 known.cell.order = None if array.flags.c_contiguous else memory_order(array)
                 self._enter(known.cell)
