@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -27,5 +28,7 @@ def map_leaves(function: Callable[[Any], Any], tree: Any) -> Any:
     if isinstance(tree, list):
         return type(tree)(map_leaves(function, item) for item in tree)
     if isinstance(tree, dict):
-        return type(tree)((key, map_leaves(function, item)) for key, item in tree.items())
+        made = copy.copy(tree)  # with what else a class of dicts keeps
+        made.update([(key, map_leaves(function, item)) for key, item in tree.items()])
+        return made
     return function(tree)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pytest
@@ -35,7 +36,12 @@ def test_a_program_is_given_copies_of_numpys_memory() -> None:
     step(x)
     ((program,),) = step.programs.values()
     jitted, given = program.jitted, []
-    program.jitted = lambda *values: given.extend(values) or jitted(*values)
+
+    def watched(*values: Any) -> Any:
+        given.extend(values)
+        return jitted(*values)
+
+    program.jitted = watched
     step(x)
     arrays = [value for value in given if isinstance(value, np.ndarray)]
     assert arrays and not any(np.shares_memory(array, memory) for array in arrays for memory in memories)

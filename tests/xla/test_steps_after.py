@@ -319,3 +319,33 @@ def test_a_global_with_the_name_of_an_attribute_is_not_the_step_s() -> None:
     for _ in range(3):
         names["norm"] = step(torch.ones(3))
     assert [len(programs) for programs in step.programs.values()] == [1]
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda given, y: given.append(y.detach()),
+        lambda given, y: given.append(y.item()),
+        lambda given, y: given.__setitem__(0, y),
+        lambda given, y: given.clear(),
+    ],
+)
+def test_a_list_among_the_arguments_is_not_changed_in_silence(change: Any) -> None:
+    @torch.compile
+    def step(x: Any, given: list[Any]) -> Any:
+        y = x.sum()
+        change(given, y)
+        return y
+
+    with pytest.raises(CompileError, match="a list among its arguments"):
+        step(torch.ones(3), [1.0])
+
+
+def test_a_copy_of_a_dict_among_the_arguments_may_be_changed() -> None:
+    @torch.compile
+    def step(batch: dict[str, Any]) -> Any:
+        batch = dict(batch)
+        return batch.pop("x").sum() * len(batch)
+
+    batch = {"x": torch.ones(3), "y": torch.ones(2)}
+    assert step(batch).item() == step(batch).item() == 3.0 and len(batch) == 2

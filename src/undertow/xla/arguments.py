@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Container, Iterable
+from operator import is_
 from typing import Any
 
 import numpy as np
@@ -183,6 +184,34 @@ class Arguments:
         """Does to a call's tensors what the step does to them."""
         for change in self.changes:
             change(arguments, renewed)
+
+
+class Handed:
+    """Lists and dicts among the arguments. The step gets others around stand-ins, so it may not change them."""
+
+    def __init__(self, arguments: Any) -> None:
+        self._held: list[tuple[Any, list[Any]]] = []
+        stack = [arguments]
+        while stack:
+            value = stack.pop()
+            if isinstance(value, (list, dict)):
+                self._held.append((value, _contents(value)))
+            if isinstance(value, (tuple, list, dict)):
+                stack += value.values() if isinstance(value, dict) else value
+
+    def refuse_changes(self) -> None:
+        for value, before in self._held:
+            now = _contents(value)
+            if len(now) != len(before) or not all(map(is_, now, before)):
+                raise CompileError(
+                    f"undertow.compile: the step changes a {type(value).__name__} among its arguments, which would not be "
+                    "seen outside. Let it return what is new, change a copy, or reach the "
+                    f"{type(value).__name__} by its name instead of as an argument."
+                )
+
+
+def _contents(value: Any) -> list[Any]:
+    return [*value, *value.values()] if isinstance(value, dict) else [*value]
 
 
 def view_again(tensor: Any, steps: Any) -> Any:

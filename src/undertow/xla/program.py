@@ -170,8 +170,10 @@ class Program(Assembled):
         for cell, value in zip(self.made, results[made:]):
             cell.value, cell.host = value, None
             cell.writes += 1
-        for later in (*self.witnessed, *self.later) if self.witnessed else self.later:
-            later.run()
+        if self.later or self.witnessed:
+            for later in (*self.witnessed, *self.later):
+                later.run()
+            self.handed.refuse_changes()
         for place, cell in self.written:
             if cell.host is None:
                 cell.value = results[place]

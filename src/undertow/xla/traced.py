@@ -13,7 +13,7 @@ import numpy as np
 from undertow._core import TensorCore
 from undertow.devices import cpu
 from undertow.tree import leaves, map_leaves
-from undertow.xla.arguments import Arguments, refuse_overlaps
+from undertow.xla.arguments import Arguments, Handed, refuse_overlaps
 from undertow.xla.counters import Counters, from_places
 from undertow.xla.errors import CompileError, explained
 from undertow.xla.firing import Again, Firing, Plan
@@ -187,9 +187,11 @@ class Traced:
             as_inputs = inputs(numbers, options, self.known_numbers, len(self.counters.places))
             given = self._show(as_inputs, numbers, trace)
             args, kwargs = from_places((call.args, call.kwargs), self.plan.numbers)
+            self.handed = Handed((args, [*kwargs.values()]))
             self.result = call.function(*args, **kwargs)
             if trace.stopped:  # and the step's own code handled it
                 raise trace.stopped[0]
+            self.handed.refuse_changes()
             firing.finish()
             if self.body is not None:
                 firing.refuse_other_turns(self.body.rest)

@@ -69,8 +69,8 @@ from undertow.xp.jax_special import (  # noqa: F401
 )  # fmt: skip
 
 jax.config.update("jax_enable_x64", True)
-# On the CPU a program runs where it is called: handing a small one to another thread and back takes longer than it runs,
-# and those threads don't keep the memory that a large one frees.
+# On the CPU small programs run where they are called: handing one to another thread and back takes longer than it runs.
+# What is large may still be under way when a call returns.
 jax.config.update("jax_cpu_enable_async_dispatch", False)
 
 RECORDED = False  # gradients computed with this namespace are plain arrays
