@@ -35,7 +35,8 @@ def test_a_program_is_given_copies_of_numpys_memory() -> None:
     step = ut.compile(lambda x: x.sum() + held.sum())
     step(x)
     ((program,),) = step.programs.values()
-    jitted, given = program.jitted, []
+    given: list[Any] = []
+    jitted = program.jitted
 
     def watched(*values: Any) -> Any:
         given.extend(values)

@@ -282,7 +282,7 @@ _ON_GLOBALS = {
 
 
 def _names_of(code: types.CodeType) -> tuple[set[str], set[str], set[str]]:
-    """What a function, and those written inside it, may look up: globals; these and attributes. And the globals they set."""
+    """What a function, and those written inside it, may look up: globals; these and attributes. Then globals they set."""
     found = [(each.opname, each.argval) for each in dis.get_instructions(code)]
     own = {name for operation, name in found if operation in _ON_GLOBALS}
     names = set(code.co_names)
