@@ -90,8 +90,8 @@ class Product:
 def _suits(rows: int, columns: int) -> bool:
     """Whether XLA's fast products on the CPU are faster, transposition included, for a result of this shape.
 
-    They work on 32 columns at a time: where some are left over, a few rows are not worth it (784 columns, of 64 to 256 rows:
-    a tenth slower in the mean of twelve sizes, one step of an MLP 338 µs instead of 293).
+    They work on 32 columns at a time: where some are left over, a few rows are not worth it (784 columns of 64 to 256 rows
+    were a tenth slower in the mean of twelve sizes, one step of an MLP took 338 µs instead of 293).
     """
     return columns % 32 == 0 or columns < 128 or rows > 256
 
