@@ -10,6 +10,7 @@ import numpy as np
 
 from undertow._core import TensorCore, wrap
 from undertow.autograd.apply import apply
+from undertow.autograd.node import edge_of
 from undertow.modes import no_grad
 from undertow.xla.arriving import Arriving
 from undertow.xla.errors import CompileError
@@ -37,6 +38,7 @@ class Arguments:
         self.n_given = len(self._given)
         self._pattern = self._aliases(self._given)
         self._stand_ins: dict[int, Any] = {}
+        self._nodes: list[Any] = []  # of stand-ins, which hold them weakly: they have hooks of the arguments' nodes
         self._parts: list[tuple[DeviceArray, Cell]] = []  # memories of stand-ins for views on a device, and the whole ones
         self.tensors: list[Any] = []  # what the trace sees: the arguments, their gradients, what is renewed, with gradients
         for place, tensor in enumerate(self._given):
@@ -75,6 +77,10 @@ class Arguments:
         if type(whole) is DeviceArray and whole._parent is not None:
             leaf._array = whole.like(whole.value)
             self._parts.append((leaf._array, whole.cell))
+        if hooks_on_node(tensor._meta):
+            node, _ = edge_of(leaf)
+            node._extras = tensor._meta.accumulator()._extras
+            self._nodes.append(node)
         return leaf
 
     def stand_in(self, value: Any) -> Any:
@@ -246,6 +252,14 @@ def _overlap(array: Any, other: str) -> CompileError:
         f"undertow.compile: the step writes to a tensor of shape {list(array.shape)} that shares memory with {other}, of "
         "which it is not a view known to undertow. Take one as a view of the other inside the step, or clone() it."
     )
+
+
+def hooks_on_node(meta: Any) -> list[Any] | None:
+    """The hooks on the node that adds to a leaf's gradient, if somebody keeps it."""
+    node = None if meta is None or meta.accumulator is None else meta.accumulator()
+    if node is None or node._extras is None:
+        return None
+    return [hook for hooks in (node._extras.pre_hooks, node._extras.post_hooks) for hook in (hooks or {}).values()] or None
 
 
 def _grad(tensor: Any) -> Any:

@@ -16,6 +16,7 @@ from undertow.devices import cpu
 from undertow.dtypes import SCALAR_DTYPE
 from undertow.modes import ThreadModes, local, special
 from undertow.sites import user_stacklevel
+from undertow.xla.arguments import hooks_on_node
 from undertow.xla.body import Body
 from undertow.xla.cache import keep_on_disk
 from undertow.xla.counters import in_places
@@ -164,6 +165,7 @@ def _describe(tree: Any, key: list[Any], tensors: list[Any], numbers: list[Any])
             key.append(array.device)
         if meta is not None and tree._edge is None:
             key += (meta.grad is None, *map(id, (*(meta.hooks or {}).values(), *(meta.post_hooks or {}).values())))
+            key += map(id, hooks_on_node(meta) or ())
     elif isinstance(tree, (tuple, list)):
         key += (type(tree), len(tree))
         for part in tree:

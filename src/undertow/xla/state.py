@@ -13,8 +13,10 @@ from operator import attrgetter, is_
 from typing import Any
 
 from undertow.hooks import CountedHooks
+from undertow.xla.arguments import hooks_on_node
 from undertow.xla.effects.objects import instance_dict
 from undertow.xla.errors import CompileError
+from undertow.xla.histories import Histories
 from undertow.xla.places import ABSENT, PLAIN, Place, contents_of, held_at, place_at, put_back, refill, same
 from undertow.xla.reach import GLOBAL_HOOKS, State
 
@@ -39,8 +41,9 @@ class Snapshot:
         self._frozen = [tensor for tensor in state.tensors if not tensor._requires_grad]
         self._looks = [(tensor, _look_of(tensor._meta and tensor._meta.grad)) for tensor in self._learning]
         self._maps_of = [(tensor, _hook_maps(tensor._meta)) for tensor in self._learning]
-        self._node_hooks = [(tensor, _node_hooks(tensor._meta)) for tensor in self._learning]
+        self._node_hooks = [(tensor, hooks_on_node(tensor._meta)) for tensor in self._learning]
         self._with_node_hooks = [each for each in self._node_hooks if each[1]]  # they may go with their node, uncounted
+        self.histories = Histories(state.tensors)
         leaf_hooks = [hooks for _, own in self._maps_of for hooks in own if hooks or _is_plain(hooks)]
         self._hook_maps = [*self.hooks, *[(hooks, dict(hooks)) for hooks in leaf_hooks]]
         self._ignored: set[Place] = set()
@@ -119,7 +122,9 @@ class Snapshot:
             for tensor, look in self._looks:
                 if _look_of(tensor._meta and tensor._meta.grad) != look:
                     return False
-        return all(_node_hooks(tensor._meta) == hooks for tensor, hooks in self._with_node_hooks)
+        if self.histories.difference():
+            return False
+        return all(hooks_on_node(tensor._meta) == hooks for tensor, hooks in self._with_node_hooks)
 
     def _hooks_hold(self) -> bool:
         """Whether modules, optimizers and leaves have the hooks they had; then nobody asks until hooks change somewhere."""
@@ -131,7 +136,7 @@ class Snapshot:
             for own, hooks in zip(_hook_maps(tensor._meta), maps):
                 if own is not hooks and (own or hooks):
                     return False
-        if any(_node_hooks(tensor._meta) != hooks for tensor, hooks in self._node_hooks):
+        if any(hooks_on_node(tensor._meta) != hooks for tensor, hooks in self._node_hooks):
             return False
         self._changes = changes
         return True
@@ -176,8 +181,10 @@ class Snapshot:
             if [dict(own or ()) for own in _hook_maps(tensor._meta)] != hooks:
                 yield False, f"the hooks on a tensor of shape {list(tensor._array.shape)} changed"
         for tensor, node_hooks in self._node_hooks:
-            if _node_hooks(tensor._meta) != node_hooks:
+            if hooks_on_node(tensor._meta) != node_hooks:
                 yield False, f"the hooks on the node of a leaf of shape {list(tensor._array.shape)} changed"
+        if self.histories.difference():
+            yield False, self.histories.difference()
         for tensor, flag in self.flags:
             if tensor._requires_grad != flag:
                 yield False, f"requires_grad of a tensor of shape {list(tensor._array.shape)} changed"
@@ -279,14 +286,6 @@ def _hook_maps(meta: Any) -> tuple[Any, Any]:
 def _is_plain(hooks: Any) -> bool:
     """Whether it is a map of the program's own, in which changes are not counted."""
     return hooks is not None and type(hooks) is not CountedHooks
-
-
-def _node_hooks(meta: Any) -> list[Any] | None:
-    """The hooks on the node that adds to a leaf's gradient, if somebody keeps it."""
-    node = None if meta is None or meta.accumulator is None else meta.accumulator()
-    if node is None or node._extras is None:
-        return None
-    return [hook for hooks in (node._extras.pre_hooks, node._extras.post_hooks) for hook in (hooks or {}).values()] or None
 
 
 def _equal(array: Any, contents: Any) -> bool:

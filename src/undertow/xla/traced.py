@@ -192,6 +192,7 @@ class Traced:
             if trace.stopped:  # and the step's own code handled it
                 raise trace.stopped[0]
             self.handed.refuse_changes()
+            self.entry.histories.refuse_changes()
             firing.finish()
             if self.body is not None:
                 firing.refuse_other_turns(self.body.rest)

@@ -17,6 +17,7 @@ from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
 
 import jax
+import numpy as np
 
 from undertow import errors
 from undertow._core import TensorCore, wrap
@@ -219,7 +220,8 @@ class WayBack(Graph):
         places = zip(self.leaf_edges, self.leaf_arguments)
         edges = tuple([edge if place is None else edge_of(arguments[place]) for edge, place in places])
         read = [
-            _present(cell) if place is None else _raw(arguments[place]) for cell, place in zip(self.read, self.read_from)
+            _at_present(_present(cell) if place is None else _raw(arguments[place]))
+            for cell, place in zip(self.read, self.read_from)
         ]
         node = CompiledBackward(self, edges, [cell.value for cell in self.kept], read)
         for cell in self.only_kept:
@@ -290,6 +292,11 @@ class CompiledBackward(Node):
 def _raw(g: Any) -> Any:
     array = g._array if isinstance(g, TensorCore) else g
     return array.value if type(array) is DeviceArray else array
+
+
+def _at_present(value: Any) -> Any:
+    """A value as it is now, whatever is written to NumPy's memory until a backward pass reads it."""
+    return value.copy() if isinstance(value, np.ndarray) else value
 
 
 def _present(cell: Cell) -> Any:
