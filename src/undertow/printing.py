@@ -101,11 +101,6 @@ def tensor_repr(
     return _with_suffixes(prefix + contents, suffixes, len(prefix))
 
 
-def parameter_repr(text: str) -> str:
-    """The text of a Parameter whose tensor prints as `text`."""
-    return "Parameter containing:\n" + text
-
-
 def _shows_in_elements(kind: dtype) -> bool:
     """Whether printed elements alone say the dtype, as `3` says int64 and `3.+0.j` the default complex dtype."""
     return kind is dtypes.int64 or kind is dtypes.bool or (kind.is_complex and kind is _default_complex())

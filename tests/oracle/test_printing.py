@@ -133,9 +133,6 @@ def test_notes_wrap(linewidth: int, name: str) -> None:
         with both_options({"linewidth": linewidth}):
             assert printing.tensor_repr(array, notes=["requires_grad=True"]) == repr(leaf)
             assert printing.tensor_repr(array * 2, notes=["grad_fn=<MulBackward0>"]) == repr(leaf * 2)
-            parameter = torch.nn.Parameter(leaf.detach())
-            text = printing.tensor_repr(array, notes=["requires_grad=True"])
-            assert printing.parameter_repr(text) == repr(parameter)
 
 
 def test_prefix_device_and_contents() -> None:

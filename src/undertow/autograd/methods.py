@@ -10,7 +10,7 @@ from undertow import asking, hooks
 from undertow._core import InferenceStorage, TensorCore, tensor_class, wrap
 from undertow.autograd import differentiate
 from undertow.autograd.metadata import note_output
-from undertow.autograd.node import Node, edge_of, keep_gradient, tensor_hooks_of
+from undertow.autograd.node import Node, keep_gradient, tensor_hooks_of
 from undertow.autograd.views import asks_through_base, refresh_view
 from undertow.dtypes import DTYPE_OF
 from undertow.modes import local, special
@@ -298,6 +298,3 @@ class AutogradMethods(HookMethods):
     def is_inference(self) -> bool:
         """Whether the tensor was made in inference mode."""
         return type(self._storage) is InferenceStorage
-
-    def _gradient_edge(self) -> Any:
-        return edge_of(self)

@@ -8,7 +8,6 @@ node, so a trace costs the program no memory but its own.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -378,6 +377,3 @@ class Trace:
             return "a tensor"
         where = f"line {made.line}" if self.script in (None, made.file) else repr(made)
         return f"the tensor made at {where}"
-
-    def grads_of(self, tensor: int) -> Iterator[GradEvent]:
-        return (event for event in self.grads if event.tensor == tensor)

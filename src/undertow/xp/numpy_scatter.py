@@ -120,11 +120,6 @@ def _representable(identity: float, dtype: np.dtype) -> Any:
     return identity
 
 
-def scatter_counts(size: int, axis_index: Array) -> Array:
-    """How often each of `size` places is named by a flat index."""
-    return np.bincount(axis_index.reshape(-1), minlength=size)
-
-
 # --- whole slices by index ----------------------------------------------------------------------------------------
 
 

@@ -133,16 +133,11 @@ def silu_grad(g: Array, x: Array) -> Array:
 
 
 def _log1p_exp_minus_abs_into(source: Array, target: Array) -> None:
+    """log(1 + e⁻|x|), the smooth part that softplus and log_sigmoid share; in (0, log 2]."""
     np.abs(source, out=target)
     np.negative(target, out=target)
     np.exp(target, out=target)
     np.log1p(target, out=target)
-
-
-@quiet
-def log1p_exp_minus_abs(x: Array) -> Array:
-    """log(1 + e⁻|x|), the smooth part that softplus, log_sigmoid and logaddexp share; in (0, log 2]."""
-    return fill_blocks(_log1p_exp_minus_abs_into, x)
 
 
 def _softplus_into(source: Array, target: Array) -> None:
