@@ -406,3 +406,45 @@ def test_an_array_that_is_written_to_after_a_tensor_was_made_of_it() -> None:
     assert torch.compile(step)(torch.zeros(3), torch.tensor).tolist() == [3.0, 4.0, 3.0]
     with pytest.raises(CompileError, match=r"then writes to the array.*torch.tensor\(array\)"):
         torch.compile(step)(torch.zeros(3), torch.from_numpy)
+
+    def large(x: Any) -> Any:
+        array = np.zeros(5_000_000, np.float32)
+        x = x + torch.from_numpy(array).sum()
+        array[-1] = 7.0
+        return x
+
+    with pytest.raises(CompileError, match="then writes to the array"):
+        torch.compile(large)(torch.zeros(3))
+
+
+def test_a_tensor_over_an_array_that_the_step_made_is_written_to() -> None:
+    """Whoever holds the array would see that."""
+
+    def of_parts(x: Any) -> Any:
+        array = np.zeros((2, 3), np.float32)
+        torch.from_numpy(array[1]).add_(x)
+        return torch.tensor(array).sum()
+
+    def of_two(x: Any) -> Any:
+        array = np.zeros(3, np.float32)
+        one, other = torch.from_numpy(array), torch.from_numpy(array)
+        del array
+        one.add_(x)
+        return other.sum()
+
+    def of_bytes(x: Any) -> Any:
+        held = bytearray(12)
+        torch.frombuffer(held, dtype=torch.float32).add_(x)
+        return torch.frombuffer(held, dtype=torch.float32).sum()
+
+    for step in (of_parts, of_two, of_bytes):
+        with pytest.raises(CompileError, match=r"at .*test_steps_python.py:\d+ the step writes to a tensor over"):
+            torch.compile(step)(torch.ones(3))
+
+    def alone(x: Any) -> Any:
+        tensor = torch.from_numpy(np.zeros((2, 3), np.float32))
+        tensor[0].add_(x)
+        return tensor.sum()
+
+    step = torch.compile(alone)
+    assert [step(torch.ones(3)).item() for _ in range(2)] == [3.0, 3.0]

@@ -35,6 +35,7 @@ from undertow.xla.arriving import Arriving
 from undertow.xla.choices import only_if
 from undertow.xla.errors import CompileError
 from undertow.xla.numbers import exactly
+from undertow.xla.numpy_memory import Made
 from undertow.xla.reach import State
 from undertow.xp import jax as _words  # noqa: F401  (turns on 64-bit types)
 from undertow.xp.device_array import DeviceArray, is_known, wrapped
@@ -42,7 +43,6 @@ from undertow.xp.device_memory import Cell, NeedsValue, Watch, may_be_known
 from undertow.xp.device_placement import jax_device
 from undertow.xp.target import Target
 
-_WATCHED_BYTES = 1 << 24  # of NumPy's arrays that a step makes
 _turns = itertools.count(1 << 40, 1 << 40)  # far more than any memory is written to
 
 
@@ -161,7 +161,7 @@ class Trace:
         self.draws_inside = False  # whether the program stops for draws, because one depended on a value
         self._by_memory: dict[tuple[Any, ...], DeviceArray] = {}
         self._made: weakref.WeakKeyDictionary[Cell, None] = weakref.WeakKeyDictionary()  # in order, unlike a set
-        self._constants: list[tuple[Any, Any]] = []  # arrays that tensors were made over, and what they held then
+        self.numpy_memory = Made()  # arrays that tensors were made over
         self.of_jax: Any = None  # JAX's own trace
         self.stopped: list[BaseException] = []  # what was raised to end the trace
         self.firing: Any = None
@@ -217,24 +217,13 @@ class Trace:
         if not any(id(each) in self.state.seen for each in memories_behind(array)):
             contents = array.copy()
             made = DeviceArray(self.known(contents) if may_be_known(contents) else jax.numpy.asarray(contents))
-            if array.nbytes <= _WATCHED_BYTES:
-                self._constants.append((array, contents))
+            self.numpy_memory.note(array, contents, made)
             made.cell.order = None if array.flags.c_contiguous else memory_order(array)
             return made
         holder = wrap(DeviceArray(array))
         holder._array = array
         self.adopt(holder)
         return holder._array
-
-    def refuse_later_writes(self) -> None:
-        """Memory of NumPy's that the step makes is a constant of the program: nobody may write to it afterwards."""
-        for array, contents in self._constants:
-            if array.tobytes() != contents.tobytes():
-                raise CompileError(
-                    f"undertow.compile: the step makes a NumPy array of shape {list(array.shape)}, a tensor over its "
-                    "memory, and then writes to the array. A program does not see that: give the tensor a copy, with "
-                    "torch.tensor(array)."
-                )
 
     def known(self, array: Any) -> Any:
         """A value that is the same in every call, so that Python may look at it."""

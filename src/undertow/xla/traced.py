@@ -201,7 +201,7 @@ class Traced:
             gc.collect()
             outputs.extend([cell for cell, _, _ in trace.cells.values() if cell.writes])
             outputs.extend(trace.living())
-            trace.refuse_later_writes()
+            trace.numpy_memory.refuse_later_writes()
             refuse_overlaps(*trace.host_memories())
             self.given.refuse_overlaps(trace.cells)
             return [cell.value for cell in outputs]

@@ -72,17 +72,28 @@ def _could_be(node: Definition, code: CodeType) -> bool:
 def _around(candidates: list[Definition], code: CodeType) -> list[Definition]:
     """Those whose body holds every column of the code, the innermost first: several lambdas may share a line."""
     places: Any = [place for place in code.co_positions() if None not in place and place[2:] != (0, 0)]
+    if not places:  # Python 3.12 gives none to a lambda that returns a constant
+        return [node for node in candidates if _same_constant(node, code)][:1]
     holding = []
     for node in candidates:
         first, last = (node.body, node.body) if isinstance(node, ast.Lambda) else (node.body[0], node.body[-1])
         begin: Any = first.lineno, first.col_offset
         end: Any = last.end_lineno, last.end_col_offset
-        if places and all(begin <= (p[0], p[2]) and (p[1], p[3]) <= end for p in places):
+        if all(begin <= (p[0], p[2]) and (p[1], p[3]) <= end for p in places):
             holding.append((begin, node))
     if not holding:
         return candidates
     innermost = max(begin for begin, node in holding)
     return [node for begin, node in holding if begin == innermost]
+
+
+def _same_constant(node: Definition, code: CodeType) -> bool:
+    """Whether a lambda, compiled by itself, is the same code: those that are alike do the same."""
+    if not isinstance(node, ast.Lambda):
+        return False
+    constants = compile(ast.Expression(node), code.co_filename, "eval", dont_inherit=True).co_consts
+    made = [each for each in constants if isinstance(each, CodeType)][-1]  # behind those of its defaults
+    return made.co_code == code.co_code and repr(made.co_consts) == repr(code.co_consts)
 
 
 def _plain(name: str) -> str:
