@@ -6,6 +6,7 @@ effects are seen by running them, are put beside what was said of them.
 
 from __future__ import annotations
 
+import ast
 import linecache
 import time
 from typing import Any
@@ -22,6 +23,7 @@ from undertow.lazy import LateMethod
 from undertow.ops.sort import SortMethods
 from undertow.xla.effects import Effects, Exactly, analyse, analyse_module, kind_of, trust
 from undertow.xla.effects.objects import in_class
+from undertow.xla.effects.source import definition
 
 
 @pytest.mark.parametrize("name", zoo.PURE)
@@ -262,6 +264,26 @@ def test_lambdas_that_share_a_line_are_told_apart() -> None:
     outer = lambda g: (lambda g: log.append(g))  # the outer one only makes the inner one
     assert analyse(outer, ["tensor"]).pure
     assert not analyse(outer(0), ["tensor"]).pure
+
+
+def test_names_that_the_compiler_adds_hide_no_source() -> None:
+    def makes_a_class() -> Any:
+        class Local(dict[str, int]):
+            """A class whose body names a dozen things that nobody wrote."""
+
+            kind: int = 3
+
+            def __init__(self, size: int) -> None:
+                super().__init__()
+                self.size = size
+
+        async def waits() -> None:
+            pass
+
+        return Local(2), waits
+
+    node = definition(makes_a_class)
+    assert isinstance(node, ast.FunctionDef) and node.name == "makes_a_class"
 
 
 def test_without_source_nothing_is_pure() -> None:

@@ -110,8 +110,10 @@ def _names(code: CodeType) -> set[str]:
     return names
 
 
-# Names that the compiler looks up on its own.
-_IMPLIED = {"AssertionError", "__name__", "__module__", "__qualname__", "__doc__", "__annotations__", "__class__"}
+# Names that the compiler looks up or sets on its own; some came with Python 3.12, 3.13 and 3.14.
+_IMPLIED = {"AssertionError", "__name__", "__module__", "__qualname__", "__doc__", "__annotations__", "__class__",
+            "__classcell__", "__type_params__", "__firstlineno__", "__static_attributes__", "__classdictcell__",
+            "__annotate_func__"}  # fmt: skip
 _REWRITTEN = {"_call_reprcompare", "_format_boolop", "_saferepr", "_should_repr_global_name", "_format_explanation",
               "_format_assertmsg", "locals"}  # fmt: skip
 
@@ -129,7 +131,7 @@ def _written(node: Definition) -> set[str]:
                 names.update(alias.name.split("."), (alias.name, alias.asname or ""))
             if isinstance(part, ast.ImportFrom) and part.module:
                 names.add(part.module)
-        elif isinstance(part, (ast.FunctionDef, ast.ClassDef)):
+        elif isinstance(part, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
             names.add(part.name)
         elif isinstance(part, ast.MatchClass):
             names.update(part.kwd_attrs)
