@@ -137,10 +137,12 @@ class Program(Assembled):
         return self.options.values() if self.schedules.made else self.looked_at
 
     def _numbers(self) -> Any:
-        """The optimizers' numbers as one array, made anew when one of them has changed."""
+        """The optimizers' numbers as one array, made anew when one has changed; those that stay lie on the device."""
         numbers = self._numbers_now()
         if numbers != self.last_numbers:
             self.last_numbers, self.number_array = numbers, np.array(numbers, np.float64)
+        elif type(self.number_array) is np.ndarray:
+            self.number_array = jax.device_put(self.number_array, self.jax_device)
         if self.gives_numbers:
             self.last_numbers = None  # until `_finish` knows the next ones
         return self.number_array
