@@ -142,7 +142,8 @@ def op(
     """Makes a rule.
 
     node            the backward node's name (`MulBackward0` for "mul" unless given)
-    promote         how inputs come to one dtype: None (left alone), "numeric", "float" (integers become floats)
+    promote         how inputs come to one dtype: None (left alone), "numeric", "float" (integers become floats), "same"
+                    (they share one anyway, and gradients have their shapes already: they are not summed)
     accepts         the kinds of numbers it is defined for, before integers become floats: bool, int, float, complex
     half            on accelerators its words take half precision as it is, adding up in float32 themselves
     mask            the input that is a mask of bools, which takes no part in promotion
@@ -180,38 +181,44 @@ def op(
     rule.rows = rows
     rule.keeps = frozenset(keeps)
 
-    # A node's values in order: xp, g, needs, then what it saved, the input specs, the statics.
-    # In the order in which pack hooks see them; inputs that are results of an op before (`result1`) come last.
-    inputs = sorted(rule.inputs, key=lambda given: (given.startswith("result"), given))
-    saveable = (*inputs, *sorted(("result", *names)), *hidden)
-    asked: set[str] = set(keeps)
-    for formula in (joint, *gradients.values()):
-        if formula is not None:
-            asked.update(formula.__code__.co_varnames[: formula.__code__.co_argcount])
-    rule.saves = tuple(saved for saved in saveable if saved in asked)
-    specs = tuple(f"{given}_spec" for given in rule.inputs)
-    rule.uses_specs = any(spec in asked for spec in specs)
-    names = ("xp", "g", "needs", *rule.saves, *(specs if rule.uses_specs else ()), *rule.statics)
-    layout = {value: place for place, value in enumerate(names)}
+    rule.slots = slots
+    _wire(rule, joint, gradients)
+    return rule
 
+
+def _wire(rule: Rule, joint: Formula | None, gradients: dict[str, Formula]) -> None:
+    """Works out what a rule's nodes save, and where among a node's values each gradient finds its arguments."""
     stray = gradients.keys() - set(rule.inputs)
     if stray:
-        raise TypeError(f"rule {name!r} has gradients for {sorted(stray)}, but its inputs are {rule.inputs}")
-    rule.joint = None if joint is None else Gradient(joint, layout, name)
+        raise TypeError(f"rule {rule.name!r} has gradients for {sorted(stray)}, but its inputs are {rule.inputs}")
+    layout = _layout(rule, [formula for formula in (joint, *gradients.values()) if formula is not None])
+    rule.joint = None if joint is None else Gradient(joint, layout, rule.name)
     rule.gradients = tuple(
-        Gradient(gradients[given], layout, name) if given in gradients else None for given in rule.inputs
+        Gradient(gradients[given], layout, rule.name) if given in gradients else None for given in rule.inputs
     )
-    if slots is None and joint is None:
+    if rule.slots is None and joint is None:
         slots = max([0, *[place + 1 for place, gradient in enumerate(rule.gradients) if gradient is not None]])
-        if rule.variadic and slots == len(rule.inputs):
-            slots = None
-    rule.slots = slots
+        rule.slots = None if rule.variadic and slots == len(rule.inputs) else slots
     # For each input: which of the saved values its gradient reads.
     rule.needed = tuple(
         rule.keeps.union((rule.joint or gradient).names) if (rule.joint or gradient) else frozenset()  # type: ignore[union-attr]
         for gradient in rule.gradients
     )
-    return rule
+
+
+def _layout(rule: Rule, formulas: list[Formula]) -> dict[str, int]:
+    """The places of a node's values: xp, g, needs, then what it saved, the input specs, the statics."""
+    # Saved in the order in which pack hooks see them; inputs that are results of an op before (`result1`) come last.
+    inputs = sorted(rule.inputs, key=lambda given: (given.startswith("result"), given))
+    saveable = (*inputs, *sorted(("result", *rule.names)), *rule.hidden)
+    asked = set(rule.keeps)
+    for formula in formulas:
+        asked.update(formula.__code__.co_varnames[: formula.__code__.co_argcount])
+    rule.saves = tuple(saved for saved in saveable if saved in asked)
+    specs = tuple(f"{given}_spec" for given in rule.inputs)
+    rule.uses_specs = any(spec in asked for spec in specs)
+    names = ("xp", "g", "needs", *rule.saves, *(specs if rule.uses_specs else ()), *rule.statics)
+    return {value: place for place, value in enumerate(names)}
 
 
 def twin(rule: Rule, node: str) -> Rule:
