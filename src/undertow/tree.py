@@ -20,15 +20,20 @@ def leaves(tree: Any) -> Iterator[Any]:
             yield item
 
 
-def map_leaves(function: Callable[[Any], Any], tree: Any) -> Any:
-    """The same nesting with `function` applied at the ends; named tuples and dict classes are kept."""
+def map_leaves(function: Callable[[Any], Any], tree: Any, ends: type | None = None) -> Any:
+    """The same nesting with `function` applied at the ends; named tuples and dict classes are kept.
+
+    What is of the type `ends` is an end, whatever it holds.
+    """
+    if ends is not None and isinstance(tree, ends):
+        return function(tree)
     if isinstance(tree, tuple):
-        parts = [map_leaves(function, item) for item in tree]
+        parts = [map_leaves(function, item, ends) for item in tree]
         return type(tree)(*parts) if hasattr(tree, "_fields") else type(tree)(parts)
     if isinstance(tree, list):
-        return type(tree)(map_leaves(function, item) for item in tree)
+        return type(tree)(map_leaves(function, item, ends) for item in tree)
     if isinstance(tree, dict):
         made = copy.copy(tree)  # with what else a class of dicts keeps
-        made.update([(key, map_leaves(function, item)) for key, item in tree.items()])
+        made.update([(key, map_leaves(function, item, ends)) for key, item in tree.items()])
         return made
     return function(tree)

@@ -11,7 +11,7 @@ from undertow import dtypes
 from undertow._core import TensorCore, wrap
 from undertow.sparse import derivatives as derivatives
 from undertow.sparse import functions
-from undertow.sparse.coo import SparseTensor, make, sparse_coo_tensor
+from undertow.sparse.coo import SparseTensor, known_places, make, sparse_coo_tensor
 from undertow.torch_named import pickled_class
 
 __all__ = ["addmm", "check_sparse_tensor_invariants", "log_softmax", "mm", "softmax", "spdiags", "sum"]
@@ -45,7 +45,7 @@ def log_softmax(input: Any, dim: int, *, dtype: Any = None) -> Any:
 def _normalised(input: SparseTensor, dim: int, dtype: Any, log: bool) -> SparseTensor:
     tensor = input.coalesce()
     items = tensor._items if dtype is None else tensor._items.to(dtype)
-    rest = np.delete(tensor._places._array, dim % tensor.ndim, axis=0)
+    rest = np.delete(known_places(tensor), dim % tensor.ndim, axis=0)
     which = wrap(np.unique(rest, axis=1, return_inverse=True)[1].reshape(-1)) if rest.size else wrap(
         np.zeros(tensor._nnz(), np.int64)
     )

@@ -26,6 +26,9 @@ from undertow.ops.index import index_add
 from undertow.rules.convert import alias
 from undertow.rules.rule import twin
 from undertow.sizes import Size
+from undertow.tensor_layout import host_memory
+from undertow.xp.device_array import DeviceArray
+from undertow.xp.device_memory import Watch
 
 _made_of_values = twin(alias, "SparseCooTensorWithDimsAndTensorsBackward0")
 
@@ -110,7 +113,7 @@ class SparseTensor(Tensor):
 
     def _as_gradient(self, values: Any) -> Any:
         """A gradient of the values as one of this tensor: one element for each place."""
-        alone = make(self._places, values, self._sizes, self._coalesced)
+        alone = self._with_values(values)
         return alone if self._coalesced else _first_of_each(alone)
 
     def _seed(self, gradient: Any) -> Any:
@@ -238,6 +241,10 @@ class SparseTensor(Tensor):
         """How many dims each element has itself."""
         return self._items.ndim - 1
 
+    def _with_values(self, values: Any) -> Any:
+        """A tensor of other elements at the same places."""
+        return make(self._places, values, self._sizes, self._coalesced)
+
     def is_coalesced(self) -> bool:
         """Whether no place comes twice and the places are in order."""
         return self._coalesced
@@ -327,9 +334,16 @@ def gradient(places: Any, items: Any, sizes: Any) -> SparseTensor:
     return make(wrap(places), items, sizes)
 
 
+def known_places(tensor: SparseTensor) -> Any:
+    """The places as numbers. In a step that is compiled, other ones make another program: they decide about shapes."""
+    places = tensor._places
+    held = Watch.trace.hold(places._array) if Watch.trace is not None and type(places._array) is DeviceArray else None
+    return host_memory(places) if held is None else held
+
+
 def unique_places(tensor: SparseTensor) -> tuple[Any, Any]:
     """The places of a tensor in order, each once, and for each element which of them it lies at."""
-    places = tensor._places._array
+    places = known_places(tensor)
     sizes = tensor._sizes[: places.shape[0]]
     flat = np.ravel_multi_index(tuple(places), tuple(sizes)) if places.size else np.zeros(places.shape[1:], np.int64)
     first, which = np.unique(flat, return_inverse=True)

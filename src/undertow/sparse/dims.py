@@ -10,7 +10,7 @@ import numpy as np
 from undertow._core import wrap
 from undertow.creation import zeros
 from undertow.ops.join import cat as join
-from undertow.sparse.coo import SparseTensor, function, make
+from undertow.sparse.coo import SparseTensor, function, known_places, make
 
 
 @function("permute")
@@ -50,7 +50,7 @@ def select(input: SparseTensor, dim: int, index: int) -> Any:
     """One of the slices along a dim."""
     dim %= input.ndim
     index = int(index) % input._sizes[dim]
-    kept = wrap(np.nonzero(input._places._array[dim] == index)[0])
+    kept = wrap(np.nonzero(known_places(input)[dim] == index)[0])
     rest = [place for place in range(input.sparse_dim()) if place != dim]
     items = input._items[kept]
     if not rest:
@@ -78,9 +78,9 @@ def getitem(self: SparseTensor, key: Any) -> Any:
 def index_select(input: SparseTensor, dim: int, index: Any) -> Any:
     """Some of the slices along a dim."""
     tensor = input.coalesce()
-    wanted, have = index._array.reshape(-1), tensor._places._array[dim]
+    wanted, have = index._array.reshape(-1), known_places(tensor)[dim]
     new, old = np.nonzero(wanted[:, None] == have[None, :])
-    places = tensor._places._array[:, old].copy()
+    places = known_places(tensor)[:, old].copy()
     places[dim] = new
     sizes = list(tensor._sizes)
     sizes[dim] = wanted.size

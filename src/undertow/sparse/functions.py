@@ -7,11 +7,12 @@ from typing import Any
 import numpy as np
 
 from undertow._core import TensorCore, wrap
+from undertow.autograd.apply import settle
 from undertow.creation import zeros
 from undertow.ops.index import index_add
 from undertow.ops.join import cat as join
 from undertow.sizes import Size
-from undertow.sparse.coo import FUNCTIONS, SparseTensor, function, make, sparse_coo_tensor
+from undertow.sparse.coo import FUNCTIONS, SparseTensor, function, known_places, make, sparse_coo_tensor
 from undertow.sparse.dims import select, transpose
 
 
@@ -90,12 +91,12 @@ def add(input: Any, other: Any, *, alpha: Any = 1) -> Any:
     both = input._coalesced and other._coalesced
     if not (input._items.is_contiguous() and other._items.is_contiguous()):
         return make(join([input._places, other._places], 1), join([input._items, scaled]), input._sizes)
-    if np.array_equal(input._places._array, other._places._array):
+    if np.array_equal(known_places(input), known_places(other)):
         return _with_items(input, input._items + scaled, both)
     mine, theirs = _merged(input, other)
     count = max([-1, *mine[-1:], *theirs[-1:]]) + 1
     places = np.empty((input.sparse_dim(), count), np.int64)
-    places[:, mine], places[:, theirs] = input._places._array, other._places._array
+    places[:, mine], places[:, theirs] = known_places(input), known_places(other)
     total = zeros((count, *input._items.shape[1:]), dtype=(input._items[:0] + scaled[:0]).dtype)
     total = index_add(total, 0, wrap(mine), input._items.to(total.dtype))
     return make(wrap(places), index_add(total, 0, wrap(theirs), scaled.to(total.dtype)), input._sizes, both)
@@ -127,10 +128,14 @@ def _merged(one: SparseTensor, other: SparseTensor) -> tuple[Any, Any]:
 
 def _flat_places(tensor: SparseTensor) -> Any:
     """The places as one number each."""
-    places = tensor._places._array
-    if not places.size:
-        return np.zeros(places.shape[1:], np.int64)
-    return np.ravel_multi_index(tuple(places), tuple(tensor._sizes[: tensor.sparse_dim()]))
+    return _flat(known_places(tensor), tensor._sizes)
+
+
+def _flat(places: Any, sizes: Any) -> Any:
+    flat: Any = np.zeros(places.shape[1:], np.int64)
+    for row, size in zip(places, sizes):
+        flat = flat * size + row
+    return flat
 
 
 def _by(tensor: SparseTensor) -> str:
@@ -149,10 +154,11 @@ def sub(input: Any, other: Any, *, alpha: Any = 1) -> Any:
 @function("to_dense")
 def to_dense(self: SparseTensor, dtype: Any = None, *, masked_grad: Any = None) -> Any:
     """All elements, zeros where there are none."""
-    places, sizes = self._places._array, self._sizes
-    sparse, dense = sizes[: places.shape[0]], sizes[places.shape[0] :]
+    sizes, n_sparse = self._sizes, self.sparse_dim()
+    sparse, dense = sizes[:n_sparse], sizes[n_sparse:]
     items = self._items if dtype is None else self._items.to(dtype)
-    flat = _flat_places(self)
+    settle((self._places,))
+    flat = _flat(self._places._array, sizes)
     count = int(np.prod(sparse)) if sparse else 1
     return index_add(zeros((count, *dense), dtype=items.dtype), 0, wrap(flat), items).reshape(sizes)
 

@@ -16,6 +16,7 @@ from undertow.xla.arriving import Arriving
 from undertow.xla.errors import CompileError
 from undertow.xla.reach import State
 from undertow.xla.renewed import Renewed
+from undertow.xla.sparse_parts import is_sparse, parts_of_sparse
 from undertow.xp.device_array import DeviceArray
 from undertow.xp.device_memory import Cell
 
@@ -132,9 +133,9 @@ class Arguments:
             places.setdefault(id(self.tensors[place]), place)
         return places
 
-    def tell(self, arriving: Arriving) -> None:
+    def tell(self, arriving: Arriving, as_it_was: Callable[[Any], Any]) -> None:
         """Says which arrays of the trace stand for arguments."""
-        arriving.arguments = list(self._given)
+        arriving.arguments = [wrap(as_it_was(given._array)) for given in self._given]
         for place in self._own:
             if type(self.tensors[place]._array) is DeviceArray:
                 arriving.argument(self.tensors[place]._array, place)
@@ -193,14 +194,14 @@ class Arguments:
 
 
 class Handed:
-    """Lists and dicts among the arguments. The step gets others around stand-ins, so it may not change them."""
+    """Lists, dicts and sparse tensors among the arguments. The step gets others of stand-ins, so it may not change them."""
 
     def __init__(self, arguments: Any) -> None:
         self._held: list[tuple[Any, list[Any]]] = []
         stack = [arguments]
         while stack:
             value = stack.pop()
-            if isinstance(value, (list, dict)):
+            if isinstance(value, (list, dict)) or is_sparse(value):
                 self._held.append((value, _contents(value)))
             if isinstance(value, (tuple, list, dict)):
                 stack += value.values() if isinstance(value, dict) else value
@@ -217,6 +218,8 @@ class Handed:
 
 
 def _contents(value: Any) -> list[Any]:
+    if is_sparse(value):
+        return [*parts_of_sparse(value)]
     return [*value, *value.values()] if isinstance(value, dict) else [*value]
 
 

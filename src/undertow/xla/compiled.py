@@ -25,6 +25,7 @@ from undertow.xla.firing import Again, Plan
 from undertow.xla.host_calls import Inside
 from undertow.xla.numbers import Baked
 from undertow.xla.program import Program
+from undertow.xla.sparse_parts import apart, parts_of_sparse
 from undertow.xla.traced import Call
 from undertow.xp.device_array import DeviceArray
 from undertow.xp.device_memory import Watch
@@ -116,6 +117,7 @@ class Compiled:
         if numbers:
             plan.numbers = numbers
             args, kwargs = in_places((args, kwargs))
+        args, kwargs = apart((args, kwargs))
         while True:
             try:
                 program = Program(Call(self.function, args, kwargs), plan)
@@ -155,7 +157,11 @@ def _rare_modes(modes: ThreadModes) -> tuple[Any, ...]:
 
 def _describe(tree: Any, key: list[Any], tensors: list[Any], numbers: list[Any]) -> None:
     """Adds to a key what nested arguments look like, and to lists the tensors and the plain numbers among them."""
-    if isinstance(tree, TensorCore):
+    if isinstance(tree, TensorCore) and not tree._is_strided:
+        parts = parts_of_sparse(tree)
+        key += (type(parts), tuple(parts.sizes), parts.coalesced)
+        _describe(parts[:2], key, tensors, numbers)
+    elif isinstance(tree, TensorCore):
         array, meta = tree._array, tree._meta
         tensors.append(tree)
         key += (array.shape, array.dtype, tree._requires_grad)

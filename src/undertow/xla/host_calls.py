@@ -23,6 +23,7 @@ from undertow.tree import leaves, map_leaves
 from undertow.xla.errors import CompileError
 from undertow.xla.numbers import Figure
 from undertow.xla.places import held_at, put
+from undertow.xla.sparse_parts import apart, is_sparse, parts_of_sparse, together
 from undertow.xla.state import where_defined
 from undertow.xp.device_array import DeviceArray
 from undertow.xp.device_memory import Watch
@@ -102,7 +103,7 @@ class HostCall:
         self._known: dict[int, Any] = {}
         for tensor in found:
             self._dress(tensor)
-        self.args, self.kwargs = map_leaves(self._taken, (args, kwargs))
+        self.args, self.kwargs = map_leaves(self._taken, apart((args, kwargs)))
         self.numbers = [(place, map_leaves(self._taken, held_at(*place))) for place in counters]  # found by name
 
     def _capture(self, array: DeviceArray) -> int:
@@ -163,7 +164,7 @@ class HostCall:
             array = self.memory(values[place], tensor)
             meta.grad = None if grad is None else wrap(self.memory(values[grad], tensor))
             tensor._array = array
-        args, kwargs = map_leaves(shown, (self.args, self.kwargs))
+        args, kwargs = together(map_leaves(shown, (self.args, self.kwargs)))
         numbers = [(where, held_at(*where)) for where, _ in self.numbers]
         for where, number in self.numbers:
             put(*where, map_leaves(shown, number))
@@ -208,13 +209,15 @@ class HostCall:
 def tensors_of(holder: Any) -> Iterator[Any]:
     """The tensors that a module or an optimizer keeps."""
     if isinstance(holder, Module):
-        yield from holder.parameters()
-        yield from holder.buffers()
+        for each in (*holder.parameters(), *holder.buffers()):
+            yield from tensors_of(each)
     elif isinstance(holder, Optimizer):
         for group in holder.param_groups:
             yield from group["params"]
         for kept in holder.state.values():
             yield from (each for each in kept.values() if isinstance(each, TensorCore))
+    elif is_sparse(holder):
+        yield from parts_of_sparse(holder)[:2]
     elif isinstance(holder, TensorCore):
         yield holder
 

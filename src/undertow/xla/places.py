@@ -28,7 +28,7 @@ class Slots(MutableMapping[str, Any]):
         self.members = {
             name: each
             for kind in type(owner).__mro__
-            if trust.home(kind) == "user"
+            if trust.home(kind) == "user" or not getattr(kind, "_is_strided", True)  # a sparse tensor's parts
             for name, each in vars(kind).items()
             if type(each) is types.MemberDescriptorType
         }

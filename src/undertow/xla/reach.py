@@ -101,8 +101,10 @@ class State:
         return True
 
     def _look(self, root: Any, name: str, depth: int) -> None:
-        if isinstance(root, TensorCore):
+        if isinstance(root, TensorCore) and root._is_strided:
             self.tensors.append(root)
+        elif isinstance(root, TensorCore):
+            self._look_into(Slots(root), name, depth)
         elif isinstance(root, Module):
             self._look_at_module(root, name)
         elif isinstance(root, Optimizer):

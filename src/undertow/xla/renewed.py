@@ -108,7 +108,7 @@ class Renewed:
 def look_of(value: Any, shapes: bool = True, grads: bool = True, depth: int = 0) -> Any:
     """What a program depends on in what is replaced by each step; None if that can't be said."""
     if isinstance(value, TensorCore):
-        return _look_of_tensor(value, shapes, grads)
+        return _look_of_tensor(value, shapes, grads) if value._is_strided else None
     if isinstance(value, PLAIN):
         return type(value), repr(value) if isinstance(value, float) else value  # 0.0 equals -0.0, and nan nothing
     attributes = {**instance_dict(value), **Slots(value)} if trust.home(type(value)) == "user" else {}

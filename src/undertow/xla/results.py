@@ -22,6 +22,7 @@ from undertow.xla.effects.objects import instance_dict
 from undertow.xla.errors import CompileError
 from undertow.xla.numbers import Figure
 from undertow.xla.places import PLAIN, Slots
+from undertow.xla.sparse_parts import is_sparse, parts_of_sparse, together
 
 FIXED = (TensorCore, *PLAIN, type, types.ModuleType, Module, Optimizer)  # taken as they are
 _OPAQUE = (types.FunctionType, types.MethodType, types.GeneratorType, functools.partial)
@@ -38,6 +39,10 @@ def parts_of(value: Any) -> Iterator[Any]:
         yield from Slots(value).values()
 
 
+def _is_fixed(value: Any) -> bool:
+    return isinstance(value, FIXED) and not is_sparse(value)
+
+
 def tensors_in(tree: Any, known: Container[int] = ()) -> list[Any]:
     """The tensors in containers and objects, in order; not in those that were there before."""
     return values_in(tree, known, TensorCore)
@@ -50,9 +55,9 @@ def values_in(tree: Any, known: Container[int], kind: type) -> list[Any]:
     stack = [tree]
     while stack:
         value = stack.pop()
-        if isinstance(value, kind):
+        if isinstance(value, kind) and not is_sparse(value):
             found.setdefault(id(value), value)
-        elif not isinstance(value, FIXED) and id(value) not in seen and id(value) not in known:
+        elif not _is_fixed(value) and id(value) not in seen and id(value) not in known:
             seen.add(id(value))
             stack.extend(reversed(list(parts_of(value))))
     return list(found.values())
@@ -88,15 +93,17 @@ class Rebuilt:
         self._made: dict[int, Any] = {}
 
     def __call__(self, value: Any) -> Any:
-        if isinstance(value, (TensorCore, Figure)):
+        if isinstance(value, (TensorCore, Figure)) and not is_sparse(value):
             return self._tensor(value)
-        if isinstance(value, FIXED) or id(value) in self._known or isinstance(value, _OPAQUE):
+        if _is_fixed(value) or id(value) in self._known or isinstance(value, _OPAQUE):
             return value
         if id(value) not in self._made:
             self._made[id(value)] = self._rebuilt(value)
         return self._made[id(value)]
 
     def _rebuilt(self, value: Any) -> Any:
+        if is_sparse(value):
+            return together(self(parts_of_sparse(value)))
         if isinstance(value, (tuple, frozenset)):
             parts = [self(part) for part in value]
             if all(part is before for part, before in zip(parts, value)):
@@ -137,10 +144,10 @@ def hidden_in(tree: Any, known: Container[int]) -> Iterator[Any]:
     stack = [(tree, False)]
     while stack:
         value, hidden = stack.pop()
-        if isinstance(value, (TensorCore, Figure)):
+        if isinstance(value, (TensorCore, Figure)) and not is_sparse(value):
             if hidden:
                 yield value
-        elif not isinstance(value, FIXED) and id(value) not in seen and id(value) not in known:
+        elif not _is_fixed(value) and id(value) not in seen and id(value) not in known:
             seen.add(id(value))
             if isinstance(value, types.FunctionType):
                 stack += [(part, True) for part in (value.__closure__, value.__defaults__, value.__kwdefaults__)]

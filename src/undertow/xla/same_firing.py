@@ -25,6 +25,7 @@ from undertow.xla.hook_facts import is_own
 from undertow.xla.host_calls import Placed
 from undertow.xla.places import PLAIN
 from undertow.xla.reach import GLOBAL_HOOKS, State
+from undertow.xla.sparse_parts import parts_of_sparse
 from undertow.xla.state import Snapshot
 
 Fired = tuple[str, list[Any]]  # a hook, and what it was given
@@ -169,7 +170,7 @@ def _witness(hook: Any, fired: list[Fired]) -> Callable[..., None]:
 def described(value: Any) -> Any:
     """Plain data in the place of tensors and objects."""
     if isinstance(value, TensorCore):
-        return np.array(host_memory(value))
+        return np.array(host_memory(value)) if value._is_strided else described(parts_of_sparse(value))
     if isinstance(value, (tuple, list, dict)):
         return map_leaves(described, value) if not isinstance(value, dict) else [described(each) for each in value.values()]
     if isinstance(value, (Module, Optimizer)) or not isinstance(value, (*PLAIN, np.ndarray)):

@@ -274,6 +274,14 @@ class Trace:
         if there and any(cell.device is cpu or cell.host is not None for cell in cells):
             raise apart(there[0], cpu)
 
+    def as_it_was(self, array: Any) -> Any:
+        """An array from outside, with the value that it has there."""
+        if type(array) is not DeviceArray or id(array.cell) not in self.cells:
+            return array
+        if array._parent is not None:
+            return self.as_it_was(array._parent).view_by(array._take, array._put)
+        return array.like(self.cells[id(array.cell)][1] if array.cell.host is None else array.cell.host)
+
     def is_made(self, tensor: Any) -> bool:
         """Whether a tensor's memory was made during the trace."""
         return type(tensor._array) is DeviceArray and tensor._array.cell in self._made

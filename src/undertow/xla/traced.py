@@ -26,6 +26,7 @@ from undertow.xla.registrations import Registrations
 from undertow.xla.renewed import look_of
 from undertow.xla.results import refuse_hidden, tensors_in, values_in
 from undertow.xla.schedules import Schedules
+from undertow.xla.sparse_parts import together
 from undertow.xla.state import Snapshot
 from undertow.xla.trace import Draw, Trace
 from undertow.xp.device_array import DeviceArray
@@ -180,13 +181,13 @@ class Traced:
                 cell.value = value
             for tensor in tensors:
                 trace.adopt(tensor)
-            self.given.tell(trace.arriving)
-            originals = {id(tensor): array for tensor, array in trace.originals}
+            self.given.tell(trace.arriving, trace.as_it_was)
+            originals = {id(tensor): trace.as_it_was(array) for tensor, array in trace.originals}
             for tensor in state.tensors:
                 trace.arriving.captured(tensor, tensor._array, originals.get(id(tensor)))
             as_inputs = inputs(numbers, options, self.known_numbers, len(self.counters.places))
             given = self._show(as_inputs, numbers, trace)
-            args, kwargs = from_places((call.args, call.kwargs), self.plan.numbers)
+            args, kwargs = together(from_places((call.args, call.kwargs), self.plan.numbers))
             self.handed = Handed((args, [*kwargs.values()]))
             self.result = call.function(*args, **kwargs)
             if trace.stopped:  # and the step's own code handled it
