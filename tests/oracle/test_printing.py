@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -183,13 +182,7 @@ def test_printoptions_are_put_back_after_an_error() -> None:
     assert printing.get_printoptions() == before
 
 
-@pytest.mark.parametrize("shape", [(10_000_000,), (10, 1_000_000), (1_000_000, 10), (100, 100, 1000)])
-def test_summaries_of_large_arrays_are_instant(shape: tuple[int, ...]) -> None:
-    array = np.broadcast_to(np.float32(1), shape)
-    seconds = []
-    for _ in range(3):
-        start = time.perf_counter()
-        text = printing.tensor_repr(array)
-        seconds.append(time.perf_counter() - start)
-    assert min(seconds) < 0.02
+@pytest.mark.parametrize("shape", [(10**12,), (10, 10**11), (10**11, 10), (10**4, 10**4, 10**4)])
+def test_summaries_of_large_arrays_look_at_what_they_print(shape: tuple[int, ...]) -> None:
+    text = printing.tensor_repr(np.broadcast_to(np.float32(1), shape))  # to go through it all would take hours
     assert text == repr(torch.ones(1).expand(shape))
