@@ -34,3 +34,9 @@ def test_blocks_run_and_print_what_they_show(document: Path) -> None:
 
 def test_readme_fits_one_screen() -> None:
     assert len((ROOT / "README.md").read_text().splitlines()) <= 60
+
+
+def test_the_map_of_the_compiler_names_every_file() -> None:
+    text = (ROOT / "docs/compile_inside.md").read_text()
+    files = {path.name for path in (ROOT / "src/undertow/xla").rglob("*.py")} - {"__init__.py"}
+    assert files == set(re.findall(r"`(\w+\.py)`", text))
