@@ -281,7 +281,8 @@ def test_names_that_the_compiler_adds_hide_no_source() -> None:
 
         return Local(2), waits
 
-    node = definition(makes_a_class)
+    function: Any = makes_a_class
+    node = definition(function)
     assert isinstance(node, ast.FunctionDef) and node.name == "makes_a_class"
 
 
