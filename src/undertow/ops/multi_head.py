@@ -143,21 +143,12 @@ def multi_head_attention_forward(
         attn_mask, key_padding_mask = _one_wider(attn_mask), _one_wider(key_padding_mask)
     source = k.size(1)
     if key_padding_mask is not None:
-        for dim, (wanted, given) in enumerate(zip((batch, source), key_padding_mask.shape, strict=True)):
-            if wanted != given:
-                raise AssertionError(f"Expected key_padded_mask.shape[{dim}] to be {wanted}, but got {given}")
-        spread = key_padding_mask.view(batch, 1, 1, source).expand(-1, num_heads, -1, -1)
-        spread = spread.reshape(batch * num_heads, 1, source)
-        attn_mask = spread if attn_mask is None else attn_mask + spread
+        attn_mask = _with_padding(attn_mask, key_padding_mask, batch, num_heads, source)
     chance = dropout_p if training else 0.0
     if need_weights:
         if is_causal and attn_mask is None:
             raise AssertionError("FIXME: is_causal not implemented for need_weights")
-        scaled = q * math.sqrt(1.0 / q.size(2))
-        scores = bmm(scaled, k.transpose(-2, -1)) if attn_mask is None else baddbmm(attn_mask, scaled, k.transpose(-2, -1))
-        weights = functional_softmax(scores, dim=-1)
-        if chance > 0:
-            weights = dropout(weights, p=chance)
+        weights = _weights(q, k, attn_mask, chance)
         attended = bmm(weights, v).transpose(0, 1).reshape(length * batch, width)
         output = linear(attended, out_proj_weight, out_proj_bias).view(length, batch, -1)
         weights = weights.view(batch, num_heads, length, source)
@@ -173,6 +164,22 @@ def multi_head_attention_forward(
     attended = attended.permute(2, 0, 1, 3).reshape(batch * length, width)
     output = linear(attended, out_proj_weight, out_proj_bias).view(length, batch, -1)
     return (output, None) if batched else (output.squeeze(1), None)
+
+
+def _weights(q: Any, k: Any, mask: Any, chance: float) -> Any:
+    """How much each position looks at each other one; some are dropped by chance."""
+    scaled, keys = q * math.sqrt(1.0 / q.size(2)), k.transpose(-2, -1)
+    weights = functional_softmax(bmm(scaled, keys) if mask is None else baddbmm(mask, scaled, keys), dim=-1)
+    return dropout(weights, p=chance) if chance > 0 else weights
+
+
+def _with_padding(mask: Any, padding: Any, batch: int, num_heads: int, source: int) -> Any:
+    """An additive mask of every head that also has the padding of each sequence in it."""
+    for dim, (wanted, given) in enumerate(zip((batch, source), padding.shape, strict=True)):
+        if wanted != given:
+            raise AssertionError(f"Expected key_padded_mask.shape[{dim}] to be {wanted}, but got {given}")
+    spread = padding.view(batch, 1, 1, source).expand(-1, num_heads, -1, -1).reshape(batch * num_heads, 1, source)
+    return spread if mask is None else mask + spread
 
 
 def _projected(

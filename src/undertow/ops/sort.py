@@ -120,25 +120,23 @@ _UNSET: Any = object()
 @overloaded
 def median(input: Any, dim: Any = _UNSET, keepdim: bool = False, *, out: Any = None) -> Any:
     """The median of all elements (the lower of two in the middle), or along a dim with where it stands."""
-    if dim is _UNSET:
-        check_tensor(input, "median")
-        if _kind(input).is_complex or _kind(input).name == "bool":
-            raise no_kernel("median_cpu", input)
-        return run("median", out, rules.median_all, input)
-    place = _picking("median", input, dim, "median_out")
-    return run_named(return_types.median, "median", out, rules.median, input, dim=place, keepdim=keepdim)
+    return _median("median", rules.median_all, rules.median, return_types.median, input, dim, keepdim, out)
 
 
 @overloaded
 def nanmedian(input: Any, dim: Any = _UNSET, keepdim: bool = False, *, out: Any = None) -> Any:
     """The median of the elements that are not nan."""
+    return _median("nanmedian", rules.nanmedian_all, rules.nanmedian, return_types.nanmedian, input, dim, keepdim, out)
+
+
+def _median(name: str, of_all: Any, along: Any, fields: Any, input: Any, dim: Any, keepdim: bool, out: Any) -> Any:
     if dim is _UNSET:
-        check_tensor(input, "nanmedian")
+        check_tensor(input, name)
         if _kind(input).is_complex or _kind(input).name == "bool":
             raise no_kernel("median_cpu", input)
-        return run("nanmedian", out, rules.nanmedian_all, input)
-    place = _picking("nanmedian", input, dim, "median_out")
-    return run_named(return_types.nanmedian, "nanmedian", out, rules.nanmedian, input, dim=place, keepdim=keepdim)
+        return run(name, out, of_all, input)
+    place = _picking(name, input, dim, "median_out")
+    return run_named(fields, name, out, along, input, dim=place, keepdim=keepdim)
 
 
 @public

@@ -132,9 +132,11 @@ def stft(
     result = apply(_squeezed, result, dim=0, axes=(0,)) if single else result
     return result if return_complex else view_as_real(result)
 
+
 def _sides_of(win_length: int, n_fft: int) -> tuple[int, int]:
     left = (n_fft - win_length) // 2
     return left, n_fft - win_length - left
+
 
 @public
 def istft(
@@ -158,24 +160,7 @@ def istft(
         )
     name = _istft_name(input, n_fft, hop, win, window, center, normalized, onesided, length, return_complex)
     shape = input._array.shape
-    if input._array.size == 0:
-        raise RuntimeError(f"{name} : expected a non-empty tensor")
-    if len(shape) not in (2, 3):
-        raise RuntimeError(f"{name} : expected a tensor with 2 or 3 dimensions, but got {len(shape)}")
-    one_side = shape[-2] != n_fft if onesided is None else onesided
-    wanted = n_fft // 2 + 1 if one_side else n_fft
-    if shape[-2] != wanted:
-        size = "n_fft / 2 + 1 when onesided=True" if one_side else "n_fft when onesided=False"
-        raise RuntimeError(
-            f"{name} : expected the frequency dimension (3rd to the last) of the input tensor to match {size}, but got "
-            f"{shape[-2]}"
-        )
-    if not 0 < hop <= win:
-        raise RuntimeError(f"{name} : expected 0 < hop_length <= win_length")
-    if not 0 < win <= n_fft:
-        raise RuntimeError(f"{name} : expected 0 < win_length <= n_fft")
-    if window is not None and window._array.shape != (win,):
-        raise RuntimeError(f"{name} : Invalid window shape. window has to be 1D and length of `win_length`")
+    one_side = _checked_side(name, input, n_fft, hop, win, window, onesided)
     if one_side and (return_complex or (window is not None and window._array.dtype.kind == "c")):
         raise RuntimeError("Cannot have onesided output if window or input is complex")
     single = len(shape) == 2
@@ -210,10 +195,35 @@ def istft(
         result = constant_pad_nd(result, (0, length - (end - start)))
     return squeeze(result, 0) if single else result
 
+
+def _checked_side(name: str, input: Any, n_fft: int, hop: int, win: int, window: Any, onesided: bool | None) -> bool:
+    """Refuses what is no spectrum, or windows that do not fit; whether only one side of the spectrum is there."""
+    shape = input._array.shape
+    if input._array.size == 0:
+        raise RuntimeError(f"{name} : expected a non-empty tensor")
+    if len(shape) not in (2, 3):
+        raise RuntimeError(f"{name} : expected a tensor with 2 or 3 dimensions, but got {len(shape)}")
+    one_side = shape[-2] != n_fft if onesided is None else onesided
+    if shape[-2] != (n_fft // 2 + 1 if one_side else n_fft):
+        size = "n_fft / 2 + 1 when onesided=True" if one_side else "n_fft when onesided=False"
+        raise RuntimeError(
+            f"{name} : expected the frequency dimension (3rd to the last) of the input tensor to match {size}, but got "
+            f"{shape[-2]}"
+        )
+    if not 0 < hop <= win:
+        raise RuntimeError(f"{name} : expected 0 < hop_length <= win_length")
+    if not 0 < win <= n_fft:
+        raise RuntimeError(f"{name} : expected 0 < win_length <= n_fft")
+    if window is not None and window._array.shape != (win,):
+        raise RuntimeError(f"{name} : Invalid window shape. window has to be 1D and length of `win_length`")
+    return one_side
+
+
 def _overlapped(pieces: Any, total: int, n_fft: int, hop: int) -> Any:
     """Pieces added where they overlap: the adjoint of cutting a signal into windows."""
     shape = (pieces._array.shape[0], total)
     return apply(rules.unfold_backward, pieces, shape=shape, dimension=1, size=n_fft, step=hop)
+
 
 def _istft_name(
     input: Any, n_fft: int, hop: int, win: int, window: Any, center: bool, normalized: bool, onesided: Any, length: Any,
