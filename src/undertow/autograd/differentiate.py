@@ -140,9 +140,16 @@ def grad(
     roots, seeds = _roots(outs, given)
     aims = [_input_edge(place, target) for place, target in enumerate(wanted)]
     found = engine.run(roots, _travelling(seeds, given, create_graph), keep, create_graph, aims, accumulates=False)
-    tensors = {id(seed._array): seed for seed in seeds}  # one array is one tensor, wherever it arrives
+    return _found(wanted, found, seeds, allow_unused, materialize_grads)
+
+
+def _found(
+    wanted: tuple[Any, ...], values: list[Any], seeds: Sequence[Any], allow_unused: bool, materialize_grads: bool
+) -> tuple[Any, ...]:
+    """What a pass found for the inputs of `grad`, as tensors; one array is one tensor, wherever it arrives."""
+    tensors = {id(seed._array): seed for seed in seeds}
     results = []
-    for place, (target, value) in enumerate(zip(wanted, found, strict=True)):
+    for place, (target, value) in enumerate(zip(wanted, values, strict=True)):
         if value is None and materialize_grads and isinstance(target, TensorCore):
             value = np.zeros_like(target._array)
         if value is None and not allow_unused:
