@@ -26,6 +26,7 @@ from undertow.xla.effects import Chain, Effect, Kind, Reading, kind_of, read, tr
 from undertow.xla.effects.objects import instance_dict
 from undertow.xla.effects.values import TENSORISH, Atom, Fresh, Known
 from undertow.xla.errors import CompileWarning
+from undertow.xla.pieces import take_apart, written
 from undertow.xla.places import OfClass, Slots
 from undertow.xla.reach import State
 from undertow.xla.recompiled import alone, with_marks
@@ -75,7 +76,7 @@ class Mark:
 
     @property
     def source(self) -> str:
-        line = ast.unparse(self.statement).partition("\n")[0]
+        line = written(self.statement).partition("\n")[0]
         return line if len(line) < 60 else line[:57] + "..."
 
 
@@ -137,6 +138,9 @@ class Body:
         self.rest, self._moved_ids = rest.effects, set(moved)
         marks = [Mark(statements, statement, why) for statements, statement, why in moved.values()]
         marks += self._watches(rest)
+        if any(self._take_apart(mark.statements, mark.statement) for mark in marks if mark.refusal):
+            self._plan()
+            return
         by_function: dict[int, tuple[Statements, dict[int, Mark]]] = {}
         for mark in sorted(marks, key=lambda mark: not mark.refusal):
             own = by_function.setdefault(id(mark.statements), (mark.statements, {}))[1]
@@ -308,7 +312,30 @@ class Body:
                             self._wanted.append((statements, path[-1]))
                             self._plan()
                             return True
+        return self._take_apart_what_asked(way)
+
+    def _take_apart_what_asked(self, way: list[tuple[CodeType, int]]) -> bool:
+        """Takes statements on the way to who asked for a value apart, so that a piece may be moved."""
+        for code, line in way:
+            for statements in list(self._known.values()):
+                if _is_code_of(statements.function, code):
+                    around = [(each, path) for path in statements.at_line(line) for each in path]
+                    here = [each for each, path in around if each.lineno == line or each is path[-1]]
+                    if [each for each in here if self._take_apart(statements, each)]:
+                        self._plan()
+                        return True
         return False
+
+    def _take_apart(self, statements: Statements, statement: ast.stmt) -> bool:
+        """Whether a statement has pieces, which take its place from now on."""
+        if not take_apart(statements.node, statement):
+            return False
+        for key, known in self._known.items():
+            if known.node is statements.node:
+                self._known[key] = Statements(known.function, known.node)
+        self._wanted = [(self._known[id(known.function)], each) for known, each in self._wanted]
+        self.whole = self._read()
+        return True
 
     def __enter__(self) -> None:
         self._before = [(function, function.__code__) for function, _ in self._code]

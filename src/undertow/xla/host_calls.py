@@ -55,10 +55,11 @@ class Placed:
 class _Shown:
     """In the place of a tensor: which captured value a new tensor shows."""
 
-    __slots__ = ("place", "requires_grad")
+    __slots__ = ("place", "requires_grad", "node_name")
 
-    def __init__(self, place: int, requires_grad: bool) -> None:
+    def __init__(self, place: int, requires_grad: bool, node_name: str) -> None:
         self.place, self.requires_grad = place, requires_grad
+        self.node_name = node_name  # of where it was computed
 
 
 class _ShownNumber:
@@ -133,7 +134,8 @@ class HostCall:
         return self._show(value)
 
     def _show(self, tensor: Any) -> _Shown:
-        return _Shown(self._capture(tensor._array), tensor._requires_grad)
+        name = "" if tensor._edge is None else type(tensor._edge[0]).__name__
+        return _Shown(self._capture(tensor._array), tensor._requires_grad, name)
 
     def call(self, values: list[Any]) -> tuple[Any, Any, list[Any]]:
         """Calls the hook; what it was given, what it returned, and what the tensors held afterwards: those with an
@@ -152,7 +154,7 @@ class HostCall:
             if part.requires_grad:
                 tensor._requires_grad = True
                 with enable_grad():
-                    tensor = self.computed(tensor)
+                    tensor = self.computed(tensor, part.node_name)
             made.append(tensor)
             self.places.append(part.place)
             return tensor
@@ -201,7 +203,7 @@ class HostCall:
         """What a tensor, maybe one with an identity, shows a value on. While the program runs the device is busy."""
         return np.array(value)
 
-    def computed(self, tensor: Any) -> Any:
+    def computed(self, tensor: Any, node_name: str) -> Any:
         """A tensor that asks for gradients as one that was computed, so that it may be written to."""
         return tensor.clone()
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
+from functools import cache
 from types import FunctionType
 from typing import Any
 
@@ -15,6 +16,7 @@ from undertow.tree import leaves
 from undertow.xla.body import Mark
 from undertow.xla.errors import CompileError
 from undertow.xla.host_calls import HostCall, Inside, Later, Placed
+from undertow.xla.pieces import is_piece
 from undertow.xla.places import PLAIN
 
 Variables = dict[str, Any]
@@ -94,11 +96,11 @@ class Statement:
 class PlacedStatement(Placed):
     """Where a statement runs, and why."""
 
-    __slots__ = ()
-    what = "statement"
+    __slots__ = ("what",)
 
     def __init__(self, statement: Statement, runs: str, why: str) -> None:
         super().__init__(statement, runs, why)
+        self.what = "piece" if is_piece(statement.mark.statement) else "statement"
         self.name, self.where = f"`{statement.mark.source}`", statement.mark.place
 
     def __str__(self) -> str:
@@ -106,9 +108,9 @@ class PlacedStatement(Placed):
 
 
 class _ForStatement(HostCall):
-    def computed(self, tensor: Any) -> Any:
+    def computed(self, tensor: Any, node_name: str) -> Any:
         result = tensor.clone()
-        result._edge = (Gone(), 0)
+        result._edge = (gone(node_name)(), 0)
         return result
 
 
@@ -137,6 +139,12 @@ class Gone(Node):
             "this tensor was computed in a compiled step and kept by a statement that runs on the host: there is no graph "
             "to go back through. Return it from the step by itself, or call backward inside the step."
         )
+
+
+@cache
+def gone(name: str) -> type[Gone]:
+    """The same under the name that eager code would show."""
+    return type(name, (Gone,), {"__slots__": ()}) if name else Gone
 
 
 def hides_tensors(value: Any, before: Any, depth: int = 0) -> bool:

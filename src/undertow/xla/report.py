@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from undertow._dynamo import OptimizedModule
 from undertow.nn.modules.module import Module
 from undertow.xla.compiled import Compiled, everything
-from undertow.xla.modules import CompiledModule
 from undertow.xla.program import Program
 from undertow.xla.state import where_defined
 from undertow.xla.trace import Draw
@@ -45,6 +45,8 @@ def _program(program: Program) -> dict[str, Any]:
     hooks: dict[tuple[str, ...], int] = {}
     statements: dict[tuple[str, ...], int] = {}
     for placed in program.placed:
+        if placed.what == "piece":
+            continue
         if placed.what == "statement":
             line = (placed.where, placed.name, placed.runs, placed.why)
             statements[line] = statements.get(line, 0) + 1
@@ -116,7 +118,7 @@ def explain(compiled: Any = None) -> Report:
     """A report on one compiled function or module, or on all that there are, in the order in which they were made."""
     if compiled is None:
         return Report(sorted(everything, key=lambda each: each.turn))
-    step = compiled._forward if isinstance(compiled, CompiledModule) else compiled
+    step = compiled._forward if isinstance(compiled, OptimizedModule) else compiled
     if not isinstance(step, Compiled):
         raise TypeError(
             f"explain() takes what undertow.compile returned, or nothing for a report on all of it, not "

@@ -1,0 +1,130 @@
+"""A statement in pieces: what it computes on the way gets names, so that a part of it may run on the host by itself.
+
+    losses.append(model(x).sum().item())    becomes    a = model(x); b = a.sum(); c = b.item(); losses.append(c)
+
+Everything is still computed in the same order; methods are looked up, and texts formatted, at the end. What may not be
+computed at all (behind `or`, in a branch of `if else`) or several times (in a comprehension) stays where it is.
+"""
+
+from __future__ import annotations
+
+import ast
+from typing import Any
+
+_ENTERED = (ast.Tuple, ast.List, ast.Set, ast.Dict, ast.JoinedStr, ast.FormattedValue, ast.Starred, ast.GeneratorExp)
+_COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
+_LOOKS = ("item", "numpy", "tolist")
+_NEVER = (ast.Yield, ast.YieldFrom, ast.Await, ast.NamedExpr)
+_HEADERS = {
+    ast.Expr: "value", ast.Return: "value", ast.Assign: "value", ast.Assert: "test", ast.If: "test", ast.For: "iter",
+}  # fmt: skip
+
+
+def take_apart(node: ast.AST, statement: ast.stmt) -> bool:
+    """Puts the pieces of a statement in front of it, in the function that it is in; False if it is of one piece."""
+    field = _HEADERS.get(type(statement))
+    value = getattr(statement, field, None) if field else None
+    if field is None or value is None or any(isinstance(part, _NEVER) for part in ast.walk(value)):
+        return False
+    whole = ast.unparse(statement)
+    pieces = _Pieces(statement)
+    setattr(statement, field, pieces.entered(value))
+    for block in _blocks(node):
+        for place, each in enumerate(block):
+            if each is statement:
+                block[place:place] = pieces.made
+                for piece in (*pieces.made, statement):
+                    vars(piece)["whole"] = whole
+                vars(node).pop("_bound_names", None)  # it binds more now
+                return bool(pieces.made)
+    return False
+
+
+def is_piece(statement: ast.stmt) -> bool:
+    """Whether a statement is a piece of another one."""
+    return isinstance(statement, ast.Assign) and isinstance(statement.targets[0], _Named)
+
+
+def written(statement: ast.stmt) -> str:
+    """The statement as it was written, on as many lines as it takes."""
+    return getattr(statement, "whole", None) or ast.unparse(statement)
+
+
+class _Named(ast.Name):
+    """The name of a piece: one that nobody could write."""
+
+
+class _Pieces:
+    def __init__(self, statement: ast.stmt) -> None:
+        self._where = f"{statement.lineno}:{statement.col_offset}"
+        self.made: list[ast.stmt] = []
+
+    def named(self, part: Any) -> Any:
+        """A name in the place of an expression, which is computed before."""
+        if part is None or isinstance(part, (ast.Name, ast.Constant, ast.Lambda)):
+            return part
+        if isinstance(part, (*_ENTERED, ast.Slice)) or _looks_at_value(part):
+            return self.entered(part)
+        value = self.entered(part)
+        name = f"piece {len(self.made) + 1} of {self._where}"
+        made = ast.Assign([_Named(name, ast.Store())], value)
+        self.made.append(ast.fix_missing_locations(ast.copy_location(made, part)))
+        return ast.copy_location(ast.Name(name, ast.Load()), part)
+
+    def entered(self, part: Any) -> Any:
+        """An expression, with names for what it is computed from."""
+        if isinstance(part, ast.Call):
+            part.func = self._called(part.func)
+            part.args = [self.named(each) for each in part.args]
+            for keyword in part.keywords:
+                keyword.value = self.named(keyword.value)
+        elif isinstance(part, ast.Compare):
+            part.left = self.named(part.left)
+            part.comparators[0] = self.named(part.comparators[0])
+        elif isinstance(part, ast.Dict):
+            for place, value in enumerate(part.values):
+                part.keys[place], part.values[place] = self.named(part.keys[place]), self.named(value)
+        elif isinstance(part, ast.BoolOp):
+            part.values[0] = self.named(part.values[0])
+        elif isinstance(part, ast.IfExp):
+            part.test = self.named(part.test)
+        elif isinstance(part, _COMPREHENSIONS):
+            part.generators[0].iter = self.named(part.generators[0].iter)
+        elif isinstance(part, (ast.Tuple, ast.List, ast.Set)):
+            part.elts = [self.named(each) for each in part.elts]
+        elif isinstance(part, ast.JoinedStr):
+            part.values = [self.named(each) for each in part.values]
+        elif isinstance(part, ast.Subscript):
+            part.value, part.slice = self.named(part.value), self.named(part.slice)
+        elif isinstance(part, ast.Slice):
+            part.lower, part.upper, part.step = map(self.named, (part.lower, part.upper, part.step))
+        elif isinstance(part, ast.BinOp):
+            part.left, part.right = self.named(part.left), self.named(part.right)
+        elif isinstance(part, ast.UnaryOp):
+            part.operand = self.named(part.operand)
+        elif isinstance(part, ast.FormattedValue):
+            part.value, part.format_spec = self.named(part.value), self.named(part.format_spec)
+        elif isinstance(part, (ast.Attribute, ast.Starred)):
+            part.value = self.named(part.value)
+        return part
+
+    def _called(self, part: Any) -> Any:
+        """What is called: a method stays with its object, which is found by its name or gets one."""
+        if isinstance(part, ast.Attribute):
+            part.value = self._called(part.value)
+            return part
+        if isinstance(part, ast.Call) and isinstance(part.func, ast.Name) and part.func.id == "super":
+            return part
+        return self.named(part)
+
+
+def _looks_at_value(part: Any) -> bool:
+    """Whether it only shows a tensor's value to Python."""
+    return isinstance(part, ast.Call) and isinstance(part.func, ast.Attribute) and part.func.attr in _LOOKS
+
+
+def _blocks(node: ast.AST) -> Any:
+    for part in ast.walk(node):
+        for _, value in ast.iter_fields(part):
+            if isinstance(value, list) and value and isinstance(value[0], ast.stmt):
+                yield value
