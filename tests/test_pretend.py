@@ -346,3 +346,21 @@ def test_methods_of_tensors_that_are_lacking_are_named() -> None:
             getattr(undertow.ones(1), name)
     with pytest.raises(AttributeError, match="'Tensor' object has no attribute 'nonsense'"):
         _ = undertow.ones(1).nonsense
+
+
+def test_threads_that_import_at_once() -> None:
+    """An import that another thread needs to end its own is not waited for."""
+    program = """
+import threading
+import undertow
+undertow.pretend_torch()
+lines = ["from torch.distributions import Normal", "import torch.distributions.transforms",
+         "from torch.distributions.kl import kl_divergence", "import torch.distributions as d; d.Beta",
+         "from torch.distributions.constraints import real"] * 3
+barrier = threading.Barrier(len(lines))
+threads = [threading.Thread(target=lambda line=line: (barrier.wait(), exec(line, {}))) for line in lines]
+for thread in threads: thread.start()
+for thread in threads: thread.join()
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0 and not done.stderr

@@ -20,6 +20,7 @@ from undertow.serialization.rebuild import rebuild_parameter as _rebuild_paramet
 from undertow.serialization.rebuild import (
     rebuild_parameter_with_state as _rebuild_parameter_with_state,  # noqa: F401
 )
+from undertow.serialization.rebuild import rebuild_sparse_tensor as _rebuild_sparse_tensor  # noqa: F401
 from undertow.serialization.rebuild import rebuild_tensor as _rebuild_tensor  # noqa: F401
 from undertow.serialization.rebuild import rebuild_tensor_v2 as _rebuild_tensor_v2  # noqa: F401
 from undertow.serialization.rebuild import rebuild_tensor_v3 as _rebuild_tensor_v3  # noqa: F401

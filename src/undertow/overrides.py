@@ -5,16 +5,34 @@ How a function asks is in `asking.py`.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import inspect
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from undertow._core import TensorCore, tensor_class
-from undertow.asking import Public, ask, let_ask, members, nobody_answered, overriding, wanted
+from undertow.asking import (
+    Public,
+    ask,
+    disabled,
+    in_asking_order,
+    let_ask,
+    members,
+    nobody_answered,
+    overriding,
+    takes_over,
+    wanted,
+)  # fmt: skip
 from undertow.asking import resolve_name as resolve_name
 from undertow.modes import local, special
+
+__all__ = [
+    "get_ignored_functions", "get_overridable_functions", "get_testing_overrides", "handle_torch_function",
+    "has_torch_function", "resolve_name", "is_tensor_like", "is_tensor_method_or_property", "wrap_torch_function",
+    "enable_reentrant_dispatch", "redispatch_function",
+]  # fmt: skip
 
 # --- modes
 
@@ -32,14 +50,11 @@ class TorchFunctionMode:
         raise NotImplementedError
 
     def __enter__(self) -> Any:
-        let_ask(tensor_class())
-        local.modes.function_modes.append(self)
-        special.enter()
+        _push_mode(self)
         return self
 
     def __exit__(self, *exc: Any) -> None:
-        local.modes.function_modes.pop()
-        special.leave()
+        _pop_mode()
 
 
 class BaseTorchFunctionMode(TorchFunctionMode):
@@ -47,6 +62,45 @@ class BaseTorchFunctionMode(TorchFunctionMode):
 
     def __torch_function__(self, func: Public, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         return func(*args, **(kwargs or {}))
+
+
+def _push_mode(mode: Any) -> None:
+    """Makes a mode the innermost one."""
+    let_ask(tensor_class())
+    local.modes.function_modes.append(mode)
+    special.enter()
+
+
+def _pop_mode() -> Any:
+    """Ends the innermost mode."""
+    if not local.modes.function_modes:
+        raise RuntimeError("trying to pop from empty mode stack")
+    special.leave()
+    return local.modes.function_modes.pop()
+
+
+@contextlib.contextmanager
+def _pop_mode_temporarily() -> Iterator[Any]:
+    """A block in which the innermost mode is off."""
+    mode = _pop_mode()
+    try:
+        yield mode
+    finally:
+        _push_mode(mode)
+
+
+def _get_current_function_mode_stack() -> list[Any]:
+    """The modes that are on, outermost first."""
+    return list(local.modes.function_modes)
+
+
+def _get_current_function_mode() -> Any:
+    """The innermost mode, or None."""
+    return local.modes.function_modes[-1] if local.modes.function_modes else None
+
+
+def _len_torch_function_stack() -> int:
+    return len(local.modes.function_modes)
 
 
 class enable_reentrant_dispatch:
@@ -84,6 +138,16 @@ def handle_torch_function(public_api: Public, relevant_args: Iterable[Any], *arg
     if result is NotImplemented:
         raise nobody_answered(public_api, askers)
     return result
+
+
+def redispatch_function(func: Public, types: Any, args: Any, kwargs: Any) -> Any:
+    """Runs a function as it runs on plain tensors."""
+    return disabled(func, types, args, kwargs)
+
+
+def _get_overloaded_args(relevant_args: Iterable[Any], get_type_fn: Callable[[Any], type] = type) -> list[Any]:
+    """One argument of each class that would be asked, in order; plain tensors among them."""
+    return in_asking_order([value for value in relevant_args if takes_over(value) or type(value) is tensor_class()])
 
 
 def wrap_torch_function(dispatcher: Callable[..., Iterable[Any]]) -> Callable[[Public], Public]:

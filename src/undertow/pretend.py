@@ -135,14 +135,12 @@ def _say_home(module: ModuleType, before: str, now: str) -> None:
 
 
 class _AliasLoader(Loader):
-    """Gives a module that is already there a second name."""
-
-    def __init__(self, module: ModuleType) -> None:
-        self.module = module
-        self.spec = module.__spec__
+    """Gives a module of undertow's a second name."""
 
     def create_module(self, spec: ModuleSpec) -> ModuleType:
-        return self.module
+        module = importlib.import_module(own_name(spec.name))
+        self.spec = module.__spec__
+        return module
 
     def exec_module(self, module: ModuleType) -> None:
         module.__spec__ = self.spec  # the import system has just written over it
@@ -153,16 +151,12 @@ class _Finder(MetaPathFinder):
 
     def find_spec(self, fullname: str, path: Any = None, target: Any = None) -> ModuleSpec | None:
         if _is("torch", fullname):
-            try:
-                module = _own_module(fullname)
-            except ModuleNotFoundError as error:
-                if not _is(str(error.name), fullname) or not _may_stand_in(fullname, sys._getframe(1)):
-                    raise
+            # It is loaded later: whoever searches holds a lock that other threads need to end their imports.
+            if _has_own_module(fullname):
+                return ModuleSpec(fullname, _AliasLoader())
+            if _may_stand_in(fullname, sys._getframe(1)):
                 return ModuleSpec(fullname, lacking.LackingLoader(), is_package=True)
-            # Loading it has put it under this name too. The import system would take that for a module that was loaded
-            # while it searched, and load it a second time by its own spec.
-            sys.modules.pop(fullname, None)
-            return ModuleSpec(fullname, _AliasLoader(module))
+            raise ModuleNotFoundError(f"undertow has no module {fullname}", name=fullname)
         if _is("undertow", fullname):
             spec = PathFinder.find_spec(fullname, path, target)
             if spec is not None and spec.loader is not None:
@@ -182,14 +176,11 @@ def _may_stand_in(name: str, asker: FrameType) -> bool:
     return frame is not None and lacking.may_stand_in(name) and not lacking.is_prepared(frame)
 
 
-def _own_module(name: str) -> ModuleType:
+def _has_own_module(name: str) -> bool:
+    """Whether undertow has a module of this name; those that it is a part of have been imported."""
     own = own_name(name)
-    try:
-        return importlib.import_module(own)
-    except ModuleNotFoundError as error:
-        if error.name is None or not _is(error.name, own):
-            raise  # the module is there, but something that it imports is not
-        raise ModuleNotFoundError(f"undertow has no module {torch_name(error.name)}", name=torch_name(error.name)) from None
+    package = sys.modules.get(own.rpartition(".")[0])
+    return own in sys.modules or PathFinder.find_spec(own, getattr(package, "__path__", None)) is not None
 
 
 class _Distribution(importlib.metadata.Distribution):

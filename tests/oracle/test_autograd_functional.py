@@ -177,3 +177,11 @@ def hooks_inside_a_differentiated_function(torch, log):
 
     log(torch.autograd.functional.jacobian(function, plain(torch)))
     log(torch.autograd.functional.vjp(function, plain(torch), plain(torch)))
+
+
+def test_one_or_several():
+    def program(torch):
+        as_tuple = torch.autograd.functional._as_tuple
+        return as_tuple(torch.ones(1), "inputs", "f"), as_tuple((torch.ones(1),), "inputs", "f")
+
+    agree(program)

@@ -572,3 +572,14 @@ def test_vmap_over_the_gradients_of_outputs_that_autograd_grad_is_given(create_g
         return found, chunked, nested, zeros, x.grad
 
     agree(program)
+
+
+def test_vmap_of_keywords() -> None:
+    def program(torch: Any) -> Any:
+        x, mask = torch.arange(6).reshape(2, 3), torch.tensor([True, False, True])
+        return (
+            torch.vmap(lambda x: torch.masked_select(input=x, mask=mask))(x),
+            torch.vmap(lambda x: torch.nn.functional.one_hot(input=x, num_classes=6))(x),
+        )
+
+    agree(program)

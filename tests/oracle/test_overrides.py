@@ -193,3 +193,24 @@ def test_names_of_functions() -> None:
         ]
 
     agree(program)
+
+
+def test_the_stack_of_modes() -> None:
+    def program(torch: Any, log: Any) -> None:
+        overrides = torch.overrides
+
+        class Mode(torch.overrides.TorchFunctionMode):
+            def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+                log(len(overrides._get_current_function_mode_stack()), overrides._get_current_function_mode() is None)
+                return func(*args, **(kwargs or {}))
+
+        log(sorted(overrides.__all__), overrides._get_current_function_mode())
+        with Mode(), Mode() as inner:
+            torch.ones(2)
+            with overrides._pop_mode_temporarily() as off:
+                log(off is inner, overrides._len_torch_function_stack())
+            overrides._push_mode(overrides._pop_mode())
+        log(overrides.redispatch_function(torch.add, (), (torch.ones(1), 1), {}))
+        overrides._pop_mode()
+
+    agree_error(program)

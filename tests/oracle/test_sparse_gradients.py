@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import io
 from typing import Any
 
 import pytest
+import torch as real_torch
 
+import undertow
 from tests.oracle.harness import agree, agree_error
 
 
@@ -272,3 +275,57 @@ def test_custom_functions_of_sparse_matrices() -> None:
         log(result.detach(), dense.grad)
 
     agree(program)
+
+
+def test_scaled_gradients() -> None:
+    """GradScaler divides the elements that are kept, and looks for infinities among them."""
+
+    def program(torch: Any, log: Any) -> None:
+        table = torch.nn.Embedding(5, 3, sparse=True)
+        optimizer = torch.optim.SGD(table.parameters(), lr=0.1)
+        scaler = torch.amp.GradScaler("cpu", init_scale=4.0, growth_interval=1)
+        for factor in (1.0, float("inf"), 2.0):
+            optimizer.zero_grad()
+            scaler.scale(table(torch.tensor([1, 2, 1])).pow(2).sum() * factor).backward()
+            scaler.unscale_(optimizer)
+            log(_parts(table.weight.grad))
+            scaler.step(optimizer)
+            scaler.update()
+            log(table.weight.detach(), scaler.get_scale())
+
+    agree(program)
+
+
+def test_gradcheck() -> None:
+    def program(torch: Any, log: Any) -> None:
+        sparse = torch.eye(3, dtype=torch.float64).to_sparse().requires_grad_()
+        dense = torch.arange(1.0, 10.0, dtype=torch.float64).reshape(3, 3).requires_grad_()
+        check = torch.autograd.gradcheck
+        log(check(lambda x: x.to_dense() * 2, (sparse,), masked=True))
+        log(check(torch.sparse.mm, (sparse, dense), masked=True, fast_mode=True))
+        log(check(torch.sparse.mm, (sparse.detach(), dense)))
+        log(torch.autograd.gradgradcheck(torch.sparse.mm, (sparse.detach(), dense)))
+        log(check(lambda x: x.to_sparse().to_dense(), (dense,), masked=True))
+        for wrong in (lambda x: x.to_dense() * x.to_dense().detach(), lambda x: x * 2):
+            try:
+                check(wrong, (sparse,), masked=True)
+            except (RuntimeError, ValueError) as error:
+                log(type(error).__name__, str(error).split("\n")[0][:40])
+
+    agree(program)
+
+
+@pytest.mark.filterwarnings("ignore:Sparse invariant checks")
+@pytest.mark.parametrize("weights_only", [True, False])
+def test_files(weights_only: bool) -> None:
+    """Sparse tensors are saved, and read by the other library."""
+    parts = [[0, 1, 1], [2, 0, 0]], [3.0, 4.0, 5.0], (2, 3)
+    for writer, reader in ((real_torch, undertow), (undertow, real_torch), (undertow, undertow)):
+        plain = writer.sparse_coo_tensor(*parts)
+        file = io.BytesIO()
+        writer.save([plain, plain.coalesce(), writer.sparse_coo_tensor([[1]], [[1.0, 2.0]], (3, 2))], file)
+        file.seek(0)
+        found = reader.load(file, weights_only=weights_only)
+        assert [tensor.is_coalesced() for tensor in found[:2]] == [False, True]
+        assert found[0].to_dense().tolist() == [[0, 0, 3], [9, 0, 0]]
+        assert found[2].to_dense().tolist() == [[0, 0], [1, 2], [0, 0]]

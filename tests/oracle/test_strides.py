@@ -27,6 +27,10 @@ x.kthvalue(1, 1); x.median(1); x.nanmedian(1); x.mode(1); x.count_nonzero(1); x.
 F.logsigmoid(x); 2**x; torch.mvlgamma(x + 5, 2); x.renorm(2, 0, 1.0); x.tril(); x.triu(1); F.rrelu(x, training=True); x**2
 x.put(torch.tensor([0]), torch.tensor([1.0])); x.index_put((torch.tensor([0]),), torch.tensor(1.0)); x.exp(); x + x
 x.index_put((torch.tensor([0]),), torch.tensor(1.0), accumulate=True); torch.linalg.vector_norm(x, dim=1)
+torch.fft.fft(x, dim=1); torch.fft.ifftn(x, dim=(3, 0)); torch.fft.fftn(x + 1j); torch.fft.rfftn(x, dim=(2, 0, 1))
+torch.fft.irfftn(x, dim=(0, 2)); torch.fft.hfft(x, dim=2); torch.rot90(x, 1, (0, 2)); torch.rot90(x, 2, (0, 1))
+torch.rot90(x, 7, (1, 3))
+torch.linalg.cross(x[:, :3, :3, :3], x[:1, :3, :3, :3], dim=2) if x.shape[2] > 2 else x
 """.strip().replace("\n", ";").split(";")
 
 

@@ -113,6 +113,8 @@ class GradScaler:
                 if not allow_fp16 and grad.dtype is dtypes.float16:
                     raise ValueError("Attempting to unscale FP16 gradients.")
                 any_found = True
+                if grad.is_sparse:  # the elements that are kept; in float16 those of one place together may be too large
+                    grad = (grad.coalesce() if grad.dtype is dtypes.float16 else grad)._values()
                 finite = np.isfinite(grad._array).all()
                 flag[...] = np.maximum(flag, (~finite).astype(flag.dtype))
                 if not values_known(factor) or factor != 1.0:

@@ -310,7 +310,7 @@ def apply_generally(rule: Rule, inputs: tuple[Any, ...], statics: dict[str, Any]
         return special.dispatcher.run(rule, inputs, statics)
     arrays, chores, values = quietly(compute, rule, inputs, statics)
     shown = len(values) - len(rule.hidden)
-    if special.active:
+    if special.active and local.modes.home is not None:
         with Home(None):  # results are where the rule made them
             results = tuple([wrap(value) for value in values])
     else:

@@ -22,27 +22,27 @@ Tensors = tuple[Any, ...]
 def vjp(func: Callable[..., Any], inputs: Any, v: Any = None, create_graph: bool = False, strict: bool = False) -> Any:
     """func's output and the product of v with its Jacobian."""
     with enable_grad():
-        given, single = _as_tuple(inputs, "inputs", "vjp")
+        several, given = _as_tuple(inputs, "inputs", "vjp")
         given = _prepare(given, create_graph)
-        output, single_output = _call(func, given, "vjp")
+        several_outputs, output = _call(func, given, "vjp")
         _check_graph(output, strict, "outputs")
-        seeds = _vector(v, output, single_output, "vjp")
+        seeds = _vector(v, output, several_outputs, "vjp")
     create = create_graph
     with enable_grad():
         found = _grads(output, given, seeds, create, strict)
         products = _fill(found, given, strict, create, "back")
     output = _release(output, create_graph)
     products = _release(products, create_graph)
-    return _unwrap(output, single_output), _unwrap(products, single)
+    return _unwrap(output, several_outputs), _unwrap(products, several)
 
 
 def jvp(func: Callable[..., Any], inputs: Any, v: Any = None, create_graph: bool = False, strict: bool = False) -> Any:
     """func's output and the product of its Jacobian with v, by differentiating a vjp with respect to its vector."""
     with enable_grad():
-        given, single = _as_tuple(inputs, "inputs", "jvp")
+        several, given = _as_tuple(inputs, "inputs", "jvp")
         given = _prepare(given, create_graph)
-        direction = _vector(v, given, single, "jvp")
-        output, single_output = _call(func, given, "jvp")
+        direction = _vector(v, given, several, "jvp")
+        several_outputs, output = _call(func, given, "jvp")
         _check_graph(output, strict, "outputs")
         dummies = tuple([creation.zeros_like(part, requires_grad=True) for part in output])
         backward = _fill(_grads(output, given, dummies, True, strict), given, strict, True, "back")
@@ -50,7 +50,7 @@ def jvp(func: Callable[..., Any], inputs: Any, v: Any = None, create_graph: bool
         found = _grads(backward, dummies, direction, create_graph, strict)
         products = _fill(found, dummies, strict, create_graph, "back_trick")
     output, products = _release(output, create_graph), _release(products, create_graph)
-    return _unwrap(output, single_output), _unwrap(products, single_output)
+    return _unwrap(output, several_outputs), _unwrap(products, several_outputs)
 
 
 def jacobian(
@@ -81,18 +81,18 @@ def jacobian(
             "together (yet)."
         )
     with enable_grad():
-        given, single = _as_tuple(inputs, "inputs", "jacobian")
+        several, given = _as_tuple(inputs, "inputs", "jacobian")
         if strategy == "forward-mode":
-            rows, single_output = _pushed_forward(func, given)
+            rows, several_outputs = _pushed_forward(func, given)
         else:
             given = _prepare(given, create_graph)
-            output, single_output = _call(func, given, "jacobian")
+            several_outputs, output = _call(func, given, "jacobian")
             _check_graph(output, strict, "outputs")
             rows = tuple([_rows(part, place, given, create_graph, strict) for place, part in enumerate(output)])
     rows = tuple([_release(row, create_graph) for row in rows])
-    if single_output:
-        return rows[0][0] if single else rows[0]
-    return tuple([row[0] for row in rows]) if single else rows
+    if several_outputs:
+        return rows if several else tuple([row[0] for row in rows])
+    return rows[0] if several else rows[0][0]
 
 
 def _pushed_forward(func: Callable[..., Any], given: Tensors) -> tuple[tuple[Tensors, ...], bool]:
@@ -101,7 +101,7 @@ def _pushed_forward(func: Callable[..., Any], given: Tensors) -> tuple[tuple[Ten
     try:
         inside = [level.begin(part.detach()) for part in given]
         edges = [input_edge(part) for part in inside]
-        outputs, single_output = _call(func, tuple(inside), "jacobian")
+        several_outputs, outputs = _call(func, tuple(inside), "jacobian")
         pushed = Pushed(level, outputs, edges)
     finally:
         level.close()
@@ -117,7 +117,7 @@ def _pushed_forward(func: Callable[..., Any], given: Tensors) -> tuple[tuple[Ten
         for row, output, column in zip(rows, outputs, columns, strict=True):
             shape = tuple(output.shape) + tuple(part.shape)
             row.append(stack(column).movedim(0, -1).reshape(shape) if column else creation.zeros(shape, dtype=output.dtype))
-    return tuple([tuple(row) for row in rows]), single_output
+    return tuple([tuple(row) for row in rows]), several_outputs
 
 
 def _rows(output: Any, place: int, given: Tensors, create_graph: bool, strict: bool) -> Tensors:
@@ -158,7 +158,7 @@ def hessian(
     outer_jacobian_strategy: str = "reverse-mode",
 ) -> Any:
     """The matrix of second derivatives of a scalar function, for every pair of inputs."""
-    given, single = _as_tuple(inputs, "inputs", "hessian")
+    several, given = _as_tuple(inputs, "inputs", "hessian")
     if outer_jacobian_strategy not in ("reverse-mode", "forward-mode"):
         raise AssertionError('Expected strategy to be either "forward-mode" or "reverse-mode".')
     if outer_jacobian_strategy == "forward-mode" and not vectorize:
@@ -175,27 +175,27 @@ def hessian(
         return rows
 
     second = jacobian(first, given, create_graph=create_graph, strict=strict, vectorize=vectorize)
-    return second[0][0] if single else second
+    return second if several else second[0][0]
 
 
 def vhp(func: Callable[..., Any], inputs: Any, v: Any = None, create_graph: bool = False, strict: bool = False) -> Any:
     """A scalar function's value and the product of v with its Hessian."""
     with enable_grad():
-        given, single = _as_tuple(inputs, "inputs", "vhp")
+        several, given = _as_tuple(inputs, "inputs", "vhp")
         given = _prepare(given, create_graph)
-        direction = _vector(v, given, single, "vhp")
+        direction = _vector(v, given, several, "vhp")
         output = _scalar_call(func, given, "vhp", strict)
         slopes = _slopes(_grads((output,), given, None, True, strict), given, strict)
         products = _fill(_grads(slopes, given, direction, create_graph, strict), given, strict, create_graph, "double_back")
-    return _unwrap(_release((output,), create_graph), True), _unwrap(_release(products, create_graph), single)
+    return _release((output,), create_graph)[0], _unwrap(_release(products, create_graph), several)
 
 
 def hvp(func: Callable[..., Any], inputs: Any, v: Any = None, create_graph: bool = False, strict: bool = False) -> Any:
     """A scalar function's value and the product of its Hessian with v."""
     with enable_grad():
-        given, single = _as_tuple(inputs, "inputs", "hvp")
+        several, given = _as_tuple(inputs, "inputs", "hvp")
         given = _prepare(given, create_graph)
-        direction = _vector(v, given, single, "hvp")
+        direction = _vector(v, given, several, "hvp")
         output = _scalar_call(func, given, "hvp", strict)
         slopes = _slopes(_grads((output,), given, None, True, strict), given, strict)
         dummies = tuple([creation.zeros_like(part, requires_grad=True) for part in slopes])
@@ -204,7 +204,7 @@ def hvp(func: Callable[..., Any], inputs: Any, v: Any = None, create_graph: bool
         products = _fill(
             _grads(doubled, dummies, direction, create_graph, strict), dummies, strict, create_graph, "double_back_trick"
         )
-    return _unwrap(_release((output,), create_graph), True), _unwrap(_release(products, create_graph), single)
+    return _release((output,), create_graph)[0], _unwrap(_release(products, create_graph), several)
 
 
 # --- shared steps
@@ -220,17 +220,18 @@ def _construct_standard_basis_for(tensors: Tensors, tensor_numels: tuple[int, ..
     return tuple(parts)
 
 
-def _as_tuple(values: Any, what: str, name: str) -> tuple[Tensors, bool]:
-    single = not isinstance(values, tuple)
-    several = (values,) if single else values
-    for place, value in enumerate(several):
+def _as_tuple(values: Any, what: str, name: str) -> tuple[bool, Tensors]:
+    """Whether several tensors were given, and all of them."""
+    several = isinstance(values, tuple)
+    tensors = values if several else (values,)
+    for place, value in enumerate(tensors):
         if not isinstance(value, TensorCore):
-            given = f"given {what}" if single else f"value at index {place}"
+            given = f"value at index {place}" if several else f"given {what}"
             raise TypeError(
                 f"The {what} given to {name} must be either a Tensor or a tuple of Tensors but the {given} has type "
                 f"{type(value)}."
             )
-    return several, single
+    return several, tensors
 
 
 def _prepare(given: Tensors, create_graph: bool) -> Tensors:
@@ -240,21 +241,21 @@ def _prepare(given: Tensors, create_graph: bool) -> Tensors:
     return tuple([part.detach().requires_grad_() for part in given])
 
 
-def _call(func: Callable[..., Any], given: Tensors, name: str) -> tuple[Tensors, bool]:
+def _call(func: Callable[..., Any], given: Tensors, name: str) -> tuple[bool, Tensors]:
     return _as_tuple(func(*given), "outputs of the user-provided function", name)
 
 
 def _scalar_call(func: Callable[..., Any], given: Tensors, name: str, strict: bool = False) -> Any:
-    output, single = _call(func, given, name)
+    several, output = _call(func, given, name)
     _check_graph(output, strict, "outputs")
-    if not single:
+    if several:
         raise RuntimeError(f"The function given to {name} should return a single Tensor")
     if output[0].numel() != 1:
         raise RuntimeError(f"The Tensor returned by the function given to {name} should contain a single element")
     return output[0]
 
 
-def _vector(v: Any, like: Tensors, single: bool, name: str) -> Tensors:
+def _vector(v: Any, like: Tensors, several: bool, name: str) -> Tensors:
     if v is None:
         if len(like) != 1 or like[0].numel() != 1:
             raise RuntimeError(
@@ -265,11 +266,11 @@ def _vector(v: Any, like: Tensors, single: bool, name: str) -> Tensors:
                 "a single element."
             )
         return (creation.ones_like(like[0]),)
-    vectors, _ = _as_tuple(v, "v", name)
+    _, vectors = _as_tuple(v, "v", name)
     if len(vectors) != len(like):
         raise RuntimeError(
             f"v is a tuple of invalid length: should be {len(like)} but got {len(vectors)}."
-            if not single
+            if several
             else "The given v should contain a single Tensor."
         )
     for place, (vector, part) in enumerate(zip(vectors, like, strict=True)):
@@ -357,5 +358,5 @@ def _release(values: Tensors, create_graph: bool) -> Tensors:
     return tuple([value.detach() for value in values])
 
 
-def _unwrap(values: Tensors, single: bool) -> Any:
-    return values[0] if single else values
+def _unwrap(values: Tensors, several: bool) -> Any:
+    return values if several else values[0]

@@ -38,8 +38,8 @@ def gradcheck(
 ) -> bool:
     """Whether func's gradients at `inputs` agree with finite differences; raises GradcheckError if they don't.
 
-    Gradients always have their input's dtype here, so that `check_grad_dtypes` finds nothing; neither does `masked`,
-    which is about sparse tensors.
+    Gradients always have their input's dtype here, so that `check_grad_dtypes` finds nothing. Of sparse inputs the
+    elements that are kept are looked at, whatever `masked` says.
     """
     if not (check_forward_ad or check_backward_ad):
         raise AssertionError("Expected at least one of check_forward_ad or check_backward_ad to be True")

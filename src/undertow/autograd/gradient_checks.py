@@ -27,6 +27,7 @@ from undertow.autograd.jacobians import (
     forward_jacobian,
     is_inexact,
     numerical_jacobian,
+    of_values,
     pulled_back,
     pushed_forward,
     stepped_jacobian,
@@ -54,7 +55,7 @@ def check(
     check_backward_ad: bool, fast_mode: bool,
 ) -> None:  # fmt: skip
     """All that `gradcheck` was asked for; raises GradcheckError."""
-    given = as_tuple(inputs)
+    func, given = of_values(func, as_tuple(inputs))
     _check_inputs(given)
     function = Function(func, given)
     recorded = function.recorded_places()
@@ -263,7 +264,7 @@ def first_derivative(
     func: Callable[..., Any], inputs: Any, grad_outputs: Any, spaced: bool
 ) -> tuple[Callable[..., Any], tuple[Any, ...]]:
     """The gradient of a function as a function of its inputs and of the gradients that come in, and those arguments."""
-    given = as_tuple(inputs)
+    func, given = of_values(func, as_tuple(inputs))
     count = len(given)
     if grad_outputs is None:
         seeds = tuple([_seed_for(output, spaced) for output in as_tuple(func(*given)) if output.requires_grad])

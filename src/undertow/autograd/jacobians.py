@@ -31,6 +31,21 @@ def as_tuple(value: Any) -> tuple[Any, ...]:
     return tuple(value) if isinstance(value, (tuple, list)) else (value,)
 
 
+def of_values(call: Callable[..., Any], given: tuple[Any, ...]) -> tuple[Callable[..., Any], tuple[Any, ...]]:
+    """A function of sparse tensors as a function of the elements they keep, which are all that is differentiated."""
+    sparse = {place: value for place, value in enumerate(given) if isinstance(value, TensorCore) and value.is_sparse}
+    if not sparse:
+        return call, given
+
+    def with_values(*values: Any) -> Any:
+        return call(*[sparse[place]._with_values(v) if place in sparse else v for place, v in enumerate(values)])
+
+    return with_values, tuple([
+        value._values().detach().requires_grad_(value.requires_grad) if place in sparse else value
+        for place, value in enumerate(given)
+    ])
+
+
 class Function:
     """What a check looks at: the function, its arguments, and the places of those that are differentiated."""
 
@@ -44,7 +59,13 @@ class Function:
 
     def outputs(self, given: Sequence[Any] | None = None) -> list[Any]:
         """The outputs that can have a derivative."""
-        return [output for output in as_tuple(self.call(*(given or self.given))) if is_inexact(output)]
+        every = as_tuple(self.call(*(given or self.given)))
+        if any(isinstance(output, TensorCore) and output.is_sparse for output in every):
+            raise ValueError(
+                "Sparse output is not supported at gradcheck yet. Please call to_dense(masked_grad=...) on the output of "
+                "fn for gradcheck."
+            )
+        return [output for output in every if is_inexact(output)]
 
     def differentiable(self) -> list[Any]:
         """The outputs that are recorded, as the check looks at them."""

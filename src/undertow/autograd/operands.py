@@ -30,7 +30,7 @@ def compute(rule: Rule, inputs: Sequence[Any], statics: dict[str, Any]) -> tuple
         values = (values,)
         if rule.promote in _ORDERED and not rule.rows and type(values[0]) is ndarray and values[0].ndim > 1:
             laid = [_laid(each, array) for each, array in zip(inputs, arrays) if type(array) is ndarray]
-            if not all(array.flags.c_contiguous for array in laid):
+            if not all(array.flags.c_contiguous for array in (*laid, values[0])):
                 values = (ordered(values[0], laid if rule.name != "where" else sorted(laid, key=_is_no_mask)),)
     if target is not None:  # computed in float32 for float16 and bfloat16
         shown = len(values) - len(rule.hidden)

@@ -104,9 +104,11 @@ class SavedInput(SavedValue):
     def open(self, node: Node) -> Any:
         if self.packed is not None:
             return self.packed.open(self.edge)
-        if self.tensor._is_strided:
+        tensor = self.tensor
+        storage = tensor._storage
+        if tensor._is_strided and (storage is None or storage.version != self.version or tensor._edge is None):
             self.raw(node)
-        return self.tensor
+        return tensor
 
     def forget(self, shown: Any) -> None:
         self.tensor = None
@@ -171,8 +173,12 @@ class Packed:
         self.leaf = tensor if tensor._edge is None and tensor._requires_grad else None
         storage = tensor._get_storage()
         before = storage.version
-        with _no_grad():
+        modes = local.modes
+        recording, modes.grad_enabled = modes.grad_enabled, False
+        try:
             self.value = hooks.fire(pack_hook, shown)
+        finally:
+            modes.grad_enabled = recording
         if storage.version != before:
             raise RuntimeError(
                 "A saved tensor pack hook is modifying its input in place. Tensors provided as input to pack hook can "
@@ -209,18 +215,6 @@ class Packed:
             result._requires_grad = True
             result._get_meta().accumulator = self.leaf._get_meta().accumulator
         return result
-
-
-class _no_grad:
-    """Pack and unpack hooks run unrecorded."""
-
-    def __enter__(self) -> None:
-        from_modes = local.modes
-        self.before = from_modes.grad_enabled
-        from_modes.grad_enabled = False
-
-    def __exit__(self, *exc: Any) -> None:
-        local.modes.grad_enabled = self.before
 
 
 class SavedTensor:

@@ -151,12 +151,13 @@ def specialised_apply(rule: Rule, general: Callable[..., Any], scope: dict[str, 
             "            except (ValueError, TypeError, RuntimeError):",
             f"                {generally}",
         ]
-    if single and rule.promote in ("numeric", "float") and not rest:
+    laid_out = single and rule.promote in ("numeric", "float") and not rule.rows
+    if laid_out and not rest:
         lines += [
             f"            if 0 in a_{first}.strides and computed_.ndim > 1:",
             f"                computed_ = ordered(computed_, (a_{first},))",
         ]
-    if single and rule.promote in ("numeric", "float") and rest:
+    if laid_out and rest:
         arrays = [f"a_{name}" for name in sorted(inputs, key=lambda name: name != rule.mask or rule.name != "where")]
         plain = f"a_{first}.size == computed_.size and " + " and ".join(
             f"({array} is None or {array}.flags.c_contiguous)" for array in arrays

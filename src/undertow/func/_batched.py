@@ -108,8 +108,11 @@ class BatchedTensor(Tensor):
             whole = whole._value
         if not whole.requires_grad or whole._edge is None:
             return False
-        levels = [node.level for node in nodes_behind([whole._edge[0]]) if type(node) is LevelInput]
-        return any(level.open and level.number > self._level.began for level in levels)
+        began = self._level.began
+        return any(
+            type(node) is LevelInput and node.level.open and node.level.number > began
+            for node in nodes_behind([whole._edge[0]])
+        )
 
     @property
     def data(self) -> Any:

@@ -31,18 +31,20 @@ def gradients(function: Any, level: MappedLevel, args: Any, kwargs: Any) -> Any:
 @rule("one_hot")
 def one_hot(function: Any, level: MappedLevel, args: Any, kwargs: Any) -> Any:
     """How many classes there are must be said: it would be another number for each example."""
-    count = kwargs.get("num_classes", args[1] if len(args) > 1 else -1)
+    given = {**dict(zip(("input", "num_classes"), args)), **kwargs}
+    count = given.get("num_classes", -1)
     if count == -1:
         raise RuntimeError(
             "When vmap-ing torch.nn.functional.one_hot, please provide an explicit positive num_classes argument."
         )
-    return level.wrap(function(args[0]._value, count))
+    return level.wrap(function(given["input"]._value, count))
 
 
 @rule("masked_select")
 def masked_select(function: Any, level: MappedLevel, args: Any, kwargs: Any) -> Any:
     """With one mask for all examples; with a mask of each they would have different numbers of elements."""
-    values, mask = args[0], kwargs.get("mask", args[1] if len(args) > 1 else None)
+    given = {**dict(zip(("input", "mask"), args)), **kwargs}
+    values, mask = given["input"], given.get("mask")
     if level.holds(mask):
         raise RuntimeError(
             "vmap: Attempted to vmap over `mask` in torch.masked_select(self, mask): each example would have another "

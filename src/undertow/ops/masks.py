@@ -81,13 +81,13 @@ def argwhere(input: Any) -> Any:
 
 
 @public
-def one_hot(tensor: Any, num_classes: int = -1) -> Any:
+def one_hot(input: Any, num_classes: int = -1) -> Any:
     """Vectors of zeros with a one at each class."""
-    check_tensor(tensor, "one_hot", "tensor")
-    array = tensor._array
+    check_tensor(input, "one_hot")
+    array = input._array
     if array.dtype != np.int64:
         raise RuntimeError(
-            f"one_hot is only applicable to index tensor of type LongTensor. This one is a {scalar_name(tensor)}Tensor."
+            f"one_hot is only applicable to index tensor of type LongTensor. This one is a {scalar_name(input)}Tensor."
         )
     if not array.size:
         if num_classes <= 0:

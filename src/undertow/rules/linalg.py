@@ -115,5 +115,6 @@ trace = op("trace", lambda xp, self: xp.sum(xp.diagonal(self)), promote="same",
            self=lambda xp, g, self_spec: g * xp.constant(xp.eye(self_spec.shape, self_spec.dtype)))  # fmt: skip
 
 linalg_cross = op("linalg_cross", lambda xp, self, other, *, dim: xp.cross(self, other, dim), promote="numeric",
+                  rows=True,
                   self=lambda xp, g, other, dim: xp.cross(other, g, dim),
                   other=lambda xp, g, self, dim: xp.cross(g, self, dim))  # fmt: skip

@@ -15,11 +15,13 @@ import numpy as np
 from undertow import dtypes
 from undertow._core import Storage, TensorCore, tensor_class, wrap
 from undertow.hooks import warn_if_has_hooks
+from undertow.layouts import sparse_coo
 from undertow.mirrors import origin, reflect, reflections
 from undertow.nn.parameter import Parameter
 from undertow.ops.complex import is_conj, is_neg
 from undertow.serialization.locations import BoundStorage
 from undertow.serialization.storages import UNTYPED, TypedStorage, stored
+from undertow.sparse.coo import SparseTensor, sparse_coo_tensor
 from undertow.storage import UntypedStorage, flat_memory
 from undertow.xp.device_placement import placed
 
@@ -47,11 +49,15 @@ _TENSOR = TorchFunction("torch._utils", "_rebuild_tensor_v2")
 _TENSOR_OF_DTYPE = TorchFunction("torch._utils", "_rebuild_tensor_v3")
 _PARAMETER = TorchFunction("torch._utils", "_rebuild_parameter")
 _PARAMETER_WITH_STATE = TorchFunction("torch._utils", "_rebuild_parameter_with_state")
+_SPARSE = TorchFunction("torch._utils", "_rebuild_sparse_tensor")
 _FROM_TYPE = TorchFunction("torch._tensor", "_rebuild_from_type_v2")
 
 
 def reduced(tensor: Any) -> Call:
     """The call that makes the tensor again: of a plain tensor, a parameter, or a subclass with its attributes."""
+    if type(tensor) is SparseTensor:
+        parts = (tensor._indices(), tensor._values().detach(), tensor.size(), tensor.is_coalesced())
+        return _SPARSE, (tensor.layout, parts)
     state = dict(tensor.__dict__)
     if type(tensor).__reduce_ex__ is Parameter.__reduce_ex__:
         content: tuple[Any, ...] = (wrap(tensor._array), tensor.requires_grad, OrderedDict())
@@ -65,8 +71,8 @@ def reduced(tensor: Any) -> Call:
 
 def has_own_reduction(tensor: Any) -> bool:
     """Whether a subclass says itself how it is pickled."""
-    method = type(tensor).__reduce_ex__
-    return method is not tensor_class().__reduce_ex__ and method is not Parameter.__reduce_ex__
+    known = (tensor_class().__reduce_ex__, Parameter.__reduce_ex__, SparseTensor.__reduce_ex__)
+    return type(tensor).__reduce_ex__ not in known
 
 
 def _plain(tensor: Any) -> Call:
@@ -122,6 +128,14 @@ def rebuild_parameter_with_state(data: Any, requires_grad: Any, hooks: Any, stat
     param = Parameter(data, bool(requires_grad))
     set_attributes(param, state)
     return param
+
+
+def rebuild_sparse_tensor(layout: Any, data: Any) -> Any:
+    """A sparse tensor of its parts, whose places must lie inside of it."""
+    if layout is not sparse_coo:
+        raise NotImplementedError(f"rebuilding sparse tensor for layout {layout}")
+    indices, values, size, coalesced = data if len(data) == 4 else (*data, None)
+    return sparse_coo_tensor(indices, values, size, check_invariants=True, is_coalesced=coalesced)
 
 
 def rebuild_from_type(function: Any, cls: Any, args: Any, state: Any) -> Any:
@@ -197,5 +211,6 @@ REBUILD = {
     "torch._utils._rebuild_tensor_v3": rebuild_tensor_v3,
     "torch._utils._rebuild_parameter": rebuild_parameter,
     "torch._utils._rebuild_parameter_with_state": rebuild_parameter_with_state,
+    "torch._utils._rebuild_sparse_tensor": rebuild_sparse_tensor,
     "torch._tensor._rebuild_from_type_v2": rebuild_from_type,
 }

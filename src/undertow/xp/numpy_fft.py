@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -19,18 +20,40 @@ def fft_c2c(x: Array, dims: tuple[int, ...], normalization: int, forward: bool) 
     """Complex numbers to complex numbers."""
     if not dims:
         return x.copy()
-    if forward:
-        return np.fft.fftn(x, axes=dims, norm=_FORWARD[normalization])  # type: ignore[arg-type]
-    return np.fft.ifftn(x, axes=dims, norm=_INVERSE[normalization])  # type: ignore[arg-type]
+    transform, norm = (np.fft.fftn, _FORWARD) if forward else (np.fft.ifftn, _INVERSE)
+    result = transform(x, axes=dims, norm=norm[normalization])  # type: ignore[arg-type]
+    return _lying(result, _order(_outer_first(x.strides), dims))
 
 
 def fft_r2c(x: Array, dims: tuple[int, ...], normalization: int, onesided: bool) -> Array:
     """Real numbers to complex ones; onesided: without the half of the last dim that mirrors the other."""
     transform = np.fft.rfftn if onesided else np.fft.fftn
-    return transform(x, axes=dims, norm=_FORWARD[normalization])  # type: ignore[arg-type]
+    result = transform(x, axes=dims, norm=_FORWARD[normalization])  # type: ignore[arg-type]
+    return _lying(result, _order(_outer_first(x.strides), dims[:-1], dims[-1:]))
 
 
 def fft_c2r(x: Array, dims: tuple[int, ...], normalization: int, last: int) -> Array:
     """One half of mirrored complex numbers to real ones, `last` of them along the last dim."""
     sizes = [*[x.shape[dim] for dim in dims[:-1]], last]
-    return np.fft.irfftn(x, sizes, axes=dims, norm=_INVERSE[normalization])  # type: ignore[arg-type]
+    result = np.fft.irfftn(x, sizes, axes=dims, norm=_INVERSE[normalization])  # type: ignore[arg-type]
+    between = _order(_outer_first(x.strides), dims[:-1])
+    return _lying(result, [*[dim for dim in between if dim != dims[-1]], dims[-1]])
+
+
+# --- how a result lies in memory: as PyTorch leaves it, the dims that were transformed innermost
+
+
+def _outer_first(strides: Sequence[int]) -> list[int]:
+    return sorted(range(len(strides)), key=lambda dim: -strides[dim])
+
+
+def _order(order: list[int], dims: Sequence[int], last: Sequence[int] = ()) -> list[int]:
+    """The dims of a result from the outermost to the innermost, where the input's are in another order."""
+    transformed = [*dims, *last]
+    return [*[d for d in order if d not in transformed], *[d for d in order if d in dims], *last]
+
+
+def _lying(result: Array, order: list[int]) -> Array:
+    """The same values with their dims in memory in an order."""
+    turned = result.transpose(order)
+    return result if turned.flags.c_contiguous else np.ascontiguousarray(turned).transpose(np.argsort(order))

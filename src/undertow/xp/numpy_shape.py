@@ -311,8 +311,12 @@ def roll(x: Array, shifts: tuple[int, ...], axes: tuple[int, ...]) -> Array:
 
 
 def rot90(x: Array, k: int, axes: tuple[int, int]) -> Array:
-    """Turned k times, as a copy."""
-    return contiguous(np.rot90(x, k, axes))
+    """Turned k times, as a copy: that of the array reversed, with its axes swapped."""
+    if k % 4 == 0:
+        return contiguous(x)
+    reversed_along = axes if k % 4 == 2 else axes[1:] if k % 4 == 1 else axes[:1]
+    turned = flip(x, reversed_along)
+    return turned if k % 4 == 2 else turned.swapaxes(*axes)
 
 
 def concatenate(arrays: Sequence[Array], axis: int = 0) -> Array:
