@@ -45,6 +45,17 @@ def test_agreement_is_silent_and_leaves_no_trace() -> None:
     assert torch.equal(torch.get_rng_state(), random)
 
 
+def test_a_step_that_is_compiled_already() -> None:
+    """Inside the function, or a part of it: eagerly it runs as it was written."""
+    weight, log = torch.ones(3, requires_grad=True), []
+    weight.register_hook(lambda g: log.append(g.sum().item()))
+    compiled = torch.compile(lambda x: (weight * x).sum().backward())
+    compiled(torch.ones(3))
+    assert_same_firing(lambda: compiled(torch.ones(3)), steps=2)
+    assert_same_firing(compiled, torch.ones(3), steps=1)
+    assert log == [3.0]
+
+
 def another_number() -> Callable[[], float]:
     """A function that gives another number at every call, and has no source by which that could be known."""
     space: dict[str, Any] = {"numbers": iter(np.arange(1.0, 100.0))}

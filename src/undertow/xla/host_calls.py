@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import nullcontext
+from contextlib import contextmanager, nullcontext
 from functools import partial
 from typing import Any
 
@@ -252,7 +252,7 @@ class Later(HostCall):
 class Inside(HostCall):
     """A call that the program stops for."""
 
-    threads: set[int] = set()  # on which such calls are under way
+    threads: set[int] = set()  # on which such calls are under way; see `uncompiled`
 
     def __init__(self, *given: Any) -> None:
         self.shown_arrays: list[DeviceArray] = []  # whose values new tensors show
@@ -331,17 +331,15 @@ class Inside(HostCall):
             if raised or (self.only_if is not None and not values[self.only_if]):
                 # eager code would not have come here; the results are thrown away
                 return nothing
-            thread = threading.get_ident()
-            Inside.threads.add(thread)
             try:
                 self.values = list(values)
-                return [np.asarray(each) for each in results(*self.call(self.values))]
+                with uncompiled():
+                    return [np.asarray(each) for each in results(*self.call(self.values))]
             except BaseException as error:
                 raised.append(error)
                 return nothing
             finally:
                 self.values = []
-                Inside.threads.discard(thread)
 
         values = io_callback(on_host, spec, *[array.value for array in self.captured], ordered=True)
         self.captured.clear()  # or they would be results of the program
@@ -369,6 +367,17 @@ class Inside(HostCall):
                 "or shape; a program can't change its shape while it runs"
             )
         return [found.detach().to(wanted.dtype).numpy() for found, wanted in zip(found, wanted)]
+
+
+@contextmanager
+def uncompiled() -> Iterator[None]:
+    """On this thread, what is compiled runs as it was written."""
+    thread = threading.get_ident()
+    Inside.threads.add(thread)
+    try:
+        yield
+    finally:
+        Inside.threads.discard(thread)
 
 
 def _spec(array: DeviceArray) -> jax.ShapeDtypeStruct:

@@ -22,7 +22,7 @@ from undertow.tree import leaves, map_leaves
 from undertow.xla.compiled import Compiled
 from undertow.xla.firing import Firing
 from undertow.xla.hook_facts import is_own
-from undertow.xla.host_calls import Placed
+from undertow.xla.host_calls import Placed, uncompiled
 from undertow.xla.places import PLAIN
 from undertow.xla.reach import GLOBAL_HOOKS, State
 from undertow.xla.sparse_parts import parts_of_sparse
@@ -141,7 +141,8 @@ def _noting_eagerly(fired: list[Fired]) -> Iterator[None]:
 
     hooks.fire = fire  # type: ignore[assignment]
     try:
-        yield
+        with uncompiled():
+            yield
     finally:
         hooks.fire = before
 
