@@ -208,3 +208,19 @@ def test_parts_of_a_memory_on_a_device_may_be_arguments() -> None:
     totals, refused = parts_of_a_device()
     assert totals == [15.0, 33.0, 51.0] and "shares memory" in refused
     gc.collect()  # while tensors live on a device, ops look where they are
+
+
+def test_the_size_of_a_state_that_is_thrown_away_counts_if_it_was_asked_for() -> None:
+    def build() -> Case:
+        held: Any = types.SimpleNamespace(hidden=torch.zeros(3, 2))
+
+        def step(x: Any) -> Any:
+            if held.hidden.shape[0] != x.shape[0]:
+                held.hidden = torch.zeros(x.shape[0], 2)
+            held.hidden = held.hidden + x
+            return held.hidden.sum()
+
+        sizes = (3, 2, 2, 3)
+        return Case(step, args=lambda turn: (torch.full((sizes[turn], 2), 1.0 + turn),), look=lambda: held.hidden)
+
+    agree(build, steps=4)

@@ -290,3 +290,22 @@ def test_sparse_adam() -> None:
         return Case(step, table, optimizer, args=lambda turn: (torch.tensor([turn % 3, 4]),))
 
     agree(build, steps=4, programs=2)
+
+
+def test_a_number_that_only_hooks_read_becomes_an_input() -> None:
+    def build() -> Case:
+        weight, settings = nn.Parameter(torch.ones(3)), {"scale": 1.0}
+        held = types.SimpleNamespace(share=0.5)
+        weight.register_hook(lambda gradient: gradient * settings["scale"])
+        weight.register_hook(lambda gradient: gradient * held.share)
+
+        def step(x: Any) -> Any:
+            weight.grad = None
+            (weight * x).sum().backward()
+
+        def between(turn: int) -> None:
+            settings["scale"], held.share = 1.0 / (turn + 2), 0.1 * turn
+
+        return Case(step, weight, args=one, between=between)
+
+    agree(build, steps=5, programs=3)

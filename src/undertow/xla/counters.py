@@ -71,6 +71,11 @@ class Counters:
             if held_at(*place) is shown:
                 put(*place, held)
 
+    def restore(self) -> None:
+        """Puts back all of them, after a trace that came to nothing."""
+        for place, held in zip(self.places, self._held):
+            put(*place, held)
+
     def check(self, left: list[tuple[Any, ...]], result: Any, known: Container[int]) -> None:
         """What stands for a number may be among what a step leaves, but not as a key, in a graph, or in a function."""
         if not self.places:

@@ -16,6 +16,7 @@ from undertow.xla.effects.objects import instance_dict
 from undertow.xla.places import PLAIN, Place, Slots, held_at, place_at, put
 from undertow.xla.reach import State
 from undertow.xla.results import FIXED, Rebuilt, parts_of, tensors_in
+from undertow.xp.device_array import DeviceArray
 
 DEPTH = 5  # how far containers are looked into
 
@@ -33,6 +34,8 @@ class Renewed:
         self._shown: list[Any] = []  # what the trace finds in the places
         self._shown_tensors: list[list[Any]] = []
         self._shown_grads: list[list[Any]] = []
+        self._arrays: list[list[Any]] = []  # their memories
+        self._asked: list[bool] = []  # whether somebody wanted to know a shape
         self.refused: list[Place] = []  # places that turn out to need watching instead
         for place, value, look in zip(self.places, held, self._looks):
             if look is None or any(id(tensor) in state.seen for tensor in tensors_in(value)):
@@ -68,9 +71,17 @@ class Renewed:
         self._shown_grads = [[each._meta.grad for each in tensors if each._meta] for tensors in self._shown_tensors]
         for place, value in zip(self.places, self._shown):
             put(*place, value)
+        self._arrays = []
+        for tensors, grads in zip(self._shown_tensors, self._shown_grads):
+            arrays = [each._array for each in (*tensors, *grads) if each is not None]
+            self._arrays.append(arrays)
+            for array in arrays:
+                if type(array) is DeviceArray:
+                    array.forget_shape()
 
     def take_back(self) -> None:
         """Puts back what the step has not replaced. A container that it wrote to might be in other hands, too."""
+        self._asked = [not all(type(each) is DeviceArray and each.forgets_shape() for each in own) for own in self._arrays]
         for place, held, shown, before in zip(self.places, self._held, self._shown, self._shown_tensors):
             if held_at(*place) is shown:
                 put(*place, held)
@@ -97,12 +108,12 @@ class Renewed:
         return found
 
     def finish(self, is_read: Callable[[Any], bool]) -> None:
-        """After the trace: in places whose tensors the program does not read, shapes do not matter."""
+        """After the trace: where nobody asked for a shape and the program reads no tensor, shapes do not matter."""
         for number, tensors in enumerate(self._shown_tensors):
-            if not any(map(is_read, (*tensors, *self._shown_grads[number]))):
+            if not self._asked[number] and not any(map(is_read, (*tensors, *self._shown_grads[number]))):
                 self._with_shapes[number] = False
                 self._looks[number] = self._without_shapes[number]
-        self._held = []
+        self._held, self._arrays = [], []
 
 
 def look_of(value: Any, shapes: bool = True, grads: bool = True, depth: int = 0) -> Any:

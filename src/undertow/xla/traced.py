@@ -20,7 +20,7 @@ from undertow.xla.firing import Again, Firing, Plan
 from undertow.xla.host_calls import Later, Placed
 from undertow.xla.numbers import Baked, Figure, Known, Questions, baked, inputs
 from undertow.xla.options import Options
-from undertow.xla.places import ABSENT, Place, contents_of, place_at, put
+from undertow.xla.places import ABSENT, Place, contents_of, held_at, place_at, put
 from undertow.xla.reach import State
 from undertow.xla.registrations import Registrations
 from undertow.xla.renewed import look_of
@@ -88,6 +88,7 @@ class Traced:
             for holder, held in reversed(firing.stores):  # the first knew it unchanged
                 holder.clear()
                 holder.update(held)
+            self.counters.restore()
             marks.restore()
             self._raise_instead(error)
             if error is raised:
@@ -330,7 +331,12 @@ class Traced:
 
     def changing_numbers(self) -> dict[Place, tuple[Any, Any]]:
         """Where the step finds numbers that have changed since, or that it changes itself."""
-        return {place_at(*place): place for place in self.counters.places} | self.entry.changed_numbers()
+        found = {place_at(*place): place for place in self.counters.places} | self.entry.changed_numbers()
+        for read in self.reads:  # by hooks
+            if read.kept_at is not None and type(read.value) in (int, float) and read.changed():
+                if type(held_at(*read.kept_at)) is type(read.value):
+                    found[place_at(*read.kept_at)] = read.kept_at
+        return found
 
     def _refuse_places(self) -> None:
         """Places that can't be arguments are watched."""

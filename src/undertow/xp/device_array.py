@@ -64,6 +64,9 @@ class DeviceArray(DeviceMemory, NDArrayOperatorsMixin):
         return DeviceArray(self._taken(lambda xp, whole: whole.reshape(*shape)), self.cell.device)
 
     def __getattr__(self, name: str) -> Any:
+        if name == "shape":  # see `forget_shape`
+            self.shape = tuple(self.cell.value.shape)
+            return self.shape
         if name.startswith("_") or name in _CHANGING:
             raise AttributeError(f"{name}: not for an array on a device")
         if self.is_known():

@@ -119,6 +119,19 @@ class DeviceMemory:
         array.shape, array.dtype = self.shape, self.dtype
         return array
 
+    def forget_shape(self) -> None:
+        """Has the shape found out when somebody asks for it, so that it can be told whether anybody has."""
+        if self._parent is None and not self.forgets_shape():
+            del self.shape
+
+    def forgets_shape(self) -> bool:
+        """Whether nobody has asked."""
+        try:
+            DeviceMemory.shape.__get__(self)  # type: ignore[attr-defined]
+        except AttributeError:
+            return True
+        return False
+
     def view_by(self, take: Callable[[Any, Value], Value], put: Callable[[Any, Value, Value], Value]) -> Self:
         """A view: `take(xp, whole)` is its value, `put(xp, whole, part)` the whole with the part replaced."""
         view = object.__new__(type(self))

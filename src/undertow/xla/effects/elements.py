@@ -198,7 +198,7 @@ class Elements(Attributes):
                 each = element(value, constant)
                 if each is not MISSING:
                     found = self.child(atom, constant, each)
-                    self.found(found, value, None)
+                    self.found(found, value, None, constant)
                     return frozenset([found])
             if in_class(type(value), "__missing__") is not MISSING and not isinstance(value, collections.Counter):
                 self.effect("update", f"may add a key to `{atom.name}`", node, value)

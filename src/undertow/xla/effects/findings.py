@@ -60,6 +60,7 @@ class Read:
     get: Callable[[], Any]
     value: Any
     owner: Any = None  # the object of which it is an attribute, where it is one
+    kept_at: tuple[Any, Any] | None = None  # the mapping or list that holds it, and its key there; of a cell, None
 
     def changed(self) -> bool:
         """Whether the value is another one now. Plain values compare by value and type, other objects by identity."""

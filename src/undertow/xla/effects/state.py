@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from types import FunctionType, ModuleType
+from types import CellType, FunctionType, ModuleType
 from typing import Any
 
 import numpy as np
@@ -12,7 +12,7 @@ from undertow._tensor import Tensor
 from undertow.nn import Module
 from undertow.optim import Optimizer
 from undertow.xla.effects.findings import Effect, Effects, Place, Read, snapshot
-from undertow.xla.effects.objects import MISSING, in_class
+from undertow.xla.effects.objects import MISSING, in_class, instance_dict
 from undertow.xla.effects.values import (
     EMPTY,
     NONE,
@@ -149,16 +149,16 @@ class State(ABC):
         if chain not in chains:
             chains.append(chain)
 
-    def found(self, known: Known, owner: Any, attribute: str | None) -> None:
-        """Notes that a value was read from a place outside."""
+    def found(self, known: Known, owner: Any, attribute: str | None, key: Any = MISSING) -> None:
+        """Notes that a value was read from a place outside: an attribute, a cell, or what a container has under a key."""
         value = known.value
         if isinstance(value, (FunctionType, ModuleType, type)):
             return
-        key = id(owner), attribute, known.name
+        place = id(owner), attribute, known.name
         if is_plain(value):
-            self._reads.setdefault(key, Read(known.name, known.get, value, owner))
+            self._reads.setdefault(place, Read(known.name, known.get, value, owner, _kept_at(owner, attribute, key)))
         elif isinstance(value, (Tensor, Module, Optimizer)):
-            self._holds.setdefault(key, Read(known.name, known.get, value))
+            self._holds.setdefault(place, Read(known.name, known.get, value))
         self.place(owner, attribute)
 
     def place(self, owner: Any, attribute: str | None) -> None:
@@ -273,6 +273,16 @@ class State(ABC):
                 what = effect.what
                 return Effect("update", what, effect.file, effect.line, effect.target, effect.attribute, effect.field)
         return effect
+
+
+def _kept_at(owner: Any, attribute: str | None, key: Any) -> tuple[Any, Any] | None:
+    """What holds a value that was read, and its key there."""
+    if key is not MISSING:
+        return owner, key
+    if isinstance(owner, (dict, CellType)):
+        return owner, attribute
+    own = instance_dict(owner)
+    return (own, attribute) if attribute in own else None
 
 
 def _returns(result: Value) -> bool | None:
