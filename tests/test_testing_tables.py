@@ -81,7 +81,8 @@ def test_tests_over_operators() -> None:
     names = [name for name in dir(scope["TestOperatorsCPU"]) if name.startswith(("test_g", "test_w"))]
     assert "test_gradient_linalg_cholesky_cpu_float64" in names and "test_without_dtype_mul_cpu" in names
     found = outcome(scope["TestOperatorsCPU"])
-    assert (found.testsRun, found.errors, found.failures) == (10, [], [])
+    assert (len(names), found.errors, found.failures) == (10, [], [])
+    assert found.testsRun in (9, 10)  # Python 3.12.1 does not count the skipped one
     assert [case.id().rsplit(".")[-1] for case, _ in found.skipped] == ["test_gradient_exp_cpu_float64"]
     assert [case.id().rsplit(".")[-1] for case, _ in found.expectedFailures] == ["test_gradient_cumsum_cpu_float64"]
 
