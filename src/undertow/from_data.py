@@ -213,6 +213,7 @@ def copied(data: Any, kind: dtype | None) -> Array:
     if isinstance(data, np.ndarray):
         own = DTYPE_OF[data.dtype]
         _check_strides(data)
+        data = np.asarray(data)  # of a memmap or a matrix the values only
         if kind is None or kind is own:
             return data.copy("K")
         return quietly((data.real if own.is_complex and not kind.is_complex else data).astype, kind.numpy)

@@ -17,6 +17,7 @@ from undertow._tensor import Tensor
 from undertow.devices import device as Device
 from undertow.dtypes import DTYPE_OF
 from undertow.nn.parameter import Parameter
+from undertow.storage import UntypedStorage, root_of
 from undertow.tensor_convert import _parse_to, device_named
 
 _META = Device("meta")
@@ -74,17 +75,7 @@ class MetaTensor(Tensor):
     device = property(lambda self: _META)
     is_meta = property(lambda self: True)
     is_cpu = property(lambda self: False)
-
-    @property
-    def data(self) -> Any:
-        return self.detach()
-
-    @data.setter
-    def data(self, value: Any) -> None:
-        """A tensor that is given values becomes an ordinary one."""
-        if not isinstance(value, MetaTensor):
-            self._array, self._storage, self._view = value._array, value._storage, value._view
-            self.__class__ = Parameter if self.__dict__.pop("_is_param", False) else Tensor  # type: ignore[assignment]
+    data = property(lambda self: self.detach(), lambda self, value: Tensor.data.__set__(self, value))
 
     @classmethod
     def __torch_function__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
@@ -133,6 +124,9 @@ class MetaTensor(Tensor):
 
     def data_ptr(self) -> int:
         return 0
+
+    def untyped_storage(self) -> UntypedStorage:
+        return UntypedStorage(root_of(self._array), device=_META)
 
     def numpy(self, *, force: bool = False) -> Any:
         raise TypeError(

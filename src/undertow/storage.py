@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from undertow.devices import cpu, device
+from undertow.devices import cpu
+from undertow.devices import device as Device
 from undertow.lazy import lazy_names
 
 Array = np.ndarray[Any, Any]
@@ -147,7 +148,7 @@ def with_strides(array: Array) -> Array:
 class UntypedStorage:
     """A tensor's whole memory, in bytes. Equal for all tensors that share it."""
 
-    __slots__ = ("root",)
+    __slots__ = ("device", "root")
     is_sparse = False
 
     def __init__(self, root: Any = 0, *, device: Any = None) -> None:
@@ -155,24 +156,21 @@ class UntypedStorage:
         if not isinstance(root, np.ndarray):
             root = np.zeros(root, np.uint8) if isinstance(root, int) else np.array(list(root), np.uint8)
         self.root = root
+        self.device = cpu if device is None else Device(device)
 
     def data_ptr(self) -> int:
         """The address of the first byte."""
-        return address(self.root) if self.root.size else 0
+        return address(self.root) if self.root.size and self.device is cpu else 0
 
     @property
     def _cdata(self) -> int:
-        return self.data_ptr()
+        return self.data_ptr() or id(self.root)
 
     def nbytes(self) -> int:
         """How many bytes the memory holds."""
         return extent_of(self.root)
 
     size = __len__ = nbytes
-
-    @property
-    def device(self) -> device:
-        return cpu
 
     @property
     def is_cuda(self) -> bool:
@@ -242,8 +240,8 @@ class UntypedStorage:
         return object.__sizeof__(self) + self.nbytes()
 
     def __repr__(self) -> str:
-        lines = "".join(f" {value}\n" for value in self.tolist())
-        return f"{lines}[torch.storage.UntypedStorage(device=cpu) of size {self.nbytes()}]"
+        lines = "...\n" if self.device is not cpu else "".join(f" {value}\n" for value in self.tolist())
+        return f"{lines}[torch.storage.UntypedStorage(device={self.device}) of size {self.nbytes()}]"
 
 
 def is_storage(obj: Any, /) -> bool:

@@ -18,7 +18,7 @@ from undertow.mirrors import origin, reflect, reflections
 from undertow.modes import local, special
 from undertow.ops.arguments import must_be
 from undertow.ops.convert import alias
-from undertow.ops.public import public
+from undertow.ops.public import public, public_method
 from undertow.storage import Array, contiguous_strides, extent_of, flat_memory, offset_of, over_memory, root_of
 from undertow.storage import empty_strided as empty_strided_array
 
@@ -65,6 +65,10 @@ class CopyMethods(TensorCore):
     def data(self, value: Any) -> None:
         if not isinstance(value, TensorCore):
             raise TypeError(f"Variable data has to be a tensor, but got {type(value).__name__}")
+        if value.is_meta != self.is_meta:
+            raise RuntimeError(
+                "Attempted to call `variable.set_data(tensor)`, but `variable` and `tensor` have incompatible tensor type."
+            )
         if local.modes.transforms and self._edge is not None:
             raise RuntimeError("mutating directly with `.data` inside functorch transform is not allowed.")
         if self._requires_grad and DTYPE_OF[value._array.dtype].category < 2:
@@ -144,7 +148,7 @@ class CopyMethods(TensorCore):
 
     # --- copy and pickle
 
-    @public
+    @public_method
     def __deepcopy__(self, memo: dict[int, Any]) -> Any:
         if self._edge is not None:
             raise RuntimeError(

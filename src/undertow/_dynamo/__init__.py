@@ -38,8 +38,45 @@ def _mark(t: Any, index: Any = None, **options: Any) -> None:
 mark_dynamic = maybe_mark_dynamic = mark_static = mark_static_address = _mark
 
 
+_OF_THE_WRAPPER = frozenset({"_orig_mod", "dynamo_ctx", "_forward"})
+
+
 class OptimizedModule(Module):
-    """What `torch.compile` makes of a module in PyTorch."""
+    """What `torch.compile` makes of a module: it runs as a program. The original is `_orig_mod`.
+
+    Parameters and state dicts are the original's, and so are all attributes, read or set.
+    """
+
+    __module__ = "torch._dynamo.eval_frame"
+
+    def __init__(self, mod: Module, dynamo_ctx: Any) -> None:
+        """Compiles the calls of a module: `dynamo_ctx(function)` makes a program of a function."""
+        super().__init__()
+        del self.__dict__["training"]
+        self._modules["_orig_mod"] = mod
+        self.__dict__.update(dynamo_ctx=dynamo_ctx, _forward=dynamo_ctx(mod.__call__))
+
+    def forward(self, *args: Any, **kwargs: Any) -> Any:
+        return self._forward(*args, **kwargs)
+
+    def __getattr__(self, name: str) -> Any:
+        if name == "_orig_mod":
+            return self._modules["_orig_mod"]
+        return getattr(self._orig_mod, name)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name in _OF_THE_WRAPPER or "_orig_mod" not in self.__dict__.get("_modules", ()):
+            super().__setattr__(name, value)
+        elif name in vars(self):  # the lists of hooks on the wrapper
+            self.__dict__[name] = value
+        else:
+            setattr(self._orig_mod, name, value)
+
+    def __delattr__(self, name: str) -> None:
+        delattr(self._orig_mod, name)
+
+    def __dir__(self) -> list[str]:
+        return sorted({*super().__dir__(), *dir(self._orig_mod)})
 
 
 def list_backends(exclude_tags: Any = ()) -> list[str]:

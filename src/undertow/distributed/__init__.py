@@ -85,5 +85,5 @@ def destroy_process_group(group: Any = None) -> NoReturn:
 
 
 __getattr__, __dir__ = lazy_names(
-    __name__, {name: f"undertow.distributed.{name}" for name in ("autograd", "nn", "rpc", "tensor")}
+    __name__, {name: f"undertow.distributed.{name}" for name in ("autograd", "checkpoint", "nn", "rpc", "tensor")}
 )

@@ -237,7 +237,7 @@ class ModuleTree:
     def _apply(self, fn: Callable[[Any], Any], recurse: bool = True) -> Any:
         """Replaces every parameter's data, gradient and every buffer by fn of it.
 
-        Parameters stay the same objects, unless torch.__future__ was told otherwise.
+        Parameters stay the same objects, unless they lose or get their values or torch.__future__ was told otherwise.
         """
         overwrite = get_overwrite_module_params_on_conversion() and not get_swap_module_params_on_conversion()
         if recurse:
@@ -250,7 +250,7 @@ class ModuleTree:
             with no_grad():
                 changed = fn(param)
                 changed_grad = None if grad is None else fn(grad)
-            if overwrite:
+            if overwrite or changed.is_meta != param.is_meta:
                 self._parameters[name] = param = Parameter(changed, param.requires_grad)
             else:
                 param.data = changed

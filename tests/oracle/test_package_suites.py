@@ -1,0 +1,115 @@
+"""What the test suites of packages written for PyTorch asked for, and undertow once answered otherwise."""
+
+from __future__ import annotations
+
+import copy
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.oracle.harness import agree
+
+
+def test_values_of_array_subclasses_are_copied_plain(tmp_path: Any) -> None:
+    def program(torch: ModuleType) -> Any:
+        mapped = np.memmap(tmp_path / torch.__name__, "float32", "w+", shape=(4,))
+        tensors = torch.tensor(mapped), torch.tensor(np.matrix([[1.0, 2.0], [3.0, 4.0]])), torch.as_tensor(mapped)
+        return [(t * t, t.untyped_storage().nbytes(), type(t.numpy()).__name__) for t in tensors]
+
+    agree(program)
+
+
+def test_deepcopy_asks_the_tensor_only() -> None:
+    def program(torch: ModuleType) -> Any:
+        class Operator:
+            @classmethod
+            def __torch_function__(cls, *args: Any) -> Any:
+                raise AssertionError("what was copied before is not an argument")
+
+        return copy.deepcopy([Operator(), torch.ones(2)])[1]
+
+    agree(program)
+
+
+def test_modules_move_to_the_meta_device_and_back() -> None:
+    def program(torch: ModuleType) -> Any:
+        model = torch.nn.Linear(2, 2)
+        weight, state = model.weight, {name: value.clone() for name, value in model.state_dict().items()}
+        model.to("meta")
+        facts = [model.weight is weight, str(weight.device), str(model.weight.device), model.weight.requires_grad]
+        storage = model.weight.untyped_storage()
+        facts += [storage.data_ptr(), storage.nbytes(), str(storage.device), repr(storage)]
+        model.load_state_dict(state, assign=True)
+        facts.append([str(parameter.device) for parameter in model.parameters()])
+        model.to("meta").to_empty(device="cpu")
+        model.load_state_dict(state)
+        return facts, model(torch.ones(1, 2)).detach().sum(), repr(model.weight.data.shape)
+
+    agree(program)
+
+
+@pytest.mark.parametrize("mine, given", [("cpu", "meta"), ("meta", "cpu")])
+def test_data_of_another_kind_is_refused(mine: str, given: str) -> None:
+    def program(torch: ModuleType) -> Any:
+        torch.ones(2, device=mine).data = torch.ones(2, device=given)
+
+    agree(program)
+
+
+def test_a_compiled_module_hands_its_attributes_on() -> None:
+    def program(torch: ModuleType) -> Any:
+        model = torch.nn.Sequential(torch.nn.Linear(2, 2))
+        compiled = torch.compile(model, backend="eager")
+        compiled.answer = 42
+        compiled.eval()
+        classes = __import__(f"{torch.__name__}._dynamo.eval_frame", fromlist=["OptimizedModule"])
+        return (
+            isinstance(compiled, classes.OptimizedModule), type(compiled).__name__, repr(compiled), model.answer,
+            model.training, compiled.training, [name for name, _ in compiled.named_modules()], list(compiled.state_dict()),
+            "answer" in dir(compiled), compiled[0] is model[0] if hasattr(type(compiled), "__getitem__") else True,
+        )  # fmt: skip
+
+    agree(program)
+
+
+def test_state_dicts_by_the_names_of_the_model() -> None:
+    def program(torch: ModuleType) -> Any:
+        named = __import__(f"{torch.__name__}.distributed.checkpoint.state_dict", fromlist=["StateDictOptions"])
+
+        def trained() -> Any:
+            torch.manual_seed(0)
+            model = torch.nn.Sequential(torch.nn.Linear(2, 3), torch.nn.Linear(3, 1))
+            optimizer = torch.optim.Adam(
+                [{"params": model[1].parameters(), "lr": 0.1}, {"params": model[0].parameters()}]
+            )
+            return model, optimizer
+
+        model, optimizer = trained()
+        fresh = named.get_optimizer_state_dict(model, optimizer)
+        model(torch.ones(1, 2)).sum().backward()
+        optimizer.step()
+        weights, state = named.get_state_dict(model, optimizer)
+        flat_options = named.StateDictOptions(flatten_optimizer_state_dict=True, cpu_offload=True)
+        flat = named.get_optimizer_state_dict(model, optimizer, options=flat_options)
+        results = [fresh, weights, state, flat, repr(flat_options)]
+        for options, given in ((None, state), (flat_options, flat)):
+            other, second = trained()
+            named.set_state_dict(other, second, model_state_dict=weights, optim_state_dict=given, options=options)
+            other(torch.ones(1, 2)).sum().backward()
+            second.step()
+            results.append([parameter.detach() for parameter in other.parameters()])
+        inside = named.StateDictOptions(keep_submodule_prefixes=False)
+        results.append(list(named.get_model_state_dict(model, submodules={model[1]}, options=inside)))
+        results.append(list(named.get_model_state_dict(torch.nn.Sequential(torch.compile(model, backend="eager")))))
+        loose = named.StateDictOptions(strict=False)
+        results.append(repr(named.set_model_state_dict(model, {model[0]: {"weight": torch.ones(3, 2)}}, options=loose)))
+        del state["state"]["0.bias"]
+        try:
+            named.set_optimizer_state_dict(model, optimizer, state)
+        except RuntimeError as error:
+            results.append(str(error))
+        return results
+
+    agree(program)
