@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 import subprocess
@@ -92,6 +93,18 @@ def test_a_sample_that_cannot_be_pickled() -> None:
     loader = DataLoader(Failing(lambda: (lambda: 1)), num_workers=1, collate_fn=list)
     with pytest.raises(AttributeError, match="local object"):
         list(loader)
+
+
+def test_an_iterator_that_is_garbage_in_a_cycle_stops_its_workers(monkeypatch: pytest.MonkeyPatch) -> None:
+    lost: list[Any] = []
+    monkeypatch.setattr(sys, "unraisablehook", lost.append)
+    batches: Any = iter(DataLoader(Failing(int), num_workers=1))
+    processes = batches._workers
+    batches._workers_team.of = batches
+    del batches
+    gc.collect()
+    assert [process.is_alive() for process in processes] == [False]
+    assert lost == []
 
 
 @pytest.mark.parametrize("death", ["exit", "kill"])

@@ -188,7 +188,8 @@ class Workers:
                 if _has_room(connection):
                     connection.send(None)
         for connection in (*self.tasks, *self.results):
-            connection.close()
+            with contextlib.suppress(OSError):  # closed already: all are garbage together, and it was collected first
+                connection.close()
         deadline = time.monotonic() + MP_STATUS_CHECK_INTERVAL
         for process in self.processes:
             process.join(max(0.0, deadline - time.monotonic()))
