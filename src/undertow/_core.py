@@ -63,10 +63,26 @@ class View:
         self.origin = origin  # None, or why gradients refuse writes: "no_grad", "multi_output", "function", "inference"
 
 
+class GradDtype:
+    """The dtype that a leaf wants its gradients in, if that is not its own; None: in whichever they come.
+
+    While there is a leaf that wants one, every backward pass takes its general path.
+    """
+
+    __slots__ = ("dtype",)
+
+    def __init__(self, dtype: Any) -> None:
+        self.dtype = dtype
+        special.enter()
+
+    def __del__(self) -> None:
+        special.leave()
+
+
 class Meta:
     """What few tensors have: a gradient, hooks, an accumulator."""
 
-    __slots__ = ("grad", "hooks", "post_hooks", "accumulator", "retains")
+    __slots__ = ("grad", "hooks", "post_hooks", "accumulator", "retains", "grad_dtype")
 
     def __init__(self) -> None:
         self.grad: Any = None
@@ -74,6 +90,7 @@ class Meta:
         self.post_hooks: Any = None
         self.accumulator: ref[Any] | None = None
         self.retains = False
+        self.grad_dtype: GradDtype | None = None  # of a leaf whose gradients may differ from itself
 
 
 class TensorCore:

@@ -283,11 +283,6 @@ class LayoutMethods(TensorCore):
         return 0
 
     @property
-    def grad_dtype(self) -> Dtype:
-        """The dtype that `.grad` has."""
-        return DTYPE_OF[self._array.dtype]
-
-    @property
     def name(self) -> None:
         return None
 

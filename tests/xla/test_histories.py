@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Callable
 from typing import Any
 
@@ -98,3 +99,29 @@ def test_a_way_back_has_the_values_of_its_forward(captured: bool) -> None:
         x.mul_(2)
         result.backward()
         assert weight.grad.tolist() == [x[0, 0].item() / 2 * 3] * 2
+
+
+def test_the_dtype_that_a_leaf_wants_its_gradient_in() -> None:
+    _try_dtypes()
+    gc.collect()  # passes take their general path while such a leaf is there
+
+
+def _try_dtypes() -> None:
+    weight = torch.ones(3, requires_grad=True)
+    seen: list[Any] = []
+    weight.register_hook(lambda g: seen.append(g.dtype))
+
+    @torch.compile
+    def step(x: Any) -> Any:
+        weight.grad = x.grad = None
+        loss = (weight * x).sum()
+        loss.backward()
+        return loss
+
+    x = torch.ones(3, requires_grad=True)
+    for wanted in (torch.float32, torch.float64, torch.float64, torch.float16):
+        weight.grad = x.grad = None
+        weight.grad_dtype = x.grad_dtype = wanted
+        step(x)
+        assert weight.grad.dtype is x.grad.dtype is seen[-1] is wanted
+    assert len(seen) == 4

@@ -54,7 +54,7 @@ def accumulate(task: Any, node: AccumulateGrad, g: Any) -> None:
         if special.active:
             g = brought_to(leaf, g)
         array = leaf._array
-        if g.__class__ in ARRAYS and g.dtype is not array.dtype:
+        if g.__class__ in ARRAYS and g.dtype is not array.dtype and meta.grad_dtype is None:
             g = g.astype(array.dtype, copy=False)
         with node.lock:
             grad = meta.grad
@@ -102,9 +102,12 @@ def _with_sparse(grad: Any, g: Any, recorded: bool) -> Any:
 
 
 def brought_to(leaf: Any, g: Any) -> Any:
-    """A leaf's gradient where the leaf is: a number on the CPU may have gone into ops on another device."""
+    """A leaf's gradient where the leaf is, a number on the CPU may have gone into ops on another device; in its dtype."""
     if is_sparse(g):
         return g
+    wanted = leaf._meta.grad_dtype
+    if wanted is not None and wanted.dtype is not None:
+        g = g.to(wanted.dtype) if isinstance(g, TensorCore) else g.astype(wanted.dtype.numpy, copy=False)
     array = g._array if isinstance(g, TensorCore) else g
     if Watch.trace is not None or type(array) is not DeviceArray or array.device is leaf.device:
         return g
@@ -117,7 +120,7 @@ def copy_like(g: Any, leaf_array: Any) -> Any:
         return g.copy()
     if type(leaf_array) is not ndarray or leaf_array.flags.c_contiguous or not is_dense(leaf_array):
         return np.array(g, order="C")
-    copy = np.empty_like(leaf_array)
+    copy = np.empty_like(leaf_array, dtype=g.dtype)
     copy[...] = g
     return copy
 

@@ -285,7 +285,7 @@ def _seed(place: int, output: Any, g: Any) -> Any:
             f"grad_output[{place}] has a dtype of {DTYPE_OF[g._array.dtype]!r} and output[{place}] has a dtype of "
             f"{DTYPE_OF[output._array.dtype]!r}."
         )
-    if g._array.dtype != output._array.dtype:
+    if g._array.dtype != output._array.dtype and not (output._meta is not None and output._meta.grad_dtype is not None):
         g = wrap(g._array.astype(output._array.dtype))
     return g
 

@@ -234,6 +234,8 @@ def traverse(task: BackwardPass, roots: Sequence[Edge], grads: Sequence[Any], wa
 def run_with_hooks(task: BackwardPass, node: Node, g: Any) -> tuple[Any, ...] | None:
     """One node with everything that may happen around it; None if the pass ends here."""
     executed = task.executed
+    if special.active and type(node) is AccumulateGrad and g is not None:
+        g = brought_to(node.variable, g)
     if executed is None:
         g = firing.fire_tensor_hooks(task, node, g)
     else:
@@ -321,8 +323,6 @@ def run_watched(task: BackwardPass, node: Node, g: Any) -> tuple[Any, ...] | Non
 def _capture(task: BackwardPass, node: Node, captures: Sequence[tuple[int, int]], g: Any) -> Any:
     """Takes out what was asked for at a node; from then on it is a tensor that someone has seen."""
     single = node._n_outputs == 1
-    if special.active and type(node) is AccumulateGrad and g is not None:
-        g = brought_to(node.variable, g)
     for nr, place in captures:
         if single:
             g = task.captured[place] = task.tensor(g)

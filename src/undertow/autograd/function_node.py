@@ -13,7 +13,7 @@ import numpy as np
 
 from undertow._core import TensorCore, wrap
 from undertow.autograd.differentiate import grad
-from undertow.autograd.node import Edge, Node
+from undertow.autograd.node import Edge, Node, wanted_spec
 from undertow.autograd.rule_node import fit
 from undertow.autograd.saved import Freed, SavedTensor
 from undertow.dtypes import DTYPE_OF
@@ -203,7 +203,7 @@ class FunctionNode(FunctionCtx, Node):
                 f"Function {self._node_name()} returned an invalid gradient at index {nr} - got {list(shape)} but expected "
                 f"shape compatible with {list(spec.shape)}"
             )
-        return value if sparse else fit(xp, value, spec)
+        return value if sparse else fit(xp, value, wanted_spec(self._edges[nr], spec))
 
     def _release(self, freed: Freed) -> None:
         if self._kept_tensors:

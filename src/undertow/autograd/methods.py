@@ -6,8 +6,8 @@ import warnings
 from collections import OrderedDict
 from typing import Any
 
-from undertow import asking, hooks
-from undertow._core import InferenceStorage, TensorCore, tensor_class, wrap
+from undertow import asking, dtypes, hooks
+from undertow._core import GradDtype, InferenceStorage, TensorCore, tensor_class, wrap
 from undertow.autograd import differentiate
 from undertow.autograd.metadata import note_output
 from undertow.autograd.node import Node, keep_gradient, tensor_hooks_of
@@ -221,17 +221,44 @@ class AutogradMethods(HookMethods):
                 f"attempting to assign a gradient of size '{list(value.shape)}' to a tensor of size "
                 f"'{list(self.shape)}'. Please ensure that the gradient and the tensor are the same size"
             )
-        if value.dtype is not self.dtype:
+        own = None if self._meta is None else self._meta.grad_dtype
+        dtype = self.dtype if own is None else own.dtype
+        if dtype is not None and value.dtype is not dtype:
             raise RuntimeError(
                 f"attempting to assign a gradient with dtype '{_c_name(value)}' to a tensor with grad_dtype "
-                f"'{self.dtype.scalar_name}'. The gradient must match the tensor's dtype: convert it with "
-                ".to(tensor.dtype)"
+                f"'{dtype.scalar_name}'. The gradient must match the tensor's grad_dtype (which is the tensor's dtype until"
+                " it is set): convert the gradient, or set grad_dtype to its dtype, or to None for any."
             )
         self._get_meta().grad = value
 
     @grad.deleter
     def grad(self) -> None:
         self.grad = None
+
+    @property
+    def grad_dtype(self) -> dtypes.dtype | None:
+        """The dtype of the gradients that a leaf keeps: its own until another one is set; None takes them as they come."""
+        if not self.is_leaf:
+            raise RuntimeError("grad_dtype can only be accessed on leaf tensors.")
+        own = None if self._meta is None else self._meta.grad_dtype
+        return self.dtype if own is None else own.dtype
+
+    @grad_dtype.setter
+    def grad_dtype(self, dtype: dtypes.dtype | None) -> None:
+        if dtype is not None and not isinstance(dtype, dtypes.dtype):
+            raise RuntimeError(f"grad_dtype must be a torch.dtype or None, but got {type(dtype).__name__}")
+        kept = self.grad
+        if not self.is_leaf:
+            raise RuntimeError("grad_dtype can only be set on leaf tensors.")
+        if dtype is not None and kept is not None and kept.dtype is not dtype:
+            raise RuntimeError(
+                f"Cannot set grad_dtype to '{dtype.scalar_name}' because there is already a gradient with dtype "
+                f"'{kept.dtype.scalar_name}'. Clear the gradient first (.grad = None)."
+            )
+        meta = self._get_meta()
+        if meta.grad_dtype is None or meta.grad_dtype.dtype is not dtype:
+            meta.grad_dtype = GradDtype(dtype)
+            hooks.CountedHooks.changes += 1  # compiled steps look again
 
     def backward(
         self, gradient: Any = None, retain_graph: bool | None = None, create_graph: bool = False, inputs: Any = None

@@ -216,6 +216,15 @@ class AccumulateGrad(Node):
         return [Spec(self.variable._array.shape, self.variable._array.dtype)]
 
 
+def wanted_spec(edge: Any, spec: Spec) -> Spec:
+    """What a gradient shall look like that goes along an edge: as its input, or in the dtype that a leaf wants it in."""
+    ends = edge is not None and type(edge[0]) is AccumulateGrad
+    wanted = edge[0].variable._meta.grad_dtype if ends else None
+    if wanted is None:
+        return spec
+    return Spec(spec.shape, None if wanted.dtype is None else wanted.dtype.numpy)
+
+
 def edge_of(tensor: Any) -> Any:
     """The edge that a gradient of this tensor goes along. A leaf holds its accumulator weakly: the graph keeps it alive.
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from undertow import errors
 from undertow._core import TensorCore, wrap
-from undertow.autograd.node import Edge, Node
+from undertow.autograd.node import Edge, Node, wanted_spec
 from undertow.autograd.saved import Freed, SavedTensor, SavedValue
 from undertow.autograd.shown_names import DERIVED, KEPT, WHOLE
 from undertow.autograd.specialise import can_specialise, specialised_run
@@ -98,9 +98,12 @@ class RuleNode(Node):
         if rule.stepwise and xp.RECORDED:
             results = tuple([None if r is None else xp.tied(r, saved) for r in results])
         if chores & FIT:
+            specs = self.specs
+            if special.active:
+                specs = tuple([spec and wanted_spec(edge, spec) for edge, spec in zip(edges, specs)])
             results = tuple([
                 None if r is None or spec is None else fit(xp, r, spec)
-                for r, spec in zip(results, self.specs)
+                for r, spec in zip(results, specs)
             ])
         return results
 
@@ -242,7 +245,7 @@ def fit(xp: Any, g: Any, spec: Spec) -> Any:
     """Gives a gradient its input's shape and dtype."""
     if g.shape != spec.shape:
         g = xp.sum_to_shape(g, spec.shape)
-    if xp.dtype_of(g) != spec.dtype:
+    if spec.dtype is not None and xp.dtype_of(g) != spec.dtype:
         if xp.dtype_of(g).kind == "c" and spec.dtype.kind != "c":
             g = xp.real(g)
         g = xp.astype(g, spec.dtype)

@@ -275,6 +275,7 @@ def _stand_in(tensor: Any) -> Any:
     if tensor._edge is None and tensor._meta is not None:
         meta = leaf._get_meta()
         meta.hooks, meta.post_hooks = tensor._meta.hooks, tensor._meta.post_hooks
+        meta.grad_dtype = tensor._meta.grad_dtype
         if tensor._meta.grad is not None:
             meta.grad = wrap(tensor._meta.grad._array)
     return leaf

@@ -19,11 +19,13 @@ from undertow.sites import user_stacklevel
 from undertow.xla.arguments import hooks_on_node
 from undertow.xla.body import Body
 from undertow.xla.cache import keep_on_disk
+from undertow.xla.causes import argument_names, difference, looks_of
 from undertow.xla.counters import in_places
 from undertow.xla.errors import CompileError, CompileWarning
 from undertow.xla.firing import Again, Plan
 from undertow.xla.host_calls import Inside
 from undertow.xla.numbers import Baked
+from undertow.xla.places import Numbers
 from undertow.xla.program import Program
 from undertow.xla.sparse_parts import apart, parts_of_sparse
 from undertow.xla.traced import Call
@@ -47,8 +49,9 @@ class Compiled:
         self.function = function
         self.name = getattr(function, "__qualname__", type(function).__qualname__)
         self.programs: dict[Any, list[Program]] = {}
-        self._numbers: dict[Any, list[Any]] = {}  # by the same keys: where programs find plain numbers among arguments
+        self._numbers: dict[Any, Numbers] = {}  # by the same keys: where programs find plain numbers among arguments
         self.causes: list[str] = []
+        self._looks: list[dict[str, str]] = []  # of the calls that were compiled last
         self.refused = ""  # why the last call was not compiled
         self.turn = next(_turns)  # among all that were made
         everything.add(self)
@@ -73,7 +76,7 @@ class Compiled:
         with _one_at_a_time:
             programs = self.programs.setdefault(tuple(key), [])
             if numbers:
-                given = self._numbers.setdefault(tuple(key), [])
+                given = self._numbers.setdefault(tuple(key), Numbers())
                 given[:], numbers = numbers, given
             for program in programs:
                 if program.fits(arguments):
@@ -105,15 +108,20 @@ class Compiled:
         arguments: list[Any],
         numbers: list[Any],
     ) -> Program:
+        if isinstance(numbers, Numbers):
+            given = argument_names(self.function, args, kwargs)
+            numbers.names = [name for name, value in given if type(value) in (int, float)]
+        looks = looks_of(self.function, args, kwargs)
         if programs:
             self._note(programs[0].misfit(arguments))
         elif len(self.programs) > 1:
-            self._note("the arguments have other shapes, dtypes or values than before")
+            self._note(difference(self._looks, looks))
         plan = Plan()
         if programs:  # numbers that have changed may change again
             plan.counters.update(programs[0].changing_numbers())
         plan.body = Body(self.function, args, kwargs)
         plan.counts = not plan.body.compares_types()
+        self._looks = [*self._looks[-MOST:], looks]
         if numbers:
             plan.numbers = numbers
             args, kwargs = in_places((args, kwargs))
@@ -172,6 +180,8 @@ def _describe(tree: Any, key: list[Any], tensors: list[Any], numbers: list[Any])
         if meta is not None and tree._edge is None:
             key += (meta.grad is None, *map(id, (*(meta.hooks or {}).values(), *(meta.post_hooks or {}).values())))
             key += map(id, hooks_on_node(meta) or ())
+            if meta.grad_dtype is not None:
+                key += ("grad_dtype", meta.grad_dtype.dtype)
     elif isinstance(tree, (tuple, list)):
         key += (type(tree), len(tree))
         for part in tree:

@@ -17,7 +17,18 @@ from undertow.xla.arguments import hooks_on_node
 from undertow.xla.effects.objects import instance_dict
 from undertow.xla.errors import CompileError
 from undertow.xla.histories import Histories
-from undertow.xla.places import ABSENT, PLAIN, Place, contents_of, held_at, place_at, put_back, refill, same
+from undertow.xla.places import (
+    ABSENT,
+    Numbers,
+    Place,
+    change,
+    contents_of,
+    held_at,
+    place_at,
+    put_back,
+    refill,
+    same,
+)
 from undertow.xla.reach import GLOBAL_HOOKS, State
 
 
@@ -42,6 +53,7 @@ class Snapshot:
         self._looks = [(tensor, _look_of(tensor._meta and tensor._meta.grad)) for tensor in self._learning]
         self._maps_of = [(tensor, _hook_maps(tensor._meta)) for tensor in self._learning]
         self._node_hooks = [(tensor, hooks_on_node(tensor._meta)) for tensor in self._learning]
+        self._grad_dtypes = [(tensor, _wanted(tensor._meta)) for tensor in self._learning]
         self._with_node_hooks = [each for each in self._node_hooks if each[1]]  # they may go with their node, uncounted
         self.histories = Histories(state.tensors)
         leaf_hooks = [hooks for _, own in self._maps_of for hooks in own if hooks or _is_plain(hooks)]
@@ -138,6 +150,8 @@ class Snapshot:
                     return False
         if any(hooks_on_node(tensor._meta) != hooks for tensor, hooks in self._node_hooks):
             return False
+        if any(_wanted(tensor._meta) != dtype for tensor, dtype in self._grad_dtypes):
+            return False
         self._changes = changes
         return True
 
@@ -153,17 +167,17 @@ class Snapshot:
             key = self._changed_key(holder, held) if self._counts(holder) else ABSENT
             if key is not ABSENT:
                 private = isinstance(key, str) and key.startswith("_")
-                said = _change(key, held.get(key, ABSENT), holder.get(key, ABSENT))
+                said = change(key, held.get(key, ABSENT), holder.get(key, ABSENT))
                 yield private, f"{names.get(id(holder), '')}: {said}"
         for items, kept in self.lists:
             if self._counts(items) and self._changed_item(items, kept):
-                yield False, f"the list {names.get(id(items), '')} changed"
+                yield False, self._change_in(items, kept, names.get(id(items), ""))
         for (cell, name), (_, was) in zip(self.state.cells, self.cells):
             if not same(contents_of(cell), was) and self._counts(cell):
-                yield False, _change(name, was, contents_of(cell))
+                yield False, change(name, was, contents_of(cell))
         for holder, name, was in self._globals:
             if not same(holder.get(name, ABSENT), was):
-                yield False, _change(name, was, holder.get(name, ABSENT))
+                yield False, change(name, was, holder.get(name, ABSENT))
         for (array, name), (_, contents) in zip(self.state.arrays, self.arrays):
             if not _equal(array, contents) and self._counts(array):
                 yield False, f"the NumPy array {name} changed"
@@ -183,6 +197,9 @@ class Snapshot:
         for tensor, node_hooks in self._node_hooks:
             if hooks_on_node(tensor._meta) != node_hooks:
                 yield False, f"the hooks on the node of a leaf of shape {list(tensor._array.shape)} changed"
+        for tensor, dtype in self._grad_dtypes:
+            if _wanted(tensor._meta) != dtype:
+                yield False, f"grad_dtype of a tensor of shape {list(tensor._array.shape)} changed"
         if self.histories.difference():
             yield False, self.histories.difference()
         for tensor, flag in self.flags:
@@ -202,6 +219,14 @@ class Snapshot:
             return True
         pairs = enumerate(zip(items, kept))
         return any(now is not was and not same(now, was) and self._counts(items, place) for place, (now, was) in pairs)
+
+    def _change_in(self, items: Any, kept: list[Any], name: str) -> str:
+        """What is not as it was in a list, deque or set, in words."""
+        if len(items) != len(kept) or isinstance(items, set):
+            return f"{name} had {len(kept)} entries and has {len(items)}" if len(items) != len(kept) else f"{name} changed"
+        names = items.names if isinstance(items, Numbers) else [f"{name}[{place}]" for place in range(len(kept))]
+        changed = ((names[place], *pair) for place, pair in enumerate(zip(kept, items)) if not same(*pair))
+        return change(*next(changed))
 
     def watches(self, owner: Any) -> bool:
         """Whether what an object holds is looked at before each call."""
@@ -283,6 +308,11 @@ def _hook_maps(meta: Any) -> tuple[Any, Any]:
     return (None, None) if meta is None else (meta.hooks, meta.post_hooks)
 
 
+def _wanted(meta: Any) -> tuple[Any] | None:
+    """The dtype that a leaf wants its gradient in, if it has said so."""
+    return None if meta is None or meta.grad_dtype is None else (meta.grad_dtype.dtype,)
+
+
 def _is_plain(hooks: Any) -> bool:
     """Whether it is a map of the program's own, in which changes are not counted."""
     return hooks is not None and type(hooks) is not CountedHooks
@@ -290,16 +320,6 @@ def _is_plain(hooks: Any) -> bool:
 
 def _equal(array: Any, contents: Any) -> bool:
     return array.shape == contents.shape and array.tobytes() == contents.tobytes()
-
-
-def _change(key: Any, before: Any, now: Any) -> str:
-    def shown(value: Any) -> str:
-        if value is ABSENT:
-            return "absent"
-        return repr(value) if isinstance(value, PLAIN) else f"a {type(value).__name__}"
-
-    key = key if isinstance(key, PLAIN) else f"an entry for a {type(key).__name__}"
-    return f"{key} was {shown(before)} and is {shown(now)}"
 
 
 def where_defined(function: Any) -> str:
