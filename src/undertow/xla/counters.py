@@ -13,7 +13,7 @@ from typing import Any
 
 from undertow.tree import map_leaves
 from undertow.xla.numbers import Figure, Uncountable
-from undertow.xla.places import held_at, place_at, put
+from undertow.xla.places import Numbers, held_at, place_at, put
 from undertow.xla.results import FIXED, graph_is_left, hidden_in, parts_of, tensors_in
 
 
@@ -54,6 +54,18 @@ class Counters:
     def still_fit(self) -> bool:
         """Whether they are numbers of the kind that they were."""
         return [*map(_kind, self.values())] == self._kinds
+
+    def other_kind(self) -> str:
+        """The first that is of another kind, by name."""
+        kinds = map(_kind, self.values())
+        return next(self.name_of(place) for place, (now, was) in enumerate(zip(kinds, self._kinds)) if now != was)
+
+    def name_of(self, number: int) -> str:
+        """What the step calls one of them."""
+        holder, key = self.places[number]
+        if isinstance(holder, Numbers):
+            return holder.names[key]
+        return "a variable" if key is None else f"`{key}`" if isinstance(key, str) else f"entry {key} of a container"
 
     def holds_place(self, holder: Any, key: Any) -> bool:
         """Whether a number of a place is one of these."""

@@ -147,7 +147,7 @@ class Firing:
             del stopped[earlier:]
             for array, value in before:
                 array.write(value)
-            return self._hosted(hook, args, kwargs, effects, f"it needs a value: {error}")
+            return self._hosted(hook, args, kwargs, effects, f"it needs a value: {error.asked or error}")
         self.reads += [read for read in (*effects.reads, *effects.holds) if not isinstance(read.value, Figure)]
         self.traced.append((hook, effects))
         self._place(hook, "in the program", "it only computes with tensors")

@@ -306,6 +306,14 @@ class Questions:
         return True
 
 
+    def other_answer(self, values: Values) -> int | None:
+        """The first number that changed so that a question about it has another answer."""
+        for place, (now, before) in enumerate(zip(values, self.good)):
+            if now != before and not all(_same_answer(each, values) for each in self._about.get(place, ())):
+                return place
+        return None
+
+
 def _same_answer(asked: Question, values: Values) -> bool:
     question, of, about, answer = asked
     try:

@@ -14,7 +14,7 @@ from undertow.devices import cpu
 from undertow.optim.optimizer import Optimizer
 from undertow.xla.counters import Counters
 from undertow.xla.numbers import Of, of
-from undertow.xla.places import same
+from undertow.xla.places import change, described, same
 from undertow.xp.device_array import DeviceArray
 
 
@@ -29,6 +29,11 @@ class Options:
         # Several optimizers may share their groups.
         groups = {id(group): group for optimizer in optimizers for group in optimizer.param_groups}.values()
         self._sizes = [(group, len(group)) for group in groups]
+        self._names = {
+            id(group): f"{type(optimizer).__name__}.param_groups[{place}]"
+            for optimizer in optimizers
+            for place, group in enumerate(optimizer.param_groups)
+        }
         for group in groups:
             for key, value in group.items():
                 if type(value) is float:
@@ -70,6 +75,36 @@ class Options:
             if group.get(key) is not value and not same(group.get(key), value):
                 return False
         return self.counters.still_fit()
+
+    def difference(self) -> str:
+        """What is not as it was, in words."""
+        for group, size in self._sizes:
+            if len(group) != size:
+                return f"{self._name(group)} had {size} options and has {len(group)}"
+        for group, key, place in self.places:
+            value = group.get(key)
+            if type(value) is not float and not (place is not None and type(value) is tuple and len(value) > place):
+                return f"{self._name(group)}[{key!r}] was made of numbers and is {described(value)}"
+        for group, key, value in self.fixed:
+            if not same(group.get(key), value):
+                return change(f"{self._name(group)}[{key!r}]", value, group.get(key))
+        if not self.counters.still_fit():
+            return f"{self.counters.other_kind()} is a number of another kind than it was"
+        return "parameters that an optimizer had moved equally often have other step counts now"
+
+    def _name(self, group: dict[str, Any]) -> str:
+        return self._names[id(group)]
+
+    def name_of(self, number: int) -> str:
+        """What one of the numbers is."""
+        if number < len(self.places):
+            group, key, place = self.places[number]
+            return f"{self._name(group)}[{key!r}]" + ("" if place is None else f"[{place}]")
+        number -= len(self.places)
+        if number < len(self.counts):
+            return "the step count of an optimizer"
+        number -= len(self.counts)
+        return self.counters.name_of(number) if number < len(self.counters.places) else "a learning rate of a scheduler"
 
     def put(self, numbers: list[Any]) -> None:
         """Writes numbers, or what stands for them, into the groups."""

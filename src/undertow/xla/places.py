@@ -77,6 +77,12 @@ class OfClass(MutableMapping[str, Any]):
         return vars(self.owner).values()
 
 
+class Numbers(list[Any]):
+    """The numbers among a step's arguments, which each call fills in, and what the step calls them."""
+
+    names: list[str] = []
+
+
 def contents_of(cell: Any) -> Any:
     """What a closure cell holds; ABSENT if that is nothing yet."""
     try:
@@ -113,6 +119,21 @@ def held_at(holder: Any, key: Any) -> Any:
     if isinstance(holder, (list, deque)):
         return holder[key] if key < len(holder) else ABSENT
     return holder.get(key, ABSENT)
+
+
+def described(value: Any) -> str:
+    """A value in words."""
+    if value is ABSENT:
+        return "absent"
+    return repr(value) if isinstance(value, PLAIN) else f"a {type(value).__name__}"
+
+
+def change(key: Any, before: Any, now: Any) -> str:
+    """What is in a place now, and was before, in words."""
+    key = key if isinstance(key, PLAIN) else f"an entry for a {type(key).__name__}"
+    if described(before) == described(now):
+        return f"{key} is another {type(now).__name__} than it was"
+    return f"{key} was {described(before)} and is {described(now)}"
 
 
 def put(holder: Any, key: Any, *value: Any) -> None:

@@ -24,7 +24,7 @@ from undertow.xla.assembling import Assembled
 from undertow.xla.firing import Plan
 from undertow.xla.lending import ALONE, a_copy
 from undertow.xla.numbers import Figure
-from undertow.xla.places import put
+from undertow.xla.places import change, put
 from undertow.xla.results import Rebuilt
 from undertow.xla.trace import draw_again
 from undertow.xla.traced import Call
@@ -68,7 +68,7 @@ class Program(Assembled):
         if not self.entry.holds():
             return self.entry.difference()
         if not self.options.still_fit():
-            return "an option of an optimizer changed, or a number is of another kind"
+            return self.options.difference()
         if not self.sharing.holds(arguments):
             return "other tensors than before share their memory"
         if self.uses_gradients and not self.sharing.gradients_hold(self.given.gradients(), arguments):
@@ -78,7 +78,15 @@ class Program(Assembled):
                 return f"`{read.name}`, which a hook reads, was {read.value!r} and is {read.get()!r}"
         if not still_hold(self.held, arguments):
             return "lengths that decide about shapes are others than before"
-        return "numbers of an optimizer's or of the step's own changed in a way that the step asks about"
+        if self.schedules.made:
+            self.schedules.prepare()
+        now = self.options.values() + self.options.extra
+        self.schedules.rewind()
+        number = self.questions.other_answer(now)
+        if number is None:
+            return "numbers of an optimizer's or of the step's own changed in a way that the step asks about"
+        before = self.questions.good[number]
+        return f"{change(self.options.name_of(number), before, now[number])}, and the step asks about it"
 
     def run(self, arguments: list[Any]) -> Any:
         """One step."""

@@ -389,12 +389,14 @@ class Trace:
         """What user code is told that asks for a value."""
         site = user_site()
         line = f", in `{site.source}`" if site is not None and site.source else ""
-        return NeedsValue(
-            f"the value of a tensor of shape {list(array.shape)} was asked for at {site or 'an unknown line'}{line}, "
-            "and the step goes on with it. While it is compiled, values are not known: keep it a tensor (without .item(), "
-            "float() or int()), write a choice with torch.where, or return the tensor and look at it outside the compiled "
-            "step."
+        asked = f"the value of a tensor of shape {list(array.shape)} was asked for at {site or 'an unknown line'}{line}"
+        error = NeedsValue(
+            f"{asked}, and the step goes on with it. While it is compiled, values are not known: keep it a tensor (without "
+            ".item(), float() or int()), write a choice with torch.where, or return the tensor and look at it outside the "
+            "compiled step."
         )
+        error.asked = asked
+        return error
 
     # --- what is left
 

@@ -57,6 +57,8 @@ class Stops:
 class NeedsValue(Stops, RuntimeError):
     """Python asked for a number that is known only when the compiled program runs."""
 
+    asked = ""  # for what, and where, without the cure
+
 
 class Cell:
     """One memory: its present value, and how often it was written to."""

@@ -1,0 +1,66 @@
+"""What `compile.explain()` says about hooks on the host, and about what made a step compile again: by name."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import undertow as torch
+from undertow import nn, optim
+
+
+def test_what_made_a_step_compile_again() -> None:
+    model = nn.Linear(3, 2)
+    optimizer = optim.SGD(model.parameters(), lr=0.1, momentum=0.5)
+    sizes = {"of": [1, 2]}
+
+    @torch.compile
+    def step(x: Any, k: float, mode: str = "plain", more: Any = ()) -> Any:
+        with torch.no_grad():
+            y = model(x.expand(2, 3)) * k * sizes["of"][1]
+        optimizer.step()
+        return y * 2 if k > 3 else y
+
+    x, group = torch.ones(2, 3), optimizer.param_groups[0]
+
+    def said(*args: Any, **kwargs: Any) -> str:
+        before = len(torch.compile.explain(step).data[0]["recompiles"])
+        step(*args, **kwargs)
+        causes = torch.compile.explain(step).data[0]["recompiles"]
+        return causes[-1] if len(causes) > before else ""
+
+    said(x, 1.0)
+    assert said(x, 2.0) == "k was 1.0 and is 2.0"
+    assert said(x, 3.0) == ""
+    assert said(x, 4.0) == "k was 3.0 and is 4.0, and the step asks about it"
+    assert said(x, 2, more=[x]) == "k was a float and is an int, and 1 more"
+    assert said(x[:1], 1.0, mode="other") == (
+        "x was a float32 tensor of shape [2, 3] and is a float32 tensor of shape [1, 3], and 1 more"
+    )
+    with torch.autocast("cpu"):
+        assert said(x, 1.0) == "autocast was off and is cpu to torch.bfloat16"
+    sizes["of"][1] = 3
+    assert said(x, 1.0) == "sizes['of'][1] was 2 and is 3"
+    group["nesterov"] = True
+    assert said(x, 1.0) == "SGD.param_groups[0]['nesterov'] was False and is True"
+
+
+def test_a_hook_on_the_host_is_explained_in_one_line() -> None:
+    weight = torch.ones(3, requires_grad=True)
+
+    def halve(gradient: Any) -> Any:
+        return gradient / 2 if gradient.norm() > 1 else None
+
+    weight.register_hook(halve)
+
+    @torch.compile
+    def step() -> None:
+        (weight * 3).sum().backward()
+
+    step()
+    (hook,) = torch.compile.explain(step).data[0]["programs"][0]["hooks"]
+    line = halve.__code__.co_firstlineno + 1
+    source = "return gradient / 2 if gradient.norm() > 1 else None"
+    assert hook["runs"] == "inside the program, on the host"
+    assert hook["why"] == (
+        f"it needs a value: the value of a tensor of shape [] was asked for at {__file__}:{line}, in `{source}`"
+    )
