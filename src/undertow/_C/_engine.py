@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import enum
+import itertools
 from collections.abc import Sequence
-from copy import copy
 from typing import Any
 
 from undertow._core import TensorCore
@@ -79,7 +79,9 @@ def _set_creation_meta(tensor: Any, made: CreationMeta) -> None:
 
 def _get_sequence_nr() -> int:
     """The number that the next node will get."""
-    return next(copy(local.modes.sequence))
+    number = next(local.modes.sequence)
+    local.modes.sequence = itertools.count(number)  # the next node is to get it, too
+    return number
 
 
 def _top_saved_tensors_default_hooks(ignore_is_tracing: bool) -> tuple[Any, Any] | None:
