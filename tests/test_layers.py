@@ -50,7 +50,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
         "autograd.accumulate", "autograd.anomaly_mode", "autograd.differentiate", "autograd.engine", "autograd.firing",
         "autograd.forward_ad", "autograd.function", "autograd.function_node", "autograd.function_outputs",
         "autograd.functional", "autograd.gradcheck", "autograd.gradient_checks", "autograd.gradient_demands",
-        "autograd.graph", "autograd.jacobians", "autograd.levels", "autograd.methods", "autograd.nested_io",
+        "autograd.graph", "autograd.gradcheck_steps", "autograd.jacobians", "autograd.levels", "autograd.methods", "autograd.nested_io",
     ),
     ("_late_methods", "_tensor", "autograd"),
     (
@@ -64,6 +64,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
         "nn", "func", "_functorch", "optim", "serialization", "data", "testing", "utils", "amp", "cpu", "cuda.amp",
         "cuda._utils", "jit", "_utils", "_C._functorch", "_dynamo", "_vmap_internals", "sparse", "meta_tensor",
         "distributions", "_jit_internal", "hub", "multiprocessing", "profiler", "onnx", "fx",
+        "autograd.beginnings", "autograd.borrowed_steps",
     ),
     ("xla", "distributed"),
     ("why", "cli", "neighbours", "pretend", "stand_in", "__main__"),

@@ -24,7 +24,7 @@ NEIGHBOURS = {
     "torch.distributions": "distributions.utils distributions nn.functional overrides",
     "torch.utils.data": "_utils utils.data.dataset utils.data.datapipes.datapipe random",
     "torch.utils": "utils._pytree utils._contextlib utils._python_dispatch autograd.grad_mode",
-    "torch.autograd.functional": "autograd.borrowed_steps _vmap_internals autograd overrides",
+    "torch.autograd.functional": "_vmap_internals autograd overrides",
     "torch.autograd": "autograd overrides utils._contextlib utils._python_dispatch _C._autograd",
     "torch.cuda": "_utils cuda._utils cuda.memory cuda",
     "torch._tensor": "overrides",

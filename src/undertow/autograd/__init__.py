@@ -33,6 +33,10 @@ _LAZY |= dict.fromkeys("handle_torch_function has_torch_function is_tensor_like"
 _LAZY["SavedTensor"] = "undertow.autograd.saved:SavedValue"
 _LAZY["Variable"] = "undertow.autograd.variable"
 _LAZY["_profiler_enabled"] = "undertow.autograd.profiler:is_recording"
+_LAZY |= dict.fromkeys(
+    "_calculate_shape _engine_run_backward _is_checkpoint_valid _make_grads _tensor_or_tensors_to_tuple".split(),
+    "undertow.autograd.beginnings",
+)
 __getattr__, __dir__ = lazy_names(__name__, _LAZY)
 if TYPE_CHECKING:
     from undertow.autograd import functional as functional

@@ -23,7 +23,9 @@ from undertow.dtypes import DTYPE_OF
 from undertow.lazy import lazy_names
 from undertow.modes import local, no_grad, special
 
-BackwardCFunction = FunctionNode  # PyTorch's name
+# PyTorch's names
+BackwardCFunction = FunctionNode
+_ContextMethodMixin = FunctionCtx
 
 
 class FunctionMeta(type):
@@ -163,6 +165,16 @@ def _apply(cls: type[Function], args: tuple[Any, ...], kwargs: dict[str, Any]) -
     return wrapped if isinstance(output, tuple) else wrapped[0]
 
 
+def _is_setup_context_defined(fn: Callable[..., Any]) -> bool:
+    """Whether a function's `setup_context` is one that somebody wrote."""
+    return fn is not Function.setup_context
+
+
+def custom_function_call(autograd_function: type[Function], *args: Any, **kwargs: Any) -> Any:
+    """What `apply` of a custom function does."""
+    return autograd_function.apply(*args, **kwargs)
+
+
 def _by_position(forward: Any, args: tuple[Any, ...], kwargs: dict[str, Any], strict: bool) -> tuple[Any, ...]:
     """All arguments of a call in order, with defaults; none may have to be given by name (`strict`: nor be left out)."""
     try:
@@ -227,6 +239,9 @@ class Error(Node):
         )
 
 
+_SingleLevelFunction = Function  # PyTorch has one of the two for each level of transforms
+
+
 class InplaceFunction(Function):
     """A Function with an `inplace` flag."""
 
@@ -235,4 +250,11 @@ class InplaceFunction(Function):
         self.inplace = inplace
 
 
-__getattr__, __dir__ = lazy_names(__name__, {"NestedIOFunction": "undertow.autograd.nested_io"})
+__getattr__, __dir__ = lazy_names(
+    __name__,
+    dict.fromkeys(
+        "NestedIOFunction _HookMixin _iter_None_tensors _iter_filter _iter_tensors _iter_tensors_permissive "
+        "_jit_unwrap_structured _map_tensor_data _nested_map _unflatten".split(),
+        "undertow.autograd.nested_io",
+    ),
+)

@@ -13,6 +13,7 @@ from undertow import creation
 from undertow._core import TensorCore
 from undertow.autograd.differentiate import grad
 from undertow.autograd.levels import Pushed, PushLevel, input_edge
+from undertow.lazy import lazy_names
 from undertow.modes import enable_grad
 from undertow.ops.join import stack
 
@@ -67,19 +68,22 @@ def jacobian(
             'Expected strategy to be either "forward-mode" or "reverse-mode". Hint: If your function has more outputs '
             'than inputs, "forward-mode" tends to be more performant. Otherwise, prefer to use "reverse-mode".'
         )
-    if strategy == "forward-mode" and not vectorize:
-        raise NotImplementedError(
-            "Computing Jacobian using forward-AD or forward-over-reverse Hessian isonly implemented for `vectorize=True`."
-        )
-    if vectorize and strict:
-        raise RuntimeError(
-            "torch.autograd.functional.jacobian: `strict=True` and `vectorized=True` are not supported together."
-        )
-    if strategy == "forward-mode" and create_graph:
-        raise NotImplementedError(
-            "torch.autograd.functional.jacobian: `create_graph=True` and `strategy=\"forward-mode\"` are not supported "
-            "together (yet)."
-        )
+    if strategy == "forward-mode":
+        if create_graph:
+            raise NotImplementedError(
+                "torch.autograd.functional.jacobian: `create_graph=True` and `strategy=\"forward-mode\"` are not supported "
+                "together (yet)."
+            )
+        if strict:
+            raise RuntimeError(
+                "torch.autograd.functional.jacobian: `strict=True` and `strategy=\"forward-mode\"` are not supported "
+                "together (yet)."
+            )
+        if not vectorize:
+            raise NotImplementedError(
+                "Computing Jacobian using forward-AD or forward-over-reverse Hessian isonly implemented for "
+                "`vectorize=True`."
+            )
     with enable_grad():
         several, given = _as_tuple(inputs, "inputs", "jacobian")
         if strategy == "forward-mode":
@@ -88,6 +92,10 @@ def jacobian(
             given = _prepare(given, create_graph)
             several_outputs, output = _call(func, given, "jacobian")
             _check_graph(output, strict, "outputs")
+            if vectorize and strict:
+                raise RuntimeError(
+                    "torch.autograd.functional.jacobian: `strict=True` and `vectorized=True` are not supported together."
+                )
             rows = tuple([_rows(part, place, given, create_graph, strict) for place, part in enumerate(output)])
     rows = tuple([_release(row, create_graph) for row in rows])
     if several_outputs:
@@ -309,7 +317,8 @@ def _fill(found: Tensors, like: Tensors, strict: bool, create_graph: bool, stage
                 raise RuntimeError(_INDEPENDENT[stage].format(nr=nr))
             part = creation.zeros_like(source)
         elif strict and create_graph and not part.requires_grad:
-            raise RuntimeError(_INDEPENDENT["double_back"].format(nr=nr))
+            whole = "hessian" if stage.startswith("double") else "jacobian"
+            raise RuntimeError(_INDEPENDENT["double_back"].replace("jacobian", whole).format(nr=nr))
         filled.append(part)
     return tuple(filled)
 
@@ -360,3 +369,13 @@ def _release(values: Tensors, create_graph: bool) -> Tensors:
 
 def _unwrap(values: Tensors, several: bool) -> Any:
     return values if several else values[0]
+
+
+__getattr__, __dir__ = lazy_names(
+    __name__,
+    dict.fromkeys(
+        "_as_tuple_nocheck _autograd_grad _check_requires_grad _fill_in_zeros _grad_postprocess _grad_preprocess _jacfwd "
+        "_tuple_postprocess _validate_v".split(),
+        "undertow.autograd.borrowed_steps",
+    ),
+)

@@ -100,5 +100,15 @@ __getattr__, __dir__ = lazy_names(
     dict.fromkeys(
         "FAILED_NONDET_MSG FAST_FAIL_SLOW_OK_MSG get_analytical_jacobian get_numerical_jacobian".split(), _CHECKS
     )
-    | dict.fromkeys("FAILED_BATCHED_GRAD_MSG FAILED_BATCHED_GRAD_MSG_FWD_AD".split(), _DEMANDS),
+    | dict.fromkeys("FAILED_BATCHED_GRAD_MSG FAILED_BATCHED_GRAD_MSG_FWD_AD".split(), _DEMANDS)
+    | dict.fromkeys(
+        "_adjusted_atol _allclose_with_type_promotion _allocate_jacobians_with_inputs _allocate_jacobians_with_outputs "
+        "_as_tuple _check_analytical_jacobian_attributes _check_inputs _check_jacobians_equal _check_outputs _densify "
+        "_differentiable_outputs _dot_with_type_promotion _get_analytical_jacobian _get_inp_tensors _get_notallclose_msg "
+        "_get_numerical_jacobian _is_float_or_complex_tensor _is_sparse_any_tensor _is_sparse_compressed_tensor "
+        "_iter_tensor _iter_tensors _mul_tensor_or_tuple _reshape_tensor_or_tuple _test_backward_mul_by_grad_output "
+        "_test_batched_grad _test_batched_grad_forward_ad _test_undefined_backward_mode _to_real_dtype _transpose "
+        "get_numerical_jacobian_wrt_specific_input".split(),
+        "undertow.autograd.gradcheck_steps",
+    ),
 )
