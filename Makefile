@@ -31,6 +31,8 @@ setup: .venv/ready-dev
 	@touch $@
 
 # torch is asked for by its exact version and by itself, so that a CPU build is taken where one is at hand.
+# Else PyPI's comes, which brings several GB of CUDA along on Linux and serves as well; for the small one say
+# PIP_EXTRA_INDEX_URL=https://download.pytorch.org/whl/cpu make test
 .venv/ready-dev: .venv/ready requirements-dev.txt
 	$(PIP) torch==2.13.0
 	$(PIP) --requirement requirements-dev.txt --editable '.[dev]'

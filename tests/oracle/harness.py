@@ -40,9 +40,16 @@ import torch as real_torch
 import undertow
 from tests.oracle.facts import Text, differences, dtype_name, facts, neutral, opening, to_numpy, to_tensor
 
-__all__ = ["Log", "Outcome", "agree", "agree_error", "agree_op", "dtype_name", "outcome", "to_numpy", "to_tensor"]
+__all__ = [
+    "Log", "Outcome", "agree", "agree_error", "agree_op", "dtype_name", "outcome", "to_numpy", "to_tensor", "without_cuda",
+]  # fmt: skip
 
 Program = Callable[..., Any]
+
+
+def without_cuda(rows: list[Any]) -> list[Any]:
+    """Rows of a table that only a build of PyTorch without CUDA answers as undertow does; of another build, none."""
+    return rows if real_torch.version.cuda is None else []
 
 
 @dataclass

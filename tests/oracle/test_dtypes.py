@@ -17,6 +17,7 @@ import numpy as np
 import pytest
 import torch
 
+from tests.oracle.harness import without_cuda
 from undertow import devices, dtypes, layouts, sizes
 
 NAMES = [each.name for each in dtypes.ALL]
@@ -200,7 +201,7 @@ DEVICE_ARGUMENTS: list[tuple[Any, ...]] = [
     ("cpu",), ("cuda",), ("cuda:0",), ("cuda", 0), ("cpu:0",), ("cpu", 0), ("meta",), ("xla:3",), ("mps",), ("hpu:12",),
     ("foo",), ("foo:1",), ("foo bar",), ("CPU",), ("cuda:",), ("cuda:a",), ("cuda:-1",), ("cuda:01",), ("cuda:1:2",),
     ("cuda: 1",), ("cuda-1",), ("",), (":1",), ("cuda", -1), ("cuda:1", 2), ("cpu", "0"), ("cpu", 1.5), ("cpu", None),
-    ("cuda", True), (3,), (-1,), (None,), (1.5,), (True,), ([1],), (),
+    ("cuda", True), *without_cuda([(3,)]), (-1,), (None,), (1.5,), (True,), ([1],), (),
 ]  # fmt: skip
 
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from tests.oracle.harness import agree
+from tests.oracle.harness import agree, without_cuda
 from tests.oracle.snippets import evaluate, tensors_in
 
 LOSSES = """
@@ -140,10 +140,11 @@ nn.RNNCell(3, 5)(torch.ones(2, 3).double())
 nn.RNNCell(3, 5)(torch.ones(1, 2, 3))
 """
 
+NO_CUDA = ["rnn.pack_sequence([torch.ones(3)]).cuda()"]
+
 UTILS = """
 [getattr(rnn.pack_sequence([torch.ones(3), torch.ones(2)]), kind)().data.dtype for kind in
     'byte char short int long float double half'.split()]
-rnn.pack_sequence([torch.ones(3)]).cuda()
 rnn.pack_sequence([torch.ones(3)]).cpu('cpu')
 rnn.pad_sequence([torch.ones(2, 3), torch.ones(3, 3)])
 rnn.pad_sequence([torch.ones(2, 3), torch.ones(3, 3)], batch_first=True, padding_side='left')
@@ -270,7 +271,7 @@ def test_cells_are_made_of_the_same_steps(cell: str, lower: bool) -> None:
     agree(program, graph=not lower, atol=1e-2 if lower else None)
 
 
-@pytest.mark.parametrize("text", _lines(UTILS) + _lines(DATA) + _lines(FILES) + _lines(MODULES))
+@pytest.mark.parametrize("text", _lines(UTILS) + _lines(DATA) + _lines(FILES) + _lines(MODULES) + without_cuda(NO_CUDA))
 def test_utilities(text: str) -> None:
     _agree(text)
 

@@ -10,19 +10,24 @@ from typing import Any
 import pytest
 
 import undertow
-from tests.oracle.harness import agree
+from tests.oracle.harness import agree, without_cuda
+
+NO_CUDA = """
+cuda.graph(None) cuda.graph_pool_handle() cuda.is_current_stream_capturing() cuda.caching_allocator_alloc(3)
+cuda._is_compiled() cuda.nccl.is_available([]) cuda.profiler.start() cuda._lazy_init() cuda.nvtx.range('a').__enter__()
+accelerator.current_device_index() accelerator.synchronize() accelerator.memory_stats() accelerator.current_accelerator()
+accelerator.device_index(0).__enter__() Stream() Event() Stream('cuda') backends.cusparselt.is_available()
+utils.data._utils.pin_memory.pin_memory([torch.ones(1)])
+""".split()
 
 ABSENT_DEVICES = """
-cuda.graph(None) cuda.graph_pool_handle() cuda.is_current_stream_capturing() cuda.utilization() cuda._initialized
-cuda.caching_allocator_alloc(3) cuda._is_compiled() cuda.nccl.is_available([]) cuda.profiler.start() cuda._lazy_init()
-cuda._utils._get_device_index('cuda:0') cuda._utils._get_device_index(None,optional=True) cuda.nvtx.range('a').__enter__()
+cuda.utilization() cuda._initialized cuda._utils._get_device_index('cuda:0')
+cuda._utils._get_device_index(None,optional=True)
 xpu.current_device() xpu.synchronize() xpu.memory_allocated() xpu.is_bf16_supported() xpu.get_rng_state_all()
 xpu.set_rng_state_all([]) xpu.device(0).__enter__() xpu.Event() xpu.is_initialized() xpu.seed() xpu.get_arch_list()
 mps.empty_cache() mps.synchronize() mps.current_allocated_memory() mps.get_rng_state() mps.manual_seed(1)
-accelerator.current_device_index() accelerator.synchronize() accelerator.memory_stats() accelerator.current_accelerator()
-accelerator.device_index(0).__enter__() mtia.is_initialized() mtia.synchronize() mtia.empty_cache() mtia.memory_stats()
-Stream() Event() Stream('cpu').query() Stream('cuda') backends.cusparselt.is_available() backends.kleidiai.is_available()
-backends.mha.get_fastpath_enabled()
+mtia.is_initialized() mtia.synchronize() mtia.empty_cache() mtia.memory_stats()
+Stream('cpu').query() backends.kleidiai.is_available() backends.mha.get_fastpath_enabled()
 """.split()
 
 PRIVATE = """
@@ -39,7 +44,7 @@ _utils._flatten_dense_tensors([torch.ones(2),torch.zeros(2,2)]) _utils._get_avai
 _utils._unflatten_dense_tensors(torch.arange(6),[torch.ones(2),torch.zeros(2,2)])
 quint4x2 uint4 int1 bits8 qint8.itemsize float4_e2m1fn_x2 int4.itemsize per_tensor_affine per_channel_symmetric
 list(torch.Tag.__members__) hub._get_torch_home() utils.data._utils.HAS_NUMPY utils.deterministic.fill_uninitialized_memory
-utils.data._utils.worker._generate_state(3,1) utils.data._utils.pin_memory.pin_memory([torch.ones(1)])
+utils.data._utils.worker._generate_state(3,1)
 distributions.utils._sum_rightmost(torch.ones(2,3),1) _tensor_str._str(torch.ones(2)) _guards.detect_fake_mode()
 nn.functional._none_or_dtype(torch.ones(1)) nn.functional._none_or_dtype(3) nn.functional._pair(2) ones(1).__long__()
 nn.functional._canonical_mask(torch.tensor([True,False]),'m',None,'',torch.float32) ones(2).__long__() ones(1)._nnz()
@@ -52,7 +57,7 @@ jit.TracerWarning.__name__ classes.loaded_libraries ops.loaded_libraries ops.loa
 """.split()
 
 
-@pytest.mark.parametrize("text", ABSENT_DEVICES + PRIVATE)
+@pytest.mark.parametrize("text", without_cuda(NO_CUDA) + ABSENT_DEVICES + PRIVATE)
 def test_answers(text: str) -> None:
     def program(torch: Any) -> Any:
         expression = text if text.startswith("list(") else f"torch.{text}"

@@ -11,7 +11,7 @@ import torch as real_torch
 import torch.nn.attention
 
 import undertow
-from tests.oracle.harness import agree, agree_error
+from tests.oracle.harness import agree, agree_error, without_cuda
 from undertow import typed_storage
 
 STORAGES = """
@@ -87,7 +87,6 @@ torch.torch_version.TorchVersion("2.1") < "2.2"
 torch.functional.unravel_index(torch.tensor([5]), (3, 4))
 torch.sym_int(3.7), torch.sym_max(1, 2.0), torch.sym_min(3, 1)
 torch.sym_float(3), torch.sym_not(True), torch.sym_ite(True, 1, 2), torch.sym_sum([1, 2]), torch.sym_sqrt(4)
-torch.backends.cudnn.is_available(), torch.backends.cudnn.version(), torch.backends.cudnn.benchmark_limit
 [C.enable_flash_sdp(False), C.flash_sdp_enabled(), C.enable_flash_sdp(True), C.math_sdp_enabled()]
 torch.backends.mps.is_built(), torch.backends.mps.is_available()
 isinstance(3, torch.SymInt), isinstance(True, torch.SymBool)
@@ -157,7 +156,10 @@ def warned_already():
             library.ones(1).storage()
 
 
-@pytest.mark.parametrize("program", STORAGES + METHODS + SETTINGS)
+NO_CUDA = ["[torch.backends.cudnn.is_available(), torch.backends.cudnn.version(), torch.backends.cudnn.benchmark_limit]"]
+
+
+@pytest.mark.parametrize("program", STORAGES + METHODS + SETTINGS + without_cuda(NO_CUDA))
 def test_same(program):
     agree(lambda torch, log: log(evaluated(torch, program)), raises=False)
 

@@ -9,21 +9,24 @@ from typing import Any
 import pytest
 
 import undertow
-from tests.oracle.harness import agree
+from tests.oracle.harness import agree, without_cuda
 
 CUDA = """
 is_available() device_count() is_initialized() manual_seed(3) manual_seed_all(3) seed() seed_all() manual_seed('a')
+stream(None).__enter__() device(-1).__enter__() device('cpu') device_of(torch.ones(1)).__enter__() empty_cache()
+memory_allocated() max_memory_allocated() memory_reserved() max_memory_reserved() memory_stats() memory_cached()
+get_rng_state_all() set_rng_state_all([]) is_bf16_supported() is_tf32_supported() has_half default_generators
+""".split()
+
+NO_CUDA = """
 synchronize() current_device() get_device_name() get_device_name(0) get_device_properties(0) get_device_capability()
-current_stream() default_stream() Stream() Event() stream(None).__enter__() device(0).__enter__() device(-1).__enter__()
-device('cpu') device_of(torch.ones(1)).__enter__() empty_cache() memory_allocated() max_memory_allocated()
-memory_reserved() max_memory_reserved() memory_stats() memory_cached() mem_get_info() get_rng_state() get_rng_state_all()
-set_rng_state_all([]) initial_seed() ipc_collect() init() get_arch_list() get_gencode_flags() is_bf16_supported()
-is_tf32_supported() has_half default_generators FloatTensor(2) CUDAGraph() nvtx.range_push('a') nvtx.mark('a')
+current_stream() default_stream() Stream() Event() device(0).__enter__() mem_get_info() get_rng_state() initial_seed()
+ipc_collect() init() get_arch_list() get_gencode_flags() FloatTensor(2) CUDAGraph() nvtx.range_push('a') nvtx.mark('a')
 set_per_process_memory_fraction(0.5) can_device_access_peer(0,1) set_sync_debug_mode(0)
 """.split()
 
 
-@pytest.mark.parametrize("call", CUDA)
+@pytest.mark.parametrize("call", CUDA + without_cuda(NO_CUDA))
 def test_cuda(call: str) -> None:
     agree(lambda torch: eval(f"torch.cuda.{call}", {"torch": torch}))
 
@@ -34,12 +37,9 @@ def test_an_out_of_memory_error_is_a_runtime_error() -> None:
 
 
 SETTINGS = """
-torch.backends.cudnn.is_available()
 torch.backends.cudnn.enabled
 torch.backends.cudnn.benchmark
-torch.backends.cuda.is_built()
 torch.backends.mps.is_available()
-torch.version.cuda
 torch.version.hip
 torch.mps.is_available()
 torch.xpu.is_available()
@@ -60,7 +60,10 @@ torch.get_default_device()
 """.strip().split("\n")
 
 
-@pytest.mark.parametrize("text", SETTINGS)
+NO_CUDA_SETTINGS = ["torch.backends.cudnn.is_available()", "torch.backends.cuda.is_built()", "torch.version.cuda"]
+
+
+@pytest.mark.parametrize("text", SETTINGS + without_cuda(NO_CUDA_SETTINGS))
 def test_settings(text: str) -> None:
     agree(lambda torch: repr(eval(text, {"torch": torch})))
 
