@@ -290,3 +290,25 @@ def raw_saved_values_are_looked_at_without_hooks(torch, log):
     (result + product).sum().backward()
     log("freed", result.grad_fn._raw_saved_result.data, product.grad_fn._raw_saved_self.data)
     return x.grad
+
+
+def test_what_is_kept_of_tensors_that_are_written():
+    def program(torch, log):
+        x = torch.ones(3, requires_grad=True)
+        with torch.autograd.graph.allow_mutation_on_saved_tensors() as kept:
+
+            def count():
+                log(len(kept.cloned), len(kept.original), len(kept.tid_to_weakhandle), len(kept.sid_to_tid))
+
+            y = x.clone()
+            z, part = y * y, y[:2].cos()
+            count()
+            y.mul_(3)
+            count()
+            (z.sum() + part.sum()).backward()
+            log(x.grad)
+            del z, part
+            count()
+        count()
+
+    agree(program)

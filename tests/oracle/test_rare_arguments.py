@@ -119,3 +119,20 @@ def test_testing_overrides_have_the_parameters_of_their_functions() -> None:
     dummies = undertow.overrides.get_testing_overrides()
     assert len(dummies) > 1000 and dummies[undertow.nn.functional.relu](1) == -1
     assert list(inspect.signature(dummies[undertow.nn.functional.relu]).parameters) == ["input", "inplace"]
+
+
+KEYWORDS = """
+torch.split(tensor=x, split_size_or_sections=2), x.split(split_size=2), torch.isin(element=3, test_elements=i)
+torch.isin(i, test_element=3), torch.result_type(tensor=x, other=3), torch.result_type(scalar=3, tensor=x)
+x.clone().swapaxes_(axis0=0, axis1=1), torch.linalg.cholesky(input=torch.eye(2)), torch.linalg.norm(input=x)
+torch.linalg.eigh(input=torch.eye(2)), torch.linalg.pinv(input=x), torch.linalg.matrix_rank(input=x)
+torch.linalg.vector_norm(input=x), torch.linalg.vector_norm(x=x), torch.linalg.lstsq(torch.eye(2), b=torch.eye(2))
+torch.linalg.matrix_exp(input=torch.eye(2)), torch.linalg.cond(input=torch.eye(2))
+torch.cholesky_solve(input=torch.ones(2, 1), input2=torch.eye(2))
+torch.linalg.tensorsolve(input=torch.eye(4).reshape(2, 2, 2, 2), other=torch.ones(2, 2))
+""".strip().splitlines()
+
+
+@pytest.mark.parametrize("text", KEYWORDS)
+def test_names_of_parameters(text: str) -> None:
+    agree_snippet(text)

@@ -16,6 +16,7 @@ from undertow.autograd.differentiate import GradientEdge as GradientEdge
 from undertow.autograd.differentiate import get_gradient_edge as get_gradient_edge
 from undertow.autograd.node import AccumulateGrad, edge_of
 from undertow.autograd.node import Node as Node
+from undertow.lazy import lazy_names
 from undertow.modes import local, special
 from undertow.sites import user_site
 
@@ -198,50 +199,54 @@ def _will_run(task: Any, node: Node | None) -> bool:
 
 
 class _Kept:
-    """A saved tensor under allow_mutation_on_saved_tensors: the tensor, or a copy made just before it was written."""
+    """Stands in the graph for a saved tensor under allow_mutation_on_saved_tensors."""
 
-    __slots__ = ("tensor", "copy", "cleared", "__weakref__")
+    __slots__ = ("__weakref__",)
 
-    def __init__(self, tensor: Any) -> None:
-        self.tensor = tensor
-        self.copy: Any = None
-        self.cleared = False
+
+_Memory = tuple[int, int]  # a storage, and how often it had been written
 
 
 class _AllowMutationOnSavedContext:
-    """Copies saved tensors just before their memory is written."""
+    """Copies saved tensors just before their memory is written. What saves one tensor several times keeps it once."""
 
     def __init__(self) -> None:
-        self.kept: dict[int, list[weakref.ref[_Kept]]] = {}  # by storage, until its first write
-        self.all: weakref.WeakSet[_Kept] = weakref.WeakSet()
-        self.active = True
+        self.original: weakref.WeakKeyDictionary[_Kept, Any] = weakref.WeakKeyDictionary()  # until they are written to
+        self.cloned: weakref.WeakKeyDictionary[_Kept, Any] = weakref.WeakKeyDictionary()
+        self.tid_to_weakhandle: weakref.WeakValueDictionary[Any, _Kept] = weakref.WeakValueDictionary()
+        self.sid_to_tid: dict[_Memory, set[Any]] = {}
 
     def clear(self) -> None:
         """Gives every saved tensor back."""
-        for kept in self.all:
-            kept.tensor, kept.copy, kept.cleared = None, None, True
-        self.kept.clear()
+        for table in (self.original, self.cloned, self.tid_to_weakhandle, self.sid_to_tid):
+            table.clear()  # type: ignore[attr-defined]
 
     def pack(self, tensor: Any) -> _Kept:
-        kept = _Kept(tensor.detach())
-        self.all.add(kept)
-        self.kept.setdefault(id(tensor._get_storage()), []).append(weakref.ref(kept))
+        storage = tensor._get_storage()
+        memory = (id(storage), storage.version)
+        which = (id(tensor._array), *memory)
+        kept = self.tid_to_weakhandle.get(which)
+        if kept is None:
+            kept = self.tid_to_weakhandle[which] = _Kept()
+            self.original[kept] = tensor.detach()
+            self.sid_to_tid.setdefault(memory, set()).add(which)
         return kept
 
     def unpack(self, kept: _Kept) -> Any:
-        if kept.cleared or not self.active:
+        found = self.cloned.get(kept, self.original.get(kept))
+        if found is None:
             raise AssertionError(
                 "Trying to backward outside of the 'allow_mutation_on_saved_tensors' context in which the graph was "
                 "originally recorded."
             )
-        return kept.tensor if kept.copy is None else kept.copy
+        return found
 
     def before_write(self, target: Any) -> None:
         storage = target._get_storage()
-        for reference in self.kept.pop(id(storage), ()):
-            kept = reference()
-            if kept is not None and kept.copy is None:
-                kept.copy = kept.tensor.clone()
+        for which in self.sid_to_tid.get((id(storage), storage.version), ()):
+            kept = self.tid_to_weakhandle.get(which)
+            if kept is not None and kept in self.original:
+                self.cloned[kept] = self.original.pop(kept).clone()
 
 
 @contextmanager
@@ -256,7 +261,6 @@ def allow_mutation_on_saved_tensors() -> Iterator[_AllowMutationOnSavedContext]:
             yield guard
     finally:
         writes.guards.remove(guard)
-        guard.active = False
         guard.clear()
 
 
@@ -298,3 +302,12 @@ def region_activation_memory_budget(budget: float) -> Any:
         "torch.autograd.graph.region_activation_memory_budget can only be used inside a torch.compile region; it has no "
         "effect in eager mode."
     )
+
+
+__getattr__, __dir__ = lazy_names(
+    __name__,
+    dict.fromkeys(
+        "_engine_run_backward _get_sid _get_tid _register_logging_hooks_on_whole_graph".split(),
+        "undertow.autograd.beginnings",
+    ),
+)

@@ -66,11 +66,12 @@ def _refuse_backward(self: Any, *args: Any, **kwargs: Any) -> Any:
 class BatchedTensor(Tensor):
     """One example of a vmap. `_value` has the mapped dim in front."""
 
-    __slots__ = ("_level", "_value")
+    __slots__ = ("_given_at", "_level", "_value")
     __module__ = "torch"
 
     _value: Any
     _level: MappedLevel
+    _given_at: int
 
     @classmethod
     def __torch_function__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
@@ -297,8 +298,8 @@ def apply_function(made: Any, args: tuple[Any, ...]) -> Any:
             f"You tried to vmap over {made.__name__}, but it does not have vmap support. Please override and implement the "
             "vmap staticmethod or set generate_vmap_rule=True."
         )
-    dims = pytree.tree_map(lambda value: 0 if level.holds(value) else None, args)
-    whole = pytree.tree_map(lambda value: value._value if level.holds(value) else value, args)
+    dims = pytree.tree_map(lambda value: value._given_at if level.holds(value) else None, args)
+    whole = pytree.tree_map(lambda value: value._value.movedim(0, value._given_at) if level.holds(value) else value, args)
     outputs, places = made.vmap(VmapInfo(level.size, level.randomness), dims, *whole)
     found, spec = pytree.tree_flatten(outputs)
     flat = pytree._broadcast_to_and_flatten(places, spec) or [places] * len(found)

@@ -112,7 +112,7 @@ def _run(
     """One call of the function on examples."""
     level = MappedLevel(len(open_levels()) + 1, size, randomness)
     inside = [
-        value if dim is None else level.wrap(value if dim == 0 else value.movedim(dim, 0))
+        value if dim is None else level.wrap(value if dim == 0 else value.movedim(dim, 0), dim)
         for value, dim in zip(leaves, dims, strict=True)
     ]
     with LevelMode(level, random), transforming():

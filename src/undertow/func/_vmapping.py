@@ -24,10 +24,10 @@ class MappedLevel:
         self.number, self.size, self.randomness = number, size, randomness
         self.began = next(order_of_levels)  # among the derivatives that are being taken
 
-    def wrap(self, value: Any) -> Any:
-        """A whole tensor, its mapped dim in front, as one example."""
+    def wrap(self, value: Any, given_at: int = 0) -> Any:
+        """A whole tensor, its mapped dim in front, as one example. `given_at`: where the caller had that dim."""
         example = object.__new__(self.example_class)
-        example._value, example._level = value, self
+        example._value, example._level, example._given_at = value, self, given_at
         example._edge = example._storage = example._view = example._meta = None
         example._requires_grad = False
         return example

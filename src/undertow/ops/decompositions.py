@@ -171,20 +171,20 @@ def _eigh(A: Any, UPLO: str) -> Any:
 
 
 @public
-def linalg_eigh(A: Any, UPLO: str = "L", *, out: Any = None) -> Any:
+def linalg_eigh(input: Any, UPLO: str = "L", *, out: Any = None) -> Any:
     """The eigenvalues, in order, and eigenvectors of symmetric (Hermitian) matrices, of which one half is read."""
-    check_tensor(A, "linalg_eigh", "A")
+    check_tensor(input, "linalg_eigh")
     if out is None:
-        return return_types.linalg_eigh(_eigh(A, UPLO))
-    return into_all(return_types.linalg_eigh, "linalg_eigh", out, lambda: _eigh(A, UPLO), (A,))
+        return return_types.linalg_eigh(_eigh(input, UPLO))
+    return into_all(return_types.linalg_eigh, "linalg_eigh", out, lambda: _eigh(input, UPLO), (input,))
 
 
 @public
-def linalg_eigvalsh(A: Any, UPLO: str = "L", *, out: Any = None) -> Any:
+def linalg_eigvalsh(input: Any, UPLO: str = "L", *, out: Any = None) -> Any:
     """The eigenvalues of symmetric (Hermitian) matrices, in order."""
-    check_tensor(A, "linalg_eigvalsh", "A")
-    compute = lambda: _eigh(A, UPLO)[0]
-    return compute() if out is None else into(out, compute, (A,), "_linalg_eigh")
+    check_tensor(input, "linalg_eigvalsh")
+    compute = lambda: _eigh(input, UPLO)[0]
+    return compute() if out is None else into(out, compute, (input,), "_linalg_eigh")
 
 
 def _eig(A: Any) -> Any:
@@ -199,20 +199,20 @@ def _eig(A: Any) -> Any:
 
 
 @public
-def linalg_eig(A: Any, *, out: Any = None) -> Any:
+def linalg_eig(input: Any, *, out: Any = None) -> Any:
     """The eigenvalues and eigenvectors of square matrices, as complex numbers."""
-    check_tensor(A, "linalg_eig", "A")
+    check_tensor(input, "linalg_eig")
     if out is None:
-        return return_types.linalg_eig(_eig(A))
-    return into_all(return_types.linalg_eig, "linalg_eig", out, lambda: _eig(A), (A,))
+        return return_types.linalg_eig(_eig(input))
+    return into_all(return_types.linalg_eig, "linalg_eig", out, lambda: _eig(input), (input,))
 
 
 @public
-def linalg_eigvals(A: Any, *, out: Any = None) -> Any:
+def linalg_eigvals(input: Any, *, out: Any = None) -> Any:
     """The eigenvalues of square matrices, as complex numbers."""
-    check_tensor(A, "linalg_eigvals", "A")
-    compute = lambda: _eig(A)[0]
-    return compute() if out is None else into(out, compute, (A,), "linalg_eigvals")
+    check_tensor(input, "linalg_eigvals")
+    compute = lambda: _eig(input)[0]
+    return compute() if out is None else into(out, compute, (input,), "linalg_eigvals")
 
 
 # --- pseudo-inverses, ranks and least squares
@@ -237,18 +237,18 @@ def cutoff_of(A: Any, atol: Any, rtol: Any) -> Any:
 
 @public
 def linalg_pinv(
-    A: Any, rcond: Any = None, hermitian: bool = False, *, atol: Any = None, rtol: Any = None, out: Any = None
+    input: Any, rcond: Any = None, hermitian: bool = False, *, atol: Any = None, rtol: Any = None, out: Any = None
 ) -> Any:
     """The pseudo-inverse (Moore-Penrose); small singular values count as zero."""
-    check_tensor(A, "linalg_pinv", "A")
-    kind = DTYPE_OF[A._array.dtype]
-    if A._array.ndim < 2 or kind.category < FLOATING or kind.opmath is not kind:
+    check_tensor(input, "linalg_pinv")
+    kind = DTYPE_OF[input._array.dtype]
+    if input._array.ndim < 2 or kind.category < FLOATING or kind.opmath is not kind:
         raise RuntimeError(
-            f"linalg.pinv({kind.scalar_name}{{{list(A._array.shape)}}}): expected a tensor with 2 or more dimensions of "
-            "float, double, cfloat or cdouble types"
+            f"linalg.pinv({kind.scalar_name}{{{list(input._array.shape)}}}): expected a tensor with 2 or more dimensions "
+            "of float, double, cfloat or cdouble types"
         )
-    cutoff = cutoff_of(A, atol, rtol if rtol is not None else rcond)
-    return run("linalg_pinv", out, rules.linalg_pinv, A, cutoff=cutoff, hermitian=hermitian)
+    cutoff = cutoff_of(input, atol, rtol if rtol is not None else rcond)
+    return run("linalg_pinv", out, rules.linalg_pinv, input, cutoff=cutoff, hermitian=hermitian)
 
 
 @public
@@ -259,37 +259,37 @@ def pinverse(input: Any, rcond: float = 1e-15) -> Any:
 
 @public
 def linalg_matrix_rank(
-    A: Any, tol: Any = None, hermitian: bool = False, *, atol: Any = None, rtol: Any = None, out: Any = None
+    input: Any, tol: Any = None, hermitian: bool = False, *, atol: Any = None, rtol: Any = None, out: Any = None
 ) -> Any:
     """How many singular values do not count as zero."""
-    check_tensor(A, "linalg_matrix_rank", "A")
-    check_matrices(A, "torch.linalg.matrix_rank", "input")
-    if A._array.dtype.kind in "biu":
+    check_tensor(input, "linalg_matrix_rank")
+    check_matrices(input, "torch.linalg.matrix_rank", "input")
+    if input._array.dtype.kind in "biu":
         raise RuntimeError("This function doesn't handle types other than float and double")
-    cutoff = cutoff_of(A, atol, rtol) if tol is None else cutoff_of(A, tol, 0.0)
+    cutoff = cutoff_of(input, atol, rtol) if tol is None else cutoff_of(input, tol, 0.0)
 
     def compute() -> Any:
-        array = A._array
+        array = input._array
         values = np.abs(np.linalg.eigvalsh(array)) if hermitian else np.linalg.svd(array, compute_uv=False)
         limit = cutoff(values.max(-1, initial=0))[..., None]
         return wrap((values > limit).sum(-1))
 
-    return compute() if out is None else into(out, compute, (A,), "linalg_matrix_rank")
+    return compute() if out is None else into(out, compute, (input,), "linalg_matrix_rank")
 
 
 _DRIVERS = ("gels", "gelsy", "gelsd", "gelss")
 
 
 @public
-def linalg_lstsq(A: Any, B: Any, rcond: Any = None, *, driver: Any = None) -> Any:
-    """The X with the least |A X - B|; also the residuals, the rank and the singular values, as far as a driver has them."""
-    check_tensor(A, "linalg_lstsq", "A")
-    check_tensor(B, "linalg_lstsq", "B", 2)
-    if A._array.ndim < 2:
+def linalg_lstsq(input: Any, b: Any, rcond: Any = None, *, driver: Any = None) -> Any:
+    """The X with the least |A X - b|; also the residuals, the rank and the singular values, as far as a driver has them."""
+    check_tensor(input, "linalg_lstsq")
+    check_tensor(b, "linalg_lstsq", "b", 2)
+    if input._array.ndim < 2:
         raise RuntimeError("torch.linalg.lstsq: input must have at least 2 dimensions.")
-    if B._array.ndim < 1:
+    if b._array.ndim < 1:
         raise RuntimeError("torch.linalg.lstsq: other must have at least 1 dimension.")
-    one, two = DTYPE_OF[A._array.dtype], DTYPE_OF[B._array.dtype]
+    one, two = DTYPE_OF[input._array.dtype], DTYPE_OF[b._array.dtype]
     if one is not two:
         raise RuntimeError(
             "torch.linalg.lstsq: Expected input and other to have the same dtype, but got input's dtype "
@@ -297,23 +297,23 @@ def linalg_lstsq(A: Any, B: Any, rcond: Any = None, *, driver: Any = None) -> An
         )
     if driver is not None and driver not in _DRIVERS:
         raise RuntimeError("torch.linalg.lstsq: parameter `driver` should be one of (gels, gelsy, gelsd, gelss)")
-    vector = B._array.ndim == A._array.ndim - 1 and B._array.shape == A._array.shape[:-1]
-    if not vector and A._array.shape[-2] != B._array.shape[-2]:
+    vector = b._array.ndim == input._array.ndim - 1 and b._array.shape == input._array.shape[:-1]
+    if not vector and input._array.shape[-2] != b._array.shape[-2]:
         raise RuntimeError("torch.linalg.lstsq: input.size(-2) should match other.size(-2)")
-    statics = {"cutoff": cutoff_of(A, None, rcond), "driver": driver or "gelsy"}
-    return return_types.linalg_lstsq(apply(rules.linalg_lstsq, A, B, **statics))
+    statics = {"cutoff": cutoff_of(input, None, rcond), "driver": driver or "gelsy"}
+    return return_types.linalg_lstsq(apply(rules.linalg_lstsq, input, b, **statics))
 
 
 # --- exponential
 
 
 @public
-def linalg_matrix_exp(A: Any) -> Any:
+def linalg_matrix_exp(input: Any) -> Any:
     """e to the power of square matrices."""
-    check_tensor(A, "linalg_matrix_exp", "A")
-    check_inexact(A, "linalg.matrix_exp", "linalg_matrix_exp")
-    check_square(A, "linalg.matrix_exp")
-    return apply(rules.linalg_matrix_exp, A)
+    check_tensor(input, "linalg_matrix_exp")
+    check_inexact(input, "linalg.matrix_exp", "linalg_matrix_exp")
+    check_square(input, "linalg.matrix_exp")
+    return apply(rules.linalg_matrix_exp, input)
 
 
 class DecompositionMethods:

@@ -254,11 +254,11 @@ def _matrix_power(A: Any, n: int, name: str, first: str) -> Any:
 
 
 @public
-def linalg_matrix_power(A: Any, n: int, *, out: Any = None) -> Any:
+def linalg_matrix_power(input: Any, n: int, *, out: Any = None) -> Any:
     """A whole power of square matrices; a negative one is a power of the inverse."""
-    check_tensor(A, "linalg_matrix_power", "A")
-    compute = lambda: _matrix_power(A, n, "linalg_matrix_power", "A")
-    return compute() if out is None else into(out, compute, (A,), "linalg_matrix_power")
+    check_tensor(input, "linalg_matrix_power")
+    compute = lambda: _matrix_power(input, n, "linalg_matrix_power", "A")
+    return compute() if out is None else into(out, compute, (input,), "linalg_matrix_power")
 
 
 @public
@@ -270,39 +270,39 @@ def matrix_power(input: Any, n: int, *, out: Any = None) -> Any:
 
 
 @public
-def linalg_cond(A: Any, p: Any = None, *, out: Any = None) -> Any:
+def linalg_cond(input: Any, p: Any = None, *, out: Any = None) -> Any:
     """How much a matrix may amplify errors: the product of the norms of it and its inverse."""
-    check_tensor(A, "linalg_cond", "A")
-    if A._array.ndim < 2:
+    check_tensor(input, "linalg_cond")
+    if input._array.ndim < 2:
         raise RuntimeError("linalg.cond: The input tensor must have at least 2 dimensions.")
     if p not in (None, 2, -2, 1, -1, inf, -inf, "fro", "nuc"):
         raise RuntimeError(f"linalg.cond got an invalid norm type: {p}")
 
     def compute() -> Any:
         if p in (None, 2, -2):
-            values = linalg_svdvals(A)
+            values = linalg_svdvals(input)
             largest, smallest = values[..., :1], values[..., -1:]
             return squeeze(div(smallest, largest) if p == -2 else div(largest, smallest), -1)
-        check_square(A, f"linalg.cond(ord={p})")
-        inverted = _inverse(A, "linalg.cond", False)
+        check_square(input, f"linalg.cond(ord={p})")
+        inverted = _inverse(input, "linalg.cond", False)
         failed = wrap(~np.isfinite(inverted._array).all((-2, -1), keepdims=True))
         inverted = inverted.masked_fill(failed, inf)
-        result = linalg_matrix_norm(A, p) * linalg_matrix_norm(inverted, p)
+        result = linalg_matrix_norm(input, p) * linalg_matrix_norm(inverted, p)
         return result if p == "nuc" else result.nan_to_num(inf, inf, inf)
 
-    return compute() if out is None else into(out, compute, (A,), "linalg_cond")
+    return compute() if out is None else into(out, compute, (input,), "linalg_cond")
 
 
 # --- tensors as matrices
 
 
 @public
-def linalg_tensorinv(A: Any, ind: int = 2, *, out: Any = None) -> Any:
+def linalg_tensorinv(input: Any, ind: int = 2, *, out: Any = None) -> Any:
     """The inverse of a tensor seen as a matrix, its first `ind` dims as rows and the others as columns."""
-    check_tensor(A, "linalg_tensorinv", "A")
+    check_tensor(input, "linalg_tensorinv")
     if ind <= 0:
         raise RuntimeError(f"Expected a strictly positive integer for 'ind', but got {ind}")
-    shape = A._array.shape
+    shape = input._array.shape
     rows, columns = math.prod(shape[:ind]), math.prod(shape[ind:])
     if rows != columns:
         raise RuntimeError(
@@ -310,30 +310,30 @@ def linalg_tensorinv(A: Any, ind: int = 2, *, out: Any = None) -> Any:
             f"{columns} != {rows}"
         )
     compute = lambda: reshape_to(
-        _inverse(reshape_to(A, (rows, columns)), "linalg.inv", True), (*shape[ind:], *shape[:ind])
+        _inverse(reshape_to(input, (rows, columns)), "linalg.inv", True), (*shape[ind:], *shape[:ind])
     )
-    return compute() if out is None else into(out, compute, (A,), "linalg_tensorinv")
+    return compute() if out is None else into(out, compute, (input,), "linalg_tensorinv")
 
 
 @public
-def linalg_tensorsolve(A: Any, B: Any, dims: Any = None, *, out: Any = None) -> Any:
-    """X with tensordot(A, X, X.ndim) = B."""
-    check_tensor(A, "linalg_tensorsolve", "A")
-    check_tensor(B, "linalg_tensorsolve", "B", 2)
+def linalg_tensorsolve(input: Any, other: Any, dims: Any = None, *, out: Any = None) -> Any:
+    """X with tensordot(input, X, X.ndim) = other."""
+    check_tensor(input, "linalg_tensorsolve")
+    check_tensor(other, "linalg_tensorsolve", "other", 2)
     if dims is not None:
-        moved = [each % A._array.ndim for each in dims]
-        A = permuted(A, (*[each for each in range(A._array.ndim) if each not in moved], *moved))
-    shape = A._array.shape[B._array.ndim :]
+        moved = [each % input._array.ndim for each in dims]
+        input = permuted(input, (*[each for each in range(input._array.ndim) if each not in moved], *moved))
+    shape = input._array.shape[other._array.ndim :]
     size = math.prod(shape)
-    if size != math.prod(B._array.shape):
+    if size != math.prod(other._array.shape):
         raise RuntimeError(
             "Expected self to satisfy the requirement prod(self.shape[other.ndim:]) == prod(self.shape[:other.ndim]), "
-            f"but got {size} != {math.prod(B._array.shape)}"
+            f"but got {size} != {math.prod(other._array.shape)}"
         )
     compute = lambda: reshape_to(
-        _solve(reshape_to(A, (size, size)), reshape_to(B, (size,)), True, "torch.linalg.solve", True), shape
+        _solve(reshape_to(input, (size, size)), reshape_to(other, (size,)), True, "torch.linalg.solve", True), shape
     )
-    return compute() if out is None else into(out, compute, (A, B), "linalg_tensorsolve")
+    return compute() if out is None else into(out, compute, (input, other), "linalg_tensorsolve")
 
 
 class FactorMethods:

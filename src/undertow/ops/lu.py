@@ -112,12 +112,12 @@ def linalg_lu_solve(
 
 
 @public
-def lu_solve(b: Any, LU_data: Any, LU_pivots: Any, *, out: Any = None) -> Any:
-    """X with A X = b, given `lu_factor(A)`."""
+def lu_solve(input: Any, LU_data: Any, LU_pivots: Any, *, out: Any = None) -> Any:
+    """X with A X = input, given `lu_factor(A)`."""
     warnings.warn(
         "torch.lu_solve is deprecated in favor of torch.linalg.lu_solveand will be removed in a future PyTorch release.\n"
         "Note that torch.linalg.lu_solve has its arguments reversed.\nX = torch.lu_solve(B, LU, pivots)\nshould be "
         "replaced with\nX = torch.linalg.lu_solve(LU, pivots, B)",
         stacklevel=3,
     )
-    return linalg_lu_solve(LU_data, LU_pivots, b, out=out)
+    return linalg_lu_solve(LU_data, LU_pivots, input, out=out)

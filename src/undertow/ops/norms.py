@@ -56,14 +56,14 @@ def _cast(input: Any, dtype: Any, name: str) -> Any:
 
 @public
 def linalg_vector_norm(
-    x: Any, ord: Any = 2, dim: Any = None, keepdim: bool = False, *, dtype: Any = None, out: Any = None
+    input: Any, ord: Any = 2, dim: Any = None, keepdim: bool = False, *, dtype: Any = None, out: Any = None
 ) -> Any:
-    """(Σ |x|ᵖ) to the power 1/p over the given dims; the number of non-zeros for p = 0."""
-    check_tensor(x, "linalg_vector_norm", "x")
+    """(Σ |input|ᵖ) to the power 1/p over the given dims; the number of non-zeros for p = 0."""
+    check_tensor(input, "linalg_vector_norm")
     ord = as_number(ord)
     if isinstance(ord, (str, bool)) or not isinstance(ord, (int, float)):
         raise must_be("Number", ord, "linalg_vector_norm", "ord", 2)
-    return vector_norm(x, ord, dim, keepdim, dtype, out)
+    return vector_norm(input, ord, dim, keepdim, dtype, out)
 
 
 def vector_norm(x: Any, ord: float, dim: Any, keepdim: bool, dtype: Any = None, out: Any = None) -> Any:
@@ -120,13 +120,13 @@ def _finished(name: str, out: Any, compute: Any, inputs: tuple[Any, ...]) -> Any
 
 @overloaded
 def linalg_matrix_norm(
-    A: Any, ord: Any = "fro", dim: Any = (-2, -1), keepdim: bool = False, *, dtype: Any = None, out: Any = None
+    input: Any, ord: Any = "fro", dim: Any = (-2, -1), keepdim: bool = False, *, dtype: Any = None, out: Any = None
 ) -> Any:
     """A norm of matrices: by their elements ("fro"), singular values ("nuc", 2, -2), columns (1, -1) or rows (±inf)."""
-    check_tensor(A, "linalg_matrix_norm", "A")
+    check_tensor(input, "linalg_matrix_norm")
     if not isinstance(dim, (tuple, list)):
-        raise invalid_combination("linalg_matrix_norm", (A,), {"dim": dim})
-    return _finished("linalg_matrix_norm", out, lambda: _matrix_norm(A, ord, dim, keepdim, dtype), (A,))
+        raise invalid_combination("linalg_matrix_norm", (input,), {"dim": dim})
+    return _finished("linalg_matrix_norm", out, lambda: _matrix_norm(input, ord, dim, keepdim, dtype), (input,))
 
 
 def _norm(A: Any, ord: Any, dim: Any, keepdim: bool, dtype: Any) -> Any:
@@ -149,11 +149,11 @@ def _norm(A: Any, ord: Any, dim: Any, keepdim: bool, dtype: Any) -> Any:
 
 @overloaded
 def linalg_norm(
-    A: Any, ord: Any = None, dim: Any = None, keepdim: bool = False, *, out: Any = None, dtype: Any = None
+    input: Any, ord: Any = None, dim: Any = None, keepdim: bool = False, *, out: Any = None, dtype: Any = None
 ) -> Any:
     """A norm of vectors or of matrices, as the order and the number of dims say."""
-    check_tensor(A, "linalg_norm", "A")
-    result = _norm(A, ord, dim, keepdim, dtype)
+    check_tensor(input, "linalg_norm")
+    result = _norm(input, ord, dim, keepdim, dtype)
     if out is None:
         return result
     if out._array.dtype != result._array.dtype:

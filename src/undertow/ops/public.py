@@ -19,6 +19,16 @@ from undertow.xp.device_placement import Home, home_among
 Function = Callable[..., Any]
 F = TypeVar("F", bound=Callable[..., Any])
 
+# Parameters that have other names in another form of a function.
+OTHER_SPELLINGS: dict[str, dict[str, str]] = {
+    "split": {"tensor": "input", "split_size_or_sections": "split_size"},
+    "isin": {"element": "elements", "test_element": "test_elements"},
+    "result_type": {
+        "tensor": "tensor1", "scalar": "tensor2", "other": "tensor2", "scalar1": "tensor1", "scalar2": "tensor2",
+    },
+    "swapaxes_": {"axis0": "dim0", "axis1": "dim1"},
+}  # fmt: skip
+
 
 def public(function: F, several: bool = False) -> F:
     """A hand-written public function. Classes and modes with `__torch_function__` are asked before it runs.
@@ -57,8 +67,9 @@ def public(function: F, several: bool = False) -> F:
             assert error.__traceback__ is not None
             if error.__traceback__.tb_next is not None:  # raised inside the function, not by the call
                 raise as_method_error(error, function, asked.__qualname__) from error.__cause__
-            if not kwargs.keys().isdisjoint(NUMPY_SPELLINGS):
-                return asked(*args, **{NUMPY_SPELLINGS.get(name, name): value for name, value in kwargs.items()})
+            spellings = OTHER_SPELLINGS.get(asked.__name__, NUMPY_SPELLINGS)
+            if not kwargs.keys().isdisjoint(spellings):
+                return asked(*args, **{spellings.get(name, name): value for name, value in kwargs.items()})
             binding_error(function, args, kwargs, several, asked.__qualname__)
 
     return asked  # type: ignore[return-value]

@@ -103,30 +103,30 @@ def _cholesky(A: Any, upper: bool, name: str, rule: Any) -> Any:
 
 
 @public
-def linalg_cholesky(A: Any, *, upper: bool = False, out: Any = None) -> Any:
-    """Lower triangular L with A = L Lᴴ (or upper triangular U with A = Uᴴ U) of positive definite matrices."""
-    check_tensor(A, "linalg_cholesky", "A")
-    check_inexact(A, "linalg.cholesky", "cholesky_cpu")
-    compute = lambda: _cholesky(A, upper, "linalg.cholesky", rules.linalg_cholesky_ex)
-    return compute() if out is None else into(out, compute, (A,), "linalg_cholesky_ex")
+def linalg_cholesky(input: Any, *, upper: bool = False, out: Any = None) -> Any:
+    """Lower triangular L with input = L Lᴴ (or upper triangular U with input = Uᴴ U) of positive definite matrices."""
+    check_tensor(input, "linalg_cholesky")
+    check_inexact(input, "linalg.cholesky", "cholesky_cpu")
+    compute = lambda: _cholesky(input, upper, "linalg.cholesky", rules.linalg_cholesky_ex)
+    return compute() if out is None else into(out, compute, (input,), "linalg_cholesky_ex")
 
 
 @public
-def linalg_cholesky_ex(A: Any, *, upper: bool = False, check_errors: bool = False, out: Any = None) -> Any:
+def linalg_cholesky_ex(input: Any, *, upper: bool = False, check_errors: bool = False, out: Any = None) -> Any:
     """`cholesky` with, for each matrix, the order of the minor that is not positive definite (0 for none)."""
-    check_tensor(A, "linalg_cholesky_ex", "A")
-    check_square(A, "linalg.cholesky")
-    check_inexact(A, "linalg.cholesky_ex", "cholesky_cpu")
+    check_tensor(input, "linalg_cholesky_ex")
+    check_square(input, "linalg.cholesky")
+    check_inexact(input, "linalg.cholesky_ex", "cholesky_cpu")
 
     def compute() -> Any:
-        info = infos(A, lambda matrix: first_bad_minor(matrix, upper))
+        info = infos(input, lambda matrix: first_bad_minor(matrix, upper))
         if info._array.any() and not check_errors:
-            return wrap(cholesky_as_far_as_it_goes(np.asarray(A._array), bool(upper))), info
-        return _cholesky(A, upper, "linalg.cholesky_ex", rules.linalg_cholesky_ex), info
+            return wrap(cholesky_as_far_as_it_goes(np.asarray(input._array), bool(upper))), info
+        return _cholesky(input, upper, "linalg.cholesky_ex", rules.linalg_cholesky_ex), info
 
     if out is None:
         return return_types.linalg_cholesky_ex(compute())
-    return into_all(return_types.linalg_cholesky_ex, "linalg_cholesky_ex", out, compute, (A,))
+    return into_all(return_types.linalg_cholesky_ex, "linalg_cholesky_ex", out, compute, (input,))
 
 
 @public
@@ -147,29 +147,29 @@ def cholesky(input: Any, upper: bool = False, *, out: Any = None) -> Any:
 
 
 @public
-def cholesky_solve(B: Any, L: Any, upper: bool = False, *, out: Any = None) -> Any:
-    """X with A X = B, given the Cholesky factor of A."""
-    for name, given in (("b", B), ("u", L)):
+def cholesky_solve(input: Any, input2: Any, upper: bool = False, *, out: Any = None) -> Any:
+    """X with A X = input, given the Cholesky factor of A."""
+    for name, given in (("b", input), ("u", input2)):
         if given._array.ndim < 2:
             raise RuntimeError(
                 f"{name} should have at least 2 dimensions, but has {given._array.ndim} dimensions instead"
             )
-    _check_alike(B, L)
-    _check_square(L)
-    a, b = L._array.shape, B._array.shape
+    _check_alike(input, input2)
+    _check_square(input2)
+    a, b = input2._array.shape, input._array.shape
     if a[-2] != b[-2]:
         raise RuntimeError(
             f"Incompatible matrix sizes for cholesky_solve: each A matrix is {a[-2]} by {a[-1]} but each b matrix is "
             f"{b[-2]} by {b[-1]}"
         )
-    return run("cholesky_solve", out, rules.cholesky_solve, B, L, upper=bool(upper))
+    return run("cholesky_solve", out, rules.cholesky_solve, input, input2, upper=bool(upper))
 
 
 @public
-def cholesky_inverse(L: Any, upper: bool = False, *, out: Any = None) -> Any:
+def cholesky_inverse(input: Any, upper: bool = False, *, out: Any = None) -> Any:
     """The inverse of A, given its Cholesky factor."""
-    check_square(L, "cholesky_inverse")
-    return run("cholesky_inverse", out, rules.cholesky_inverse, L, upper=bool(upper))
+    check_square(input, "cholesky_inverse")
+    return run("cholesky_inverse", out, rules.cholesky_inverse, input, upper=bool(upper))
 
 
 # --- LU
