@@ -43,12 +43,30 @@ def test_a_list_that_the_step_and_a_hook_fill() -> None:
 
 
 def test_a_list_that_a_hook_fills_and_the_step_reads() -> None:
+    def build() -> Case:
+        outs: list[Any] = []
+        layers = nn.Sequential(nn.Linear(3, 3), nn.Tanh())
+        layers[0].register_forward_hook(lambda module, args, out: outs.append(out))
+
+        def step(turn: Any) -> Any:
+            outs.clear()
+            layers.zero_grad()
+            loss = layers(x * turn).sum() + outs[0].pow(2).sum()
+            loss.backward()
+            return loss
+
+        return Case(step, layers, args=lambda turn: (torch.tensor(turn),))
+
+    agree(build, programs=2)
+
+
+def test_a_list_of_values_that_a_hook_fills_and_the_step_reads() -> None:
     norms: list[Any] = []
-    weight = watched(lambda gradient: norms.append(gradient.norm()))
+    weight = watched(lambda gradient: norms.append(gradient.norm().item()))
 
     def step() -> Any:
         (weight * x).sum().backward()
-        return sum(norms)
+        return norms[-1]  # and not an IndexError: the list is empty while the step is traced
 
     refused(step, "appends to `norms`", "uses that")
 

@@ -13,6 +13,7 @@ the program, or if hooks read what others change, the step is traced again with 
 from __future__ import annotations
 
 import threading
+from collections import deque
 from collections.abc import Callable, Container
 from types import CellType
 from typing import Any
@@ -30,9 +31,11 @@ from undertow.xla.effects import Place as EffectPlace
 from undertow.xla.effects.objects import instance_dict
 from undertow.xla.errors import CompileError
 from undertow.xla.hook_facts import (
+    acts_on_own,
     captured_by,
     changed_argument,
     home_of,
+    hooks_on_leaves,
     is_own,
     kind_of,
     kind_of_variable,
@@ -109,10 +112,8 @@ class Firing:
         subject = getattr(hook, "hook", hook) if home_of(hook).startswith("undertow.why") else hook
         effects = analyse(subject, [kind_of(arg) for arg in args], {name: kind_of(arg) for name, arg in kwargs.items()})
         for effect in effects.effects:
-            if effect.what.startswith("registers a hook"):
-                raise self._refusal(
-                    hook, f"it {effect}. Which hooks there are is part of the program: register them before the step"
-                )
+            if effect.what.startswith("registers a hook on a tensor from outside"):
+                raise self._refusal(hook, f"it {effect}. {_HOOKS}")
         if any((handle.hooks_dict_ref() or {}).get(handle.id) is hook for handle in self._taken_out):
             raise self._refusal(hook, "a hook on the host takes it out, and its turn comes again in the same step")
         self._find_state(effects)
@@ -122,14 +123,26 @@ class Firing:
         lasting = [effect for effect in effects.effects if id(effect.target) not in self.groups]
         holders = [holder for holder in map(_holder, lasting) if holder is not None]
         always = not holders or Watch.trace.choice is None  # what is stored on some calls only is stored on the host
-        if always and len(holders) == len(lasting) and id(hook) not in self.plan.on_host and not unpacks:
+        may_be_traced = all(
+            acts_on_own(effect) or _holder(effect) is not None or self._is_for_step(effect) for effect in lasting
+        )
+        if always and may_be_traced and id(hook) not in self.plan.on_host and not unpacks:
             return self._traced(hook, args, kwargs, effects, holders)
         why = "another hook reads what it stores, or changes what it reads"
         if unpacks or hook in self.packs.values():
             why = "it unpacks what was packed on the host" if unpacks else "its unpack hook runs on the host"
-        if effects.effects:
-            why = f"it {effects.effects[0].what} (line {effects.effects[0].line})"
+        others = [effect for effect in effects.effects if not acts_on_own(effect)]
+        if others:
+            why = f"it {others[0].what} (line {others[0].line})"
         return self._hosted(hook, args, kwargs, effects, why)
+
+    def _is_for_step(self, effect: Effect) -> bool:
+        """Whether a hook fills or empties a container that the step itself reads, or changes."""
+        target, body = effect.target, self.plan.body
+        if body is None or self.known is None or not isinstance(target, (list, dict, set, deque)):
+            return False
+        uses = effect.feeds(body.rest.places) or any(other.target is target for other in body.rest.effects)
+        return uses and id(target) in self.known
 
     def _traced(
         self, hook: Any, args: tuple[Any, ...], kwargs: dict[str, Any], effects: Effects, holders: list[dict[Any, Any]]
@@ -139,10 +152,14 @@ class Firing:
         self.stores += [(holder, dict(holder)) for holder in holders]
         stopped: list[BaseException] = Watch.trace.stopped
         earlier = len(stopped)
+        hangs = any("register" in effect.what for effect in effects.effects)
+        on_leaves = hooks_on_leaves(Watch.trace.state.tensors) if hangs else []
         try:
             answer = hook(*args, **kwargs)
             if stopped[earlier:]:  # and the hook itself handled it
                 raise stopped[earlier]
+            if hangs and hooks_on_leaves(Watch.trace.state.tensors) != on_leaves:
+                raise self._refusal(hook, f"it registers a hook on a tensor from outside. {_HOOKS}")
         except NeedsValue as error:
             del stopped[earlier:]
             for array, value in before:
@@ -166,24 +183,28 @@ class Firing:
     def _hosted(self, hook: Any, args: tuple[Any, ...], kwargs: dict[str, Any], effects: Effects, why: str) -> Any:
         if any(isinstance(each, Figure) for each in captured_by(hook)):  # the step made the hook, for this turn
             raise Baked
+        for effect in filter(acts_on_own, effects.effects):
+            why = f"it {effect}, on which the program depends, and it has to run on the host, because {why}"
+            raise self._refusal(hook, f"{why}. Let a hook of its own do that")
         for other, its in self.traced:  # in this step it would read what they only leave at the end
             if its.effects and its.feeds(effects):
                 self._again(other)
         self.hosted.append((hook, effects))
         self._taken_out += [effect.target for effect in effects.effects if isinstance(effect.target, RemovableHandle)]
-        found = [tensor for read in effects.holds for tensor in tensors_of(read.get())]
+        found, places = self._found(effects)
         if effects.returns is False and not effects.writes and not self.plan.all_inside:
             placed = self._place(hook, "after the program", why)
-            self.later.append(Later(hook, args, kwargs, found, placed, self._counters(effects)))
+            self.later.append(Later(hook, args, kwargs, found, placed, places))
             return None
         if self.later and (effects.effects or id(hook) in self.plan.on_host):
             self.plan.all_inside = True
             raise Again
-        return self._inside(hook, args, kwargs, effects, found, why)
+        return self._inside(hook, args, kwargs, effects, found, places, why)
 
     def _inside(
-        self, hook: Any, args: tuple[Any, ...], kwargs: dict[str, Any], effects: Effects, found: list[Any], why: str
-    ) -> Any:
+        self, hook: Any, args: tuple[Any, ...], kwargs: dict[str, Any], effects: Effects, found: list[Any],
+        places: list[Any], why: str,
+    ) -> Any:  # fmt: skip
         packs = self._is_pack(hook) and type(args[0]) is not Kept
         unpacks = id(hook) in self.packs
         if unpacks and not packs and type(args[0]) is not Kept:  # it gets what the pack hook gives, from the host
@@ -201,7 +222,7 @@ class Firing:
                 "Let one hook compute, and another one do the rest",
             )
         placed = self._place(hook, "inside the program, on the host", why)
-        call = Inside(hook, args, kwargs, found, placed, self._counters(effects))
+        call = Inside(hook, args, kwargs, found, placed, places)
         self.has_inside = True
         if packs:
             return call.keep(args[0]._array, self.raised)
@@ -233,15 +254,15 @@ class Firing:
                 self._again(other)
         statement = Statement(mark, function, given, self.environment)
         self.hosted.append((statement, effects))
-        found = [tensor for read in effects.holds for tensor in tensors_of(read.get())]
+        found, places = self._found(effects)
         inside = self.plan.all_inside and not mark.returns
         placed = PlacedStatement(statement, "inside the program, on the host" if inside else "after the program", mark.why)
         self.placed.append(placed)
         if inside:
             self.has_inside = True
-            StatementInside(statement, (known,), {}, found, placed, self._counters(effects)).place(None, False, self.raised)
+            StatementInside(statement, (known,), {}, found, placed, places).place(None, False, self.raised)
             return False
-        later = StatementLater(statement, (known,), {}, found, placed, self._counters(effects))
+        later = StatementLater(statement, (known,), {}, found, placed, places)
         later.may_write = effects.writes
         self.later.append(later)
         for effect in effects.effects:
@@ -253,8 +274,17 @@ class Firing:
             statement.graph_is_left = any(graph_is_left(each) for each in tensors)
         return False
 
+    def _found(self, effects: Effects) -> tuple[list[Any], list[tuple[Any, Any]]]:
+        """What a hook on the host finds by name: tensors with an identity; and places in which it finds, at its turn, a
+        number that the step changes, or a tensor that each call computes anew."""
+        computed = [read for read in effects.holds if read.kept_at is not None and _is_computed(read.get())]
+        found = [tensor for read in effects.holds if read not in computed for tensor in tensors_of(read.get())]
+        return found, self._counters(effects) + [read.kept_at for read in computed if read.kept_at is not None]
+
     def finish(self) -> None:
         """After the trace: a traced hook must not depend on what hooks on the host change from step to step."""
+        for later in self.later:
+            later.finish()
         for hook, effects in self.traced:
             if any(its.feeds(effects) for _, its in self.hosted):
                 self._again(hook)
@@ -357,6 +387,7 @@ class Firing:
         raise Again
 
 
+_HOOKS = "Which hooks there are is part of the program: register them before the step"
 _APART = "Do that outside of the step, with what it returns"
 
 
@@ -366,6 +397,10 @@ def _place(effect: Effect) -> EffectPlace:
 
 def _places(effect: Effect) -> set[Place]:
     return set() if effect.target is None else places_of(effect.target, effect.attribute)
+
+
+def _is_computed(value: Any) -> bool:
+    return isinstance(value, TensorCore) and value._edge is not None and type(value._array) is DeviceArray
 
 
 def _has_state(value: Any) -> bool:
@@ -390,7 +425,7 @@ def _arrays(given: Any, effects: Effects) -> list[DeviceArray]:
 
 
 def _holder(effect: Effect) -> dict[Any, Any] | None:
-    """The mapping that a store changes, if it is one that gives the same on every call."""
-    if effect.kind != "store" or effect.target is None:
+    """The mapping that a store changes, if it is one that gives the same on every call or is watched anyway."""
+    if effect.target is None or (effect.kind != "store" and not acts_on_own(effect)):
         return None
     return effect.target if isinstance(effect.target, dict) else getattr(effect.target, "__dict__", None)

@@ -9,13 +9,18 @@ from typing import Any
 from undertow._core import TensorCore
 from undertow.devices import device
 from undertow.dtypes import dtype
+from undertow.hooks import RemovableHandle
 from undertow.modes import local
 from undertow.nn.modules.module import Module
+from undertow.optim.lr_scheduler import LRScheduler
 from undertow.optim.optimizer import Optimizer
-from undertow.xla.effects import Exactly, Kind, Parts
+from undertow.xla.arguments import hooks_on_node
+from undertow.xla.effects import Effect, Exactly, Kind, Parts, trust
 from undertow.xla.host_statements import AsItIs
 from undertow.xla.numbers import Figure
 from undertow.xla.places import PLAIN, contents_of
+
+_OF_ANY_MODULE = frozenset(vars(Module()))
 
 
 def is_own(hook: Any) -> bool:
@@ -65,6 +70,36 @@ def kind_of(arg: Any) -> Kind:
 def kind_of_variable(value: Any) -> Kind:
     """The same of a variable that a statement uses."""
     return Exactly(value.value) if type(value) is AsItIs else kind_of(value)
+
+
+def acts_on_own(effect: Effect) -> bool:
+    """Whether an effect is on what programs are made of, undertow's objects and modes: it must happen during a trace.
+
+    Handles that remove hooks, and schedulers, have ways of their own.
+    """
+    target = effect.target
+    if isinstance(target, (RemovableHandle, LRScheduler)):
+        return False
+    if effect.field == "own":
+        return True
+    if isinstance(target, (Module, Optimizer)):
+        kind: Any = type(target)
+        return effect.attribute is None or effect.attribute in _names_in_own_code(kind)
+    return False
+
+
+def hooks_on_leaves(tensors: list[Any]) -> list[Any]:
+    """All hooks that hang on leaves now."""
+    metas = [tensor._meta for tensor in tensors if tensor._meta is not None]
+    return [([*(meta.hooks or {}).items()], [*(meta.post_hooks or {}).items()], hooks_on_node(meta)) for meta in metas]
+
+
+@functools.lru_cache(maxsize=256)
+def _names_in_own_code(kind: Any) -> frozenset[str]:
+    """The names that undertow's classes, of which a class is one, use in their methods."""
+    parents = [parent for parent in kind.__mro__ if trust.home(parent) == "own" and not issubclass(Module, parent)]
+    methods = [each for parent in parents for each in vars(parent).values() if isinstance(each, FunctionType)]
+    return frozenset(_OF_ANY_MODULE).union(*[method.__code__.co_names for method in methods])
 
 
 def changed_argument(hook: Any, args: tuple[Any, ...]) -> int | None:

@@ -55,11 +55,13 @@ class Placed:
 class _Shown:
     """In the place of a tensor: which captured value a new tensor shows."""
 
-    __slots__ = ("place", "requires_grad", "node_name")
+    __slots__ = ("place", "requires_grad", "node_name", "grad", "final_grad")
 
-    def __init__(self, place: int, requires_grad: bool, node_name: str) -> None:
+    def __init__(self, place: int, requires_grad: bool, node_name: str, grad: int | None = None) -> None:
         self.place, self.requires_grad = place, requires_grad
         self.node_name = node_name  # of where it was computed
+        self.grad = grad  # which captured value is its gradient, if it has one by then
+        self.final_grad: int | None = None  # and which one when the step is over, if it retains it
 
 
 class _ShownNumber:
@@ -127,11 +129,15 @@ class HostCall:
                 self._dress(tensor)
         if not isinstance(value, TensorCore):
             return value
-        if id(value) in self._known or value._meta is not None:
+        if id(value) in self._known or self._has_identity(value):
             self._dress(value)
             return value
         settle((value,))
         return self._show(value)
+
+    def _has_identity(self, tensor: Any) -> bool:
+        """Whether a tensor is shown as itself, also if the hook does not find it by name."""
+        return tensor._meta is not None
 
     def _show(self, tensor: Any) -> _Shown:
         name = "" if tensor._edge is None else type(tensor._edge[0]).__name__
@@ -141,6 +147,7 @@ class HostCall:
         """Calls the hook; what it was given, what it returned, and what the tensors held afterwards: those with an
         identity, then the new ones."""
         made: list[Any] = []
+        retaining: list[tuple[Any, int]] = []
         self.places = [place for _, *places in self.dressed for place in places if place is not None]
 
         def shown(part: Any) -> Any:
@@ -157,6 +164,10 @@ class HostCall:
                     tensor = self.computed(tensor, part.node_name)
             made.append(tensor)
             self.places.append(part.place)
+            if part.grad is not None:
+                tensor._get_meta().grad = wrap(self.memory(values[part.grad]))
+            if part.final_grad is not None:
+                retaining.append((tensor, part.final_grad))
             return tensor
 
         before = []
@@ -184,6 +195,14 @@ class HostCall:
                     )
                 if now is not None:
                     after.append(now._array)
+            for tensor, final in retaining:  # who kept it finds there what the backward pass has left
+                meta = tensor._get_meta()
+                meta.retains, meta.grad = True, wrap(self.memory(values[final]))
+            if any(map(vars, made)):
+                raise CompileError(
+                    f"undertow.compile: {self.placed} runs on the host, where it is shown copies of tensors, and sets an "
+                    f"attribute of one ({', '.join(next(filter(None, map(vars, made))))}), which would be lost"
+                )
         finally:
             for where, number in numbers:
                 put(*where, number)
@@ -228,6 +247,28 @@ class Later(HostCall):
     """A call that is made after the program."""
 
     may_write = False  # whether it may turn out to write into tensors
+
+    def __init__(self, *given: Any) -> None:
+        self._retained: list[tuple[_Shown, Any]] = []  # what stands for tensors that retain their gradients
+        super().__init__(*given)
+
+    def _has_identity(self, tensor: Any) -> bool:
+        return tensor._meta is not None and tensor._edge is None  # each call computes another one
+
+    def _show(self, tensor: Any) -> _Shown:
+        shown, meta = super()._show(tensor), tensor._meta
+        if meta is not None and meta.grad is not None:
+            shown.grad = self._capture(meta.grad._array)
+        if meta is not None and meta.retains:
+            self._retained.append((shown, tensor))
+        return shown
+
+    def finish(self) -> None:
+        """At the end of the trace: gradients that are retained are what they are now."""
+        for shown, tensor in self._retained:
+            if tensor._meta.grad is not None:
+                shown.final_grad = self._capture(tensor._meta.grad._array)
+        self._retained.clear()
 
     def memory(self, value: Any, tensor: Any = None) -> Any:
         device = self.device if tensor is None else tensor.device

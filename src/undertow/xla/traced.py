@@ -12,6 +12,7 @@ import numpy as np
 
 from undertow._core import TensorCore
 from undertow.devices import cpu
+from undertow.modes import local
 from undertow.tree import leaves, map_leaves
 from undertow.xla.arguments import Arguments, Handed, refuse_overlaps
 from undertow.xla.counters import Counters, from_places
@@ -30,7 +31,7 @@ from undertow.xla.sparse_parts import together
 from undertow.xla.state import Snapshot
 from undertow.xla.trace import Draw, Trace
 from undertow.xp.device_array import DeviceArray
-from undertow.xp.device_memory import Cell, NeedsValue
+from undertow.xp.device_memory import Cell, NeedsValue, Stops
 from undertow.xp.device_placement import jax_device
 
 
@@ -190,7 +191,7 @@ class Traced:
             given = self._show(as_inputs, numbers, trace)
             args, kwargs = together(from_places((call.args, call.kwargs), self.plan.numbers))
             self.handed = Handed((args, [*kwargs.values()]))
-            self.result = call.function(*args, **kwargs)
+            self.result = self._run(call.function, args, kwargs, firing)
             if trace.stopped:  # and the step's own code handled it
                 raise trace.stopped[0]
             self.handed.refuse_changes()
@@ -214,6 +215,21 @@ class Traced:
             raise Baked
         trace.inputs = dict(zip(map(id, closed.jaxpr.invars), ["numbers", *known])) | trace.inputs
         return closed, outputs
+
+    def _run(self, function: Callable[..., Any], args: Any, kwargs: Any, firing: Firing) -> Any:
+        recording = local.modes.grad_enabled
+        try:
+            result = function(*args, **kwargs)
+        except Exception as error:
+            if self.body is not None and not isinstance(error, Stops):
+                firing.refuse_other_turns(self.body.rest)  # which may be why: a list is empty that a hook was to fill
+            raise
+        if local.modes.grad_enabled is not recording:
+            raise CompileError(
+                f"undertow.compile: the step leaves gradients switched {'off' if recording else 'on'} for who called it, "
+                "and a program can't. Use `with torch.no_grad():` inside, or switch outside of the step."
+            )
+        return result
 
     def _show(self, as_inputs: list[Any], numbers: list[float], trace: Trace) -> list[Any]:
         """Puts the program's inputs where the step finds them; the numbers among them, as it finds them."""

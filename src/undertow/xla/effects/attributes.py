@@ -284,7 +284,7 @@ class Attributes(State):
             atom = atom.owner
         if isinstance(atom, Known):
             if is_tensor(atom.value) and name in trust.SETTABLE_ATTRIBUTES:
-                self.writes = True
+                self._set_of_tensor(atom, name, node)
                 return
             if self._stored_by_code(type(atom.value), atom, name, value, node):
                 return
@@ -296,8 +296,13 @@ class Attributes(State):
             self.set_field(atom, name, value)
             self.change(atom)
         elif atom in TENSORISH:
-            self.writes = True
+            self._set_of_tensor(atom, name, node)
             if name not in trust.SETTABLE_ATTRIBUTES and atom is not MADE:
                 self.effect(kind, f"{verb} `.{name}` of a tensor", node)
         elif atom not in (PLAIN, NONE) and not isinstance(atom, Closure):
             self.effect(kind, f"{verb} `.{name}` of an object", node)
+
+    def _set_of_tensor(self, atom: Atom, name: str, node: Any) -> None:
+        self.writes = True
+        if name == "requires_grad" and atom is not MADE:
+            self.effect("call", "sets `.requires_grad` of a tensor", node, field="own")

@@ -53,10 +53,13 @@ class MethodCalls(BuiltinCalls):
 
     def _tensor_method(self, owner: Atom, name: str, arguments: Arguments, node: Any) -> Value:
         if name in trust.REGISTRARS:
-            if owner is not MADE and owner is not OWN:
-                target = getattr(owner, "value", None)
-                self.effect("call", "registers a hook on a tensor from outside", node, target, field="own")
+            if isinstance(owner, Known):
+                self.effect("call", "registers a hook on a tensor from outside", node, owner.value, field="own")
+            elif owner is not MADE:
+                self.effect("call", "registers a hook on a tensor", node, field="own")
             return ONE[OWN]
+        if name in trust.ON_GRAPH and owner is not MADE:
+            self.effect("call", f"calls `.{name}()` of a tensor", node, field="own")
         self.call_back(arguments, node)
         if trust.draws(name):
             self.draw()
@@ -126,6 +129,10 @@ class MethodCalls(BuiltinCalls):
                 self.effect("store", f"stores into `{owner.name}`", node, value)
                 return ONE[NONE]
             phrase = trust.PHRASES.get(name)
+            if type(value) in (dict, OrderedDict) and name == "setdefault":
+                self.use(arguments.all(), deep=1)
+                self.effect("call", f"{phrase} `{owner.name}`", node, value)
+                return self.children(owner).union(*arguments.positional[1:] or [ONE[NONE]])
             what = f"{phrase} `{owner.name}`" if phrase else f"calls `{owner.name}.{name}`"
             self.effect("call", what, node, value, field=trust.field_of(value))
             return ONE[OPAQUE] if name not in ("append", "extend", "add", "clear") else ONE[NONE]

@@ -57,8 +57,9 @@ class OwnCalls(MethodCalls):
             kind = "update" if "lr" in module.rpartition(".")[2] else "store"
             field = trust.own_field(shown)
             self.effect(kind if target is not None else "call", f"calls `{called}`", node, target, field=field)
-            self.call_back(arguments.rest() if is_method else arguments, node)
-            return ONE[OWN]
+            if not name.startswith("register_"):  # which may call what it is given, but not now
+                self.call_back(arguments.rest() if is_method else arguments, node)
+            return ONE[NONE] if kind == "update" and name == "step" else ONE[OWN]
         if isinstance(owner, Known) and name in trust.OWN_CHANGES and target is not None and not is_tensor(target):
             self.effect("update", f"calls `{owner.name}.{name}`", node, target, field="own")
             return ONE[OWN]

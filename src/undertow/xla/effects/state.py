@@ -158,7 +158,7 @@ class State(ABC):
         if is_plain(value):
             self._reads.setdefault(place, Read(known.name, known.get, value, owner, _kept_at(owner, attribute, key)))
         elif isinstance(value, (Tensor, Module, Optimizer)):
-            self._holds.setdefault(place, Read(known.name, known.get, value))
+            self._holds.setdefault(place, Read(known.name, known.get, value, None, _kept_at(owner, attribute, key)))
         self.place(owner, attribute)
 
     def place(self, owner: Any, attribute: str | None) -> None:

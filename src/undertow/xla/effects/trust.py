@@ -146,6 +146,8 @@ _OWN_READING = {"state_dict", "extra_repr", "get_extra_state", "get_last_lr", "_
 SHARING = {"from_numpy", "as_tensor", "asarray", "frombuffer", "from_dlpack"}
 # Tensor methods that register something which stays; harmless on a tensor that the step itself makes.
 REGISTRARS = {"register_hook", "register_post_accumulate_grad_hook"}
+# Those that change what a tensor is to the graph, and not its value.
+ON_GRAPH = {"retain_grad", "requires_grad_", "detach_"}
 _DRAWING = {"bernoulli", "multinomial", "normal", "uniform", "random", "exponential", "geometric", "cauchy", "log_normal",
             "poisson", "rrelu", "gumbel_softmax", "binomial", "sample", "rsample"}  # fmt: skip
 CONTAINER_METHODS = {"items", "keys", "values", "get", "index", "count", "copy"}

@@ -1,0 +1,141 @@
+"""Hooks that act on undertow's own objects and on the graph: they do so in the trace, or the compile stops."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+import undertow as torch
+from tests.xla.twins import Case, Cases, agree
+from undertow import nn, optim
+from undertow.xla import CompileError
+
+case = Cases()
+
+
+@pytest.mark.parametrize("name", case)
+def test_acts_as_in_eager_mode(name: str) -> None:
+    agree(case[name], programs=2)
+
+
+def trained(model: Any, look: Callable[[], Any] | None = None) -> Case:
+    optimizer = optim.SGD(model.parameters(), lr=0.1)
+
+    def step(x: Any) -> Any:
+        optimizer.zero_grad()
+        loss = model(x).pow(2).mean()
+        loss.backward()
+        optimizer.step()
+        return loss
+
+    return Case(step, model, args=lambda turn: (torch.full((2, 3), 0.5 + turn),), look=look)
+
+
+def small() -> Any:
+    return nn.Sequential(nn.Linear(3, 4), nn.Dropout(0.5), nn.Linear(4, 2))
+
+
+@case
+def registers_hooks_on_what_a_module_gives() -> Case:
+    model, gradients = small(), dict[Any, Any]()
+
+    def watch(module: Any, args: Any, out: Any) -> None:
+        out.register_hook(lambda gradient: gradients.__setitem__(module, gradient))
+        out.grad_fn.register_prehook(lambda gradients: (gradients[0] * 0.5,))
+        torch.autograd.graph.register_multi_grad_hook((out,), lambda given: order.append(given[0].sum().item()))
+
+    order: list[float] = []
+    model[0].register_forward_hook(watch)
+    model[2].register_forward_hook(watch)
+    return trained(model, lambda: [*gradients.values(), *order])
+
+
+@case
+def keeps_tensors_that_retain_their_gradients() -> Case:
+    model, kept = small(), list[Any]()
+    model[0].register_forward_hook(lambda module, args, out: out.retain_grad())
+    model[0].register_forward_hook(lambda module, args, out: kept.append(out))
+    return trained(model, lambda: [[out.detach(), out.grad] for out in kept])
+
+
+@case
+def keeps_a_tensor_that_it_finds_by_name() -> Case:
+    weight, kept = nn.Parameter(torch.ones(3)), list[Any]()
+
+    def step(x: Any) -> None:
+        product = weight * x
+        product.retain_grad()
+        product.register_hook(lambda gradient: kept.append(product))
+        product.sum().backward()
+
+    return Case(step, weight, args=lambda turn: (torch.full((3,), 1.0 + turn),),
+                look=lambda: [[each.detach(), each.grad] for each in kept])  # fmt: skip
+
+
+@case
+def switches_a_module_and_the_random_stream() -> Case:
+    model = small()
+
+    def switch(module: Any, args: Any) -> None:
+        torch.manual_seed(3)
+        module[1].p = 0.25
+
+    model.register_forward_pre_hook(switch)
+    return trained(model, lambda: torch.rand(2))
+
+
+@case
+def switches_gradients_off_and_on() -> Case:
+    model = small()
+    model[0].register_forward_pre_hook(lambda module, args: torch.set_grad_enabled(False) and None)
+    model[0].register_forward_hook(lambda module, args, out: torch.set_grad_enabled(True) and None)
+    return trained(model)
+
+
+WITH_MORE: dict[str, tuple[Callable[[Any, Any], Any], str]] = {
+    "retains": (lambda module, out: out.retain_grad(), "retain_grad"),
+    "detaches": (lambda module, out: out.detach_(), "detach_"),
+    "freezes": (lambda module, out: module.weight.requires_grad_(False), "requires_grad_"),
+    "registers": (lambda module, out: out.grad_fn.register_prehook(print), "register_prehook"),
+    "hangs": (lambda module, out: out.register_hook(print), "registers a hook"),
+    "evaluates": (lambda module, out: module.eval(), "eval"),
+    "loads": (lambda module, out: module.load_state_dict(module.state_dict()), "load_state_dict"),
+    "seeds": (lambda module, out: torch.manual_seed(1), "manual_seed"),
+    "switches": (lambda module, out: torch.set_grad_enabled(False), "set_grad_enabled"),
+    "sets": (lambda module, out: setattr(module, "bias", None), "bias"),
+    "tags": (lambda module, out: setattr(out, "tag", 1), "tag"),
+}
+
+
+@pytest.mark.parametrize("name", WITH_MORE)
+def test_one_that_also_has_to_run_on_the_host_is_named(name: str) -> None:
+    act, word = WITH_MORE[name]
+    layer, log = nn.Linear(3, 2), []
+
+    def also(module: Any, args: Any, out: Any) -> None:
+        log.append(1)
+        act(module, out)
+
+    layer.register_forward_hook(also)
+
+    @torch.compile
+    def step(x: Any) -> None:
+        layer(x).sum().backward()
+
+    with pytest.raises(CompileError, match=rf"(?s)the hook .*also .*registered at .*test_steps_own_hooks.py:.*{word}"):
+        step(torch.ones(1, 3))
+
+
+def test_a_step_that_leaves_gradients_switched_off_is_refused() -> None:
+    @torch.compile
+    def step(x: Any) -> Any:
+        torch.set_grad_enabled(False)
+        return x * 2
+
+    try:
+        with pytest.raises(CompileError, match="leaves gradients switched off"):
+            step(torch.ones(1))
+    finally:
+        torch.set_grad_enabled(True)
