@@ -14,7 +14,7 @@ from jax.numpy import (  # noqa: F401
     abs, add, arange, arccos, arccosh, arcsin, arcsinh, arctan, arctan2, arctanh, argsort, conj, copysign, cos, cosh,
     divide, equal, exp, exp2, expm1, fmax, fmin, frexp, full_like, gcd, greater, greater_equal, hypot, isfinite, isinf,
     isnan, lcm, less, less_equal, log, log10, log1p, log2, logaddexp2, logical_and, logical_not, logical_or, logical_xor,
-    maximum, minimum, moveaxis, multiply, nextafter, not_equal, ones_like, sin, sinh, sqrt, square, subtract, take,
+    maximum, minimum, multiply, nextafter, not_equal, ones_like, sin, sinh, sqrt, square, subtract, take,
     take_along_axis, tan, tanh, tensordot, tril, triu, zeros_like,
 )  # fmt: skip
 

@@ -9,7 +9,7 @@ from numpy import (  # noqa: F401
     abs, add, arange, arccos, arccosh, arcsin, arcsinh, arctan, arctan2, arctanh, argsort, copysign,
     cos, cosh, divide, equal, exp, exp2, expm1, fmax, fmin, frexp, full_like, gcd, greater, greater_equal, hypot,
     isfinite, isinf, isnan, lcm, less, less_equal, log, log10, log1p, log2, logaddexp2, logical_and, logical_not,
-    logical_or, logical_xor, moveaxis, multiply, nextafter, not_equal, ones, ones_like,
+    logical_or, logical_xor, multiply, nextafter, not_equal, ones, ones_like,
     sin, sinh, sqrt, square, subtract, take, take_along_axis, tan, tanh, tensordot, tril, triu,
     zeros, zeros_like,
 )  # fmt: skip

@@ -53,7 +53,7 @@ from undertow.xp.tensor_index import (  # noqa: F401
 )  # fmt: skip
 from undertow.xp.tensor_shape import (  # noqa: F401
     alias, as_strided, as_strided_backward, astype, broadcast_to, cast, concatenate, contiguous, copy, diag_embed, diagonal,
-    diagonal_backward, expand_dims, flip, full_like, in_rows, moveaxis, ones, ones_like, pad, reshape, roll, rot90, select,
+    diagonal_backward, expand_dims, flip, full_like, in_rows, ones, ones_like, pad, reshape, roll, rot90, select,
     select_backward, slice_along, slice_backward, squeeze, stack, sum_to_shape, swapaxes, tile, transpose, tril, triu,
     windows, windows_backward, zeros, zeros_like,
 )  # fmt: skip

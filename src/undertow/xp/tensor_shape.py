@@ -54,13 +54,6 @@ def swapaxes(x: Any, axis1: int, axis2: int) -> Any:
     return apply(rules.transpose, x, dim0=axis1 % ndim, dim1=axis2 % ndim)
 
 
-def moveaxis(x: Any, source: int, destination: int) -> Any:
-    ndim = x._array.ndim
-    order = [axis for axis in range(ndim) if axis != source % ndim]
-    order.insert(destination % ndim, source % ndim)
-    return transpose(x, tuple(order))
-
-
 def expand_dims(x: Any, axis: int) -> Any:
     return apply(rules.unsqueeze, x, dim=axis % (x._array.ndim + 1))
 

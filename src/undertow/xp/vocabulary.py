@@ -50,7 +50,6 @@ SHAPE = {
     "sum_to_shape": "undoes broadcast_to: sums over the axes that were stretched",
     "transpose": "axes in another order, or reversed",
     "swapaxes": "two axes exchanged",
-    "moveaxis": "one axis at another place",
     "expand_dims": "a new axis of length 1",
     "squeeze": "without axes of length 1",
     "select": "(x, axis, index) one index along an axis, which goes away",
