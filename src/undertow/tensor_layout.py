@@ -35,6 +35,19 @@ def is_laid_out_as(array: Any, order: memory_format | None) -> bool:
     return array.ndim == len(axes) and array.transpose(axes).flags.c_contiguous
 
 
+def format_of(array: Any) -> memory_format:
+    """The memory format that an array's strides speak for: channels last if they grow in that order, and in no other."""
+    steps, sizes = lying(array).strides if Watch.trace is not None else array.strides, array.shape
+    for order, axes in _CHANNELS_LAST.items():
+        if len(axes) == len(sizes) and steps[1] and 0 not in sizes:
+            innermost_first = [(steps[axis], sizes[axis]) for axis in reversed(axes)]
+            least = [step * size for step, size in innermost_first]
+            grows = all(step >= below for (step, _), below in zip(innermost_first[1:], least))
+            if grows and steps[0] > 0 and least[-2] != steps[1]:
+                return order
+    return contiguous_format
+
+
 @public
 def numel(input: Any) -> int:
     """How many elements a tensor has."""
@@ -221,9 +234,25 @@ class LayoutMethods(TensorCore):
         return is_laid_out_as(self._array, memory_format)
 
     @public
-    def dim_order(self) -> tuple[int, ...]:
-        """The dims from the one with the widest strides to the one with the narrowest."""
+    def dim_order(self, *, ambiguity_check: bool | list[Any] = False) -> tuple[int, ...]:
+        """The dims from the one with the widest strides to the one with the narrowest.
+
+        With `ambiguity_check` an order that is not the only one is refused, unless just one of the memory formats given
+        there has it.
+        """
+        formats = ambiguity_check if isinstance(ambiguity_check, list) else []
+        if not isinstance(ambiguity_check, (bool, list)) or not all(isinstance(each, memory_format) for each in formats):
+            raise TypeError("The ambiguity_check argument must be a bool or a list of memory formats.")
         steps = self._array.strides
+        tied = len(set(steps)) < len(steps)
+        if ambiguity_check is not False:
+            several = tied or 1 in self._array.shape
+            if several and sum(self.is_contiguous(memory_format=each) for each in formats) != 1:
+                raise RuntimeError(
+                    "The tensor does not have unique dim order, or cannot map to exact one of the given memory formats."
+                )
+            if ambiguity_check and (tied or 0 in steps):
+                raise RuntimeError("The tensor does not have unique dim order.")
         return tuple(sorted(range(len(steps)), key=lambda dim: -steps[dim]))
 
     @public

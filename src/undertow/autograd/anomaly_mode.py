@@ -67,13 +67,10 @@ def _switch(mode: bool, check_nan: bool) -> None:
 
 
 def explain(error: Exception, node: Node) -> None:
-    """Adds the forward lines of a node to the exception that its backward, or a hook there, raised."""
+    """Notes the forward lines of a node on the exception that its backward, or a hook there, raised."""
     story = _story(node)
     warnings.warn(f"Error detected in {node._node_name()}. {story}", stacklevel=user_stacklevel())
-    if type(error) is RuntimeError and len(error.args) == 1:
-        error.args = (f"{error.args[0]}\n{story}",)
-    else:  # an exception of the user's own: its arguments are not ours to change
-        error.add_note(story)
+    error.add_note(story)
 
 
 def _story(node: Node) -> str:
