@@ -17,7 +17,8 @@ EVERYWHERE = {"torch": "undertow", "Tensor": "undertow:Tensor"}
 # By area, longest first: where its modules import from.
 NEIGHBOURS = {
     "torch.nn.functional": "overrides _jit_internal nn.modules.utils",
-    "torch.nn.modules": "nn.modules.utils nn.parameter nn.init nn.modules.linear utils.hooks utils._python_dispatch",
+    "torch.nn.modules": "nn.modules.utils nn.parameter nn.init nn.modules.linear nn.modules.module utils.hooks "
+    "utils._python_dispatch",
     "torch.nn.parallel": "_utils nn.parallel nn.parallel.scatter_gather nn.modules.module autograd utils._pytree",
     "torch.nn.utils": "utils._foreach_utils utils._python_dispatch nn.utils._named_member_accessor __future__",
     "torch.optim": "optim.optimizer utils._foreach_utils",

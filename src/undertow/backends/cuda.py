@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any, NamedTuple
 
 from undertow.xp.precision import Precision
 
@@ -24,7 +25,7 @@ class _Products:
 
 
 matmul = _Products()
-attention_kernels = dict.fromkeys(("flash", "math", "mem_efficient", "cudnn"), True)
+attention_kernels = dict.fromkeys(("flash", "math", "mem_efficient", "cudnn", "overrideable"), True)
 
 
 def is_built() -> bool:
@@ -34,6 +35,26 @@ def is_built() -> bool:
 
 def is_flash_attention_available() -> bool:
     return False
+
+
+class SDPAParams(NamedTuple):
+    """The arguments of attention, for those who ask which kernels could take them."""
+
+    query: Any
+    key: Any
+    value: Any
+    attn_mask: Any
+    dropout: float
+    is_causal: bool
+    enable_gqa: bool
+
+
+def can_use_flash_attention(params: SDPAParams, debug: bool = False) -> bool:
+    """Whether a GPU's fused kernel could take these arguments: there is no GPU."""
+    return False
+
+
+can_use_efficient_attention = can_use_cudnn_attention = can_use_flash_attention
 
 
 def _asked(kernel: str) -> Callable[[], bool]:

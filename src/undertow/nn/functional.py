@@ -175,4 +175,11 @@ _LAZY |= dict.fromkeys(
     "_verify_batch_size".split(),
     "undertow.nn._projections",
 )
+_LAZY |= dict.fromkeys(
+    "GRID_SAMPLE_INTERPOLATION_MODES GRID_SAMPLE_PADDING_MODES _adaptive_max_pool1d _adaptive_max_pool2d "
+    "_adaptive_max_pool3d _check_key_padding_mask _expand_single_value _fractional_max_pool2d _fractional_max_pool3d "
+    "_is_integer _list_or_empty _max_pool1d _max_pool2d _max_pool3d _no_grad_embedding_renorm_ _threshold "
+    "_unpool_output_size _verify_spatial_size assert_int_or_pair".split(),
+    "undertow.nn._functional_steps",
+)
 __getattr__, __dir__ = lazy_names(__name__, _LAZY)

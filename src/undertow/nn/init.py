@@ -270,7 +270,7 @@ def sparse_(tensor: Any, sparsity: float, std: float = 0.01, generator: Any = No
 # --- the names without an underscore, from before in-place functions ended in one
 
 
-def _deprecated(function: Callable[..., Any]) -> Callable[..., Any]:
+def _make_deprecate(function: Callable[..., Any]) -> Callable[..., Any]:
     new_name = function.__name__
     old_name = new_name[:-1]
 
@@ -285,14 +285,14 @@ def _deprecated(function: Callable[..., Any]) -> Callable[..., Any]:
     return alias
 
 
-uniform = _deprecated(uniform_)
-normal = _deprecated(normal_)
-constant = _deprecated(constant_)
-eye = _deprecated(eye_)
-dirac = _deprecated(dirac_)
-xavier_uniform = _deprecated(xavier_uniform_)
-xavier_normal = _deprecated(xavier_normal_)
-kaiming_uniform = _deprecated(kaiming_uniform_)
-kaiming_normal = _deprecated(kaiming_normal_)
-orthogonal = _deprecated(orthogonal_)
-sparse = _deprecated(sparse_)
+uniform = _make_deprecate(uniform_)
+normal = _make_deprecate(normal_)
+constant = _make_deprecate(constant_)
+eye = _make_deprecate(eye_)
+dirac = _make_deprecate(dirac_)
+xavier_uniform = _make_deprecate(xavier_uniform_)
+xavier_normal = _make_deprecate(xavier_normal_)
+kaiming_uniform = _make_deprecate(kaiming_uniform_)
+kaiming_normal = _make_deprecate(kaiming_normal_)
+orthogonal = _make_deprecate(orthogonal_)
+sparse = _make_deprecate(sparse_)

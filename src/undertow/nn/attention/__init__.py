@@ -8,6 +8,9 @@ from enum import Enum
 from typing import Any
 
 from undertow.backends import cuda
+from undertow.backends.cuda import SDPAParams as SDPAParams
+from undertow.backends.cuda import can_use_efficient_attention as can_use_efficient_attention
+from undertow.backends.cuda import can_use_flash_attention as can_use_flash_attention
 
 __all__ = ["SDPBackend", "sdpa_kernel"]
 
@@ -26,12 +29,34 @@ class SDPBackend(Enum):
         return self.value
 
 
-_KERNELS = {
-    "flash": SDPBackend.FLASH_ATTENTION,
-    "math": SDPBackend.MATH,
-    "mem_efficient": SDPBackend.EFFICIENT_ATTENTION,
-    "cudnn": SDPBackend.CUDNN_ATTENTION,
+WARN_FOR_UNFUSED_KERNELS = False
+_backend_names = {
+    "cudnn": "CUDNN_ATTENTION",
+    "flash": "FLASH_ATTENTION",
+    "mem_efficient": "EFFICIENT_ATTENTION",
+    "math": "MATH",
+    "overrideable": "OVERRIDEABLE",
 }
+_ORDER: list[list[SDPBackend]] = []  # of the blocks that set one
+
+
+def _backend_from_string(name: str) -> SDPBackend:
+    return SDPBackend[name]
+
+
+def _cur_sdpa_kernel_backends(with_priority: bool = False) -> list[SDPBackend]:
+    """The kernels that PyTorch's attention may use now, the preferred one first."""
+    allowed = [SDPBackend[name] for kernel, name in _backend_names.items() if cuda.attention_kernels[kernel]]
+    if with_priority and _ORDER:
+        allowed.sort(key=_ORDER[-1].index)
+    return allowed
+
+
+def _raise_kernel_warnings(params: SDPAParams) -> None:
+    """Would say why fused kernels of a GPU are not used, if `WARN_FOR_UNFUSED_KERNELS` is set."""
+    if WARN_FOR_UNFUSED_KERNELS:
+        can_use_efficient_attention(params, True)
+        can_use_flash_attention(params, True)
 
 
 @contextmanager
@@ -44,8 +69,16 @@ def sdpa_kernel(backends: Any, set_priority: bool = False) -> Iterator[None]:
         )
     wanted = backends if isinstance(backends, list) else [backends]
     before = dict(cuda.attention_kernels)
-    cuda.attention_kernels.update({name: kernel in wanted for name, kernel in _KERNELS.items()})
+    cuda.attention_kernels.update({kernel: SDPBackend[name] in wanted for kernel, name in _backend_names.items()})
+    if set_priority:
+        _ORDER.append(wanted)
     try:
         yield
     finally:
         cuda.attention_kernels.update(before)
+        if set_priority:
+            _ORDER.pop()
+
+
+def _sdpa_kernel_variadic(*backends: SDPBackend) -> Any:
+    return sdpa_kernel(list(backends))

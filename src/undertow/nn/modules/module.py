@@ -291,3 +291,6 @@ def _indent(text: str) -> str:
 def _addindent(s_: str, numSpaces: int) -> str:
     """Indents all lines but the first; tools that print modules use it."""
     return s_.replace("\n", "\n" + " " * numSpaces)
+
+
+_forward_unimplemented = Module.forward  # PyTorch's name

@@ -31,6 +31,11 @@ _GATES = {"LSTM": 4, "GRU": 3, "RNN_TANH": 1, "RNN_RELU": 1}
 _LISTS = ("_flat_weights_names", "_all_weights", "_flat_weights")  # here they are worked out when asked for
 
 
+def _apply_permutation(tensor: Any, permutation: Any, dim: int = 1) -> Any:
+    """The slices of a tensor along a dim in another order."""
+    return tensor.index_select(dim, permutation)
+
+
 class RNNBase(Module):
     """A stack of recurrent layers, in one or both directions."""
 
@@ -175,7 +180,7 @@ class RNNBase(Module):
         """The state with its batch in another order."""
         if permutation is None:
             return hx
-        return self._map_state(hx, lambda part: part.index_select(1, permutation))
+        return self._map_state(hx, lambda part: _apply_permutation(part, permutation))
 
     def _nothing_yet(self, input: Any, batch_sizes: Any) -> Any:
         """The state before the first step."""
@@ -422,3 +427,13 @@ class LSTMCell(RNNCellBase):
             states = hx if batched else (hx[0].unsqueeze(0), hx[1].unsqueeze(0))
         h, c = lstm_cell(rows, states, self.weight_ih, self.weight_hh, self.bias_ih, self.bias_hh)
         return (h, c) if batched else (h.squeeze(0), c.squeeze(0))
+
+
+def apply_permutation(tensor: Any, permutation: Any, dim: int = 1) -> Any:
+    """The old name of what `tensor.index_select` does."""
+    warnings.warn(
+        "`apply_permutation` is deprecated, please use `tensor.index_select(dim, permutation)` instead",
+        FutureWarning,
+        stacklevel=2,
+    )
+    return _apply_permutation(tensor, permutation, dim)

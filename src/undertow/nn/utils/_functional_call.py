@@ -55,7 +55,7 @@ def _reparametrize_module(
     """Inside, the module holds the given tensors."""
     if not isinstance(module, Module):
         raise TypeError(f"expected a torch.nn.Module, but got {type(module)}")
-    replaced = _with_tied(module, parameters_and_buffers) if tie_weights else dict(parameters_and_buffers)
+    replaced = _untie_named_tensors_map(module, parameters_and_buffers) if tie_weights else dict(parameters_and_buffers)
     if strict:
         _check_names(module, replaced)
     before: list[tuple[dict[str, Any], str, Any]] = []
@@ -87,7 +87,7 @@ def _place_of(module: Any, name: str) -> tuple[dict[str, Any], str]:
     return owner.__dict__, key
 
 
-def _with_tied(module: Any, given: Mapping[str, Any]) -> dict[str, Any]:
+def _untie_named_tensors_map(module: Any, given: Mapping[str, Any]) -> dict[str, Any]:
     """The given tensors also under the other names of what they replace."""
     names: dict[int, list[str]] = {}
     held = [*module.named_parameters(remove_duplicate=False), *module.named_buffers(remove_duplicate=False)]

@@ -16,6 +16,14 @@ def parameters_to_vector(parameters: Iterable[Any]) -> Any:
     return cat([param.view(-1) for param in parameters])
 
 
+def _check_param_device(param: Any, old_param_device: int | None) -> int:
+    """The device of a parameter as a number, -1 for the CPU; it must be that of the ones before."""
+    device = param.get_device()
+    if old_param_device is not None and device != old_param_device:
+        raise TypeError("Found two parameters on different devices, this is currently not supported.")
+    return device
+
+
 def vector_to_parameters(vec: Any, parameters: Iterable[Any]) -> None:
     """Makes parameters show the slices of a vector, in order."""
     if not isinstance(vec, TensorCore):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -22,26 +22,24 @@ from undertow.xp.device_placement import Home, home_among
 _taken_rows = twin(rules.index, "PackPaddedSequenceBackward0")
 
 
-class _Packed(NamedTuple):
+class PackedSequence_(NamedTuple):
+    """What a PackedSequence is made of."""
+
     data: Any
     batch_sizes: Any
     sorted_indices: Any
     unsorted_indices: Any
 
 
-class PackedSequence(_Packed):
+class PackedSequence(PackedSequence_):
     """Sequences of a batch laid step by step: step t holds rows of the first batch_sizes[t] sequences, longest first."""
 
     def __new__(
         cls, data: Any, batch_sizes: Any = None, sorted_indices: Any = None, unsorted_indices: Any = None
     ) -> PackedSequence:
-        if batch_sizes is None:
-            if not (isinstance(data, (list, tuple)) and len(data) == 2):
-                raise AssertionError("Expected data to be a list or tuple of length 2")
-            data, batch_sizes = data
-        if unsorted_indices is None:
-            unsorted_indices = invert_permutation(sorted_indices)
-        return super().__new__(cls, data, batch_sizes, sorted_indices, unsorted_indices)
+        return super().__new__(
+            cls, *_packed_sequence_init_args(data, batch_sizes, sorted_indices, unsorted_indices)
+        )
 
     def to(self, *args: Any, **kwargs: Any) -> PackedSequence:
         """The same with data moved or cast."""
@@ -95,6 +93,27 @@ class PackedSequence(_Packed):
 def sizes_of(batch_sizes: Any) -> tuple[int, ...]:
     """Batch sizes as the rules take them."""
     return tuple(batch_sizes.tolist())
+
+
+def _packed_sequence_init_args(
+    data: Any, batch_sizes: Any = None, sorted_indices: Any = None, unsorted_indices: Any = None
+) -> tuple[Any, Any, Any, Any]:
+    """The parts of a packed sequence; data and sizes may be given as a pair, and how to undo the sorting is worked out."""
+    if batch_sizes is None:
+        if not (isinstance(data, (list, tuple)) and len(data) == 2):
+            raise AssertionError("Expected data to be a list or tuple of length 2")
+        data, batch_sizes = data
+    if unsorted_indices is None:
+        unsorted_indices = invert_permutation(sorted_indices)
+    return data, batch_sizes, sorted_indices, unsorted_indices
+
+
+_packed_sequence_init = PackedSequence
+
+
+def bind(optional: Any, fn: Callable[[Any], Any]) -> Any:
+    """`fn(optional)`, and None for None."""
+    return None if optional is None else fn(optional)
 
 
 def invert_permutation(permutation: Any) -> Any:

@@ -8,6 +8,7 @@ from typing import Any
 
 from undertow.nn.utils import _functional_call
 from undertow.nn.utils._functional_call import _reparametrize_module as _reparametrize_module
+from undertow.nn.utils._functional_call import _untie_named_tensors_map as _untie_named_tensors_map
 
 __all__ = ["functional_call"]
 

@@ -1,0 +1,109 @@
+"""Small functions of PyTorch's `torch.nn.functional` that packages borrow: forms without indices, checks of sizes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from undertow._core import TensorCore
+from undertow.modes import no_grad
+from undertow.ops import activation, embedding, pool, pool_average, pool_fractional
+
+GRID_SAMPLE_INTERPOLATION_MODES = {"bilinear": 0, "nearest": 1, "bicubic": 2}
+GRID_SAMPLE_PADDING_MODES = {"zeros": 0, "border": 1, "reflection": 2}
+
+
+def _without_indices(name: str, function: Any) -> Any:
+    def plain(*args: Any, return_indices: bool = False, **kwargs: Any) -> Any:
+        return function(*args, return_indices=False, **kwargs)
+
+    plain.__name__ = plain.__qualname__ = f"_{name}"
+    plain.__doc__ = f"`{name}` that never returns indices."
+    return plain
+
+
+_max_pool1d = _without_indices("max_pool1d", pool.max_pool1d)
+_max_pool2d = _without_indices("max_pool2d", pool.max_pool2d)
+_max_pool3d = _without_indices("max_pool3d", pool.max_pool3d)
+_adaptive_max_pool1d = _without_indices("adaptive_max_pool1d", pool_average.adaptive_max_pool1d)
+_adaptive_max_pool2d = _without_indices("adaptive_max_pool2d", pool_average.adaptive_max_pool2d)
+_adaptive_max_pool3d = _without_indices("adaptive_max_pool3d", pool_average.adaptive_max_pool3d)
+_fractional_max_pool2d = _without_indices("fractional_max_pool2d", pool_fractional.fractional_max_pool2d)
+_fractional_max_pool3d = _without_indices("fractional_max_pool3d", pool_fractional.fractional_max_pool3d)
+
+
+def _threshold(input: Any, threshold: float, value: float, inplace: bool = False) -> Any:
+    """`threshold`."""
+    return (activation.threshold_ if inplace else activation.threshold)(input, threshold, value)
+
+
+def _no_grad_embedding_renorm_(weight: Any, input: Any, max_norm: float, norm_type: float) -> None:
+    """Shortens the rows of a weight that are looked up, unrecorded."""
+    with no_grad():
+        embedding.embedding_renorm_(weight, input, max_norm, norm_type)
+
+
+def _check_key_padding_mask(key_padding_mask: Any, src_len: int, bsz: int) -> None:
+    """A mask over keys must have a row for each sequence and a column for each key."""
+    for dim, wanted in ((0, bsz), (1, src_len)):
+        got = key_padding_mask.shape[dim]
+        if got != wanted:
+            raise AssertionError(f"Expected key_padded_mask.shape[{dim}] to be {wanted}, but got {got}")
+
+
+def _unpool_output_size(
+    input: Any, kernel_size: Sequence[int], stride: Sequence[int], padding: Sequence[int], output_size: Sequence[int] | None
+) -> list[int]:
+    """The size that max unpooling gives back: as it must have been, or the one asked for if it is near enough."""
+    dims = len(kernel_size)
+    inner = input.shape[-dims:]
+    usual = [
+        (size - 1) * step + kernel - 2 * pad
+        for size, step, kernel, pad in zip(inner, stride, kernel_size, padding, strict=True)
+    ]
+    if output_size is None:
+        return usual
+    asked = list(output_size)
+    if len(asked) == dims + 2:
+        asked = asked[2:]
+    if len(asked) != dims:
+        raise ValueError(
+            f"output_size should be a sequence containing {dims} or {dims + 2} elements, but it has a length of "
+            f"'{len(asked)}'"
+        )
+    for dim, (size, middle, step) in enumerate(zip(asked, usual, stride, strict=True)):
+        if not middle - step < size < middle + step:
+            raise ValueError(
+                f'invalid output_size "{asked}" (dim {dim} must be between {middle - step} and {middle + step})'
+            )
+    return asked
+
+
+def _verify_spatial_size(size: Sequence[int]) -> None:
+    """One value per channel has no variance."""
+    count = 1
+    for each in size[2:]:
+        count *= each
+    if count == 1:
+        raise ValueError(f"Expected more than 1 spatial element when training, got input size {size}")
+
+
+def assert_int_or_pair(arg: Any, arg_name: str, message: str) -> None:
+    """An argument that is a number or two of them."""
+    if not isinstance(arg, int) and len(arg) != 2:
+        raise AssertionError(message.format(arg_name))
+
+
+def _is_integer(x: Any) -> bool:
+    """Whether a number, or the one in a tensor, is whole by its type."""
+    return isinstance(x, int) or (isinstance(x, TensorCore) and not x.is_floating_point())
+
+
+def _list_or_empty(values: list[Any] | None) -> list[Any]:
+    return [] if values is None else values
+
+
+def _expand_single_value(value: Any) -> list[Any]:
+    if value is None:
+        return []
+    return value if isinstance(value, list) else [value]

@@ -1,0 +1,50 @@
+"""`torch.nn.modules._functions`: layers of PyTorch's that are custom functions there."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from undertow.autograd.differentiate import grad
+from undertow.autograd.function import Function, once_differentiable
+from undertow.autograd.grad_mode import enable_grad
+from undertow.nn.modules.normalization import CrossMapLRN2d as _CrossMapLRN2d
+
+
+class BackwardHookFunction(Function):
+    """Hands its arguments on; hooks on its node see all of their gradients at once."""
+
+    @staticmethod
+    def forward(ctx: Any, *args: Any) -> Any:
+        ctx.mark_non_differentiable(*[arg for arg in args if not arg.requires_grad])
+        return args
+
+    @staticmethod
+    def backward(ctx: Any, *args: Any) -> Any:
+        return args
+
+
+class CrossMapLRN2d(Function):
+    """`nn.CrossMapLRN2d` as a function."""
+
+    @staticmethod
+    def forward(ctx: Any, input: Any, size: int, alpha: float = 1e-4, beta: float = 0.75, k: float = 1) -> Any:
+        ctx.layer = _CrossMapLRN2d(size, alpha, beta, k)
+        ctx.save_for_backward(input)
+        return ctx.layer(input)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, grad_output: Any) -> Any:
+        (input,) = ctx.saved_tensors
+        with enable_grad():
+            given = input.detach().requires_grad_()
+            (found,) = grad(ctx.layer(given), given, grad_output)
+        return found, None, None, None, None
+
+
+class SyncBatchNorm(Function):
+    """Batch norm over several processes, of which there is one: `nn.SyncBatchNorm` is a plain batch norm here."""
+
+    @staticmethod
+    def forward(ctx: Any, *args: Any) -> Any:
+        raise NotImplementedError("undertow has one process: use nn.SyncBatchNorm, a plain batch norm here")
