@@ -147,6 +147,20 @@ def test_no_program_at_all(capsys: pytest.CaptureFixture[str]) -> None:
     assert "say which program to run" in capsys.readouterr().err
 
 
+def test_a_misspelt_option(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main(["why", "--enigne", "torch", "train.py"])
+    said = capsys.readouterr().err
+    assert said.startswith("usage: undertow why") and "no option --enigne; is --engine meant?" in said
+
+
+def test_a_warning_names_the_line_of_the_program(tmp_path: Path) -> None:
+    program = "import warnings, torch\nwarnings.simplefilter('always')\ny = torch.ones(2, requires_grad=True) * 2\ny.grad\n"
+    with pytest.warns(UserWarning, match="not a leaf") as told:
+        why(tmp_path, program)
+    assert [(Path(one.filename).name, one.lineno) for one in told] == [("script.py", 4)]
+
+
 def test_a_json_file_is_no_program(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "found.json").write_text("[]")
     assert main(["why", "--engine", "undertow", str(tmp_path / "found.json")]) == 2

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import warnings
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -109,6 +110,19 @@ def test_the_way_that_was_cut_is_drawn(torch: Any) -> None:
         way.append(lost[way[-1]])
     assert [nodes[id]["op"] for id in way] == [None, "linear", "relu", "detach", "linear"]
     assert nodes[way[-1]]["state"] == "ok"  # here it joins the graph
+
+
+@both
+def test_of_several_layers_on_one_line_the_one_that_is_meant_is_marked(torch: Any) -> None:
+    net = torch.nn.Sequential(torch.nn.Linear(2, 3), torch.nn.Sigmoid(), torch.nn.Linear(3, 1), torch.nn.ReLU())
+    kept: list[Any] = []
+    net[1].register_forward_hook(lambda module, args, output: kept.append(output))
+    with why.watch(engine=torch) as seen:
+        net(torch.ones(4, 2)).sum().backward()
+        with warnings.catch_warnings(action="ignore"):
+            print(kept[0].grad)
+    (graph,) = data_of(seen)["passes"]
+    assert [node["op"] for node in graph["nodes"] if node["id"] in graph["findings"]["0"]] == ["sigmoid"]
 
 
 @both

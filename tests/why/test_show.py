@@ -8,6 +8,7 @@ from typing import Any
 
 from undertow.why.finding import Finding, fact
 from undertow.why.places import Place
+from undertow.why.report import WIDEST, Report, Table
 from undertow.why.show import Findings, show, text
 
 
@@ -60,6 +61,19 @@ def test_findings_are_a_report(tmp_path: Path) -> None:
     assert report.data()["findings"][0]["code"] == "detached"
     assert "<td>detached</td>" in report._repr_html_()
     assert len(report) == 1 and [one.code for one in report] == ["detached"]
+
+
+def test_long_cells_of_a_table_are_wrapped_not_cut() -> None:
+    class Long(Report):
+        def title(self) -> str:
+            return "long"
+
+        def tables(self) -> list[Table]:
+            return [Table(("what", "count"), [(" ".join(map(str, range(60))), 7), ("short", 8)])]
+
+    head, *lines = str(Long()).splitlines()[1:]
+    assert [line.split()[-1] for line in (head, lines[0], lines[-1])] == ["count", "7", "8"]
+    assert [int(word) for line in lines for word in line[:WIDEST].split() if word.isdigit()][:60] == list(range(60))
 
 
 def test_lines_fit_the_width(tmp_path: Path) -> None:

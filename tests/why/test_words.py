@@ -77,6 +77,44 @@ cell = "import torch\\nw = torch.ones(3, requires_grad=True)\\nloss = (w.detach(
 linecache.cache["<cell 1>"] = (len(cell), None, cell.splitlines(True), "<cell 1>")
 exec(compile(cell, "<cell 1>", "exec"))
 """
+_KEPT = """
+import torch
+net = torch.nn.Sequential(torch.nn.Linear(3, 4), torch.nn.ReLU())
+kept = {}
+def keep(module, args, output):
+    kept["hidden"] = output
+net[1].register_forward_hook(keep)
+net(torch.randn(5, 3)).sum().backward()
+print(kept["hidden"].grad)
+"""
+_NAMELESS = """
+import torch
+w = torch.ones(3, requires_grad=True)
+def probe(value):
+    return value.grad
+for part in [w * 2]:
+    part.sum().backward()
+    probe(part)
+del part
+"""
+_REPLACED = """
+import torch
+net = torch.nn.Sequential(torch.nn.Linear(3, 4), torch.nn.Linear(4, 1))
+net(torch.randn(5, 3))
+net[1].register_forward_hook(print)
+net[1] = torch.nn.Linear(4, 2)
+net(torch.randn(5, 3)).sum().backward()
+"""
+_FED_ZEROS = """
+import torch
+body, head = torch.nn.Linear(3, 4), torch.nn.Linear(4, 1)
+torch.nn.init.zeros_(head.weight)
+opt = torch.optim.SGD(body.parameters(), lr=0.1)
+for _ in range(2):
+    opt.zero_grad()
+    (head(body(torch.randn(5, 3))) - 1).pow(2).sum().backward()
+    opt.step()
+"""
 
 
 @pytest.mark.parametrize(
@@ -89,6 +127,10 @@ exec(compile(cell, "<cell 1>", "exec"))
         (_PARTIAL, {"code": "hook-return-ignored", "line": 5, "message": "clip computes a new value"}),
         (_LISTED, {"code": "detached", "line": 6, "subject": "net[0][0].weight"}),
         (_MASKED, {"code": "zero-by-math", "line": 6, "message": "mul multiplies by zeros only"}),
+        (_KEPT, {"code": "not-leaf", "line": 8, "cure": "output.retain_grad()  # in the hook of line 5"}),
+        (_NAMELESS, {"code": "not-leaf", "line": 6, "cure": "value.retain_grad()"}),
+        (_REPLACED, {"code": "module-not-called", "line": 5, "message": "another one was put in its place"}),
+        (_FED_ZEROS, {"code": "not-in-optimizer", "line": 5, "subject": "head.weight"}),
         (_NOTEBOOK, {"code": "detached", "line": 3, "file": "<cell 1>"}),
     ],
 )

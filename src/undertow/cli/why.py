@@ -9,6 +9,7 @@ import json
 import os
 import sys
 import traceback
+from difflib import get_close_matches
 from typing import Any
 
 from undertow.cli.run import cannot_open
@@ -63,6 +64,9 @@ def add_to(commands: Any) -> None:
         ours, theirs = split(sys.argv[1:] if args is None else args)
         namespace, rest = parse(ours, namespace)
         namespace.arguments = theirs
+        if rest:
+            close = get_close_matches(rest[0], _OPTIONS, 1)
+            parser.error(f"there is no option {rest[0]}" + (f"; is {close[0]} meant?" if close else ""))
         if not namespace.script and not namespace.module:
             parser.error("say which program to run")
         return namespace, rest

@@ -6,6 +6,7 @@ from undertow.why.causes import CAUSES
 from undertow.why.causes.base import hook_name
 from undertow.why.facts.facts import Facts
 from undertow.why.facts.failure import errors
+from undertow.why.facts.flow import COPIES
 from undertow.why.facts.lost import lost
 from undertow.why.facts.passes import is_silent, wired
 from undertow.why.facts.unreached import unreached
@@ -90,6 +91,10 @@ def without_consequences(facts: Facts, findings: list[Finding]) -> list[Finding]
         if finding.code == "graph-leak" and any(_is_recorded(facts, tensor, finding.tensor) for tensor in leaves):
             continue  # kept because its gradient was to be used
         if finding.code in _LOSSES and "not-in-optimizer" in codes and finding.tensor is not None:
+            missing = [other.tensor for other in findings if other.code == "not-in-optimizer"]
+            if any(_is_computed_from(facts, other, finding.tensor) for other in missing):
+                kept.append(finding)
+                continue
             if _is_displaced(facts, finding, findings):
                 continue  # an old parameter, which only the optimizer still knows
             if finding not in cut and _is_the_wrong_list(facts, finding.tensor, findings):
@@ -108,6 +113,8 @@ def without_consequences(facts: Facts, findings: list[Finding]) -> list[Finding]
             continue  # the optimizer's own parameters are cut off, so that its steps find nothing
         if finding.code == "not-in-optimizer" and (finding.file, finding.line) in lines:
             continue  # a new leaf each time, where the graph was cut
+        if finding.code == "not-in-optimizer" and any(_is_computed_from(facts, finding.tensor, leaf) for leaf in leaves):
+            continue  # what was computed for it from trained tensors was written into it without its graph
         kept.append(finding)
     return kept
 
@@ -116,6 +123,14 @@ def _is_recorded(facts: Facts, leaf: int, kept: int | None) -> bool:
     """Whether the graph of something that is kept leads back to a leaf."""
     stop = None if kept is None else facts.flow(leaf).stops.get(kept)
     return stop is not None and stop.cut is None
+
+
+def _is_computed_from(facts: Facts, tensor: int | None, leaf: int) -> bool:
+    """Whether a leaf was overwritten with values that were computed from another one, and not only copied."""
+    if tensor is None or tensor == leaf:
+        return False
+    flow = facts.flow(leaf)
+    return tensor in flow.stops and any(facts.trace.ops[number].name not in COPIES for number in flow.path(tensor))
 
 
 def _is_cut_by_mistake(facts: Facts, finding: Finding) -> bool:
@@ -186,7 +201,11 @@ def _is_displaced(facts: Facts, finding: Finding, findings: list[Finding]) -> bo
 
 def _is_the_wrong_list(facts: Facts, tensor: int, findings: list[Finding]) -> bool:
     """Whether the optimizers of a tensor never found any gradient, and others are in none."""
-    missing = {(finding.file, finding.line) for finding in findings if finding.code == "not-in-optimizer"}
+    missing = {
+        (finding.file, line)
+        for finding in findings if finding.code == "not-in-optimizer"
+        for line in (finding.line, *finding.also_lines)
+    }  # fmt: skip
     places = _starved(facts, tensor)
     return bool(places) and len(places) == len(facts.holders(tensor)) and all(place.key in missing for place in places)
 

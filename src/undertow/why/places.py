@@ -7,6 +7,7 @@ import os
 import sys
 import sysconfig
 from collections.abc import Iterator
+from inspect import CO_OPTIMIZED
 from itertools import islice
 from types import CodeType, FrameType
 from typing import Any
@@ -43,6 +44,21 @@ class Place:
         return f"{os.path.basename(self.file)}:{self.line}"
 
 
+def variables(frame: FrameType) -> dict[str, Any]:
+    """The variables of a running function, and nothing that stays behind.
+
+    Up to Python 3.12 a frame keeps the dict that it was once asked for, and with it old values; unless the program
+    asks for that dict itself, it is emptied.
+    """
+    found = frame.f_locals
+    code = frame.f_code
+    known = dict(found)
+    if type(found) is dict and code.co_flags & CO_OPTIMIZED and _ASKS_ITSELF.isdisjoint(code.co_names):
+        found.clear()
+    return known
+
+
+_ASKS_ITSELF = frozenset({"locals", "vars", "dir", "eval", "exec", "f_locals"})
 _GENERATED = ("<attrs", "<eval_with_key", "<lambdifygenerated", "<frozen")  # by libraries, with source text
 
 

@@ -5,12 +5,14 @@ from __future__ import annotations
 import html
 import math
 import os
+import textwrap
 from collections.abc import Sequence
+from itertools import zip_longest
 from typing import Any, NamedTuple
 
 from undertow.why.places import Place
 
-WIDEST = 60  # characters of one cell
+WIDEST = 60  # characters of one line of a cell
 
 
 class Table(NamedTuple):
@@ -106,8 +108,7 @@ def cell(value: Any) -> str:
         return "yes" if value else "no"
     if isinstance(value, float):
         return f"{value:.4g}"
-    text = short_place(value) if isinstance(value, Place) else str(value)
-    return text if len(text) <= WIDEST else "…" + text[1 - WIDEST :]
+    return short_place(value) if isinstance(value, Place) else str(value)
 
 
 def plain(value: Any) -> Any:
@@ -145,7 +146,10 @@ def _numeric(table: Table) -> set[int]:
 
 def _lines(table: Table) -> list[str]:
     numeric = _numeric(table)
-    texts: list[Sequence[str]] = [table.columns, *[[cell(value) for value in row] for row in table.rows]]
+    texts: list[Sequence[str]] = [table.columns]
+    for row in table.rows:
+        cells = [textwrap.wrap(cell(value), WIDEST) or [""] for value in row]
+        texts += zip_longest(*cells, fillvalue="")
     widths = [max(len(row[place]) for row in texts) for place in range(len(table.columns))]
     return [
         "  ".join(

@@ -178,11 +178,11 @@ class Run:
 
 @contextmanager
 def warnings_at_user_lines(watcher: Watcher) -> Iterator[None]:
-    """A warning that would name a line of the watcher names the user's line."""
+    """A warning that would name a line of the watcher, or of undertow below it, names the user's line."""
     before = warnings.showwarning
 
     def showwarning(message: Any, category: Any, filename: str, lineno: int, file: Any = None, line: Any = None) -> None:
-        if filename.startswith(_OURS):
+        if filename.startswith(_UNDERTOW):
             place = watcher.here()
             if place is not None:
                 filename, lineno = place.file, place.line
@@ -196,5 +196,4 @@ def warnings_at_user_lines(watcher: Watcher) -> Iterator[None]:
             warnings.showwarning = before
 
 
-_OURS = os.path.dirname(os.path.abspath(__file__)) + os.sep
-_UNDERTOW = os.path.dirname(os.path.dirname(_OURS)) + os.sep
+_UNDERTOW = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep

@@ -17,6 +17,7 @@ from undertow.why.objects import package_of, packages
 from undertow.why.page.data import page_data
 from undertow.why.page.html import write_page
 from undertow.why.page.recorder import Recorder
+from undertow.why.places import variables
 from undertow.why.questions import Answer, grad, hook
 from undertow.why.report import Report, Table
 from undertow.why.show import Findings
@@ -71,7 +72,7 @@ class watch(Report):
         return self
 
     def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
-        self._watcher.names.globals(sys._getframe(1).f_locals)
+        self._watcher.names.globals(variables(sys._getframe(1)))
         parts: list[Any] = [self._watcher, *reversed(self.flows), self.ledger]
         for part in parts:
             part.__exit__(kind, error, trace)

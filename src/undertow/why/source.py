@@ -10,7 +10,7 @@ from functools import cached_property, lru_cache
 from types import FrameType
 from typing import Any
 
-from undertow.why.places import Place
+from undertow.why.places import Place, variables
 
 _LOGS = frozenset(
     "print format write log info debug warning error add_scalar add_scalars add_histogram append extend update add put "
@@ -137,6 +137,14 @@ def receiver(place: Place) -> str:
     return "" if called is None else ast.unparse(called.value)
 
 
+def owner_at(place: Place) -> str:
+    """What an attribute was read of at a place, if it is called by a name: `acts[0]` in `acts[0].grad`."""
+    node = source(place.file).expression(place)
+    if not isinstance(node, ast.Attribute) or not all(isinstance(part, _LOOKED_UP) for part in ast.walk(node.value)):
+        return ""
+    return ast.unparse(node.value)
+
+
 _LOOKED_UP = (ast.Name, ast.Attribute, ast.Subscript, ast.Constant, ast.UnaryOp, ast.USub, ast.Load)
 
 
@@ -145,7 +153,7 @@ def value_of(node: ast.expr, frame: FrameType) -> Any:
     if not all(isinstance(part, _LOOKED_UP) for part in ast.walk(node)):
         return None
     try:
-        return eval(compile(ast.Expression(node), "<why>", "eval"), frame.f_globals, frame.f_locals)
+        return eval(compile(ast.Expression(node), "<why>", "eval"), frame.f_globals, variables(frame))
     except Exception:  # whatever the program's own attributes raise
         return None
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from undertow.why.causes.base import Cause
+from undertow.why.causes.base import Cause, grad_of
 from undertow.why.facts.facts import Facts
 from undertow.why.finding import Finding, fact
 from undertow.why.trace import GradEvent
@@ -23,13 +23,14 @@ class AccumulatedGrad(Cause):
             if found is not None:
                 used, adding, again = found
                 name = facts.name(tensor)
+                gradient = grad_of(name)
                 yield Finding(
                     self.code,
                     adding.place,
                     name,
-                    f"This backward adds to {name}.grad, which still holds the gradient that was used before.",
+                    f"This backward adds to {gradient}, which still holds the gradient that was used before.",
                     [
-                        fact(f"{name}.grad is used", used.place),
+                        fact(f"{gradient} is used", used.place),
                         fact("without a zero_grad in between, this backward adds to it", adding.place),
                         fact("and the sum is used", again.place),
                     ],

@@ -39,14 +39,19 @@ class Cause:
         return ()
 
 
+def grad_of(name: str) -> str:
+    """`w.grad`; of a tensor that is called by no name, in words."""
+    return f"the gradient of {name}" if " " in name else f"{name}.grad"
+
+
 def wanted(facts: Facts, miss: Miss) -> Fact:
     """Who asked for the gradient."""
     event = miss.read or miss.wants[0]
-    name = facts.name(miss.tensor)
+    gradient = grad_of(facts.name(miss.tensor))
     found = "None" if miss.kind == "none" else "all zeros"
     if event.kind == "read":
-        return fact(f"{name}.grad is read here and is {found}", event.place)
-    return fact(f"the optimizer steps here and finds {name}.grad {found}", event.place)
+        return fact(f"{gradient} is read here and is {found}", event.place)
+    return fact(f"the optimizer steps here and finds {gradient} {found}", event.place)
 
 
 def path(facts: Facts, flow: Flow, tensor: int) -> list[Fact]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Iterable
 
-from undertow.why.causes.base import Cause
+from undertow.why.causes.base import Cause, grad_of
 from undertow.why.facts.facts import Facts
 from undertow.why.finding import Finding, fact
 from undertow.why.source import expects_none, only_clears
@@ -28,14 +28,15 @@ class Cleared(Cause):
 
     def _finding(self, facts: Facts, tensor: int, write: GradEvent, clear: GradEvent, want: GradEvent) -> Finding:
         name = facts.name(tensor)
+        gradient = grad_of(name)
         who = "the optimizer's step" if want.kind == "step" else "the read"
         return Finding(
             self.code,
             clear.place,
             name,
-            f"backward() writes {name}.grad, and this line clears it before {who} that wanted it.",
+            f"backward() writes {gradient}, and this line clears it before {who} that wanted it.",
             [
-                fact(f"backward() writes {name}.grad", write.place),
+                fact(f"backward() writes {gradient}", write.place),
                 fact("it is cleared", clear.place),
                 fact(f"{who} finds nothing of it", want.place),
             ],

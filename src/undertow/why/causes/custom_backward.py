@@ -27,11 +27,10 @@ class CustomBackward(Cause):
     needs = "which inputs of a custom Function got None in backward, and where its backward is defined"
 
     def miss(self, facts: Facts, miss: Miss) -> Finding | None:
-        if miss.kind != "none":
-            return None
         nodes = set(facts.nodes_of(miss.tensor))
         for record in facts.reaching(miss.tensor):
-            for number, child in record.nones:
+            # What comes out of a None further down is None, or zeros if another custom Function stands there.
+            for number, child in record.nones if miss.kind == "none" or not record.stops else ():
                 op = facts.trace.nodes[number].op
                 if op is not None and nodes & facts.below([child]):
                     name = facts.name(miss.tensor)

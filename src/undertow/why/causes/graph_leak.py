@@ -29,7 +29,7 @@ class GraphLeak(Cause):
         lines: dict[tuple[str, int, str], list[OpRecord]] = defaultdict(list)
         for op in facts.trace.ops:
             recorded = any(node is not None for node in op.output_nodes)
-            if op.place is not None and recorded and op.grad_mode and op.firing is None and op.kind != "grad":
+            if op.place is not None and recorded and op.grad_mode and op.kind != "grad" and _is_of_forward(facts, op):
                 lines[*op.place.key, op.name.rstrip("_")].append(op)  # total += loss is add, then add_
         for ops in lines.values():
             parts = [part for part in _by_caller(ops) if _ENOUGH <= len(part) < len(ops)]
@@ -102,6 +102,11 @@ class GraphLeak(Cause):
             f"keep the values only: put x.detach() into {container}, or x.item() of a single number",
             tensor=kept[-1],
         )
+
+
+def _is_of_forward(facts: Facts, op: OpRecord) -> bool:
+    """Whether an op is of the program itself or of a hook in a forward pass, not of one in a backward."""
+    return op.firing is None or facts.trace.hooks[facts.trace.firings[op.firing].hook].kind.startswith("forward")
 
 
 def _by_caller(ops: list[OpRecord]) -> list[list[OpRecord]]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from undertow.why.causes.base import Cause, hook_name, registered
 from undertow.why.facts.facts import Facts
-from undertow.why.facts.passes import overtaken, passes, runs
+from undertow.why.facts.passes import displaced, overtaken, passes, runs
 from undertow.why.finding import Finding, fact
 from undertow.why.trace import HookRecord
 
@@ -24,7 +24,9 @@ class HookAfterBackward(Cause):
             missed, what = found.before[-1].place, "backward has already run"
         else:
             ran = runs(facts, hook)
-            called = overtaken(facts, hook) or [call for call in ran.before if not call.direct and not ran.after]
+            called = overtaken(facts, hook)
+            if not called and not ran.after and not displaced(facts, hook):
+                called = [call for call in ran.before if not call.direct]
             if not called or any(any(call.gave) for call in ran.during):
                 return None
             missed, what = called[-1].place, "the module's forward has already run, and hooks are wired in there"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from undertow.why.causes.base import Cause, hook_name, registered
 from undertow.why.facts.facts import Facts
-from undertow.why.facts.passes import passes, runs
+from undertow.why.facts.passes import displaced, passes, runs
 from undertow.why.finding import Finding, fact
 from undertow.why.places import Place
 from undertow.why.trace import HookRecord
@@ -43,7 +43,10 @@ class HookOnCopy(Cause):
     def _module(self, facts: Facts, hook: HookRecord) -> Place | None:
         if hook.module is None or runs(facts, hook).during:
             return None
+        successor = displaced(facts, hook)
         for other, place, time in facts.module_copies.get(hook.module, ()):
+            if successor is not None and other not in facts.descendants(successor.child):
+                continue  # neither of the two runs in its place
             if any(call.time > max(time, hook.time) for call in facts.calls.get(other, ())):
                 return place
         return None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from undertow.why.causes.base import Cause, hook_name, registered
 from undertow.why.facts.facts import Facts
-from undertow.why.facts.passes import overtaken, passes, runs
+from undertow.why.facts.passes import BACKWARD_KINDS, overtaken, passes, reaching_outputs, runs
 from undertow.why.finding import Finding, fact
 from undertow.why.trace import HookRecord
 
@@ -27,7 +27,10 @@ class HookRemoved(Cause):
             ran = runs(facts, hook)
             if overtaken(facts, hook):
                 return None  # it was there in time for backward, and too late for forward
-            later = [call for call in ran.after if not call.direct] if not ran.during else []  # type: ignore[misc]
+            during = ran.during
+            if hook.kind in BACKWARD_KINDS and reaching_outputs(facts, ran.after) and not reaching_outputs(facts, during):
+                during = []  # forward alone, which no backward follows
+            later = [call for call in ran.after if not call.direct] if not during else []  # type: ignore[misc]
             then = "the module"
         if not later:
             return None

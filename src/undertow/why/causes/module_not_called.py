@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from undertow.why.causes.base import Cause, hook_name, registered
 from undertow.why.facts.facts import Facts
-from undertow.why.facts.passes import runs
+from undertow.why.facts.passes import displaced, runs
 from undertow.why.finding import Finding, fact
-from undertow.why.trace import HookRecord
+from undertow.why.trace import BindingRecord, HookRecord
 
 
 class ModuleNotCalled(Cause):
@@ -17,10 +17,15 @@ class ModuleNotCalled(Cause):
     needs = "every run of every module"
 
     def silence(self, facts: Facts, hook: HookRecord) -> Finding | None:
-        if hook.module is None or runs(facts, hook).any or not facts.trace.complete:
+        if hook.module is None or not facts.trace.complete:
+            return None
+        ran, successor = runs(facts, hook), displaced(facts, hook)
+        if ran.during or ran.after or (ran.before and successor is None):
             return None
         module = facts.trace.modules[hook.module]
         what = hook.expression or module.type
+        if successor is not None:
+            return self._displaced(hook, successor, what)
         uses = [
             facts.trace.ops[number] for tensor in module.parameters.values() for number in facts.uses.get(tensor, ())
             if facts.trace.ops[number].time > hook.time
@@ -32,6 +37,19 @@ class ModuleNotCalled(Cause):
             hook_name(hook),
             f"{what} is never called, so its hooks cannot fire.",
             [fact(f"{module.type} is made", module.place), registered(hook), *seen],
-            f"call the module in forward: {what}(x), not its functional form",
+            f"call the module in forward: {what}(x), not its functional form" if module.callable else
+            f"put the hooks on what is in it, which is called: for layer in {what}: ...",
             [module.place, uses[0].place if uses else None],
+        )
+
+    def _displaced(self, hook: HookRecord, successor: BindingRecord, what: str) -> Finding:
+        seen = [registered(hook), fact("another module is put in its place", successor.place)]
+        return Finding(
+            self.code,
+            hook.place,
+            hook_name(hook),
+            f"The module that had this hook, {what}, does not run any more: another one was put in its place.",
+            seen if hook.time < successor.time else seen[::-1],
+            "register the hook on the new module, after it was put there",
+            [successor.place],
         )

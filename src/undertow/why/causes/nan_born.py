@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from math import isfinite
 
-from undertow.why.causes.base import Cause
+from undertow.why.causes.base import Cause, grad_of
 from undertow.why.facts.facts import Facts
 from undertow.why.finding import Fact, Finding, fact
 from undertow.why.trace import BAD, BackwardRecord, OpRecord
@@ -45,7 +45,7 @@ class NanBorn(Cause):
             if node.op is not None:
                 seen = [
                     fact(f"in this backward {node.name} turns a finite gradient into NaN or Inf", record.place),
-                    fact(f"{facts.name(spoilt[0])}.grad has NaN or Inf"),
+                    fact(f"{grad_of(facts.name(spoilt[0]))} has NaN or Inf"),
                 ]
                 return self._finding(facts, facts.trace.ops[node.op], spoilt[0], "its gradient", seen)
         return None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from undertow.why.causes.base import Cause, path, wanted
 from undertow.why.facts.facts import Facts
-from undertow.why.facts.lost import forgotten, lost, unread_of, way_out
+from undertow.why.facts.lost import is_forgotten, lost, way_out
 from undertow.why.facts.wants import Miss
 from undertow.why.finding import Finding, fact
 
@@ -23,14 +23,14 @@ class NoBackward(Cause):
         reaching = facts.reaching(miss.tensor)
         cut = way_out(facts, miss.tensor, miss.wants).cut
         only_grad = reaching and all(record.kind == "grad" for record in reaching)
-        if only_grad and cut is None and not _is_forgotten(facts, miss.tensor):
+        if only_grad and cut is None and not is_forgotten(facts, miss.tensor):
             call = reaching[-1]
             roots = [facts.made_at(root) for root in call.roots]
             return Finding(
                 self.code,
                 call.place,
                 name,
-                f"torch.autograd.grad() returns the gradient of {name} and writes no {name}.grad.",
+                f"torch.autograd.grad() returns the gradient of {name} and writes no .grad.",
                 [fact("autograd.grad() is called, and backward() never", call.place), wanted(facts, miss)],
                 "loss.backward()  # or write the results: p.grad = g",
                 [*roots],
@@ -51,9 +51,3 @@ class NoBackward(Cause):
             "call backward() on it, or add it to what is differentiated",
             tensor=miss.tensor,
         )  # fmt: skip
-
-
-def _is_forgotten(facts: Facts, tensor: int) -> bool:
-    """Whether there is a loss of it beside those that autograd.grad() was called on."""
-    roots = {root for record in facts.trace.backwards for root in record.roots}
-    return any(end not in roots for end in unread_of(facts, forgotten(facts, facts.flow(tensor), [])))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from undertow.why.causes.base import Cause, wanted
 from undertow.why.facts.facts import Facts
 from undertow.why.facts.failure import plain_input, root_without_graph
@@ -56,6 +58,20 @@ class NoRequiresGrad(Cause):
             [flag.place],
             miss.tensor,
         )  # fmt: skip
+
+    def run(self, facts: Facts) -> Iterable[Finding]:
+        """An optimizer whose tensors got gradients, then were all frozen, and which goes on stepping in vain."""
+        for optimizer in facts.trace.optimizers:
+            looks = [event for event in facts.trace.grads if event.kind == "step" and event.optimizer == optimizer.id]
+            latest = max((event.time for event in looks if event.found), default=facts.trace.time)
+            in_vain = [event for event in looks if event.time > latest]
+            if len(in_vain) < 2 * len(optimizer.tensors):
+                continue
+            flags = [(tensor, facts.flag(tensor, in_vain[0].time)) for tensor in optimizer.tensors]
+            frozen = [(tensor, flag.place) for tensor, flag in flags if flag is not None and not flag.value]
+            for tensor, place in frozen if len(frozen) == len(flags) else ():
+                seen = wanted(facts, Miss(tensor, "none", [event for event in in_vain if event.tensor == tensor]))
+                yield self._finding(facts, Origin(self.code, place, leaf=tensor, frozen=True), [seen])
 
     def failure(self, facts: Facts, error: ErrorRecord) -> Finding | None:
         tensor = plain_input(facts, error)

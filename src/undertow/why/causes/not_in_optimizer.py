@@ -73,9 +73,9 @@ def _beside(facts: Facts, optimizer: OptimizerRecord) -> list[int]:
         end = step.end if step.closure else step.time
         empty = not any(event.found for event in looks[number * size : (number + 1) * size])
         while waiting and waiting[0].time < end:
-            written = [tensor for tensor, peak in waiting.popleft().written.items() if peak]
+            written = waiting.popleft().written
             if empty or not optimizer.tensors.keys().isdisjoint(written):
-                found.update(dict.fromkeys(written))
+                found.update(dict.fromkeys(tensor for tensor, peak in written.items() if peak))
     return [tensor for tensor in found if facts.trace.tensors[tensor].leaf]
 
 
@@ -153,8 +153,10 @@ def _where(facts: Facts, tensor: int, optimizer: OptimizerRecord) -> tuple[Place
 
 def _again(facts: Facts, tensor: int, place: Place | None, optimizer: OptimizerRecord) -> Place | None:
     """A place; if the same function had made what the optimizer holds, the place where that was called once more."""
-    twins = [facts.made_at(other) for other in facts.made_alike(tensor) if other in optimizer.tensors]
-    known = {outer.key for twin in twins if twin is not None for outer in twin.chain()}
+    twins = [other for other in facts.made_alike(tensor) if other in optimizer.tensors]
+    bound = [binding.place for binding in facts.trace.bindings if binding.tensor in twins]
+    places = [*map(facts.made_at, twins), *bound]
+    known = {outer.key for twin in places if twin is not None for outer in twin.chain()}
     return next((outer for outer in (place.chain() if place is not None else ()) if outer.key not in known), place)
 
 

@@ -6,6 +6,8 @@ from undertow.why.causes.base import Cause, wanted
 from undertow.why.facts.facts import Facts
 from undertow.why.facts.wants import Miss
 from undertow.why.finding import Finding, fact
+from undertow.why.places import Place
+from undertow.why.source import owner_at
 from undertow.why.trace import ErrorRecord, OpRecord, TensorRecord
 
 
@@ -43,11 +45,24 @@ class NotLeaf(Cause):
             name,
             f"{name} is the result of {maker.name}, not a leaf: backward() goes through it and keeps no gradient there.",
             [fact(f"{maker.name} makes {name} a computed tensor", maker.place), *seen],
-            f"{name}.retain_grad()  # before backward(); or make the final value the leaf: "
-            f"{name} = (...).detach().requires_grad_()",
+            _cure(facts, tensor, name, also),
             also,
             tensor,
         )
+
+
+def _cure(facts: Facts, tensor: int, name: str, reads: list[Place | None]) -> str:
+    """retain_grad() where the tensor can be had: in the hook that was given it, or by the name under which it is read."""
+    for firing in facts.trace.firings:
+        hook = facts.trace.hooks[firing.hook]
+        if hook.kind == "forward" and hook.user and tensor in firing.given and hook.defined is not None:
+            return f"output.retain_grad()  # in the hook of line {hook.defined.line}, which is given the tensor"
+    if " " in name:  # it has none
+        name = next((called for place in reads if place is not None and (called := owner_at(place))), "t")
+    return (
+        f"{name}.retain_grad()  # before backward(); or make the final value the leaf: "
+        f"{name} = (...).detach().requires_grad_()"
+    )
 
 
 def _is_kept(facts: Facts, record: TensorRecord) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from undertow.why.causes.base import Cause, hook_name, registered
+from undertow.why.causes.base import Cause, grad_of, hook_name, registered
 from undertow.why.facts.facts import Facts
 from undertow.why.finding import Finding, fact
 from undertow.why.trace import FiringRecord, HookRecord
@@ -43,7 +43,7 @@ class ZeroedByHook(Cause):
             place,
             name,
             f"The {hook_name(hook)} got a gradient of norm {norm:.4g} and gave back all zeros ({zeroed} of {got} times).",
-            [registered(hook), fact("it returns all zeros", place), fact(f"so {name}.grad is all zeros")],
+            [registered(hook), fact("it returns all zeros", place), fact(f"so {grad_of(name)} is all zeros")],
             "print what the hook multiplies by: its mask or factor is zero where it should not be",
             [hook.defined, hook.place],
             tensor,

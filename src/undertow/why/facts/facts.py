@@ -77,6 +77,23 @@ class Facts:
                 return op
         return None
 
+    def cut_between(self, one: int, other: int) -> int | None:
+        """Of two tensors on one memory: the op (.data, detach) because of which they have graphs of their own."""
+        bases = [self._viewed(one), self._viewed(other)]
+        makers = [self.trace.tensors[base].maker for base in bases if bases[0] != bases[1]]
+        return next((made for made in makers if made is not None and self.trace.ops[made].kind == "cut"), None)
+
+    def _viewed(self, tensor: int) -> int:
+        """The tensor that a view was taken of, through all views in between."""
+        trace = self.trace
+        while (made := trace.tensors[tensor].maker) is not None and trace.ops[made].kind == "op":
+            memory = trace.tensors[tensor].memory
+            base = [taken for taken in trace.ops[made].inputs if taken < tensor and trace.tensors[taken].memory == memory]
+            if not base:
+                break
+            tensor = base[0]
+        return tensor
+
     def made_at(self, tensor: int) -> Place | None:
         """The line that made a tensor."""
         record = self.trace.tensors[tensor]
@@ -245,6 +262,10 @@ class Facts:
         for binding in self.trace.bindings:
             if binding.old_child is not None and binding.old_child != binding.child:
                 found.update(self.parameters_in(binding.old_child))
+            if binding.name == "parametrizations":  # what it lists stands in place of the parameters of these names
+                names = self.trace.modules[binding.child].children if binding.child is not None else ()
+                old = self.trace.modules[binding.module].parameters
+                found.update({old[name] for name in names if name in old}.difference(self.parameters_in(binding.child)))
         return {tensor for tensor in found if tensor is not None}
 
     @cached_property

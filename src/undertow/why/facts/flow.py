@@ -13,7 +13,7 @@ from undertow.why.trace import OpRecord
 if TYPE_CHECKING:
     from undertow.why.facts.facts import Facts
 
-_COPIES = frozenset("clone detach data.get item tolist numpy __float__ __array__ cpu to contiguous".split())
+COPIES = frozenset("clone detach data.get item tolist numpy __float__ __array__ cpu to contiguous".split())
 _CONTROL = frozenset("__bool__ __repr__ __str__ __format__ __index__ __int__ __len__".split())
 
 
@@ -25,6 +25,16 @@ class Stop:
     source: int | None  # from this tensor
     cut: int | None  # the op that took it out of the graph on the way; None: still in it
     since: int  # from this time on
+
+
+def kept_graphs(op: OpRecord) -> list[bool]:
+    """For each result of an op whether it has the graph of the op's inputs. A leaf that is written into stays a leaf."""
+    if op.kind == "cut":
+        return [False] * len(op.outputs)
+    if not op.writes:
+        return list(op.gave)
+    nodes = dict(zip(op.outputs, op.output_nodes))
+    return [gave and (made not in op.writes or nodes.get(made) is not None) for made, gave in zip(op.outputs, op.gave)]
 
 
 class Flow:
@@ -61,9 +71,9 @@ class Flow:
                 cut = ways[0][1]
                 self.escapes.append((op.id, op.id if cut is None else cut))
             return
-        for output, gave in zip(op.outputs, op.gave):
+        for output, gave in zip(op.outputs, kept_graphs(op)):
             if attached:
-                cut = None if gave and op.kind != "cut" else op.id
+                cut = None if gave else op.id
                 source = attached[0]
             else:
                 source, cut = ways[0]
@@ -80,7 +90,8 @@ class Flow:
         tensors = self.facts.trace.tensors
         for other in self.facts.memory[tensors[output].memory]:
             if other not in self.stops and other != self.start and tensors[other].time < op.time:
-                self.stops[other] = Stop(op.id, stop.source, stop.cut, op.time)
+                cut = self.facts.cut_between(output, other) if stop.cut is None else stop.cut
+                self.stops[other] = Stop(op.id, stop.source, cut, op.time)
                 self._queue(other, op.time, waiting, queued)
 
     def _ways(self, op: OpRecord) -> list[tuple[int, int | None]]:
@@ -153,7 +164,7 @@ class Flow:
         """Whether any op used the tensor for more than a copy of it or a look at it."""
         for number in self.taken:
             op = self.facts.trace.ops[number]
-            if op.name in _COPIES or op.kind == "leaves":
+            if op.name in COPIES or op.kind == "leaves":
                 continue
             if set(op.writes) & {self.start} and len(op.inputs) == 1:
                 continue  # initialisation

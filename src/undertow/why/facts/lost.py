@@ -136,6 +136,12 @@ def forgotten(facts: Facts, flow: Flow, escaped: list[OpRecord]) -> list[int]:
     return [end for end in ends if end not in used]
 
 
+def is_forgotten(facts: Facts, tensor: int) -> bool:
+    """Whether there is a loss of it beside those that autograd.grad() was called on."""
+    roots = {root for record in facts.trace.backwards for root in record.roots}
+    return any(end not in roots for end in unread_of(facts, forgotten(facts, facts.flow(tensor), [])))
+
+
 def _comes_back(facts: Facts, left: OpRecord) -> bool:
     """Whether a value that went to Python may have come back: it was not just looked at, and something entered later."""
     if only_looked_at(left.place, facts.ran):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from undertow.why.facts.facts import Facts
-from undertow.why.trace import BackwardRecord, CallRecord, HookRecord
+from undertow.why.trace import BackwardRecord, BindingRecord, CallRecord, HookRecord
 
 BACKWARD_KINDS = ("full-backward", "full-backward-pre", "backward")
 
@@ -81,17 +81,27 @@ def overtaken(facts: Facts, hook: HookRecord) -> list[CallRecord]:
     return [call for call in calls if any(hook.time < r.time <= end for r in reaching_outputs(facts, [call]))]
 
 
+def displaced(facts: Facts, hook: HookRecord) -> BindingRecord | None:
+    """For a module hook: where another module was put in its module's place, one that ran while the hook was there."""
+    owners = facts.ancestors(hook.module)
+    for binding in facts.trace.bindings:
+        if binding.old_child in owners and binding.child not in (None, binding.old_child):
+            if any(call.time > hook.time for call in facts.calls.get(binding.child or 0, ())):
+                return binding
+    return None
+
+
 def is_silent(facts: Facts, hook: HookRecord) -> bool:
     """Whether a hook never fired, and nothing else made up for it.
 
-    A line that puts hooks on results as they are computed is not silent because one of these results was not used. A
-    container that cannot be called is no silence either: loops over modules() meet them.
+    A line that puts hooks on results as they are computed is not silent because one of these results was not used. Nor
+    is one that puts them on many modules, because some of these are containers that nobody calls.
     """
     if hook.firings or hook.copied_from is not None:
         return False
+    twins = [other for other in facts.hooks if hook.place and other.place and other.place.key == hook.place.key]
     if hook.module is not None:
-        return facts.trace.modules[hook.module].callable
-    if hook.node is not None and hook.place is not None:
-        twins = [other for other in facts.hooks if other.place is not None and other.place.key == hook.place.key]
-        return not any(other.firings for other in twins)
-    return True
+        modules = facts.trace.modules
+        alone = {other.module for other in twins if other.module is not None} == {hook.module}
+        return modules[hook.module].callable or (alone and not facts.calls.get(hook.module))
+    return hook.node is None or not any(other.firings for other in twins)

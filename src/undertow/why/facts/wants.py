@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from undertow.why.facts.facts import Facts
+from undertow.why.facts.lost import is_forgotten, way_out
 from undertow.why.source import expects_none, is_guard, knows_of_freezing
 from undertow.why.trace import GradEvent
 
@@ -40,7 +41,7 @@ def misses(facts: Facts) -> list[Miss]:
             empty = [event for event in wants if not event.found]
             if all(event.kind == "step" for event in empty) and _is_put_aside(facts, tensor):
                 continue  # only the optimizer still knows it
-            if empty and not _only_a_guard(facts, tensor, empty):
+            if empty and not _only_a_guard(facts, tensor, empty) and not _is_behind_a_derivative(facts, tensor, empty):
                 found.append(Miss(tensor, "none", empty))
         elif all(event.peak == 0 for event in writes):
             found.append(Miss(tensor, "zero", wants))
@@ -79,6 +80,19 @@ def _is_put_aside(facts: Facts, tensor: int) -> bool:
     twins = [twin for twin, _, _ in facts.copies.get(tensor, ())]
     twins += [other for other in facts.made_alike(tensor) if other > tensor]
     return any(not facts.holders(twin) and any(e.kind == "write" for e in facts.grads.get(twin, ())) for twin in twins)
+
+
+def _is_behind_a_derivative(facts: Facts, tensor: int, wants: list[GradEvent]) -> bool:
+    """Whether it goes only into what is differentiated by autograd.grad() first, and that derivative does not depend on
+    it: the last bias of a network of which only the slope is trained."""
+    passes = facts.reaching(tensor)
+    derived = {
+        op.inputs[0] for number in facts.ways.differentiated
+        if (op := facts.trace.ops[number]).kind == "grad" and any(op.gave) and op.inputs
+    }  # fmt: skip
+    if not passes or any(record.kind != "grad" or derived.isdisjoint(record.roots) for record in passes):
+        return False
+    return way_out(facts, tensor, wants).cut is None and not is_forgotten(facts, tensor)
 
 
 def _only_a_guard(facts: Facts, tensor: int, wants: list[GradEvent]) -> bool:

@@ -6,6 +6,7 @@ from collections import defaultdict
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from undertow.why.facts.flow import kept_graphs
 from undertow.why.trace import BackwardRecord, GradEvent, OpRecord
 
 if TYPE_CHECKING:
@@ -13,8 +14,7 @@ if TYPE_CHECKING:
 
 _EXPLICIT = frozenset("detach detach_ data.get data.set".split())
 _COMPARES = frozenset("gt lt ge le eq ne __gt__ __lt__ __ge__ __le__ __eq__ __ne__ isnan isfinite isinf bool".split())
-
-
+_DRAWS = frozenset("multinomial bernoulli poisson normal binomial".split())
 _CHOOSES = frozenset(
     "embedding gather take take_along_dim index_select __getitem__ __setitem__ index_put index_put_ index_add index_add_ "
     "scatter scatter_ scatter_add scatter_add_ where masked_fill masked_fill_ masked_select cross_entropy nll_loss".split()
@@ -84,15 +84,17 @@ class Ways:
             ways = self._into(op, reached)
             if not ways:
                 continue
-            for output, gave in zip(op.outputs, op.gave):
-                kept = gave and op.kind != "cut"
+            for output, kept in zip(op.outputs, kept_graphs(op)):
+                if output == tensor:
+                    continue  # it is written into, and stays what it is
                 aside = any(op.gave) and not trace.tensors[output].floating  # the indices of topk, beside its values
                 passed = {way if way is not None or kept else ~op.id if aside else op.id for way in ways}
                 reached.setdefault(output, set()).update(passed)
                 if output in op.writes:
                     for other in self.facts.memory[trace.tensors[output].memory]:
                         if other != tensor and trace.tensors[other].time < op.time:
-                            reached.setdefault(other, set()).update(passed)
+                            cut = None if other == output else self.facts.cut_between(output, other)
+                            reached.setdefault(other, set()).update(cut if way is None else way for way in passed)
         ends = [way for root in record.roots for way in reached.get(root, ()) if root != tensor]
         if None in ends:
             return [], True
@@ -138,10 +140,10 @@ class Ways:
 
 def weight(op: OpRecord) -> int:
     """How likely a cut is the mistake: values that went through Python or were rounded to integers, then an explicit
-    detach, then gradient mode off and comparisons, which programs mostly use on purpose."""
+    detach, then gradient mode off, comparisons and random draws, which programs mostly use on purpose."""
     if op.kind == "grad":
         return 3  # autograd.grad without create_graph
-    if not op.grad_mode or op.name in _COMPARES:
+    if not op.grad_mode or op.name in _COMPARES or op.name.rstrip("_") in _DRAWS:
         return 1
     return 2 if op.name in _EXPLICIT else 3
 

@@ -255,7 +255,7 @@ class PassGraph:
         elif finding.code in LOSSES and not self.picture.nodes:  # backward() of what has no graph
             own = [n["id"] for n in self.nodes.values() if "cut" in n]
         if not own:
-            own = [n["id"] for n in self.nodes.values() if n["file"] == file and n["line"] == finding.line]
+            own = self._meant(finding, [n for n in self.nodes.values() if n["file"] == file and n["line"] == finding.line])
         if not own and finding.tensor is not None:
             own = [f"n{node}" for node in self.facts.nodes_of(finding.tensor) if node in self.picture.nodes]
         if not own:
@@ -264,6 +264,21 @@ class PassGraph:
             own = [n["id"] for n in self.nodes.values() if n["file"] == file and n["line"] in lines]
         if own:
             self.focus[place] = own[:MOST_SUBJECTS]
+
+    def _meant(self, finding: Finding, nodes: list[dict[str, Any]]) -> list[str | int]:
+        """Of the nodes of one line those that a finding is about, where that is known: a line may run several layers."""
+        subjects = self._subjects(finding)
+        own = {f"n{node}" for tensor in subjects for node in self.facts.nodes_of(tensor)}
+        state = {"nan-born": "born", "zero-by-math": "stop"}.get(finding.code)
+        for is_meant in (
+            lambda node: node["state"] == state,
+            lambda node: node["id"] in own,
+            lambda node: True,
+        ):
+            found: list[str | int] = [node["id"] for node in nodes if is_meant(node)]
+            if found:
+                return found
+        return []
 
     def _hooked(self, finding: Finding) -> list[str | int]:
         """What the hooks that a finding names are registered on."""

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from undertow.why.places import Place
 from undertow.why.source import def_line, lines_that_write
 from undertow.why.trace import CopyRecord, OpRecord, TensorRecord
+from undertow.why.watch.graph import PASSES_ON
 from undertow.why.watch.patches import Patches
 
 if TYPE_CHECKING:
@@ -142,6 +143,10 @@ class Copies:
                     for tensor in watcher.engine.tensors_in(result)
                     if id(tensor) not in taken or tensor.grad_fn is not None
                 ]
+                if cls.__name__ == PASSES_ON and len(given) == len(made):
+                    for one, result_of_it, asks in zip(given, made, asked):
+                        self._op(cls.__name__, "unseen", [one], [result_of_it], place, (asks,))
+                    return result
                 op = self._op(cls.__name__, "function", given, made, place, asked)
                 for tensor, version in zip(given, versions):
                     if watcher.engine.version(tensor) != version:

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from undertow.why.watch.watcher import Watcher
 
 _watches = itertools.count()
+PASSES_ON = "BackwardHookFunction"  # around a module with backward hooks: each output is the input of the same place
 
 
 class Graph:
@@ -67,13 +68,14 @@ class Graph:
             return
         trace = self.watcher.trace
         known = self.number(node)
-        if known is not None:
+        passes_on = self.watcher.engine.node_name(node).startswith(PASSES_ON)
+        if known is not None and not passes_on:
             record.node = known
             record.op = record.maker = self.nodes[known].op
             return
         number, fresh = self.take(node, len(trace.ops))
         record.node = number
-        inputs = self._behind(fresh)
+        inputs = self._before(node, tensor.output_nr) if passes_on else self._behind(fresh)
         self.watcher.calls.add(
             OpRecord(
                 id=len(trace.ops), time=trace.tick(), name=self.nodes[number].name, kind="unseen", place=place,
@@ -81,7 +83,21 @@ class Graph:
                 nodes=tuple(fresh), output_nodes=(number,),
             )
         )
-        record.op = record.maker = self.nodes[number].op
+        record.op = record.maker = len(trace.ops) - 1
+
+    def _before(self, node: Any, place: int) -> tuple[int, ...]:
+        """The tensor that a node got as the one of its inputs."""
+        child = node.next_functions[place][0]
+        number = None if child is None else self.number(child)
+        if number is None:
+            return ()
+        record, ops = self.nodes[number], self.watcher.trace.ops
+        if record.leaf is not None:
+            return (record.leaf,)
+        if record.op is None or record.op >= len(ops):
+            return ()
+        made = ops[record.op]
+        return tuple([output for output, by in zip(made.outputs, made.output_nodes) if by == number])
 
     def _behind(self, fresh: list[int]) -> tuple[int, ...]:
         """The tensors from which new nodes go out: leaves, and results of ops that were known before."""

@@ -8,6 +8,7 @@ import types
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
+from undertow.why.places import variables
 from undertow.why.trace import ModuleRecord, TensorRecord
 
 if TYPE_CHECKING:
@@ -34,7 +35,7 @@ class Names:
         if code.co_name == "<module>" or self.looked.get(code, 0) >= _LOOKS:
             return
         self.looked[code] = self.looked.get(code, 0) + 1
-        self._look(frame.f_locals)
+        self._look(variables(frame))
 
     def globals(self, names: dict[str, Any]) -> None:
         """Looks at the program's global variables; their expressions come before those of functions."""
