@@ -320,3 +320,36 @@ def test_lbfgs_with_a_compiled_closure(search: str | None) -> None:
         found.append([*losses, *[p.sum().item() for p in model.parameters()]])
     assert found[0] == pytest.approx(found[1], rel=1e-3, abs=1e-4)
     assert len(torch.compile.explain(look).data[0]["programs"]) <= 2
+
+
+class Momentum(optim.Optimizer):
+    def __init__(self, parameters: Any, lr: float) -> None:
+        super().__init__(parameters, {"lr": lr})
+
+    @torch.no_grad()
+    def step(self, closure: Any = None) -> None:
+        for group in self.param_groups:
+            for p in group["params"]:
+                state = self.state[p]
+                if "buffer" not in state:
+                    state["buffer"], state["step"] = torch.zeros_like(p), 0
+                state["step"] += 1
+                state["buffer"].mul_(0.9).add_(p.grad)
+                p.sub_(state["buffer"] / (1 - 0.9 ** state["step"]), alpha=group["lr"])
+
+
+def test_an_optimizer_of_the_users_own_and_a_sum_that_is_logged() -> None:
+    def build() -> Case:
+        model, log = mlp(), list[float]()
+        optimizer = Momentum(model.parameters(), lr=0.1)
+
+        def step(x: Any) -> Any:
+            optimizer.zero_grad()
+            model(x).pow(2).mean().backward()
+            norm = sum(p.grad.norm() ** 2 for p in model.parameters()) ** 0.5
+            optimizer.step()
+            log.append(norm.item())
+
+        return Case(step, model, optimizer, args=batch, log=log)
+
+    agree(build, steps=4, programs=2)

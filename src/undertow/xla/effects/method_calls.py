@@ -32,6 +32,9 @@ from undertow.xla.effects.values import (
 )  # fmt: skip
 
 
+_CONTAINERS = (list, tuple, dict, set, frozenset)
+
+
 class MethodCalls(BuiltinCalls):
     """How such methods are called."""
 
@@ -86,9 +89,12 @@ class MethodCalls(BuiltinCalls):
 
     def _fresh_method(self, owner: Fresh, name: str, arguments: Arguments, node: Any) -> Value:
         everything = arguments.all()
+        if owner.kind in _CONTAINERS and not hasattr(owner.kind, name):
+            return ONE[PLAIN]  # then it is something else: `sum` may give a list, or what is in it
         if name in ("tofile", "dump"):
             return self.unknown(f"calls `.{name}`", node)
-        if not any(issubclass(owner.kind or object, kind) and name in own for kind, own in trust.READING_METHODS):
+        reads = any(issubclass(owner.kind or object, kind) and name in own for kind, own in trust.READING_METHODS)
+        if not reads and not (owner.kind is None and name in trust.TENSOR_METHODS and not name.endswith("_")):
             self.change(owner)
         self.protocols(everything | self.inside(everything), node)
         inside = everything | self.elements(frozenset(a for a in everything if not self.is_callback(a)) - {OPAQUE}, node)

@@ -153,7 +153,9 @@ class OwnCalls(MethodCalls):
                 if isinstance(method, FunctionType) and not name.startswith("__"):
                     theirs = in_class(kind, name, parent)
                     if isinstance(theirs, FunctionType) and trust.home(theirs) == "own":
-                        self.call_function(method, Arguments([frozenset([owner])], more=ONE[TENSORS]), node)
+                        users = trust.home(method) != "own"  # an optimizer's step is wrapped by undertow
+                        called = frozenset([Known(method, name)]) if users else self._wrapped_user_functions(method)
+                        self.call(called, Arguments([frozenset([owner])], more=ONE[TENSORS]), node)
 
     def _apply_function(self, kind: Any, arguments: Arguments, node: Any) -> Value:
         """A custom autograd function: its forward now, its backward later in the step."""
