@@ -168,12 +168,6 @@ class TypedStorage(metaclass=TorchNamed):
         lines = "".join(f" {value}\n" for value in self.tolist()) or " \n"
         return f"{lines}[torch.storage.TypedStorage(dtype={self.dtype}, device=cpu) of size {len(self)}]"
 
-    def __eq__(self, other: object) -> bool:
-        return self is other
-
-    def __hash__(self) -> int:
-        return hash(self._untyped_storage)
-
     # --- copies and writes
 
     def _converted(self, kind: dtypes.dtype) -> TypedStorage:

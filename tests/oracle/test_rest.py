@@ -30,7 +30,7 @@ x.storage().clone().tolist(), x.storage().cpu().tolist()
 (x.storage().copy_(torch.ones(6).storage()).tolist(), x)
 (x.storage().__setitem__(0, 7), x)
 (x.storage().__setitem__(slice(0, 2), 5), x)
-x.storage() == x.storage(), hash(x.storage()) == hash(x.storage())
+[(a == b, hash(a) == hash(b), a in {a}) for a, b in [(x.storage(), x.storage())]]
 isinstance(x.storage(), torch.FloatStorage), isinstance(x.storage(), torch.DoubleStorage)
 isinstance(x.storage(), torch.TypedStorage), isinstance(x.storage(), torch.Storage)
 torch.Storage.__name__, torch.FloatStorage.dtype, str(torch.FloatStorage), str(torch.TypedStorage)
