@@ -162,7 +162,9 @@ def test_parts_of_large_areas_can_be_imported_and_are_refused_when_used() -> Non
     before = dict(vars(undertow.distributed))
     with pretend_torch():
         import torch.distributed.fsdp.wrap as wrapping
+        from torch import TensorType
         from torch.distributed import GradBucket
+        from torch.distributed.elastic.multiprocessing.errors import record  # Python has a module of this name, too
         from torch.distributed.fsdp import CPUOffload, FullyShardedDataParallel
 
         class Sharded(FullyShardedDataParallel):
@@ -170,6 +172,9 @@ def test_parts_of_large_areas_can_be_imported_and_are_refused_when_used() -> Non
 
         assert not isinstance(3, (CPUOffload, GradBucket)) and issubclass(Sharded, FullyShardedDataParallel)
         used = {
+            "torch.TensorType": TensorType,
+            "torch.distributed.elastic.multiprocessing.errors.record": record,
+            "torch.export.ExportedProgram": lambda: undertow.export.ExportedProgram(),
             "torch.distributed.fsdp.FullyShardedDataParallel": lambda: Sharded(undertow.nn.Linear(1, 1)),
             "torch.distributed.fsdp.wrap.size_based_auto_wrap_policy": lambda: wrapping.size_based_auto_wrap_policy(),
             "torch.distributed.fsdp.CPUOffload.enabled": lambda: 1 if CPUOffload.enabled else 2,

@@ -17,7 +17,7 @@ from undertow.devices import _defaults, cpu, device
 from undertow.dtypes import DTYPE_OF, as_dtype, dtype, get_default_dtype
 from undertow.layouts import channels_last, channels_last_3d, layout, memory_format, strided
 from undertow.modes import local, special
-from undertow.ops.arguments import as_ints, binding_error, is_int, must_be
+from undertow.ops.arguments import as_ints, binding_error, is_listed_int, must_be
 from undertow.storage import Array, with_strides
 from undertow.tensor_convert import check_device, device_named
 from undertow.xp.device_placement import Home, empty_beside, placed
@@ -53,7 +53,7 @@ def parse_size(given: tuple[Any, ...], size: Any, name: str) -> tuple[int, ...]:
         sizes = as_ints(size, name, "size", None)
     elif not given:
         raise TypeError(f'{name}() missing 1 required positional arguments: "size"')
-    elif is_int(given[0]):
+    elif is_listed_int(given[0]):
         sizes = as_ints(given, name, "size")
     elif len(given) > 1:
         raise TypeError(f"{name}() takes 1 positional argument but {len(given)} were given")

@@ -37,7 +37,7 @@ _TYPES_OF_SCRIPTS = (
     "Type UnionType Use Value"
 )
 MENTIONED = {
-    "torch": _TYPES_OF_SCRIPTS,
+    "torch": f"{_TYPES_OF_SCRIPTS} export",
     "torch._C": f"{_TYPES_OF_SCRIPTS} _ExcludeDispatchKeyGuard",
     "torch.distributed": "Backend DeviceMesh GradBucket GroupMember P2POp ProcessGroupGloo ProcessGroupNCCL Store TCPStore "
     "Work algorithms checkpoint device_mesh distributed_c10d elastic fsdp init_device_mesh optim pipelining",

@@ -77,7 +77,8 @@ class _NameInFull:
                 pass
         message = f"undertow has no {self.name}.{name}"
         if lacking.in_import_from(frame):
-            if lacking.may_stand_in(f"{self.name}.{name}") and not lacking.is_prepared(frame):
+            allowed = lacking.may_stand_in(f"{self.name}.{name}") or lacking.is_mentioned(self.name, name)
+            if allowed and not lacking.is_prepared(frame):
                 return lacking.stand_in(f"{self.name}.{name}")
             raise ImportError(f"{message}, so it cannot be imported", name=self.name)
         if lacking.is_mentioned(self.name, name):
@@ -179,8 +180,8 @@ def _may_stand_in(name: str, asker: FrameType) -> bool:
 def _has_own_module(name: str) -> bool:
     """Whether undertow has a module of this name; those that it is a part of have been imported."""
     own = own_name(name)
-    package = sys.modules.get(own.rpartition(".")[0])
-    return own in sys.modules or PathFinder.find_spec(own, getattr(package, "__path__", None)) is not None
+    folders = getattr(sys.modules.get(own.rpartition(".")[0]), "__path__", ())  # none: a part of what undertow lacks
+    return own in sys.modules or (bool(folders) and PathFinder.find_spec(own, folders) is not None)
 
 
 class _Distribution(importlib.metadata.Distribution):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from collections import OrderedDict, defaultdict, namedtuple
 from types import ModuleType
 from typing import Any
 
@@ -111,5 +112,50 @@ def test_state_dicts_by_the_names_of_the_model() -> None:
         except RuntimeError as error:
             results.append(str(error))
         return results
+
+    agree(program)
+
+
+ONE_ELEMENT = (
+    """
+torch.zeros(n); torch.rand(n, 3); torch.ones((3, n)); torch.zeros(n.view(1, 1), 3); torch.ones(6).view(3, n)
+torch.ones(6).view(n, 3); torch.ones(6).reshape((n, 3)); torch.ones(3).expand(n, 3); torch.ones(3).repeat(n, 1)
+torch.ones(2, 3).sum((0, n - 1)); torch.full((n, 3), 1.0); torch.randint(5, (3, n)); torch.ones(3, 2).permute(n - 1, 0)
+torch.ones(2, 3).new_zeros(n, 3); torch.ones(4).split((n, n)); torch.ones(6).unflatten(0, (n, 3)); torch.zeros(3, n + 0.5)
+torch.ones(2, 3).unsqueeze(n - 1); torch.zeros(torch.tensor([2, 3])); torch.ones(2, 3).sum((0, torch.tensor([0, 1])))
+""".strip()
+    .replace("\n", "; ")
+    .split("; ")
+)
+
+
+@pytest.mark.parametrize("text", ONE_ELEMENT)
+def test_whole_tensors_of_one_element_among_sizes(text: str) -> None:
+    def program(torch: ModuleType) -> Any:
+        torch.manual_seed(0)
+        return eval(text, {"torch": torch, "n": torch.tensor([2])})
+
+    agree(program, words=3)
+
+
+@pytest.mark.parametrize(
+    "text", ["none // 0", "none % zero", "none.fmod(zero)", "torch.div(none, zero, rounding_mode='trunc')"]
+)
+def test_nothing_can_be_divided_by_zero(text: str) -> None:
+    def program(torch: ModuleType) -> Any:
+        return eval(text, {"torch": torch, "none": torch.zeros(0, 3, dtype=torch.int64), "zero": torch.tensor(0)})
+
+    agree(program)
+
+
+def test_private_names_that_packages_take() -> None:
+    def program(torch: ModuleType) -> Any:
+        trees = __import__(f"{torch.__name__}.utils._pytree", fromlist=["tree_map"])
+        pair = namedtuple("pair", "a b")
+        return (
+            trees._namedtuple_flatten(pair(1, 2)), trees._namedtuple_unflatten([3, 4], pair),
+            trees._defaultdict_flatten(defaultdict(int, a=1)), trees._deque_unflatten([1], 3),
+            trees._ordereddict_flatten(OrderedDict(a=1)), torch._C._mps_is_available(), torch.cuda._is_in_bad_fork(),
+        )  # fmt: skip
 
     agree(program)

@@ -80,6 +80,14 @@ def _is_tracing() -> bool:
 _jit_can_fuse_on_cpu = _jit_can_fuse_on_gpu = _is_tracing
 
 
+def _mps_is_available() -> bool:
+    """Whether there is a device of this kind; programs switch it off by replacing this."""
+    return False
+
+
+_mps_is_in_bad_fork = _mps_is_available
+
+
 def _get_default_device() -> str:
     """Where new tensors are made."""
     return str(get_default_device())

@@ -72,6 +72,9 @@ def is_initialized() -> bool:
     return False
 
 
+_is_in_bad_fork = is_initialized
+
+
 def is_bf16_supported(including_emulation: bool = True) -> bool:
     return False
 

@@ -86,6 +86,11 @@ def is_int(value: Any) -> bool:
     return not isinstance(value, bool) and hasattr(value, "__index__")
 
 
+def is_listed_int(value: Any) -> bool:
+    """Whether PyTorch takes the value for an int in a list of ints: there, whole tensors of one element are, too."""
+    return is_int(value) or (isinstance(value, TensorCore) and value._array.size == 1 and value._array.dtype.kind in "iu")
+
+
 def as_int(value: Any, name: str, argument: str, position: int | None = None) -> int:
     """The value as an int, or PyTorch's complaint."""
     if type(value) is int:
@@ -136,8 +141,8 @@ def as_ints(value: Any, name: str, argument: str, position: int | None = 1) -> t
 
 
 def _listed_int(item: Any, place: int, name: str, argument: str, position: int | None) -> int:
-    if is_int(item):
-        return as_int(item, name, argument)
+    if is_listed_int(item):
+        return int(item._array.item()) if isinstance(item, TensorCore) else as_int(item, name, argument)
     if place == 0:
         where = "" if position is None else f" (position {position})"
         raise TypeError(
@@ -158,11 +163,11 @@ def spread_ints(given: tuple[Any, ...], name: str, argument: str) -> tuple[int, 
             return given
         if isinstance(only, (tuple, list)):
             return as_ints(only, name, argument)
-        if not is_int(only):
+        if not is_listed_int(only):
             raise must_be("tuple of ints", only, name, argument, 1)
     elif not given:
         raise TypeError(f'{name}() missing 1 required positional arguments: "{argument}"')
-    elif not is_int(given[0]):
+    elif not is_listed_int(given[0]):
         raise TypeError(f"{name}() takes 1 positional argument but {len(given)} were given")
     return as_ints(given, name, argument)
 

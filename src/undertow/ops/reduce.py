@@ -14,9 +14,11 @@ from undertow.modes import local
 from undertow.ops.arguments import (
     as_bool,
     as_int,
+    as_ints,
     check_tensor,
     invalid_combination,
     is_int,
+    is_listed_int,
     must_be,
     no_kernel,
     wrap_dim,
@@ -36,14 +38,8 @@ def folded_dims(dim: Any, input: Any, name: str) -> tuple[int, ...]:
     if type(dim) is int:
         dim = wrap_dim(dim, ndim)
         return (dim,) if ndim else ()
-    if isinstance(dim, (tuple, list)) and builtins.all(map(is_int, dim[:1])):
-        for place, item in enumerate(dim):
-            if not is_int(item):
-                raise TypeError(
-                    f"{name}(): argument 'dim' failed to unpack the object at pos {place + 1} with error "
-                    f'"type must be tuple of ints,but got {type(item).__name__}"'
-                )
-        dims = wrap_dims([as_int(item, name, "dim") for item in dim], ndim)
+    if isinstance(dim, (tuple, list)) and builtins.all(map(is_listed_int, dim[:1])):
+        dims = wrap_dims(as_ints(dim, name, "dim"), ndim)
         return (dims or tuple(range(ndim))) if ndim else ()
     if dim is None:
         return tuple(range(ndim))

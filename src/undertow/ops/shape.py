@@ -14,6 +14,7 @@ from undertow.ops.arguments import (
     check_tensor,
     invalid_combination,
     is_int,
+    is_listed_int,
     only_named,
     spread_ints,
     wrap_dim,
@@ -108,7 +109,7 @@ def view(self: Any, *size: Any, **named: Any) -> Any:
         size = (*size, *named.values())
     if len(size) == 1 and isinstance(size[0], dtype):
         return view_dtype(self, size[0])
-    if not size or not (is_int(size[0]) or (len(size) == 1 and isinstance(size[0], (tuple, list)))):
+    if not size or not (is_listed_int(size[0]) or (len(size) == 1 and isinstance(size[0], (tuple, list)))):
         raise invalid_combination("view", size)
     return view_to(self, spread_ints(size, "view", "size"))
 

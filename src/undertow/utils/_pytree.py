@@ -8,7 +8,7 @@ Everything else is a leaf, None too.
 
 from __future__ import annotations
 
-from collections import OrderedDict, defaultdict, deque
+from collections import OrderedDict, defaultdict, deque, namedtuple
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
@@ -29,6 +29,14 @@ from undertow.utils._pytree_nodes import (
 )  # fmt: skip
 
 PyTree = Any
+
+# How other containers are taken apart and put together, by the names that packages ask for.
+_, _namedtuple_flatten, _namedtuple_unflatten, _namedtuple_flatten_with_keys = SUPPORTED_NODES[namedtuple]
+_, _ordereddict_flatten, _ordereddict_unflatten, _ordereddict_flatten_with_keys = SUPPORTED_NODES[OrderedDict]
+_, _defaultdict_flatten, _defaultdict_unflatten, _defaultdict_flatten_with_keys = SUPPORTED_NODES[defaultdict]
+_, _deque_flatten, _deque_unflatten, _deque_flatten_with_keys = SUPPORTED_NODES[deque]
+_odict_flatten, _odict_unflatten = _ordereddict_flatten, _ordereddict_unflatten
+_is_namedtuple_instance, _private_register_pytree_node = is_namedtuple_instance, register_pytree_node
 
 for _class in (SequenceKey, MappingKey, GetAttrKey, NodeDef):
     _class.__module__ = __name__

@@ -16,9 +16,9 @@ from undertow.xp.jax_tracing import is_traced
 Array = Any
 
 
-def _refuse_zero(divisor: Array) -> None:
+def _refuse_zero(divisor: Array, divided: Array) -> None:
     """A compiled step can't stop for a divisor of 0; values that are known are looked at."""
-    if not is_traced(divisor) and not np.all(np.asarray(divisor)):
+    if not is_traced(divisor) and not np.all(np.asarray(divisor)) and np.size(divided):
         raise RuntimeError("ZeroDivisionError")
 
 
@@ -34,7 +34,7 @@ def _of_one_dtype(x: Any, y: Any) -> tuple[Array, Array]:
 def floor_divide(x: Array, y: Array) -> Array:
     """⌊x / y⌋; an integer divided by zero raises."""
     if _whole(y):
-        _refuse_zero(y)
+        _refuse_zero(y, x)
         return jnp.floor_divide(x, y)
     return jnp.where(y == 0, x / y, jnp.floor_divide(x, y))
 
@@ -42,7 +42,7 @@ def floor_divide(x: Array, y: Array) -> Array:
 def trunc_divide(x: Array, y: Array) -> Array:
     """x / y rounded towards zero; an integer divided by zero raises."""
     if _whole(y) and _whole(x):
-        _refuse_zero(y)
+        _refuse_zero(y, x)
         return lax.div(*jnp.broadcast_arrays(*_of_one_dtype(x, y)))
     return jnp.trunc(x / y)
 
@@ -50,14 +50,14 @@ def trunc_divide(x: Array, y: Array) -> Array:
 def remainder(x: Array, y: Array) -> Array:
     """x − y ⌊x / y⌋, with the sign of y."""
     if _whole(y):
-        _refuse_zero(y)
+        _refuse_zero(y, x)
     return jnp.remainder(x, y)
 
 
 def fmod(x: Array, y: Array) -> Array:
     """x − y trunc(x / y), with the sign of x."""
     if _whole(y):
-        _refuse_zero(y)
+        _refuse_zero(y, x)
     return jnp.fmod(x, y)
 
 

@@ -9,22 +9,23 @@ import numpy as np
 
 Array = Any
 
-def _refuse_zero(divisor: Array) -> None:
-    if not np.all(divisor):
+
+def _refuse_zero(divisor: Array, divided: Array) -> None:
+    if not np.all(divisor) and np.size(divided):
         raise RuntimeError("ZeroDivisionError")
 
 
 def floor_divide(x: Array, y: Array) -> Array:
     """⌊x / y⌋; an integer divided by zero raises."""
     if _whole(y):
-        _refuse_zero(y)
+        _refuse_zero(y, x)
     return np.floor_divide(x, y)
 
 
 def trunc_divide(x: Array, y: Array) -> Array:
     """x / y rounded towards zero; an integer divided by zero raises."""
     if _whole(y) and _whole(x):
-        _refuse_zero(y)
+        _refuse_zero(y, x)
         return np.floor_divide(x - np.fmod(x, y), y)
     return np.trunc(x / y)
 
@@ -32,14 +33,14 @@ def trunc_divide(x: Array, y: Array) -> Array:
 def remainder(x: Array, y: Array) -> Array:
     """x − y ⌊x / y⌋, with the sign of y."""
     if _whole(y):
-        _refuse_zero(y)
+        _refuse_zero(y, x)
     return np.remainder(x, y)
 
 
 def fmod(x: Array, y: Array) -> Array:
     """x − y trunc(x / y), with the sign of x."""
     if _whole(y):
-        _refuse_zero(y)
+        _refuse_zero(y, x)
     return np.fmod(x, y)
 
 
