@@ -14,7 +14,7 @@ from undertow.autograd.node import edge_of
 from undertow.modes import no_grad
 from undertow.xla.arriving import Arriving
 from undertow.xla.errors import CompileError
-from undertow.xla.reach import State
+from undertow.xla.reach import Reached
 from undertow.xla.renewed import Renewed
 from undertow.xla.sparse_parts import is_sparse, parts_of_sparse
 from undertow.xp.device_array import DeviceArray
@@ -29,7 +29,7 @@ class Arguments:
     in places where each step leaves other ones (see `renewed`).
     """
 
-    def __init__(self, given: Iterable[Any], state: State, replaced: Iterable[tuple[Any, Any]] = ()) -> None:
+    def __init__(self, given: Iterable[Any], state: Reached, replaced: Iterable[tuple[Any, Any]] = ()) -> None:
         self.renewed = Renewed(replaced, state)
         self._owners = [
             tensor for tensor in state.tensors if _grad(tensor) is not None and id(_grad(tensor)) not in state.seen

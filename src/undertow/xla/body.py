@@ -4,7 +4,7 @@ The step is read before it is traced. A statement that prints, appends, counts o
 the step depends on, is moved: in the trace its turn is noted, with the values of its local variables, and after the
 program it is run with what they are then. So are statements that ask for a value (`losses.append(loss.item())`), once the
 trace has come upon them. What can't be moved and would be lost (a clock, random numbers of Python's) stops the compile;
-changes of what is watched from call to call (see `state`) stay in the trace, and make the step compile again.
+changes of what is watched from call to call (see `snapshot`) stay in the trace, and make the step compile again.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from undertow.xla.effects.values import TENSORISH, Atom, Fresh, Known
 from undertow.xla.errors import CompileWarning
 from undertow.xla.pieces import take_apart, written
 from undertow.xla.places import OfClass, Slots
-from undertow.xla.reach import State
+from undertow.xla.reach import Reached
 from undertow.xla.recompiled import alone, with_marks
 from undertow.xla.statements import Statements
 from undertow.xp.device_memory import NeedsValue, Watch
@@ -87,7 +87,7 @@ class Body:
         self.function = function
         self.args: list[Kind] = [kind_of(arg) for arg in args]
         self.kwargs = {name: kind_of(arg) for name, arg in kwargs.items()}
-        self.state = State()
+        self.state = Reached()
         self.state.walk((function, args, kwargs), "step")
         places = (*self.state.maps, *self.state.lists, *self.state.cells, *self.state.arrays)
         self._watched = {id(holder.owner if isinstance(holder, (OfClass, Slots)) else holder) for holder, _ in places}

@@ -23,8 +23,8 @@ from undertow.tree import leaves, map_leaves
 from undertow.xla.errors import CompileError
 from undertow.xla.numbers import Figure
 from undertow.xla.places import held_at, put
+from undertow.xla.registrations import where_defined
 from undertow.xla.sparse_parts import apart, is_sparse, parts_of_sparse, together
-from undertow.xla.state import where_defined
 from undertow.xp.device_array import DeviceArray
 from undertow.xp.device_memory import Watch
 

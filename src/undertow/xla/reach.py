@@ -1,7 +1,7 @@
 """What a step depends on besides its arguments: found by walking from the function to all it can reach.
 
 Functions lead to what they close over, to the globals that they name, and to the code they call; objects to what they hold
-and to their classes. `state` remembers what they held.
+and to their classes. `snapshot` remembers what they held.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ GLOBAL_HOOKS = [
 _NOTES_ON_HOOKS = ("_with_kwargs", "_always_called")  # on some of a module's hooks, which are watched themselves
 
 
-class State:
+class Reached:
     """Everything found, in the order in which it was found."""
 
     def __init__(

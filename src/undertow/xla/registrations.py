@@ -1,20 +1,21 @@
-"""Where hooks were registered, for messages: the ids under which maps keep them know their lines."""
+"""Where hooks were registered and functions written, for messages: ids under which maps keep hooks know their lines."""
 
 from __future__ import annotations
 
 import functools
+import inspect
 from collections.abc import Iterable, Iterator
 from typing import Any
 
 from undertow import hooks
 from undertow.sites import Site
-from undertow.xla.reach import GLOBAL_HOOKS, State
+from undertow.xla.reach import GLOBAL_HOOKS, Reached
 
 
 class Registrations:
     """The lines that registered the hooks of a step: before it, on what it can reach, or while it is traced."""
 
-    def __init__(self, state: State, arguments: Iterable[Any]) -> None:
+    def __init__(self, state: Reached, arguments: Iterable[Any]) -> None:
         self._state, self._arguments = state, arguments
         self._lines: dict[int, list[str]] | None = None
         self._noted: list[Any] = []
@@ -73,3 +74,9 @@ def _inside(hook: Any) -> Iterator[Any]:
         for cell in getattr(hook, "__closure__", None) or ():
             if callable(cell.cell_contents):
                 yield cell.cell_contents
+
+
+def where_defined(function: Any) -> str:
+    """file:line of the beginning of a function."""
+    code = getattr(inspect.unwrap(getattr(function, "__func__", function)), "__code__", None)
+    return "" if code is None else f"{code.co_filename}:{code.co_firstlineno}"

@@ -14,7 +14,7 @@ from undertow._core import TensorCore
 from undertow.xla.effects import trust
 from undertow.xla.effects.objects import instance_dict
 from undertow.xla.places import PLAIN, Place, Slots, held_at, place_at, put
-from undertow.xla.reach import State
+from undertow.xla.reach import Reached
 from undertow.xla.results import FIXED, Rebuilt, parts_of, tensors_in
 from undertow.xp.device_array import DeviceArray
 
@@ -24,7 +24,7 @@ DEPTH = 5  # how far containers are looked into
 class Renewed:
     """Such places, what a program expects in them, and what its trace saw there."""
 
-    def __init__(self, places: Iterable[tuple[Any, Any]], state: State) -> None:
+    def __init__(self, places: Iterable[tuple[Any, Any]], state: Reached) -> None:
         self.places = list(places)
         self._known = {place_at(*place) for place in self.places}  # keys may be tensors, which == compares by value
         held = [held_at(*place) for place in self.places]

@@ -8,7 +8,7 @@ from undertow._dynamo import OptimizedModule
 from undertow.nn.modules.module import Module
 from undertow.xla.compiled import Compiled, everything
 from undertow.xla.program import Program
-from undertow.xla.state import where_defined
+from undertow.xla.registrations import where_defined
 from undertow.xla.trace import Draw
 
 

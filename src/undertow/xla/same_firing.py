@@ -24,9 +24,9 @@ from undertow.xla.firing import Firing
 from undertow.xla.hook_facts import is_own
 from undertow.xla.host_calls import Placed, uncompiled
 from undertow.xla.places import PLAIN
-from undertow.xla.reach import GLOBAL_HOOKS, State
+from undertow.xla.reach import GLOBAL_HOOKS, Reached
+from undertow.xla.snapshot import Snapshot
 from undertow.xla.sparse_parts import parts_of_sparse
-from undertow.xla.state import Snapshot
 
 Fired = tuple[str, list[Any]]  # a hook, and what it was given
 
@@ -60,7 +60,7 @@ class World:
 
     def __init__(self, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         self.args, self.kwargs = args, kwargs
-        state, of_hooks = State(), State()
+        state, of_hooks = Reached(), Reached()
         for root in (function, args, kwargs):
             state.walk(root, "step")
         for hook in _hooks_in(state):
@@ -110,7 +110,7 @@ class World:
         }
 
 
-def _hooks_in(state: State) -> Iterator[Any]:
+def _hooks_in(state: Reached) -> Iterator[Any]:
     """Every hook that hangs on something that the step reaches."""
     for module in state.modules:
         for key, value in vars(module).items():

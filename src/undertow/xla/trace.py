@@ -36,7 +36,7 @@ from undertow.xla.choices import only_if
 from undertow.xla.errors import CompileError
 from undertow.xla.numbers import exactly
 from undertow.xla.numpy_memory import Made
-from undertow.xla.reach import State
+from undertow.xla.reach import Reached
 from undertow.xp import jax as _words  # noqa: F401  (turns on 64-bit types)
 from undertow.xp.device_array import DeviceArray, is_known, wrapped
 from undertow.xp.device_memory import Cell, NeedsValue, Watch, may_be_known
@@ -166,7 +166,7 @@ class Trace:
         self.stopped: list[BaseException] = []  # what was raised to end the trace
         self.firing: Any = None
         self.uses_gradients = False  # whether anybody looked at a .grad
-        self.state = State()  # what the step reaches
+        self.state = Reached()  # what the step reaches
         self.arriving = Arriving()  # whole numbers that follow from the arguments
         self.schedules: Any = None  # the schedulers among it that step on the host
         self.choice: DeviceArray | None = None  # whether the part of the step that is being traced takes effect

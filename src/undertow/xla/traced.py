@@ -22,13 +22,13 @@ from undertow.xla.host_calls import Later, Placed
 from undertow.xla.numbers import Baked, Figure, Known, Questions, baked, inputs
 from undertow.xla.options import Options
 from undertow.xla.places import ABSENT, Place, contents_of, held_at, place_at, put
-from undertow.xla.reach import State
+from undertow.xla.reach import Reached
 from undertow.xla.registrations import Registrations
 from undertow.xla.renewed import look_of
 from undertow.xla.results import refuse_hidden, tensors_in, values_in
 from undertow.xla.schedules import Schedules
+from undertow.xla.snapshot import Snapshot
 from undertow.xla.sparse_parts import together
-from undertow.xla.state import Snapshot
 from undertow.xla.trace import Draw, Trace
 from undertow.xp.device_array import DeviceArray
 from undertow.xp.device_memory import Cell, NeedsValue, Stops
@@ -103,12 +103,12 @@ class Traced:
         self._keep(firing, trace)
         self.closed, self.outputs, self.trace = closed, outputs, trace
 
-    def _reached(self, call: Call) -> State:
+    def _reached(self, call: Call) -> Reached:
         """Everything that the step depends on."""
         plan = self.plan
         self.counters = Counters(plan.counters.values() if plan.counts and not plan.plain_numbers else ())
         replaced = {*plan.replaced, *(plan.counters if self.counters.places else ())}
-        state = State(replaced, None if plan.body is None else plan.body.names_left())
+        state = Reached(replaced, None if plan.body is None else plan.body.names_left())
         state.walk(plan.numbers, "of numbers among the arguments")
         state.walk(call.function, getattr(call.function, "__name__", "step"))
         for leaf in leaves((call.args, call.kwargs)):
@@ -118,7 +118,7 @@ class Traced:
             state.walk(root, name)
         return state
 
-    def _find_inputs(self, call: Call, state: State) -> Call:
+    def _find_inputs(self, call: Call, state: Reached) -> Call:
         """Notes what the program depends on, and as it is now; the call with tensors of the trace's own."""
         plan = self.plan
         hosted = state.hosted_schedulers()
@@ -167,7 +167,7 @@ class Traced:
         self.first_draws: list[Any] | None = trace.first_draws
 
     def _trace(
-        self, call: Call, state: State, trace: Trace, firing: Firing, numbers: list[float]
+        self, call: Call, state: Reached, trace: Trace, firing: Firing, numbers: list[float]
     ) -> tuple[Any, list[Cell]]:
         outputs: list[Cell] = []
         tensors = [*self.arguments, *state.tensors]
@@ -256,7 +256,7 @@ class Traced:
         self.given.renewed.take_back()
         self.counters.take_back()
 
-    def _find_exit(self, state: State, firing: Firing, trace: Trace) -> None:
+    def _find_exit(self, state: Reached, firing: Firing, trace: Trace) -> None:
         """Finds out what the step left where, and refuses what a program can't leave there."""
         self.exit = self._settle(firing.stores)
         self.counters.check(self.exit, self.result, self.known)

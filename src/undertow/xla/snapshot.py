@@ -6,7 +6,6 @@ at hand does not fit; after the trace it tells what the step left where.
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Iterable, Iterator
 from itertools import chain
 from operator import attrgetter, is_
@@ -29,13 +28,13 @@ from undertow.xla.places import (
     refill,
     same,
 )
-from undertow.xla.reach import GLOBAL_HOOKS, State
+from undertow.xla.reach import GLOBAL_HOOKS, Reached
 
 
 class Snapshot:
     """What every watched place held at one moment."""
 
-    def __init__(self, state: State) -> None:
+    def __init__(self, state: Reached) -> None:
         self.state = state
         self.maps = [(holder, dict(holder)) for holder, _ in state.maps]
         self.lists = [(holder, list(holder)) for holder, _ in state.lists]
@@ -320,9 +319,3 @@ def _is_plain(hooks: Any) -> bool:
 
 def _equal(array: Any, contents: Any) -> bool:
     return array.shape == contents.shape and array.tobytes() == contents.tobytes()
-
-
-def where_defined(function: Any) -> str:
-    """file:line of a function."""
-    code = getattr(inspect.unwrap(getattr(function, "__func__", function)), "__code__", None)
-    return "" if code is None else f"{code.co_filename}:{code.co_firstlineno}"
