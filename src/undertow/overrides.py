@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import importlib
 import inspect
 import sys
 from collections.abc import Callable, Iterable, Iterator
@@ -180,8 +181,9 @@ def get_overridable_functions() -> dict[Any, list[Public]]:
     """The functions that `__torch_function__` may receive, by the namespace they are found in."""
     found: dict[Any, list[Public]] = {}
     ignored = get_ignored_functions()
-    for _, space, value in members():
-        if value not in ignored:
+    for name, space, value in members():
+        written = name.endswith(".__set__") or (name.endswith("_") and not isinstance(space, type))  # torch.abs_
+        if value not in ignored and not written:
             found.setdefault(space, []).append(value)
     return found
 
@@ -189,21 +191,60 @@ def get_overridable_functions() -> dict[Any, list[Public]]:
 def get_testing_overrides() -> dict[Public, Public]:
     """For each function that may be overridden, one of the same parameters that returns −1."""
 
-    def dummy(function: Any) -> Public:
+    def dummy(function: Any, of_operators: bool) -> Public:
         def minus_one(*args: Any, **kwargs: Any) -> int:
             return -1
 
         try:
-            minus_one.__signature__ = inspect.signature(function)  # type: ignore[attr-defined]
+            minus_one.__signature__ = _parameters(function, of_operators)  # type: ignore[attr-defined]
         except (TypeError, ValueError):  # the method of a property, say, does not tell
             pass
         return minus_one
 
-    return {value: dummy(value) for values in get_overridable_functions().values() for value in values}
+    homes = (sys.modules["undertow"], tensor_class())  # where functions have the names of operators
+    return {
+        value: dummy(value, space in homes) for space, values in get_overridable_functions().items() for value in values
+    }
+
+
+def _parameters(function: Any, of_operators: bool) -> inspect.Signature:
+    """What a function takes: as its operator says, if there is one, which tells what has to be given."""
+    schemas = importlib.import_module("undertow.dispatch.schemas").overloads(function.__name__) if of_operators else {}
+    if not schemas:
+        return inspect.signature(function)
+    schema = next(iter(schemas.values()))
+    first = "self" if function.__qualname__.startswith("Tensor.") else "input"
+    made = []
+    for argument in schema.arguments:
+        name = first if argument.name == "self" else argument.name
+        kind = inspect.Parameter.KEYWORD_ONLY if argument.kwarg_only else inspect.Parameter.POSITIONAL_OR_KEYWORD
+        default = argument.default_value if argument.has_default else inspect.Parameter.empty
+        made.append(inspect.Parameter(name, kind, default=default))
+    return inspect.Signature(made)
+
+
+# Settings and questions about them, and functions that make tensors: no argument of theirs would be asked.
+IGNORED = """
+    are_deterministic_algorithms_enabled autocast_decrement_nesting autocast_increment_nesting can_cast clear_autocast_cache
+    compile compiled_with_cxx11_abi cond from_dlpack from_numpy frombuffer get_autocast_cpu_dtype get_autocast_dtype
+    get_autocast_gpu_dtype get_default_device get_default_dtype get_deterministic_debug_mode get_device_module
+    get_float32_matmul_precision get_num_interop_threads get_num_threads get_printoptions get_rng_state initial_seed
+    is_anomaly_check_nan_enabled is_anomaly_enabled is_autocast_cache_enabled is_autocast_cpu_enabled is_autocast_enabled
+    is_deterministic_algorithms_warn_only_enabled is_grad_enabled is_inference_mode_enabled is_storage is_tensor
+    is_vulkan_available is_warn_always_enabled load manual_seed promote_types save seed set_anomaly_enabled
+    set_autocast_cache_enabled set_autocast_cpu_dtype set_autocast_cpu_enabled set_autocast_dtype set_autocast_enabled
+    set_autocast_gpu_dtype set_default_device set_default_dtype set_default_tensor_type set_deterministic_debug_mode
+    set_float32_matmul_precision set_flush_denormal set_num_interop_threads set_num_threads set_printoptions set_rng_state
+    set_vital set_warn_always to_dlpack typename use_deterministic_algorithms vmap while_loop
+    arange as_tensor asarray bartlett_window blackman_window broadcast_shapes empty empty_permuted empty_strided eye full
+    hamming_window hann_window kaiser_window linspace logspace normal ones rand randint randn randperm range scalar_tensor
+    sparse_coo_tensor tensor tril_indices triu_indices vander zeros
+    eig lstsq matrix_rank solve symeig
+"""
 
 
 def get_ignored_functions() -> set[Public]:
     """Public functions that never ask."""
     package = sys.modules["undertow"]
-    names = "is_tensor from_numpy set_default_dtype get_default_dtype is_grad_enabled manual_seed seed".split()
-    return {getattr(package, name) for name in names if hasattr(package, name)}
+    found = {getattr(package, name) for name in IGNORED.split() if hasattr(package, name)}
+    return found | {tensor_class().as_subclass}
