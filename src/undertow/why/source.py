@@ -114,11 +114,6 @@ def source(file: str) -> Source:
     return Source(file)
 
 
-def text_of(file: str, line: int) -> str:
-    """The line itself."""
-    return linecache.getline(file, line).strip()
-
-
 def call_at(place: Place) -> ast.Attribute | None:
     """The method that was called at a place: `net.fc1.register_forward_hook`, without its arguments."""
     node = source(place.file).expression(place)
