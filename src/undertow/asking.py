@@ -26,6 +26,7 @@ from undertow import tree
 from undertow._core import TensorCore, tensor_class
 from undertow.dtypes import dtype
 from undertow.modes import local, special
+from undertow.xp.device_memory import Watch
 
 Public = Callable[..., Any]
 
@@ -65,6 +66,9 @@ def takes_over(value: Any) -> bool:
 def wanted(args: Iterable[Any]) -> bool:
     """Whether a call with these arguments must be offered to overrides first."""
     modes = local.modes
+    if Watch.compiling is not None and Watch.compiling.is_elsewhere():
+        args = list(args)
+        Watch.compiling.wait_for([each._array for each in args if isinstance(each, TensorCore) and each._is_strided])
     if modes.function_modes:
         return True
     return not modes.function_off and any(map(takes_over, args))

@@ -44,6 +44,9 @@ def test_effects(name: str) -> None:
 # --- what else is said of a function
 
 
+NOTED: dict[str, Any] = {}
+
+
 def maybe(g: Any) -> Any:  # noqa: RET503
     if g.norm() > 1:
         return g * 2
@@ -84,6 +87,9 @@ def returns_an_element(gs: Any) -> Any:
         (lambda g: torch.clamp(g, 0), ["tensor"], True),
         (lambda g: print(g), ["tensor"], False),
         (lambda g: zoo.EVENTS.append(g), ["tensor"], False),
+        (lambda g: NOTED.setdefault("events", []).append(g), ["tensor"], False),
+        (lambda g: NOTED.setdefault("last", g), ["tensor"], True),
+        (lambda g: zoo.DEFAULTS["events"].append(g), ["tensor"], False),
         (lambda g: g.backward(), ["tensor"], False),
         (lambda g: (g, g), ["tensor"], True),
         (lambda g: g if zoo.LIMIT else None, ["tensor"], None),

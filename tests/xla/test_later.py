@@ -117,6 +117,32 @@ def test_what_an_eager_op_on_a_device_reads_may_be_written_to_after_it(
         memory[...] = np.arange(1000)
 
 
+def test_a_thread_that_computes_while_another_one_compiles() -> None:
+    """What it reads is what it is: stand-ins are not seen, the thread waits until they are gone."""
+    model, x = ut.nn.Sequential(*[ut.nn.Linear(3, 3) for _ in range(20)]), ut.ones(2, 3)
+    with ut.no_grad():
+        expected = model(x)
+    stop, wrong = threading.Event(), list[Any]()
+
+    def compute() -> None:
+        while not stop.is_set():
+            try:
+                with ut.no_grad():
+                    if not ut.equal(model(x), expected):
+                        wrong.append("values")
+            except Exception as error:
+                wrong.append(error)
+
+    thread = threading.Thread(target=compute)
+    thread.start()
+    try:
+        ut.compile(lambda x: model(x).sum())(x).backward()
+    finally:
+        stop.set()
+        thread.join()
+    assert not wrong
+
+
 def test_calls_from_several_threads_are_in_order() -> None:
     weight = ut.nn.Parameter(ut.zeros(1000))
 

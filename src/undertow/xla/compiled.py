@@ -30,7 +30,7 @@ from undertow.xla.program import Program
 from undertow.xla.sparse_parts import apart, parts_of_sparse
 from undertow.xla.traced import Call
 from undertow.xp.device_array import DeviceArray
-from undertow.xp.device_memory import Watch
+from undertow.xp.device_memory import Compiling, Watch
 from undertow.xp.precision import Precision
 
 MANY = 8  # recompiles of one step after which a warning says why
@@ -128,7 +128,8 @@ class Compiled:
         args, kwargs = apart((args, kwargs))
         while True:
             try:
-                program = Program(Call(self.function, args, kwargs), plan)
+                with Compiling():
+                    program = Program(Call(self.function, args, kwargs), plan)
                 break
             except Baked:
                 plan.plain_numbers = True

@@ -32,7 +32,7 @@ from undertow.xla.registrations import Registrations
 from undertow.xla.results import is_spent, nodes_behind, tensors_in
 from undertow.xla.trace import Trace
 from undertow.xp.device_array import DeviceArray
-from undertow.xp.device_memory import Cell, NeedsValue, Watch
+from undertow.xp.device_memory import Cell, Compiling, NeedsValue, Watch
 from undertow.xp.namespaces import DeviceNamespace
 from undertow.xp.precision import Precision
 
@@ -104,7 +104,7 @@ class Graph:
         return found
 
     def _traced(self, defined: tuple[bool, ...], firing: Firing, body: Callable[..., Any]) -> Callable[..., Any]:
-        def program(kept: list[Any], read: list[Any], grads: list[Any]) -> Any:
+        def traced(kept: list[Any], read: list[Any], grads: list[Any]) -> Any:
             trace = Trace(self.device)
             trace.firing = firing
             cells = [*self.kept, *self.read]
@@ -140,6 +140,10 @@ class Graph:
                     tensor._array = array
                 for cell, value, host in before:
                     cell.value, cell.host, cell.writes = value, host, cell.writes + 1
+
+        def program(kept: list[Any], read: list[Any], grads: list[Any]) -> Any:
+            with Compiling():
+                return traced(kept, read, grads)
 
         return program
 

@@ -35,8 +35,38 @@ class Watch:
     """Who is told of cells while a step is traced; nobody otherwise."""
 
     trace: Any = None
+    compiling: Compiling | None = None
     turn = 0  # another number for each trace: what a view has seen outside of it, or in another one, is no value here
     any_made = False  # whether there has ever been a DeviceArray
+
+
+class Compiling:
+    """A block in which a thread compiles: for the time being, tensors of the step hold stand-ins for their values."""
+
+    def __enter__(self) -> None:
+        self._thread, self._done = threading.get_ident(), threading.Event()
+        self._before, Watch.compiling = Watch.compiling, self
+        special.enter()
+
+    def __exit__(self, *exc: Any) -> None:
+        special.leave()
+        Watch.compiling = self._before
+        self._done.set()
+
+    def is_elsewhere(self) -> bool:
+        """Whether another thread than this one does it."""
+        return threading.get_ident() != self._thread
+
+    def wait_for(self, arrays: list[Any]) -> None:
+        """This thread wants to compute with arrays. Those that may be such stand-ins have to be gone first."""
+        if any(isinstance(array, DeviceMemory) for array in arrays) and not self._done.wait(_PATIENCE):
+            raise RuntimeError(
+                "undertow.compile: this thread computes with a tensor of a step that another thread is compiling, and has "
+                f"waited for {_PATIENCE} s. If the step waits for this thread, let it compute that before the step."
+            )
+
+
+_PATIENCE = 60
 
 
 class Stops:

@@ -203,10 +203,17 @@ class Elements(Attributes):
             if in_class(type(value), "__missing__") is not MISSING and not isinstance(value, collections.Counter):
                 self.effect("update", f"may add a key to `{atom.name}`", node, value)
                 self.use(frozenset([atom]))
-                return self.children(atom) | ONE[OPAQUE]
+                return (self.children(atom) if value else EMPTY) | self._missing(value, node)
             self.use(frozenset([atom]))
             return self.children(atom)
         return self._elements(atom, node)
+
+    def _missing(self, value: Any, node: Any) -> Value:
+        """What a mapping makes where it has nothing."""
+        made = value.default_factory if type(value) is collections.defaultdict else None
+        if made in (int, float, str, bool):
+            return ONE[PLAIN]
+        return self.fresh(node, made, EMPTY) if made in (list, dict, set, collections.deque) else ONE[OPAQUE]
 
     def sliced(self, atom: Atom, node: Any) -> Value:
         """A part of a list is a new list."""

@@ -31,7 +31,6 @@ from undertow.xla.effects.values import (
     is_plain,
 )  # fmt: skip
 
-
 _CONTAINERS = (list, tuple, dict, set, frozenset)
 
 
@@ -138,7 +137,7 @@ class MethodCalls(BuiltinCalls):
             if type(value) in (dict, OrderedDict) and name == "setdefault":
                 self.use(arguments.all(), deep=1)
                 self.effect("call", f"{phrase} `{owner.name}`", node, value)
-                return self.children(owner).union(*arguments.positional[1:] or [ONE[NONE]])
+                return (self.children(owner) if value else EMPTY).union(*arguments.positional[1:] or [ONE[NONE]])
             what = f"{phrase} `{owner.name}`" if phrase else f"calls `{owner.name}.{name}`"
             self.effect("call", what, node, value, field=trust.field_of(value))
             return ONE[OPAQUE] if name not in ("append", "extend", "add", "clear") else ONE[NONE]
