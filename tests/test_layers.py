@@ -25,7 +25,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
         "_homes", "symbols", "lazy", "lacking", "progress_bar", "errors", "hooks", "modes", "tree", "dtypes", "sites",
         "devices", "layouts", "sizes", "return_types", "torch_named",
     ),
-    ("torch_version",),
+    ("torch_version", "_environment", "_compile", "_sources"),
     ("xp", "random_stream"),
     ("rules",),
     ("_core", "storage", "typed_storage", "mirrors"),
@@ -44,7 +44,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ),
     (
         "factory_arguments", "fft", "from_data", "creation", "ranges", "random", "tensor_copy", "tensor_random",
-        "tensor_types", "low_rank", "quasirandom", "signal", "tensor_rare", "windows",
+        "tensor_types", "low_rank", "_lowrank", "_lobpcg", "_linalg_utils", "quasirandom", "signal", "tensor_rare", "windows",
     ),
     (
         "autograd.accumulate", "autograd.anomaly_mode", "autograd.differentiate", "autograd.engine", "autograd.firing",

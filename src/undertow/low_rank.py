@@ -22,12 +22,12 @@ def _times(A: Any, M: Any, x: Any) -> Any:
     return matmul(A, x) if M is None else matmul(A, x) - matmul(M, x)
 
 
-def _basis(A: Any, q: int, niter: int, M: Any) -> Any:
+def get_approximate_basis(A: Any, q: int, niter: int | None = 2, M: Any = None) -> Any:
     """Orthonormal columns that span about what A − M spans: a random projection, sharpened by going to and fro."""
     back, M_back = _turned(A), None if M is None else _turned(M)
     drawn = randn(A._array.shape[-1], q, dtype=A.dtype)
     Q = linalg_qr(_times(A, M, drawn)).Q
-    for _ in range(niter):
+    for _ in range(2 if niter is None else niter):
         Q = linalg_qr(_times(back, M_back, Q)).Q
         Q = linalg_qr(_times(A, M, Q)).Q
     return Q
@@ -41,7 +41,7 @@ def svd_lowrank(A: Any, q: int | None = 6, niter: int | None = 2, M: Any = None)
     flipped = rows < columns
     if flipped:
         A, M = _turned(A), None if M is None else _turned(M)
-    Q = _basis(A, 6 if q is None else q, 2 if niter is None else niter, M)
+    Q = get_approximate_basis(A, 6 if q is None else q, niter, M)
     across = _turned(Q)
     projected = matmul(across, A) if M is None else matmul(across, A) - matmul(across, M)
     U, S, Vh = linalg_svd(projected, full_matrices=False)

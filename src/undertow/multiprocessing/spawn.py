@@ -1,7 +1,4 @@
-"""`torch.multiprocessing`: Python's multiprocessing, and `spawn`.
-
-Tensors travel between processes by value: a receiver gets a copy, not the sender's memory.
-"""
+"""Processes that run one function: `spawn` starts them and says how they ended."""
 
 from __future__ import annotations
 
@@ -11,32 +8,7 @@ import signal
 import sys
 import traceback
 from collections.abc import Callable
-from multiprocessing import *  # noqa: F403
 from typing import Any
-
-__all__ = [
-    *multiprocessing.__all__, "ProcessContext", "ProcessException", "ProcessExitedException", "ProcessRaisedException",
-    "get_all_sharing_strategies", "get_sharing_strategy", "set_sharing_strategy", "spawn", "start_processes",
-]  # fmt: skip
-
-_sharing = "file_descriptor"
-
-
-def get_all_sharing_strategies() -> set[str]:
-    """The names that `set_sharing_strategy` takes; tensors are copied under each."""
-    return {"file_descriptor", "file_system"}
-
-
-def get_sharing_strategy() -> str:
-    return _sharing
-
-
-def set_sharing_strategy(new_strategy: str) -> None:
-    """Remembers the name; tensors are copied under each."""
-    global _sharing
-    if new_strategy not in get_all_sharing_strategies():
-        raise AssertionError(f"invalid sharing strategy {new_strategy!r}")
-    _sharing = new_strategy
 
 
 class ProcessException(Exception):
@@ -114,6 +86,10 @@ class ProcessContext:
         raise ProcessExitedException(text, index, process.pid, process.exitcode)
 
 
+class SpawnContext(ProcessContext):
+    """The processes of `spawn`."""
+
+
 def start_processes(
     fn: Callable[..., Any],
     args: tuple[Any, ...] = (),
@@ -131,7 +107,7 @@ def start_processes(
     ]
     for process in processes:
         process.start()
-    started = ProcessContext(processes, error_queues)
+    started = SpawnContext(processes, error_queues)
     if not join:
         return started
     while not started.join():

@@ -1,0 +1,49 @@
+"""`torch._sources`: the source of a function, and its syntax tree."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+from textwrap import dedent
+from typing import Any, NamedTuple
+
+
+def get_source_lines_and_file(obj: Any, error_msg: str | None = None) -> tuple[list[str], int, str | None]:
+    """The lines that define an object, the number of the first, and the file; OSError if there is no source."""
+    try:
+        filename = inspect.getsourcefile(obj)
+        lines, number = inspect.getsourcelines(obj)
+    except OSError as error:
+        raise OSError(
+            f"Can't get source for {obj}. TorchScript requires source access in order to carry out compilation, make sure "
+            "original .py files are available." + (f"\n{error_msg}" if error_msg else "")
+        ) from error
+    return lines, number, filename
+
+
+def normalize_source_lines(sourcelines: list[str]) -> list[str]:
+    """The lines, of which none is further left than the `def`."""
+    start = next((nr for nr, line in enumerate(sourcelines) if line.lstrip().startswith("def")), None)
+    if start is None:
+        return sourcelines
+    margin = sourcelines[start].split("def")[0]
+    return [margin + line.removeprefix(margin) for line in sourcelines]
+
+
+class ParsedDef(NamedTuple):
+    """A function's syntax tree and where it was read."""
+
+    ast: ast.Module
+    source: str
+    filename: str | None
+    file_lineno: int
+
+
+def parse_def(fn: Any) -> ParsedDef:
+    """The syntax tree of one function."""
+    lines, number, filename = get_source_lines_and_file(fn)
+    source = "".join(normalize_source_lines(lines))
+    tree = ast.parse(dedent(source))
+    if len(tree.body) != 1 or not isinstance(tree.body[0], ast.FunctionDef):
+        raise RuntimeError(f"Expected a single top-level function: {filename}:{number}")
+    return ParsedDef(tree, source, filename, number)

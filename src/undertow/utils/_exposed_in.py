@@ -1,0 +1,16 @@
+"""`exposed_in`: a thing says that it is at home in the module that shows it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+
+def exposed_in(module: str) -> Callable[[Any], Any]:
+    """A decorator that sets `__module__`."""
+
+    def at_home(fn: Any) -> Any:
+        fn.__module__ = module
+        return fn
+
+    return at_home

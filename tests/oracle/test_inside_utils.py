@@ -1,0 +1,116 @@
+"""Small modules inside PyTorch that packages and tests import: sets, tracebacks, caches, products, processes."""
+
+from __future__ import annotations
+
+import copy
+import importlib
+import multiprocessing.pool
+import multiprocessing.queues
+import pickle
+import traceback
+from typing import Any
+
+import pytest
+
+from tests.oracle.harness import agree
+
+
+class Pipe:
+    """A connection to itself."""
+
+    other = 7
+
+    def send_bytes(self, data: bytes) -> None:
+        self.data = bytes(data)
+
+    def recv_bytes(self) -> bytes:
+        return self.data
+
+
+def changed(Ordered: Any) -> Any:
+    values = Ordered([1])
+    values.update([4, 2], [9])
+    values.difference_update([4])
+    values.intersection_update([1, 9, 2])
+    values.symmetric_difference_update([1, 77])
+    values.discard(5)
+    values.add(3)
+    values |= Ordered([8])
+    values -= {8}
+    values &= {3, 9, 77}
+    return values
+
+
+def names(torch: Any) -> dict[str, Any]:
+    def inside(name: str) -> Any:
+        return importlib.import_module(f"{torch.__name__}.{name}")
+
+    class Counting:
+        calls = 0
+
+        @inside("utils._functools").cache_method
+        def plus(self, x: int) -> int:
+            self.calls += 1
+            return x + self.calls
+
+    Ordered = inside("utils._ordered_set").OrderedSet
+    frame = traceback.FrameSummary("/a/b/c.py", 12, "foo", line="x = 1")
+    return {
+        "torch": torch, "inside": inside, "O": Ordered, "s": Ordered([3, 1, 2, 1]), "u": Ordered([2, 5]), "copy": copy,
+        "pickle": pickle, "changed": changed, "counting": Counting(), "frame": frame, "Pipe": Pipe,
+        "A": torch.tensor([[2.0, 1.0], [1.0, 3.0]]), "L": inside("_linalg_utils"), "pool": multiprocessing.pool,
+        "queues": multiprocessing.queues, "names": names, "tb": inside("utils._traceback"),
+    }  # fmt: skip
+
+
+ANSWERS = """
+repr([s, s | u, s & u, s - u, s ^ u, O(), O([1]) | {2}, {2} | O([1]), pickle.loads(pickle.dumps(s)), copy.deepcopy(s)])
+len(s), list(s), 1 in s, list(reversed(s)), s == O([1, 2, 3]), s == {1, 2, 3}, s <= O([3, 1, 2, 9])
+repr([s.union(u, [7]), s.intersection(u), s.difference(u, [1]), s.symmetric_difference(u), s.copy(), s.pop(), s])
+s.issubset([1, 2, 3, 4]), s.issuperset([1]), repr(changed(O))
+O([1]).remove(3)
+O().pop()
+hash(s)
+tb.shorten_filename('/a/b/c.py', base='/a'), tb.format_frame(frame, base='/a'), tb.format_frame(frame, base='/a', line=True)
+(lambda: tb.CapturedTraceback.extract())().summary()[-1].name
+(lambda: tb.CapturedTraceback.extract(skip=1))().summary()[-1].name
+inside('utils._typing_utils').not_none(3), inside('utils._typing_utils').copy_func_params(len)(abs)(-3)
+inside('utils._typing_utils').not_none(None)
+[(t.force(), t.force()) for t in [inside('utils._thunk').Thunk(lambda: 5)]]
+counting.plus(1), counting.plus(1), counting.plus(2), counting.calls
+inside('utils._exposed_in').exposed_in('zz')(changed).__module__, setattr(changed, '__module__', __name__)
+inside('utils._import_utils')._check_module_exists('json'), inside('utils._import_utils')._check_module_exists('nope_x')
+[(f(), f(), inside('utils._stats').simple_call_counter) for f in [inside('utils._stats').count(lambda: 3)]]
+inside('utils.backcompat').broadcast_warning.enabled
+L.get_floating_dtype(A.int()), L.get_floating_dtype(A.double()), L.matmul(None, A), L.matmul(A, A), L.is_sparse(A)
+L.bform(A, None, A), L.bform(A, A, A), L.qform(A, A), L.basis(A).abs(), L.symeig(A)[0], L.symeig(A, True)[0]
+L.matrix_rank(A)
+L.is_sparse(3)
+inside('_lowrank').get_approximate_basis(A, 2).abs(), inside('_lowrank')._svd_lowrank(A, 2)[1]
+inside('_environment').is_fbcode(), inside('_environment').is_prod()
+inside('_compile')._disable_dynamo(lambda x: x + 1)(2)
+inside('_sources').get_source_lines_and_file(changed)[0][:2], inside('_sources').parse_def(changed).ast.body[0].name
+inside('_sources').normalize_source_lines(['  def g():\\n', '    pass\\n', 'z'])
+inside('_sources').get_source_lines_and_file(len)
+issubclass(inside('multiprocessing.pool').Pool, pool.Pool), issubclass(inside('multiprocessing.queue').Queue, queues.Queue)
+[(w.send([A]), w.recv(), w.other) for w in [inside('multiprocessing.queue').ConnectionWrapper(Pipe())]]
+callable(torch.multiprocessing.spawn), issubclass(torch.multiprocessing.SpawnContext, torch.multiprocessing.ProcessContext)
+inside('utils._dtype_abbrs').dtype_abbrs[torch.bfloat16], len(inside('utils._dtype_abbrs').dtype_abbrs)
+""".strip().splitlines()
+
+
+@pytest.mark.parametrize("text", ANSWERS)
+def test_answers(text: str) -> None:
+    agree(lambda torch: eval(text, {**names(torch), "__name__": __name__}))
+
+
+def test_references_to_memory() -> None:
+    def program(torch: Any) -> Any:
+        Ref = importlib.import_module(f"{torch.__name__}.multiprocessing.reductions").StorageWeakRef
+        tensor = torch.ones(3)
+        one, two, other = (Ref(each.untyped_storage()) for each in (tensor, tensor[1:], torch.zeros(3)))
+        before = one == two, one.expired(), hash(one) == hash(two), one == other
+        del tensor
+        return before, one.expired()
+
+    agree(program)
