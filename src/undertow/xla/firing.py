@@ -16,7 +16,7 @@ import threading
 from collections import deque
 from collections.abc import Callable, Container
 from types import CellType
-from typing import Any
+from typing import Any, NamedTuple
 
 from undertow._core import TensorCore
 from undertow.hooks import RemovableHandle
@@ -80,6 +80,15 @@ class Plan:
         self.body: Body | None = None  # which statements are not simply traced
 
 
+class Turn(NamedTuple):
+    """A hook whose turn has come: what it is given, and what its code is known to do."""
+
+    hook: Any
+    args: tuple[Any, ...]
+    kwargs: dict[str, Any]
+    effects: Effects
+
+
 class Firing:
     """Takes the place of `hooks.fire` while a step is traced."""
 
@@ -127,14 +136,14 @@ class Firing:
             acts_on_own(effect) or _holder(effect) is not None or self._is_for_step(effect) for effect in lasting
         )
         if always and may_be_traced and id(hook) not in self.plan.on_host and not unpacks:
-            return self._traced(hook, args, kwargs, effects, holders)
+            return self._traced(Turn(hook, args, kwargs, effects), holders)
         why = "another hook reads what it stores, or changes what it reads"
         if unpacks or hook in self.packs.values():
             why = "it unpacks what was packed on the host" if unpacks else "its unpack hook runs on the host"
         others = [effect for effect in effects.effects if not acts_on_own(effect)]
         if others:
             why = f"it {others[0].what} (line {others[0].line})"
-        return self._hosted(hook, args, kwargs, effects, why)
+        return self._hosted(Turn(hook, args, kwargs, effects), why)
 
     def _is_for_step(self, effect: Effect) -> bool:
         """Whether a hook fills or empties a container that the step itself reads, or changes."""
@@ -144,10 +153,9 @@ class Firing:
         uses = effect.feeds(body.rest.places) or any(other.target is target for other in body.rest.effects)
         return uses and id(target) in self.known
 
-    def _traced(
-        self, hook: Any, args: tuple[Any, ...], kwargs: dict[str, Any], effects: Effects, holders: list[dict[Any, Any]]
-    ) -> Any:
+    def _traced(self, turn: Turn, holders: list[dict[Any, Any]]) -> Any:
         """Runs the hook now. At most it stores something, which comes out the same on every call."""
+        hook, args, kwargs, effects = turn
         before = [(array, array.value) for array in _arrays((args, kwargs), effects)]
         self.stores += [(holder, dict(holder)) for holder in holders]
         stopped: list[BaseException] = Watch.trace.stopped
@@ -164,7 +172,7 @@ class Firing:
             del stopped[earlier:]
             for array, value in before:
                 array.write(value)
-            return self._hosted(hook, args, kwargs, effects, f"it needs a value: {error.asked or error}")
+            return self._hosted(turn, f"it needs a value: {error.asked or error}")
         self.reads += [read for read in (*effects.reads, *effects.holds) if not isinstance(read.value, Figure)]
         self.traced.append((hook, effects))
         self._place(hook, "in the program", "it only computes with tensors")
@@ -180,7 +188,9 @@ class Firing:
             self.plan.roots += new
             raise Again
 
-    def _hosted(self, hook: Any, args: tuple[Any, ...], kwargs: dict[str, Any], effects: Effects, why: str) -> Any:
+    def _hosted(self, turn: Turn, why: str) -> Any:
+        """Has the hook run on the host: after the program if nothing waits for it."""
+        hook, args, kwargs, effects = turn
         if any(isinstance(each, Figure) for each in captured_by(hook)):  # the step made the hook, for this turn
             raise Baked
         for effect in filter(acts_on_own, effects.effects):
@@ -199,12 +209,11 @@ class Firing:
         if self.later and (effects.effects or id(hook) in self.plan.on_host):
             self.plan.all_inside = True
             raise Again
-        return self._inside(hook, args, kwargs, effects, found, places, why)
+        return self._inside(turn, found, places, why)
 
-    def _inside(
-        self, hook: Any, args: tuple[Any, ...], kwargs: dict[str, Any], effects: Effects, found: list[Any],
-        places: list[Any], why: str,
-    ) -> Any:  # fmt: skip
+    def _inside(self, turn: Turn, found: list[Any], places: list[Any], why: str) -> Any:
+        """Has the program stop for the hook, and go on with what it gives."""
+        hook, args, kwargs, effects = turn
         packs = self._is_pack(hook) and type(args[0]) is not Kept
         unpacks = id(hook) in self.packs
         if unpacks and not packs and type(args[0]) is not Kept:  # it gets what the pack hook gives, from the host
