@@ -115,11 +115,12 @@ float32 = float = _make("float32", "f32", "Float", FLOATING, np.float32)
 float64 = double = _make("float64", "f64", "Double", FLOATING, np.float64)
 float16 = half = _make("float16", "f16", "Half", FLOATING, np.float16, opmath=float32)
 bfloat16 = _make("bfloat16", "bf16", "BFloat16", FLOATING, ml_dtypes.bfloat16, opmath=float32)
+# Eight bits hold weights: PyTorch converts and moves them, and computes with few of them.
+float8_e4m3fn, float8_e5m2, float8_e4m3fnuz, float8_e5m2fnuz = FLOAT8 = tuple(
+    _make(f"float8_{layout}", f"f8{layout}", f"Float8_{layout}", FLOATING, f"float8_{layout}", opmath=float32)
+    for layout in ("e4m3fn", "e5m2", "e4m3fnuz", "e5m2fnuz")
+)
 # Programs name these and ask how wide they are; no tensor here has one.
-float8_e4m3fn = _make("float8_e4m3fn", "f8e4m3fn", "Float8_e4m3fn", FLOATING, None, itemsize=1)
-float8_e5m2 = _make("float8_e5m2", "f8e5m2", "Float8_e5m2", FLOATING, None, itemsize=1)
-float8_e4m3fnuz = _make("float8_e4m3fnuz", "f8e4m3fnuz", "Float8_e4m3fnuz", FLOATING, None, itemsize=1)
-float8_e5m2fnuz = _make("float8_e5m2fnuz", "f8e5m2fnuz", "Float8_e5m2fnuz", FLOATING, None, itemsize=1)
 float8_e8m0fnu = _make("float8_e8m0fnu", "f8e8m0fnu", "Float8_e8m0fnu", FLOATING, None, signed=False, itemsize=1)
 qint8 = _make("qint8", "qint8", "QInt8", INTEGRAL, None, itemsize=1)
 quint8 = _make("quint8", "quint8", "QUInt8", INTEGRAL, None, signed=False, itemsize=1)
@@ -176,7 +177,7 @@ class _FromNumpy(dict[np.dtype[Any], dtype]):
         )
 
 
-DTYPE_OF = _FromNumpy({each.numpy: each for each in ALL if each is not complex32})
+DTYPE_OF = _FromNumpy({each.numpy: each for each in (*ALL, *FLOAT8) if each is not complex32})
 
 
 def from_numpy(numpy_dtype: np.dtype[Any]) -> dtype:
@@ -248,6 +249,10 @@ def promote(a: dtype, b: dtype) -> dtype:
 
 def _promote(a: dtype, b: dtype) -> dtype:
     low, high = (a, b) if a.category <= b.category else (b, a)
+    if a in FLOAT8 or b in FLOAT8:
+        raise RuntimeError(
+            f"Promotion for Float8 Types is not supported, attempted to promote {a.scalar_name} and {b.scalar_name}"
+        )
     if low in _LIMITED_UNSIGNED or high in _LIMITED_UNSIGNED:
         if not high.is_floating_point:
             raise RuntimeError(

@@ -75,7 +75,7 @@ class MetaTensor(Tensor):
     device = property(lambda self: _META)
     is_meta = property(lambda self: True)
     is_cpu = property(lambda self: False)
-    data = property(lambda self: self.detach(), lambda self, value: Tensor.data.__set__(self, value))
+    data = Tensor.data.getter(lambda self: self.detach())  # type: ignore[attr-defined]
 
     @classmethod
     def __torch_function__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:

@@ -112,6 +112,8 @@ def flat_memory(root: Array) -> Array:
     """A root array's memory as one row of bytes."""
     if not root.size:
         return np.empty(0, np.uint8)
+    if root.itemsize == 1:
+        root = root.view(np.uint8)  # NumPy does not find float8 by its code
     row = np.lib.stride_tricks.as_strided(root.view(), (extent_of(root) // root.itemsize,), (root.itemsize,))
     return row.view(np.uint8)
 

@@ -12,7 +12,7 @@ from undertow import dlpack, mirrors, printing
 from undertow._core import TensorCore, tensor_class, wrap
 from undertow.autograd.writes import write
 from undertow.devices import cpu
-from undertow.dtypes import DTYPE_OF
+from undertow.dtypes import DTYPE_OF, float8_e5m2
 from undertow.modes import is_grad_enabled, local, special
 from undertow.ops.public import public
 from undertow.storage import adopt
@@ -70,7 +70,7 @@ def raw_array(tensor: Any) -> Any:
                 raise RuntimeError(
                     f"Can't call numpy() on Tensor that has {bit} bit set. Use tensor.resolve_{cure}().numpy() instead."
                 )
-    if array.dtype.kind == "V":
+    if array.dtype.kind == "V" or array.dtype == float8_e5m2.numpy:  # of other libraries' dtypes NumPy calls this a float
         raise TypeError(f"Got unsupported ScalarType {DTYPE_OF[array.dtype].scalar_name}")
     return array.view()
 

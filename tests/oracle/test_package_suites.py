@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import io
 from collections import OrderedDict, defaultdict, namedtuple
 from types import ModuleType
 from typing import Any
@@ -159,3 +160,33 @@ def test_private_names_that_packages_take() -> None:
         )  # fmt: skip
 
     agree(program)
+
+
+EIGHT_BITS = ["float8_e4m3fn", "float8_e5m2", "float8_e4m3fnuz", "float8_e5m2fnuz"]
+
+
+@pytest.mark.parametrize("name", EIGHT_BITS)
+def test_numbers_of_eight_bits_are_converted_moved_and_saved(name: str) -> None:
+    def program(torch: ModuleType) -> Any:
+        kind, inf = getattr(torch, name), torch.inf
+        numbers = torch.tensor([0.0, 1.0, -1.5, 0.3, 19.0, 250.0, 448.0, 500.0, 6e4, 1e5, -1e6, inf, -inf, 1e-3, 1e-9])
+        small = numbers[:4].to(kind)
+        file = io.BytesIO()
+        torch.save(small, file)
+        file.seek(0)
+        wide = torch.ones(2, requires_grad=True)
+        wide.to(kind).float().sum().backward()
+        return (
+            numbers.to(kind).float(), numbers.double().to(kind).double(), numbers.half().to(kind).bfloat16(), repr(small),
+            small.view(torch.uint8), small.view(2, 2).t().contiguous().float(), torch.cat([small, small[1:]]).float(),
+            torch.full((2,), 1.5, dtype=kind).tolist(), torch.load(file).float(), wide.grad, small.element_size(),
+            small == small, small.clone().fill_(2)[0].item(), torch.zeros_like(small).float(), repr(torch.finfo(kind)),
+        )  # fmt: skip
+
+    agree(program)
+
+
+@pytest.mark.parametrize("use", ["numpy()", "add(torch.ones(2))"])
+def test_what_eight_bits_refuse(use: str) -> None:
+    for name in EIGHT_BITS:
+        agree(lambda torch, name=name: eval(f"torch.ones(2).to(torch.{name}).{use}", {"torch": torch}))

@@ -25,7 +25,7 @@ def get_layout(name: str) -> layout:
 _ANSWERS: dict[str, Any] = {
     **REBUILD,
     **BY_NAME,
-    **{f"torch.{kind.name}": kind for kind in dtypes.ALL},
+    **{f"torch.{kind.name}": kind for kind in (*dtypes.ALL, *dtypes.FLOAT8)},
     "torch.Tensor": Tensor,
     "torch.serialization._get_layout": get_layout,
 }

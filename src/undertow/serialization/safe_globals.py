@@ -131,7 +131,7 @@ MAKERS: dict[Any, Callable[..., Any]] = {
 ALLOWED: dict[str, Any] = {
     **REBUILD,
     **BY_NAME,
-    **{f"torch.{kind.name}": kind for kind in dtypes.ALL},
+    **{f"torch.{kind.name}": kind for kind in (*dtypes.ALL, *dtypes.FLOAT8)},
     "collections.OrderedDict": OrderedDict,
     "collections.Counter": Counter,
     "set": set,

@@ -131,12 +131,18 @@ def register_constant(cls: type) -> None:
     )
 
 
-def _sequence(cls: Any, rebuild: Callable[[Iterable[Any], Context], Any], context: Any = lambda node: None) -> None:
+def _sequence(
+    cls: Any,
+    rebuild: Callable[[Iterable[Any], Context], Any],
+    context: Any = lambda node: None,
+    name: str | None = None,
+) -> None:
     register_pytree_node(
         cls,
         lambda node: (list(node), context(node)),
         rebuild,
         flatten_with_keys_fn=lambda node: ([(SequenceKey(i), x) for i, x in enumerate(node)], context(node)),
+        serialized_type_name=name,
     )
 
 
@@ -199,7 +205,7 @@ _mapping(
     lambda node: [node.default_factory, list(node)],
 )
 _sequence(deque, lambda values, maxlen: deque(values, maxlen=maxlen), lambda node: node.maxlen)
-_sequence(Size, lambda values, _: tuple(values))  # of whatever the leaves have become
+_sequence(Size, lambda values, _: tuple(values), name="torch.Size")  # of whatever the leaves have become
 
 
 # --- telling nodes from leaves

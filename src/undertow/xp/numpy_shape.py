@@ -35,6 +35,9 @@ def alias(x: Array) -> Array:
     return x.view()
 
 
+_NO_INFINITY = np.dtype("float8_e4m3fn")
+
+
 def restride(x: Array, shape: Sequence[int], strides: Sequence[int], offset: int = 0) -> Array:
     """A view of x's memory with these strides, starting `offset` bytes from x's first element."""
     if type(x) is not _ndarray:
@@ -377,4 +380,6 @@ def cast(x: Array, dtype: np.dtype[Any]) -> Array:
     if dtype.kind in "iu" and x.dtype.kind in "fV":
         with np.errstate(invalid="ignore"):
             return x.astype(dtype)
+    if dtype == _NO_INFINITY and x.dtype != dtype:
+        x = np.clip(x, -448, 448)  # the largest number it holds; what does not fit would be nan
     return x.astype(dtype)
