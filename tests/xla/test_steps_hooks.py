@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import Any
 
 import pytest
@@ -482,3 +483,53 @@ def test_control_flow_on_values_names_the_line() -> None:
 
     with pytest.raises(CompileError, match=r"test_steps_hooks.py:\d+.*torch.where"):
         step(torch.ones(3))
+
+
+class Chosen:
+    """A hook that calls what it was given to call."""
+
+    def __init__(self) -> None:
+        self.chosen = self.halved
+
+    def halved(self, gradient: Any) -> Any:
+        return gradient * 0.5
+
+    def doubled(self, gradient: Any) -> Any:
+        return gradient * 2
+
+    def __call__(self, gradient: Any) -> Any:
+        return self.chosen(gradient)
+
+
+class Negated:
+    def __call__(self, gradient: Any) -> Any:
+        return -gradient
+
+
+def test_what_a_hook_calls_may_be_another_function_or_object_later(monkeypatch: pytest.MonkeyPatch) -> None:
+    def build() -> Case:
+        weight, chosen = nn.Parameter(torch.ones(3)), Chosen()
+        change: Any = lambda gradient: gradient * 3
+        shaped: Any = Chosen()
+        monkeypatch.setenv("UNDERTOW_TESTS_SCALE", "1")
+        weight.register_hook(chosen)
+        weight.register_hook(lambda gradient: shaped(change(gradient)))
+
+        def step(x: Any) -> None:
+            weight.grad = None
+            (weight * x * float(os.environ["UNDERTOW_TESTS_SCALE"])).sum().backward()
+
+        def between(turn: int) -> None:
+            nonlocal change, shaped
+            if turn == 1:
+                chosen.chosen = chosen.doubled
+            elif turn == 2:
+                change = lambda gradient: gradient + 1
+            elif turn == 3:
+                shaped = Negated()
+            elif turn == 4:
+                monkeypatch.setenv("UNDERTOW_TESTS_SCALE", "7")
+
+        return Case(step, weight, args=lambda turn: (torch.full((3,), 1.0 + turn),), between=between)
+
+    agree(build, steps=6)

@@ -10,6 +10,7 @@ import argparse
 import dis
 import functools
 import logging
+import os
 import types
 import weakref
 from collections import deque
@@ -34,6 +35,7 @@ _WITH_STATE = ("undertow.optim", "undertow.amp")  # schedulers and scalers are l
 _FOREIGN = ("jax", "torch.")  # objects that are taken as they are
 _OPEN = (types.SimpleNamespace, argparse.Namespace)  # the standard library's, filled by the user
 _LOOKS_AT_SCHEDULERS = {"last_epoch", "get_last_lr", "_last_lr", "_step_count", "state_dict", "T_cur"}
+_ENVIRONMENT = {"environ", "getenv"}
 DEPTH = 3  # how far other objects of the standard library are followed
 WATCHED_BYTES = 1 << 16  # NumPy arrays up to this size are compared before a call
 
@@ -245,6 +247,8 @@ class Reached:
         own, names, stored = _names_of(root.__code__)
         self._mentioned |= self._names_left.get(root.__code__, names)
         self._look_up(root.__globals__, own, names)
+        if not names.isdisjoint(_ENVIRONMENT):
+            self._add(os.environ._data, "os.environ")  # type: ignore[attr-defined]
         for used in stored - root.__globals__.keys():
             self._name(root.__globals__, used)
         for value in (*(root.__defaults__ or ()), *(root.__kwdefaults__ or {}).values()):

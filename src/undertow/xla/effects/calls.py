@@ -132,6 +132,8 @@ class Calls(OwnCalls):
             return self._call_numpy(value, getattr(value, "__name__", ""), arguments, node)
         method = in_class(type(value), "__call__")
         if isinstance(method, FunctionType):
+            if home == "user":
+                self.called(atom)
             return self.call_atom(Known(method, atom.name), arguments.after(frozenset([atom])), node)
         return self.outside_call(atom, arguments, node)
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 from abc import ABC, abstractmethod
-from types import CellType, FunctionType, ModuleType
+from types import CellType, FunctionType, MethodType, ModuleType
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ import numpy as np
 from undertow._tensor import Tensor
 from undertow.nn import Module
 from undertow.optim import Optimizer
+from undertow.xla.effects import trust
 from undertow.xla.effects.findings import Effect, Effects, Place, Read, snapshot
 from undertow.xla.effects.objects import MISSING, in_class, instance_dict
 from undertow.xla.effects.values import (
@@ -152,14 +154,20 @@ class State(ABC):
     def found(self, known: Known, owner: Any, attribute: str | None, key: Any = MISSING) -> None:
         """Notes that a value was read from a place outside: an attribute, a cell, or what a container has under a key."""
         value = known.value
-        if isinstance(value, (FunctionType, ModuleType, type)):
+        if isinstance(value, ModuleType) or (isinstance(value, (FunctionType, type)) and trust.home(value) != "user"):
             return
         place = id(owner), attribute, known.name
-        if is_plain(value):
+        if is_plain(value) or isinstance(value, (FunctionType, type, MethodType, functools.partial)):
             self._reads.setdefault(place, Read(known.name, known.get, value, owner, _kept_at(owner, attribute, key)))
         elif isinstance(value, (Tensor, Module, Optimizer)):
             self._holds.setdefault(place, Read(known.name, known.get, value, None, _kept_at(owner, attribute, key)))
-        self.place(owner, attribute)
+        if not isinstance(value, (FunctionType, type)):
+            self.place(owner, attribute)
+
+    def called(self, known: Known) -> None:
+        """Notes that an object is called: another one in its place counts if it is of another class."""
+        key = id(known.value), None, "class"
+        self._reads.setdefault(key, Read(f"the class of {known.name}", lambda: type(known.get()), type(known.value)))
 
     def place(self, owner: Any, attribute: str | None) -> None:
         self._places.setdefault((id(owner), attribute), Place(owner, attribute))
