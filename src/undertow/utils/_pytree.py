@@ -14,9 +14,12 @@ from typing import Any
 
 from undertow.lazy import lazy_names
 from undertow.utils._pytree_nodes import (
-    SUPPORTED_NODES as SUPPORTED_NODES, Context as Context, GetAttrKey as GetAttrKey, IsLeaf as IsLeaf,
+    CONSTANT_NODES as CONSTANT_NODES, SUPPORTED_NODES as SUPPORTED_NODES, ConstantNode as ConstantNode, Context as Context,
+    GetAttrKey as GetAttrKey, IsLeaf as IsLeaf,
     KeyEntry as KeyEntry, KeyPath as KeyPath, MappingKey as MappingKey, NodeDef as NodeDef,
     SequenceKey as SequenceKey, is_namedtuple as is_namedtuple, is_namedtuple_class as is_namedtuple_class,
+    is_constant_class as is_constant_class, _deregister_pytree_node as _deregister_pytree_node,
+    _is_constant_holder as _is_constant_holder, _retrieve_constant as _retrieve_constant,
     is_namedtuple_instance as is_namedtuple_instance, is_structseq as is_structseq,
     is_structseq_class as is_structseq_class, is_structseq_instance as is_structseq_instance,
     register_constant as register_constant, register_dataclass as register_dataclass,
@@ -38,7 +41,10 @@ _, _deque_flatten, _deque_unflatten, _deque_flatten_with_keys = SUPPORTED_NODES[
 _odict_flatten, _odict_unflatten = _ordereddict_flatten, _ordereddict_unflatten
 _is_namedtuple_instance, _private_register_pytree_node = is_namedtuple_instance, register_pytree_node
 
-for _class in (SequenceKey, MappingKey, GetAttrKey, NodeDef):
+BUILTIN_TYPES = frozenset({tuple, list, dict, namedtuple, OrderedDict, defaultdict, deque})
+STANDARD_DICT_TYPES = frozenset({dict, OrderedDict, defaultdict})
+
+for _class in (SequenceKey, MappingKey, GetAttrKey, NodeDef, ConstantNode):
     _class.__module__ = __name__
 
 
@@ -188,6 +194,10 @@ class _Star:
         return "*"
 
 
+def _is_pytreespec_instance(obj: Any) -> bool:
+    return isinstance(obj, TreeSpec)
+
+
 def treespec_pprint(treespec: TreeSpec) -> str:
     """A shape as the tree looks, with stars for leaves."""
     return repr(treespec.unflatten([_Star()] * treespec.num_leaves))
@@ -331,24 +341,24 @@ def _broadcast_to_and_flatten(tree: PyTree, treespec: TreeSpec, is_leaf: IsLeaf 
 
 def tree_flatten_with_path(tree: PyTree, is_leaf: IsLeaf = None) -> tuple[list[tuple[KeyPath, Any]], TreeSpec]:
     """Pairs of the path to a leaf and the leaf; and the tree's shape."""
-    return list(_with_paths((), tree, is_leaf)), tree_structure(tree, is_leaf)
+    return list(_generate_key_paths((), tree, is_leaf)), tree_structure(tree, is_leaf)
 
 
 def tree_leaves_with_path(tree: PyTree, is_leaf: IsLeaf = None) -> list[tuple[KeyPath, Any]]:
     """Pairs of the path to a leaf and the leaf."""
-    return list(_with_paths((), tree, is_leaf))
+    return list(_generate_key_paths((), tree, is_leaf))
 
 
-def _with_paths(path: KeyPath, tree: PyTree, is_leaf: IsLeaf) -> Iterator[tuple[KeyPath, Any]]:
+def _generate_key_paths(key_path: KeyPath, tree: PyTree, is_leaf: IsLeaf = None) -> Iterator[tuple[KeyPath, Any]]:
     if _is_leaf(tree, is_leaf):
-        yield path, tree
+        yield key_path, tree
         return
     kind = _node_type(tree)
     with_keys = SUPPORTED_NODES[kind].flatten_with_keys_fn
     if with_keys is None:
         raise ValueError(f"Did not find a flatten_with_keys_fn for type: {kind}. Please pass a flatten_with_keys_fn.")
     for key, child in with_keys(tree)[0]:
-        yield from _with_paths((*path, key), child, is_leaf)
+        yield from _generate_key_paths((*key_path, key), child, is_leaf)
 
 
 def tree_map_with_path(func: Callable[..., Any], tree: PyTree, *rests: PyTree, is_leaf: IsLeaf = None) -> PyTree:
@@ -376,5 +386,8 @@ def key_get(obj: Any, kp: KeyPath) -> Any:
 
 
 # Text is seldom made of shapes: it is loaded when it is asked for.
-_TEXT = ("DEFAULT_TREESPEC_SERIALIZATION_PROTOCOL", "treespec_dumps", "treespec_loads")
+_TEXT = (
+    "DEFAULT_TREESPEC_SERIALIZATION_PROTOCOL", "EnumEncoder", "_register_namedtuple", "enum_object_hook", "pytree_to_str",
+    "str_to_pytree", "treespec_dumps", "treespec_loads",
+)  # fmt: skip
 __getattr__, __dir__ = lazy_names(__name__, dict.fromkeys(_TEXT, "undertow.utils._pytree_text"))

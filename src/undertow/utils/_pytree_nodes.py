@@ -124,11 +124,54 @@ def register_dataclass(
     register_pytree_node(cls, flatten, unflatten, flatten_with_keys_fn=flatten_with_keys)
 
 
+@dataclasses.dataclass(frozen=True)
+class ConstantNode:
+    """What the shape of a tree keeps of a constant."""
+
+    value: Any
+
+
+CONSTANT_NODES: set[type] = set()
+
+
 def register_constant(cls: type) -> None:
     """Makes a class a node without children, kept as it is."""
+    if cls.__eq__ is object.__eq__:
+        raise TypeError(
+            "register_constant(cls) expects `cls` to have a non-default `__eq__` implementation: shapes of trees are "
+            "compared by their constants."
+        )
+    if cls.__hash__ is None:
+        raise TypeError("register_constant(cls) expects `cls` to have a `__hash__` implementation.")
     register_pytree_node(
-        cls, lambda node: ([], node), lambda _, context: context, flatten_with_keys_fn=lambda node: ([], node)
-    )
+        cls, lambda node: ([], ConstantNode(node)), lambda _, context: context.value,
+        flatten_with_keys_fn=lambda node: ([], ConstantNode(node)),
+    )  # fmt: skip
+    CONSTANT_NODES.add(cls)
+
+
+def is_constant_class(cls: type) -> bool:
+    """Whether a class is registered as a constant."""
+    return isinstance(cls, type) and cls in CONSTANT_NODES
+
+
+def _is_constant_holder(spec: Any) -> bool:
+    """Whether the shape of a tree is that of a constant."""
+    return isinstance(spec.context, ConstantNode)
+
+
+def _retrieve_constant(spec: Any) -> Any:
+    """The constant whose shape this is."""
+    if not _is_constant_holder(spec):
+        raise AssertionError("spec does not correspond to a registered constant pytree")
+    return spec.context.value
+
+
+def _deregister_pytree_node(cls: type) -> None:
+    """Makes a class a leaf again."""
+    del SUPPORTED_NODES[cls]
+    SERIALIZED.pop(cls, None)
+    CONSTANT_NODES.discard(cls)
 
 
 def _sequence(

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import enum
 import importlib
 import json
+from collections import namedtuple
 from typing import Any
 
 from undertow.utils._pytree import _LEAF, TreeSpec
@@ -24,14 +26,46 @@ def treespec_dumps(treespec: TreeSpec, protocol: int | None = None) -> str:
     if not isinstance(treespec, TreeSpec):
         raise TypeError(f"Expected `treespec` to be an instance of PyTreeSpec but got item of type {type(treespec)}.")
     _check_protocol(1 if protocol is None else protocol)
-    return json.dumps([1, _described(treespec)])
+    return json.dumps([1, _described(treespec)], cls=EnumEncoder)
 
 
 def treespec_loads(serialized: str) -> TreeSpec:
     """The shape of a tree that `treespec_dumps` wrote."""
-    protocol, described = json.loads(serialized)
+    protocol, described = json.loads(serialized, object_hook=enum_object_hook)
     _check_protocol(protocol)
     return _made(described)
+
+
+pytree_to_str, str_to_pytree = treespec_dumps, treespec_loads  # their older names
+
+
+class EnumEncoder(json.JSONEncoder):
+    """Writes members of enums by name."""
+
+    def default(self, obj: Any) -> Any:
+        if not isinstance(obj, enum.Enum):
+            return super().default(obj)
+        kind = type(obj)
+        return {"__enum__": True, "fqn": f"{kind.__module__}:{kind.__qualname__}", "name": obj.name}
+
+
+def enum_object_hook(obj: dict[str, Any]) -> Any:
+    """Reads what `EnumEncoder` wrote."""
+    if "__enum__" not in obj:
+        return obj
+    module, _, name = obj["fqn"].partition(":")
+    found: Any = importlib.import_module(module)
+    for part in name.split("."):
+        found = getattr(found, part)
+    return found[obj["name"]]
+
+
+_named_tuples: dict[Any, str] = {}
+
+
+def _register_namedtuple(cls: type, *, serialized_type_name: str) -> None:
+    """Gives a class of named tuples the name that stands for it in text."""
+    _named_tuples[cls] = serialized_type_name
 
 
 def _check_protocol(protocol: int) -> None:
@@ -58,6 +92,8 @@ def _name_and_context(spec: TreeSpec) -> tuple[str, Any]:
                 "`serialized_type_name` kwarg."
             )
         return known, json.dumps(spec.context) if write is None else write(spec.context)
+    if kind is namedtuple and spec.context in _named_tuples:
+        return "collections.namedtuple", _named_tuples[spec.context]
     if _PLAIN.get(name) is not kind:
         raise NotImplementedError(
             f"Can't serialize TreeSpec of namedtuple class {spec.context} because we didn't register a "
@@ -76,12 +112,24 @@ def _made(described: dict[str, Any]) -> TreeSpec:
     if name is None:
         return _LEAF
     children = [_made(child) for child in described["children_spec"]]
+    if name == "collections.namedtuple":
+        return TreeSpec(namedtuple, _named_tuple_called(context), children)
     if name in _PLAIN:
         return TreeSpec(_PLAIN[name], _context_of(name, context), children)
     for kind, (known, _, read) in SERIALIZED.items():
         if known == name:
             return TreeSpec(kind, json.loads(context) if read is None else read(context), children)
     raise NotImplementedError(f"Deserializing {name} in pytree is not registered.")
+
+
+def _named_tuple_called(name: str) -> Any:
+    for cls, known in _named_tuples.items():
+        if known == name:
+            return cls
+    raise NotImplementedError(
+        f"Can't deserialize TreeSpec of namedtuple class {name} because we couldn't find a serializated name. Please "
+        "register using `_register_namedtuple`."
+    )
 
 
 def _context_of(name: str, context: Any) -> Any:
