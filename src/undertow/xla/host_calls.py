@@ -146,30 +146,8 @@ class HostCall:
     def call(self, values: list[Any]) -> tuple[Any, Any, list[Any]]:
         """Calls the hook; what it was given, what it returned, and what the tensors held afterwards: those with an
         identity, then the new ones."""
-        made: list[Any] = []
-        retaining: list[tuple[Any, int]] = []
+        stage = _Stage(self, values)
         self.places = [place for _, *places in self.dressed for place in places if place is not None]
-
-        def shown(part: Any) -> Any:
-            if type(part) is Kept:
-                return part.value
-            if type(part) is _ShownNumber:
-                return part.kind(values[part.place])
-            if type(part) is not _Shown:
-                return part
-            tensor = wrap(self.memory(values[part.place]))
-            if part.requires_grad:
-                tensor._requires_grad = True
-                with enable_grad():
-                    tensor = self.computed(tensor, part.node_name)
-            made.append(tensor)
-            self.places.append(part.place)
-            if part.grad is not None:
-                tensor._get_meta().grad = wrap(self.memory(values[part.grad]))
-            if part.final_grad is not None:
-                retaining.append((tensor, part.final_grad))
-            return tensor
-
         before = []
         for tensor, place, grad in self.dressed:
             meta = tensor._get_meta()
@@ -177,38 +155,36 @@ class HostCall:
             array = self.memory(values[place], tensor)
             meta.grad = None if grad is None else wrap(self.memory(values[grad], tensor))
             tensor._array = array
-        args, kwargs = together(map_leaves(shown, (self.args, self.kwargs)))
+        args, kwargs = together(map_leaves(stage.shown, (self.args, self.kwargs)))
         numbers = [(where, held_at(*where)) for where, _ in self.numbers]
         for where, number in self.numbers:
-            put(*where, map_leaves(shown, number))
+            put(*where, map_leaves(stage.shown, number))
         try:
             with set_grad_enabled(self.recording), autocast_as_it_was(self.autocast), self.schedules():
                 answer = self.hook(*args, **kwargs)
-            after: list[Any] = []
-            for tensor, _, grad in self.dressed:
-                after.append(tensor._array)
-                now = tensor._meta.grad
-                if (now is None) is not (grad is None):
-                    raise CompileError(
-                        f"undertow.compile: {self.placed} sets a .grad {'to None ' if now is None else ''}and also has "
-                        "effects besides tensor work. In a compiled step one hook can't do both: split it in two."
-                    )
-                if now is not None:
-                    after.append(now._array)
-            for tensor, final in retaining:  # who kept it finds there what the backward pass has left
-                meta = tensor._get_meta()
-                meta.retains, meta.grad = True, wrap(self.memory(values[final]))
-            if any(map(vars, made)):
-                raise CompileError(
-                    f"undertow.compile: {self.placed} runs on the host, where it is shown copies of tensors, and sets an "
-                    f"attribute of one ({', '.join(next(filter(None, map(vars, made))))}), which would be lost"
-                )
+            after = self._held_after()
+            stage.finish()
         finally:
             for where, number in numbers:
                 put(*where, number)
             for tensor, array, meta, grad in before:
                 tensor._array, meta.grad = array, grad
-        return args, answer, after + [tensor._array for tensor in made]
+        return args, answer, after + [tensor._array for tensor in stage.made]
+
+    def _held_after(self) -> list[Any]:
+        """What tensors with an identity, and their gradients, hold when the hook has run."""
+        after: list[Any] = []
+        for tensor, _, grad in self.dressed:
+            after.append(tensor._array)
+            now = tensor._meta.grad
+            if (now is None) is not (grad is None):
+                raise CompileError(
+                    f"undertow.compile: {self.placed} sets a .grad {'to None ' if now is None else ''}and also has "
+                    "effects besides tensor work. In a compiled step one hook can't do both: split it in two."
+                )
+            if now is not None:
+                after.append(now._array)
+        return after
 
     def refuse_writes(self, after: list[Any], values: list[Any], why: str, first: int = 0) -> None:
         """Raises if tensors, from one of them on, hold other values than the hook was given."""
@@ -225,6 +201,48 @@ class HostCall:
     def computed(self, tensor: Any, node_name: str) -> Any:
         """A tensor that asks for gradients as one that was computed, so that it may be written to."""
         return tensor.clone()
+
+
+class _Stage:
+    """What a hook is shown during one call: new tensors of values."""
+
+    def __init__(self, call: HostCall, values: list[Any]) -> None:
+        self._call, self._values = call, values
+        self.made: list[Any] = []
+        self._retaining: list[tuple[Any, int]] = []
+
+    def shown(self, part: Any) -> Any:
+        """A part of the arguments as the hook is to see it."""
+        call, values = self._call, self._values
+        if type(part) is Kept:
+            return part.value
+        if type(part) is _ShownNumber:
+            return part.kind(values[part.place])
+        if type(part) is not _Shown:
+            return part
+        tensor = wrap(call.memory(values[part.place]))
+        if part.requires_grad:
+            tensor._requires_grad = True
+            with enable_grad():
+                tensor = call.computed(tensor, part.node_name)
+        self.made.append(tensor)
+        call.places.append(part.place)
+        if part.grad is not None:
+            tensor._get_meta().grad = wrap(call.memory(values[part.grad]))
+        if part.final_grad is not None:
+            self._retaining.append((tensor, part.final_grad))
+        return tensor
+
+    def finish(self) -> None:
+        """After the hook: who kept a tensor finds its gradient as the backward pass has left it."""
+        for tensor, final in self._retaining:
+            meta = tensor._get_meta()
+            meta.retains, meta.grad = True, wrap(self._call.memory(self._values[final]))
+        if any(map(vars, self.made)):
+            raise CompileError(
+                f"undertow.compile: {self._call.placed} runs on the host, where it is shown copies of tensors, and sets an "
+                f"attribute of one ({', '.join(next(filter(None, map(vars, self.made))))}), which would be lost"
+            )
 
 
 def tensors_of(holder: Any) -> Iterator[Any]:
