@@ -10,10 +10,12 @@ import numpy as np
 from tensorboard.compat.proto.summary_pb2 import HistogramProto, Summary, SummaryMetadata
 from tensorboard.compat.proto.tensor_pb2 import TensorProto
 from tensorboard.compat.proto.tensor_shape_pb2 import TensorShapeProto
+from tensorboard.plugins.hparams.api_pb2 import DataType, Experiment, HParamInfo, MetricInfo, MetricName, Status
+from tensorboard.plugins.hparams.plugin_data_pb2 import HParamsPluginData, SessionEndInfo, SessionStartInfo
 
 from undertow._core import TensorCore
 
-__all__ = ["custom_scalars", "histogram", "image", "scalar", "text"]
+__all__ = ["custom_scalars", "histogram", "hparams", "image", "scalar", "text"]
 
 
 def as_array(value: Any) -> Any:
@@ -119,3 +121,40 @@ def text(name: str, words: str) -> Any:
 def custom_scalars(layout: Any) -> Any:
     """How charts are laid out."""
     return text("custom_scalars__config__", json.dumps(layout))
+
+
+def hparams(hparam_dict: Any, metric_dict: Any, hparam_domain_discrete: Any = None) -> tuple[Any, Any, Any]:
+    """What runs are made with and judged by; what this run was made with; that it has ended."""
+    for name, given in (("hparam_dict", hparam_dict), ("metric_dict", metric_dict)):
+        if not isinstance(given, dict):
+            raise TypeError(f"parameter: {name} should be a dictionary, nothing logged.")
+    domains = hparam_domain_discrete or {}
+    if not isinstance(domains, dict):
+        raise TypeError("parameter: hparam_domain_discrete should be a dictionary, nothing logged.")
+    experiment, start = Experiment(), SessionStartInfo()
+    for name, value in hparam_dict.items():
+        if value is None:
+            continue
+        if isinstance(value, TensorCore):
+            value = float(as_array(value).reshape(-1)[0])
+        if not isinstance(value, (int, float, str)):
+            raise ValueError("value should be one of int, float, str, bool, or torch.Tensor")
+        textual = isinstance(value, str)
+        kind = DataType.DATA_TYPE_STRING if textual else DataType.DATA_TYPE_FLOAT64
+        info = HParamInfo(name=name, type=kind)
+        for choice in domains.get(name, ()):
+            info.domain_discrete.values.add(**{"string_value" if isinstance(choice, str) else "number_value": choice})
+        experiment.hparam_infos.append(info)
+        setattr(start.hparams[name], "string_value" if textual else "number_value", value)
+    experiment.metric_infos.extend(MetricInfo(name=MetricName(tag=name)) for name in metric_dict)
+    return (
+        _of_hparams("experiment", experiment=experiment),
+        _of_hparams("session_start_info", session_start_info=start),
+        _of_hparams("session_end_info", session_end_info=SessionEndInfo(status=Status.STATUS_SUCCESS)),
+    )
+
+
+def _of_hparams(name: str, **content: Any) -> Any:
+    data = HParamsPluginData(version=0, **content).SerializeToString()
+    metadata = SummaryMetadata(plugin_data=SummaryMetadata.PluginData(plugin_name="hparams", content=data))
+    return Summary(value=[Summary.Value(tag=f"_hparams_/{name}", metadata=metadata)])

@@ -133,13 +133,15 @@ class SummaryWriter:
         self, hparam_dict: dict[str, Any], metric_dict: dict[str, Any], hparam_domain_discrete: Any = None,
         run_name: str | None = None, global_step: Any = None,
     ) -> None:  # fmt: skip
-        """What a run was made with, as a text, and what came of it, as numbers."""
+        """What a run was made with and what came of it, in a folder of its own."""
         if not isinstance(hparam_dict, dict) or not isinstance(metric_dict, dict):
             raise TypeError("hparam_dict and metric_dict should be dictionary.")
-        rows = "\n".join(f"|{name}|{value}|" for name, value in hparam_dict.items())
-        self.add_text("hparams", f"|name|value|\n|-|-|\n{rows}", global_step)
-        for name, value in metric_dict.items():
-            self.add_scalar(name, value, global_step)
+        messages = summary.hparams(hparam_dict, metric_dict, hparam_domain_discrete)
+        with SummaryWriter(os.path.join(self.log_dir, run_name or str(time.time()))) as run:
+            for message in messages:
+                run._get_file_writer().add_summary(message, global_step)
+            for name, value in metric_dict.items():
+                run.add_scalar(name, value, global_step)
 
     def _refuse(self, *args: Any, **kwargs: Any) -> NoReturn:
         raise NotImplementedError(
