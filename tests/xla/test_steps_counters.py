@@ -12,6 +12,7 @@ import pytest
 import undertow as torch
 from tests.xla.twins import Case, Cases, agree
 from undertow import nn, optim
+from undertow.testing import assert_close
 
 once, twice, thrice = Cases(), Cases(), Cases()  # how many programs are enough: one, or one for each answer
 
@@ -309,3 +310,34 @@ def test_a_number_that_only_hooks_read_becomes_an_input() -> None:
         return Case(step, weight, args=one, between=between)
 
     agree(build, steps=5, programs=3)
+
+
+class Scaled(torch.autograd.Function):
+    """Its way back asks about a number."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Any, k: float) -> Any:
+        ctx.k = k
+        return x * k
+
+    @staticmethod
+    def backward(ctx: Any, g: Any) -> Any:
+        return (g * ctx.k if ctx.k < 4 else g * ctx.k * 2), None
+
+
+def test_numbers_in_a_graph_that_is_left() -> None:
+    """They are those of the call that left it, whatever calls came after, to any order."""
+    weight = torch.tensor([0.5, 1.5], requires_grad=True)
+
+    def function(x: Any, k: Any) -> Any:
+        return Scaled.apply((weight * x * k).pow(3).sum() / k + torch.add(x, weight, alpha=k * 2).clamp(-k, k).sum(), k)
+
+    compiled, x = torch.compile(function), torch.tensor([1.0, -2.0])
+    numbers = [2.0, 3.0, 5.0, 2.5, 6.0]
+    graphs = [[each(x, k) for k in numbers] for each in (function, compiled)]
+    for one, other in zip(*graphs):
+        assert_close(one, other)
+        first, also = [torch.autograd.grad(loss, weight, create_graph=True)[0] for loss in (one, other)]
+        assert_close(first, also)
+        assert_close(*[torch.autograd.grad(each.sum(), weight)[0] for each in (first, also)])
+    assert len(torch.compile.explain(compiled).data[0]["programs"]) == 2

@@ -233,7 +233,7 @@ def _raw(value: Any, node: Node) -> Any:
 def _open(value: Any, node: Node) -> Any:
     if isinstance(value, SavedValue):
         return value.open(node)
-    if isinstance(value, np.ndarray):  # a number among the operands
+    if isinstance(value, (np.ndarray, DeviceArray)):  # a number among the operands
         return wrap(value)
     return tuple([_open(part, node) for part in value]) if type(value) is tuple else value
 

@@ -14,7 +14,7 @@ from typing import Any
 from undertow.tree import map_leaves
 from undertow.xla.numbers import Figure, Uncountable
 from undertow.xla.places import Numbers, held_at, place_at, put
-from undertow.xla.results import FIXED, graph_is_left, hidden_in, parts_of, tensors_in
+from undertow.xla.results import FIXED, figures_in, graph_is_left, hidden_in, nodes_behind, parts_of, tensors_in
 
 
 class Given:
@@ -89,13 +89,14 @@ class Counters:
             put(*place, held)
 
     def check(self, left: list[tuple[Any, ...]], result: Any, known: Container[int]) -> None:
-        """What stands for a number may be among what a step leaves, but not as a key, in a graph, or in a function."""
+        """What stands for a number may be among what a step leaves, and in graphs, but not as a key or in a function."""
         if not self.places:
             return
         if any(isinstance(entry[1], Figure) for entry in left):
             raise Uncountable
         waiting = [result, *[part for entry in left for part in entry[2:]]]
-        if any(graph_is_left(tensor) for tensor in tensors_in(waiting, known)):
+        graphs = [tensor._edge for tensor in tensors_in(waiting, known) if graph_is_left(tensor)]
+        if any(hidden for _, hidden in figures_in(nodes_behind(graphs))):
             raise Uncountable
         if any(isinstance(value, Figure) for value in hidden_in(waiting, known)):
             raise Uncountable

@@ -322,6 +322,37 @@ def _same_answer(asked: Question, values: Values) -> bool:
         return False
 
 
+def still_answered(asked: list[Question], values: Values) -> bool:
+    """Whether questions would be answered as they were."""
+    return all(_same_answer(each, values) for each in asked)
+
+
+class NumbersOfCall:
+    """Numbers in a graph that another program goes back through: there they are memories that the first one kept."""
+
+    def __init__(self, figures: list[tuple[Figure, DeviceArray]], values: Values, asked: list[Question]) -> None:
+        self._figures, self._values, self._asked = figures, values, asked
+        self._before: list[tuple[Figure, Any, Any]] = []
+        self._known: list[tuple[Known, Any, Any]] = []
+
+    def show(self) -> None:
+        """Makes the numbers those of a call, as the program that is being traced finds them."""
+        for figure, kept in self._figures:
+            self._before.append((figure, figure.value, figure.traced))
+            figure.value, figure.traced = figure.of(self._values), kept.value
+            if all(known is not figure.known for known, _, _ in self._known):
+                self._known.append((figure.known, figure.known.asked, figure.known.computed))
+                figure.known.asked, figure.known.computed = self._asked, {}
+
+    def take_back(self) -> None:
+        """Makes them what they were."""
+        for figure, value, traced in self._before:
+            figure.value, figure.traced = value, traced
+        for known, asked, computed in self._known:
+            known.asked, known.computed = asked, computed
+        self._before, self._known = [], []
+
+
 class _Noted(list[float]):
     """Values that know which of them were looked at."""
 

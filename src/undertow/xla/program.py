@@ -231,7 +231,8 @@ class Program(Assembled):
             self.given.change(arguments, lambda tensor: self._renewed(tensor, renewed))
         result = rebuilt(self.result)
         if self.way_back is not None:
-            self.way_back.claim([result, *map(rebuilt, self.left_behind()[1:])], arguments)
+            numbers = self.call_numbers if self.leaves_numbers else []
+            self.way_back.claim([result, *map(rebuilt, self.left_behind()[1:])], arguments, numbers)
         return result
 
     def _is_alone(self, result: Any) -> bool:

@@ -13,16 +13,20 @@ from collections import deque
 from collections.abc import Callable, Container, Iterator
 from typing import Any
 
+import numpy as np
+
 from undertow._core import TensorCore
 from undertow.autograd.node import Edge, Node
 from undertow.autograd.saved import Freed
 from undertow.nn.modules.module import Module
 from undertow.optim.optimizer import Optimizer
+from undertow.rules.rule import Rule
 from undertow.xla.effects.objects import instance_dict
 from undertow.xla.errors import CompileError
 from undertow.xla.numbers import Figure
 from undertow.xla.places import PLAIN, Slots
 from undertow.xla.sparse_parts import is_sparse, parts_of_sparse, together
+from undertow.xp.device_array import DeviceArray
 
 FIXED = (TensorCore, *PLAIN, type, types.ModuleType, Module, Optimizer)  # taken as they are
 _OPAQUE = (types.FunctionType, types.MethodType, types.GeneratorType, functools.partial)
@@ -83,6 +87,25 @@ def nodes_behind(roots: list[Edge]) -> list[Node]:
             found[node] = None
             stack += [edge[0] for edge in node._edges if edge is not None]
     return list(found)
+
+
+def figures_in(nodes: list[Node]) -> list[tuple[Figure, bool]]:
+    """The numbers of a program that nodes of a graph hold: saved, or in a custom Function; whether in a function."""
+    found: dict[int, tuple[Figure, bool]] = {}
+    seen: set[int] = set()
+    stack: list[tuple[Any, bool]] = [(node, False) for node in nodes]
+    while stack:
+        value, hidden = stack.pop()
+        if id(value) in seen or isinstance(value, (DeviceArray, np.ndarray, Rule)):
+            continue
+        seen.add(id(value))
+        if isinstance(value, Figure):
+            found[id(value)] = (value, hidden)
+        elif isinstance(value, types.FunctionType):
+            stack += [(part, True) for part in (value.__closure__, value.__defaults__, value.__kwdefaults__)]
+        elif not isinstance(value, FIXED):
+            stack += [(part, hidden) for part in gc.get_referents(value)]
+    return list(found.values())
 
 
 class Rebuilt:

@@ -25,7 +25,7 @@ from undertow.xla.places import ABSENT, Place, contents_of, held_at, place_at, p
 from undertow.xla.reach import Reached
 from undertow.xla.registrations import Registrations
 from undertow.xla.renewed import look_of
-from undertow.xla.results import refuse_hidden, tensors_in, values_in
+from undertow.xla.results import figures_in, graph_is_left, nodes_behind, refuse_hidden, tensors_in, values_in
 from undertow.xla.schedules import Schedules
 from undertow.xla.snapshot import Snapshot
 from undertow.xla.sparse_parts import together
@@ -66,6 +66,7 @@ class Traced:
 
     result: Any  # what the traced step returned
     leaves_numbers: bool  # whether options of optimizers are among what it leaves
+    figures: list[tuple[Figure, DeviceArray]]  # numbers in graphs that it leaves, and memories that keep them
 
     def __init__(self, call: Call, plan: Plan) -> None:
         self.plan, self.body = plan, plan.body
@@ -262,7 +263,9 @@ class Traced:
         self.counters.check(self.exit, self.result, self.known)
         firing.refuse_shared({place_at(entry[0], entry[1] if type(entry[1]) is str else None) for entry in self.exit})
         self.entry.ignore(firing.changed_on_host())
-        self.leaves_numbers = bool(values_in(self.left_behind(), self.known, Figure))
+        graphs = [tensor._edge for tensor in tensors_in(self.left_behind(), self.known) if graph_is_left(tensor)]
+        self.figures = [(each, DeviceArray(each.traced)) for each, _ in figures_in(nodes_behind(graphs))]
+        self.leaves_numbers = bool(self.figures or values_in(self.left_behind(), self.known, Figure))
         self.exit_if = self._put_back(trace.chosen)
         refuse_hidden(self.left_behind(), self.known, trace.is_made)
         self.given.note_changes()

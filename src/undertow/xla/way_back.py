@@ -28,8 +28,9 @@ from undertow.devices import device as Device
 from undertow.modes import local
 from undertow.xla.errors import CompileError, explained
 from undertow.xla.firing import Again, Firing, Plan
+from undertow.xla.numbers import Figure, NumbersOfCall, Question, still_answered
 from undertow.xla.registrations import Registrations
-from undertow.xla.results import is_spent, nodes_behind, tensors_in
+from undertow.xla.results import figures_in, is_spent, nodes_behind, tensors_in
 from undertow.xla.trace import Trace
 from undertow.xp.device_array import DeviceArray
 from undertow.xp.device_memory import Cell, Compiling, NeedsValue, Watch
@@ -52,48 +53,48 @@ class Graph:
     held: list[tuple[Any, DeviceArray]]  # those tensors, and the memories that stand for theirs
     versions: list[tuple[Any, int]]  # their storages, and how often they had been written to
     registrations: Registrations
+    figures: list[tuple[Figure, DeviceArray]]  # numbers of a call that it holds, and memories of its own that keep them
 
     def __init__(self) -> None:
-        self.programs: dict[Any, tuple[Callable[..., Any], Firing]] = {}
+        self.programs: dict[Any, tuple[Callable[..., Any], Firing, list[Question]]] = {}
         self.further: dict[Any, GraphOfGradients] = {}
         self.plan = Plan()
         self.plan.all_inside = True
 
-    def go_back(self, kept: list[Any], read: list[Any], grads: Sequence[Any]) -> tuple[Any, ...]:
-        """The gradients of the leaves."""
+    def go_back(self, call: CompiledBackward, grads: Sequence[Any]) -> tuple[Any, ...]:
+        """The gradients of the leaves, for a call of the function."""
         given = [None if g is None else _raw(g) for g in grads]
-        found = self._run(tuple([g is not None for g in given]), self._backward, kept, read, given)
+        found = self._run(tuple([g is not None for g in given]), self._backward, call, given)
         return tuple([None if value is None else DeviceArray(value, self.device) for value in found])
 
-    def go_back_recorded(
-        self, kept: list[Any], read: list[Any], grads: Sequence[Any], edges: tuple[Edge | None, ...]
-    ) -> tuple[Any, ...]:
+    def go_back_recorded(self, call: CompiledBackward, grads: Sequence[Any]) -> tuple[Any, ...]:
         """The gradients of the leaves, which lead back to the given gradients and to the leaves."""
         defined = tuple([g is not None for g in grads])
         given = [None if g is None else _raw(g) for g in grads]
-        found, more = self._run(defined, self._recorded, kept, read, given)
+        found, more = self._run(defined, self._recorded, call, given)
         graph = self.further[defined]
         before = tuple([edge_of(g) if g._requires_grad else None for g in grads if g is not None])
-        node = CompiledBackward(graph, (*before, *edges), [*kept, *more], read)
+        node = CompiledBackward(graph, (*before, *call._edges), [*call.kept, *more], call.read, call.numbers)
         results: list[Any] = [None if value is None else wrap(DeviceArray(value, self.device)) for value in found]
         for number, place in enumerate(graph.places):
             results[place]._edge, results[place]._requires_grad = (node, number), True
         return tuple(results)
 
     def _run(
-        self, defined: tuple[bool, ...], body: Callable[..., Any], kept: list[Any], read: list[Any], given: list[Any]
+        self, defined: tuple[bool, ...], body: Callable[..., Any], call: CompiledBackward, given: list[Any]
     ) -> Any:
         key = body.__name__, defined, Precision.float32_products
         known = self.programs.get(key)
-        if known is None or any(each.changed() for each in known[1].reads):
-            firing = Firing(self.plan, self.registrations)
-            known = self.programs[key] = (jax.jit(self._traced(defined, firing, body)), firing)
-        program, firing = known
+        if known is None or any(each.changed() for each in known[1].reads) or not still_answered(known[2], call.numbers):
+            firing, asked = Firing(self.plan, self.registrations), list[Question]()
+            traced = self._traced(defined, firing, body, NumbersOfCall(self.figures, call.numbers, asked))
+            known = self.programs[key] = (jax.jit(traced), firing, asked)
+        program, firing, _ = known
         try:
-            found = program(kept, read, [g for g in given if g is not None])
+            found = program(call.kept, call.read, [g for g in given if g is not None])
         except Again:  # the plan knows more about the hooks now
             del self.programs[key]
-            return self._run(defined, body, kept, read, given)
+            return self._run(defined, body, call, given)
         except (NeedsValue, jax.errors.ConcretizationTypeError) as error:
             raise explained(error) from None
         if firing.has_inside:
@@ -103,7 +104,9 @@ class Graph:
                 raise firing.raised.pop()
         return found
 
-    def _traced(self, defined: tuple[bool, ...], firing: Firing, body: Callable[..., Any]) -> Callable[..., Any]:
+    def _traced(
+        self, defined: tuple[bool, ...], firing: Firing, body: Callable[..., Any], numbers: NumbersOfCall
+    ) -> Callable[..., Any]:
         def traced(kept: list[Any], read: list[Any], grads: list[Any]) -> Any:
             trace = Trace(self.device)
             trace.firing = firing
@@ -123,6 +126,7 @@ class Graph:
                         storage.version = version
                     for meta, _ in hidden:
                         meta.hooks = None
+                    numbers.show()
                     found = body(defined, [DeviceArray(value) for value in grads], trace)
                     firing.finish()
                     if trace.draws:
@@ -132,6 +136,7 @@ class Graph:
                         )
                     return found
             finally:
+                numbers.take_back()
                 for meta, own in hidden:
                     meta.hooks = own
                 for storage, version in versions:
@@ -159,6 +164,9 @@ class Graph:
             tensor._requires_grad = True
         found = engine.run(roots, tensors, True, True, self.leaf_edges, accumulates=False)
         graph = self.further[defined] = GraphOfGradients(self, tensors, found)
+        known = {id(figure) for figure, _ in self.figures}
+        new = [figure for figure, _ in figures_in(nodes_behind(graph.roots)) if id(figure) not in known]
+        graph.figures = [*self.figures, *[(figure, DeviceArray(figure.traced)) for figure in new]]
         values = [None if g is None else _raw(g) for g in found]
         del found, tensors, seeds
         gc.collect()
@@ -172,7 +180,7 @@ class GraphOfGradients(Graph):
     def __init__(self, before: Graph, seeds: list[Any], found: list[Any]) -> None:
         super().__init__()
         self.device, self.read, self.held, self.versions = before.device, before.read, before.held, before.versions
-        self.registrations, self.kept = before.registrations, list(before.kept)
+        self.registrations, self.kept, self.figures = before.registrations, list(before.kept), before.figures
         self.places = [place for place, g in enumerate(found) if g is not None and g._edge is not None]
         self.roots = [found[place]._edge for place in self.places]
         self.leaf_edges = [*[edge_of(seed) for seed in seeds], *before.leaf_edges]
@@ -214,10 +222,10 @@ class WayBack(Graph):
         given = {id(held.cell): (tensor, held) for tensor, held in trace.adopted if id(tensor) in own}
         self.read_from = [own[id(given[id(cell)][0])] if id(cell) in given else None for cell in self.read]
         self.stand_ins = [pair for pair in given.values() if program.given.stands_in(own[id(pair[0])])]
-        self.registrations = program.registrations
+        self.registrations, self.figures = program.registrations, program.figures
         self.plan.body = program.body
 
-    def claim(self, left: list[Any], arguments: list[Any]) -> None:
+    def claim(self, left: list[Any], arguments: list[Any], numbers: list[float]) -> None:
         """Hangs the results of a call, and what it left behind, on one node, which knows this call's values."""
         for tensor, held in self.stand_ins:  # the graph goes on showing what stands for them
             tensor._array = held
@@ -227,7 +235,7 @@ class WayBack(Graph):
             _at_present(_present(cell) if place is None else _raw(arguments[place]))
             for cell, place in zip(self.read, self.read_from)
         ]
-        node = CompiledBackward(self, edges, [cell.value for cell in self.kept], read)
+        node = CompiledBackward(self, edges, [cell.value for cell in self.kept], read, numbers)
         for cell in self.only_kept:
             cell.value = None
         number = 0
@@ -263,14 +271,16 @@ def _unless_spent(edge: Edge) -> Edge:
 class CompiledBackward(Node):
     """A compiled function in the graph."""
 
-    __slots__ = ("graph", "kept", "read", "freed", "_n_outputs")
+    __slots__ = ("graph", "kept", "read", "numbers", "freed", "_n_outputs")
 
-    def __init__(self, graph: Graph, edges: tuple[Edge | None, ...], kept: list[Any], read: list[Any]) -> None:
+    def __init__(
+        self, graph: Graph, edges: tuple[Edge | None, ...], kept: list[Any], read: list[Any], numbers: list[float]
+    ) -> None:
         self._edges = edges
         self._order = next(local.modes.sequence)
         self._extras = None
         self._tensor_hooks = None
-        self.graph, self.kept, self.read = graph, kept, read
+        self.graph, self.kept, self.read, self.numbers = graph, kept, read, numbers
         self.freed: Freed | None = None
         self._n_outputs = len(graph.roots)
 
@@ -284,8 +294,8 @@ class CompiledBackward(Node):
             )
         grads = [g] if self._n_outputs == 1 else list(g)
         if xp.RECORDED:
-            return self.graph.go_back_recorded(self.kept, self.read, grads, self._edges)
-        results = self.graph.go_back(self.kept, self.read, grads)
+            return self.graph.go_back_recorded(self, grads)
+        results = self.graph.go_back(self, grads)
         return results if isinstance(xp, DeviceNamespace) else tuple([None if r is None else r.numpy() for r in results])
 
     def _release(self, freed: Freed) -> None:
