@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import functools
 import pickle
 import sys
 from typing import Any
@@ -39,6 +40,32 @@ def test_an_error_names_the_hook_its_definition_and_its_registration() -> None:
     said = str(caught.value)
     assert f"the hook noisy (defined at {__file__}:{noisy.__code__.co_firstlineno}, registered at {registered})" in said
     assert "prints" in said
+
+
+class Counting:
+    def __init__(self) -> None:
+        self.count = 0
+
+    def __call__(self, grad: Any) -> None:
+        self.count += 1
+        print(self.count)
+
+
+def test_objects_and_builtins_that_are_hooks_are_shown_with_the_lines_they_have() -> None:
+    leaf, log = torch.ones(2, requires_grad=True), list[Any]()
+    leaf.register_hook(Counting()); counting = line()  # noqa: E702
+    leaf.register_hook(functools.partial(Counting.__call__, Counting())); partly = line()  # noqa: E702
+    leaf.register_hook(log.append); appending = line()  # noqa: E702
+
+    @torch.compile
+    def step() -> None:
+        (leaf * 2).sum().backward()
+
+    step()
+    said, at = str(torch.compile.explain(step)), f"{__file__}:{Counting.__call__.__code__.co_firstlineno}"
+    assert f"Counting ({at}, registered at {counting})" in said
+    assert f"({at}, registered at {partly})" in said
+    assert f"append (registered at {appending})" in said
 
 
 def _registrars(layer: Any) -> dict[str, Any]:

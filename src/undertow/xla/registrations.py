@@ -77,6 +77,9 @@ def _inside(hook: Any) -> Iterator[Any]:
 
 
 def where_defined(function: Any) -> str:
-    """file:line of the beginning of a function."""
+    """file:line of the beginning of a function, or of the code that an object runs when it is called; "" if unknown."""
+    while isinstance(function, functools.partial):
+        function = function.func
     code = getattr(inspect.unwrap(getattr(function, "__func__", function)), "__code__", None)
+    code = code or getattr(type(function).__call__, "__code__", None)
     return "" if code is None else f"{code.co_filename}:{code.co_firstlineno}"

@@ -91,8 +91,9 @@ def _text(facts: dict[str, Any]) -> str:
         )
         for hook in program["hooks"]:
             times = f" ({hook['times']} times a step)" if hook["times"] > 1 else ""
-            registered = f", registered at {hook['registered']}" if hook["registered"] else ""
-            lines.append(f"    {hook['name']} ({hook['where']}{registered}) runs {hook['runs']}{times}: {hook['why']}")
+            registered = hook["registered"] and f"registered at {hook['registered']}"
+            places = ", ".join(filter(None, (hook["where"], registered)))
+            lines.append(f"    {hook['name']} ({places}) runs {hook['runs']}{times}: {hook['why']}")
         for line in program["statements"]:
             times = f" ({line['times']} times a step)" if line["times"] > 1 else ""
             lines.append(f"    {line['source']} ({line['where']}) runs {line['runs']}{times}: {line['why']}")
