@@ -11,12 +11,17 @@ from undertow.func._vmapping import transforming
 from undertow.nn.modules.batchnorm import _BatchNorm
 
 
+def batch_norm_without_running_stats(module: Any) -> None:
+    """Makes a batch norm forget its running averages; other modules are left alone."""
+    if isinstance(module, _BatchNorm) and module.track_running_stats:
+        module.running_mean = module.running_var = module.num_batches_tracked = None
+        module.track_running_stats = False
+
+
 def replace_all_batch_norm_modules_(root: Any) -> Any:
     """Makes batch norms forget their running averages, which vmap can't keep."""
     for module in root.modules():
-        if isinstance(module, _BatchNorm):
-            module.running_mean = module.running_var = module.num_batches_tracked = None
-            module.track_running_stats = False
+        batch_norm_without_running_stats(module)
     return root
 
 

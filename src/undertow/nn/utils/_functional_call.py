@@ -130,14 +130,15 @@ def stack_module_state(models: list[Any]) -> tuple[dict[str, Any], dict[str, Any
     parameters = [dict(model.named_parameters()) for model in models]
     buffers = [dict(model.named_buffers()) for model in models]
     return (
-        {name: _stacked([held[name] for held in parameters]) for name in parameters[0]},
-        {name: _stacked([held[name] for held in buffers]) for name in buffers[0]},
+        {name: construct_stacked_leaf([held[name] for held in parameters], name) for name in parameters[0]},
+        {name: construct_stacked_leaf([held[name] for held in buffers], name) for name in buffers[0]},
     )
 
 
-def _stacked(tensors: list[Any]) -> Any:
+def construct_stacked_leaf(tensors: list[Any], name: str) -> Any:
+    """One leaf of the tensors that several models have under a name."""
     if not all(tensor.is_leaf for tensor in tensors):
         return stack(tensors)
     if len({tensor.requires_grad for tensor in tensors}) > 1:
-        raise RuntimeError("Expected tensors from each model to have the same .requires_grad")
+        raise RuntimeError(f"Expected {name} from each model to have the same .requires_grad")
     return stack(tensors).detach()._asking(tensors[0].requires_grad)
