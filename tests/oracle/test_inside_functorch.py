@@ -13,7 +13,7 @@ from tests.oracle.harness import agree
 def names(torch: Any) -> dict[str, Any]:
     nn: Any = torch.nn
 
-    class Tied(nn.Module):  # type: ignore[misc, name-defined]
+    class Tied(nn.Module):
         def __init__(self, buffer: bool) -> None:
             super().__init__()
             self.a = nn.Linear(2, 2)
