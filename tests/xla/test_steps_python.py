@@ -448,3 +448,24 @@ def test_a_tensor_over_an_array_that_the_step_made_is_written_to() -> None:
 
     step = torch.compile(alone)
     assert [step(torch.ones(3)).item() for _ in range(2)] == [3.0, 3.0]
+
+
+def test_what_is_noted_on_parameters_and_what_a_hook_sees_of_optimizers() -> None:
+    def build() -> Case:
+        weight, log = nn.Parameter(torch.ones(3)), list[Any]()
+        optimizer = optim.Adam([weight], lr=0.1)
+        optimizer.register_step_post_hook(lambda o, args, kwargs: log.append(len(o.state)))
+
+        def step(x: Any) -> None:
+            optimizer.zero_grad()
+            (weight * x).sum().backward()
+            if getattr(weight, "share", None) is not None:
+                weight.grad.mul_(weight.share)
+            optimizer.step()
+
+        def between(turn: int) -> None:
+            weight.share = {1: 0.5, 2: -2.0}.get(turn)
+
+        return Case(step, weight, args=lambda turn: (torch.full((3,), 1.0 + turn),), between=between, log=log)
+
+    agree(build, steps=4)

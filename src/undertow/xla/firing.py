@@ -326,7 +326,10 @@ class Firing:
             for each in (*effects.places, *changing):
                 here = set() if each.owner is None else of_step & places_of(each.owner, each.name)
                 if here and (each in changing or not here <= self.plan.counters.keys()):
-                    name = each.name or "something"
+                    whole = next((read for read in effects.reads if each.name is None and read.get() is each.owner), None)
+                    if each not in changing and whole is not None and not whole.changed():
+                        continue  # since its turn the step has left it alone
+                    name = each.name or ("something" if whole is None else whole.name)
                     self._keep(hook)
                     raise self._refusal(hook, f"it uses `{name}`, which the step itself changes. {_APART}")
 
