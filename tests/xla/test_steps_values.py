@@ -311,12 +311,17 @@ def sharpness_aware() -> Case:
 
 # --- what stays an error, with the line and the cure
 
+ADAPTIVE = nn.AdaptiveLogSoftmaxWithLoss(3, 4, [2], div_value=2.0)
+
 REFUSED: dict[str, tuple[Any, str]] = {
     "nonzero": (lambda x: (x > 0).nonzero(), "depends on the values"),
     "unique": (lambda x: torch.unique(x), "depends on the values"),
     "read under a mask": (lambda x: x[x > 0].sum(), r"torch\.where"),
     "masked_select": (lambda x: torch.masked_select(x, x > 0), r"torch\.where"),
     "bincount without bins": (lambda x: torch.bincount(x.long().abs()[0]), "minlength"),
+    "an adaptive softmax": (lambda x: ADAPTIVE(x, x[:, 0].long()).loss, r"layer\.log_prob"),
+    "its prediction": (lambda x: ADAPTIVE.predict(x), r"layer\.log_prob"),
+    "draws in a range": (lambda x: nn.init.trunc_normal_(torch.empty_like(x)), "outside of the compiled step"),
     "lengths that are computed": (lambda x: nn.utils.rnn.pack_padded_sequence(x, x[0].long()).data, "a list of ints"),
 }
 

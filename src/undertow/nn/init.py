@@ -16,6 +16,8 @@ from undertow.modes import no_grad
 from undertow.ops.compare import where
 from undertow.ops.decompositions import linalg_qr as qr
 from undertow.random import randperm
+from undertow.sites import user_site
+from undertow.xp.device_memory import NeedsValue, Watch
 
 __all__ = [
     "calculate_gain", "uniform_", "normal_", "trunc_normal_", "constant_", "ones_", "zeros_", "eye_", "dirac_",
@@ -112,6 +114,11 @@ def _no_grad_zero_(tensor: Any) -> Any:
 
 def _no_grad_trunc_normal_(tensor: Any, mean: float, std: float, a: float, b: float, generator: Any = None) -> Any:
     """Draws until every value lies in [a, b]: normal values where most are, else uniform ones kept by their density."""
+    if Watch.trace is not None:
+        raise NeedsValue(
+            f"trunc_normal_, called at {user_site() or 'an unknown line'}, draws until all values lie in their range, and "
+            "values are known only when the program runs. Call it outside of the compiled step."
+        )
     if mean < a - 2 * std or mean > b + 2 * std:
         warnings.warn(
             "mean is more than 2 std from [a, b] in nn.init.trunc_normal_. The distribution of values may be incorrect.",

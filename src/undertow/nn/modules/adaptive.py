@@ -9,6 +9,8 @@ from undertow.nn import functional as F
 from undertow.nn.modules.container import ModuleList, Sequential
 from undertow.nn.modules.linear import Linear
 from undertow.nn.modules.module import Module
+from undertow.sites import user_site
+from undertow.xp.device_memory import NeedsValue, Watch
 
 __all__ = ["AdaptiveLogSoftmaxWithLoss"]
 
@@ -85,6 +87,7 @@ class AdaptiveLogSoftmaxWithLoss(Module):
             to_classes.reset_parameters()
 
     def forward(self, input_: Any, target_: Any) -> _ASMoutput:
+        _refuse_in_program("F.nll_loss(layer.log_prob(input), target)")
         if target_.dim() == 1:
             if input_.shape[0] != target_.shape[0]:
                 raise RuntimeError("Input and target should have the same size in the batch dimension.")
@@ -144,6 +147,7 @@ class AdaptiveLogSoftmaxWithLoss(Module):
 
     def predict(self, input: Any) -> Any:
         """The likeliest class of each row; clusters are looked into only where they lead."""
+        _refuse_in_program("layer.log_prob(input).argmax(1)")
         head_output = self.head(input)
         output = head_output.argmax(dim=1)
         rare = output >= self.shortlist_size
@@ -153,3 +157,12 @@ class AdaptiveLogSoftmaxWithLoss(Module):
             return self._get_full_log_prob(input, head_output).argmax(dim=1)
         output[rare] = self._get_full_log_prob(input[rare], head_output[rare]).argmax(dim=1)
         return output
+
+
+def _refuse_in_program(instead: str) -> None:
+    """Which rows a cluster sees, and whether it has a gradient at all, depends on values: nothing for a compiled step."""
+    if Watch.trace is not None:
+        raise NeedsValue(
+            f"AdaptiveLogSoftmaxWithLoss, called at {user_site() or 'an unknown line'}, looks into clusters only for the "
+            f"rows that need them, which are known only when the program runs. {instead} looks into all of them."
+        )
