@@ -11,6 +11,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+import undertow
+import undertow.nn.utils._per_sample_grad
 from tests.oracle.harness import agree
 
 
@@ -190,3 +192,38 @@ def test_numbers_of_eight_bits_are_converted_moved_and_saved(name: str) -> None:
 def test_what_eight_bits_refuse(use: str) -> None:
     for name in EIGHT_BITS:
         agree(lambda torch, name=name: eval(f"torch.ones(2).to(torch.{name}).{use}", {"torch": torch}))
+
+
+PER_SAMPLE = (
+    """
+Linear(3, 2)(12.0).view(4, 3); Linear(3, 2)(24.0).view(4, 2, 3); LayerNorm(3)(12.0).view(4, 3)
+Conv2d(1, 2, 3)(32.0).view(2, 1, 4, 4); Conv1d(2, 4, 3, padding="same", groups=2)(32.0).view(2, 2, 8)
+GroupNorm(2, 4)(40.0).view(2, 4, 5); InstanceNorm1d(4, affine=True)(40.0).view(2, 4, 5); Embedding(5, 2)(4).view(2, 2)
+BatchNorm1d(3)(12.0).view(4, 3); Sequential(nn.Linear(3, 2), nn.Tanh(), nn.Linear(2, 1))(12.0).view(4, 3)
+""".strip()
+    .replace("\n", "; ")
+    .split("; ")
+)
+
+
+@pytest.mark.parametrize("reduction", ["sum", "mean"])
+@pytest.mark.parametrize("text", PER_SAMPLE)
+def test_gradients_of_every_example(text: str, reduction: str) -> None:
+    def program(torch: ModuleType) -> Any:
+        call = __import__(f"{torch.__name__}.nn.utils._per_sample_grad", fromlist=["call_for_per_sample_grads"])
+        torch.manual_seed(0)
+        layer, given = text.rsplit(")(", 1)
+        model = eval(f"nn.{layer})", {"nn": torch.nn})
+        x = eval(f"torch.arange({given}", {"torch": torch})
+        x = (x.sin() if x.is_floating_point() else x).requires_grad_(x.is_floating_point())
+        result = call.call_for_per_sample_grads(model, loss_reduction=reduction)(x)
+        (result**2).sum().backward()
+        return result.detach(), x.grad, [(p.grad_sample, p.grad) for p in model.parameters()]
+
+    agree(program, rtol=1e-4, atol=1e-4)
+
+
+def test_recurrent_layers_have_no_gradients_of_every_example() -> None:
+    call = undertow.nn.utils._per_sample_grad.call_for_per_sample_grads
+    with pytest.raises(RuntimeError, match="cannot handle function lstm"):
+        call(undertow.nn.LSTM(2, 3))(undertow.ones(2, 3, 2))

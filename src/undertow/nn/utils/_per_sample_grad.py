@@ -1,0 +1,128 @@
+"""`call_for_per_sample_grads`: a module's call after which `backward` leaves a gradient for every example.
+
+Parameters are stood in for by `ExpandedWeight`s. A function that treats each example apart takes one and is mapped over
+the examples, each with a copy of the weight of its own; other functions refuse it, because they might mix the examples.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+from undertow import tree
+from undertow._core import TensorCore
+from undertow._tensor import Tensor
+from undertow.asking import DisableTorchFunctionSubclass
+from undertow.autograd.function import Function
+from undertow.func import functional_call, vmap
+from undertow.nn.modules.module import Module
+from undertow.nn.modules.rnn import RNNBase
+
+__all__ = ["call_for_per_sample_grads"]
+
+_EACH_APART = frozenset("linear conv1d conv2d conv3d embedding layer_norm group_norm instance_norm".split())
+_FACTS = frozenset(["__get__", "size", "dim", "numel", "is_complex", "is_floating_point"])
+
+
+class _Copies(Function):
+    """A parameter once for every example; their gradients are kept on it and go no further."""
+
+    @staticmethod
+    def forward(ctx: Any, parameter: Any, weight: ExpandedWeight) -> Any:
+        ctx.weight = weight
+        return parameter.detach().expand(weight.batch_size, *parameter.shape).clone()
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Any) -> Any:
+        parameter, grad = ctx.weight.orig_weight, grads[0]
+        if ctx.weight.loss_reduction == "mean":
+            grad = grad * ctx.weight.batch_size
+        before = getattr(parameter, "grad_sample", None)
+        parameter.grad_sample = grad if before is None else before + grad
+        return None, None
+
+
+class ExpandedWeight(Tensor):
+    """Stands for a parameter, and knows how many examples there are."""
+
+    orig_weight: Any
+    batch_size: int
+    loss_reduction: str
+
+    @classmethod
+    def __torch_function__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        name = getattr(func, "__name__", "")
+        if name in _FACTS:
+            with DisableTorchFunctionSubclass():
+                return func(*args, **kwargs or {})
+        if name not in _EACH_APART:
+            raise RuntimeError(f"Expanded Weights encountered but cannot handle function {name}")
+        return _mapped(func, *args, **kwargs or {})
+
+
+def _mapped(func: Callable[..., Any], input: Any, *args: Any, **kwargs: Any) -> Any:
+    """A function of every example and of its copies of the weights."""
+    if isinstance(input, ExpandedWeight):
+        raise RuntimeError("Expanded Weights do not support a weight as the input of a function")
+    weights = [each for each in (*args, *kwargs.values()) if isinstance(each, ExpandedWeight)]
+    if input.shape[0] != weights[0].batch_size:
+        raise RuntimeError(
+            "Expected ExpandedWeights to have batch size matching input but got input batch size of "
+            f"{input.shape[0]} with ExpandedWeight of batch size {weights[0].batch_size}"
+        )
+
+    def of_one(example: Any, copies: list[Any]) -> Any:
+        left = iter(copies)
+        placed, named = tree.map_leaves(lambda x: next(left) if isinstance(x, ExpandedWeight) else x, (args, kwargs))
+        return func(example.unsqueeze(0), *placed, **named).squeeze(0)
+
+    return vmap(of_one)(input, [_Copies.apply(weight.orig_weight, weight) for weight in weights])
+
+
+def call_for_per_sample_grads(
+    module: Any, *, batch_size: int | None = None, loss_reduction: str = "sum", batch_first: bool = True
+) -> Callable[..., Any]:
+    """The module's call; `backward` then leaves `grad_sample` on its parameters, one gradient for every example.
+
+    With `loss_reduction="mean"` they are gradients of each example's own loss, not of its share of the mean.
+    """
+    if loss_reduction not in ("sum", "mean"):
+        raise RuntimeError(f"Expected loss_reduction argument to be sum or mean, got {loss_reduction}")
+    if not isinstance(module, Module):
+        raise RuntimeError(f"Module passed must be nn.Module, got {type(module).__name__}")
+    if not (batch_size is None or isinstance(batch_size, int)):
+        raise RuntimeError(f"Batch size passed must be None or an integer, got {type(batch_size).__name__}")
+    if batch_size is not None and batch_size < 1:
+        raise RuntimeError(f"Batch size must be positive, got {batch_size}")
+
+    @functools.wraps(module.forward)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        recurrent = next((type(part).__name__ for part in module.modules() if isinstance(part, RNNBase)), None)
+        if recurrent is not None:
+            raise RuntimeError(f"Expanded Weights encountered but cannot handle function {recurrent.lower()}")
+        count = _examples(args, kwargs, batch_first) if batch_size is None else batch_size
+        weights = {
+            name: _expanded(parameter, count, loss_reduction) if parameter.requires_grad else parameter
+            for name, parameter in module.named_parameters()
+        }
+        return functional_call(module, weights, args, kwargs)
+
+    return call
+
+
+def _expanded(parameter: Any, batch_size: int, loss_reduction: str) -> ExpandedWeight:
+    weight = Tensor._make_subclass(ExpandedWeight, parameter.detach())
+    weight.orig_weight, weight.batch_size, weight.loss_reduction = parameter, batch_size, loss_reduction
+    return weight
+
+
+def _examples(args: Any, kwargs: Any, batch_first: bool) -> int:
+    """How many examples the first tensor among the arguments holds."""
+    for leaf in tree.leaves((args, kwargs)):
+        if isinstance(leaf, TensorCore):
+            return int(leaf.shape[0 if batch_first else 1])
+    raise RuntimeError(
+        "Unable to find a tensor in the passed args and kwargs. They may not be pytree-able and so ExpandedWeights cannot "
+        "compute the batch size from the inputs. Please specify it explicitly"
+    )
