@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import Any
 
 import numpy as np
@@ -15,6 +14,7 @@ from undertow.dtypes import bool as bool_dtype
 from undertow.dtypes import uint64 as uint64_dtype
 from undertow.factory_arguments import check_options, from_data, made, parse_kind
 from undertow.modes import no_grad
+from undertow.sites import warn
 from undertow.storage import Array, UntypedStorage, adopt, flat_memory, is_storage
 from undertow.tensor_convert import converted
 from undertow.tensor_python import element
@@ -38,10 +38,9 @@ def tensor(
 
 
 def warn_of_copy_construction(instead_of: str) -> None:
-    warnings.warn(
+    warn(
         "To copy construct from a tensor, it is recommended to use sourceTensor.detach().clone() or "
         f"sourceTensor.detach().clone().requires_grad_(True), rather than {instead_of}.",
-        stacklevel=4,
     )
 
 
@@ -72,10 +71,9 @@ def asarray(
     if isinstance(obj, TensorCore):
         result = obj if device is None else obj.to(device)
         if requires_grad is None and obj._requires_grad:
-            warnings.warn(
+            warn(
                 "torch.asarray: unspecified requires_grad now defaults to obj.requires_grad instead of False. Pass "
                 "requires_grad=False explicitly to get the old behavior and silence this warning.",
-                stacklevel=3,
             )
             requires_grad = True
     elif isinstance(obj, np.ndarray):
@@ -139,12 +137,11 @@ def _shared(array: Array) -> Array:
     DTYPE_OF[array.dtype]  # refuses, in PyTorch's words, what has no dtype here
     _check_strides(array)
     if not array.flags.writeable:
-        warnings.warn(
+        warn(
             "The given NumPy array is not writable, and PyTorch does not support non-writable tensors. This means "
             "writing to this tensor will result in undefined behavior. You may want to copy the array to protect its "
             "data or make it writable before converting it to a tensor. This type of warning will be suppressed for the "
             "rest of this program.",
-            stacklevel=3,
         )
     return adopt(array)
 
@@ -192,12 +189,11 @@ def _buffer(buffer: Any, kind: dtype, count: int, offset: int) -> Array:
             f"actual buffer length ({length} bytes)"
         )
     if view.readonly:
-        warnings.warn(
+        warn(
             "The given buffer is not writable, and PyTorch does not support non-writable tensors. This means you can "
             "write to the underlying (supposedly non-writable) buffer using the tensor. You may want to copy the buffer "
             "to protect its data or make it writable before converting it to a tensor. This type of warning will be "
             "suppressed for the rest of this program.",
-            stacklevel=4,
         )
     return adopt(np.frombuffer(buffer, kind.numpy, count, offset))
 
@@ -262,10 +258,9 @@ def _converted_slowly(data: Any, kind: dtype | None) -> Array:
         raise TypeError(f"new(): invalid data type '{type(data).__name__}'")
     sizes = _sizes(data)
     if isinstance(data, (list, tuple)) and data and isinstance(data[0], np.ndarray):
-        warnings.warn(
+        warn(
             "Creating a tensor from a list of numpy.ndarrays is extremely slow. Please consider converting the list to a "
             "single numpy.ndarray with numpy.array() before converting to a tensor.",
-            stacklevel=4,
         )
     if kind is None:
         kind = _inferred(data)

@@ -11,14 +11,13 @@ import functools
 import itertools
 import operator
 import sys
-import warnings
 import weakref
 from collections import OrderedDict
 from collections.abc import Callable
 from types import CodeType
 from typing import Any, NamedTuple
 
-from undertow.sites import PACKAGE, Site, outside
+from undertow.sites import PACKAGE, Site, outside, warn
 
 Hook = Callable[..., Any]
 HookMap = OrderedDict  # id -> callable; a real mutable mapping, because tools edit these in place
@@ -242,8 +241,7 @@ def warn_if_has_hooks(tensor: Any) -> None:
     """Warns of the hooks on a tensor that a pickle would drop."""
     for hook in (tensor._backward_hooks or {}).values():
         if not getattr(hook, "__torch_unserializable__", False):
-            warnings.warn(
+            warn(
                 f"backward hook {hook!r} on tensor will not be serialized.  If this is expected, you can decorate the "
                 "function with @torch.utils.hooks.unserializable_hook to suppress this warning",
-                stacklevel=2,
             )

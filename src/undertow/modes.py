@@ -11,11 +11,10 @@ import functools
 import inspect
 import itertools
 import threading
-import warnings
 from collections.abc import Callable, Iterator
 from typing import Any, TypeVar
 
-from undertow.sites import user_stacklevel
+from undertow.sites import warn
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -139,11 +138,10 @@ class ContextDecorator:
 
     def __call__(self, function: F) -> F:
         if inspect.isclass(function):
-            warnings.warn(
+            warn(
                 "Decorating classes is deprecated and will be disabled in future versions. The result is a function that "
                 "makes instances in this mode: decorate the class's __init__ method to say so.",
                 FutureWarning,
-                stacklevel=user_stacklevel(),
             )
         if inspect.isgeneratorfunction(function):
             return _wrap_generator(self, function)  # type: ignore[return-value]

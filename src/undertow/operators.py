@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import re
-import warnings
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
@@ -15,6 +14,7 @@ from undertow._core import TensorCore
 from undertow.autograd.function import Function
 from undertow.autograd.outputs import bump
 from undertow.modes import is_grad_enabled, special
+from undertow.sites import warn
 
 _PARAMETER = re.compile(
     r"(?P<type>\w+(?:\([^)]*\)|!)?(?:\?|\[\d*\])*)\s+(?P<name>\w+)(?:\s*=\s*(?P<default>.+))?$", re.DOTALL
@@ -196,10 +196,9 @@ class Operator:
         if not wants:
             result = kernel(*positional, **keyword)
         elif self.backward is None and not self.is_custom:
-            warnings.warn(
+            warn(
                 f"{self.name}: an autograd kernel was not registered to the Autograd key(s) but we are trying to "
                 "backprop through it. This may lead to silently incorrect behavior.",
-                stacklevel=3,
             )
             result = kernel(*positional, **keyword)
         else:

@@ -8,7 +8,6 @@ end is computed from the start of the range again. `_progression` does the same,
 from __future__ import annotations
 
 import math
-import warnings
 from typing import Any
 
 import numpy as np
@@ -17,6 +16,7 @@ from undertow.dtypes import DTYPE_OF, SCALAR_DTYPE, bfloat16, dtype, get_default
 from undertow.factory_arguments import check_fits, check_options, into_out, made, number, parse_kind
 from undertow.ops.arguments import as_int, invalid_combination
 from undertow.ops.public import overloaded, public
+from undertow.sites import warn
 from undertow.storage import Array
 
 _SPLITTER = 2.0**27 + 1
@@ -50,11 +50,10 @@ def arange(
     if out is None:
         return made(array, "arange", requires_grad, device)
     if out._array.size not in (0, array.size):
-        warnings.warn(
+        warn(
             f"The number of elements in the out tensor of shape {list(out._array.shape)} is {out._array.size} which does "
             f"not match the computed number of elements {array.size}. Note that this may occur as a result of rounding "
             f"error. The out tensor will be resized to a tensor of shape ({array.size},).",
-            stacklevel=3,
         )
     return into_out(out, array, "arange", dtype)
 
@@ -121,10 +120,9 @@ def range(
     """Numbers from start up to and with end; deprecated in favour of `arange`."""
     if end is None:
         raise TypeError('range() missing 1 required positional arguments: "end"')
-    warnings.warn(
+    warn(
         "torch.range is deprecated and will be removed in a future release because its behavior is inconsistent with "
         "Python's range builtin. Instead, use torch.arange, which produces values in [start, end).",
-        stacklevel=3,
     )
     first, last, by = number(start, "range", "start"), number(end, "range", "end"), number(step, "range", "step")
     kind = parse_kind(dtype, "range")
@@ -175,6 +173,8 @@ def logspace(
     """Powers of a base whose exponents are evenly spaced from start to end."""
     first, last, count, kind = _parse_space("logspace", start, end, steps, out, dtype)
     check_options("logspace", device, layout, pin_memory)
+    if kind.category < 2:
+        first, last = int(first), int(last)
     exponents = _spaced(first, last, count, kind if kind.category > 1 else DTYPE_OF[np.dtype(np.float64)])
     with np.errstate(over="ignore", invalid="ignore"):
         wide = np.power(float(base), exponents.astype(np.complex128 if kind.is_complex else np.float64))

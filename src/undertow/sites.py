@@ -5,6 +5,7 @@ from __future__ import annotations
 import linecache
 import os
 import sys
+import warnings
 from types import FrameType
 
 PACKAGE = os.path.dirname(os.path.abspath(__file__)) + os.sep
@@ -52,6 +53,11 @@ def user_stacklevel() -> int:
     while frame is not None and frame.f_code.co_filename.startswith(PACKAGE):
         level, frame = level + 1, frame.f_back
     return level
+
+
+def warn(message: str, category: type[Warning] = UserWarning) -> None:
+    """A warning that points at the user's line."""
+    warnings.warn(message, category, stacklevel=user_stacklevel())
 
 
 def user_stack(limit: int = 32) -> list[Site]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import warnings
 from collections import OrderedDict
 from typing import Any
 
@@ -19,6 +18,7 @@ from undertow.modes import local, special
 from undertow.ops.arguments import must_be
 from undertow.ops.convert import alias
 from undertow.ops.public import public, public_method
+from undertow.sites import warn
 from undertow.storage import Array, contiguous_strides, extent_of, flat_memory, offset_of, over_memory, root_of
 from undertow.storage import empty_strided as empty_strided_array
 
@@ -243,8 +243,7 @@ def _warn_of_lost_hooks(tensor: Any) -> None:
     hooks: OrderedDict[int, Any] = tensor._backward_hooks or OrderedDict()
     for hook in hooks.values():
         if not getattr(hook, "__torch_unserializable__", False):
-            warnings.warn(
+            warn(
                 f"backward hook {hook!r} on tensor will not be serialized.  If this is expected, you can decorate the "
                 "function with @torch.utils.hooks.unserializable_hook to suppress this warning",
-                stacklevel=3,
             )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import Any
 
 from undertow._core import InferenceStorage, TensorCore, ndarray
@@ -17,6 +16,7 @@ from undertow.layouts import memory_format as MemoryFormat
 from undertow.mirrors import origin
 from undertow.ops.arguments import as_int, check_tensor, must_be, wrap_real_dim
 from undertow.ops.public import public
+from undertow.sites import warn
 from undertow.sizes import Size, size_of
 from undertow.storage import UntypedStorage, address, is_foreign, offset_of, root_of, with_strides
 from undertow.xp.device_array import DeviceArray, lying
@@ -318,7 +318,7 @@ class LayoutMethods(TensorCore):
     @property
     def volatile(self) -> bool:
         """Always False; what was marked so is made in a no_grad block today."""
-        warnings.warn("volatile was removed (Variable.volatile is always False)", stacklevel=2)
+        warn("volatile was removed (Variable.volatile is always False)")
         return False
 
     @property

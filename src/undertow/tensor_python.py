@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -15,6 +14,7 @@ from undertow.devices import cpu
 from undertow.dtypes import DTYPE_OF, float8_e5m2
 from undertow.modes import is_grad_enabled, local, special
 from undertow.ops.public import public
+from undertow.sites import warn
 from undertow.storage import adopt
 from undertow.tensor_layout import host_memory
 from undertow.xp.device_array import DeviceArray
@@ -259,10 +259,9 @@ def replace_elements(self: Any, name: str, function: Callable[..., Any], *others
 
 def _warn_of_lost_gradient(tensor: Any) -> None:
     if tensor._requires_grad:
-        warnings.warn(
+        warn(
             "Converting a tensor with requires_grad=True to a scalar may lead to unexpected behavior.\nConsider using "
             "tensor.detach() first.",
-            stacklevel=4,
         )
 
 

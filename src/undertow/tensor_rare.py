@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Callable
 from typing import Any, NoReturn
 
@@ -18,6 +17,7 @@ from undertow.ops.reduce import all as all_of
 from undertow.ops.reduce import any as any_of
 from undertow.ops.views import renamed
 from undertow.rules import shape as rules
+from undertow.sites import warn
 from undertow.tensor_python import replace_elements
 
 # --- deprecated
@@ -27,7 +27,7 @@ _resized = renamed(rules.view, "ResizeBackward")
 
 
 def _resized_to(self: Any, size: tuple[int, ...], name: str) -> Any:
-    warnings.warn(f"non-inplace {name} is deprecated", stacklevel=4)
+    warn(f"non-inplace {name} is deprecated")
     have = self._array.shape
     if math.prod(size) != math.prod(have):
         raise RuntimeError(

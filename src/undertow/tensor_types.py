@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import builtins
 import copyreg
-import warnings
 from typing import Any
 
 from undertow import dtypes
@@ -12,6 +11,7 @@ from undertow._core import TensorCore
 from undertow.dtypes import DTYPE_OF, dtype, set_default_dtype
 from undertow.from_data import legacy_tensor
 from undertow.layouts import layout, strided
+from undertow.sites import warn
 from undertow.torch_named import pickled_class
 
 
@@ -60,10 +60,9 @@ def set_default_tensor_type(t: Any) -> None:
         t = _BY_NAME[t]
     if not isinstance(t, tensortype):
         raise TypeError("invalid type object: only floating-point types are supported as the default type")
-    warnings.warn(
+    warn(
         "torch.set_default_tensor_type() is deprecated as of PyTorch 2.1, please use torch.set_default_dtype() and "
         "torch.set_default_device() as alternatives.",
-        stacklevel=2,
     )
     set_default_dtype(t.dtype)
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copyreg
 import sys
-import warnings
 from collections.abc import Iterator
 from typing import Any
 
@@ -12,21 +11,21 @@ import numpy as np
 
 from undertow import dtypes
 from undertow.devices import cpu, device
+from undertow.sites import warn
 from undertow.storage import Array, UntypedStorage, flat_memory
 from undertow.torch_named import TorchNamed, pickled_class
 
 _warned: list[bool] = []
 
 
-def warn_of_removal(stacklevel: int = 3) -> None:
+def warn_of_removal() -> None:
     """Says, once, what PyTorch says of all this."""
     if not _warned:
         _warned.append(True)
-        warnings.warn(
+        warn(
             "TypedStorage is deprecated. It will be removed in the future and UntypedStorage will be the only storage "
             "class. This should only matter to you if you are using storages directly.  To access UntypedStorage directly, "
             "use tensor.untyped_storage() instead of tensor.storage()",
-            stacklevel=stacklevel,
         )
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import warnings
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -23,6 +22,7 @@ from undertow.amp.casting import (
     set_autocast_dtype,
     set_autocast_enabled,
 )
+from undertow.sites import warn
 from undertow.tensor_convert import converted
 from undertow.xp.device_placement import gpus
 
@@ -58,15 +58,14 @@ class autocast:
         self.fast_dtype = usual if dtype is None else dtype
         self._cache_enabled = is_autocast_cache_enabled() if cache_enabled is None else cache_enabled
         if device_type == "cpu" and enabled and self.fast_dtype not in _CPU_DTYPES:
-            warnings.warn(
+            warn(
                 "In CPU autocast, but the target dtype is not supported. Disabling autocast.\nCPU Autocast only supports "
                 "dtypes of torch.bfloat16, torch.float16 currently.",
-                stacklevel=2,
             )
             enabled = False
         if device_type != "cpu" and enabled and not (device_type == "xla" or (device_type == "cuda" and gpus())):
             name = device_type.upper()
-            warnings.warn(f"{name} is not available or torch_xla is imported. Disabling autocast.", stacklevel=2)
+            warn(f"{name} is not available or torch_xla is imported. Disabling autocast.")
             enabled = False
         self._enabled = enabled
         self._before: list[tuple[bool, Any, bool]] = []

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections import abc, defaultdict
 from enum import Enum
 from typing import Any
@@ -13,6 +12,7 @@ from undertow import dtypes
 from undertow._core import TensorCore, wrap
 from undertow.autograd.outputs import bump
 from undertow.devices import device as Device
+from undertow.sites import warn
 from undertow.xp.device_array import values_known
 from undertow.xp.device_memory import Watch
 from undertow.xp.quiet import quietly
@@ -54,7 +54,7 @@ class GradScaler:
         self._device = device
         self._enabled = enabled
         if enabled and device == "cuda":
-            warnings.warn("torch.cuda.amp.GradScaler is enabled, but CUDA is not available.  Disabling.", stacklevel=2)
+            warn("torch.cuda.amp.GradScaler is enabled, but CUDA is not available.  Disabling.")
             self._enabled = False
         if not self._enabled:
             return

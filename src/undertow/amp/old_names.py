@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable
 from typing import Any
 
 from undertow.amp import casting
+from undertow.sites import warn
 
 _said: set[str] = set()  # each is called deprecated once
 
@@ -15,10 +15,7 @@ def _old(name: str, function: Callable[..., Any], device: str, arguments: str, i
     def old(*values: Any) -> Any:
         if name not in _said:
             _said.add(name)
-            warnings.warn(
-                f"torch.{name}({arguments}) is deprecated. Please use torch.{instead} instead.", DeprecationWarning,
-                stacklevel=2,
-            )  # fmt: skip
+            warn(f"torch.{name}({arguments}) is deprecated. Please use torch.{instead} instead.", DeprecationWarning)
         return function(device, *values)
 
     old.__name__ = old.__qualname__ = name

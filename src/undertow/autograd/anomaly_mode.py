@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import Any
 
 import numpy as np
@@ -10,7 +9,7 @@ import numpy as np
 from undertow._core import TensorCore
 from undertow.autograd.node import Node
 from undertow.modes import special
-from undertow.sites import format_stack, user_stacklevel
+from undertow.sites import format_stack, warn
 from undertow.xp.device_array import values_known
 
 
@@ -33,10 +32,9 @@ class detect_anomaly:
 
     def __init__(self, check_nan: bool = True) -> None:
         self.check_nan = check_nan
-        warnings.warn(
+        warn(
             "Anomaly Detection has been enabled. This mode will increase the runtime and should only be enabled for "
             "debugging.",
-            stacklevel=2,
         )
 
     def __enter__(self) -> None:
@@ -69,7 +67,7 @@ def _switch(mode: bool, check_nan: bool) -> None:
 def explain(error: Exception, node: Node) -> None:
     """Notes the forward lines of a node on the exception that its backward, or a hook there, raised."""
     story = _story(node)
-    warnings.warn(f"Error detected in {node._node_name()}. {story}", stacklevel=user_stacklevel())
+    warn(f"Error detected in {node._node_name()}. {story}")
     error.add_note(story)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -16,6 +15,7 @@ from undertow.autograd.node import AccumulateGrad, Edge, Node, edge_of
 from undertow.autograd.views import refresh_view
 from undertow.dtypes import DTYPE_OF
 from undertow.modes import local, special
+from undertow.sites import warn
 from undertow.sizes import size_of
 from undertow.xp.device_memory import Watch
 from undertow.xp.namespaces import tensor_namespace
@@ -59,7 +59,7 @@ def backward(
             "call backward() outside of the function that is transformed."
         )
     if grad_variables is not None:
-        warnings.warn("`grad_variables` is deprecated. Use `grad_tensors` instead.", FutureWarning, stacklevel=2)
+        warn("`grad_variables` is deprecated. Use `grad_tensors` instead.", FutureWarning)
         if grad_tensors is not None:
             raise RuntimeError(
                 "`grad_tensors` and `grad_variables` (deprecated) arguments both passed to `backward()`. "
@@ -67,12 +67,11 @@ def backward(
             )
         grad_tensors = grad_variables
     if create_graph:
-        warnings.warn(
+        warn(
             "Using backward() with create_graph=True will create a reference cycle between the parameter and its "
             "gradient which can cause a memory leak. We recommend using autograd.grad when creating the graph to avoid "
             "this. If you have to use this function, make sure to reset the .grad fields of your parameters to None "
             "after use to break the cycle and avoid the leak.",
-            stacklevel=3,
         )
     targets = None
     if inputs is not None:
@@ -106,11 +105,10 @@ def grad(
 ) -> tuple[Any, ...]:
     """The gradients of `outputs` with respect to `inputs`, returned and not stored."""
     if not only_inputs:
-        warnings.warn(
+        warn(
             "only_inputs argument is deprecated and is ignored now (defaults to True). To accumulate gradient for other "
             "parts of the graph, please use torch.autograd.backward.",
             FutureWarning,
-            stacklevel=2,
         )
     if materialize_grads and allow_unused is False:
         raise ValueError("Expected allow_unused to be True or not passed when materialize_grads=True, but got: False.")

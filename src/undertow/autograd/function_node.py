@@ -5,7 +5,6 @@ What a program keeps in ctx are attributes of the node: the engine's own names b
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Sequence
 from typing import Any
 
@@ -20,6 +19,7 @@ from undertow.dtypes import DTYPE_OF
 from undertow.errors import freed_graph
 from undertow.modes import local
 from undertow.rules.rule import Spec
+from undertow.sites import warn
 
 
 class FunctionCtx:
@@ -53,11 +53,10 @@ class FunctionCtx:
 
     def mark_shared_storage(self, *pairs: Any) -> None:
         """Says what needs no saying any more."""
-        warnings.warn(
+        warn(
             "mark_shared_storage is deprecated. Tensors with shared storages are automatically tracked. Note that calls "
             "to `set_()` are not tracked",
             FutureWarning,
-            stacklevel=2,
         )
 
     def set_materialize_grads(self, value: bool) -> None:
@@ -120,7 +119,7 @@ class FunctionNode(FunctionCtx, Node):
 
     @property
     def saved_variables(self) -> tuple[Any, ...]:
-        warnings.warn("'saved_variables' is deprecated; use 'saved_tensors'", DeprecationWarning, stacklevel=2)
+        warn("'saved_variables' is deprecated; use 'saved_tensors'", DeprecationWarning)
         return self.saved_tensors
 
     def apply(self, *grads: Any) -> Any:

@@ -6,7 +6,6 @@ Outputs get the function's node as their history, whatever they are: fresh tenso
 
 from __future__ import annotations
 
-import warnings
 from typing import Any
 
 from undertow._core import TensorCore, View
@@ -18,7 +17,7 @@ from undertow.autograd.writes import check_writable, rebase, set_edge
 from undertow.dtypes import DTYPE_OF
 from undertow.modes import special
 from undertow.rules.rule import Spec
-from undertow.sites import user_stacklevel
+from undertow.sites import warn
 
 
 def _listed(node: Any, name: str) -> tuple[Any, ...]:
@@ -61,10 +60,9 @@ def wrap_outputs(
                 "are modified inplace must all be outputs of the Function."
             )
         if records and id(tensor) not in given:
-            warnings.warn(
+            warn(
                 "ctx.mark_dirty() received a tensor that was not an input. Only input Tensors that have been mutated "
                 "should be passed to ctx.mark_dirty().",
-                stacklevel=user_stacklevel(),
             )
         if records and tensor._view is not None and len(outputs) > 1:
             raise RuntimeError(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -34,6 +33,7 @@ from undertow.autograd.jacobians import (
 )
 from undertow.generators import Generator
 from undertow.random import rand
+from undertow.sites import warn
 
 FAILED_NONDET_MSG = """
 
@@ -91,10 +91,9 @@ def _check_inputs(given: tuple[Any, ...]) -> None:
             continue
         found = True
         if value._array.dtype.str[1:] not in _DOUBLES:
-            warnings.warn(
+            warn(
                 f"Input #{nr} requires gradient and is not a double precision floating point or complex. This check will "
                 "likely fail if all the inputs are not of double precision floating point or complex. ",
-                stacklevel=5,
             )
         if any(stride == 0 and size > 1 for stride, size in zip(value._array.strides, value._array.shape, strict=True)):
             raise RuntimeError(
@@ -320,9 +319,8 @@ def get_analytical_jacobian(
 
 
 def _warn_of_private(name: str) -> None:
-    warnings.warn(
+    warn(
         f"`{name}` was part of PyTorch's private API and not meant to be exposed. We are deprecating it and it will be "
         "removed in a future version of PyTorch. Write your own with torch.autograd.grad, or use gradcheck.",
         FutureWarning,
-        stacklevel=3,
     )

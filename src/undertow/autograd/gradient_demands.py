@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import Any
 
 import numpy as np
@@ -15,6 +14,7 @@ from undertow.autograd.node import Node, edge_of
 from undertow.dtypes import DTYPE_OF
 from undertow.generators import Generator
 from undertow.random import randn
+from undertow.sites import warn
 
 FAILED_BATCHED_GRAD_MSG = """
 gradcheck or gradgradcheck failed while testing batched gradient computation.
@@ -85,11 +85,10 @@ def check_undefined(function: Function) -> None:
 
 
 def _warn_of_undefined() -> None:
-    warnings.warn(
+    warn(
         "Backwards compatibility: New undefined gradient support checking feature is enabled by default, but it may break "
         "existing callers of this function. If this is true for you, you can call this function with "
         '"check_undefined_grad=False" to disable the feature',
-        stacklevel=2,
     )
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections import OrderedDict
 from typing import Any
 
@@ -15,6 +14,7 @@ from undertow.autograd.views import asks_through_base, refresh_view
 from undertow.dtypes import DTYPE_OF
 from undertow.modes import local, special
 from undertow.ops.arguments import must_be
+from undertow.sites import warn
 from undertow.xp.device_memory import Watch
 
 _C_NAMES = {"float32": "float", "float64": "double", "int64": "long long", "int32": "int", "int16": "short",
@@ -197,12 +197,11 @@ class AutogradMethods(HookMethods):
         if meta is not None and meta.grad is not None:
             return meta.grad
         if self._edge is not None and not (meta is not None and meta.retains) and not self.is_leaf:
-            warnings.warn(
+            warn(
                 "The .grad attribute of a Tensor that is not a leaf Tensor is being accessed. Its .grad attribute won't "
                 "be populated during autograd.backward(). If you indeed want the .grad field to be populated for a "
                 "non-leaf Tensor, use .retain_grad() on the non-leaf Tensor. If you access the non-leaf Tensor by "
                 "mistake, make sure you access the leaf Tensor instead.",
-                stacklevel=2,
             )
         return None
 

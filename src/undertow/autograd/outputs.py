@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -13,7 +12,7 @@ from undertow._core import InferenceStorage, TensorCore, wrap
 from undertow.dtypes import DTYPE_OF
 from undertow.modes import local, special
 from undertow.ops.arguments import type_name
-from undertow.sites import user_stack
+from undertow.sites import user_stack, warn
 from undertow.xp.device_placement import empty_beside
 from undertow.xp.quiet import quietly
 
@@ -73,11 +72,10 @@ def write_out(out: Any, result: Any, same_dtype: bool = False) -> None:
         )
     if out._array.shape != result._array.shape:
         if out._array.size:
-            warnings.warn(
+            warn(
                 f"An output with one or more elements was resized since it had shape {list(out._array.shape)}, which "
                 f"does not match the required output shape {list(result._array.shape)}. Give an empty tensor, or one "
                 "of that shape.",
-                stacklevel=4,
             )
         out._array = empty_beside(out._array, result._array.shape)
     quietly(np.copyto, out._array, result._array, casting="unsafe")

@@ -16,7 +16,6 @@ from importlib import import_module
 from pathlib import Path
 from time import perf_counter_ns as perf_counter_ns
 from typing import Any, Self
-from warnings import warn as warn
 
 from undertow._core import TensorCore
 from undertow.autograd.node import Node
@@ -41,6 +40,7 @@ from undertow.autograd.profiler_util import _rewrite_name as _rewrite_name
 from undertow.futures import Future as Future
 from undertow.modes import special
 from undertow.overrides import TorchFunctionMode
+from undertow.sites import warn as warn
 
 __all__ = [
     "EnforceUnique", "KinetoStepTracker", "emit_itt", "emit_nvtx", "load_nvprof", "parse_nvprof_trace", "profile",
@@ -117,7 +117,7 @@ class profile:
     ) -> None:  # fmt: skip
         self.enabled, self.use_cuda, self.use_device = enabled, False, None
         if use_cuda or use_device not in (None, "cpu"):
-            warn("CUDA is not available, disabling CUDA profiling", stacklevel=2)
+            warn("CUDA is not available, disabling CUDA profiling")
         self.record_shapes, self.with_flops, self.profile_memory = record_shapes or with_flops, with_flops, profile_memory
         self.with_stack, self.with_modules, self.use_cpu, self.acc_events = with_stack, with_modules, use_cpu, acc_events
         self.experimental_config = experimental_config or _ExperimentalConfig()

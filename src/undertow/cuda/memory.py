@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import warnings
 from collections import OrderedDict
 from typing import Any
 
 from undertow.cuda._absent import refuse
+from undertow.sites import warn
 
 
 def empty_cache() -> None:
@@ -35,7 +35,7 @@ def max_memory_cached(device: Any = None) -> int:
 
 def _renamed(old: str, new: str) -> None:
     text = f"`torch.cuda.{old}` has been renamed to `torch.cuda.{new}`"
-    warnings.warn(text, FutureWarning, stacklevel=3)
+    warn(text, FutureWarning)
 
 
 def memory_stats(device: Any = None) -> dict[str, Any]:

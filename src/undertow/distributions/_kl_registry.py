@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import functools
-import warnings
 from collections.abc import Callable
 from functools import total_ordering
 from math import inf
 from typing import Any
 
 from undertow.distributions.distribution import Distribution
+from undertow.sites import warn
 
 _KL_REGISTRY: dict[tuple[Any, Any], Callable[[Any, Any], Any]] = {}
 
@@ -62,11 +62,10 @@ def _dispatch_kl(type_p: Any, type_q: Any) -> Any:
     right_q, right_p = min(_Match(*reversed(match)) for match in matches).types
     left, right = _KL_REGISTRY[left_p, left_q], _KL_REGISTRY[right_p, right_q]
     if left is not right:
-        warnings.warn(
+        warn(
             f"Ambiguous kl_divergence({type_p.__name__}, {type_q.__name__}). Please register_kl({left_p.__name__}, "
             f"{right_q.__name__})",
             RuntimeWarning,
-            stacklevel=3,
         )
     return left
 

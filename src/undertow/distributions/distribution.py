@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import Any
 
 from undertow._core import TensorCore
 from undertow.distributions import _functions as torch
 from undertow.distributions import constraints
 from undertow.distributions.utils import lazy_property
+from undertow.sites import warn
 from undertow.sizes import Size
 from undertow.xp.device_array import values_known
 
@@ -50,10 +50,9 @@ class Distribution:
             found = self.arg_constraints
         except NotImplementedError:
             found = {}
-            warnings.warn(
+            warn(
                 f"{self.__class__} does not define `arg_constraints`. Please set `arg_constraints = {{}}` or initialize "
                 "the distribution with `validate_args=False` to turn off validation.",
-                stacklevel=3,
             )
         for name, constraint in found.items():
             if constraints.is_dependent(constraint):
@@ -135,7 +134,7 @@ class Distribution:
 
     def sample_n(self, n: int) -> Any:
         """`sample((n,))`, an old name."""
-        warnings.warn("`sample_n(n)` will be deprecated. Use `sample((n,))` instead.", FutureWarning, stacklevel=2)
+        warn("`sample_n(n)` will be deprecated. Use `sample((n,))` instead.", FutureWarning)
         return self.sample(Size((n,)))
 
     def log_prob(self, value: Any) -> Any:
@@ -182,10 +181,9 @@ class Distribution:
         try:
             support = self.support
         except NotImplementedError:
-            warnings.warn(
+            warn(
                 f"{self.__class__} does not define `support` to enable sample validation. Please initialize the "
                 "distribution with `validate_args=False` to turn off validation.",
-                stacklevel=3,
             )
             return
         if support is None:

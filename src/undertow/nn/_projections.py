@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-import warnings
 from typing import Any
 
 from undertow._core import TensorCore
 from undertow.ops.matmul import linear
 from undertow.ops.multi_head import _check_shapes as _mha_shape_check  # noqa: F401
 from undertow.ops.parts import chunk, split
+from undertow.sites import warn
 
 
 def _in_projection_packed(q: Any, k: Any, v: Any, w: Any, b: Any = None) -> tuple[Any, ...]:
@@ -51,18 +51,14 @@ def _canonical_mask(
     if not is_float and str(mask.dtype) != "torch.bool":
         raise AssertionError(f"only bool and floating types of {mask_name} are supported")
     if check_other and other_type is not None and mask.dtype is not other_type:
-        warnings.warn(
-            f"Support for mismatched {mask_name} and {other_name} is deprecated. Use same type for both instead.",
-            stacklevel=2,
-        )
+        warn(f"Support for mismatched {mask_name} and {other_name} is deprecated. Use same type for both instead.")
     return mask if is_float else mask.new_zeros(mask.shape, dtype=target_type).masked_fill_(mask, -math.inf)
 
 
 def _get_softmax_dim(name: str, ndim: int, stacklevel: int) -> int:
     """The dim that softmax takes if none is given."""
-    warnings.warn(
+    warn(
         f"Implicit dimension choice for {name} has been deprecated. Change the call to include dim=X as an argument.",
-        stacklevel=stacklevel,
     )
     return 0 if ndim in (0, 1, 3) else 1
 

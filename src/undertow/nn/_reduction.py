@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import warnings
+from undertow.sites import warn
 
 _NUMBERS = {"none": 0, "mean": 1, "elementwise_mean": 1, "sum": 2}
 
@@ -10,7 +10,7 @@ _NUMBERS = {"none": 0, "mean": 1, "elementwise_mean": 1, "sum": 2}
 def get_enum(reduction: str) -> int:
     """The number of a reduction."""
     if reduction == "elementwise_mean":
-        warnings.warn("reduction='elementwise_mean' is deprecated. Please use reduction='mean' instead.", stacklevel=2)
+        warn("reduction='elementwise_mean' is deprecated. Please use reduction='mean' instead.")
     if reduction not in _NUMBERS:
         raise ValueError(f"{reduction} is not a valid value for reduction")
     return _NUMBERS[reduction]
@@ -23,9 +23,7 @@ def legacy_get_string(size_average: bool | None, reduce: bool | None, emit_warni
     else:
         reduction = "sum" if size_average is False else "mean"
     if emit_warning:
-        warnings.warn(
-            f"size_average and reduce args will be deprecated, please use reduction='{reduction}' instead.", stacklevel=3
-        )
+        warn(f"size_average and reduce args will be deprecated, please use reduction='{reduction}' instead.")
     return reduction
 
 

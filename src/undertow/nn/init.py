@@ -6,7 +6,6 @@ Every function changes its tensor in place, unrecorded, and returns it.
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -16,7 +15,7 @@ from undertow.modes import no_grad
 from undertow.ops.compare import where
 from undertow.ops.decompositions import linalg_qr as qr
 from undertow.random import randperm
-from undertow.sites import user_site
+from undertow.sites import user_site, warn
 from undertow.xp.device_memory import NeedsValue, Watch
 
 __all__ = [
@@ -120,9 +119,8 @@ def _no_grad_trunc_normal_(tensor: Any, mean: float, std: float, a: float, b: fl
             "values are known only when the program runs. Call it outside of the compiled step."
         )
     if mean < a - 2 * std or mean > b + 2 * std:
-        warnings.warn(
+        warn(
             "mean is more than 2 std from [a, b] in nn.init.trunc_normal_. The distribution of values may be incorrect.",
-            stacklevel=3,
         )
 
     def below(x: float) -> float:
@@ -216,7 +214,7 @@ def xavier_normal_(tensor: Any, gain: float = 1.0, generator: Any = None) -> Any
 
 def _kaiming_std(tensor: Any, a: float, mode: str, nonlinearity: str) -> float | None:
     if 0 in tensor.shape:
-        warnings.warn("Initializing zero-element tensors is a no-op", stacklevel=3)
+        warn("Initializing zero-element tensors is a no-op")
         return None
     fan = _calculate_correct_fan(tensor, mode)
     return calculate_gain(nonlinearity, a) / math.sqrt(fan)
@@ -282,9 +280,7 @@ def _make_deprecate(function: Callable[..., Any]) -> Callable[..., Any]:
     old_name = new_name[:-1]
 
     def alias(*args: Any, **kwargs: Any) -> Any:
-        warnings.warn(
-            f"`nn.init.{old_name}` is now deprecated in favor of `nn.init.{new_name}`.", FutureWarning, stacklevel=2
-        )
+        warn(f"`nn.init.{old_name}` is now deprecated in favor of `nn.init.{new_name}`.", FutureWarning)
         return function(*args, **kwargs)
 
     alias.__name__ = alias.__qualname__ = old_name

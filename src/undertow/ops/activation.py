@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import Any
 
 from undertow._core import TensorCore
@@ -21,6 +20,7 @@ from undertow.ops.writing import as_element
 from undertow.rules import activation as rules
 from undertow.rules import convert
 from undertow.rules.rule import Rule
+from undertow.sites import warn
 
 SELU = {"alpha": 1.6732632423543772848170429916717, "scale": 1.0507009873554804934193349852946, "input_scale": 1}
 
@@ -305,10 +305,9 @@ def log_softmax(input: Any, dim: int, dtype: Any = None, *, out: Any = None) -> 
     return _along("log_softmax", rules.log_softmax, input, dim, dtype, out)
 
 
-def _usual_dim(name: str, ndim: int, stacklevel: int) -> int:
-    warnings.warn(
+def _usual_dim(name: str, ndim: int) -> int:
+    warn(
         f"Implicit dimension choice for {name} has been deprecated. Change the call to include dim=X as an argument.",
-        stacklevel=stacklevel + 2,
     )
     return 0 if ndim in (0, 1, 3) else 1
 
@@ -317,7 +316,7 @@ def _usual_dim(name: str, ndim: int, stacklevel: int) -> int:
 def functional_softmax(input: Any, dim: int | None = None, _stacklevel: int = 3, dtype: Any = None) -> Any:
     """eˣ / Σ eˣ along a dim."""
     if dim is None:
-        dim = _usual_dim("softmax", input.ndim, _stacklevel)
+        dim = _usual_dim("softmax", input.ndim)
     return _along("softmax", rules.softmax, input, dim, dtype)
 
 
@@ -325,7 +324,7 @@ def functional_softmax(input: Any, dim: int | None = None, _stacklevel: int = 3,
 def softmin(input: Any, dim: int | None = None, _stacklevel: int = 3, dtype: Any = None) -> Any:
     """softmax(−x)."""
     if dim is None:
-        dim = _usual_dim("softmin", input.ndim, _stacklevel)
+        dim = _usual_dim("softmin", input.ndim)
     return _along("softmax", rules.softmax, elementwise.neg(input), dim, dtype)
 
 
@@ -333,7 +332,7 @@ def softmin(input: Any, dim: int | None = None, _stacklevel: int = 3, dtype: Any
 def functional_log_softmax(input: Any, dim: int | None = None, _stacklevel: int = 3, dtype: Any = None) -> Any:
     """log(softmax(x)) along a dim."""
     if dim is None:
-        dim = _usual_dim("log_softmax", input.ndim, _stacklevel)
+        dim = _usual_dim("log_softmax", input.ndim)
     return _along("log_softmax", rules.log_softmax, input, dim, dtype)
 
 

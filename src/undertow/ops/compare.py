@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import Any
 
 import numpy as np
@@ -16,6 +15,7 @@ from undertow.ops.numbers import as_number, is_number
 from undertow.ops.public import Function, finish, in_place, in_place_operator, operator, overloaded, public
 from undertow.rules import compare as rules
 from undertow.rules.rule import Rule
+from undertow.sites import warn
 from undertow.xp.quiet import quietly
 
 # --- comparisons
@@ -168,10 +168,9 @@ def _mask(condition: Any) -> Any:
     if kind == "b":
         return condition
     if condition._array.dtype == np.uint8:
-        warnings.warn(
+        warn(
             "where received a uint8 condition tensor. This behavior is deprecated and will be removed in a future version "
             "of PyTorch. Use a boolean condition instead.",
-            stacklevel=4,
         )
         return wrap(condition._array != 0)
     raise RuntimeError(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import Any
 
 from undertow._core import TensorCore
@@ -14,6 +13,7 @@ from undertow.ops.image_order import ordered_like
 from undertow.ops.public import overloaded, public
 from undertow.ops.stretch import squeeze, unsqueeze
 from undertow.rules import conv as rules
+from undertow.sites import warn
 
 Sizes = tuple[int, ...]
 
@@ -209,10 +209,9 @@ def _named_padding(input: Any, weight: Any, padding: str, stride: Sizes, dilatio
         raise RuntimeError("padding='same' is not supported for strided convolutions")
     total = [d * (k - 1) for k, d in zip(weight._array.shape[2:], dilation, strict=True)]
     if any(n % 2 for n in total):
-        warnings.warn(
+        warn(
             "Using padding='same' with even kernel lengths and odd dilation may require a zero-padded copy of the input be "
             "created",
-            stacklevel=5,
         )
         widths = [side for n in reversed(total) for side in (0, n % 2)]
         input = constant_pad_nd(input, widths, 0)

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import Any
 
 import numpy as np
 
 from undertow.autograd.apply import apply
 from undertow.rules import convert as rules
+from undertow.sites import warn
 from undertow.xp.quiet import quietly
 
 
 def cast(input: Any, dtype: np.dtype[Any]) -> Any:
     """A copy of another (or the same) NumPy dtype."""
     if input._array.dtype.kind == "c" and dtype.kind not in "cb":
-        warnings.warn("Casting complex values to real discards the imaginary part", stacklevel=3)
+        warn("Casting complex values to real discards the imaginary part")
     return quietly(apply, rules.to_copy, input, dtype=dtype)
 
 

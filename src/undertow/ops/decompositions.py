@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import Any
 
 import numpy as np
@@ -19,6 +18,7 @@ from undertow.ops.named import into_all, run
 from undertow.ops.public import public
 from undertow.ops.shape import transpose
 from undertow.rules import decompose as rules
+from undertow.sites import warn
 from undertow.xp.device_array import values_known
 from undertow.xp.namespaces import namespace_of
 
@@ -80,11 +80,10 @@ def linalg_qr(A: Any, mode: str = "reduced", *, out: Any = None) -> Any:
 def qr(input: Any, some: bool = True, *, out: Any = None) -> Any:
     """Q with orthonormal columns and upper triangular R, whose product is the input."""
     check_tensor(input, "qr")
-    warnings.warn(
+    warn(
         "torch.qr is deprecated in favor of torch.linalg.qr and will be removed in a future PyTorch release.\nThe boolean "
         "parameter 'some' has been replaced with a string parameter 'mode'.\nQ, R = torch.qr(A, some)\nshould be replaced "
         "with\nQ, R = torch.linalg.qr(A, 'reduced' if some else 'complete')",
-        stacklevel=3,
     )
     mode = "reduced" if some else "complete"
     if out is None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import warnings
 from typing import Any
 
 import numpy as np
@@ -19,6 +18,7 @@ from undertow.ops.arguments import check_tensor, no_kernel
 from undertow.ops.public import public
 from undertow.random_stream.memory_order import in_memory_order
 from undertow.rules import dropout as rules
+from undertow.sites import warn
 from undertow.xp.numpy_order import empty_copy_of
 
 
@@ -177,12 +177,11 @@ def _drop_features(input: Any, p: float, training: bool, inplace: bool, batched:
 
 
 def _warn_of_dims(name: str, ndim: int, spatial: int) -> None:
-    warnings.warn(
+    warn(
         f"{name}: Received a {ndim}-D input to {name}, which is deprecated and will result in an error in a future "
         f"release. To retain the behavior and silence this warning, please use dropout instead. Note that {name} exists "
         f"to provide channel-wise dropout on inputs with {spatial} spatial dimensions, a channel dimension, and an "
         f"optional batch dimension (i.e. {spatial + 1}D or {spatial + 2}D inputs).",
-        stacklevel=4,
     )
 
 
@@ -194,10 +193,9 @@ def dropout2d(input: Any, p: float = 0.5, training: bool = True, inplace: bool =
     if ndim not in (3, 4):
         _warn_of_dims("dropout2d", ndim, 2)
     if ndim == 3:
-        warnings.warn(
+        warn(
             "dropout2d: Received a 3D input to dropout2d and assuming that channel-wise 1D dropout behavior is desired - "
             "input is interpreted as shape (N, C, L), where C is the channel dim. Use dropout1d to say so.",
-            stacklevel=3,
         )
     return _drop(input, p, training, inplace, features=True)
 
@@ -269,7 +267,7 @@ def gumbel_softmax(logits: Any, tau: float = 1, hard: bool = False, eps: float =
     """softmax((logits + Gumbel noise) / tau): a soft draw of a class, or a hard one that passes soft gradients."""
     check_tensor(logits, "empty_like")
     if eps != 1e-10:
-        warnings.warn("`eps` parameter is deprecated and has no effect.", stacklevel=3)
+        warn("`eps` parameter is deprecated and has no effect.")
     array = logits._array
     drawn = default_generator.stream.exponential(array.size, dtype=array.dtype)
     noise = wrap(drawn.reshape(array.shape))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import warnings
 from typing import Any
 
 import numpy as np
@@ -17,6 +16,7 @@ from undertow.ops.arguments import check_tensor, must_be
 from undertow.ops.public import public
 from undertow.ops.scatter import all_below
 from undertow.rules import embedding as rules
+from undertow.sites import warn
 from undertow.sizes import size_of
 from undertow.xp.device_array import checked, values_known
 from undertow.xp.namespaces import namespace_of
@@ -132,10 +132,9 @@ def embedding_bag(
 ) -> Any:  # fmt: skip
     """Sums, means or maxima of rows, a bag at a time: rows of a matrix of indices, or from one offset to the next."""
     if weight._array.dtype == np.int64 and isinstance(input, TensorCore) and input._array.dtype.kind == "f":
-        warnings.warn(
+        warn(
             "Argument order of nn.functional.embedding_bag was changed. Usage `embedding_bag(weight, input, ...)` is "
             "deprecated, and should now be `embedding_bag(input, weight, ...)`.",
-            stacklevel=3,
         )
         input, weight = weight, input
     if per_sample_weights is not None and input._array.shape != per_sample_weights._array.shape:

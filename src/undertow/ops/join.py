@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from itertools import combinations as _combinations
 from itertools import combinations_with_replacement
 from typing import Any
@@ -25,6 +24,7 @@ from undertow.ops.stretch import atleast_1d, atleast_2d, atleast_3d, expand_to
 from undertow.rules import arrange as rules
 from undertow.rules.index import index_select
 from undertow.rules.rule import Rule, Spec
+from undertow.sites import warn
 from undertow.xp import numpy as numpy_xp
 
 
@@ -213,9 +213,7 @@ def meshgrid(*tensors: Any, indexing: str | None = None) -> tuple[Any, ...]:
         if tensor._array.dtype != given[0]._array.dtype:
             raise RuntimeError("meshgrid expects all tensors to have the same dtype")
     if indexing is None:
-        warnings.warn(
-            "torch.meshgrid: in an upcoming release, it will be required to pass the indexing argument.", stacklevel=3
-        )
+        warn("torch.meshgrid: in an upcoming release, it will be required to pass the indexing argument.")
         indexing = "ij"
     for tensor in given:
         if tensor._array.ndim > 1:

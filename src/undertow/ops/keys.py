@@ -4,7 +4,6 @@ are left to index it with; and what is wrong with a key that can't be used.
 
 from __future__ import annotations
 
-import warnings
 from typing import Any
 
 import numpy as np
@@ -18,6 +17,7 @@ from undertow.ops.scatter import check_in_range
 from undertow.ops.stretch import unsqueeze
 from undertow.ops.views import view_of
 from undertow.rules import shape as rules
+from undertow.sites import warn
 from undertow.sizes import wrapped_dim
 from undertow.xp.device_memory import Watch
 from undertow.xp.numpy_shape import leading, slice_along
@@ -75,10 +75,9 @@ def _as_tuple(key: Any) -> tuple[Any, ...]:
     if isinstance(key, (list, range)) and len(key) < 32:
         for item in key:
             if item is None or item is Ellipsis or isinstance(item, (slice, TensorCore, np.ndarray, list, tuple, range)):
-                warnings.warn(
+                warn(
                     "Using a non-tuple sequence for multidimensional indexing is deprecated: x[seq] is taken for "
                     "x[tuple(seq)] here. Write that, or x[torch.tensor(seq)].",
-                    stacklevel=5,
                 )
                 return tuple(key)
     return (key,)
@@ -202,9 +201,7 @@ def check_indices(x: Any, indices: list[Any]) -> None:
             axis += 1
             continue
         if array.dtype == np.uint8:
-            warnings.warn(
-                "indexing with dtype torch.uint8 is now deprecated, please use a dtype torch.bool instead.", stacklevel=4
-            )
+            warn("indexing with dtype torch.uint8 is now deprecated, please use a dtype torch.bool instead.")
         for place, n in enumerate(array.shape):
             if axis + place >= len(shape) or shape[axis + place] != n:
                 raise IndexError(

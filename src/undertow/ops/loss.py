@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import warnings
 from typing import Any
 
 import numpy as np
@@ -23,6 +22,7 @@ from undertow.ops.stretch import broadcast_tensors
 from undertow.rules import loss as rules
 from undertow.rules import scalars
 from undertow.rules.refusals import refusal
+from undertow.sites import warn
 from undertow.xp.device_array import values_known
 
 NONE, MEAN, SUM = 0, 1, 2
@@ -33,14 +33,10 @@ def reduction_of(reduction: str, size_average: bool | None = None, reduce: bool 
     """The number of a reduction; the old arguments, if given, decide."""
     if size_average is not None or reduce is not None:
         reduction = "none" if reduce is False else "sum" if size_average is False else "mean"
-        warnings.warn(
-            f"size_average and reduce args will be deprecated, please use reduction='{reduction}' instead.", stacklevel=4
-        )
+        warn(f"size_average and reduce args will be deprecated, please use reduction='{reduction}' instead.")
     if reduction not in _REDUCTIONS:
         if reduction == "elementwise_mean":
-            warnings.warn(
-                "reduction='elementwise_mean' is deprecated. Please use reduction='mean' instead.", stacklevel=4
-            )
+            warn("reduction='elementwise_mean' is deprecated. Please use reduction='mean' instead.")
             return MEAN
         raise ValueError(f"{reduction} is not a valid value for reduction")
     return _REDUCTIONS[reduction]
@@ -54,10 +50,9 @@ def _same_shapes(input: Any, target: Any) -> tuple[Any, Any]:
     """Input and target, stretched to one shape with a warning if they differ."""
     if target.size() == input.size():
         return input, target
-    warnings.warn(
+    warn(
         f"Using a target size ({target.size()}) that is different to the input size ({input.size()}). This will likely "
         "lead to incorrect results due to broadcasting. Please ensure they have the same size.",
-        stacklevel=4,
     )
     return broadcast_tensors(input, target)
 
@@ -213,11 +208,10 @@ def kl_div(
         reduction = ""
     else:
         if reduction == "mean":
-            warnings.warn(
+            warn(
                 "reduction: 'mean' divides the total loss by both the batch size and the support size.'batchmean' divides "
                 "only by the batch size, and aligns with the KL div math definition.'mean' will be changed to behave the "
                 "same as 'batchmean' in the next major release.",
-                stacklevel=3,
             )
         how = SUM if reduction == "batchmean" else reduction_of(reduction)
     if log_target:

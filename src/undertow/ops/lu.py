@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import Any
 
 import numpy as np
@@ -18,6 +17,7 @@ from undertow.ops.factor import check_system, infos
 from undertow.ops.public import public
 from undertow.ops.triangular import check_pivoted
 from undertow.rules import factor as rules
+from undertow.sites import warn
 from undertow.xp.device_array import values_known
 from undertow.xp.numpy_linalg import first_zero_pivot, permutation_of_pivots
 
@@ -25,12 +25,11 @@ from undertow.xp.numpy_linalg import first_zero_pivot, permutation_of_pivots
 @public
 def lu(A: Any, pivot: bool = True, get_infos: bool = False, out: Any = None) -> Any:
     """L and U of A = P L U in one matrix, and the row exchanges that make P; for each which pivot is zero if asked."""
-    warnings.warn(
+    warn(
         "torch.lu is deprecated in favor of torch.linalg.lu_factor / torch.linalg.lu_factor_ex and will be removed in a "
         "future PyTorch release.\nLU, pivots = torch.lu(A, compute_pivots)\nshould be replaced with\nLU, pivots = "
         "torch.linalg.lu_factor(A, compute_pivots)\nand\nLU, pivots, info = torch.lu(A, compute_pivots, get_infos=True)\n"
         "should be replaced with\nLU, pivots, info = torch.linalg.lu_factor_ex(A, compute_pivots)",
-        stacklevel=3,
     )
     if A._array.ndim < 2:
         raise RuntimeError(
@@ -114,10 +113,9 @@ def linalg_lu_solve(
 @public
 def lu_solve(input: Any, LU_data: Any, LU_pivots: Any, *, out: Any = None) -> Any:
     """X with A X = input, given `lu_factor(A)`."""
-    warnings.warn(
+    warn(
         "torch.lu_solve is deprecated in favor of torch.linalg.lu_solveand will be removed in a future PyTorch release.\n"
         "Note that torch.linalg.lu_solve has its arguments reversed.\nX = torch.lu_solve(B, LU, pivots)\nshould be "
         "replaced with\nX = torch.linalg.lu_solve(LU, pivots, B)",
-        stacklevel=3,
     )
     return linalg_lu_solve(LU_data, LU_pivots, input, out=out)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import warnings
 from typing import Any
 
 import numpy as np
@@ -18,6 +17,7 @@ from undertow.ops.join import cat
 from undertow.ops.matmul import bmm, linear
 from undertow.ops.pad import pad
 from undertow.ops.public import public
+from undertow.sites import warn
 
 
 def _check_shapes(query: Any, key: Any, value: Any, padding: Any, mask: Any, heads: int) -> bool:
@@ -50,14 +50,13 @@ def _check_shapes(query: Any, key: Any, value: Any, padding: Any, mask: Any, hea
 
 
 def additive_masks(
-    padding: Any, mask: Any, like: Any, names: tuple[str, str] = ("key_padding_mask", "attn_mask"), stacklevel: int = 3
+    padding: Any, mask: Any, like: Any, names: tuple[str, str] = ("key_padding_mask", "attn_mask")
 ) -> tuple[Any, Any]:
     """Both masks as what is added to the scores. PyTorch wants them of one dtype."""
     added = _additive(padding, names[0], like)
     if padding is not None and mask is not None and padding.dtype != mask.dtype:
-        warnings.warn(
+        warn(
             f"Support for mismatched {names[0]} and {names[1]} is deprecated. Use same type for both instead.",
-            stacklevel=stacklevel,
         )
     return added, _additive(mask, names[1], like)
 
@@ -112,7 +111,7 @@ def multi_head_attention_forward(
         key_padding_mask = None if key_padding_mask is None else key_padding_mask.unsqueeze(0)
     length, batch, width = query.size()
     source = key.size(0)
-    key_padding_mask, attn_mask = additive_masks(key_padding_mask, attn_mask, query, stacklevel=5)
+    key_padding_mask, attn_mask = additive_masks(key_padding_mask, attn_mask, query)
     if is_causal and attn_mask is None:
         raise RuntimeError("Need attn_mask if specifying the is_causal hint.")
     if is_causal and key_padding_mask is None and not need_weights:

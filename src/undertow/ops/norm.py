@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import warnings
 from typing import Any
 
 import numpy as np
@@ -19,6 +18,7 @@ from undertow.ops.image_order import ordered_like
 from undertow.ops.pool_average import avg_pool2d, avg_pool3d
 from undertow.ops.public import public
 from undertow.rules import norm as rules
+from undertow.sites import warn
 from undertow.sizes import size_of
 from undertow.xp.device_array import values_known
 from undertow.xp.namespaces import namespace_of
@@ -103,10 +103,9 @@ def rms_norm(input: Any, normalized_shape: Any, weight: Any = None, eps: float |
         eps = float(np.finfo(kind.opmath.numpy).eps)
     if weight is not None and weight._array.dtype != input._array.dtype:
         names = [C_NAMES[DTYPE_OF[given._array.dtype].name] for given in (input, weight)]
-        warnings.warn(
+        warn(
             f"Mismatch dtype between input and weight: input dtype = {names[0]}, weight dtype = {names[1]}, Cannot "
             "dispatch to fused implementation.",
-            stacklevel=3,
         )
     if kind.itemsize == 2 or (weight is not None and weight.dtype.itemsize > kind.itemsize):
         wide = kind.opmath if weight is None or weight.dtype.itemsize < 8 else weight.dtype

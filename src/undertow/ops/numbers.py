@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import warnings
 from typing import Any
 
 import numpy as np
@@ -13,6 +12,7 @@ from undertow.autograd.apply import FAST_DTYPES, NUMBERS, apply
 from undertow.dtypes import DTYPE_OF, SCALAR_DTYPE, combine, complex32, dtype, promote
 from undertow.rules import convert
 from undertow.rules.refusals import refusal
+from undertow.sites import warn
 
 _NUMBERS = (int, float, complex, np.number, np.bool_)
 
@@ -77,9 +77,8 @@ def check_fits(operands: tuple[Any, ...]) -> None:
 @functools.cache
 def warn_deprecated(name: str, signature: str) -> None:
     """Says so once, as PyTorch does."""
-    warnings.warn(
+    warn(
         f"This overload of {name} is deprecated:\n\t{name}{signature}\nGive the factor by its name, after the tensors.",
-        stacklevel=4,
     )
 
 
@@ -94,6 +93,13 @@ def refuse_bools(operands: tuple[Any, ...]) -> None:
             "Subtraction, the `-` operator, with a bool tensor is not supported. If you are trying to invert a mask, use "
             "the `~` or `logical_not()` operator instead."
         )
+
+
+def as_factor(factor: Any, operands: tuple[Any, ...]) -> Any:
+    """alpha as a number; a negative one goes round among bytes."""
+    number = as_number(factor)
+    kinds = [DTYPE_OF[value._array.dtype] for value in operands if isinstance(value, TensorCore)]
+    return number % 256 if type(number) is int and number < 0 and all(kind.name == "uint8" for kind in kinds) else number
 
 
 def check_factor(factor: Any, operands: tuple[Any, ...]) -> None:

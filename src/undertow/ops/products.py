@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import warnings
 from typing import Any
 
 import numpy as np
@@ -22,6 +21,7 @@ from undertow.ops.shape import permuted, reshape_to
 from undertow.ops.stretch import expand_to, unsqueeze
 from undertow.rules import linalg as rules
 from undertow.rules import shape as shape_rules
+from undertow.sites import warn
 
 
 @public
@@ -41,9 +41,9 @@ def tensordot(a: Any, b: Any, dims: Any = 2, out: Any = None) -> Any:
     for x, y in zip(left, right, strict=True):  # a dim of size one is summed with each element of the other's
         if a._array.shape[x] != b._array.shape[y]:
             if a._array.shape[x] == 1:
-                b = b.sum(y, keepdim=True)
+                b = b.sum(y, keepdim=True, dtype=kind_of(b))
             else:
-                a = a.sum(x, keepdim=True)
+                a = a.sum(x, keepdim=True, dtype=kind_of(a))
     result = _tensordot(a, b, left, right)
     return result if out is None else copied_into(out, result)
 
@@ -172,10 +172,9 @@ def _chain(matrices: list[Any]) -> Any:
 @public
 def chain_matmul(*matrices: Any, out: Any = None) -> Any:
     """The product of several matrices."""
-    warnings.warn(
+    warn(
         "torch.chain_matmul is deprecated and will be removed in a future PyTorch release. Use torch.linalg.multi_dot "
         "instead, which accepts a list of two or more tensors rather than multiple parameters.",
-        stacklevel=3,
     )
     for matrix in matrices:
         if matrix._array.ndim != 2:
@@ -233,11 +232,10 @@ def cross(input: Any, other: Any, dim: Any = None, *, out: Any = None) -> Any:
     check_tensor(input, "cross")
     check_tensor(other, "cross", "other", 2)
     if dim is None:
-        warnings.warn(
+        warn(
             "Using torch.cross without specifying the dim arg is deprecated.\nPlease either pass the dim explicitly or "
             "simply use torch.linalg.cross.\nThe default value of dim will change to agree with that of linalg.cross in "
             "a future release.",
-            stacklevel=3,
         )
         places = [place for place, n in enumerate(input._array.shape) if n == 3]
         if not places:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import warnings
 from typing import Any
 
 import numpy as np
@@ -17,6 +16,7 @@ from undertow.ops.numbers import is_number
 from undertow.ops.pool_average import adaptive_avg_pool1d, adaptive_avg_pool2d, adaptive_avg_pool3d
 from undertow.ops.public import public
 from undertow.rules import resize as rules
+from undertow.sites import warn
 from undertow.xp import numpy_resize as kernels
 
 _RANK_OF = {"linear": 1, "bilinear": 2, "trilinear": 3, "bicubic": 2, "lanczos": 2}
@@ -159,9 +159,7 @@ def _resized_bytes(input: Any, taps: tuple[Any, ...]) -> Any:
 
 
 def _deprecated(name: str) -> None:
-    warnings.warn(
-        f"`nn.functional.{name}` is deprecated. Use `nn.functional.interpolate` instead.", stacklevel=4
-    )
+    warn(f"`nn.functional.{name}` is deprecated. Use `nn.functional.interpolate` instead.")
 
 
 @public

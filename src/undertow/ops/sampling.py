@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import Any
 
 import numpy as np
@@ -12,17 +11,17 @@ from undertow.dtypes import DTYPE_OF
 from undertow.ops.arguments import check_tensor, must_be
 from undertow.ops.public import public
 from undertow.rules import sampling as rules
+from undertow.sites import warn
 from undertow.sizes import size_of
 
 MODES = ("bilinear", "nearest", "bicubic")
 PADDINGS = ("zeros", "border", "reflection")
 
 
-def _usual_alignment(stacklevel: int = 4) -> bool:
-    warnings.warn(
+def _usual_alignment() -> bool:
+    warn(
         "Default grid_sample and affine_grid behavior has changed to align_corners=False since 1.3.0. Please specify "
         "align_corners=True if the old behavior is desired. See the documentation of grid_sample for details.",
-        stacklevel=stacklevel,
     )
     return False
 
@@ -49,10 +48,9 @@ def affine_grid(theta: Any, size: Any, align_corners: bool | None = None) -> Any
             f"{size_of(shape)}."
         )
     if align_corners and min(size[2:]) == 1:
-        warnings.warn(
+        warn(
             "Since version 1.3.0, affine_grid behavior has changed for unit-size grids when align_corners=True. This is "
             "not an intended use case of affine_grid. See the documentation of affine_grid for details.",
-            stacklevel=3,
         )
     if min(size) <= 0:
         raise ValueError(f"Expected non-zero, positive output size. Got {size}")

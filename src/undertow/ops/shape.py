@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import Any
 
 from undertow._core import TensorCore
@@ -24,6 +23,7 @@ from undertow.ops.views import apply_view_in_place, renamed, view_of
 from undertow.rules import arrange, convert
 from undertow.rules import shape as rules
 from undertow.rules.rule import Rule, op
+from undertow.sites import warn
 from undertow.xp.numpy_shape import is_plain, restride, view_strides
 
 # --- new shapes for the same elements
@@ -349,7 +349,7 @@ def _of_matrices(self: Any, name: str, advice: str) -> bool:
 
 
 def _warn_zero_dim(name: str, advice: str) -> None:
-    warnings.warn(f"Tensor.{name} is deprecated on 0-D tensors. {advice}", stacklevel=4)
+    warn(f"Tensor.{name} is deprecated on 0-D tensors. {advice}")
 
 
 _IDENTITY = "This function is the identity in these cases."
@@ -374,11 +374,10 @@ class ShapeMethods(TensorCore):
         if not ndim:
             _warn_zero_dim("T", _IDENTITY)
         elif ndim != 2:
-            warnings.warn(
+            warn(
                 "The use of `x.T` on tensors of dimension other than 2 to reverse their shape is deprecated and it will "
                 "throw an error in a future release. Consider `x.mT` to transpose batches of matrices or "
                 "`x.permute(*torch.arange(x.ndim - 1, -1, -1))` to reverse the dimensions of a tensor.",
-                stacklevel=2,
             )
         return permuted(self, tuple(range(ndim - 1, -1, -1)))
 

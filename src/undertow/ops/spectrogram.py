@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import Any
 
 import numpy as np
@@ -20,6 +19,7 @@ from undertow.ops.shape import transpose, view_to
 from undertow.ops.stretch import squeeze, unsqueeze
 from undertow.ops.views import renamed
 from undertow.rules import shape as rules
+from undertow.sites import warn
 
 # PyTorch does these in place, and numbers their nodes so.
 _turned, _squeezed = renamed(rules.transpose, "TransposeBackward1"), renamed(rules.squeeze_dim, "SqueezeBackward4")
@@ -87,10 +87,9 @@ def stft(
         raise RuntimeError("stft align_to_window should only be set when center = false")
     if window is None and not _warned:
         _warned.append(True)
-        warnings.warn(
+        warn(
             "A window was not provided. A rectangular window will be applied, and each frequency will leak into its "
             "neighbours. torch.hann_window(n_fft) is a better one; window=torch.ones(n_fft) says that this one is wanted.",
-            stacklevel=3,
         )
     hop_length = n_fft // 4 if hop_length is None else hop_length
     win_length = n_fft if win_length is None else win_length
@@ -110,10 +109,9 @@ def stft(
     if onesided and is_complex:
         raise RuntimeError("Cannot have onesided output if window or input is complex")
     if not return_complex:
-        warnings.warn(
+        warn(
             "stft with return_complex=False is deprecated. In a future pytorch release, stft will return complex tensors "
             "for all inputs, and return_complex=False will raise an error.",
-            stacklevel=3,
         )
     single = input._array.ndim == 1
     rows = unsqueeze(input, 0) if single else input
@@ -152,11 +150,10 @@ def istft(
             "istft requires a complex-valued input tensor matching the output from stft with return_complex=True."
         )
     if window is None:
-        warnings.warn(
+        warn(
             "A window was not provided. A rectangular window will be applied.Please provide the same window used by stft "
             "to make the inversion lossless.To suppress this warning and use a rectangular window, explicitly set "
             "`window=torch.ones(n_fft, device=<device>)`.",
-            stacklevel=3,
         )
     name = _istft_name(input, n_fft, hop, win, window, center, normalized, onesided, length, return_complex)
     shape = input._array.shape
@@ -187,10 +184,9 @@ def istft(
         raise RuntimeError(f"{name} window overlap add min: 1")
     result = signal / share
     if length is not None and length > end - start:
-        warnings.warn(
+        warn(
             "The length of signal is shorter than the length parameter. Result is being padded with zeros in the tail. "
             "Please check your center and hop_length settings.",
-            stacklevel=3,
         )
         result = constant_pad_nd(result, (0, length - (end - start)))
     return squeeze(result, 0) if single else result

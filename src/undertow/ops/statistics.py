@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import Any
 
 import numpy as np
@@ -20,6 +19,7 @@ from undertow.ops.public import overloaded, public
 from undertow.ops.reduce import UNSET, folded_dims
 from undertow.rules import reduce as rules
 from undertow.rules.rule import Rule
+from undertow.sites import warn
 from undertow.xp.device_array import values_known
 
 
@@ -48,10 +48,9 @@ def _spread(
     dims = folded_dims(None if dim is UNSET else dim, input, name)
     correction = as_number(correction)
     if rules.folded_count(input._array.shape, dims) - correction <= 0:
-        warnings.warn(
+        warn(
             f"{name}(): degrees of freedom is <= 0. Correction should be strictly less than the reduction factor (input "
             "numel divided by output numel).",
-            stacklevel=4,
         )
     statics = {"dim": dims, "correction": correction, "keepdim": bool(keepdim)}
     if rule.outputs == 1:
@@ -133,32 +132,37 @@ def _quantile(name: str, input: Any, q: Any, dim: Any, keepdim: bool, interpolat
     else:
         rows = input if place == array.ndim - 1 else input.unsqueeze(-1).transpose(place, -1)
         kept = (*array.shape[:place], 1, *array.shape[place + 1 :])
-    picked = _interpolate(rows.sort()[0], wanted.reshape(-1), interpolation, skip_nan)
+    fractions = q if isinstance(q, TensorCore) else wrap(wanted)
+    picked = _interpolate(rows.sort()[0], fractions.reshape(-1), interpolation, skip_nan)
     shape = kept if keepdim else () if dim is None else kept[:place] + kept[place + 1 :]
     if not wanted.ndim:
         return apply(rules.squeeze_in_place, picked, size=shape)
     return apply(rules.squeeze_in_place, picked.unsqueeze(0).transpose(0, -1), size=(wanted.size, *shape))
 
 
-def _interpolate(ordered: Any, q: Any, interpolation: str, skip_nan: bool) -> Any:
-    """Values at fractions q of each sorted row; the last dim of the result runs over q."""
-    values = ordered._array
+def _interpolate(ordered: Any, fractions: Any, interpolation: str, skip_nan: bool) -> Any:
+    """Values at fractions of each sorted row; the last dim of the result runs over the fractions."""
+    values, q = ordered._array, fractions._array
     missing = np.isnan(values)
     last = values.shape[-1] - 1
     if skip_nan:
-        count = np.maximum((~missing).sum(-1, keepdims=True) - 1, 0)
-        ranks = q * count.astype(q.dtype)
+        steps = np.maximum((~missing).sum(-1, keepdims=True) - 1, 0).astype(q.dtype)
+        ranks = q * steps
     else:
-        ranks = np.where(missing.any(-1, keepdims=True), q.dtype.type(last), q * q.dtype.type(last))
+        whole = ~missing.any(-1, keepdims=True)
+        steps = whole * q.dtype.type(last)
+        ranks = np.where(whole, q * q.dtype.type(last), q.dtype.type(last))
     if interpolation in ("lower", "higher", "nearest"):
         ranks = {"lower": np.floor, "higher": np.ceil, "nearest": np.rint}[interpolation](ranks)
     below = np.floor(ranks)
     weights = np.full_like(ranks, 0.5) if interpolation == "midpoint" else ranks - below
     if interpolation in ("lower", "higher", "nearest"):
         return ordered.gather(-1, wrap(below.astype(np.int64)))
-    above = np.ceil(ranks)
+    above, between = np.ceil(ranks), wrap(weights)
+    if interpolation == "linear" and fractions.requires_grad:
+        between = fractions * wrap(steps) + wrap(weights - q * steps)
     return ordered.gather(-1, wrap(below.astype(np.int64))).lerp(
-        ordered.gather(-1, wrap(above.astype(np.int64))), wrap(weights)
+        ordered.gather(-1, wrap(above.astype(np.int64))), between
     )
 
 
@@ -213,16 +217,13 @@ def cov(input: Any, *, correction: int = 1, fweights: Any = None, aweights: Any 
         if aweights is not None and correction:
             spread = weights * aweights
             free = total - correction * spread.sum() / total
-        free = free._array.item() if isinstance(free, TensorCore) else free
     if free <= 0:
-        warnings.warn(
-            "cov(): degrees of freedom is <= 0. Correction should be strictly less than the number of observations.",
-            stacklevel=3,
-        )
+        warn("cov(): degrees of freedom is <= 0. Correction should be strictly less than the number of observations.")
         free = 0
     centred = rows - mean.unsqueeze(1)
     weighted = centred if weights is None else centred * weights
-    return (centred.mm(weighted.t().conj()) / wrap(np.asarray(free))).squeeze()
+    divisor = free if isinstance(free, TensorCore) else wrap(np.asarray(free))
+    return (centred.mm(weighted.t().conj()) / divisor).squeeze()
 
 
 @public

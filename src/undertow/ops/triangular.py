@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import Any
 
 import numpy as np
@@ -20,6 +19,7 @@ from undertow.ops.factor import check_same_dtype, check_system, infos
 from undertow.ops.named import into_all, run
 from undertow.ops.public import public
 from undertow.rules import factor as rules
+from undertow.sites import warn
 from undertow.xp.device_array import values_known
 from undertow.xp.numpy_linalg import cholesky_as_far_as_it_goes, first_bad_minor, first_zero_pivot
 
@@ -71,12 +71,11 @@ def triangular_solve(
             )
     _check_alike(input, A, ".")
     _check_square(A)
-    warnings.warn(
+    warn(
         "torch.triangular_solve is deprecated in favor of torch.linalg.solve_triangularand will be removed in a future "
         "PyTorch release.\ntorch.linalg.solve_triangular has its arguments reversed and does not return a copy of one of "
         "the inputs.\nX = torch.triangular_solve(B, A).solution\nshould be replaced with\nX = "
         "torch.linalg.solve_triangular(A, B).",
-        stacklevel=3,
     )
     statics = {"upper": upper, "transpose": transpose, "unitriangular": unitriangular}
     return return_types.triangular_solve(apply(rules.triangular_solve, input, A, **statics))
@@ -133,11 +132,10 @@ def linalg_cholesky_ex(input: Any, *, upper: bool = False, check_errors: bool = 
 def cholesky(input: Any, upper: bool = False, *, out: Any = None) -> Any:
     """Lower triangular L with input = L Lᴴ (or upper triangular U with input = Uᴴ U)."""
     check_tensor(input, "cholesky")
-    warnings.warn(
+    warn(
         "torch.cholesky is deprecated in favor of torch.linalg.cholesky and will be removed in a future PyTorch release.\n"
         "L = torch.cholesky(A)\nshould be replaced with\nL = torch.linalg.cholesky(A)\nand\nU = torch.cholesky(A, "
         "upper=True)\nshould be replaced with\nU = torch.linalg.cholesky(A).mH",
-        stacklevel=3,
     )
     kind = DTYPE_OF[input._array.dtype]
     if kind.category < FLOATING or kind.opmath is not kind:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -23,6 +22,7 @@ from undertow.ops.parts import as_strided
 from undertow.ops.public import overloaded, public
 from undertow.rules import arrange as rules
 from undertow.rules.rule import Rule
+from undertow.sites import warn
 from undertow.storage import check_overlap, contiguous_strides, flat_memory, is_storage
 from undertow.xp.device_array import DeviceArray
 from undertow.xp.device_memory import Watch
@@ -99,7 +99,7 @@ def write_in_place(
     if stretched == "refuse":
         refuse_overlap(array)
     elif stretched != "allow" and 0 in array.strides and overlaps(array):
-        warnings.warn(stretched, stacklevel=5)
+        warn(stretched)
     kept = None
     if edges is not None:
         kept = keep_inputs(inputs, [given._array if isinstance(given, TensorCore) else given for given in inputs])
@@ -153,7 +153,7 @@ def zero_(self: Any) -> Any:
 def copy_raw(out: Any, source: Any) -> None:
     """Copies raw values, cast as a tensor's are."""
     if source.dtype.kind == "c" and out.dtype.kind not in "cb":
-        warnings.warn("Casting complex values to real discards the imaginary part", stacklevel=6)
+        warn("Casting complex values to real discards the imaginary part")
         source = source.real
     if out.dtype.kind in "iu" and source.dtype.kind in "fV":
         with np.errstate(invalid="ignore"):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import wraps
@@ -11,6 +10,7 @@ from weakref import ref
 
 from undertow.optim._lr_options import copied, put_value, values_of
 from undertow.optim.optimizer import Optimizer
+from undertow.sites import warn
 from undertow.xp.device_memory import Watch
 
 EPOCH_DEPRECATION_WARNING = (
@@ -94,24 +94,22 @@ class LRScheduler:
             self._check_order()
         self._step_count += 1
         if epoch is not None:
-            warnings.warn(EPOCH_DEPRECATION_WARNING, UserWarning, stacklevel=3)
+            warn(EPOCH_DEPRECATION_WARNING, UserWarning)
         self._update_lr(epoch)
 
     def _check_order(self) -> None:
         if not hasattr(self.optimizer.step, "_wrapped_by_lr_sched"):
-            warnings.warn(
+            warn(
                 "Seems like `optimizer.step()` has been overridden after learning rate scheduler initialization. Please, "
                 f"make sure to call `optimizer.step()` before `lr_scheduler.step()`. {_HOW_TO}",
                 UserWarning,
-                stacklevel=4,
             )
         elif not getattr(self.optimizer, "_opt_called", False):
-            warnings.warn(
+            warn(
                 "Detected call of `lr_scheduler.step()` before `optimizer.step()`. In PyTorch 1.1.0 and later, you "
                 "should call them in the opposite order: `optimizer.step()` before `lr_scheduler.step()`.  Failure to "
                 f"do this will result in PyTorch skipping the first value of the learning rate schedule. {_HOW_TO}",
                 UserWarning,
-                stacklevel=4,
             )
 
     def _update_lr(self, epoch: int | None = None) -> None:
@@ -152,10 +150,9 @@ def in_step(scheduler: LRScheduler) -> Iterator[None]:
 
 def warn_outside_step(scheduler: LRScheduler) -> None:
     if not scheduler._get_lr_called_within_step:
-        warnings.warn(
+        warn(
             "To get the last learning rate computed by the scheduler, please use `get_last_lr()`.",
             UserWarning,
-            stacklevel=3,
         )
 
 

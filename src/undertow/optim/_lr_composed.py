@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from bisect import bisect_right
 from collections.abc import Sequence
 from math import inf
@@ -11,6 +10,7 @@ from typing import Any
 from undertow.optim._lr_base import EPOCH_DEPRECATION_WARNING, LRScheduler, check_optimizer, computes_with_numbers
 from undertow.optim._lr_options import put_value, values_of
 from undertow.optim.optimizer import Optimizer
+from undertow.sites import warn
 
 
 class SequentialLR(LRScheduler):
@@ -198,7 +198,7 @@ class ReduceLROnPlateau(LRScheduler):
         if epoch is None:
             epoch = self.last_epoch + 1
         else:
-            warnings.warn(EPOCH_DEPRECATION_WARNING, UserWarning, stacklevel=2)
+            warn(EPOCH_DEPRECATION_WARNING, UserWarning)
         self.last_epoch = epoch
         if self._is_better(current, self.best):
             self.best = current

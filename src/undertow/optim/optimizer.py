@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import warnings
 from collections import OrderedDict, defaultdict
 from collections.abc import Callable, Hashable, Iterable
 from copy import deepcopy
@@ -16,6 +15,7 @@ from undertow.hooks import RemovableHandle
 from undertow.modes import special
 from undertow.optim import _helpers
 from undertow.optim._helpers import *  # noqa: F403  optimizers written for PyTorch import these from here
+from undertow.sites import warn
 
 ParamsT: TypeAlias = Iterable[Any]  # tensors, or (name, tensor) pairs, or dicts of a group's options
 StateDict: TypeAlias = dict[str, Any]
@@ -215,10 +215,9 @@ class Optimizer:
                 raise ValueError(f"parameter group didn't specify a value of required optimization parameter {name}")
             param_group.setdefault(name, default)
         if len(params) != len({id(param) for param in params}):
-            warnings.warn(
+            warn(
                 "optimizer contains a parameter group with duplicate parameters; in future, this will cause an error; "
                 "see github.com/pytorch/pytorch/issues/40967 for more information",
-                stacklevel=3,
             )
         if self.param_groups and ("param_names" in param_group) != ("param_names" in self.param_groups[0]):
             kind = "with names" if "param_names" in param_group else "without names"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import warnings
 from array import array
 from typing import TYPE_CHECKING, Any
 
@@ -24,6 +23,7 @@ from undertow.random_stream.numerics import (
     through_c_library,
 )
 from undertow.random_stream.ranges import check_dtype, check_permutation, check_uniform, integer_range
+from undertow.sites import warn
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, DTypeLike
@@ -191,7 +191,7 @@ class Stream(Engine):
             check_dtype(low, high, dtype)
         count, start, wide, notes = integer_range(low, high, dtype)
         for note in notes:
-            warnings.warn(note, UserWarning, stacklevel=2)
+            warn(note, UserWarning)
         if not n:
             return np.empty(0, dtype)
         if wide:

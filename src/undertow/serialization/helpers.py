@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import Any, NoReturn
 
 from undertow import typed_storage
+from undertow.sites import warn
 
 __all__ = [
     "SourceChangeWarning", "StorageType", "check_module_version_greater_or_equal", "normalize_storage_type",
@@ -47,7 +47,7 @@ def check_module_version_greater_or_equal(
         )
         if error_if_malformed:
             raise RuntimeError(message) from error
-        warnings.warn(message + ", but continuing assuming that requirement is met", stacklevel=2)
+        warn(message + ", but continuing assuming that requirement is met")
         return True
 
 

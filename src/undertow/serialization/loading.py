@@ -8,7 +8,6 @@ import os
 import pickle
 import pickletools
 import sys
-import warnings
 from typing import IO, Any
 
 import numpy as np
@@ -21,6 +20,7 @@ from undertow.serialization.saving import FileLike
 from undertow.serialization.settings import LoadEndianness, settings
 from undertow.serialization.storages import StorageType, TypedStorage, check_pid
 from undertow.serialization.unpickling import Source
+from undertow.sites import warn
 from undertow.storage import UntypedStorage
 
 _ZIP = b"PK\3\4"
@@ -49,7 +49,7 @@ def load(
     if mmap and not isinstance(f, (str, os.PathLike)):
         raise ValueError("f must be a file path in order to use the mmap argument")
     if weights_only and pickle_load_args:
-        warnings.warn("pickle_load_args only works if `weights_only=False`.", stacklevel=2)
+        warn("pickle_load_args only works if `weights_only=False`.")
         for name in pickle_load_args.keys() - {"encoding"}:
             raise TypeError(f"Unpickler.__init__() got an unexpected keyword argument {name!r}")
     pickle_load_args.setdefault("encoding", "utf-8")

@@ -8,7 +8,6 @@ tensor; the first unpack runs the function again and fills in what the tickets s
 from __future__ import annotations
 
 import contextlib
-import warnings
 import weakref
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
@@ -23,6 +22,7 @@ from undertow.autograd.function import Function
 from undertow.autograd.graph import all_saved_hooks
 from undertow.lazy import lazy_names
 from undertow.modes import enable_grad, local
+from undertow.sites import warn
 
 ContextFactory = Callable[[], tuple[Any, Any]]
 
@@ -71,7 +71,7 @@ def detach_variable(inputs: tuple[Any, ...]) -> tuple[Any, ...]:
 def check_backward_validity(inputs: Sequence[Any]) -> None:
     """Warns if no input asks for gradients: a reentrant checkpoint then has none at all."""
     if not any(isinstance(part, TensorCore) and part.requires_grad for part in inputs):
-        warnings.warn("None of the inputs have requires_grad=True. Gradients will be None", stacklevel=2)
+        warn("None of the inputs have requires_grad=True. Gradients will be None")
 
 
 def get_device_states(*args: Any) -> tuple[list[int], list[Any]]:
@@ -95,10 +95,9 @@ def checkpoint(
 ) -> Any:
     """Calls function(*args) without keeping its saved tensors; backward runs it again."""
     if use_reentrant is None:
-        warnings.warn(
+        warn(
             "torch.utils.checkpoint: the use_reentrant parameter should be passed explicitly. use_reentrant=False is "
             "recommended; the default is use_reentrant=True.",
-            stacklevel=2,
         )
         use_reentrant = True
     preserve = kwargs.pop("preserve_rng_state", True)
@@ -116,10 +115,7 @@ def checkpoint_sequential(
 ) -> Any:
     """Checkpoints a chain of functions in segments; the last segment keeps its saved tensors."""
     if use_reentrant is None:
-        warnings.warn(
-            "torch.utils.checkpoint.checkpoint_sequential: the use_reentrant parameter should be passed explicitly.",
-            stacklevel=2,
-        )
+        warn("torch.utils.checkpoint.checkpoint_sequential: the use_reentrant parameter should be passed explicitly.")
         use_reentrant = True
     preserve = kwargs.pop("preserve_rng_state", True)
     if kwargs:

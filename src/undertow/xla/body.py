@@ -12,7 +12,6 @@ from __future__ import annotations
 import ast
 import sys
 import threading
-import warnings
 from collections.abc import Callable, Iterator
 from types import CodeType, FunctionType
 from typing import Any
@@ -21,7 +20,7 @@ from undertow._core import TensorCore
 from undertow.nn.modules.module import Module
 from undertow.optim.lr_scheduler import ReduceLROnPlateau
 from undertow.optim.optimizer import Optimizer
-from undertow.sites import PACKAGE, user_stacklevel
+from undertow.sites import PACKAGE, warn
 from undertow.xla.effects import Chain, Effect, Kind, Reading, kind_of, read, trust
 from undertow.xla.effects.objects import instance_dict
 from undertow.xla.effects.values import TENSORISH, Atom, Fresh, Known
@@ -287,7 +286,7 @@ class Body:
         """Says once what may be lost."""
         if mark.warning not in self._said:
             self._said.add(mark.warning)
-            warnings.warn(mark.warning, CompileWarning, stacklevel=user_stacklevel())
+            warn(mark.warning, CompileWarning)
 
     def keep(self, mark: Mark) -> None:
         """Leaves a statement where it is after all."""

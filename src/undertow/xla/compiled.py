@@ -6,7 +6,6 @@ import copy
 import functools
 import itertools
 import threading
-import warnings
 import weakref
 from collections.abc import Callable
 from typing import Any
@@ -15,7 +14,7 @@ from undertow._core import TensorCore
 from undertow.devices import cpu
 from undertow.dtypes import SCALAR_DTYPE
 from undertow.modes import ThreadModes, local, special
-from undertow.sites import user_stacklevel
+from undertow.sites import warn
 from undertow.xla.arguments import hooks_on_node
 from undertow.xla.body import Body
 from undertow.xla.cache import keep_on_disk
@@ -146,11 +145,10 @@ class Compiled:
     def _note(self, cause: str) -> None:
         self.causes.append(cause)
         if len(self.causes) % MANY == 0:
-            warnings.warn(
+            warn(
                 f"{self.name} was compiled {len(self.causes) + 1} times, now because "
                 f"{cause}. compile.explain() has every cause.",
                 CompileWarning,
-                stacklevel=user_stacklevel(),
             )
 
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import Any
 
 from undertow import amp, dtypes
+from undertow.sites import warn
 
 __all__ = ["autocast"]
 
@@ -16,9 +16,8 @@ class autocast(amp.autocast):
     __module__ = "torch.cpu.amp.autocast_mode"
 
     def __init__(self, enabled: bool = True, dtype: Any = dtypes.bfloat16, cache_enabled: bool = True) -> None:
-        warnings.warn(
+        warn(
             "`torch.cpu.amp.autocast(args...)` is deprecated. Please use `torch.amp.autocast('cpu', args...)` instead.",
             FutureWarning,
-            stacklevel=2,
         )
         super().__init__("cpu", dtype, enabled, cache_enabled)

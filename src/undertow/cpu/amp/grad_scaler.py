@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import warnings
-
 from undertow import amp
+from undertow.sites import warn
 
 __all__ = ["GradScaler"]
 
@@ -22,9 +21,8 @@ class GradScaler(amp.GradScaler):
         growth_interval: int = 2000,
         enabled: bool = True,
     ) -> None:
-        warnings.warn(
+        warn(
             "`torch.cpu.amp.GradScaler(args...)` is deprecated. Please use `torch.amp.GradScaler('cpu', args...)` instead.",
             FutureWarning,
-            stacklevel=2,
         )
         super().__init__("cpu", init_scale, growth_factor, backoff_factor, growth_interval, enabled)

@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import functools
-import warnings
 from typing import Any
 
 from undertow import amp, dtypes
+from undertow.sites import warn
 
 __all__ = ["autocast", "custom_bwd", "custom_fwd"]
 
 
 def _deprecated(name: str, instead: str) -> None:
-    warnings.warn(
+    warn(
         f"`torch.cuda.amp.{name}(args...)` is deprecated. Please use `torch.amp.{instead}` instead.",
         FutureWarning,
-        stacklevel=3,
     )
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from enum import IntEnum
 from typing import Any
 
@@ -10,6 +9,7 @@ from undertow._tensor import Tensor
 from undertow.creation import empty, ones
 from undertow.dtypes import bool as boolean
 from undertow.nn.functional import scaled_dot_product_attention
+from undertow.sites import warn
 
 __all__ = ["CausalBias", "CausalVariant", "causal_lower_right", "causal_upper_left"]
 
@@ -34,9 +34,7 @@ class CausalBias(Tensor):
         made = empty(variant, seq_len_q, seq_len_kv).as_subclass(cls)
         made.variant, made.seq_len_q, made.seq_len_kv = variant, seq_len_q, seq_len_kv
         if seq_len_q > seq_len_kv and variant == CausalVariant.LOWER_RIGHT:
-            warnings.warn(
-                "Lower right causal bias will produce NaNs in the output when seq_len_q > seq_len_kv!", stacklevel=3
-            )
+            warn("Lower right causal bias will produce NaNs in the output when seq_len_q > seq_len_kv!")
         return made
 
     def _materialize(self, device: Any = None) -> Any:

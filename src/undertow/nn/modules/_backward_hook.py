@@ -11,7 +11,6 @@ dicts, lists and dataclasses and at keyword arguments.
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -20,7 +19,7 @@ from undertow._core import TensorCore, View, tensor_class, wrap
 from undertow.autograd import firing
 from undertow.autograd.node import Node, edge_of
 from undertow.modes import local, special
-from undertow.sites import user_stack, user_stacklevel
+from undertow.sites import user_stack, warn
 
 _new = object.__new__
 _FIRST = [0]  # the places of a single tensor
@@ -157,11 +156,10 @@ class BackwardHook:
         return tuple(values) if type(output) is tuple else type(output)(*values)
 
     def _warn_that_hooks_cannot_fire(self, received: str) -> None:
-        warnings.warn(
+        warn(
             "For backward hooks to be called, module output should be a Tensor or a tuple of Tensors but received "
             f"{received}. The backward hooks of {type(self.module).__name__} will not fire for this call; register them "
             "with nested=True to see the gradients inside dicts, lists and dataclasses.",
-            stacklevel=user_stacklevel(),
         )
 
     # --- in the backward pass
@@ -215,10 +213,9 @@ class BackwardHook:
 
 
 def warn_of_missing_inputs(but: str) -> None:
-    warnings.warn(
+    warn(
         "Full backward hook is firing when gradients are computed with respect to module outputs since no inputs require "
         f"gradients{but}.",
-        stacklevel=user_stacklevel(),
     )
 
 

@@ -8,7 +8,6 @@ wired into the graph by the call, from the lists as they are then.
 from __future__ import annotations
 
 import functools
-import warnings
 from collections import OrderedDict
 from collections.abc import Sequence
 from typing import Any
@@ -18,7 +17,7 @@ from undertow._core import TensorCore
 from undertow.nn.modules._nested_backward_hook import NestedHook
 from undertow.nn.modules._nested_backward_hook import around as backward_hook_around
 from undertow.nn.modules._parameters_ready import attach as attach_parameters_ready
-from undertow.sites import user_stacklevel
+from undertow.sites import warn
 
 Hooks = OrderedDict[int, hooks.Hook]
 Flags = OrderedDict[int, bool]
@@ -191,10 +190,9 @@ class ModuleHooks:
                 answer = _fire_forward_hook(hook, with_kwargs, self, args, kwargs, result)
             except Exception as error:
                 kind = "module" if identity in self._forward_hooks else "global module"
-                warnings.warn(
+                warn(
                     f"{kind} forward hook with ``always_call=True`` raised an exception that was silenced as another "
                     f"error was raised in forward: {error}",
-                    stacklevel=user_stacklevel(),
                 )
                 continue
             if answer is not None:
@@ -236,11 +234,10 @@ class ModuleHooks:
 
 def _warn_old(where: str, missing: str) -> None:
     kind = "non-full backward" if where.startswith("hooks") else "a non-full backward"
-    warnings.warn(
+    warn(
         f"Using {kind} {where} is deprecated and will be removed in future versions. This hook will be missing some "
         f"{missing}. Please use register_full_backward_hook to get the documented behavior.",
         FutureWarning,
-        stacklevel=user_stacklevel(),
     )
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 import weakref
 from collections import OrderedDict
 from collections.abc import Mapping
@@ -13,6 +12,7 @@ from undertow.__future__ import get_swap_module_params_on_conversion
 from undertow._core import TensorCore
 from undertow.modes import no_grad
 from undertow.nn.parameter import Parameter, is_lazy
+from undertow.sites import warn
 
 EXTRA_STATE_KEY_SUFFIX = "_extra_state"
 
@@ -126,11 +126,10 @@ class StateDict:
     def state_dict(self, *args: Any, destination: Any = None, prefix: str = "", keep_vars: bool = False) -> Any:
         """All parameters and persistent buffers by their full names (detached unless keep_vars)."""
         if args:
-            warnings.warn(
+            warn(
                 "Positional args are being deprecated, use kwargs instead. Refer to "
                 "https://pytorch.org/docs/main/generated/torch.nn.Module.html#torch.nn.Module.state_dict for details.",
                 FutureWarning,
-                stacklevel=2,
             )
             given: tuple[Any, ...] = (*args, *(destination, prefix, keep_vars)[len(args) :])
             destination, prefix, keep_vars = given

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import Any
 
 from undertow.creation import empty
@@ -11,6 +10,7 @@ from undertow.nn import functional as F
 from undertow.nn import init
 from undertow.nn.modules.module import Module
 from undertow.nn.parameter import Parameter
+from undertow.sites import warn
 
 __all__ = [
     "Threshold", "ReLU", "RReLU", "Hardtanh", "ReLU6", "Sigmoid", "Hardsigmoid", "Tanh", "SiLU", "Mish", "Hardswish",
@@ -188,7 +188,7 @@ class Hardtanh(_InPlace):
 
 
 def _warn_renamed(old: str, new: str) -> None:
-    warnings.warn(f"keyword argument `{old}` is deprecated and renamed to `{new}`", FutureWarning, stacklevel=3)
+    warn(f"keyword argument `{old}` is deprecated and renamed to `{new}`", FutureWarning)
 
 
 class ReLU6(Hardtanh):

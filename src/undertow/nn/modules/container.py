@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import operator
-import warnings
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import chain
@@ -12,6 +11,7 @@ from typing import Any
 from undertow._core import TensorCore
 from undertow.nn.modules.module import Module, _indent
 from undertow.nn.parameter import Parameter
+from undertow.sites import warn
 
 
 def _place(index: Any, length: int) -> int:
@@ -27,11 +27,10 @@ class Container(Module):
 
     def __init__(self, **kwargs: Any) -> None:
         super().__init__()
-        warnings.warn(
+        warn(
             "`nn.Container` is deprecated. All of its functionality is now implemented in `nn.Module`. Subclass that "
             "instead.",
             FutureWarning,
-            stacklevel=2,
         )
         for name, module in kwargs.items():
             self.add_module(name, module)

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import Any
 
 from undertow.nn import functional as F
 from undertow.nn.modules.batchnorm import _LazyNormBase, _NormBase
+from undertow.sites import warn
 
 __all__ = [
     "InstanceNorm1d", "InstanceNorm2d", "InstanceNorm3d", "LazyInstanceNorm1d", "LazyInstanceNorm2d",
@@ -94,10 +94,9 @@ class _InstanceNorm(_NormBase):
                     f"expected input's size at dim={channels} to match num_features ({self.num_features}), but got: "
                     f"{input.size(channels)}."
                 )
-            warnings.warn(
+            warn(
                 f"input's size at dim={channels} does not match num_features. You can silence this warning by not passing "
                 "in num_features, which is not used because affine=False",
-                stacklevel=2,
             )
         if input.dim() == self._get_no_batch_dim():
             return self._handle_no_batch_input(input)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -11,6 +10,7 @@ from undertow.nn import _reduction as _Reduction
 from undertow.nn import functional as F
 from undertow.nn.modules.distance import PairwiseDistance
 from undertow.nn.modules.module import Module
+from undertow.sites import warn
 
 __all__ = [
     "L1Loss", "NLLLoss", "NLLLoss2d", "PoissonNLLLoss", "GaussianNLLLoss", "KLDivLoss", "MSELoss", "BCELoss",
@@ -177,10 +177,9 @@ class NLLLoss2d(NLLLoss):
         reduce: Any = None,
         reduction: str = "mean",
     ) -> None:
-        warnings.warn(
+        warn(
             "`NLLLoss2d` has been deprecated. Please use `NLLLoss` instead as a drop-in replacement.",
             FutureWarning,
-            stacklevel=2,
         )
         super().__init__(weight, size_average, ignore_index, reduce, reduction)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections import OrderedDict
 from collections.abc import Callable
 from typing import Any, TypeVar
@@ -19,6 +18,7 @@ from undertow.nn.modules._state_dict import EXTRA_STATE_KEY_SUFFIX, StateDict
 from undertow.nn.modules._state_dict import _IncompatibleKeys as _IncompatibleKeys
 from undertow.nn.modules._state_dict import _WrappedHook as _WrappedHook
 from undertow.nn.parameter import Buffer, Parameter
+from undertow.sites import warn
 from undertow.tensor_convert import _parse_to as parse_to
 from undertow.tensor_types import typename
 
@@ -203,10 +203,9 @@ class Module(ModuleHooks, StateDict, ModuleTree):
                 f"nn.Module.to only accepts floating point or complex dtypes, but got desired dtype={wanted}"
             )
         if wanted is not None and wanted.is_complex:
-            warnings.warn(
+            warn(
                 "Complex modules are a new feature under active development whose design may change, and some modules "
                 "might not work as expected when using complex tensors as parameters or buffers.",
-                stacklevel=2,
             )
 
         def convert(tensor: Any) -> Any:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import numbers
-import warnings
 from typing import Any
 
 from undertow.creation import empty, zeros
@@ -24,6 +23,7 @@ from undertow.ops.recurrent import (
     tanh_layer,
     transposed_output,
 )  # fmt: skip
+from undertow.sites import warn
 
 _LAYERS = {"LSTM": lstm_layer, "GRU": gru_layer, "RNN_TANH": tanh_layer, "RNN_RELU": relu_layer}
 _GATES = {"LSTM": 4, "GRU": 3, "RNN_TANH": 1, "RNN_RELU": 1}
@@ -248,10 +248,9 @@ def _check_options(mode: str, hidden_size: Any, num_layers: Any, dropout: Any, p
             "dropout should be a number in range [0, 1] representing the probability of an element being zeroed"
         )
     if dropout > 0 and num_layers == 1:  # type: ignore[operator]
-        warnings.warn(
+        warn(
             "dropout option adds dropout after all but last recurrent layer, so non-zero dropout expects num_layers "
             f"greater than 1, but got dropout={dropout} and num_layers={num_layers}",
-            stacklevel=4,
         )
     if not isinstance(hidden_size, int):
         raise TypeError(f"hidden_size should be of type int, got: {type(hidden_size).__name__}")
@@ -431,9 +430,8 @@ class LSTMCell(RNNCellBase):
 
 def apply_permutation(tensor: Any, permutation: Any, dim: int = 1) -> Any:
     """The old name of what `tensor.index_select` does."""
-    warnings.warn(
+    warn(
         "`apply_permutation` is deprecated, please use `tensor.index_select(dim, permutation)` instead",
         FutureWarning,
-        stacklevel=2,
     )
     return _apply_permutation(tensor, permutation, dim)

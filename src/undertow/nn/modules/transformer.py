@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -20,6 +19,7 @@ from undertow.nn.modules.module import Module
 from undertow.nn.modules.normalization import LayerNorm
 from undertow.ops.arrange import triu
 from undertow.ops.multi_head import additive_masks
+from undertow.sites import warn
 from undertow.xp.device_array import values_known
 
 Activation = str | Callable[[Any], Any]
@@ -250,9 +250,7 @@ class TransformerEncoder(Module):
         hindrance = _hindrance_to_skipping(encoder_layer)
         self.use_nested_tensor = enable_nested_tensor and not hindrance
         if enable_nested_tensor and hindrance:
-            warnings.warn(
-                f"enable_nested_tensor is True, but self.use_nested_tensor is False because {hindrance}", stacklevel=2
-            )
+            warn(f"enable_nested_tensor is True, but self.use_nested_tensor is False because {hindrance}")
 
     def forward(
         self, src: Any, mask: Any = None, src_key_padding_mask: Any = None, is_causal: bool | None = None

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Generator, Iterable
 from typing import Any
 
@@ -15,6 +14,7 @@ from undertow.from_data import tensor
 from undertow.modes import no_grad, special
 from undertow.ops.join import stack
 from undertow.ops.norms import linalg_vector_norm as vector_norm
+from undertow.sites import warn
 from undertow.xp.device_array import values_known
 from undertow.xp.device_memory import Watch
 
@@ -94,7 +94,7 @@ def clip_grad_norm_(
     """
     listed = _listed(parameters)
     if not listed and isinstance(parameters, Generator):
-        warnings.warn("`parameters` is an empty generator, no gradient clipping will occur.", stacklevel=3)
+        warn("`parameters` is an empty generator, no gradient clipping will occur.")
     total = get_total_norm(_gradients(listed), norm_type, error_if_nonfinite, foreach)
     clip_grads_with_norm_(listed, max_norm, total, foreach)
     return total
@@ -108,10 +108,9 @@ def clip_grad_norm(
     foreach: bool | None = None,
 ) -> Any:
     """The old name of clip_grad_norm_."""
-    warnings.warn(
+    warn(
         "`torch.nn.utils.clip_grad_norm` is now deprecated in favor of `torch.nn.utils.clip_grad_norm_`.",
         FutureWarning,
-        stacklevel=2,
     )
     return clip_grad_norm_(parameters, max_norm, norm_type, error_if_nonfinite, foreach)
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Mapping
 from typing import Any
 
 from undertow.nn.utils import _functional_call
 from undertow.nn.utils._functional_call import _reparametrize_module as _reparametrize_module
 from undertow.nn.utils._functional_call import _untie_named_tensors_map as _untie_named_tensors_map
+from undertow.sites import warn
 
 __all__ = ["functional_call"]
 
@@ -23,11 +23,10 @@ def functional_call(
     strict: bool = False,
 ) -> Any:
     """The older name of `torch.func.functional_call`."""
-    warnings.warn(
+    warn(
         "`torch.nn.utils.stateless.functional_call` is deprecated as of PyTorch 2.0 and will be removed in a future "
         "version of PyTorch. Please use `torch.func.functional_call` instead which is a drop-in replacement.",
         FutureWarning,
-        stacklevel=2,
     )
     return _functional_call.functional_call(
         module, parameters_and_buffers, args, kwargs, tie_weights=tie_weights, strict=strict

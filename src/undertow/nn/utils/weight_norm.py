@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import Any
 
 from undertow.nn.modules.module import Module
 from undertow.nn.parameter import Parameter, UninitializedParameter
 from undertow.nn.utils.parametrizations import norm_except_dim, weight_from
+from undertow.sites import warn
 
 __all__ = ["WeightNorm", "remove_weight_norm", "weight_norm"]
 
@@ -56,10 +56,9 @@ class WeightNorm:
 
 def weight_norm(module: Any, name: str = "weight", dim: int | None = 0) -> Any:
     """Splits a weight into length (weight_g) and direction (weight_v). `parametrizations.weight_norm` is the newer one."""
-    warnings.warn(
+    warn(
         "`torch.nn.utils.weight_norm` is deprecated in favor of `torch.nn.utils.parametrizations.weight_norm`.",
         FutureWarning,
-        stacklevel=2,
     )
     WeightNorm.apply(module, name, dim)
     return module

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import multiprocessing
 import os
-import warnings
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Generic, Protocol, TypeVar
 
 from undertow.generators import Generator
+from undertow.sites import warn
 from undertow.utils.data._utils.collate import default_collate, default_convert
 from undertow.utils.data._utils.fetch import create_fetcher
 from undertow.utils.data._utils.worker import get_worker_info as get_worker_info
@@ -253,11 +253,10 @@ def _warn_of_many_workers(num_workers: int) -> None:
     except AttributeError:  # not on this system
         cores = os.cpu_count() or 1
     if num_workers > cores:
-        warnings.warn(
+        warn(
             f"This DataLoader will create {num_workers} worker processes in total. Our suggested max number of worker in "
             f"current system is {cores}, which is smaller than what this DataLoader is going to create. More processes "
             "than cores wait for each other: lower num_workers.",
-            stacklevel=3,
         )
 
 
@@ -278,10 +277,9 @@ class _BaseDataLoaderIter:
         self._base_seed = random_seed(loader.generator)
         self._num_yielded = 0
         if loader.pin_memory:
-            warnings.warn(
+            warn(
                 "'pin_memory' argument is set as true but no accelerator is found, then device pinned memory won't be "
                 "used.",
-                stacklevel=4,
             )
 
     def __iter__(self) -> _BaseDataLoaderIter:
@@ -306,10 +304,9 @@ class _BaseDataLoaderIter:
             hint = ""
             if self._num_workers:
                 hint = "Every worker iterates over the whole dataset unless it looks at get_worker_info(). "
-            warnings.warn(
+            warn(
                 f"Length of IterableDataset {self._dataset} was reported to be {told}(when accessing len(dataloader)), "
                 f"but {self._num_yielded} samples have been fetched. {hint}",
-                stacklevel=2,
             )
         return data
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import bisect
 import math
-import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import accumulate
 from typing import Any, Generic, TypeVar
 from typing import Iterable as TypingIterable  # noqa: UP035  its metaclass lets IterableDataset[int] be written
 
 from undertow.generators import Generator, stream_of
+from undertow.sites import warn
 
 T_co = TypeVar("T_co", covariant=True)
 
@@ -135,9 +135,7 @@ class ConcatDataset(Dataset[T_co]):
     @property
     def cummulative_sizes(self) -> list[int]:
         """The old spelling of cumulative_sizes."""
-        warnings.warn(
-            "`cummulative_sizes` attribute is renamed to `cumulative_sizes`", FutureWarning, stacklevel=2
-        )
+        warn("`cummulative_sizes` attribute is renamed to `cumulative_sizes`", FutureWarning)
         return self.cumulative_sizes
 
 
@@ -212,7 +210,5 @@ def _lengths_of_fractions(total: int, fractions: Sequence[float]) -> list[int]:
         lengths[extra % len(lengths)] += 1
     for position, length in enumerate(lengths):
         if length == 0:
-            warnings.warn(
-                f"Length of split at index {position} is 0. This might result in an empty dataset.", stacklevel=3
-            )
+            warn(f"Length of split at index {position} is 0. This might result in an empty dataset.")
     return lengths
