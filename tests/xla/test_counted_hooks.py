@@ -58,6 +58,13 @@ CHANGES: dict[str, Callable[[Model], Any]] = {
     "another in its place": lambda model: model.layer._forward_hooks.update(
         dict.fromkeys(model.layer._forward_hooks, times(7))
     ),
+    "past who counts": lambda model: OrderedDict.__setitem__(model.layer._forward_hooks, 10**9, times(7)),
+    "past who counts, pre-hook": lambda model: OrderedDict.__setitem__(
+        model.layer._forward_pre_hooks, 10**9, lambda module, args: (args[0] * 17,)
+    ),
+    "past who counts, another": lambda model: [
+        OrderedDict.__setitem__(model.layer._forward_hooks, key, times(7)) for key in model.layer._forward_hooks
+    ],
     "replaced": replaced,
     "into the dict": lambda model: model.layer.__dict__.__setitem__("_forward_hooks", OrderedDict({0: times(7)})),
     "leaf, cleared": lambda model: model.layer.weight._backward_hooks.clear(),

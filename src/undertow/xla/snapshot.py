@@ -77,8 +77,9 @@ class Snapshot:
         self._changes = -1  # of hooks, up to which these are known to be as they were
         watched = [pair for pair in watched if type(pair[0]) is not CountedHooks]
         filled = [(holder, held) for holder, held in watched if held]
-        self._empty = [holder for holder, held in watched if not held]
-        glanced = [(holder.values(), [*held.values()]) for holder, held in filled]
+        # Maps of hooks are glanced at, too: `OrderedDict.__setitem__(hooks, …)` goes past those who count.
+        self._empty = [holder for holder, held in (*watched, *self._counted) if not held]
+        glanced = [(holder.values(), [*held.values()]) for holder, held in (*filled, *self._counted) if held]
         self._partly_lists: list[tuple[Any, list[Any]]] = []
         for items, kept in self.lists:
             if self._counts(items):
