@@ -107,6 +107,12 @@ def test_state_dicts_by_the_names_of_the_model() -> None:
         inside = named.StateDictOptions(keep_submodule_prefixes=False)
         results.append(list(named.get_model_state_dict(model, submodules={model[1]}, options=inside)))
         results.append(list(named.get_model_state_dict(torch.nn.Sequential(torch.compile(model, backend="eager")))))
+        full = named.StateDictOptions(full_state_dict=True)
+        half_empty, _ = trained()
+        half_empty[1].to("meta")
+        given = {"1.weight": torch.ones(1, 3)}
+        results.append(repr(named.set_model_state_dict(half_empty, given, options=full)))
+        results.append([str(parameter.device) for parameter in half_empty.parameters()])
         loose = named.StateDictOptions(strict=False)
         results.append(repr(named.set_model_state_dict(model, {model[0]: {"weight": torch.ones(3, 2)}}, options=loose)))
         del state["state"]["0.bias"]

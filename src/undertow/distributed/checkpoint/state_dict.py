@@ -94,12 +94,18 @@ def set_model_state_dict(model: Module, model_state_dict: Any, *, options: State
             given.update({prefix + name: part for name, part in value.items()})
         else:
             given[key] = value
-    if options.full_state_dict and (not given or any(value.is_meta for value in model.state_dict().values())):
-        _refuse_to_receive()
-    for name in list(model.state_dict()):
+    state = model.state_dict()
+    assign = False
+    if options.full_state_dict:  # what was not given stays, and what had no values gets them
+        lacking = [isinstance(value, TensorCore) and value.is_meta for value in state.values()]
+        if not given or all(lacking):
+            _refuse_to_receive()
+        given = {_plain(name): value for name, value in state.items()} | given
+        assign = any(lacking)
+    for name in state:
         if _plain(name) in given:
             given[name] = given.pop(_plain(name))
-    return model.load_state_dict(given, strict=options.strict)
+    return model.load_state_dict(given, strict=options.strict, assign=assign)
 
 
 def _refuse_to_receive() -> NoReturn:
