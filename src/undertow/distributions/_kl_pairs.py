@@ -12,7 +12,9 @@ from typing import Any
 
 from undertow.distributions import _functions as torch
 from undertow.distributions._kl_registry import infinite_like, register_kl
+from undertow.distributions.bernoulli import Bernoulli
 from undertow.distributions.beta import Beta
+from undertow.distributions.binomial import Binomial
 from undertow.distributions.continuous_bernoulli import ContinuousBernoulli
 from undertow.distributions.exponential import Exponential
 from undertow.distributions.gamma import Gamma
@@ -20,6 +22,7 @@ from undertow.distributions.gumbel import Gumbel
 from undertow.distributions.laplace import Laplace
 from undertow.distributions.normal import Normal
 from undertow.distributions.pareto import Pareto
+from undertow.distributions.poisson import Poisson
 from undertow.distributions.uniform import Uniform
 from undertow.distributions.utils import euler_constant
 
@@ -207,6 +210,7 @@ _BEYOND = {
     Laplace: (Uniform, Pareto, Gamma, Exponential, ContinuousBernoulli, Beta),
     Normal: (Uniform, Pareto, Gamma, Exponential, ContinuousBernoulli, Beta),
     Pareto: (Uniform, ContinuousBernoulli, Beta),
+    Poisson: (Bernoulli, Binomial),
 }
 for _p, _others in _BEYOND.items():
     for _q in _others:

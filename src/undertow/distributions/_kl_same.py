@@ -7,7 +7,7 @@ from typing import Any
 
 from undertow.autograd.differentiate import grad
 from undertow.distributions import _functions as torch
-from undertow.distributions._kl_registry import infinite_like, kl_divergence, register_kl
+from undertow.distributions._kl_registry import kl_divergence, register_kl
 from undertow.distributions.bernoulli import Bernoulli
 from undertow.distributions.beta import Beta
 from undertow.distributions.binomial import Binomial
@@ -23,7 +23,11 @@ from undertow.distributions.gumbel import Gumbel
 from undertow.distributions.half_normal import HalfNormal
 from undertow.distributions.independent import Independent
 from undertow.distributions.laplace import Laplace
-from undertow.distributions.lowrank_multivariate_normal import LowRankMultivariateNormal, _log_det, _mahalanobis
+from undertow.distributions.lowrank_multivariate_normal import (
+    LowRankMultivariateNormal,
+    _batch_lowrank_logdet,
+    _batch_lowrank_mahalanobis,
+)
 from undertow.distributions.multivariate_normal import MultivariateNormal, _batch_mahalanobis
 from undertow.distributions.normal import Normal
 from undertow.distributions.one_hot_categorical import OneHotCategorical
@@ -207,7 +211,7 @@ def _multivariate_normal(p: Any, q: Any) -> Any:
 def _lowrank(p: Any, q: Any) -> Any:
     _check_dims(p, q, "Low Rank Multivariate Normals")
     term = _log_det_of(q) - _log_det_of(p)
-    moved = _mahalanobis(
+    moved = _batch_lowrank_mahalanobis(
         q._unbroadcasted_cov_factor, q._unbroadcasted_cov_diag, q.loc - p.loc, q._capacitance_tril
     )
     scaled = q._unbroadcasted_cov_factor.mT / q._unbroadcasted_cov_diag.unsqueeze(-2)
@@ -223,14 +227,14 @@ def _lowrank(p: Any, q: Any) -> Any:
 
 
 def _log_det_of(d: Any) -> Any:
-    return _log_det(d._unbroadcasted_cov_factor, d._unbroadcasted_cov_diag, d._capacitance_tril)
+    return _batch_lowrank_logdet(d._unbroadcasted_cov_factor, d._unbroadcasted_cov_diag, d._capacitance_tril)
 
 
 @register_kl(MultivariateNormal, LowRankMultivariateNormal)
 def _multivariate_lowrank(p: Any, q: Any) -> Any:
     _check_dims(p, q, "(Low Rank) Multivariate Normals")
     term = _log_det_of(q) - 2 * _half_log_det(p._unbroadcasted_scale_tril)
-    moved = _mahalanobis(
+    moved = _batch_lowrank_mahalanobis(
         q._unbroadcasted_cov_factor, q._unbroadcasted_cov_diag, q.loc - p.loc, q._capacitance_tril
     )
     scaled = q._unbroadcasted_cov_factor.mT / q._unbroadcasted_cov_diag.unsqueeze(-2)
@@ -274,11 +278,3 @@ def _independent(p: Any, q: Any) -> Any:
 @register_kl(Bernoulli, Poisson)
 def _bernoulli_poisson(p: Any, q: Any) -> Any:
     return -p.entropy() - (p.probs * q.rate.log() - q.rate)
-
-
-@register_kl(Poisson, Binomial)
-@register_kl(Poisson, Bernoulli)
-def _poisson_infinite(p: Any, q: Any) -> Any:
-    return infinite_like(p.rate)
-
-

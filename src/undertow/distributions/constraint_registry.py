@@ -56,7 +56,7 @@ def _both(*kinds: Any) -> Callable[[Any], Any]:
 
 
 @_both(constraints.real)
-def _to_real(constraint: Any) -> Any:
+def _transform_to_real(constraint: Any) -> Any:
     return transforms.identity_transform
 
 
@@ -71,19 +71,19 @@ def _transform_to_independent(constraint: Any) -> Any:
 
 
 @_both(constraints.positive, constraints.nonnegative, constraints.greater_than, constraints.greater_than_eq)
-def _to_above(constraint: Any) -> Any:
+def _transform_to_greater_than(constraint: Any) -> Any:
     shift = transforms.AffineTransform(constraint.lower_bound, 1)
     return transforms.ComposeTransform([transforms.ExpTransform(), shift])
 
 
 @_both(constraints.less_than)
-def _to_below(constraint: Any) -> Any:
+def _transform_to_less_than(constraint: Any) -> Any:
     shift = transforms.AffineTransform(constraint.upper_bound, -1)
     return transforms.ComposeTransform([transforms.ExpTransform(), shift])
 
 
 @_both(constraints.interval, constraints.half_open_interval)
-def _to_interval(constraint: Any) -> Any:
+def _transform_to_interval(constraint: Any) -> Any:
     low, high = constraint.lower_bound, constraint.upper_bound
     if isinstance(low, (int, float)) and low == 0 and isinstance(high, (int, float)) and high == 1:
         return transforms.SigmoidTransform()
@@ -101,18 +101,18 @@ def _transform_to_simplex(constraint: Any) -> Any:
 
 
 @transform_to.register(constraints.lower_cholesky)
-def _to_lower_cholesky(constraint: Any) -> Any:
+def _transform_to_lower_cholesky(constraint: Any) -> Any:
     return transforms.LowerCholeskyTransform()
 
 
 @transform_to.register(constraints.positive_definite)
 @transform_to.register(constraints.positive_semidefinite)
-def _to_positive_definite(constraint: Any) -> Any:
+def _transform_to_positive_definite(constraint: Any) -> Any:
     return transforms.PositiveDefiniteTransform()
 
 
 @_both(constraints.corr_cholesky)
-def _to_corr_cholesky(constraint: Any) -> Any:
+def _transform_to_corr_cholesky(constraint: Any) -> Any:
     return transforms.CorrCholeskyTransform()
 
 
@@ -134,3 +134,6 @@ def _biject_to_stack(constraint: Any) -> Any:
 @transform_to.register(constraints.stack)
 def _transform_to_stack(constraint: Any) -> Any:
     return transforms.StackTransform([transform_to(each) for each in constraint.cseq], constraint.dim)
+
+
+_transform_to_positive = _transform_to_greater_than

@@ -15,7 +15,7 @@ from undertow.sizes import Size
 __all__ = ["LowRankMultivariateNormal"]
 
 
-def _capacitance_tril(W: Any, D: Any) -> Any:
+def _batch_capacitance_tril(W: Any, D: Any) -> Any:
     """The Cholesky factor of I + Wᵀ D⁻¹ W, a small matrix."""
     m = W.size(-1)
     scaled = W.mT / D.unsqueeze(-2)
@@ -24,12 +24,12 @@ def _capacitance_tril(W: Any, D: Any) -> Any:
     return torch.cholesky(K)
 
 
-def _log_det(W: Any, D: Any, capacitance_tril: Any) -> Any:
+def _batch_lowrank_logdet(W: Any, D: Any, capacitance_tril: Any) -> Any:
     """log |W Wᵀ + D| by the matrix determinant lemma."""
     return 2 * capacitance_tril.diagonal(dim1=-2, dim2=-1).log().sum(-1) + D.log().sum(-1)
 
 
-def _mahalanobis(W: Any, D: Any, x: Any, capacitance_tril: Any) -> Any:
+def _batch_lowrank_mahalanobis(W: Any, D: Any, x: Any, capacitance_tril: Any) -> Any:
     """xᵀ (W Wᵀ + D)⁻¹ x by Woodbury's formula."""
     scaled = W.mT / D.unsqueeze(-2)
     projected = _batch_mv(scaled, x)
@@ -67,7 +67,7 @@ class LowRankMultivariateNormal(Distribution):
         self.loc, self.cov_diag = column[..., 0], diagonal[..., 0]
         batch_shape = self.loc.shape[:-1]
         self._unbroadcasted_cov_factor, self._unbroadcasted_cov_diag = cov_factor, cov_diag
-        self._capacitance_tril = _capacitance_tril(cov_factor, cov_diag)
+        self._capacitance_tril = _batch_capacitance_tril(cov_factor, cov_diag)
         super().__init__(batch_shape, event_shape, validate_args=validate_args)
 
     def expand(self, batch_shape: Any, _instance: Any = None) -> Any:
@@ -135,11 +135,12 @@ class LowRankMultivariateNormal(Distribution):
         if self._validate_args:
             self._validate_sample(value)
         parts = self._unbroadcasted_cov_factor, self._unbroadcasted_cov_diag
-        distance = _mahalanobis(*parts, value - self.loc, self._capacitance_tril)
-        log_det = _log_det(*parts, self._capacitance_tril)
+        distance = _batch_lowrank_mahalanobis(*parts, value - self.loc, self._capacitance_tril)
+        log_det = _batch_lowrank_logdet(*parts, self._capacitance_tril)
         return -0.5 * (self._event_shape[0] * math.log(2 * math.pi) + log_det + distance)
 
     def entropy(self) -> Any:
-        log_det = _log_det(self._unbroadcasted_cov_factor, self._unbroadcasted_cov_diag, self._capacitance_tril)
+        W, D = self._unbroadcasted_cov_factor, self._unbroadcasted_cov_diag
+        log_det = _batch_lowrank_logdet(W, D, self._capacitance_tril)
         entropy = 0.5 * (self._event_shape[0] * (1.0 + math.log(2 * math.pi)) + log_det)
         return entropy if len(self._batch_shape) == 0 else entropy.expand(self._batch_shape)

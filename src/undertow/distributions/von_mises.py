@@ -32,7 +32,7 @@ class VonMises(Distribution):
         if self._validate_args:
             self._validate_sample(value)
         log_prob = self.concentration * (value - self.loc).cos()
-        return log_prob - math.log(2 * math.pi) - _log_i0(self.concentration)
+        return log_prob - math.log(2 * math.pi) - _log_modified_bessel_fn(self.concentration)
 
     @lazy_property
     def _loc(self) -> Any:
@@ -55,7 +55,7 @@ class VonMises(Distribution):
         with torch.no_grad():
             shape = self._extended_shape(sample_shape)
             x = torch.empty(tuple(shape), dtype=self._loc.dtype, device=self._loc.device)
-            drawn = _by_rejection(self._loc, self._concentration, self._proposal_r, x)
+            drawn = _rejection_sample(self._loc, self._concentration, self._proposal_r, x)
             return drawn.to(self.loc.dtype)
 
     def expand(self, batch_shape: Any, _instance: Any = None) -> Any:
@@ -81,12 +81,14 @@ class VonMises(Distribution):
         return 1 - i1e(self.concentration) / i0e(self.concentration)
 
 
-def _log_i0(x: Any) -> Any:
-    """The logarithm of the modified Bessel function, without overflow."""
-    return i0e(x).log() + x
+def _log_modified_bessel_fn(x: Any, order: int = 0) -> Any:
+    """The logarithm of the modified Bessel function of order 0 or 1, without overflow."""
+    if order not in (0, 1):
+        raise AssertionError(f"order must be 0 or 1, got {order}")
+    return (i1e if order else i0e)(x).log() + x
 
 
-def _by_rejection(loc: Any, concentration: Any, proposal_r: Any, x: Any) -> Any:
+def _rejection_sample(loc: Any, concentration: Any, proposal_r: Any, x: Any) -> Any:
     """Proposes angles until all are accepted."""
     done = torch.zeros(tuple(x.shape), dtype=bool_dtype, device=x.device)
     while not done.all():
