@@ -77,7 +77,7 @@ def converted(tensor: Any, kind: dtype | None, copy: bool = False, order: Memory
     if target == array.dtype and not copy and (not ordered or format_of(array) is order):
         return tensor
     if ordered:
-        return (tensor if target == array.dtype else cast(tensor, target)).clone(memory_format=order)
+        tensor = tensor.clone(memory_format=order)
     return cast(tensor, target)
 
 

@@ -454,6 +454,7 @@ def test_a_distribution_of_ones_own() -> None:
     agree(program)
 
 
+@pytest.mark.filterwarnings("ignore:Singular sample")
 def test_draws_of_matrices_have_gradients() -> None:
     """PyTorch's Wishart draws have none: compared with differences instead."""
 

@@ -583,3 +583,20 @@ def test_vmap_of_keywords() -> None:
         )
 
     agree(program)
+
+
+def test_refusals_of_transforms() -> None:
+    def program(torch: Any, log: Any) -> None:
+        x = torch.ones(3, 4)
+        for call in (
+            lambda: torch.vmap(lambda row: row.add_(x))(x.clone()),
+            lambda: torch.vmap(lambda row: row.mul_(torch.ones(2, 1, 1)))(x.clone()),
+            lambda: torch.vmap(lambda row: row, out_dims="a")(x),
+            lambda: torch.func.jvp(lambda x: (x, torch.ones(1)), (x,), (x,), strict=True),
+        ):
+            try:
+                call()
+            except (RuntimeError, ValueError) as error:
+                log(type(error).__name__, str(error))
+
+    agree(program)

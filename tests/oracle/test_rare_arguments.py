@@ -128,7 +128,6 @@ x.clone().swapaxes_(axis0=0, axis1=1), torch.linalg.cholesky(input=torch.eye(2))
 torch.linalg.eigh(input=torch.eye(2)), torch.linalg.pinv(input=x), torch.linalg.matrix_rank(input=x)
 torch.linalg.vector_norm(input=x), torch.linalg.vector_norm(x=x), torch.linalg.lstsq(torch.eye(2), b=torch.eye(2))
 torch.linalg.matrix_exp(input=torch.eye(2)), torch.linalg.cond(input=torch.eye(2))
-torch.cholesky_solve(input=torch.ones(2, 1), input2=torch.eye(2))
 torch.linalg.tensorsolve(input=torch.eye(4).reshape(2, 2, 2, 2), other=torch.ones(2, 2))
 """.strip().splitlines()
 
@@ -136,3 +135,40 @@ torch.linalg.tensorsolve(input=torch.eye(4).reshape(2, 2, 2, 2), other=torch.one
 @pytest.mark.parametrize("text", KEYWORDS)
 def test_names_of_parameters(text: str) -> None:
     agree_snippet(text)
+
+
+# Where PyTorch's own samples of its operators found another answer here; b: bytes, w: numbers that want gradients.
+SAMPLES = """
+torch.cumprod(b, 0, dtype=torch.uint8), torch.prod(b, dtype=torch.uint8), torch.cumprod(i, 0, dtype=torch.int32)
+b.add(b, alpha=-3), b.sub(b, alpha=-3), b.clone().add_(b, alpha=-3), torch.rsub(b, b, alpha=-3)
+b.index_add(0, torch.tensor([0]), b[:1], alpha=-1)
+torch.tensordot(torch.ones(1, 1, 1).int(), torch.ones(2, 1, 2).int(), dims=[[0, 1], [2, 0]])
+torch.logspace(1, 1.2, 4, 5.0, dtype=torch.int64), torch.logspace(torch.tensor(4.5), 2, 2, dtype=torch.int64)
+torch.logsumexp(torch.tensor([[1 + 6j, 2 - 5j, -1 + 1j]]), 1)
+torch.gather(x, 0, torch.ones(0, 4)), x.scatter(0, torch.ones(0, 4), 1.0)
+torch.take_along_dim(x, torch.tensor([[-1, 2]]), 1), torch.take_along_dim(x[0], torch.tensor([-6, 2]), 0)
+torch.unique_consecutive(torch.ones(5, 0, 5), dim=1), torch.unique_consecutive(torch.ones(0), dim=0)
+torch.searchsorted(torch.ones(0, 0, 0), torch.ones(0, 0, 0)), torch.searchsorted(torch.ones(2, 0), torch.ones(2, 3))
+F.multi_margin_loss(s, torch.tensor(0)), F.multilabel_margin_loss(s, torch.tensor(0))
+torch.round(g, decimals=0), torch.round(g), c[None].requires_grad_().to(torch.double, memory_format=torch.channels_last)
+grads(torch.cov(g, aweights=w), g, w), grads(torch.cov(g, correction=0, aweights=w), w)
+grads(torch.quantile(g, w[:2], dim=1), g, w), grads(torch.nanquantile(g, w[0], dim=0), w)
+grads(torch.quantile(g, w[:2], dim=1, interpolation="midpoint"), g, w)
+grads(g.index_fill(1, torch.tensor([0, 1, 1, 3]), w[1]), w)
+torch.linalg.lu_factor(z.new_tensor([[1 + 3j, 2], [3.5, 1j]]))
+[grads(torch.linalg.lu_factor(v)[0], g) for v in (f, f.t())]
+[grads(sum(part.sum() for part in torch.linalg.lu(v)[1:]), g) for v in (f, f.t())]
+F.conv_transpose1d(c, c[:, :, :2].transpose(0, 1), stride=2, padding=1, output_padding=3, dilation=4)
+grads(F.conv_transpose1d(g[None].sin(), w.reshape(1, 1, 4).expand(3, 2, 4), None, 2, 1, 3, 1, 4), w)
+"""
+
+
+@pytest.mark.parametrize("text", SAMPLES.strip().splitlines())
+def test_samples_of_operators(text: str) -> None:
+    begin = (
+        "F = torch.nn.functional; b = torch.tensor([5, 2, 3], dtype=torch.uint8); "
+        "w = torch.tensor([0.3, 0.6, 0.9, 0.2], requires_grad=True); "
+        "f = (g * g / 7).sin() + 2 * torch.eye(3, 4); "
+        "grads = lambda r, *inputs: torch.autograd.grad(r.pow(2).sum(), inputs, None, True, allow_unused=True); "
+    )
+    agree_snippet(begin + text, layout=False)

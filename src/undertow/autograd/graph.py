@@ -219,7 +219,7 @@ class _AllowMutationOnSavedContext:
     def clear(self) -> None:
         """Gives every saved tensor back."""
         for table in (self.original, self.cloned, self.tid_to_weakhandle, self.sid_to_tid):
-            table.clear()  # type: ignore[attr-defined]
+            table.clear()
 
     def pack(self, tensor: Any) -> _Kept:
         storage = tensor._get_storage()

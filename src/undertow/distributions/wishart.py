@@ -127,11 +127,13 @@ class Wishart(ByCovariance, ExponentialFamily):
     def rsample(self, sample_shape: Any = (), max_try_correction: int | None = None) -> Any:
         """Draws; those that rounding has made singular are drawn again, up to max_try_correction (10) times.
 
-        PyTorch's first check is the wrong way round, so that it discards every first draw that is good. So does this:
-        the same seed then gives the same draws.
+        PyTorch's first check is the wrong way round, so that it warns of every first draw that is good, and discards it.
+        So does this: the same seed then gives the same draws.
         """
         sample = self._bartlett_sampling(tuple(sample_shape))
         again = self._any(self.support.check(sample))
+        if again.any():
+            warnings.warn("Singular sample detected.", stacklevel=2)
         for _ in range(10 if max_try_correction is None else max_try_correction):
             count = int(again.sum())
             if count == 0:

@@ -13,7 +13,7 @@ from typing import Any
 
 from undertow import creation
 from undertow._core import TensorCore
-from undertow.autograd.levels import Level, Pushed, PushLevel, input_edge, pull
+from undertow.autograd.levels import Level, Pushed, PushLevel, input_edge, pull, requires_grad
 from undertow.func._vmapping import from_whole, open_levels, to_whole
 from undertow.modes import enable_grad, local
 from undertow.ops.join import stack
@@ -281,12 +281,14 @@ def jvp(func: Function, primals: Any, tangents: Any, *, strict: bool = False, ha
                 f"supported. Tensor is of size {list(value.shape)} while the given forward gradient is of size "
                 f"{list(direction.shape)}."
             )
-    shown, push, aux = linearized(func, primals, has_aux, called)
+    shown, push, aux = linearized(func, primals, has_aux, called, strict)
     found = push(directions)
     return (shown, found, aux) if has_aux else (shown, found)
 
 
-def linearized(func: Function, primals: Any, has_aux: bool, called: str) -> tuple[Any, Function, Any]:
+def linearized(
+    func: Function, primals: Any, has_aux: bool, called: str, strict: bool = False
+) -> tuple[Any, Function, Any]:
     """func(*primals) and its derivative as a function of flat tangents."""
     leaves, spec = pytree.tree_flatten(primals)
     transform = Transform(PushLevel)
@@ -296,7 +298,13 @@ def linearized(func: Function, primals: Any, has_aux: bool, called: str) -> tupl
             outputs = func(*spec.unflatten(inside))
             outputs, aux = _without_aux(outputs, has_aux, called)
             found, out_spec = _flat_outputs(outputs, called)
-            pushed = Pushed(transform.level, transform.whole(found), edges)
+            whole = transform.whole(found)
+            if strict and not all(map(requires_grad, whole)):
+                raise RuntimeError(
+                    f"{called[:-1]}, strict=True): The output of f is independent of the inputs. This is not allowed with "
+                    "strict=True."
+                )
+            pushed = Pushed(transform.level, whole, edges)
             shown, aux = transform.release(outputs), transform.release(aux)
     finally:
         transform.close()

@@ -8,6 +8,7 @@ from undertow._core import TensorCore
 from undertow.func._batched import cannot_write, rule
 from undertow.func._vmapping import MappedLevel
 from undertow.ops.reduce import amax, amin
+from undertow.ops.stretch import broadcast_shapes
 
 # Elementwise functions of any number of tensors, which broadcast; numbers and options pass through.
 POINTWISE = """
@@ -87,6 +88,11 @@ def in_place(function: Any, level: MappedLevel, args: Any, kwargs: Any) -> Any:
             f"output with shape {list(target.shape)} doesn't match the broadcast shape {list(found.shape)}: it is the "
             "same for all examples of a vmap, and can't take a value of each"
         )
+    widest = max([value.dim() for value in (*others, *kwargs.values()) if isinstance(value, TensorCore)], default=0)
+    if widest > target.dim():
+        own = [level.size, *[1] * (widest - target.dim()), *target.shape]
+        wide = broadcast_shapes(own, *[value.shape for value in values if isinstance(value, TensorCore)])
+        raise RuntimeError(f"output with shape {own} doesn't match the broadcast shape {list(wide)}")
     function(target._value, *values[: len(others)], **dict(zip(kwargs, values[len(others) :], strict=True)))
     return target
 

@@ -37,6 +37,11 @@ def vmap(
 
     @functools.wraps(func)
     def mapped(*args: Any, **kwargs: Any) -> Any:
+        if not all(place is None or isinstance(place, int) for place in pytree.tree_leaves(out_dims)):
+            raise ValueError(
+                f"vmap({_name(func)}, ..., out_dims={out_dims}): `out_dims` must be an int, None or a python collection of "
+                "ints representing where in the outputs the vmapped dimension should appear."
+            )
         dims, leaves, spec = _flat_inputs(in_dims, args, func)
         size = _size_of(dims, leaves)
         if chunk_size is None or chunk_size >= size:

@@ -26,6 +26,7 @@ from undertow.dtypes import DTYPE_OF, INTEGRAL, complex128, float64
 from undertow.modes import special
 from undertow.ops.arguments import NUMPY_SPELLINGS, check_tensor, invalid_combination, type_name
 from undertow.ops.numbers import (
+    as_factor,
     as_number,
     check_factor,
     check_fits,
@@ -61,8 +62,8 @@ def sum_function(name: str, plain: Function, scaled_rule: Rule, several: bool = 
             refuse_bools((input, other))
         check_factor(alpha, (input, other))
         if writes:
-            return apply_in_place(scaled_rule, input, other, alpha=as_number(alpha))
-        return finish(scaled_rule, (input, other), out, alpha=as_number(alpha))
+            return apply_in_place(scaled_rule, input, other, alpha=as_factor(alpha, (input, other)))
+        return finish(scaled_rule, (input, other), out, alpha=as_factor(alpha, (input, other)))
 
     return name_function(function, name, f"input {'+' if scaled_rule.name == 'add' else '−'} alpha · other.")
 
@@ -113,7 +114,7 @@ def rsub(input: Any, other: Any, *, alpha: Any = 1) -> Any:
     if is_number(other) and alpha == 1:
         return apply(rules.rsub_number, input, other)
     rule = rules.rsub_number_scaled if is_number(other) else rules.rsub
-    return apply(rule, input, other, alpha=as_number(alpha))
+    return apply(rule, input, other, alpha=as_factor(alpha, (input, other)))
 
 
 # --- products and quotients

@@ -150,18 +150,18 @@ def _dimension(p: Any) -> int:
 
 
 @overloaded
-def round(input: Any, *, decimals: int = 0, out: Any = None) -> Any:
+def round(input: Any, *, decimals: int | None = None, out: Any = None) -> Any:
     """To the nearest integer, or to so many decimals; halves go to the even side."""
     check_tensor(input, "round")
-    if not decimals:
+    if decimals is None:
         return finish(rules.round, (input,), out)
     return finish(rules.round_decimals, (input,), out, decimals=decimals)
 
 
 @public
-def round_(input: Any, *, decimals: int = 0) -> Any:
+def round_(input: Any, *, decimals: int | None = None) -> Any:
     """In-place round."""
-    if not decimals:
+    if decimals is None:
         return apply_in_place(rules.round, input)
     return apply_in_place(rules.round_decimals, input, decimals=decimals)
 

@@ -12,6 +12,7 @@ from undertow.autograd.outputs import into
 from undertow.autograd.writes import apply_in_place
 from undertow.dtypes import DTYPE_OF
 from undertow.ops.arguments import as_int, broadcast_two, check_tensor, invalid_combination, scalar_name, wrap_dim
+from undertow.ops.numbers import as_factor
 from undertow.ops.parts import diagonal_dims
 from undertow.ops.public import overloaded, public
 from undertow.ops.scatter import check_in_range, gather
@@ -91,7 +92,7 @@ def _check_add(input: Any, dim: Any, index: Any, source: Any, name: str = "index
 def index_add(input: Any, dim: int, index: Any, source: Any, *, alpha: Any = 1, out: Any = None) -> Any:
     """A copy with slices of source added to the slices of a dim that an index names."""
     dim = _check_add(input, dim, index, source)
-    scale = None if alpha == 1 else alpha
+    scale = None if alpha == 1 else as_factor(alpha, (input, source))
 
     def compute() -> Any:
         return apply(rules.index_add, input, source, index, dim=dim, alpha=scale)
@@ -103,7 +104,8 @@ def index_add(input: Any, dim: int, index: Any, source: Any, *, alpha: Any = 1, 
 def index_add_(self: Any, dim: int, index: Any, source: Any, *, alpha: Any = 1) -> Any:
     """Adds slices of source to the slices of a dim that an index names."""
     dim = _check_add(self, dim, index, source)
-    return apply_in_place(rules.index_add, self, source, index, dim=dim, alpha=None if alpha == 1 else alpha)
+    scale = None if alpha == 1 else as_factor(alpha, (self, source))
+    return apply_in_place(rules.index_add, self, source, index, dim=dim, alpha=scale)
 
 
 def _check_copy(input: Any, dim: Any, index: Any, source: Any) -> int:
@@ -279,6 +281,14 @@ def put_(self: Any, index: Any, source: Any, accumulate: bool = False) -> Any:
     return apply_in_place(rules.put, self, source, index, accumulate=accumulate)
 
 
+def _from_the_front(index: Any, size: int) -> Any:
+    """Negative places counted from the end; those out of range go round."""
+    array = index._array
+    if not values_known(array) or not array.size or array.min() >= 0:
+        return index
+    return wrap(np.where(array < 0, array % max(size, 1), array))
+
+
 @public
 def take_along_dim(input: Any, indices: Any, dim: int | None = None, *, out: Any = None) -> Any:
     """`gather` with an index that is stretched over the other dims; without a dim, flat."""
@@ -300,7 +310,8 @@ def take_along_dim(input: Any, indices: Any, dim: int | None = None, *, out: Any
         wide = broadcast_two((*have[:axis], 1, *have[axis + 1 :]), (*picks[:axis], 1, *picks[axis + 1 :]))
         source = input.expand((*wide[:axis], have[axis], *wide[axis + 1 :])) if have else input
         index = indices.expand((*wide[:axis], picks[axis], *wide[axis + 1 :])) if picks else indices
-        return gather(source if source._array.shape != have else input, axis, index)
+        source = source if source._array.shape != have else input
+        return gather(source, axis, _from_the_front(index, have[axis] if have else 1))
 
     return compute() if out is None else into(out, compute, (input, indices), "gather")
 

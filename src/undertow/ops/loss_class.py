@@ -190,8 +190,10 @@ def multi_margin_loss(
         raise ValueError("only p == 1 and p == 2 supported")
     if weight is not None and weight.dim() != 1:
         raise ValueError("weight must be one-dimensional")
+    if not input._array.ndim:
+        input = input.reshape(1)
     shape, labels = input._array.shape, target._array
-    if len(shape) > 2 or not shape or shape[-1] == 0:
+    if len(shape) > 2 or shape[-1] == 0:
         raise RuntimeError(
             f"Expected non-empty vector or matrix with optional 0-dim batch size, but got: {list(shape)}"
         )
@@ -224,8 +226,10 @@ def multilabel_margin_loss(
 ) -> Any:
     """Σ max(0, 1 − input[label] + input[other]) over labels and other classes; labels are listed up to the first −1."""
     how = reduction_of(reduction, size_average, reduce)
+    if not input._array.ndim:
+        input, target = input.reshape(1), target.reshape(1)
     shape, labels = input._array.shape, target._array
-    if len(shape) > 2 or not shape or shape[-1] == 0:
+    if len(shape) > 2 or shape[-1] == 0:
         raise RuntimeError(
             f"Expected non-empty vector or matrix with optional 0-dim batch size, but got: {list(shape)}"
         )

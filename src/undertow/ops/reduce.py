@@ -133,9 +133,11 @@ def prod(input: Any, dim: Any = UNSET, keepdim: bool = False, *, dtype: Any = No
     if dtype is not None and as_dtype(dtype, "prod", "dtype") is not _kind(input):
         input = input.to(dtype)
     if dim is UNSET:
-        return run("prod", out, rules.prod_all, input)
-    place = wrap_dim(as_int(dim, "prod", "dim", 2), input._array.ndim)
-    return run("prod", out, rules.prod, input, dim=place, keepdim=_flag(keepdim, "prod"))
+        result = run("prod", out, rules.prod_all, input)
+    else:
+        place = wrap_dim(as_int(dim, "prod", "dim", 2), input._array.ndim)
+        result = run("prod", out, rules.prod, input, dim=place, keepdim=_flag(keepdim, "prod"))
+    return result if dtype is None or out is not None else result.to(dtype)
 
 
 # --- extremes

@@ -36,7 +36,8 @@ def cumsum(input: Any, dim: Any, *, dtype: Any = None, out: Any = None) -> Any:
 def cumprod(input: Any, dim: Any, *, dtype: Any = None, out: Any = None) -> Any:
     """The running product along a dim."""
     place = _checked(input, dim, "cumprod")
-    return run("cumprod", out, rules.cumprod, _cast(input, dtype, "cumprod"), dim=place)
+    result = run("cumprod", out, rules.cumprod, _cast(input, dtype, "cumprod"), dim=place)
+    return result if dtype is None or out is not None else result.to(dtype)
 
 
 @public

@@ -50,7 +50,9 @@ def check_in_range(
 
 
 def _with_dims(index: Any, ndim: int) -> Any:
-    """An index without elements may have another number of dims."""
+    """An index without elements may have another number of dims, and another dtype."""
+    if not index._array.size and index._array.dtype.kind not in "iu":
+        index = wrap(np.empty(index._array.shape, np.int64))
     if not index._array.ndim and ndim == 1:
         return index.reshape(1)
     if index._array.size or index._array.ndim == ndim:
@@ -60,7 +62,7 @@ def _with_dims(index: Any, ndim: int) -> Any:
 
 def _check_index(index: Any, name: str) -> None:
     check_tensor(index, name, "index", 3)
-    if index._array.dtype not in (np.int64, np.int32):
+    if index._array.size and index._array.dtype not in (np.int64, np.int32):
         raise RuntimeError(f"{name}(): Expected dtype int32/int64 for index")
 
 

@@ -178,6 +178,10 @@ def unique_consecutive(
     """The first of every run of equal elements (or slices along a dim)."""
     check_tensor(input, "unique_consecutive")
     place = None if dim is None else wrap_real_dim(as_int(dim, "unique_consecutive", "dim"), input._array.ndim)
+    if place is not None and input._array.shape[place] and not input._array.size:
+        raise RuntimeError(
+            "There are 0 sized dimensions, and they aren't selected, so unique_consecutive cannot be applied"
+        )
     return _chosen(apply(rules.unique_consecutive, input, dim=place), return_inverse, return_counts)
 
 

@@ -16,10 +16,11 @@ convolution = op("convolution",
         xp, input, weight, bias, (stride, padding, dilation, groups), output_padding if transposed else None),
     promote="same", accepts="ifc", half=True, keeps=("input", "weight"),
     input=lambda xp, g, weight, input_spec, stride, padding, dilation, transposed, groups:
-        xp.conv(g, weight, stride, padding, dilation, groups) if transposed else
+        shortened(xp, xp.conv(g, weight, stride, padding, dilation, groups), input_spec) if transposed else
         xp.conv_input_grad(g, weight, input_spec.shape, stride, padding, dilation, groups),
-    weight=lambda xp, g, input, weight_spec, stride, padding, dilation, transposed, groups:
-        xp.conv_weight_grad(input, g, weight_spec.shape, stride, padding, dilation, groups) if transposed else
+    weight=lambda xp, g, input, weight_spec, stride, padding, dilation, transposed, output_padding, groups:
+        xp.conv_weight_grad(lengthened(xp, input, stride, output_padding), g, weight_spec.shape, stride, padding,
+                            dilation, groups) if transposed else
         xp.conv_weight_grad(g, input, weight_spec.shape, stride, padding, dilation, groups),
     bias=lambda xp, g: xp.channel_sums(g))
 
@@ -82,7 +83,20 @@ def convolve(xp: Any, input: Any, weight: Any, bias: Any, options: Any, output_p
         )
     ]
     shape = (input.shape[0], weight.shape[1] * groups, *size)
+    input = lengthened(xp, input, stride, output_padding)
     out = xp.conv_input_grad(input, weight, shape, stride, padding, dilation, groups)
     return out if bias is None else out + xp.reshape(bias, (1, -1) + (1,) * len(size))
 
 
+def lengthened(xp: Any, input: Any, stride: Any, output_padding: Any) -> Any:
+    """The input of a transposed convolution with zeros after it, where output_padding is wider than a stride."""
+    more = [o // s for o, s in zip(output_padding, stride, strict=True)]
+    return xp.pad(input, ((0, 0), (0, 0), *[(0, n) for n in more]), 0) if any(more) else input
+
+
+def shortened(xp: Any, x: Any, spec: Any) -> Any:
+    """The adjoint of that."""
+    for dim in range(2, len(spec.shape)):
+        if x.shape[dim] > spec.shape[dim]:
+            x = xp.slice_along(x, dim, 0, spec.shape[dim])
+    return x

@@ -182,16 +182,34 @@ cholesky_inverse = op("cholesky_inverse", lambda xp, self, *, upper: xp.cholesky
 
 
 def lu_gradient(xp: Any, of_L: Any, of_U: Any, L: Any, U: Any, permutation: Any) -> Any:
-    """Of a square matrix: P L⁻ᴴ [tril(Lᴴ gL, -1) + triu(gU Uᴴ)] U⁻ᴴ."""
-    inner = xp.tril(xp.matmul(adjoint(xp, L), of_L), -1) + xp.triu(xp.matmul(of_U, adjoint(xp, U)))
-    inner = xp.solve_triangular(adjoint(xp, L), inner, True, True)
-    inner = adjoint(xp, xp.solve_triangular(U, adjoint(xp, inner), True, False))
-    return xp.matmul(permutation, inner)
+    """Of a square matrix P L⁻ᴴ [tril(Lᴴ gL, -1) + triu(gU Uᴴ)] U⁻ᴴ; what is beyond the square follows from it."""
+    rows, columns, last = L.shape[-2], U.shape[-1], L.ndim - 1
+    few = min(rows, columns)
+
+    def split(x: Any, dim: int) -> tuple[Any, Any]:
+        return xp.slice_along(x, dim, 0, few, 1), xp.slice_along(x, dim, few, x.shape[dim], 1)
+
+    (L, L_below), (of_L, of_L_below) = split(L, last - 1), split(of_L, last - 1)
+    (U, U_right), (of_U, of_U_right) = split(U, last), split(of_U, last)
+    lower, upper = xp.matmul(adjoint(xp, L), of_L), xp.matmul(of_U, adjoint(xp, U))
+    if columns > few:
+        lower = lower - xp.matmul(of_U_right, adjoint(xp, U_right))
+    if rows > few:
+        upper = upper - xp.matmul(adjoint(xp, L_below), of_L_below)
+    inner = xp.solve_triangular(adjoint(xp, L), xp.tril(lower, -1) + xp.triu(upper), True, True)
+    found = adjoint(xp, xp.solve_triangular(U, adjoint(xp, inner), True, False))
+    if columns > few:
+        found = xp.concatenate((found, xp.solve_triangular(adjoint(xp, L), of_U_right, True, True)), last)
+    if rows > few:
+        below = adjoint(xp, xp.solve_triangular(U, adjoint(xp, of_L_below), True, False))
+        found = xp.concatenate((found, below), last - 1)
+    return xp.matmul(permutation, found)
 
 
 def lu_factor_gradient(xp: Any, g: Any, LU: Any, permutation: Any) -> Any:
-    L = xp.tril(LU, -1) + identity(xp, LU.shape[-1], xp.dtype_of(LU))
-    return lu_gradient(xp, xp.tril(g[0], -1), xp.triu(g[0]), L, xp.triu(LU), permutation)
+    few, last = min(LU.shape[-2:]), LU.ndim - 1
+    of_L, of_U = xp.slice_along(g[0], last, 0, few, 1), xp.slice_along(g[0], last - 1, 0, few, 1)
+    return lu_gradient(xp, xp.tril(of_L, -1), xp.triu(of_U), *triangles(xp, LU), permutation)
 
 
 linalg_lu_factor_ex = op("linalg_lu_factor_ex", lambda xp, A: xp.lu_factor(A), promote="same", outputs=3,

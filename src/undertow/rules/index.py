@@ -48,7 +48,7 @@ index_fill = op("index_fill", lambda xp, self, index, *, dim, value: xp.index_fi
 index_fill_tensor = op("index_fill", lambda xp, self, value, index, *, dim: xp.index_fill(self, dim, index, value),
                        node="IndexFillBackward1",
                        self=lambda xp, g, index, dim: xp.index_fill(g, dim, index, 0),
-                       value=lambda xp, g, index, dim: xp.sum(xp.index_select(g, dim, index)))
+                       value=lambda xp, g, index, dim: xp.sum(g - xp.index_fill(g, dim, index, 0)))
 
 # --- one index per element
 

@@ -174,7 +174,9 @@ def lu(x: Array) -> tuple[Array, Array, Array]:
     order = np.tile(np.arange(rows), (len(stack), 1))
     each = np.arange(len(stack))
     for k in range(min(rows, columns)):
-        best = k + np.argmax(np.abs(stack[:, k:, k]), 1)
+        column = stack[:, k:, k]
+        sizes = np.abs(column.real) + np.abs(column.imag) if x.dtype.kind == "c" else np.abs(column)  # as LAPACK's
+        best = k + np.argmax(sizes, 1)
         pivots[:, k] = best + 1
         for target in (stack, order):
             target[each, k], target[each, best] = target[each, best].copy(), target[each, k].copy()

@@ -85,7 +85,7 @@ def _log_sums(source: Array, scratch: Array) -> tuple[Array, Array]:
         exact = np.log(totals, dtype=np.float64)
         head = exact.astype(source.dtype)
         return head, (exact - head).astype(source.dtype)
-    head = row_maxima(source)
+    head = row_maxima(source) if source.dtype.kind != "c" else row_maxima(source.real).astype(source.dtype)
     np.subtract(source, head[:, None], out=scratch)
     np.exp(scratch, out=scratch)
     return head, np.log(row_sums(scratch))

@@ -205,7 +205,8 @@ def unique(x: Array, axis: int | None = None) -> tuple[Array, Array, Array]:
 
 def unique_consecutive(x: Array, axis: int | None = None) -> tuple[Array, Array, Array]:
     """The first of every run of equal elements (or slices along an axis), the inverse index, and run lengths."""
-    rows = x.reshape(-1, 1) if axis is None else np.moveaxis(x, axis, 0).reshape(x.shape[axis], -1)
+    count = x.size if axis is None else x.shape[axis]
+    rows = (x if axis is None else np.moveaxis(x, axis, 0)).reshape(count, x.size // max(count, 1))
     starts = np.ones(len(rows), bool)
     np.any(rows[1:] != rows[:-1], axis=1, out=starts[1:])
     first = np.flatnonzero(starts)

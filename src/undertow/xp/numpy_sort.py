@@ -157,6 +157,8 @@ def searchsorted(edges: Array, x: Array, sorter: Array | None, right: bool, dtyp
     side = "right" if right else "left"
     if edges.ndim == 1:
         return np.asarray(np.searchsorted(_keys(edges), _keys(x), side, sorter)).astype(dtype)  # type: ignore[call-overload]
+    if not x.size or not edges.size:
+        return np.zeros(x.shape, dtype)
     rows, wanted = edges.reshape(-1, edges.shape[-1]), x.reshape(-1, x.shape[-1])
     sorters = [None] * len(rows) if sorter is None else sorter.reshape(rows.shape)
     found = [np.searchsorted(row, each, side, order) for row, each, order in zip(rows, wanted, sorters, strict=True)]  # type: ignore[call-overload]
