@@ -263,3 +263,18 @@ def test_a_hook_without_a_module_name() -> None:
     for _ in range(3):
         step()
     assert len(names["log"]) == 3 and weight.grad.tolist() == [6.0] * 3
+
+
+def test_what_is_noted_in_one_branch_makes_no_other_compile_again() -> None:
+    seen: list[int] = []
+
+    @torch.compile
+    def step(x: Any, train: bool) -> Any:
+        if not train:
+            seen.append(len(x))
+            return x
+        return x * 2
+
+    for turn in range(6):
+        step(x, turn % 2 == 0)
+    assert seen == [3, 3, 3] and len(torch.compile.explain(step).data[0]["programs"]) == 2

@@ -236,6 +236,10 @@ class Body:
             if any(id(each) == statement for chain in chains for _, path in chain for each in path)
         ]
 
+    def moved_effects(self) -> list[Effect]:
+        """What statements on the host do, also those whose turn does not come in this trace."""
+        return [effect for statement in self._moved_ids for effect in self._effects_of(statement)]
+
     # --- which are missed
 
     def _deserves(self, effect: Effect) -> bool:

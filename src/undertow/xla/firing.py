@@ -366,8 +366,12 @@ class Firing:
             raise Again
 
     def changed_on_host(self) -> set[Place]:
-        """What hooks on the host change from step to step, and no program depends on."""
-        return {each for _, effects in self.hosted for effect in effects.effects for each in _places(effect)}
+        """What hooks and statements on the host change from step to step, and no program depends on."""
+        effects = [effect for _, effects in self.hosted for effect in effects.effects]
+        if self.plan.body is not None:
+            read = [place for _, its in self.traced for place in its.places]
+            effects += [effect for effect in self.plan.body.moved_effects() if not effect.feeds(tuple(read))]
+        return {each for effect in effects for each in _places(effect)}
 
     def _variable(self, value: Any) -> Any:
         """A variable of a statement: tensors are shown as they are at its turn, objects from outside used as they are."""
