@@ -16,9 +16,10 @@ from undertow._core import TensorCore
 from undertow._tensor import Tensor
 from undertow.devices import device as Device
 from undertow.dtypes import DTYPE_OF
+from undertow.modes import is_grad_enabled
 from undertow.nn.parameter import Parameter
 from undertow.storage import UntypedStorage, root_of
-from undertow.tensor_convert import _parse_to, device_named
+from undertow.tensor_convert import _parse_to, converted, device_named
 
 _META = Device("meta")
 _NO_DATA = "Cannot copy out of meta tensor; no data!"
@@ -101,7 +102,8 @@ class MetaTensor(Tensor):
         if where is not None and device_named(where).type != "meta":
             raise NotImplementedError(_NO_DATA)
         kind = given.get("dtype")
-        return self if kind is None or kind is self.dtype else as_meta(_unset(self._array.shape, kind.numpy))
+        with asking.DisableTorchFunctionSubclass():
+            return self if kind is None or kind is self.dtype else as_meta(converted(self, kind))
 
     def __repr__(self, *, tensor_contents: str | None = None) -> str:  # type: ignore[override]
         facts = ["...", "device='meta'", f"size={tuple(self.shape)}"]
@@ -194,6 +196,10 @@ def _rebuilt(shape: tuple[int, ...], dtype: Any, requires_grad: bool, attributes
 
 
 def moved_to_meta(tensor: Any, dtype: Any = None) -> Any:
-    """The shape and dtype of a tensor."""
+    """The shape and dtype of a tensor. The way back to it is kept, and refused when it is gone: there are no gradients."""
     kind = DTYPE_OF[tensor._array.dtype] if dtype is None else dtype
+    if tensor._requires_grad and is_grad_enabled():
+        moved = as_meta(converted(tensor, kind, copy=True))
+        moved.grad_fn.register_prehook(_no_copy)
+        return moved
     return as_meta(_unset(tensor._array.shape, kind.numpy))

@@ -233,3 +233,17 @@ def test_recurrent_layers_have_no_gradients_of_every_example() -> None:
     call = undertow.nn.utils._per_sample_grad.call_for_per_sample_grads
     with pytest.raises(RuntimeError, match="cannot handle function lstm"):
         call(undertow.nn.LSTM(2, 3))(undertow.ones(2, 3, 2))
+
+
+def test_the_way_back_from_the_meta_device_is_kept_and_refused() -> None:
+    def program(torch: ModuleType) -> Any:
+        x = torch.ones(2, requires_grad=True)
+        y, empty = x.clone().to("meta"), torch.ones(2, device="meta", requires_grad=True)
+        with torch.no_grad():
+            hidden = x.to("meta")
+        facts = [y.grad_fn.name(), y.grad_fn.next_functions[0][0].name(), y.is_meta, hidden.requires_grad]
+        facts += [(y * 2).grad_fn.name(), empty.double().grad_fn.name(), empty.to(torch.float64).grad_fn.name()]
+        print(facts)
+        y.sum().backward()
+
+    agree(program, raises=True)
