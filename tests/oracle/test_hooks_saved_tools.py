@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import undertow
 from tests.oracle.harness import agree
 from tests.oracle.programs import Table, attempt, leaf, succeeds
 
@@ -312,3 +313,15 @@ def test_what_is_kept_of_tensors_that_are_written():
         count()
 
     agree(program)
+
+
+def test_memory_that_is_used_again_is_not_taken_for_what_was_kept():
+    x = undertow.ones(3, requires_grad=True)
+    with undertow.autograd.graph.allow_mutation_on_saved_tensors():
+        products = []
+        for turn in range(200):
+            factor = undertow.full((3,), float(turn))
+            products.append(x * factor)
+            factor.zero_()
+            del factor  # the next one may get its memory, and the ids of its parts
+        assert [undertow.autograd.grad(each.sum(), x)[0][0].item() for each in products] == list(range(200))

@@ -226,7 +226,8 @@ class _AllowMutationOnSavedContext:
         memory = (id(storage), storage.version)
         which = (id(tensor._array), *memory)
         kept = self.tid_to_weakhandle.get(which)
-        if kept is None:
+        known = None if kept is None else self.original.get(kept)
+        if kept is None or known is None or known._array is not tensor._array:  # ids may be those of what has gone
             kept = self.tid_to_weakhandle[which] = _Kept()
             self.original[kept] = tensor.detach()
             self.sid_to_tid.setdefault(memory, set()).add(which)
