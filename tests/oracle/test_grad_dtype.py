@@ -70,6 +70,13 @@ def set_later(lib: Any, x: Any) -> Any:
     return backward(lib, other, output)
 
 
+def sparse(lib: Any, x: Any) -> Any:
+    weight = lib.ones(3, 2, requires_grad=True)
+    weight.grad_dtype = x.grad_dtype
+    places = lib.tensor([0, 2])
+    return backward(lib, weight, lib.nn.functional.embedding(places, weight, sparse=True)).to_dense()
+
+
 CASES = {
     "promoted": lambda lib, x: backward(lib, x, x * factors(lib)),
     "converted": lambda lib, x: backward(lib, x, x.float() * factors(lib)),
@@ -84,6 +91,7 @@ CASES = {
     "hooks see": with_hooks,
     "set after the forward pass": set_later,
     "kept when it is none": lambda lib, x: (backward(lib, x, x * factors(lib)), setattr(x, "grad", None), x.grad_dtype)[2],
+    "sparse": sparse,
     "a step": lambda lib, x: (backward(lib, x, x * factors(lib)), lib.optim.SGD([x], lr=0.1).step(), x)[2],
 }
 

@@ -103,11 +103,11 @@ def _with_sparse(grad: Any, g: Any, recorded: bool) -> Any:
 
 def brought_to(leaf: Any, g: Any) -> Any:
     """A leaf's gradient where the leaf is, a number on the CPU may have gone into ops on another device; in its dtype."""
-    if is_sparse(g):
-        return g
     wanted = leaf._meta.grad_dtype
     if wanted is not None and wanted.dtype is not None:
         g = g.to(wanted.dtype) if isinstance(g, TensorCore) else g.astype(wanted.dtype.numpy, copy=False)
+    if is_sparse(g):
+        return g
     array = g._array if isinstance(g, TensorCore) else g
     if Watch.trace is not None or type(array) is not DeviceArray or array.device is leaf.device:
         return g
