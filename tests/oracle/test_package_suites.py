@@ -247,3 +247,14 @@ def test_the_way_back_from_the_meta_device_is_kept_and_refused() -> None:
         y.sum().backward()
 
     agree(program, raises=True)
+
+
+def test_equal_numbers_have_no_spread() -> None:
+    def program(torch: ModuleType) -> Any:
+        torch.manual_seed(0)
+        same = torch.stack([torch.randn(3, 5)] * 5)
+        return [(f(same, 0) == 0).all().item() for f in (torch.std, torch.var)] + [
+            torch.var_mean(same, 0)[0].sum().item()
+        ]
+
+    agree(program)

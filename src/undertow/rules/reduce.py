@@ -148,6 +148,8 @@ count_nonzero = op("count_nonzero", lambda xp, self, *, dim: xp.sum(self != 0, a
 
 
 def variance(xp: Any, x: Any, dim: Dims, correction: float, keepdim: bool) -> Any:
+    if len(dim) < x.ndim:  # of equal numbers it is exactly 0, as from PyTorch's running means
+        x = x - x[tuple([slice(0, 1) if axis in dim else slice(None) for axis in range(x.ndim)])]
     centred = x - xp.mean(x, axis=dim, keepdims=True)
     return xp.sum_of_squares(centred, axis=dim, keepdims=keepdim) / builtins.max(folded_count(x.shape, dim) - correction, 0)
 
