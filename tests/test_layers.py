@@ -28,7 +28,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("torch_version", "_environment", "_compile", "_sources"),
     ("xp", "random_stream"),
     ("rules",),
-    ("_core", "storage", "typed_storage", "mirrors"),
+    ("_core", "storage", "storage_kinds", "typed_storage", "mirrors"),
     (
         "asking", "overrides", "generators", "autograd.shown_names", "autograd.metadata", "autograd.saved",
         "autograd.specialise", "autograd.node", "autograd.rule_node", "autograd.views",

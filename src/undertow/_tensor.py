@@ -17,7 +17,7 @@ from undertow.autograd.methods import AutogradMethods
 from undertow.creation import CreationMethods
 from undertow.dtypes import get_default_dtype
 from undertow.from_data import legacy_tensor
-from undertow.lazy import LackingMethod, LateMethod
+from undertow.lazy import LackingMethod, LateMethod, lazy_names
 from undertow.ops.public import public_method
 from undertow.tensor_convert import ConvertMethods
 from undertow.tensor_copy import CopyMethods
@@ -156,3 +156,11 @@ bind_tensor_class(Tensor)
 copyreg.pickle(_TensorMeta, pickled_class)
 
 __all__ = ["Tensor", "TensorCore", "wrap"]
+
+__getattr__, __dir__ = lazy_names(
+    __name__,
+    {
+        "_convert": "undertow.asking:convert", "_rebuild_from_type": "undertow._utils",
+        "_rebuild_from_type_v2": "undertow._utils", "get_default_nowrap_functions": "undertow.overrides",
+    },
+)  # fmt: skip

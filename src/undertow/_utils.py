@@ -7,15 +7,20 @@ import logging
 import os
 import sys
 import traceback
+import warnings
+from _compat_pickle import IMPORT_MAPPING as IMPORT_MAPPING
+from _compat_pickle import NAME_MAPPING as NAME_MAPPING
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from undertow._core import TensorCore
+from undertow.creation import empty_strided
 from undertow.devices import device as Device
 from undertow.dtypes import dtype as Dtype
+from undertow.from_data import from_numpy
 from undertow.ops.complex import view_as_real
 from undertow.ops.join import cat
-from undertow.serialization.rebuild import rebuild_from_type as _rebuild_from_type_v2  # noqa: F401
+from undertow.serialization.rebuild import rebuild_from_type as _rebuild_from_type_v2
 from undertow.serialization.rebuild import rebuild_parameter as _rebuild_parameter  # noqa: F401
 from undertow.serialization.rebuild import (
     rebuild_parameter_with_state as _rebuild_parameter_with_state,  # noqa: F401
@@ -27,6 +32,44 @@ from undertow.serialization.rebuild import rebuild_tensor_v3 as _rebuild_tensor_
 from undertow.sparse.coo import sparse_coo_tensor
 
 __all__ = ["ExceptionWrapper", "KeyErrorMessage", "classproperty"]
+
+
+def _rebuild_from_type(func: Any, type: Any, args: Any, dict: Any) -> Any:
+    """A tensor of a subclass from a file of old."""
+    return _rebuild_from_type_v2(func, type, args, dict)
+
+
+def _rebuild_device_tensor_from_numpy(data: Any, dtype: Any, device: Any, requires_grad: bool) -> Any:
+    """A tensor from its values in NumPy's memory."""
+    return from_numpy(data).to(dtype=dtype, device=device).requires_grad_(requires_grad)
+
+
+def _rebuild_meta_tensor_no_storage(dtype: Any, size: Any, stride: Any, requires_grad: bool) -> Any:
+    """A tensor without values."""
+    return empty_strided(size, stride, dtype=dtype, device="meta", requires_grad=requires_grad)
+
+
+def get_tensor_metadata(tensor: Any) -> dict[Any, Any]:
+    """What a file says of a tensor besides its values: whether it stands for its conjugate or its negative."""
+    if not isinstance(tensor, TensorCore):
+        raise AssertionError("Expected a torch.Tensor")
+    flags: dict[Any, Any] = {}
+    if tensor.is_conj():
+        flags["conj"] = True
+    if tensor.is_neg():
+        flags["neg"] = True
+    return flags
+
+
+def _get_async_or_non_blocking(function_name: str, non_blocking: bool, kwargs: dict[str, Any]) -> bool:
+    """`non_blocking`, which was called `async` before that became a word of Python's."""
+    if not kwargs:
+        return non_blocking
+    if list(kwargs) != ["async"]:
+        wrong = next(name for name in kwargs if name != "async")
+        raise TypeError(f"{function_name}() got an unexpected keyword argument '{wrong}'")
+    warnings.warn("'async' is deprecated; use 'non_blocking'", stacklevel=2)
+    return bool(kwargs["async"])
 
 
 # --- many tensors as one

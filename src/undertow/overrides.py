@@ -177,6 +177,17 @@ def is_tensor_method_or_property(func: Public) -> bool:
     return (resolve_name(func) or "").startswith("torch.Tensor.")
 
 
+def get_default_nowrap_functions() -> set[Public]:
+    """Functions whose results are not made instances of a subclass by `Tensor.__torch_function__`."""
+    cls = tensor_class()
+    return {cls._base.__get__, cls.grad.__get__, cls._grad.__get__}
+
+
+def _get_tensor_methods() -> set[Public]:
+    """The methods of tensors that may be overridden."""
+    return set(get_overridable_functions().get(tensor_class(), ()))
+
+
 def get_overridable_functions() -> dict[Any, list[Public]]:
     """The functions that `__torch_function__` may receive, by the namespace they are found in."""
     found: dict[Any, list[Public]] = {}

@@ -18,6 +18,12 @@ from undertow.optim._lr_factors import MultiplicativeLR as MultiplicativeLR
 from undertow.optim._lr_factors import MultiStepLR as MultiStepLR
 from undertow.optim._lr_factors import PolynomialLR as PolynomialLR
 from undertow.optim._lr_factors import StepLR as StepLR
+from undertow.optim._lr_names import _enable_get_lr_call as _enable_get_lr_call
+from undertow.optim._lr_names import _format_param as _format_param
+from undertow.optim._lr_names import _initial_mode as _initial_mode
+from undertow.optim._lr_names import _param_groups_val_list as _param_groups_val_list
+from undertow.optim._lr_names import _update_param_group_val as _update_param_group_val
+from undertow.optim._lr_names import _warn_get_lr_called_within_step as _warn_get_lr_called_within_step
 
 __all__ = [
     "LambdaLR", "MultiplicativeLR", "StepLR", "MultiStepLR", "ConstantLR", "LinearLR", "ExponentialLR", "SequentialLR",

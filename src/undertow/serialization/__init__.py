@@ -32,4 +32,12 @@ _HELPERS = (
     "SourceChangeWarning", "StorageType", "check_module_version_greater_or_equal", "normalize_storage_type",
     "validate_cuda_device", "validate_hpu_device",
 )  # fmt: skip
-__getattr__, __dir__ = lazy_names(__name__, dict.fromkeys(_HELPERS, "undertow.serialization.helpers"))
+_ABOUT_FILES = (
+    "INT_SIZE IS_WINDOWS LONG_SIZE MAP_PRIVATE MAP_SHARED SHORT_SIZE STORAGE_KEY_SEPARATOR _check_save_filelike "
+    "_check_seekable _default_to_weights_only _get_restore_location _is_compressed_file _is_meta_location _is_path "
+    "_is_zipfile _maybe_decode_ascii _open_file_like _should_read_directly"
+).split()
+_HOMES = dict.fromkeys(_HELPERS, "undertow.serialization.helpers")
+_HOMES |= dict.fromkeys(_ABOUT_FILES, "undertow.serialization.file_helpers")
+_HOMES |= dict.fromkeys(["_cpu_deserialize", "_cpu_tag"], "undertow.serialization.locations")
+__getattr__, __dir__ = lazy_names(__name__, _HOMES)

@@ -374,6 +374,12 @@ def _without_reentry(
 _SELECTIVE = "CheckpointPolicy SAC_IGNORED_OPS SelectiveCheckpointContext create_selective_checkpoint_contexts".split()
 _HOMES = dict.fromkeys(_SELECTIVE, "undertow.utils._selective_checkpoint")
 _HOMES["DefaultDeviceType"] = "undertow.utils._default_device_type"
+_HOMES["_StopRecomputationError"] = f"{__name__}:_EnoughRecomputed"
+_HOMES |= dict.fromkeys(
+    "_DEFAULT_DETERMINISM_MODE _VersionWrapper _allowed_determinism_checks_to_fns _default_meta_extractor _detach_helper "
+    "_get_autocast_kwargs _get_device_module _infer_device_type _internal_assert _is_compiling _policy_from_bool".split(),
+    "undertow.utils._checkpoint_steps",
+)
 __getattr__, __dir__ = lazy_names(__name__, _HOMES)
 
 __all__ = [  # noqa: F822

@@ -1,0 +1,35 @@
+"""Tables of PyTorch's storage classes of old, by dtype and by name."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from undertow import dtypes
+from undertow.typed_storage import BY_DTYPE, _LegacyStorage, _LegacyStorageMeta, warn_of_removal
+
+__all__ = ["_LegacyStorage", "_LegacyStorageMeta"]
+
+
+def _warn_typed_storage_removal(stacklevel: int = 2) -> None:
+    """Says, once, that typed storages go away."""
+    warn_of_removal()
+
+
+def _dtype_to_storage_type_map() -> dict[dtypes.dtype, str]:
+    return {kind: cls.__name__ for kind, cls in BY_DTYPE.items()}
+
+
+def _storage_type_to_dtype_map() -> dict[str, dtypes.dtype]:
+    return {cls.__name__: kind for kind, cls in BY_DTYPE.items()}
+
+
+def _get_dtype_from_pickle_storage_type(pickle_storage_type: str) -> dtypes.dtype:
+    """The dtype of a class of storages by its name."""
+    try:
+        return _storage_type_to_dtype_map()[pickle_storage_type]
+    except KeyError:
+        raise KeyError(f'pickle storage type "{pickle_storage_type}" is not recognized') from None
+
+
+def _isint(x: Any) -> bool:
+    return isinstance(x, int)

@@ -1,0 +1,82 @@
+"""Steps of checkpointing under PyTorch's names, for packages with a checkpoint of their own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from undertow import process_settings
+from undertow._core import TensorCore
+from undertow.amp import casting
+from undertow.utils._default_device_type import DefaultDeviceType
+from undertow.utils._pytree import tree_leaves
+from undertow.utils._selective_checkpoint import CheckpointPolicy
+
+_DEFAULT_DETERMINISM_MODE = "default"
+
+
+def _infer_device_type(*args: Any) -> str:
+    """The kind of accelerator among the arguments; the default one if there is none."""
+    kinds = [leaf.device.type for leaf in tree_leaves(args) if isinstance(leaf, TensorCore) and leaf.device.type != "cpu"]
+    return kinds[0] if kinds else DefaultDeviceType.get_device_type()
+
+
+def _get_device_module(device: str = "cuda") -> Any:
+    """`torch.cuda` for "cuda", and so on."""
+    return process_settings.get_device_module(device)
+
+
+def _get_autocast_kwargs(device_type: str = "cuda") -> tuple[dict[str, Any] | None, dict[str, Any]]:
+    """What `autocast` would have to be called with to be as it is now: on a device, and on the CPU."""
+    one, cpu = ({
+        "enabled": casting.is_autocast_enabled(kind), "dtype": casting.get_autocast_dtype(kind),
+        "cache_enabled": casting.is_autocast_cache_enabled(),
+    } for kind in (device_type, "cpu"))  # fmt: skip
+    return one, cpu
+
+
+def _default_meta_extractor(x: Any) -> dict[str, Any]:
+    """What is compared of a tensor that is saved again."""
+    return {"shape": x.shape, "dtype": x.dtype, "device": x.device}
+
+
+_allowed_determinism_checks_to_fns: dict[str, Callable[[Any], Any]] = {
+    "default": _default_meta_extractor,
+    "none": lambda _: None,
+}
+
+
+def _policy_from_bool(b: bool) -> CheckpointPolicy:
+    """A policy for a list of operators: those in it are saved."""
+    return CheckpointPolicy.MUST_SAVE if b else CheckpointPolicy.PREFER_RECOMPUTE
+
+
+class _VersionWrapper:
+    """A value with the count of writes to it, so that a later write is found out."""
+
+    def __init__(self, val: Any) -> None:
+        self.val = val
+        self.version = val._version if isinstance(val, TensorCore) else None
+
+    def get_val(self, allow_cache_entry_mutation: bool) -> Any:
+        if self.version is not None and not allow_cache_entry_mutation and self.val._version != self.version:
+            raise RuntimeError(
+                "Tensor cached during selective activation checkpoint has been mutated. Pass "
+                "allow_cache_entry_mutation=True if that is meant."
+            )
+        return self.val
+
+
+def _detach_helper(x: Any) -> Any:
+    """A tensor outside its graph; anything else as it is."""
+    return x.detach() if isinstance(x, TensorCore) else x
+
+
+def _internal_assert(cond: bool) -> None:
+    if not cond:
+        raise AssertionError("Something went unexpectedly wrong in activation checkpoint.")
+
+
+def _is_compiling(func: Any, args: Any, kwargs: Any) -> bool:
+    """Whether PyTorch's compiler is at work, which is not here."""
+    return False
