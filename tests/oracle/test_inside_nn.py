@@ -82,10 +82,13 @@ def test_the_order_of_kernels() -> None:
     def program(torch: Any) -> Any:
         attention = importlib.import_module(f"{torch.__name__}.nn.attention")
         math, flash = attention.SDPBackend.MATH, attention.SDPBackend.FLASH_ATTENTION
+        usual = attention._cur_sdpa_kernel_backends(True)
         with attention.sdpa_kernel([math, flash], set_priority=True):
             inside = attention._cur_sdpa_kernel_backends(True)
+            with attention.sdpa_kernel([attention.SDPBackend.EFFICIENT_ATTENTION, math]):
+                within = attention._cur_sdpa_kernel_backends(True)
         with attention._sdpa_kernel_variadic(math):
             alone = attention._cur_sdpa_kernel_backends()
-        return [[kernel.name for kernel in kernels] for kernels in (inside, alone)]
+        return [[kernel.name for kernel in kernels] for kernels in (usual, inside, within, alone)]
 
     agree(program)

@@ -37,7 +37,9 @@ _backend_names = {
     "math": "MATH",
     "overrideable": "OVERRIDEABLE",
 }
-_ORDER: list[list[SDPBackend]] = []  # of the blocks that set one
+_ORDER = [  # of preference: PyTorch's own, and those of the blocks that set one
+    [SDPBackend[name] for name in "FLASH_ATTENTION EFFICIENT_ATTENTION MATH CUDNN_ATTENTION OVERRIDEABLE".split()]
+]
 
 
 def _backend_from_string(name: str) -> SDPBackend:
@@ -45,9 +47,9 @@ def _backend_from_string(name: str) -> SDPBackend:
 
 
 def _cur_sdpa_kernel_backends(with_priority: bool = False) -> list[SDPBackend]:
-    """The kernels that PyTorch's attention may use now, the preferred one first."""
+    """The kernels that PyTorch's attention may use now; `with_priority`: the preferred one first."""
     allowed = [SDPBackend[name] for kernel, name in _backend_names.items() if cuda.attention_kernels[kernel]]
-    if with_priority and _ORDER:
+    if with_priority:
         allowed.sort(key=_ORDER[-1].index)
     return allowed
 
@@ -71,7 +73,7 @@ def sdpa_kernel(backends: Any, set_priority: bool = False) -> Iterator[None]:
     before = dict(cuda.attention_kernels)
     cuda.attention_kernels.update({kernel: SDPBackend[name] in wanted for kernel, name in _backend_names.items()})
     if set_priority:
-        _ORDER.append(wanted)
+        _ORDER.append([*wanted, *[each for each in _ORDER[-1] if each not in wanted]])
     try:
         yield
     finally:
