@@ -172,3 +172,38 @@ def test_samples_of_operators(text: str) -> None:
         "grads = lambda r, *inputs: torch.autograd.grad(r.pow(2).sum(), inputs, None, True, allow_unused=True); "
     )
     agree_snippet(begin + text, layout=False)
+
+
+REFUSED_BY_SAMPLES = """
+torch.cov(x, fweights=torch.ones(2, 2).long())
+torch.cov(x, aweights=torch.ones(4).long())
+torch.cov(x, fweights=torch.ones(1).long())
+torch.cov(x, aweights=-torch.ones(4))
+F.max_pool1d(torch.ones(2, 0, 10), 1)
+F.max_pool2d(torch.ones(1, 2, 9, 9), 3, padding=2, dilation=2)
+F.conv1d(c[:, :1], torch.ones(1, 2))
+F.conv1d(c, torch.ones(2, 3, 2), groups=3)
+F.adaptive_avg_pool2d(x, (1, 1))
+F.adaptive_avg_pool2d(c, (1,))
+F.adaptive_max_pool2d(c, ())
+F.adaptive_max_pool2d(c, (-1, 2))
+torch.roll(x, ())
+torch.narrow(x, 0, torch.tensor(1.0), 1)
+torch.hsplit(x, "a")
+torch.ones(1).addmm_(torch.ones(2, 2), torch.ones(2, 3))
+torch.ones(1).addmv_(torch.ones(2, 2), torch.ones(2))
+torch.unique_consecutive(torch.ones(5, 0), dim=0)
+"""
+
+
+@pytest.mark.parametrize("text", REFUSED_BY_SAMPLES.strip().splitlines())
+def test_samples_that_are_refused(text: str) -> None:
+    refuse_snippet("F = torch.nn.functional; " + text, words=7)
+
+
+def test_out_decides_what_is_added_up() -> None:
+    agree_snippet(
+        "torch.sum(x * 1.7, 0, out=torch.ones(4).int()), torch.cumsum(x[0] * 1.7, 0, out=torch.ones(4).int()), "
+        "torch.cumsum(i.int(), 0, out=i.int().clone()), torch.nn.AdaptiveAvgPool2d(1)(x)",
+        layout=False,
+    )

@@ -30,7 +30,17 @@ def addmm(input: Any, mat1: Any, mat2: Any, *, beta: Any = 1, alpha: Any = 1, ou
 def addmm_(input: Any, mat1: Any, mat2: Any, *, beta: Any = 1, alpha: Any = 1) -> Any:
     """In-place addmm."""
     statics = check_addmm(input, mat1, mat2, beta, alpha)
+    _check_in_place(input, (mat1._array.shape[0], mat2._array.shape[1]))
     return apply_in_place(rules.addmm, input, mat1, mat2, **statics)
+
+
+def _check_in_place(input: Any, shape: tuple[int, ...]) -> None:
+    """What is written to must have the size of the product."""
+    if input._array.shape != shape:
+        raise RuntimeError(
+            f"Bad in-place call: input tensor size {list(input._array.shape)} and output tensor size {list(shape)} should "
+            "match"
+        )
 
 
 def _checked_baddbmm(input: Any, batch1: Any, batch2: Any, beta: Any, alpha: Any) -> dict[str, Any]:
@@ -59,9 +69,9 @@ def baddbmm(input: Any, batch1: Any, batch2: Any, *, beta: Any = 1, alpha: Any =
 @overloaded
 def baddbmm_(input: Any, batch1: Any, batch2: Any, *, beta: Any = 1, alpha: Any = 1) -> Any:
     """In-place baddbmm."""
-    return apply_in_place(
-        rules.baddbmm, input, batch1, batch2, **_checked_baddbmm(input, batch1, batch2, beta, alpha)
-    )
+    statics = _checked_baddbmm(input, batch1, batch2, beta, alpha)
+    _check_in_place(input, (*batch1._array.shape[:2], batch2._array.shape[2]))
+    return apply_in_place(rules.baddbmm, input, batch1, batch2, **statics)
 
 
 def _check_batch(name: str, shape: tuple[int, ...]) -> None:
@@ -126,7 +136,9 @@ def addmv(input: Any, mat: Any, vec: Any, *, beta: Any = 1, alpha: Any = 1, out:
 @overloaded
 def addmv_(input: Any, mat: Any, vec: Any, *, beta: Any = 1, alpha: Any = 1) -> Any:
     """In-place addmv."""
-    return apply_in_place(rules.addmv, input, mat, vec, **_checked_addmv(input, mat, vec, beta, alpha))
+    statics = _checked_addmv(input, mat, vec, beta, alpha)
+    _check_in_place(input, mat._array.shape[:1])
+    return apply_in_place(rules.addmv, input, mat, vec, **statics)
 
 
 def _checked_addr(input: Any, vec1: Any, vec2: Any, beta: Any, alpha: Any) -> dict[str, Any]:

@@ -216,6 +216,8 @@ def roll(input: Any, shifts: Any, dims: Any = ()) -> Any:
     check_tensor(input, "roll")
     shifts = (shifts,) if is_int(shifts) else as_ints(shifts, "roll", "shifts", 2)
     dims = (dims,) if is_int(dims) else as_ints(dims, "roll", "dims", 3)
+    if not shifts:
+        raise RuntimeError("`shifts` required")
     if len(shifts) != len(dims) and (dims or len(shifts) != 1):
         raise RuntimeError(f"shifts and dimensions must align. shifts: {len(shifts)}, dims:{len(dims)}")
     dims = tuple([wrap_real_dim(dim, input._array.ndim) for dim in dims])

@@ -72,6 +72,8 @@ def _check_options(
 
 def _check_weight(input: Any, weight: Any, bias: Any, groups: int, transposed: bool) -> None:
     shape, size = input._array.shape, list(weight._array.shape)
+    if len(size) < 3:
+        raise RuntimeError("weight should have at least three dimensions")
     if len(size) != len(shape):
         raise RuntimeError(
             f"expected stride to be a single integer value or a list of {len(size) - 2} values to match the convolution "
@@ -79,8 +81,8 @@ def _check_weight(input: Any, weight: Any, bias: Any, groups: int, transposed: b
         )
     if size[0] % groups or size[0] < groups:
         raise RuntimeError(
-            f"Given groups={groups}, expected weight to be {'divisible by' if size[0] % groups else 'at least'} {groups} "
-            f"at dimension 0, but got weight of size [{size}] instead"
+            f"Given groups={groups}, expected weight to be {'at least' if size[0] < groups else 'divisible by'} {groups} "
+            f"at dimension 0, but got weight of size {size} instead"
         )
     channels = size[0] if transposed else size[1] * groups
     opening = "Given transposed=1" if transposed else f"Given groups={groups}"

@@ -64,6 +64,8 @@ def narrow(input: Any, dim: int, start: Any, length: int) -> Any:
     shape = input._array.shape
     if not shape:
         raise RuntimeError("narrow() cannot be applied to a 0-dim tensor.")
+    if isinstance(start, TensorCore) and (start._array.ndim or start._array.dtype.kind not in "iu"):
+        raise RuntimeError("start must be an 0-dim integral Tensor.")
     if not (is_int(dim) and is_int(start) and is_int(length)):
         raise invalid_combination("narrow", (dim, start, length))
     start, length = as_int(start, "narrow", "start"), as_int(length, "narrow", "length")
@@ -202,6 +204,8 @@ def _split_along(name: str, least: int, dim: int) -> Any:
     def function(input: Any, indices_or_sections: Any = None, *, sections: Any = None, indices: Any = None) -> Any:
         check_tensor(input, name)
         indices_or_sections = _where_to_split(name, input, (indices_or_sections, sections, indices))
+        if isinstance(indices_or_sections, str):
+            raise invalid_combination(name, (input, indices_or_sections))
         ndim = input._array.ndim
         if ndim < least:
             raise RuntimeError(

@@ -64,6 +64,11 @@ def check_windows(
             raise RuntimeError(
                 f"pad should be at most half of effective kernel size, but got pad={p}, kernel_size={k} and dilation={d}"
             )
+    if rank == 2 and any(p > k // 2 for k, p in zip(kernel, padding, strict=True)):
+        raise RuntimeError(
+            f"pad should be smaller than or equal to half of kernel size, but got padW = {padding[1]}, padH = "
+            f"{padding[0]}, kW = {kernel[1]}, kH = {kernel[0]}"
+        )
     if len(shape) not in (rank + 1, rank + 2):
         raise RuntimeError(f"non-empty {rank + 1}D or {rank + 2}D (batch mode) tensor expected for input")
     if 0 in shape[-rank - 1 :]:
@@ -117,7 +122,7 @@ def _check_max_pool1d(input: Any, kernel: int, stride: int, padding: int, dilati
     if dilation <= 0:
         raise RuntimeError(f"max_pool1d() dilation must be greater than zero, but got {dilation}")
     shape = input._array.shape
-    if len(shape) not in (2, 3):
+    if len(shape) not in (2, 3) or 0 in shape[-2:]:
         raise RuntimeError(
             "max_pool1d: Expected 2D or 3D (batch mode) tensor with optional 0 dim batch size for input, but "
             f"got:{list(shape)}"

@@ -90,16 +90,14 @@ def _target_size(name: str, input: Any, output_size: Any, rank: int) -> Sizes:
     """The size asked for; None in it keeps the input's."""
     check_tensor(input, name)
     if is_int(output_size):
-        output_size = (output_size,) * rank
-    elif output_size is None and rank > 1:
+        return (as_int(output_size, name, "output_size"),) * rank
+    if output_size is None and rank > 1:
         raise TypeError("object of type 'NoneType' has no len()")
-    elif not isinstance(output_size, (tuple, list)):
+    if not isinstance(output_size, (tuple, list)):
         raise must_be("tuple of ints", output_size, name, "output_size", 2)
-    elif len(output_size) == 1:
-        output_size = tuple(output_size) * rank
-    if len(output_size) > input._array.ndim:
+    if len(output_size) > 1 and len(output_size) >= input._array.ndim:
         raise ValueError(f"Input dimension should be at least {len(output_size) + 1}")
-    sizes = input._array.shape[-len(output_size) :]
+    sizes = input._array.shape[input._array.ndim - len(output_size) :]
     return tuple([
         n if size is None else as_int(size, name, "output_size") for size, n in zip(output_size, sizes, strict=True)
     ])
@@ -121,8 +119,6 @@ def _check_adaptive(name: str, input: Any, rank: int, comma: str) -> None:
 
 def _adaptive_avg_pool(rank: int, input: Any, output_size: Any) -> Any:
     name = f"adaptive_avg_pool{rank}d"
-    if input._array.ndim < rank + 1:
-        _check_adaptive(name, input, rank, "")
     size = _target_size(name, input, output_size, rank)
     if len(size) != rank:
         raise RuntimeError(f"{name}: output_size must be {rank}")
@@ -131,9 +127,9 @@ def _adaptive_avg_pool(rank: int, input: Any, output_size: Any) -> Any:
             f"{name}: elements of output_size must be greater than or equal to 0 but received "
             f"{{{', '.join(map(str, size))}}}"
         )
-    _check_adaptive(name, input, rank, "")
-    if all(n == 1 for n in size):
+    if all(n == 1 for n in size) and rank > 1:
         return mean(input, tuple(range(-rank, 0)), True)
+    _check_adaptive(name, input, rank, "")
     found = apply(rules.adaptive_avg_pool[rank], input, output_size=size)
     return ordered_like(found, input) if rank == 2 else found
 
@@ -172,10 +168,13 @@ def adaptive_avg_pool3d(input: Any, output_size: Any) -> Any:
 def _adaptive_max_pool(rank: int, input: Any, output_size: Any) -> Any:
     name = f"adaptive_max_pool{rank}d"
     check_tensor(input, name)
-    _check_adaptive(name, input, rank, ":")
     size = _target_size(name, input, output_size, rank)
+    _check_adaptive(name, input, rank, ":")
     if len(size) != rank:
         raise RuntimeError(f"{name}(): internal error: output_size.size() must be {rank}")
+    if min(size) < 0:
+        whole = [*input._array.shape[:-rank], *size]
+        raise RuntimeError(f"Trying to create tensor with negative dimension {min(size)}: {whole}")
     found = apply(rules.adaptive_max_pool[rank], input, output_size=size)
     return ordered_like(found, input) if rank == 2 else found
 

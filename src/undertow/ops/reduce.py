@@ -62,6 +62,13 @@ def storage_of(dtype: Any, input: Any, name: str) -> Any:
     return wanted.numpy
 
 
+def decided_by(out: Any, dtype: Any, input: Any) -> Any:
+    """The dtype asked for, or else that of `out`, which may be any that the input can be cast to."""
+    if dtype is not None or not isinstance(out, TensorCore):
+        return dtype
+    return None if _kind(input).is_complex else _kind(out)
+
+
 def _kind(input: Any) -> Any:
     return DTYPE_OF[input._array.dtype]
 
@@ -73,6 +80,7 @@ def _kind(input: Any) -> Any:
 def sum(input: Any, dim: Any = UNSET, keepdim: bool = False, *, dtype: Any = None, out: Any = None) -> Any:
     """The sum of all elements, or over the given dims."""
     check_tensor(input, "sum")
+    dtype = decided_by(out, dtype, input)
     kind = None if dtype is None else storage_of(dtype, input, "sum")
     if dim is UNSET:
         return apply(rules.sum_all, input, dtype=kind) if out is None else run(

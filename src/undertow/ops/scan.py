@@ -10,7 +10,7 @@ from undertow.dtypes import DTYPE_OF, FLOATING, as_dtype
 from undertow.ops.arguments import as_int, check_tensor, no_kernel, wrap_dim
 from undertow.ops.named import run, run_named
 from undertow.ops.public import public
-from undertow.ops.reduce import storage_of
+from undertow.ops.reduce import decided_by, storage_of
 from undertow.rules import scan as rules
 
 
@@ -29,6 +29,7 @@ def _cast(input: Any, dtype: Any, name: str) -> Any:
 def cumsum(input: Any, dim: Any, *, dtype: Any = None, out: Any = None) -> Any:
     """The running sum along a dim."""
     place = _checked(input, dim, "cumsum")
+    dtype = decided_by(out, dtype, input)
     return run("cumsum", out, rules.cumsum, input, dim=place, dtype=storage_of(dtype, input, "cumsum"))
 
 

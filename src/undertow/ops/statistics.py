@@ -195,6 +195,25 @@ def nanquantile(
 # --- covariance
 
 
+def _check_weights(name: str, weights: Any, count: int, wanted: str, category: int) -> None:
+    if weights is None:
+        return
+    array, kind = weights._array, _kind(weights)
+    if array.ndim > 1:
+        raise RuntimeError(
+            f"cov(): expected {name} to have one or fewer dimensions but got {name} with {array.ndim} dimensions"
+        )
+    if kind.category != category:
+        raise RuntimeError(f"cov(): expected {name} to have {wanted} but got {name} with {kind.scalar_name} dtype")
+    if array.size != count:
+        raise RuntimeError(
+            f"cov(): expected {name} to have the same numel as there are observations in the input but got {array.size} "
+            f"!= {count}"
+        )
+    if values_known(array) and array.size and array.min() < 0:
+        raise RuntimeError(f"cov(): {name} cannot be negative")
+
+
 @public
 def cov(input: Any, *, correction: int = 1, fweights: Any = None, aweights: Any = None) -> Any:
     """The covariance of variables in rows, with observations in columns."""
@@ -204,6 +223,8 @@ def cov(input: Any, *, correction: int = 1, fweights: Any = None, aweights: Any 
             f"cov(): expected input to have two or fewer dimensions but got an input with {input._array.ndim} dimensions"
         )
     rows = input if input._array.ndim == 2 else input.view(1, -1)
+    _check_weights("fweights", fweights, rows._array.shape[1], "integral dtype", 1)
+    _check_weights("aweights", aweights, rows._array.shape[1], "floating point dtype", 2)
     weights = fweights if aweights is None else aweights if fweights is None else fweights * aweights
     count: Any = rows._array.shape[1]
     if weights is None:
