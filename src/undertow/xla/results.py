@@ -25,7 +25,7 @@ from undertow.xla.effects.objects import instance_dict
 from undertow.xla.errors import CompileError
 from undertow.xla.numbers import Figure
 from undertow.xla.places import PLAIN, Slots
-from undertow.xla.sparse_parts import is_sparse, parts_of_sparse, together
+from undertow.xla.sparse_parts import Parts, is_sparse, parts_of_sparse, together
 from undertow.xp.device_array import DeviceArray
 
 FIXED = (TensorCore, *PLAIN, type, types.ModuleType, Module, Optimizer)  # taken as they are
@@ -126,7 +126,8 @@ class Rebuilt:
 
     def _rebuilt(self, value: Any) -> Any:
         if is_sparse(value):
-            return together(self(parts_of_sparse(value)))
+            places, items, *look = parts_of_sparse(value)
+            return together(Parts(self(places), self(items), *look))
         if isinstance(value, (tuple, frozenset)):
             parts = [self(part) for part in value]
             if all(part is before for part, before in zip(parts, value)):
