@@ -105,8 +105,7 @@ class Reached:
     def _look(self, root: Any, name: str, depth: int) -> None:
         if isinstance(root, TensorCore) and root._is_strided:
             self.tensors.append(root)
-            if root.__dict__ or root._requires_grad:  # what the user has noted there
-                self._look_into(root.__dict__, name, depth)
+            self._look_into(root.__dict__, name, depth)  # what the user has noted there
         elif isinstance(root, TensorCore):
             self._look_into(Slots(root), name, depth)
         elif isinstance(root, Module):
