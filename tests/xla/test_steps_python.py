@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import types
 from collections import deque
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -450,22 +451,73 @@ def test_a_tensor_over_an_array_that_the_step_made_is_written_to() -> None:
     assert [step(torch.ones(3)).item() for _ in range(2)] == [3.0, 3.0]
 
 
-def test_what_is_noted_on_parameters_and_what_a_hook_sees_of_optimizers() -> None:
+def test_what_is_noted_on_tensors_and_what_a_hook_sees_of_optimizers() -> None:
     def build() -> Case:
-        weight, log = nn.Parameter(torch.ones(3)), list[Any]()
+        weight, mask, log = nn.Parameter(torch.ones(3)), torch.ones(3), list[Any]()
         optimizer = optim.Adam([weight], lr=0.1)
         optimizer.register_step_post_hook(lambda o, args, kwargs: log.append(len(o.state)))
 
         def step(x: Any) -> None:
             optimizer.zero_grad()
-            (weight * x).sum().backward()
+            (weight * x * getattr(mask, "scale", 1.0)).sum().backward()
             if getattr(weight, "share", None) is not None:
                 weight.grad.mul_(weight.share)
             optimizer.step()
 
         def between(turn: int) -> None:
             weight.share = {1: 0.5, 2: -2.0}.get(turn)
+            if turn == 3:
+                mask.scale = -3.0
 
         return Case(step, weight, args=lambda turn: (torch.full((3,), 1.0 + turn),), between=between, log=log)
 
     agree(build, steps=4)
+
+
+@dataclass
+class Inner:
+    weights: Any
+    share: float = 1.0
+
+
+@dataclass
+class Batch:
+    x: Any
+    inner: Inner
+    kind: str = "mean"
+    notes: list[float] = field(default_factory=list)
+
+
+def test_dataclasses_count_by_what_they_hold() -> None:
+    def build() -> Case:
+        weight = nn.Parameter(torch.ones(3))
+
+        def step(batch: Batch) -> Any:
+            assert isinstance(batch, Batch)
+            weight.grad = None
+            loss = getattr(weight * batch.x * batch.inner.weights * batch.inner.share, batch.kind)()
+            loss.backward()
+            return loss, batch.inner
+
+        def args(turn: int) -> tuple[Any, ...]:
+            return (Batch(torch.full((3,), 1.0 + turn), Inner(torch.rand(3), 0.5 * turn), "sum" if turn == 3 else "mean"),)
+
+        return Case(step, weight, args=args)
+
+    agree(build, steps=5, programs=4)
+
+
+def test_one_that_the_step_changes_is_itself() -> None:
+    def build() -> Case:
+        weight, state = nn.Parameter(torch.ones(3)), Batch(torch.zeros(3), Inner(torch.ones(3)))
+
+        def step(state: Batch, x: Any) -> Any:
+            state.x = state.x + x
+            state.inner.share *= 0.5
+            loss = (weight * state.x).sum() * state.inner.share
+            state.notes.append(loss.item())
+            return loss
+
+        return Case(step, weight, args=lambda turn: (state, *one(turn)), look=lambda: [state.x, state.notes])
+
+    agree(build, steps=4, programs=2)

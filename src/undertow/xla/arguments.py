@@ -15,6 +15,7 @@ from undertow.modes import no_grad
 from undertow.xla.arriving import Arriving
 from undertow.xla.errors import CompileError
 from undertow.xla.reach import Reached
+from undertow.xla.records import ChangedRecord, is_record
 from undertow.xla.renewed import Renewed
 from undertow.xla.sparse_parts import is_sparse, parts_of_sparse
 from undertow.xp.device_array import DeviceArray
@@ -194,22 +195,32 @@ class Arguments:
 
 
 class Handed:
-    """Lists, dicts and sparse tensors among the arguments. The step gets others of stand-ins, so it may not change them."""
+    """Lists, dicts, records and sparse tensors among the arguments. The step gets others of stand-ins, so it may not change
+    them."""
 
-    def __init__(self, arguments: Any) -> None:
-        self._held: list[tuple[Any, list[Any]]] = []
-        stack = [arguments]
+    def __init__(self, arguments: Any, whole: Container[type] = ()) -> None:
+        self._held: list[tuple[Any, list[Any], Any]] = []  # with what they hold, and the class of the record around them
+        stack: list[tuple[Any, Any]] = [(arguments, None)]
         while stack:
-            value = stack.pop()
-            if isinstance(value, (list, dict)) or is_sparse(value):
-                self._held.append((value, _contents(value)))
-            if isinstance(value, (tuple, list, dict)):
-                stack += value.values() if isinstance(value, dict) else value
+            value, around = stack.pop()
+            inside: Any = ()
+            if is_record(value, whole):
+                around = around or type(value)
+                inside = vars(value).values()
+            elif isinstance(value, (tuple, list, dict)):
+                inside = value.values() if isinstance(value, dict) else value
+            if isinstance(value, (list, dict)) or is_sparse(value) or is_record(value, whole):
+                self._held.append((value, _contents(value), around))
+            stack += [(part, around) for part in inside]
 
-    def refuse_changes(self) -> None:
-        for value, before in self._held:
+    def refuse_changes(self, later: Iterable[Any] = ()) -> None:
+        """Raises if one is not as it was, or is among the objects that something on the host will change."""
+        changed = [*map(id, later)]
+        for value, before, record in self._held:
             now = _contents(value)
-            if len(now) != len(before) or not all(map(is_, now, before)):
+            if len(now) != len(before) or not all(map(is_, now, before)) or (record is not None and id(value) in changed):
+                if record is not None:
+                    raise ChangedRecord(record)
                 raise CompileError(
                     f"undertow.compile: the step changes a {type(value).__name__} among its arguments, which would not be "
                     "seen outside. Let it return what is new, change a copy, or reach the "
@@ -220,6 +231,7 @@ class Handed:
 def _contents(value: Any) -> list[Any]:
     if is_sparse(value):
         return [*parts_of_sparse(value)]
+    value = vars(value) if is_record(value) else value
     return [*value, *value.values()] if isinstance(value, dict) else [*value]
 
 

@@ -26,6 +26,7 @@ from undertow.xla.host_calls import Inside
 from undertow.xla.numbers import Baked
 from undertow.xla.places import Numbers
 from undertow.xla.program import Program
+from undertow.xla.records import ChangedRecord, is_record, kinds_of_records, records_apart
 from undertow.xla.sparse_parts import apart, parts_of_sparse
 from undertow.xla.traced import Call
 from undertow.xp.device_array import DeviceArray
@@ -52,6 +53,7 @@ class Compiled:
         self.causes: list[str] = []
         self._looks: list[dict[str, str]] = []  # of the calls that were compiled last
         self.refused = ""  # why the last call was not compiled
+        self._whole: set[type] = set()  # dataclasses that the step changes, which stand for themselves
         self.turn = next(_turns)  # among all that were made
         everything.add(self)
         keep_on_disk()
@@ -71,7 +73,7 @@ class Compiled:
         if special.active:
             key += _rare_modes(modes)
         if args or kwargs:
-            _describe((args, kwargs), key, arguments, numbers)
+            _describe((args, kwargs), key, arguments, numbers, self._whole)
         with _one_at_a_time:
             programs = self.programs.setdefault(tuple(key), [])
             if numbers:
@@ -80,7 +82,15 @@ class Compiled:
             for program in programs:
                 if program.fits(arguments):
                     return program.run(arguments)
-            return self._compile(programs, args, kwargs, arguments, numbers).run(arguments)
+            try:
+                program = self._compile(programs, args, kwargs, arguments, numbers)
+            except (ChangedRecord, CompileError):
+                records = kinds_of_records((args, kwargs), self._whole)
+                if not records:
+                    raise
+                self._whole |= records
+                return self(*args, **kwargs)
+            return program.run(arguments)
 
     def __get__(self, instance: Any, owner: Any = None) -> Any:
         """A compiled method: each object has programs of its own."""
@@ -107,6 +117,8 @@ class Compiled:
         arguments: list[Any],
         numbers: list[Any],
     ) -> Program:
+        body = Body(self.function, args, kwargs)
+        args, kwargs = records_apart((args, kwargs), self._whole)
         if isinstance(numbers, Numbers):
             given = argument_names(self.function, args, kwargs)
             numbers.names = [name for name, value in given if type(value) in (int, float)]
@@ -118,8 +130,8 @@ class Compiled:
         plan = Plan()
         if programs:  # numbers that have changed may change again
             plan.counters.update(programs[0].changing_numbers())
-        plan.body = Body(self.function, args, kwargs)
-        plan.counts = not plan.body.compares_types()
+        plan.whole = self._whole
+        plan.body, plan.counts = body, not body.compares_types()
         self._looks = [*self._looks[-MOST:], looks]
         if numbers:
             plan.numbers = numbers
@@ -162,12 +174,12 @@ def _rare_modes(modes: ThreadModes) -> tuple[Any, ...]:
     return special.anomaly, *[(id(pack), id(unpack)) for pack, unpack, _ in modes.saved_hooks]
 
 
-def _describe(tree: Any, key: list[Any], tensors: list[Any], numbers: list[Any]) -> None:
+def _describe(tree: Any, key: list[Any], tensors: list[Any], numbers: list[Any], whole: set[type]) -> None:
     """Adds to a key what nested arguments look like, and to lists the tensors and the plain numbers among them."""
     if isinstance(tree, TensorCore) and not tree._is_strided:
         parts = parts_of_sparse(tree)
         key += (type(parts), tuple(parts.sizes), parts.coalesced)
-        _describe(parts[:2], key, tensors, numbers)
+        _describe(parts[:2], key, tensors, numbers, whole)
     elif isinstance(tree, TensorCore):
         array, meta = tree._array, tree._meta
         tensors.append(tree)
@@ -184,14 +196,17 @@ def _describe(tree: Any, key: list[Any], tensors: list[Any], numbers: list[Any])
     elif isinstance(tree, (tuple, list)):
         key += (type(tree), len(tree))
         for part in tree:
-            _describe(part, key, tensors, numbers)
+            _describe(part, key, tensors, numbers, whole)
     elif isinstance(tree, dict):
         key += (type(tree), *map(_key_of, tree))
         for part in tree.values():
-            _describe(part, key, tensors, numbers)
+            _describe(part, key, tensors, numbers, whole)
     elif type(tree) in (int, float):
         key.append(type(tree))
         numbers.append(tree)
+    elif is_record(tree, whole):
+        key.append(type(tree))
+        _describe(vars(tree), key, tensors, numbers, whole)
     else:
         key.append(_key_of(tree))
 

@@ -77,6 +77,7 @@ class Plan:
         self.numbers: list[Any] = []  # those among the arguments; see `counters.in_places`
         self.watched: set[Place] = set()  # places in which it does, too, but more counts than their values
         self.roots: list[tuple[Any, str]] = []  # modules and optimizers that only hooks reach, and their names
+        self.whole: Container[type] = ()  # dataclasses among the arguments that stand for themselves
         self.body: Body | None = None  # which statements are not simply traced
 
 

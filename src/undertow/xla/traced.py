@@ -23,6 +23,7 @@ from undertow.xla.numbers import Baked, Figure, Known, Questions, baked, inputs
 from undertow.xla.options import Options
 from undertow.xla.places import ABSENT, Place, contents_of, held_at, place_at, put
 from undertow.xla.reach import Reached
+from undertow.xla.records import ChangedRecord, records_together
 from undertow.xla.registrations import Registrations
 from undertow.xla.renewed import look_of
 from undertow.xla.results import figures_in, graph_is_left, nodes_behind, refuse_hidden, tensors_in, values_in
@@ -142,7 +143,7 @@ class Traced:
         plan = self.plan
         if isinstance(error, NeedsValue) and plan.body is not None and plan.body.move_what_asked(error):
             raise Again from None
-        failed = isinstance(error, Exception) and not isinstance(error, (Again, Baked))
+        failed = isinstance(error, Exception) and not isinstance(error, (Again, Baked, ChangedRecord))
         if self.counters.places and failed:
             plan.counts = False  # maybe that is why
             plan.counters.clear()
@@ -190,12 +191,12 @@ class Traced:
                 trace.arriving.captured(tensor, tensor._array, originals.get(id(tensor)))
             as_inputs = inputs(numbers, options, self.known_numbers, len(self.counters.places))
             given = self._show(as_inputs, numbers, trace)
-            args, kwargs = together(from_places((call.args, call.kwargs), self.plan.numbers))
-            self.handed = Handed((args, [*kwargs.values()]))
+            args, kwargs = records_together(together(from_places((call.args, call.kwargs), self.plan.numbers)))
+            self.handed = Handed((args, [*kwargs.values()]), self.plan.whole)
             self.result = self._run(call.function, args, kwargs, firing)
             if trace.stopped:  # and the step's own code handled it
                 raise trace.stopped[0]
-            self.handed.refuse_changes()
+            self.handed.refuse_changes(effect.target for _, effects in firing.hosted for effect in effects.effects)
             self.entry.histories.refuse_changes()
             firing.finish()
             if self.body is not None:
