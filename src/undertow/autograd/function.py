@@ -116,9 +116,9 @@ class Function(metaclass=FunctionMeta):
     def apply(cls, *args: Any, **kwargs: Any) -> Any:
         """Runs forward and puts one node for it into the graph."""
         if special.active:
-            for arg in args:
+            for arg in (*args, *kwargs.values()):
                 if hasattr(arg, "_apply_function"):  # one example of a vmap, which knows what to do with all of them
-                    return arg._apply_function(cls, args)
+                    return arg._apply_function(cls, _in_order(cls, args, kwargs))
         return _apply(cls, args, kwargs)
 
 
@@ -130,9 +130,7 @@ def _apply(cls: type[Function], args: tuple[Any, ...], kwargs: dict[str, Any]) -
             "In order to use an autograd.Function with functorch transforms (vmap, grad, jvp, jacrev, ...), it must "
             f"override the setup_context staticmethod. {cls.__name__} does not: its forward takes ctx."
         )
-    if kwargs or (separate and not _takes_exactly(cls.forward, len(args))):
-        args = _by_position(cls.forward, args if separate else (None, *args), kwargs, separate)
-        args = args if separate else args[1:]
+    args = _in_order(cls, args, kwargs)
     node = cls._backward_cls()
     places = tuple([place for place, arg in enumerate(args) if isinstance(arg, TensorCore)])
     for place in places:
@@ -172,6 +170,15 @@ def _is_setup_context_defined(fn: Callable[..., Any]) -> bool:
 def custom_function_call(autograd_function: type[Function], *args: Any, **kwargs: Any) -> Any:
     """What `apply` of a custom function does."""
     return autograd_function.apply(*args, **kwargs)
+
+
+def _in_order(cls: type[Function], args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, ...]:
+    """The arguments of a call by position; with those that were left out, if forward takes no ctx."""
+    separate = cls.setup_context is not Function.setup_context
+    if not (kwargs or (separate and not _takes_exactly(cls.forward, len(args)))):
+        return args
+    bound = _by_position(cls.forward, args if separate else (None, *args), kwargs, separate)
+    return bound if separate else bound[1:]
 
 
 def _by_position(forward: Any, args: tuple[Any, ...], kwargs: dict[str, Any], strict: bool) -> tuple[Any, ...]:
