@@ -6,6 +6,7 @@ from typing import Any
 
 import undertow as torch
 from undertow import nn, optim
+from undertow.xla.causes import difference
 
 
 def test_what_made_a_step_compile_again() -> None:
@@ -42,6 +43,11 @@ def test_what_made_a_step_compile_again() -> None:
     assert said(x, 1.0) == "sizes['of'][1] was 2 and is 3"
     group["nesterov"] = True
     assert said(x, 1.0) == "SGD.param_groups[0]['nesterov'] was False and is True"
+
+
+def test_keywords_in_another_order() -> None:
+    said = difference([{"a": "an int", "b": "a float"}], {"b": "a float", "a": "an int"})
+    assert said == "the keyword arguments are given in another order"
 
 
 def test_a_hook_on_the_host_is_explained_in_one_line() -> None:

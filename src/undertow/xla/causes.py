@@ -65,6 +65,8 @@ def difference(earlier: list[dict[str, str]], now: dict[str, str]) -> str:
     """What is not as it was in an earlier call, the one that was most like this one."""
     candidates = [(before, [name for name in {**before, **now} if before.get(name) != now.get(name)]) for before in earlier]
     before, found = min(reversed(candidates), key=lambda each: len(each[1]))
+    if not found and list(before) != list(now):
+        return "the keyword arguments are given in another order"
     if not found:
         return "an argument has other hooks, or is the first one with a gradient or without"
     name, more = found[0], f", and {len(found) - 1} more" if len(found) > 1 else ""
