@@ -377,7 +377,7 @@ def test_a_check_that_fails_leaves_everything_as_it_was() -> None:
 # --- what the step itself depends on
 
 
-@recompiles
+@case
 def a_counter_that_is_used() -> Any:
     layer, state = nn.Linear(2, 1), {"calls": 0}
 
