@@ -207,3 +207,28 @@ def test_out_decides_what_is_added_up() -> None:
         "torch.cumsum(i.int(), 0, out=i.int().clone()), torch.nn.AdaptiveAvgPool2d(1)(x)",
         layout=False,
     )
+
+
+REFUSED_BY_MODULES = """
+torch.nn.RNN(3.0, 4)
+torch.nn.LSTM(0, 4)
+torch.nn.GRU(3, 4, bias=1)
+torch.nn.RNN(3, 4, batch_first=0)
+torch.nn.HuberLoss(delta=1j)
+torch.nn.BatchNorm1d(4, eps=0.0)(x)
+torch.nn.BatchNorm1d(4, eps=-1.0).eval()(x)
+torch.nn.functional.gaussian_nll_loss(x, x, torch.ones(1, 1))
+torch.nn.functional.fractional_max_pool2d(c.double(), 2, 2, _random_samples=torch.rand(1, 2, 2))
+torch.nn.functional.fractional_max_pool2d(c, 2, 2, _random_samples=torch.rand(1, 2))
+torch.optim.SparseAdam([x], lr=torch.tensor([1.0, 2.0]))
+torch.optim.SparseAdam([z])
+"""
+
+
+@pytest.mark.parametrize("text", REFUSED_BY_MODULES.strip().splitlines())
+def test_what_modules_and_optimizers_refuse(text: str) -> None:
+    refuse_snippet(text, words=7)
+
+
+def test_variances_of_one_row() -> None:
+    agree_snippet("torch.nn.functional.gaussian_nll_loss(g, x, torch.ones(1, 4) * 2), torch.nn.RNN(2, 3).__constants__")

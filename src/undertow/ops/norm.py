@@ -242,6 +242,9 @@ def batch_norm(
     shape = input._array.shape
     if training and shape and shape[0] * math.prod(shape[2:]) == 1:
         raise ValueError(f"Expected more than 1 value per channel when training, got input size {size_of(shape)}")
+    if isinstance(eps, (float, int)) and eps <= 0 and (training or eps < 0):
+        wanted = "positive during training" if training else "non-negative"
+        raise ValueError(f"batch_norm eps must be {wanted}, but got {eps}")
     momentum = _as_float(momentum, "batch_norm", "momentum", 7)
     return _batch_norm(input, weight, bias, running_mean, running_var, training, momentum, eps)
 

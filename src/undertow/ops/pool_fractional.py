@@ -85,6 +85,12 @@ def _pool(
         drawn = default_generator.stream.uniform(int(np.prod(shape)), dtype=array.dtype).reshape(shape)
     else:
         drawn = samples._array
+        if drawn.dtype != array.dtype:
+            raise RuntimeError("Expect _random_samples to have the same dtype as input")
+        if drawn.ndim != 3:
+            raise RuntimeError(f"Expect _random_samples to have 3 dimensions, got {drawn.ndim}")
+        if drawn.shape[1] != array.shape[-rank - 1]:
+            raise RuntimeError("Expect _random_samples.size(1) equals to input channel size.")
         if drawn.shape[2] != rank:
             raise RuntimeError(f"Expect _random_samples.size(2) equals to {rank}; got {drawn.shape[2]}.")
     for side, size, count, width in zip(_SIDES[rank], sizes, counts, kernel, strict=True):

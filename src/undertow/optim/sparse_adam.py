@@ -32,20 +32,24 @@ class SparseAdam(Optimizer):
         eps: float = 1e-8,
         maximize: bool = False,
     ) -> None:
+        check.one_element(lr, "lr")
         if not 0.0 < lr:
             raise ValueError(f"Invalid learning rate: {lr}")
         if not 0.0 < eps:
             raise ValueError(f"Invalid epsilon value: {eps}")
         check.betas(betas)
         super().__init__(params, {"lr": lr, "betas": betas, "eps": eps, "maximize": maximize})
-        sparse = [
-            [number, place]
+        places = [
+            ([number, place], param)
             for number, group in enumerate(self.param_groups)
             for place, param in enumerate(group["params"])
-            if param.is_sparse
         ]
+        sparse = [place for place, param in places if param.is_sparse]
         if sparse:
             raise ValueError(f"Sparse params at indices {sparse}: SparseAdam requires dense parameter tensors")
+        whole = [place for place, param in places if param.is_complex()]
+        if whole:
+            raise ValueError(f"Complex params at indices {whole}: SparseAdam does not support complex parameters")
 
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
         """Updates the rows that have a gradient; `closure`, if given, recomputes the loss first."""

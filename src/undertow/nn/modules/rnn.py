@@ -39,6 +39,10 @@ def _apply_permutation(tensor: Any, permutation: Any, dim: int = 1) -> Any:
 class RNNBase(Module):
     """A stack of recurrent layers, in one or both directions."""
 
+    __constants__ = [
+        "mode", "input_size", "hidden_size", "num_layers", "bias", "batch_first", "dropout", "bidirectional", "proj_size",
+    ]  # fmt: skip
+
     def __init__(
         self,
         mode: str,
@@ -63,6 +67,7 @@ class RNNBase(Module):
         self.dropout = float(dropout)
         self.bidirectional = bidirectional
         self.proj_size = proj_size
+        _check_kinds(input_size, bias, batch_first)
         _check_options(mode, hidden_size, num_layers, dropout, proj_size)
         wide = _GATES[mode] * hidden_size
         output = proj_size or hidden_size
@@ -240,6 +245,16 @@ class RNNBase(Module):
         state = tuple(hx) if self.mode == "LSTM" else (hx,)
         output, last = stacked(_LAYERS[self.mode], data, state, weights, sizes, self.bidirectional, chance)
         return output, tuple(last) if self.mode == "LSTM" else last[0]
+
+
+def _check_kinds(input_size: Any, bias: Any, batch_first: Any) -> None:
+    for name, flag in (("bias", bias), ("batch_first", batch_first)):
+        if not isinstance(flag, bool):
+            raise TypeError(f"{name} should be of type bool, got: {type(flag).__name__}")
+    if not isinstance(input_size, int):
+        raise TypeError(f"input_size should be of type int, got: {type(input_size).__name__}")
+    if input_size <= 0:
+        raise ValueError("input_size must be greater than zero")
 
 
 def _check_options(mode: str, hidden_size: Any, num_layers: Any, dropout: Any, proj_size: int) -> None:
