@@ -78,6 +78,20 @@ class OptimizedModule(Module):
     def __dir__(self) -> list[str]:
         return sorted({*super().__dir__(), *dir(self._orig_mod)})
 
+    def __len__(self) -> int:
+        if not hasattr(self._orig_mod, "__len__"):
+            raise TypeError(f"{type(self._orig_mod).__name__} does not support len()")
+        return len(self._orig_mod)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """A copy, or what is loaded from a file, is compiled anew."""
+        own = {name: value for name, value in vars(self).items() if name not in ("_modules", *_OF_THE_WRAPPER)}
+        return _compiled_again, (self._orig_mod, self.dynamo_ctx), own
+
+
+def _compiled_again(mod: Module, dynamo_ctx: Any) -> OptimizedModule:
+    return OptimizedModule(mod, dynamo_ctx)
+
 
 def list_backends(exclude_tags: Any = ()) -> list[str]:
     """The compilers that a program may choose from: none has a name here."""
