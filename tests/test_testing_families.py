@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import undertow as torch
+from undertow.testing._internal import common_methods_invocations as tables
 from undertow.testing._internal import common_mkldnn, common_xpu, inductor_utils, triton_utils
 from undertow.testing._internal.opinfo import utils
 from undertow.testing._internal.opinfo.definitions import fft, linalg, special
@@ -21,6 +22,18 @@ def test_families_are_rows_of_the_table(family: Any) -> None:
     assert len(family.op_db) >= 10
     assert all(op.name.startswith(prefix) for op in family.op_db)
     assert list(family.op_db[0].sample_inputs("cpu", torch.float64))
+
+
+def test_operators_on_lists_do_what_they_do_on_each() -> None:
+    kinds = ("unary", "binary", "pointwise", "reduce", "other")
+    infos = [info for kind in kinds for info in getattr(tables, f"foreach_{kind}_op_db")]
+    assert len(infos) > 40
+    for info in infos:
+        for sample in info.sample_inputs("cpu", torch.float64):
+            found = info.op(sample.input, *sample.args)
+            for number, (given, result) in enumerate(zip(sample.input, found, strict=True)):
+                others = [each[number] if isinstance(each, list) else each for each in sample.args]
+                assert torch.equal(result, info.ref(given, *others)) or result.isnan().all(), info.name
 
 
 def test_references() -> None:

@@ -71,8 +71,8 @@ def _all() -> list[Any]:
     ]  # fmt: skip
 
 
-def _foreach(*names: str) -> list[Any]:
-    return [ForeachFuncInfo(name, dtypes=making.dtypes_of("f")) for name in names]
+def _foreach(names: str) -> list[Any]:
+    return [ForeachFuncInfo(name, dtypes=making.dtypes_of("f")) for name in names.split()]
 
 
 _LISTS: dict[str, Any] = {
@@ -86,8 +86,14 @@ _LISTS: dict[str, Any] = {
     "ops_and_refs": _all,
     "python_ref_db": list,
     "sparse_unary_ufuncs": list,
-    "foreach_unary_op_db": lambda: _foreach("abs", "neg", "exp", "sqrt", "sin", "cos", "tanh", "sigmoid"),
-    "foreach_binary_op_db": lambda: _foreach("add", "sub", "mul", "div", "maximum", "minimum"),
+    "foreach_unary_op_db": lambda: _foreach(
+        "exp acos asin atan cos cosh log log10 log2 tan tanh sin sinh neg sqrt rsqrt ceil erf erfc expm1 floor log1p round "
+        "frac reciprocal sigmoid trunc abs sign lgamma clone"
+    ),
+    "foreach_binary_op_db": lambda: _foreach("add sub mul div clamp_min clamp_max minimum maximum pow"),
+    "foreach_pointwise_op_db": lambda: _foreach("addcmul addcdiv"),
+    "foreach_reduce_op_db": lambda: _foreach("max norm"),
+    "foreach_other_op_db": lambda: _foreach("lerp"),
 }
 
 

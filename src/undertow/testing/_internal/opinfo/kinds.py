@@ -162,14 +162,18 @@ class ForeachFuncInfo(OpInfo):
         yield SampleInput(sample_inputs_foreach(self, device, dtype, 3, zero_size=True, requires_grad=requires_grad))
 
 
+_LISTS_TAKEN = dict.fromkeys("add sub mul div maximum minimum clamp_min clamp_max pow lerp".split(), 2)
+_LISTS_TAKEN |= {"addcmul": 3, "addcdiv": 3}
+
+
 def _lists(self: Any, device: Any, dtype: Any, requires_grad: bool, **kwargs: Any) -> Samples:
-    two = self.name.removeprefix("_foreach_") in ("add", "sub", "mul", "div", "maximum", "minimum")
+    name = self.name.removeprefix("_foreach_")
     for count in (1, 4):
         lists = [
             sample_inputs_foreach(self, device, dtype, count, zero_size=False, requires_grad=requires_grad, low=1, high=5)
-            for _ in range(1 + two)
+            for _ in range(_LISTS_TAKEN.get(name, 1))
         ]
-        yield SampleInput(lists[0], args=tuple(lists[1:]))
+        yield SampleInput(lists[0], args=(*lists[1:], 0.5) if name == "lerp" else tuple(lists[1:]))
 
 
 # --- functions for gradcheck: a change of one element must leave an input what it has to be
