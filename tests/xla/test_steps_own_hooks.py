@@ -94,6 +94,54 @@ def switches_gradients_off_and_on() -> Case:
     return trained(model)
 
 
+@pytest.mark.parametrize("around", [torch.no_grad(), torch.enable_grad(), torch.inference_mode(),
+                                    torch.autocast("cpu", torch.bfloat16)], ids=repr)  # fmt: skip
+def test_one_that_a_mode_is_written_above_is_the_users(around: Any) -> None:
+    weight, log = nn.Parameter(torch.ones(3)), []
+
+    @around
+    def note(gradient: Any) -> None:
+        log.append(gradient.sum().item())
+
+    weight.register_hook(note)
+
+    @torch.compile
+    def step(x: Any) -> None:
+        weight.grad = None
+        (weight * x).sum().backward()
+
+    for turn in range(4):
+        step(torch.full((3,), 1.0 + turn))
+    assert log == [3, 6, 9, 12]
+
+
+class Counting(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.share, self.calls = nn.Parameter(torch.tensor(0.5)), 0
+
+    def forward(self, gradient: Any) -> Any:
+        self.calls += 1
+        return gradient * self.share.detach()
+
+
+def test_modules_and_compiled_functions_as_hooks() -> None:
+    weight, counting, log = nn.Parameter(torch.ones(3)), Counting(), list[int]()
+    weight.register_hook(counting)
+    weight.register_hook(torch.compile(lambda gradient: log.append(len(log))))
+
+    @torch.compile
+    def step() -> None:
+        weight.grad = None
+        weight.sum().backward()
+
+    for turn in range(3):
+        counting.share.data.fill_(turn)
+        step()
+        assert weight.grad is not None and weight.grad[0] == turn
+    assert counting.calls == 3 and log == [0, 1, 2]
+
+
 WITH_MORE: dict[str, tuple[Callable[[Any, Any], Any], str]] = {
     "retains": (lambda module, out: out.retain_grad(), "retain_grad"),
     "detaches": (lambda module, out: out.detach_(), "detach_"),

@@ -16,6 +16,7 @@ from undertow.optim.lr_scheduler import LRScheduler
 from undertow.optim.optimizer import Optimizer
 from undertow.xla.arguments import hooks_on_node
 from undertow.xla.effects import Effect, Exactly, Kind, Parts, trust
+from undertow.xla.effects.objects import instance_dict
 from undertow.xla.host_statements import AsItIs
 from undertow.xla.numbers import Figure
 from undertow.xla.places import PLAIN, contents_of
@@ -33,9 +34,14 @@ def home_of(hook: Any) -> str:
     """The module in which a hook's code was written; undertow's `__module__`s say what PyTorch's say."""
     while isinstance(hook, functools.partial):
         hook = hook.func
+    if isinstance(hook, Module) or isinstance(getattr(hook, "__self__", None), Module):
+        return ""  # which may have parts of the user's
+    if "__wrapped__" in instance_dict(hook):
+        return home_of(hook.__wrapped__)  # as by `@no_grad()`
     for code in (hook.__func__ if isinstance(hook, MethodType) else hook, type(hook).__call__):
         if isinstance(code, FunctionType):
-            return code.__globals__.get("__name__", "")
+            inner = vars(code).get("__wrapped__")
+            return code.__globals__.get("__name__", "") if inner is None else home_of(inner)
     return getattr(hook, "__module__", None) or ""
 
 

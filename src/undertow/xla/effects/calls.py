@@ -130,6 +130,9 @@ class Calls(OwnCalls):
         home = trust.home(value)
         if home == "numpy":
             return self._call_numpy(value, getattr(value, "__name__", ""), arguments, node)
+        step = instance_dict(value).get("__wrapped__")
+        if home == "own" and isinstance(step, (FunctionType, types.MethodType)):  # it is compiled
+            return self.call_atom(Known(step, atom.name), arguments, node)
         method = in_class(type(value), "__call__")
         if isinstance(method, FunctionType):
             if home == "user":

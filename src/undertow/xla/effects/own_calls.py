@@ -49,7 +49,8 @@ class OwnCalls(MethodCalls):
         is_method = isinstance(target, Module) and in_class(type(target), name) is function
         inner = self._wrapped_user_functions(function)
         if inner:
-            return self.call(inner, arguments, node) | ONE[OWN]
+            result = self.call(inner, arguments, node)
+            return result if "__wrapped__" in vars(function) else result | ONE[OWN]  # a mode gives what it gives
         # A function may be shown under the package's name; and a scheduler wraps the step of its optimizer.
         shown = function.__module__ if "." in function.__module__ else module
         if trust.own_effect(name, shown) and not (isinstance(owner, Fresh) and issubclass(owner.kind or int, Module)):
