@@ -13,6 +13,12 @@ import undertow as torch
 F = torch.nn.functional
 x = torch.ones(2, requires_grad=True)
 
+
+class Asked:
+    def __torch_function__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        return 1
+
+
 WARNING: dict[str, Callable[[], Any]] = {
     "a graph in .grad": lambda: (x * x).sum().backward(create_graph=True),
     "the same, as a function": lambda: torch.autograd.backward((x * x).sum(), create_graph=True),
@@ -24,6 +30,8 @@ WARNING: dict[str, Callable[[], Any]] = {
     "a module's making": lambda: torch.nn.Linear(0, 2),
     "out=": lambda: torch.add(torch.ones(2), torch.ones(2), out=torch.ones(3)),
     "a function": lambda: F.mse_loss(torch.ones(2), torch.ones(1)),
+    "a distribution": lambda: torch.distributions.Wishart(torch.tensor(1.5), torch.eye(2)),
+    "an override": lambda: torch.add(torch.ones(2), Asked()),
     "a default of another module": lambda: F.softmax(torch.ones(2)),
 }
 

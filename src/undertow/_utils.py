@@ -7,7 +7,6 @@ import logging
 import os
 import sys
 import traceback
-import warnings
 from _compat_pickle import IMPORT_MAPPING as IMPORT_MAPPING
 from _compat_pickle import NAME_MAPPING as NAME_MAPPING
 from collections.abc import Iterable, Iterator, Sequence
@@ -29,6 +28,7 @@ from undertow.serialization.rebuild import rebuild_sparse_tensor as _rebuild_spa
 from undertow.serialization.rebuild import rebuild_tensor as _rebuild_tensor  # noqa: F401
 from undertow.serialization.rebuild import rebuild_tensor_v2 as _rebuild_tensor_v2  # noqa: F401
 from undertow.serialization.rebuild import rebuild_tensor_v3 as _rebuild_tensor_v3  # noqa: F401
+from undertow.sites import warn
 from undertow.sparse.coo import sparse_coo_tensor
 
 __all__ = ["ExceptionWrapper", "KeyErrorMessage", "classproperty"]
@@ -68,7 +68,7 @@ def _get_async_or_non_blocking(function_name: str, non_blocking: bool, kwargs: d
     if list(kwargs) != ["async"]:
         wrong = next(name for name in kwargs if name != "async")
         raise TypeError(f"{function_name}() got an unexpected keyword argument '{wrong}'")
-    warnings.warn("'async' is deprecated; use 'non_blocking'", stacklevel=2)
+    warn("'async' is deprecated; use 'non_blocking'")
     return bool(kwargs["async"])
 
 

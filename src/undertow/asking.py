@@ -15,7 +15,6 @@ import functools
 import importlib
 import operator
 import sys
-import warnings
 from collections.abc import Callable, Iterable
 from types import BuiltinFunctionType, FunctionType, MethodType
 from typing import Any
@@ -26,6 +25,7 @@ from undertow import tree
 from undertow._core import TensorCore, tensor_class
 from undertow.dtypes import dtype
 from undertow.modes import local, special
+from undertow.sites import warn
 from undertow.xp.device_memory import Watch
 
 Public = Callable[..., Any]
@@ -202,10 +202,9 @@ def ask(public: Public, askers: list[Any], args: tuple[Any, ...], kwargs: dict[s
         if isinstance(implementation, FunctionType):
             implementation = value.__torch_function__
             if getattr(implementation, "__self__", None) is value:
-                warnings.warn(
+                warn(
                     "Defining your `__torch_function__` as a plain method is deprecated and will be an error in future, "
                     "please define it as a classmethod.",
-                    stacklevel=3,
                 )
         result = implementation(public, types, args, given)
         if result is not NotImplemented:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import functools
-import warnings
 from collections.abc import Callable
 from typing import Any
 
 from undertow import func
 from undertow._functorch import make_functional as _make
+from undertow.sites import warn
 
 
 def get_warning(api: str, new_api: str | None = None, replace_newlines: bool = False) -> str:
@@ -24,7 +24,7 @@ def get_warning(api: str, new_api: str | None = None, replace_newlines: bool = F
 
 
 def warn_deprecated(api: str, new_api: str | None = None) -> None:
-    warnings.warn(get_warning(api, new_api, replace_newlines=True), FutureWarning, stacklevel=3)
+    warn(get_warning(api, new_api, replace_newlines=True), FutureWarning)
 
 
 def _warned(function: Callable[..., Any], name: str, new_api: str | None = None) -> Callable[..., Any]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import warnings
 from typing import Any
 
 from undertow.distributions import _functions as torch
@@ -14,6 +13,7 @@ from undertow.distributions.multivariate_normal import ByCovariance, _precision_
 from undertow.distributions.utils import is_number
 from undertow.ops.stretch import broadcast_shapes
 from undertow.ops.triangular import cholesky_solve
+from undertow.sites import warn
 from undertow.sizes import Size
 
 __all__ = ["Wishart"]
@@ -62,10 +62,7 @@ class Wishart(ByCovariance, ExponentialFamily):
         setattr(self, name, matrix.expand((*batch_shape, -1, -1)))
         self.df = df.expand(batch_shape)
         if (self.df < event_shape[-1]).any():
-            warnings.warn(
-                "Low df values detected. Singular samples are highly likely to occur for ndim - 1 < df < ndim.",
-                stacklevel=2,
-            )
+            warn("Low df values detected. Singular samples are highly likely to occur for ndim - 1 < df < ndim.")
         super().__init__(batch_shape, event_shape, validate_args=validate_args)
         if scale_tril is not None:
             self._unbroadcasted_scale_tril = scale_tril
@@ -133,7 +130,7 @@ class Wishart(ByCovariance, ExponentialFamily):
         sample = self._bartlett_sampling(tuple(sample_shape))
         again = self._any(self.support.check(sample))
         if again.any():
-            warnings.warn("Singular sample detected.", stacklevel=2)
+            warn("Singular sample detected.")
         for _ in range(10 if max_try_correction is None else max_try_correction):
             count = int(again.sum())
             if count == 0:

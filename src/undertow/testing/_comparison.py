@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from undertow._tensor import Tensor
 from undertow.from_data import as_tensor
+from undertow.sites import warn
 from undertow.testing._mismatch import _DTYPE_PRECISIONS as _DTYPE_PRECISIONS
 from undertow.testing._mismatch import ErrorMeta as ErrorMeta
 from undertow.testing._mismatch import _make_bitwise_mismatch_msg as _make_bitwise_mismatch_msg
@@ -148,11 +148,10 @@ def assert_allclose(
     actual: Any, expected: Any, rtol: float | None = None, atol: float | None = None, equal_nan: bool = True, msg: Any = ""
 ) -> None:
     """The old form of `assert_close`: anything that makes a tensor is compared, and dtypes may differ."""
-    warnings.warn(
+    warn(
         "`torch.testing.assert_allclose()` is deprecated since 1.12 and will be removed in a future release. Please use "
         "`torch.testing.assert_close()` instead.",
         FutureWarning,
-        stacklevel=2,
     )
     one, other = [value if isinstance(value, Tensor) else as_tensor(value) for value in (actual, expected)]
     if rtol is None and atol is None:
