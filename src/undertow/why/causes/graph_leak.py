@@ -82,8 +82,8 @@ class GraphLeak(Cause):
         most = max((len(facts.reaching(number)) for number in kept), default=0)
         kept += [number for number in _made(facts, ops[-1]) if len(facts.reaching(number)) <= most]
         kept = _one_a_round(facts, kept)
-        alive = _most_alive(facts, kept)
-        if alive < min(_ENOUGH + 1, _rounds(facts, ops)) or 2 * alive < len(kept):  # a first, best and last one may stay
+        alive, made_meanwhile = _most_alive(facts, kept)
+        if alive < min(_ENOUGH + 1, _rounds(facts, ops)) or 2 * alive < made_meanwhile:  # a first, best and last may stay
             return None
         made = [maker for number in kept if (maker := facts.maker(number)) is not None]
         stored = next((found for op in made if (found := _where_stored(facts, op)) is not None), None)
@@ -187,18 +187,25 @@ def _one_a_round(facts: Facts, kept: list[int]) -> list[int]:
     return kept if len(rounds) < _ENOUGH else list(rounds.values())
 
 
-def _most_alive(facts: Facts, kept: list[int]) -> int:
-    """How many of some tensors existed at the same time."""
+def _most_alive(facts: Facts, kept: list[int]) -> tuple[int, int]:
+    """(how many of some tensors existed at the same time, how many had been made since the first of these)."""
     tensors = facts.trace.tensors
     events = sorted(
-        [(tensors[number].time, 1) for number in kept]
-        + [(died, -1) for number in kept if (died := tensors[number].died) is not None]
+        [(tensors[number].time, 1, number) for number in kept]
+        + [(died, 0, number) for number in kept if (died := tensors[number].died) is not None]
     )
-    alive = most = 0
-    for _, change in events:
-        alive += change
-        most = max(most, alive)
-    return most
+    made: list[int] = []
+    alive: set[int] = set()
+    most = meanwhile = 0
+    for _, begins, number in events:
+        if begins:
+            made.append(number)
+            alive.add(number)
+        else:
+            alive.discard(number)
+        if len(alive) > most:
+            most, meanwhile = len(alive), len(made) - next(at for at, one in enumerate(made) if one in alive)
+    return most, meanwhile
 
 
 def _in_loop(place: Place) -> bool:

@@ -59,11 +59,14 @@ def _passed_by(facts: Facts, tensor: int, wants: list[GradEvent]) -> list[GradEv
     if not steps or len(steps) < len(wants) or any(event.found for event in steps):
         return []
     backwards = [record for record in facts.trace.backwards if record.kind == "backward"]
+    clears = [event.time for event in facts.grads[tensor] if event.kind == "clear" and event.found]
     for event in steps:
         held = facts.trace.optimizers[event.optimizer or 0].tensors.keys()
         latest = next((record for record in reversed(backwards) if record.time < event.time), None)
         if latest is None or tensor in latest.written or held.isdisjoint(latest.written):
             return []
+        if any(latest.time < time < event.time for time in clears):
+            return []  # it was there until then
     return steps
 
 

@@ -76,12 +76,23 @@ class Ways:
         There are none if one way stays in the graph. A way that only chose among other values, as an index or a mask,
         counts where there is no other.
         """
+        ends = self._ends(tensor, record)
+        if None in ends and all(record.id != other.id for other in self.facts.reaching(tensor)):
+            ends = self._ends(tensor, record, through_derivatives=False)  # which do not depend on it
+        if None in ends:
+            return [], True
+        values = [way for way in ends if way is not None and way >= 0]
+        choices = [~way for way in ends if way is not None and way < 0]
+        return [self.facts.trace.ops[number] for number in dict.fromkeys(values or choices)], bool(values)
+
+    def _ends(self, tensor: int, record: BackwardRecord, through_derivatives: bool = True) -> list[int | None]:
+        """How a tensor's values get to the roots: by the graph (None), cut off by an op, or as a choice (~op)."""
         trace = self.facts.trace
         # tensor -> cuts on the way to it; None: no cut; ~cut: it went on as a choice only
         reached: dict[int, set[int | None]] = {tensor: {None}}
         for number in self.behind(record):
             op = trace.ops[number]
-            ways = self._into(op, reached)
+            ways = self._into(op, reached, tensor) if through_derivatives or op.kind != "grad" else set()
             if not ways:
                 continue
             for output, kept in zip(op.outputs, kept_graphs(op)):
@@ -95,17 +106,14 @@ class Ways:
                         if other != tensor and trace.tensors[other].time < op.time:
                             cut = None if other == output else self.facts.cut_between(output, other)
                             reached.setdefault(other, set()).update(cut if way is None else way for way in passed)
-        ends = [way for root in record.roots for way in reached.get(root, ()) if root != tensor]
-        if None in ends:
-            return [], True
-        values = [way for way in ends if way is not None and way >= 0]
-        choices = [~way for way in ends if way is not None and way < 0]
-        return [trace.ops[number] for number in dict.fromkeys(values or choices)], bool(values)
+        return [way for root in record.roots for way in reached.get(root, ()) if root != tensor]
 
-    def _into(self, op: OpRecord, reached: dict[int, set[int | None]]) -> set[int | None]:
+    def _into(self, op: OpRecord, reached: dict[int, set[int | None]], start: int) -> set[int | None]:
         found: set[int | None] = set()
         tensors = self.facts.trace.tensors
         for number, asked in zip(op.inputs, op.asked):
+            if number == start and not asked:
+                continue  # frozen for a while: nothing was expected of this use
             ways = {op.id if way is None and not asked else way for way in reached.get(number, ())}
             if op.name in _CHOOSES and not tensors[number].floating:
                 ways = {way if way is None or way < 0 else ~way for way in ways}
@@ -135,7 +143,15 @@ class Ways:
 
     def worst(self, cuts: list[OpRecord]) -> OpRecord:
         """Of several cuts the one that is least likely on purpose; of equals the latest."""
-        return max(cuts, key=lambda op: (weight(op), op.time))
+        return max(cuts, key=lambda op: (weight(op), not self._is_straight_through(op), op.time))
+
+    def _is_straight_through(self, op: OpRecord) -> bool:
+        """Whether a cut is that of `z + (q - z).detach()`, which lets gradients pass on purpose."""
+        made = self.facts.maker(op.inputs[0], op.time) if op.name in _EXPLICIT and op.inputs else None
+        if made is None or made.name.strip("_") not in ("sub", "rsub"):
+            return False
+        takers = [self.facts.trace.ops[number] for number in self.facts.uses.get(op.outputs[0], ())]
+        return any(not set(taker.inputs).isdisjoint(made.inputs) for taker in takers)
 
 
 def weight(op: OpRecord) -> int:
