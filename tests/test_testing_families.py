@@ -75,3 +75,16 @@ def test_marks_for_what_is_not_here() -> None:
     assert not (inductor_utils.HAS_GPU or common_xpu.TEST_XPU or common_mkldnn.bf32_is_not_fp32())
     assert not _triton.has_triton()
     assert _triton.get_triton_version() == (0, 0)
+
+
+def test_modules_have_what_they_import_from_each_other() -> None:
+    with torch.pretend_torch():
+        from torch.testing._internal.common_modules import skipIfTorchDynamo, tol, toleranceOverride
+        from torch.testing._internal.common_nn import set_default_dtype
+        from torch.testing._internal.common_utils import set_default_dtype as own
+        from torch.testing._internal.opinfo.core import floating_types
+    assert set_default_dtype is own
+    assert skipIfTorchDynamo.__module__.startswith("undertow")
+    assert torch.float32 in floating_types()
+    assert callable(toleranceOverride)
+    assert tol(atol=1, rtol=2).atol == 1

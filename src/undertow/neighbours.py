@@ -31,6 +31,8 @@ NEIGHBOURS = {
     "torch._tensor": "overrides",
     "torch.functional": "_jit_internal",
     "torch.serialization": "_utils types",
+    "torch.testing": "testing._internal.common_utils testing._internal.common_device_type testing._internal.common_dtype "
+    "testing._internal.common_cuda testing._internal.opinfo.core testing._creation utils._pytree",
     "torch.profiler": "_C._autograd _C._profiler optim.optimizer",
 }
 
