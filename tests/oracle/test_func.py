@@ -600,3 +600,20 @@ def test_refusals_of_transforms() -> None:
                 log(type(error).__name__, str(error))
 
     agree(program)
+
+
+def test_slopes_of_xlogy_and_frames_of_batches() -> None:
+    def program(torch: Any, log: Any) -> None:
+        jvp, pad, x = torch.func.jvp, torch.nn.functional.pad, torch.arange(48.0).reshape(2, 2, 3, 4)
+        start, one = torch.tensor([0.0, 0.3]), torch.ones(2)
+        log(jvp(lambda v: torch.xlogy(v, torch.tensor(0.7)), (start,), (one,)))
+        log(jvp(lambda v: torch.special.xlog1py(v, torch.tensor(0.7)), (start,), (one,)))
+        leaf = torch.tensor([0.0, 0.0, 1.0, 2.0], requires_grad=True)
+        other = torch.tensor([0.0, -1.0, 2.0, 0.0])
+        for weights in (torch.ones(4), torch.zeros(4)):
+            log(torch.autograd.grad(torch.xlogy(leaf, other), leaf, weights))
+        log(torch.vmap(lambda v: pad(v, (1, 2), mode="circular"))(x), torch.vmap(lambda v: pad(v, (1, 2)))(x))
+        log(torch.vmap(lambda v: pad(v, (1, 1, 1, 1), mode="reflect"))(x))
+        log(torch.vmap(lambda v: v.count_nonzero(dim=0))(start))
+
+    agree(program)

@@ -27,7 +27,7 @@ __neg__ __or__ __pow__ __radd__ __rdiv__ __rfloordiv__ __rlshift__ __rmod__ __rm
 __rsub__ __rtruediv__ __sub__ __truediv__ __xor__ __rxor__ __ror__ __rand__
 clone contiguous detach to type type_as float double half bfloat16 int long short char byte bool cfloat cdouble cpu
 zeros_like ones_like full_like empty_like resolve_conj resolve_neg view_as_real view_as_complex alias
-tril triu pad isin fill
+tril triu isin fill
 entr erfcx expit gammaln i0e i1 i1e log_ndtr ndtr ndtri psi xlog1py zeta polygamma mvlgamma
 """
 IN_PLACE = """
@@ -148,7 +148,8 @@ def reduction(function: Any, level: MappedLevel, args: Any, kwargs: Any) -> Any:
         whole, rank = whole.unsqueeze(1), 1
         shifted: Any = 1
         args = args[: place]
-        kwargs["keepdim"] = False
+        if name != "count_nonzero":
+            kwargs["keepdim"] = False
     else:
         shifted = shift(dim, rank)
     if positional:

@@ -55,6 +55,19 @@ def masked_select(function: Any, level: MappedLevel, args: Any, kwargs: Any) -> 
     return level.wrap(values._value[:, mask])
 
 
+@rule("pad")
+def pad(function: Any, level: MappedLevel, args: Any, kwargs: Any) -> Any:
+    """Frames of other values than a constant are of batches: then the examples are one batch."""
+    given = {**dict(zip(("input", "pad", "mode", "value"), args)), **kwargs}
+    example = given.pop("input")
+    if not level.holds(example):
+        return NotImplemented
+    whole = example._value
+    if given.get("mode", "constant") == "constant" or example.dim() != len(given["pad"]) // 2 + 2:
+        return level.wrap(function(whole, **given))
+    return level.wrap(function(whole.flatten(0, 1), **given).unflatten(0, whole.shape[:2]))
+
+
 # --- products
 
 

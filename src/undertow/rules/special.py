@@ -93,9 +93,14 @@ def times_log(xp: Any, x: Any, y: Any) -> Any:
     return xp.where(xp.logical_and(x == 0, xp.logical_not(xp.isnan(y))), 0, x * xp.log(y))
 
 
+def by_slope(xp: Any, g: Any, other: Any, slope: Any, flat: Any) -> Any:
+    """g times a slope; 0 where it is flat, and for g = 0 also where the slope is infinite or nan, unless other is nan."""
+    steep = xp.logical_not(xp.logical_or(xp.isfinite(slope), xp.isnan(other)))
+    return g * xp.where(xp.logical_or(flat, xp.logical_and(g == 0, steep)), 0, slope)
+
+
 xlogy = op("xlogy", lambda xp, self, other: times_log(xp, self, other), promote="float", accepts="bif",
-           self=lambda xp, g, self, other: xp.where(
-               xp.logical_and(self == 0, other <= 0), 0, times_log(xp, g, other)),
+           self=lambda xp, g, self, other: by_slope(xp, g, other, xp.log(other), xp.logical_and(self == 0, other <= 0)),
            other=lambda g, self, other: g * self / other)  # fmt: skip
 
 xlogy_of_number = op("xlogy", lambda xp, self, other: times_log(xp, self, other), promote="float", accepts="bif",
@@ -103,8 +108,8 @@ xlogy_of_number = op("xlogy", lambda xp, self, other: times_log(xp, self, other)
 
 xlogy_number = op("xlogy", lambda xp, self, other: times_log(xp, self, other), promote="float", accepts="bif",
                   node="XlogyBackward2",
-                  self=lambda xp, g, self, other: xp.where(
-                      xp.logical_and(self == 0, other <= 0), 0, times_log(xp, g, other)))  # fmt: skip
+                  self=lambda xp, g, self, other: by_slope(
+                      xp, g, other, xp.log(other), xp.logical_and(self == 0, other <= 0)))  # fmt: skip
 
 
 def times_log1p(xp: Any, x: Any, y: Any) -> Any:
@@ -114,8 +119,8 @@ def times_log1p(xp: Any, x: Any, y: Any) -> Any:
 
 xlog1py = op("special_xlog1py", lambda xp, self, other: times_log1p(xp, self, other), promote="float", accepts="bif",
              node="SpecialXlog1PyBackward0",
-             self=lambda xp, g, self, other: xp.where(
-                 xp.logical_and(self == 0, other <= -1), 0, times_log1p(xp, g, other)),
+             self=lambda xp, g, self, other: by_slope(
+                 xp, g, other, xp.log1p(other), xp.logical_and(self == 0, other <= -1)),
              other=lambda g, self, other: g * self / (other + 1))  # fmt: skip
 
 xlog1py_of_number = op("special_xlog1py", lambda xp, self, other: times_log1p(xp, self, other), promote="float",
@@ -124,8 +129,8 @@ xlog1py_of_number = op("special_xlog1py", lambda xp, self, other: times_log1p(xp
 
 xlog1py_number = op("special_xlog1py", lambda xp, self, other: times_log1p(xp, self, other), promote="float",
                     accepts="bif", node="SpecialXlog1PyBackward2",
-                    self=lambda xp, g, self, other: xp.where(
-                        xp.logical_and(self == 0, other <= -1), 0, times_log1p(xp, g, other)))  # fmt: skip
+                    self=lambda xp, g, self, other: by_slope(
+                        xp, g, other, xp.log1p(other), xp.logical_and(self == 0, other <= -1)))  # fmt: skip
 
 zeta = op("special_zeta", lambda xp, self, other: xp.zeta(self, other), promote="float", accepts="bif",
           self=not_differentiated("zeta"),
