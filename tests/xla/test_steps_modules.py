@@ -193,3 +193,15 @@ def test_an_argument_computed_outside_may_not_be_reached_by_a_backward_inside() 
     with pytest.raises(CompileError, match="computed outside"):
         step(weight * 2)
     assert weight.grad is None
+
+
+def test_a_module_may_become_one_of_another_class() -> None:
+    class Doubled(nn.Linear):
+        def forward(self, x: Any) -> Any:
+            return super().forward(x) * 2
+
+    layer = nn.Linear(2, 1)
+    step = torch.compile(lambda x: layer(x).detach())
+    before = step(torch.ones(1, 2))
+    layer.__class__ = Doubled
+    assert torch.equal(step(torch.ones(1, 2)), before * 2)

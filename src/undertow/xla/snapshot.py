@@ -54,6 +54,7 @@ class Snapshot:
         self._node_hooks = [(tensor, hooks_on_node(tensor._meta)) for tensor in self._learning]
         self._grad_dtypes = [(tensor, _wanted(tensor._meta)) for tensor in self._learning]
         self._with_node_hooks = [each for each in self._node_hooks if each[1]]  # they may go with their node, uncounted
+        self._kinds = [*map(type, state.modules)]
         self.histories = Histories(state.tensors)
         leaf_hooks = [hooks for _, own in self._maps_of for hooks in own if hooks or _is_plain(hooks)]
         self._hook_maps = [*self.hooks, *[(hooks, dict(hooks)) for hooks in leaf_hooks]]
@@ -106,6 +107,8 @@ class Snapshot:
         if CountedHooks.changes != self._changes and not self._hooks_hold():
             return False
         if any(self._empty) or [*map(len, self._places)] != self._sizes:
+            return False
+        if [*map(type, self.state.modules)] != self._kinds:
             return False
         if any(map(_REQUIRES_GRAD, self._frozen)) or not all(map(_REQUIRES_GRAD, self._learning)):
             return False
@@ -200,6 +203,9 @@ class Snapshot:
         for tensor, dtype in self._grad_dtypes:
             if _wanted(tensor._meta) != dtype:
                 yield False, f"grad_dtype of a tensor of shape {list(tensor._array.shape)} changed"
+        for module, kind in zip(self.state.modules, self._kinds):
+            if type(module) is not kind:
+                yield False, f"a {kind.__name__} is a {type(module).__name__} now"
         if self.histories.difference():
             yield False, self.histories.difference()
         for tensor, flag in self.flags:
