@@ -31,5 +31,6 @@ __all__ = [
     "OneCycleLR", "PolynomialLR", "LRScheduler",
 ]  # fmt: skip
 
-for _name in (*__all__, "_LRScheduler"):  # where PyTorch has them, and files name them
+# They say that they live where PyTorch has them: files name them so.
+for _name in (*__all__, "_LRScheduler", "_enable_get_lr_call", "_initial_mode"):
     globals()[_name].__module__ = __name__
