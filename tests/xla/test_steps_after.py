@@ -349,3 +349,19 @@ def test_a_copy_of_a_dict_among_the_arguments_may_be_changed() -> None:
 
     batch = {"x": torch.ones(3), "y": torch.ones(2)}
     assert step(batch).item() == step(batch).item() == 3.0 and len(batch) == 2
+
+
+def test_a_program_keeps_no_tensor_that_was_an_argument() -> None:
+    weight = torch.ones(2, requires_grad=True)
+
+    @torch.compile
+    def step(x: torch.Tensor) -> float:
+        (weight * x).sum().backward()
+        return x.sum().item()
+
+    x = torch.ones(2)
+    seen = weakref.ref(x)
+    step(x)
+    del x
+    gc.collect()
+    assert seen() is None

@@ -86,12 +86,12 @@ class Body:
         self.function = function
         self.args: list[Kind] = [kind_of(arg) for arg in args]
         self.kwargs = {name: kind_of(arg) for name, arg in kwargs.items()}
-        self.state = Reached()
-        self.state.walk((function, args, kwargs), "step")
-        places = (*self.state.maps, *self.state.lists, *self.state.cells, *self.state.arrays)
+        state = Reached()
+        state.walk((function, args, kwargs), "step")
+        places = (*state.maps, *state.lists, *state.cells, *state.arrays)
         self._watched = {id(holder.owner if isinstance(holder, (OfClass, Slots)) else holder) for holder, _ in places}
-        self._watched |= {id(group) for optimizer in self.state.optimizers for group in optimizer.param_groups}
-        self._watched_names = {(id(names), name) for names, name in self.state.globals}
+        self._watched |= {id(group) for optimizer in state.optimizers for group in optimizer.param_groups}
+        self._watched_names = {(id(names), name) for names, name in state.globals}
         self._kept: set[int] = set()  # ids of statements that are not moved
         self._fed: set[int] = set()  # nor are these: others read what they change
         self._wanted: list[tuple[Statements, ast.stmt]] = []  # those that asked for values
