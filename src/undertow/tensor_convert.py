@@ -19,7 +19,7 @@ from undertow.ops.arguments import check_tensor, invalid_combination
 from undertow.ops.convert import cast
 from undertow.ops.placement import moved
 from undertow.ops.public import public
-from undertow.tensor_layout import format_of
+from undertow.tensor_layout import axes_of, format_of
 from undertow.xp.device_placement import gpus
 
 _NO_ACCELERATOR = "Cannot access accelerator device when none is available."
@@ -73,12 +73,10 @@ def converted(tensor: Any, kind: dtype | None, copy: bool = False, order: Memory
     """The tensor in another dtype; itself if nothing changes and no copy is asked for."""
     array = tensor._array
     target = array.dtype if kind is None else kind.numpy
-    ordered = order is not None and order is not preserve_format
-    if target == array.dtype and not copy and (not ordered or format_of(array) is order):
+    order = None if order is preserve_format else order
+    if target == array.dtype and not copy and (order is None or format_of(array) is order):
         return tensor
-    if ordered:
-        tensor = tensor.clone(memory_format=order)
-    return cast(tensor, target)
+    return cast(tensor, target, None if order is None else axes_of(order, array.ndim))
 
 
 def _cast_method(kind: dtype, name: str) -> Callable[..., Any]:

@@ -35,6 +35,14 @@ def is_laid_out_as(array: Any, order: memory_format | None) -> bool:
     return array.ndim == len(axes) and array.transpose(axes).flags.c_contiguous
 
 
+def axes_of(order: memory_format, ndim: int) -> tuple[int, ...]:
+    """The axes in the order that a memory format gives them, the widest first."""
+    axes = _CHANNELS_LAST.get(order, tuple(range(ndim)))
+    if len(axes) != ndim:
+        raise RuntimeError(f"required rank {len(axes)} tensor to use {str(order).removeprefix('torch.')} format")
+    return axes
+
+
 def format_of(array: Any) -> memory_format:
     """The memory format that an array's strides speak for: channels last if they grow in that order, and in no other."""
     steps, sizes = lying(array).strides if Watch.trace is not None else array.strides, array.shape

@@ -9,14 +9,20 @@ import numpy as np
 from undertow.autograd.apply import apply
 from undertow.rules import convert as rules
 from undertow.sites import warn
+from undertow.xp.device_array import DeviceArray
 from undertow.xp.quiet import quietly
 
 
-def cast(input: Any, dtype: np.dtype[Any]) -> Any:
-    """A copy of another (or the same) NumPy dtype."""
+def cast(input: Any, dtype: np.dtype[Any], axes: tuple[int, ...] | None = None) -> Any:
+    """A copy of another (or the same) NumPy dtype; `axes`: in which order they are in memory, the widest first."""
     if input._array.dtype.kind == "c" and dtype.kind not in "cb":
         warn("Casting complex values to real discards the imaginary part")
-    return quietly(apply, rules.to_copy, input, dtype=dtype)
+    if axes is None:
+        return quietly(apply, rules.to_copy, input, dtype=dtype)
+    result = quietly(apply, rules.to_copy_in_order, input, dtype=dtype, axes=axes)
+    if type(result._array) is DeviceArray:
+        result._array.cell.order = None if axes == tuple(range(len(axes))) else axes
+    return result
 
 
 def alias(input: Any) -> Any:

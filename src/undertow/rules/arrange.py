@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from undertow.rules.convert import copy_in_order
 from undertow.rules.rule import Spec, op, twin
 
 # --- copies
@@ -96,12 +97,6 @@ def rolled(xp: Any, x: Any, shifts: tuple[int, ...], dims: tuple[int, ...]) -> A
     if dims:
         return xp.roll(x, shifts, dims)
     return xp.reshape(xp.roll(xp.reshape(x, (-1,)), shifts, (0,)), x.shape)
-
-
-def copy_in_order(xp: Any, x: Any, axes: tuple[int, ...]) -> Any:
-    """A copy whose memory has its axes in another order, such as channels last."""
-    inverse = tuple(sorted(range(len(axes)), key=axes.__getitem__))
-    return xp.transpose(xp.contiguous(xp.transpose(x, axes)), inverse)
 
 
 def is_skipped(shape: tuple[int, ...]) -> bool:
