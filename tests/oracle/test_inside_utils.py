@@ -104,6 +104,25 @@ def test_answers(text: str) -> None:
     agree(lambda torch: eval(text, {**names(torch), "__name__": __name__}))
 
 
+def test_fetchers() -> None:
+    def program(torch: Any) -> Any:
+        fetch = importlib.import_module(f"{torch.__name__}.utils.data._utils.fetch")
+        data = [1, 2, 3, 4, 5]
+        mapped = fetch._MapDatasetFetcher(data, True, list, False)
+        stream = fetch._IterableDatasetFetcher(data, True, list, False)
+        short = fetch._IterableDatasetFetcher(data, True, list, True)
+        batches = [mapped.fetch([0, 2]), stream.fetch([0] * 3), stream.fetch([0] * 3), short.fetch([0] * 3)]
+        ends = []
+        for each in (stream, short):
+            try:
+                each.fetch([0] * 3)
+            except StopIteration:
+                ends.append(each.ended)
+        return batches, ends, fetch._MapDatasetFetcher(data, False, abs, False).fetch(3), mapped.drop_last
+
+    agree(program)
+
+
 def test_references_to_memory() -> None:
     def program(torch: Any) -> Any:
         Ref = importlib.import_module(f"{torch.__name__}.multiprocessing.reductions").StorageWeakRef

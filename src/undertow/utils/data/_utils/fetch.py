@@ -6,41 +6,49 @@ import itertools
 from typing import Any
 
 
-class MapFetcher:
-    """Asks a dataset for the samples at some indices."""
+class _BaseDatasetFetcher:
+    """What a DataLoader and its workers ask for batches."""
 
     def __init__(self, dataset: Any, auto_collation: bool, collate_fn: Any, drop_last: bool) -> None:
         self.dataset = dataset
         self.auto_collation = auto_collation
         self.collate_fn = collate_fn
+        self.drop_last = drop_last
 
-    def fetch(self, index: Any) -> Any:
+    def fetch(self, possibly_batched_index: Any) -> Any:
+        """The batch at these indices, or the sample at this one. To be overridden."""
+        raise NotImplementedError
+
+
+class _MapDatasetFetcher(_BaseDatasetFetcher):
+    """Asks a dataset for the samples at some indices."""
+
+    def fetch(self, possibly_batched_index: Any) -> Any:
         """The batch at these indices, or the sample at this one."""
         if not self.auto_collation:
-            return self.collate_fn(self.dataset[index])
+            return self.collate_fn(self.dataset[possibly_batched_index])
         if getattr(self.dataset, "__getitems__", None):
-            return self.collate_fn(self.dataset.__getitems__(index))
-        return self.collate_fn([self.dataset[i] for i in index])
+            return self.collate_fn(self.dataset.__getitems__(possibly_batched_index))
+        return self.collate_fn([self.dataset[index] for index in possibly_batched_index])
 
 
-class IterableFetcher:
+class _IterableDatasetFetcher(_BaseDatasetFetcher):
     """Takes the next samples of a stream."""
 
     def __init__(self, dataset: Any, auto_collation: bool, collate_fn: Any, drop_last: bool) -> None:
-        self.stream = iter(dataset)
-        self.auto_collation = auto_collation
-        self.collate_fn = collate_fn
-        self.drop_last = drop_last
+        super().__init__(dataset, auto_collation, collate_fn, drop_last)
+        self.dataset_iter = iter(dataset)
         self.ended = False
 
-    def fetch(self, index: Any) -> Any:
+    def fetch(self, possibly_batched_index: Any) -> Any:
         """As many samples as there are indices; StopIteration at the end of the stream."""
         if self.ended:
             raise StopIteration
         if not self.auto_collation:
-            return self.collate_fn(next(self.stream))
-        samples = list(itertools.islice(self.stream, len(index)))
-        self.ended = len(samples) < len(index)
+            return self.collate_fn(next(self.dataset_iter))
+        count = len(possibly_batched_index)
+        samples = list(itertools.islice(self.dataset_iter, count))
+        self.ended = len(samples) < count
         if not samples or (self.ended and self.drop_last):
             raise StopIteration
         return self.collate_fn(samples)
@@ -48,5 +56,5 @@ class IterableFetcher:
 
 def create_fetcher(is_iterable: bool, dataset: Any, auto_collation: bool, collate_fn: Any, drop_last: bool) -> Any:
     """The fetcher that a dataset needs."""
-    kind = IterableFetcher if is_iterable else MapFetcher
+    kind = _IterableDatasetFetcher if is_iterable else _MapDatasetFetcher
     return kind(dataset, auto_collation, collate_fn, drop_last)
