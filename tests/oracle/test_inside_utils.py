@@ -130,6 +130,7 @@ def test_references_to_memory() -> None:
         one, two, other = (Ref(each.untyped_storage()) for each in (tensor, tensor[1:], torch.zeros(3)))
         before = one == two, one.expired(), hash(one) == hash(two), one == other
         del tensor
-        return before, one.expired()
+        again = torch.ones(3)  # which may get the memory
+        return before, one.expired(), one == Ref(again.untyped_storage())
 
     agree(program)

@@ -24,7 +24,7 @@ class StorageWeakRef:
         return self.cdata
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, StorageWeakRef) and self.cdata == other.cdata
+        return isinstance(other, StorageWeakRef) and self._ref is other._ref  # numbers are used again
 
 
 def reduce_tensor(tensor: Any) -> Any:
