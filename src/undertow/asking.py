@@ -66,9 +66,10 @@ def takes_over(value: Any) -> bool:
 def wanted(args: Iterable[Any]) -> bool:
     """Whether a call with these arguments must be offered to overrides first."""
     modes = local.modes
-    if Watch.compiling is not None and Watch.compiling.is_elsewhere():
+    compiling = Watch.compiling  # another thread may be done any time
+    if compiling is not None and compiling.is_elsewhere():
         args = list(args)
-        Watch.compiling.wait_for([each._array for each in args if isinstance(each, TensorCore) and each._is_strided])
+        compiling.wait_for([each._array for each in args if isinstance(each, TensorCore) and each._is_strided])
     if modes.function_modes:
         return True
     return not modes.function_off and any(map(takes_over, args))
