@@ -44,13 +44,15 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ),
     (
         "factory_arguments", "fft", "from_data", "creation", "ranges", "random", "tensor_copy", "tensor_random",
-        "tensor_types", "low_rank", "_lowrank", "_lobpcg", "_linalg_utils", "quasirandom", "signal", "tensor_rare", "windows",
+        "tensor_types", "low_rank", "_lowrank", "_lobpcg", "_linalg_utils", "quasirandom", "signal", "tensor_rare",
+        "windows",
     ),
     (
         "autograd.accumulate", "autograd.anomaly_mode", "autograd.differentiate", "autograd.engine", "autograd.firing",
         "autograd.forward_ad", "autograd.function", "autograd.function_node", "autograd.function_outputs",
         "autograd.functional", "autograd.gradcheck", "autograd.gradient_checks", "autograd.gradient_demands",
-        "autograd.graph", "autograd.gradcheck_steps", "autograd.jacobians", "autograd.levels", "autograd.methods", "autograd.nested_io",
+        "autograd.graph", "autograd.gradcheck_steps", "autograd.jacobians", "autograd.levels", "autograd.methods",
+        "autograd.nested_io",
     ),
     ("_late_methods", "_tensor", "autograd"),
     (

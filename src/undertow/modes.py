@@ -90,7 +90,7 @@ class Special:
         self.duals: Any = None
         self.dispatcher: Any = None
         self.listeners: list[Any] = []
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()  # what is collected meanwhile may leave
 
     def enter(self) -> None:
         with self._lock:

@@ -90,7 +90,7 @@ CASES = {
     "a hook that changes it": lambda lib, x: (x.register_hook(lambda g: g * 2), backward(lib, x, x * factors(lib)))[1],
     "hooks see": with_hooks,
     "set after the forward pass": set_later,
-    "kept when it is none": lambda lib, x: (backward(lib, x, x * factors(lib)), setattr(x, "grad", None), x.grad_dtype)[2],
+    "kept by an optimizer": lambda lib, x: (lib.optim.SGD([x]).zero_grad(), x.grad_dtype)[1],
     "sparse": sparse,
     "a step": lambda lib, x: (backward(lib, x, x * factors(lib)), lib.optim.SGD([x], lr=0.1).step(), x)[2],
 }

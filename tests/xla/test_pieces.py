@@ -55,8 +55,8 @@ class Noting:
         return 1.0
 
     __getitem__ = __add__ = __mul__ = __lt__ = __call__
-    __neg__ = __repr__ = lambda self: self("unary") and "repr"
-    __hash__ = lambda self: hash(self.name)
+    __neg__ = __repr__ = lambda self: self("unary") and "repr"  # type: ignore[operator]
+    __hash__ = lambda self: hash(self.name)  # type: ignore[attr-defined]
     __bool__ = lambda self: True
     __eq__ = lambda self, other: self is other
 
@@ -81,7 +81,8 @@ def test_pieces_do_the_same_in_the_same_order(source: str) -> None:
 
 def test_values_are_looked_at_in_the_middle_of_a_line(capsys: Any) -> None:
     def build() -> Case:
-        model, log = nn.Linear(3, 2), []
+        model = nn.Linear(3, 2)
+        log: list[Any] = []
         model.register_forward_hook(lambda module, given, result: log.append("forward"))
 
         def step(x: Any) -> Any:

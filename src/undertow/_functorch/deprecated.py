@@ -15,10 +15,8 @@ def get_warning(api: str, new_api: str | None = None, replace_newlines: bool = F
     """What is said of a function of functorch's."""
     new_api = f"torch.func.{api}" if new_api is None else new_api
     words = (
-        "We've integrated functorch into PyTorch. As the final step of the \n"
-        f"integration, `functorch.{api}` is deprecated as of PyTorch \n"
-        "2.0 and will be deleted in a future version of PyTorch >= 2.3. \n"
-        f"Please use `{new_api}` instead.\n"
+        "We've integrated functorch into PyTorch. \n"
+        f"`functorch.{api}` is an old name, deprecated since 2.0; its new one is `{new_api}`.\n"
     )
     return words.replace("\n", "") if replace_newlines else words
 

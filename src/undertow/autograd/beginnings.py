@@ -71,10 +71,8 @@ def _made(place: int, output: Any, given: Any, batched: bool) -> Any:
         about += f"has a shape of {wanted}."
         if batched:
             raise RuntimeError(
-                "If `is_grads_batched=True`, we interpret the first dimension of each grad_output as the batch dimension. "
-                "The sizes of the remaining dimensions are expected to match the shape of corresponding output, but a "
-                f"mismatch was detected: {about} If you only want some tensors in `grad_output` to be considered batched, "
-                "consider using vmap."
+                "If `is_grads_batched=True`, we interpret the first dimension of each grad_output as the batch dimension; "
+                f"the others must be the output's: {about} Where only some gradients are batched, take vmap of grad."
             )
         raise RuntimeError(f"Mismatch in shape: {about}")
     dtype = _spec_of(output)[1]

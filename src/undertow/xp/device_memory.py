@@ -159,7 +159,7 @@ class DeviceMemory:
     def forgets_shape(self) -> bool:
         """Whether nobody has asked."""
         try:
-            DeviceMemory.shape.__get__(self)  # type: ignore[attr-defined]
+            vars(DeviceMemory)["shape"].__get__(self)  # the slot, where asking would find the shape out
         except AttributeError:
             return True
         return False
