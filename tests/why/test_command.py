@@ -221,3 +221,34 @@ def test_a_reader_that_leaves(tmp_path: Path) -> None:
         assert process.stdout.readline() == b"None\n"
         process.stdout.close()
         assert process.stderr.read() == b"" and process.wait() == 1
+
+
+COMPILED = """
+import torch
+torch.manual_seed(0)
+net = torch.nn.Linear(2, 1)
+spare = torch.nn.Linear(2, 1)
+optimizer = torch.optim.SGD([*net.parameters(), *spare.parameters()], lr=0.1)
+
+@torch.compile
+def step(x):
+    optimizer.zero_grad()
+    loss = (net(x).sum() + spare(x).detach().sum()) ** 2
+    loss.backward()
+    optimizer.step()
+    return loss
+
+for _ in range(2):
+    step(torch.ones(3, 2))
+torch.compile(net)(torch.ones(3, 2)).sum().backward()
+"""
+
+
+@pytest.mark.parametrize("engine", ["undertow", "torch"])
+def test_what_is_compiled_is_watched_as_it_was_written(engine: str, tmp_path: Path) -> None:
+    script = tmp_path / "script.py"
+    script.write_text(COMPILED)
+    command = [sys.executable, "-m", "undertow", "why", str(script), "--engine", engine]
+    said = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert "script.py:11" in said.stdout, said.stdout + said.stderr
+    assert "detached" in said.stdout and "Traceback" not in said.stderr

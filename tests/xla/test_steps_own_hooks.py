@@ -94,8 +94,10 @@ def switches_gradients_off_and_on() -> Case:
     return trained(model)
 
 
-@pytest.mark.parametrize("around", [torch.no_grad(), torch.enable_grad(), torch.inference_mode(),
-                                    torch.autocast("cpu", torch.bfloat16)], ids=repr)  # fmt: skip
+MODES = [torch.no_grad(), torch.enable_grad(), torch.inference_mode(), torch.autocast("cpu", torch.bfloat16)]
+
+
+@pytest.mark.parametrize("around", MODES, ids=lambda mode: type(mode).__name__)
 def test_one_that_a_mode_is_written_above_is_the_users(around: Any) -> None:
     weight, log = nn.Parameter(torch.ones(3)), []
 

@@ -71,6 +71,8 @@ class Compiled:
             modes.grad_enabled, modes.inference, autocast, SCALAR_DTYPE[float], Precision.float32_products
         ]  # fmt: skip
         if special.active:
+            if modes.function_modes and getattr(modes.function_modes[-1], "sees_every_call", False):
+                return self.function(*args, **kwargs)  # `undertow why` watches: a program would show it nothing
             key += _rare_modes(modes)
         if args or kwargs:
             _describe((args, kwargs), key, arguments, numbers, self._whole)

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from undertow.modes import local, special
+from undertow.why.watch.patches import Patches
 
 _LARGE = 4096
 
@@ -42,6 +43,14 @@ class Engine:
             for name, value in vars(cls).items():
                 if hasattr(type(value), "__set__"):
                     self.attributes[id(value)] = name
+
+    def install(self, patches: Patches) -> None:
+        """While a program is watched, `torch.compile` compiles nothing: compiled code would show nothing."""
+
+        def uncompiled(compile: Any) -> Any:
+            return lambda *args, **kwargs: compile(*args, **{**kwargs, "disable": True})
+
+        patches.wrap(self.torch, "compile", uncompiled)
 
     def name_of(self, function: Any) -> str:
         """`grad.get`, `data.set`, or a function's own name without what leads to it."""
@@ -177,6 +186,9 @@ class UndertowEngine(Engine):
     def __init__(self, torch: Any) -> None:
         super().__init__(torch)
         self._numbers: dict[int, tuple[Any, int]] = {}
+
+    def install(self, patches: Patches) -> None:
+        """Nothing: a compiled step that is called under watch runs as it was written (xla/compiled.py)."""
 
     def peak(self, tensor: Any) -> float | None:
         return peak_of(tensor._array) if self.kind_of(tensor)[1] else None

@@ -84,7 +84,8 @@ class Watcher:
         if self.gc_thresholds[0]:  # records come ten to an operation: collections stay as rare as without them
             gc.set_threshold(self.gc_thresholds[0] * _RECORDS_PER_OBJECT, *self.gc_thresholds[1:])
         parts: tuple[Any, ...] = (
-            self.modes, self.hooks, self.backwards, self.module_calls, self.optimizers, self.copies, self.threads,
+            self.engine, self.modes, self.hooks, self.backwards, self.module_calls, self.optimizers, self.copies,
+            self.threads,
         )  # fmt: skip
         for part in parts:
             part.install(self.patches)
