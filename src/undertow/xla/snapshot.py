@@ -78,9 +78,9 @@ class Snapshot:
         self._changes = -1  # of hooks, up to which these are known to be as they were
         watched = [pair for pair in watched if type(pair[0]) is not CountedHooks]
         filled = [(holder, held) for holder, held in watched if held]
-        # Maps of hooks are glanced at, too: `OrderedDict.__setitem__(hooks, …)` goes past those who count.
+        # Of maps of hooks the sizes are glanced at, too: `OrderedDict.__setitem__(hooks, …)` goes past those who count.
         self._empty = [holder for holder, held in (*watched, *self._counted) if not held]
-        glanced = [(holder.values(), [*held.values()]) for holder, held in (*filled, *self._counted) if held]
+        glanced = [(holder.values(), [*held.values()]) for holder, held in filled]
         self._partly_lists: list[tuple[Any, list[Any]]] = []
         for items, kept in self.lists:
             if self._counts(items):
@@ -93,7 +93,9 @@ class Snapshot:
         self._named = [holder for holder, _ in by_name]
         self._names = [tuple(held) for _, held in by_name]
         self._places = [where for where, _ in glanced]
-        self._sizes = [len(held) for _, held in glanced]
+        hooked = [(holder, held) for holder, held in self._counted if held]
+        self._sized = [*self._places, *[holder for holder, _ in hooked]]
+        self._sizes = [len(held) for _, held in (*glanced, *hooked)]
         self._values = [*chain.from_iterable([held for _, held in glanced])]
         self._cells = [(cell, was) for cell, was in self.cells if self._counts(cell)]
         self._globals = [(holder, name, was) for holder, name, was in self.globals if self._counts(holder, name)]
@@ -106,7 +108,7 @@ class Snapshot:
         """Whether every place holds what it held."""
         if CountedHooks.changes != self._changes and not self._hooks_hold():
             return False
-        if any(self._empty) or [*map(len, self._places)] != self._sizes:
+        if any(self._empty) or [*map(len, self._sized)] != self._sizes:
             return False
         if [*map(type, self.state.modules)] != self._kinds:
             return False
