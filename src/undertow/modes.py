@@ -78,15 +78,17 @@ class Special:
     `listeners` are told of the nodes of backward passes, the last one of them: `listener(node, gradients in, gradients
     out)` as the pass carries them, after the node ran; of an accumulator `listener(node, what it adds, ())`.
     `duals` is the forward-mode level at work, if there is one: what depends on its duals is recorded even under no_grad.
+    `as_written` counts those who look at single calls: meanwhile compiled steps run as they were written.
     `dispatcher` is asked before a rule runs, once a program has defined who may take over operators.
     """
 
-    __slots__ = ("active", "anomaly", "anomaly_check_nan", "dispatcher", "duals", "listeners", "_lock")
+    __slots__ = ("active", "anomaly", "anomaly_check_nan", "as_written", "dispatcher", "duals", "listeners", "_lock")
 
     def __init__(self) -> None:
         self.active = 0
         self.anomaly = False
         self.anomaly_check_nan = True
+        self.as_written = 0
         self.duals: Any = None
         self.dispatcher: Any = None
         self.listeners: list[Any] = []

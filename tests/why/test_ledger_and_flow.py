@@ -169,3 +169,22 @@ def test_flow_by_hand(torch: Any) -> None:
     flow.step()
     assert [sample.zeros for sample in flow.samples["weight"]] == [1.0]
     assert [sample.norm for sample in flow.samples["bias"]] == [1.0]
+
+
+def test_a_compiled_step_runs_as_it_was_written_under_a_ledger() -> None:
+    import undertow as torch
+
+    net, seen = torch.nn.Linear(2, 1), []
+    net.weight.register_hook(lambda grad: seen.append(1))
+
+    @torch.compile
+    def step(x: Any) -> None:
+        net.zero_grad()
+        net(x).sum().backward()
+
+    with why.ledger(net) as ledger:
+        for _ in range(3):
+            step(torch.ones(1, 2))
+    assert len(seen) == len(ledger.entries) == 3
+    step(torch.ones(1, 2))
+    assert len(seen) == 4 and len(ledger.entries) == 3

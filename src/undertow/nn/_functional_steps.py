@@ -53,30 +53,9 @@ def _check_key_padding_mask(key_padding_mask: Any, src_len: int, bsz: int) -> No
 
 def _unpool_output_size(
     input: Any, kernel_size: Sequence[int], stride: Sequence[int], padding: Sequence[int], output_size: Sequence[int] | None
-) -> list[int]:
+) -> Sequence[int]:
     """The size that max unpooling gives back: as it must have been, or the one asked for if it is near enough."""
-    dims = len(kernel_size)
-    inner = input.shape[-dims:]
-    usual = [
-        (size - 1) * step + kernel - 2 * pad
-        for size, step, kernel, pad in zip(inner, stride, kernel_size, padding, strict=True)
-    ]
-    if output_size is None:
-        return usual
-    asked = list(output_size)
-    if len(asked) == dims + 2:
-        asked = asked[2:]
-    if len(asked) != dims:
-        raise ValueError(
-            f"output_size should be a sequence containing {dims} or {dims + 2} elements, but it has a length of "
-            f"'{len(asked)}'"
-        )
-    for dim, (size, middle, step) in enumerate(zip(asked, usual, stride, strict=True)):
-        if not middle - step < size < middle + step:
-            raise ValueError(
-                f'invalid output_size "{asked}" (dim {dim} must be between {middle - step} and {middle + step})'
-            )
-    return asked
+    return pool.unpool_size(input.shape, kernel_size, stride, padding, output_size)
 
 
 def _verify_spatial_size(size: Sequence[int]) -> None:

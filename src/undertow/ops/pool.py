@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -204,17 +205,15 @@ def max_pool3d_with_indices(
 # --- undone
 
 
-def _unpool_size(shape: Sizes, kernel: Sizes, stride: Sizes, padding: Sizes, output_size: Any) -> Sizes:
-    """The size that a pooling to `shape` may have started from."""
+def unpool_size(
+    shape: Sequence[int], kernel: Sequence[int], stride: Sequence[int], padding: Sequence[int], output_size: Any
+) -> Any:
+    """The size that a pooling to `shape` may have started from: the usual one, or one asked for that is near enough."""
     rank = len(kernel)
-    usual = tuple([
-        (n - 1) * s + k - 2 * p for n, k, s, p in zip(shape[-rank:], kernel, stride, padding, strict=True)
-    ])
+    usual = [(n - 1) * s + k - 2 * p for n, k, s, p in zip(shape[-rank:], kernel, stride, padding, strict=True)]
     if output_size is None:
         return usual
-    given = tuple(output_size)
-    if len(given) == rank + 2:
-        given = given[2:]
+    given = output_size[2:] if len(output_size) == rank + 2 else output_size
     if len(given) != rank:
         raise ValueError(
             f"output_size should be a sequence containing {rank} or {rank + 2} elements, but it has a length of "
@@ -223,8 +222,7 @@ def _unpool_size(shape: Sizes, kernel: Sizes, stride: Sizes, padding: Sizes, out
     for dim, (n, middle, step) in enumerate(zip(given, usual, stride, strict=True)):
         if not middle - step < n < middle + step:
             raise ValueError(
-                f'invalid output_size "{tuple(output_size)}" (dim {dim} must be between {middle - step} and '
-                f"{middle + step})"
+                f'invalid output_size "{given}" (dim {dim} must be between {middle - step} and {middle + step})'
             )
     return given
 
@@ -236,9 +234,8 @@ def _max_unpool(
     check_tensor(input, name)
     kernel = window_option(kernel_size, rank, name, "kernel_size")
     strides = kernel if is_left_out(stride) else window_option(stride, rank, name, "stride")
-    size = _unpool_size(
-        input._array.shape, kernel, strides, window_option(padding, rank, name, "padding"), output_size
-    )
+    pads = window_option(padding, rank, name, "padding")
+    size = tuple(unpool_size(input._array.shape, kernel, strides, pads, output_size))
     if rank == 1:
         result = _unpooled(2, unsqueeze(input, -1), unsqueeze(indices, -1), (*size, 1))
         return squeeze(result, -1)

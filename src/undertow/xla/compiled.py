@@ -63,6 +63,8 @@ class Compiled:
             return self.function(*args, **kwargs)  # part of a larger step that is being compiled
         if Inside.threads and threading.get_ident() in Inside.threads:
             return self.function(*args, **kwargs)  # by a hook that a program waits for: others wait for that
+        if special.as_written:
+            return self.function(*args, **kwargs)
         arguments: list[Any] = []
         numbers: list[Any] = []
         modes = local.modes
@@ -71,8 +73,6 @@ class Compiled:
             modes.grad_enabled, modes.inference, autocast, SCALAR_DTYPE[float], Precision.float32_products
         ]  # fmt: skip
         if special.active:
-            if modes.function_modes and getattr(modes.function_modes[-1], "sees_every_call", False):
-                return self.function(*args, **kwargs)  # `undertow why` watches: a program would show it nothing
             key += _rare_modes(modes)
         if args or kwargs:
             _describe((args, kwargs), key, arguments, numbers, self._whole)

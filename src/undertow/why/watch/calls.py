@@ -73,8 +73,6 @@ class Calls:
         class Watching(base):  # type: ignore[misc, valid-type]
             """The function mode of `undertow why`."""
 
-            sees_every_call = True  # so what undertow.compile made runs as it was written
-
             def __torch_function__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
                 if now.busy or not watcher.on:
                     return function(*args, **(kwargs or {}))

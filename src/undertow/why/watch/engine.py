@@ -52,6 +52,9 @@ class Engine:
 
         patches.wrap(self.torch, "compile", uncompiled)
 
+    def uninstall(self) -> None:
+        """The program is not watched any more."""
+
     def name_of(self, function: Any) -> str:
         """`grad.get`, `data.set`, or a function's own name without what leads to it."""
         name = getattr(function, "__name__", None)
@@ -188,7 +191,11 @@ class UndertowEngine(Engine):
         self._numbers: dict[int, tuple[Any, int]] = {}
 
     def install(self, patches: Patches) -> None:
-        """Nothing: a compiled step that is called under watch runs as it was written (xla/compiled.py)."""
+        """Compiled steps run as they were written."""
+        special.as_written += 1
+
+    def uninstall(self) -> None:
+        special.as_written -= 1
 
     def peak(self, tensor: Any) -> float | None:
         return peak_of(tensor._array) if self.kind_of(tensor)[1] else None

@@ -98,6 +98,7 @@ class Watcher:
         self.on = False
         self.calls.mode.__exit__(None, None, None)
         self.mode_on = False
+        self.engine.uninstall()
         self.module_calls.uninstall()
         self.optimizers.uninstall()
         self.patches.undo()
