@@ -6,10 +6,13 @@ The compiler itself is `undertow.xla`, which needs JAX and is loaded when someth
 from __future__ import annotations
 
 import importlib
+import os
 import sys
+import threading
 from collections.abc import Callable
 from typing import Any
 
+from undertow.modes import ContextDecorator, special
 from undertow.xp.device_memory import Watch
 
 __all__ = [
@@ -30,7 +33,7 @@ def compile(
     """
     if model is None:
         return lambda given: compile(given, disable=disable)
-    return model if disable else compiler().compile(model)
+    return model if disable or os.environ.get("TORCHDYNAMO_DISABLE") == "1" else compiler().compile(model)
 
 
 def explain(compiled: Any = None) -> Any:
@@ -57,15 +60,21 @@ def compiler() -> Any:
 
 def is_compiling() -> bool:
     """Whether the code that asks is being compiled."""
-    return Watch.trace is not None
+    return Watch.trace is not None and Watch.trace.thread == threading.get_ident()
 
 
 is_dynamo_compiling = is_exporting = is_compiling
 
 
 def disable(fn: Any = None, recursive: bool = True, *, reason: str | None = None) -> Any:
-    """Marks a function that must stay eager: it does. Also as `@disable(recursive=False)`."""
-    return (lambda marked: marked) if fn is None else fn
+    """Gives back what was compiled as it was written. Also as `@disable(recursive=False)`.
+
+    Any other function is left as it is, and is part of a compiled step that calls it: hooks and effects happen there, too.
+    """
+    if fn is None:
+        return lambda marked: disable(marked, recursive, reason=reason)
+    assert callable(fn), "fn must be callable"
+    return getattr(fn, "_torchdynamo_orig_callable", fn)
 
 
 def allow_in_graph(fn: Any) -> Any:
@@ -88,17 +97,39 @@ def reset() -> None:
         compiler().reset()
 
 
-class set_stance:
-    """Says how to treat compiled code, as context manager, decorator or call. Eager code stays eager under any."""
+_STANCES = (
+    "default", "force_eager", "eager_on_recompile", "fail_on_recompile", "eager_then_compile", "aot_eager_then_compile"
+)  # fmt: skip
 
-    def __init__(self, stance: str = "default", **options: Any) -> None:
-        self.stance = stance
+
+class set_stance(ContextDecorator):
+    """Says what calls of compiled functions do from now on; as context manager or decorator, what they do inside.
+
+    `force_eager` runs them as they were written, `eager_on_recompile` those for which there is no program yet, and
+    `eager_then_compile` the first one of each function; `fail_on_recompile` raises where a program would be compiled.
+    """
+
+    def __init__(
+        self, stance: str = "default", *, skip_guard_eval_unsafe: bool = False, force_backend: Any = None
+    ) -> None:
+        if is_compiling():
+            raise AssertionError("torch.compiler.set_stance can't be part of a compiled step: set it around the call")
+        if stance not in _STANCES:
+            raise RuntimeError(f"invalid torch.compile stance '{stance}': it is one of {', '.join(_STANCES)}")
+        if stance != "default" and force_backend is not None:
+            raise RuntimeError("non-default stance cannot have force_backend set")
+        self.stance, self._outer = stance, special.stance
+        special.stance = stance
 
     def __enter__(self) -> None:
-        pass
+        special.stance = self.stance
 
     def __exit__(self, *exception: object) -> None:
-        pass
+        special.stance = self._outer
 
-    def __call__(self, fn: Callable[..., Any]) -> Callable[..., Any]:
-        return fn
+    def __call__(self, fn: Callable[..., Any]) -> Any:
+        special.stance = self._outer  # decorating must not change it here
+        return super().__call__(fn)
+
+    def clone(self) -> set_stance:
+        return set_stance(self.stance)

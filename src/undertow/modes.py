@@ -79,16 +79,20 @@ class Special:
     out)` as the pass carries them, after the node ran; of an accumulator `listener(node, what it adds, ())`.
     `duals` is the forward-mode level at work, if there is one: what depends on its duals is recorded even under no_grad.
     `as_written` counts those who look at single calls: meanwhile compiled steps run as they were written.
+    `stance` is what calls of compiled steps do, see `torch.compiler.set_stance`.
     `dispatcher` is asked before a rule runs, once a program has defined who may take over operators.
     """
 
-    __slots__ = ("active", "anomaly", "anomaly_check_nan", "as_written", "dispatcher", "duals", "listeners", "_lock")
+    __slots__ = (
+        "active", "anomaly", "anomaly_check_nan", "as_written", "dispatcher", "duals", "listeners", "stance", "_lock"
+    )  # fmt: skip
 
     def __init__(self) -> None:
         self.active = 0
         self.anomaly = False
         self.anomaly_check_nan = True
         self.as_written = 0
+        self.stance = "default"
         self.duals: Any = None
         self.dispatcher: Any = None
         self.listeners: list[Any] = []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from types import SimpleNamespace
 from typing import Any
 
@@ -20,10 +21,11 @@ __all__ = [
     "set_stance",
 ]  # fmt: skip
 
-config = SimpleNamespace(  # settings are kept and read by nobody
+config = SimpleNamespace(  # settings are kept, and only `disable` is read
     suppress_errors=False, cache_size_limit=8, recompile_limit=8, verbose=False, capture_scalar_outputs=False,
     allow_unspec_int_on_nn_module=False, inline_inbuilt_nn_modules=True, automatic_dynamic_shapes=True,
-    optimize_ddp=True, compiled_autograd=False, disable=False,
+    optimize_ddp=True, compiled_autograd=False,
+    disable=os.environ.get("TORCH_COMPILE_DISABLE") == "1",
 )  # fmt: skip
 
 

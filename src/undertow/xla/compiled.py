@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 from undertow._core import TensorCore
+from undertow._dynamo import config
 from undertow.devices import cpu
 from undertow.dtypes import SCALAR_DTYPE
 from undertow.modes import ThreadModes, local, special
@@ -46,13 +47,14 @@ class Compiled:
 
     def __init__(self, function: Callable[..., Any]) -> None:
         functools.update_wrapper(self, function)
-        self.function = function
+        self.function = self._torchdynamo_orig_callable = function
         self.name = getattr(function, "__qualname__", type(function).__qualname__)
         self.programs: dict[Any, list[Program]] = {}
         self._numbers: dict[Any, Numbers] = {}  # by the same keys: where programs find plain numbers among arguments
         self.causes: list[str] = []
         self._looks: list[dict[str, str]] = []  # of the calls that were compiled last
         self.refused = ""  # why the last call was not compiled
+        self._was_called = False
         self._whole: set[type] = set()  # dataclasses that the step changes, which stand for themselves
         self.turn = next(_turns)  # among all that were made
         everything.add(self)
@@ -63,7 +65,7 @@ class Compiled:
             return self.function(*args, **kwargs)  # part of a larger step that is being compiled
         if Inside.threads and threading.get_ident() in Inside.threads:
             return self.function(*args, **kwargs)  # by a hook that a program waits for: others wait for that
-        if special.as_written:
+        if special.as_written or config.disable or special.stance == "force_eager":
             return self.function(*args, **kwargs)
         arguments: list[Any] = []
         numbers: list[Any] = []
@@ -84,15 +86,27 @@ class Compiled:
             for program in programs:
                 if program.fits(arguments):
                     return program.run(arguments)
-            try:
-                program = self._compile(programs, args, kwargs, arguments, numbers)
-            except (ChangedRecord, CompileError):
-                records = kinds_of_records((args, kwargs), self._whole)
-                if not records:
-                    raise
-                self._whole |= records
-                return self(*args, **kwargs)
-            return program.run(arguments)
+            if special.stance == "default" or self._may_compile():
+                try:
+                    program = self._compile(programs, args, kwargs, arguments, numbers)
+                except (ChangedRecord, CompileError):
+                    records = kinds_of_records((args, kwargs), self._whole)
+                    if not records:
+                        raise
+                    self._whole |= records
+                    return self(*args, **kwargs)
+                return program.run(arguments)
+        return self.function(*args, **kwargs)
+
+    def _may_compile(self) -> bool:
+        """Whether a call for which there is no program yet is to be compiled; see `torch.compiler.set_stance`."""
+        first, self._was_called = not self._was_called, True
+        if special.stance == "fail_on_recompile":
+            raise RuntimeError(
+                f"Detected recompile when torch.compile stance is 'fail_on_recompile'. {self.name} has no program for this "
+                "call; compile.explain() has those that there are."
+            )
+        return special.stance != "eager_on_recompile" and not (first and special.stance == "eager_then_compile")
 
     def __get__(self, instance: Any, owner: Any = None) -> Any:
         """A compiled method: each object has programs of its own."""
