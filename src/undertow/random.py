@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ import numpy as np
 from undertow._core import TensorCore
 from undertow.autograd.apply import apply
 from undertow.creation import like
+from undertow.devices import device
 from undertow.dtypes import DTYPE_OF, SCALAR_DTYPE
 from undertow.factory_arguments import check_options, check_size, into_out, made, number, parse_kind, parse_size
 from undertow.generators import Generator as Generator
@@ -55,17 +57,20 @@ def set_rng_state(new_state: Any) -> None:
 
 @contextmanager
 def fork_rng(devices: Any = None, enabled: bool = True, device_type: str | None = None, **names: Any) -> Iterator[None]:
-    """What is drawn inside leaves the default generator as it was before."""
-    if devices:
-        raise AssertionError("Torch not compiled with CUDA enabled")
+    """What is drawn inside leaves the default generator as it was before, and those of the devices that are named."""
     if not enabled:
         yield
         return
+    named = device("cuda" if device_type is None else device_type)
+    module: Any = import_module(f"undertow.{named.type}") if devices else None
     before = get_rng_state()
+    of_devices = [(each, module.get_rng_state(each)) for each in devices or ()]
     try:
         yield
     finally:
         set_rng_state(before)
+        for each, state in of_devices:
+            module.set_rng_state(state, each)
 
 
 def thread_safe_generator() -> Generator | None:

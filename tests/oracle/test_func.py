@@ -168,6 +168,12 @@ vmap(lambda x: torch.randint(0, 5, (2,)), randomness='different')(x)
 vmap(lambda x: torch.normal(0.0, 1.0, (2,)), randomness='different')(x)
 vmap(lambda x: torch.normal(x, 1.0), randomness='different')(x)
 vmap(lambda x: torch.multinomial(x.exp(), 2), randomness='different')(x)
+vmap(lambda x: torch.zeros(3).bernoulli_(x.sigmoid()), randomness='different')(x)
+vmap(lambda v: jvp(lambda w: w.gather(0, torch.multinomial(w.exp(), 2)), (x[0],), (v,)), randomness='same')(x)
+vmap(lambda v: jvp(grad(lambda w: (w.cos() * torch.bernoulli(w.sigmoid())).sum()), (x[0],), (v,)), randomness='same')(x)
+vmap(lambda v: vjp(lambda w: w * torch.normal(w, 1.0), x[0])[1](v), randomness='same')(x)
+vmap(lambda v: jvp(lambda w: w * torch.zeros(3).bernoulli_(w.sigmoid()), (x[0],), (v,)), randomness='same')(x)
+vmap(lambda v: jvp(lambda w: torch.poisson(w.exp()) + w, (v,), (v,)), randomness='same')(x)
 """
 
 # What a mapped function may do, over b (4, 2, 3), c (4, 3, 2), r (4, 3), i (4, 3, ints below 3), t (4, bools)

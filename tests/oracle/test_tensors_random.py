@@ -59,6 +59,28 @@ def test_every_layout(layout: str, draw: str) -> None:
     agree_snippet(f"y = {LAYOUTS[layout]}; r = {draw}; (r, torch.get_rng_state().sum(), torch.rand(3))", rtol=0, atol=0)
 
 
+@pytest.mark.parametrize("options", [
+    {"devices": [0]}, {"devices": [0], "device_type": "xpu"}, {"devices": [], "device_type": "nope"},
+    {"devices": [0], "enabled": False}, {"devices": [], "device_type": "mps"},
+])  # fmt: skip
+def test_fork_rng_asks_for_the_generators_of_devices(options: dict[str, Any]) -> None:
+    def program(torch: ModuleType) -> None:
+        with torch.random.fork_rng(**options):
+            pass
+
+    agree(program)
+
+
+def test_fork_rng_goes_by_what_the_module_of_a_device_says(monkeypatch: pytest.MonkeyPatch) -> None:
+    def program(torch: ModuleType, log: Log) -> None:
+        monkeypatch.setattr(torch.cuda, "get_rng_state", lambda device: f"state of {device}")
+        monkeypatch.setattr(torch.cuda, "set_rng_state", lambda state, device: log("set", state, device))
+        with torch.random.fork_rng(devices=[0, 1]):
+            log("inside")
+
+    agree(program)
+
+
 @pytest.mark.parametrize(
     "text",
     [

@@ -7,7 +7,8 @@ from typing import Any
 from undertow._core import TensorCore
 from undertow.creation import ones
 from undertow.func._batched import stacked
-from undertow.func._vmapping import MappedLevel
+from undertow.func._vmapping import MappedLevel, open_levels, to_whole
+from undertow.modes import local
 from undertow.utils import _pytree as pytree
 
 # By where the sizes of the result stand among the arguments.
@@ -30,10 +31,10 @@ def random(level: MappedLevel, function: Any, args: Any, kwargs: Any) -> Any:
             "vmap: called random operation while in randomness error mode. Please either use the 'same' or 'different' "
             "randomness flags on vmap or perform the randomness operation out of vmap"
         )
-    mapped = any(level.holds(value) for value in [*args, *kwargs.values()])
-    return _same(level, name, mapped, function, args, kwargs) if level.randomness == "same" else (
-        _different(level, name, mapped, function, args, kwargs)
-    )
+    if level.randomness == "same":
+        mapped = any(level.holds(value) for value in [*args, *kwargs.values()])
+        return _same(level, name, mapped, function, args, kwargs)
+    return _different(level, name, function, args, kwargs)
 
 
 def _active(name: str, args: Any, kwargs: Any) -> bool:
@@ -58,23 +59,45 @@ def _same(level: MappedLevel, name: str, mapped: bool, function: Any, args: Any,
         drawn = function(first._value[0].detach().clone(), *rest, **kwargs)
         first._value.copy_(drawn.unsqueeze(0).expand(first._value.shape))
         return first
-    raise RuntimeError(
+    if name not in _DROPOUTS and not (name in _IN_PLACE and level.holds(first)):
+        given, named = pytree.tree_map(lambda value: _repeated(level, value), (list(args), kwargs))
+        return function(*given, **named)
+    raise _refusal()
+
+
+def _repeated(level: MappedLevel, value: Any) -> Any:
+    """What a derivative that is taken inside the vmap has repeated for every example, once; anything else as it is."""
+    if not level.holds(value):
+        return value
+    place = level.number - 1
+    whole = to_whole(value._value, open_levels()[:place]).detach()
+    if local.modes.transforms == level.number or not (whole == whole.narrow(place, 0, 1)).all():
+        raise _refusal()
+    return value._value[0]
+
+
+def _refusal() -> RuntimeError:
+    return RuntimeError(
         "Vmap does not currently support same randomness with a batched tensor input. Draw outside of vmap, or use "
         "randomness='different'."
     )
 
 
-def _different(level: MappedLevel, name: str, mapped: bool, function: Any, args: Any, kwargs: Any) -> Any:
+def _different(level: MappedLevel, name: str, function: Any, args: Any, kwargs: Any) -> Any:
     """Draws of its own for every example."""
     if name in _SIZED and not any(isinstance(value, TensorCore) for value in args):
         return level.wrap(_sized(level, name, function, args, kwargs))
     if name in _IN_PLACE:
-        if not mapped:
+        if not level.holds(args[0]):
             raise RuntimeError(
-                "vmap: attempting to call in-place random operation on an unbatched tensor with different randomness, "
-                "which would need a value of each example"
+                f"vmap: inplace {name[:-1]}(self, *extra_args) is not possible because there exists a Tensor `other` in "
+                "extra_args that has more elements than `self`: self is not mapped, and other is."
+                if any(map(level.holds, args))
+                else "vmap: Cannot ask for different inplace randomness on an unbatched tensor, which would need a value "
+                "of each example"
             )
-        function(args[0]._value, *args[1:], **kwargs)
+        rest = [level.whole(value) if isinstance(value, TensorCore) else value for value in args[1:]]
+        function(args[0]._value, *rest, **kwargs)
         return args[0]
     if name in ("randperm", "multinomial") or ("dropout" in name and name != "dropout" and name != "alpha_dropout"):
         leaves, spec = pytree.tree_flatten((list(args), kwargs))
