@@ -219,6 +219,22 @@ def by_a_helper() -> Any:
 
 
 @case
+def by_helpers_of_one_definition() -> Any:
+    logs: Any = [], []
+
+    def noting(log: Any) -> Any:
+        def doubled(x: Any) -> Any:
+            log.append(1)
+            log.append(x.sum().item())
+            return x * 2
+
+        return doubled
+
+    first, second = map(noting, logs)
+    return lambda x: first(x) + second(x + 1), lambda: logs
+
+
+@case
 def in_turn_inside_other_code() -> Any:
     layer = nn.Linear(2, 1)
     log: list[Any] = []

@@ -115,6 +115,12 @@ class Body:
             self._known[id(frame.function)] = Statements(frame.function, frame.node)
         return self._known[id(frame.function)]
 
+    def _of_the_same_code(self, statements: Statements) -> list[Statements]:
+        """A function's statements, and those of others that one definition made: each has a closure of its own."""
+        for frame in self.whole.frames:
+            self._statements(frame)
+        return [known for known in self._known.values() if known.node is statements.node]
+
     def compares_types(self) -> bool:
         """Whether the code asks for the exact type of a number (`type(n) is int`): nothing else may stand for it."""
         frames = [frame for frame in self.whole.frames if trust.home(frame.function) != "own"]
@@ -135,7 +141,9 @@ class Body:
         else:
             moved, rest = {}, self.whole
         self.rest, self._moved_ids = rest.effects, set(moved)
-        marks = [Mark(statements, statement, why) for statements, statement, why in moved.values()]
+        marks = [
+            Mark(each, statement, why) for known, statement, why in moved.values() for each in self._of_the_same_code(known)
+        ]
         marks += self._watches(rest)
         if any(self._take_apart(mark.statements, mark.statement) for mark in marks if mark.refusal):
             self._plan()
@@ -276,7 +284,9 @@ class Body:
             for chain in chains:
                 levels = list(self._levels(chain))
                 if levels and levels[-1][1]:
-                    yield Mark(levels[-1][0], levels[-1][1][-1], effect.what, **said)
+                    statements, path = levels[-1]
+                    for each in self._of_the_same_code(statements):
+                        yield Mark(each, path[-1], effect.what, **said)
 
     # --- while the step is traced
 
