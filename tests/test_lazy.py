@@ -40,6 +40,14 @@ def test_importing_undertow_imports_the_core_only() -> None:
     assert len(own) <= CORE, f"{len(own)} files are imported with undertow: should one wait for its first use?"
 
 
+def test_the_names_of_a_package_stay_the_same() -> None:
+    before = dir(undertow), dir(undertow.nn)
+    importlib.import_module("undertow.operators")
+    undertow.vmap(undertow.nn.functional.relu)(undertow.ones(2))
+    assert (dir(undertow), dir(undertow.nn)) == before
+    assert {"rules", "operators", "modes"}.isdisjoint(before[0]) and {"why", "fft", "vmap"} <= {*before[0]}
+
+
 def test_late_names_are_what_type_checkers_see() -> None:
     seen = {name: value for name, value in vars(_late_names).items() if not name.startswith("__")}
     assert [name for name, value in seen.items() if getattr(undertow, name) is not value] == []

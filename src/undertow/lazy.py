@@ -50,8 +50,10 @@ def lazy_names(package: str, homes: Mapping[str, str]) -> tuple[Callable[[str], 
     def is_module(name: str) -> bool:
         return homes.get(name) == f"{package}.{name}" or isinstance(present(sys.modules[package]).get(name), ModuleType)
 
-    def names() -> list[str]:
-        return sorted({*present(sys.modules[package]), *homes})
+    def names() -> list[str]:  # without the files that happen to have been imported by now
+        here = present(sys.modules[package])
+        own = {name for name in here if isinstance(here[name], ModuleType) and f"{package}.{name}" in sys.modules}
+        return sorted({*homes, *(here.keys() - own)})
 
     return find, names
 
