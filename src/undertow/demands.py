@@ -34,8 +34,8 @@ def _check_with(error: type[Exception], cond: Any, message: Message = None) -> N
     if not isinstance(cond, bool):
         if isinstance(cond, TensorCore):
             raise TypeError(
-                "cond must be a bool, but got a Tensor. For tensor conditions, use torch._check_tensor_all() to assert "
-                "that all elements are true."
+                "cond must be a bool, but got a Tensor. torch._check_tensor_all() takes tensors, and wants "
+                "every element true."
             )
         raise TypeError(f"cond must be a bool, but got {type(cond)}")
     if cond:

@@ -35,8 +35,8 @@ def adopted(source: Any) -> np.ndarray[Any, Any]:
     if not hasattr(source, "__dlpack__"):
         if type(source).__name__ != "PyCapsule" or _name(source) not in _CODE_AT:
             raise RuntimeError(
-                "from_dlpack received an invalid capsule. Note that DLTensor capsules can be consumed only once, so you "
-                "might have already constructed a tensor from it once."
+                "from_dlpack received an invalid capsule. A capsule gives its memory away once: this one may have "
+                "become a tensor before."
             )
         return _consume(source)
     try:

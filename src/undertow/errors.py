@@ -58,13 +58,12 @@ def written_view(origin: str, name: str, through_another: bool) -> RuntimeError:
     if origin == "function":
         return RuntimeError(
             f"{name} is a view and {what} modified inplace. This view was created inside a custom Function (or because an "
-            "input was returned as-is) and the autograd logic to handle view+inplace would override the custom backward "
-            "associated with the custom Function, leading to incorrect gradients. Clone the output of the custom "
-            "Function, or write to a clone()."
+            "input was returned as-is), whose own backward a write through the view would bypass. Clone the output of "
+            "the custom Function, or write to a clone()."
         )
     return RuntimeError(
-        f"{name} is a view and {what} modified inplace. This view is the output of a function that returns multiple views. "
-        "Such functions do not allow the output views to be modified inplace. Use the out-of-place form."
+        f"{name} is a view and {what} modified inplace. This view is the output of a function that returns multiple views, "
+        "and a write to one of them can't be told from a write to the others. Use the out-of-place form."
     )
 
 

@@ -138,10 +138,8 @@ def _shared(array: Array) -> Array:
     _check_strides(array)
     if not array.flags.writeable:
         warn(
-            "The given NumPy array is not writable, and PyTorch does not support non-writable tensors. This means "
-            "writing to this tensor will result in undefined behavior. You may want to copy the array to protect its "
-            "data or make it writable before converting it to a tensor. This type of warning will be suppressed for the "
-            "rest of this program.",
+            "The given NumPy array is not writable, and PyTorch does not support non-writable tensors. What a "
+            "write to this tensor does is anyone's guess: give a copy of the array, or make it writable first.",
         )
     return adopt(array)
 
@@ -150,8 +148,7 @@ def _check_strides(array: Array) -> None:
     if any(step < 0 for step in array.strides):
         raise ValueError(
             "At least one stride in the given numpy array is negative, and tensors with negative strides are not "
-            "currently supported. (You can probably work around this by making a copy of your array  with "
-            "array.copy().)"
+            "currently supported. Pass array.copy() instead."
         )
     if any(step % array.itemsize for step in array.strides):
         raise ValueError(
@@ -190,10 +187,9 @@ def _buffer(buffer: Any, kind: dtype, count: int, offset: int) -> Array:
         )
     if view.readonly:
         warn(
-            "The given buffer is not writable, and PyTorch does not support non-writable tensors. This means you can "
-            "write to the underlying (supposedly non-writable) buffer using the tensor. You may want to copy the buffer "
-            "to protect its data or make it writable before converting it to a tensor. This type of warning will be "
-            "suppressed for the rest of this program.",
+            "The given buffer is not writable, and PyTorch does not support non-writable tensors. A write to this "
+            "tensor would change memory that its owner wants unchanged: give a copy of the buffer, or make it writable "
+            "first.",
         )
     return adopt(np.frombuffer(buffer, kind.numpy, count, offset))
 
@@ -259,8 +255,8 @@ def _converted_slowly(data: Any, kind: dtype | None) -> Array:
     sizes = _sizes(data)
     if isinstance(data, (list, tuple)) and data and isinstance(data[0], np.ndarray):
         warn(
-            "Creating a tensor from a list of numpy.ndarrays is extremely slow. Please consider converting the list to a "
-            "single numpy.ndarray with numpy.array() before converting to a tensor.",
+            "Creating a tensor from a list of numpy.ndarrays is extremely slow. Make one "
+            "array of them with numpy.array(), and a tensor of that.",
         )
     if kind is None:
         kind = _inferred(data)

@@ -268,8 +268,8 @@ def register(namespace: str, text: str) -> Operator:
     operator = Operator(namespace, text)
     if operator.key in REGISTRY:
         raise RuntimeError(
-            f"Tried to register an operator ({operator.schema}) with the same name and overload name multiple times. Each "
-            "overload's schema should only be registered with a single call to def()."
+            f"Tried to register an operator ({operator.schema}) with the same name and overload name multiple times. A "
+            "schema is given once; who implements it calls impl()."
         )
     REGISTRY[operator.key] = operator
     return operator

@@ -99,7 +99,7 @@ class SobolEngine:
             raise ValueError(
                 "The balance properties of Sobol' points require n to be a power of 2. "
                 f"{self.num_generated} points have been previously generated, then: n={self.num_generated}+2**{m}={total}. "
-                "If you still want to do this, please use 'SobolEngine.draw()' instead."
+                "draw() gives any number of points."
             )
         return self.draw(n, out, dtype)
 

@@ -52,8 +52,8 @@ def arange(
     if out._array.size not in (0, array.size):
         warn(
             f"The number of elements in the out tensor of shape {list(out._array.shape)} is {out._array.size} which does "
-            f"not match the computed number of elements {array.size}. Note that this may occur as a result of rounding "
-            f"error. The out tensor will be resized to a tensor of shape ({array.size},).",
+            f"not match the computed number of elements {array.size}. Where the step is no whole number, "
+            f"rounding may be why. It gets the shape ({array.size},).",
         )
     return into_out(out, array, "arange", dtype)
 
@@ -122,7 +122,7 @@ def range(
         raise TypeError('range() missing 1 required positional arguments: "end"')
     warn(
         "torch.range is deprecated and will be removed in a future release because its behavior is inconsistent with "
-        "Python's range builtin. Instead, use torch.arange, which produces values in [start, end).",
+        "Python's range builtin. torch.arange stops before the end, as that does.",
     )
     first, last, by = number(start, "range", "start"), number(end, "range", "end"), number(step, "range", "step")
     kind = parse_kind(dtype, "range")

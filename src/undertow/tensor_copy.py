@@ -163,7 +163,8 @@ class CopyMethods(TensorCore):
                 raise RuntimeError(
                     "The default implementation of __deepcopy__() for wrapper subclasses only works for subclass types "
                     "that properly implement clone() and for which that function returns another instance of the same "
-                    "subclass. You should either properly implement clone() for your subclass or override __deepcopy__()."
+                    f"subclass; {type(self).__name__}'s gives a {type(result).__name__}. Mend its clone() or give it a "
+                    "__deepcopy__()."
                 )
             return result
         with DisableTorchFunctionSubclass():
@@ -171,8 +172,7 @@ class CopyMethods(TensorCore):
                 raise RuntimeError(
                     "The default implementation of __deepcopy__() for non-wrapper subclasses only works for subclass "
                     "types that implement new_empty() and for which that function returns another instance of the same "
-                    "subclass. You should either properly implement new_empty() for your subclass or override "
-                    "__deepcopy__() if it is intended behavior for new_empty() to return an instance of a different type."
+                    f"subclass. Have {type(self).__name__}'s new_empty() do so, or give the class a __deepcopy__()."
                 )
             result = memo[id(self)] = shell(deep_copied_array(self._array, memo), type(self), self._requires_grad)
             if self._meta is not None and self._meta.grad is not None:

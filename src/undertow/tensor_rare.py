@@ -33,7 +33,7 @@ def _resized_to(self: Any, size: tuple[int, ...], name: str) -> Any:
         raise RuntimeError(
             f"requested resize to {'x'.join(map(str, size))} ({math.prod(size)} elements in total), but the given tensor "
             f"has a size of {'x'.join(map(str, have))} ({math.prod(have)} elements). autograd's resize can only change the "
-            "shape of a given tensor, while preserving the number of elements. "
+            "shape: as many elements must come out as go in."
         )
     return apply(_resized, self, size=size)
 
@@ -54,10 +54,8 @@ def resize_as(self: Any, tensor: Any) -> Any:
 def reinforce(self: Any, reward: Any) -> NoReturn:
     """Taken away long ago."""
     raise RuntimeError(
-        "reinforce() was removed.\nUse torch.distributions instead.\nSee "
-        "https://pytorch.org/docs/main/distributions.html\n\nInstead of:\n\naction = probs.multinomial()\n"
-        "action.reinforce(reward)\naction.backward()\n\nUse:\n\nm = Categorical(probs)\naction = m.sample()\nloss = "
-        "-m.log_prob(action) * reward\nloss.backward()"
+        "reinforce() was removed.\nUse torch.distributions instead: draw the action from a distribution, such as "
+        "Categorical(probs), and call backward() on -log_prob(action) * reward."
     )
 
 

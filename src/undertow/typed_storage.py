@@ -24,8 +24,7 @@ def warn_of_removal() -> None:
         _warned.append(True)
         warn(
             "TypedStorage is deprecated. It will be removed in the future and UntypedStorage will be the only storage "
-            "class. This should only matter to you if you are using storages directly.  To access UntypedStorage directly, "
-            "use tensor.untyped_storage() instead of tensor.storage()",
+            "class. Who asks for tensor.storage() does better to ask for tensor.untyped_storage().",
         )
 
 

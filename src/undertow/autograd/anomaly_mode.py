@@ -33,8 +33,8 @@ class detect_anomaly:
     def __init__(self, check_nan: bool = True) -> None:
         self.check_nan = check_nan
         warn(
-            "Anomaly Detection has been enabled. This mode will increase the runtime and should only be enabled for "
-            "debugging.",
+            "Anomaly Detection has been enabled. It costs time at every node: switch it on to find a fault, and off "
+            "again.",
         )
 
     def __enter__(self) -> None:
@@ -74,7 +74,7 @@ def explain(error: Exception, node: Node) -> None:
 def _story(node: Node) -> str:
     stack = node._extras.stack if node._extras is not None else None
     if not stack:
-        return "No forward pass information available. Enable detect anomaly during forward pass for more information."
+        return "No forward pass information available. Anomaly mode must be on in the forward pass too."
     story = "Traceback of forward call that caused the error:\n" + format_stack(stack)
     parent = node._extras.parent if node._extras is not None else None
     while parent is not None:

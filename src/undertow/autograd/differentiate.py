@@ -69,9 +69,8 @@ def backward(
     if create_graph:
         warn(
             "Using backward() with create_graph=True will create a reference cycle between the parameter and its "
-            "gradient which can cause a memory leak. We recommend using autograd.grad when creating the graph to avoid "
-            "this. If you have to use this function, make sure to reset the .grad fields of your parameters to None "
-            "after use to break the cycle and avoid the leak.",
+            "gradient which can cause a memory leak. Take the gradients from autograd.grad() instead, which writes to no "
+            ".grad; or set .grad of the parameters to None as soon as you are done with it.",
         )
     targets = None
     if inputs is not None:

@@ -269,8 +269,7 @@ def _check_size(tensor: Any, tangent: Any) -> None:
     if tensor.shape != tangent.shape:
         raise RuntimeError(
             "Trying to set a forward gradient that has a different size than that of the original Tensor, this is not "
-            f"supported. Tensor is of size {list(tensor.shape)} while the given forward gradient is of size "
-            f"{list(tangent.shape)}."
+            f"supported. The tensor is of size {list(tensor.shape)}, the forward gradient of size {list(tangent.shape)}."
         )
 
 

@@ -56,13 +56,13 @@ def wrap_outputs(
             )
         if id(tensor) not in returned:
             raise RuntimeError(
-                "Some elements marked as dirty during the forward method were not returned as output. The inputs that "
-                "are modified inplace must all be outputs of the Function."
+                "Some elements marked as dirty during the forward method were not returned as output. Return "
+                "what forward() writes to, so that it gets its new place in the graph."
             )
         if records and id(tensor) not in given:
             warn(
-                "ctx.mark_dirty() received a tensor that was not an input. Only input Tensors that have been mutated "
-                "should be passed to ctx.mark_dirty().",
+                "ctx.mark_dirty() received a tensor that was not an input. Mark inputs that forward() writes "
+                "to, and nothing else.",
             )
         if records and tensor._view is not None and len(outputs) > 1:
             raise RuntimeError(

@@ -65,8 +65,8 @@ def jacobian(
     """The Jacobian of func: for each output and input, a tensor of shape output.shape + input.shape."""
     if strategy not in ("reverse-mode", "forward-mode"):
         raise AssertionError(
-            'Expected strategy to be either "forward-mode" or "reverse-mode". Hint: If your function has more outputs '
-            'than inputs, "forward-mode" tends to be more performant. Otherwise, prefer to use "reverse-mode".'
+            'Expected strategy to be either "forward-mode" or "reverse-mode". The first costs a pass for each number '
+            "that goes in, the second one for each that comes out."
         )
     if strategy == "forward-mode":
         if create_graph:
@@ -304,7 +304,7 @@ _INDEPENDENT = {
     "double_back": "The jacobian of the user-provided function is independent of input {nr}. This is not allowed in "
     "strict mode when create_graph=True.",
     "double_back_trick": "The hessian of the user-provided function is independent of entry {nr} in the grad_jacobian. "
-    "This is not allowed in strict mode as it prevents from using the double backward trick to replace forward mode AD.",
+    "This is not allowed in strict mode: by differentiating the backward pass no derivative of it is found.",
 }
 
 
@@ -341,8 +341,8 @@ def _check_graph(values: Any, strict: bool, what: str) -> None:
         if value is None or not value.requires_grad:
             if what == "outputs":
                 raise RuntimeError(
-                    f"Output {nr} of the user-provided function does not require gradients. The outputs must be computed "
-                    "in a differentiable manner from the input when running in strict mode."
+                    f"Output {nr} of the user-provided function does not require gradients. In strict mode every "
+                    "output must depend on an input."
                 )
             if what == "jacobian":
                 raise _linear(nr)

@@ -92,14 +92,13 @@ def _check_inputs(given: tuple[Any, ...]) -> None:
         found = True
         if value._array.dtype.str[1:] not in _DOUBLES:
             warn(
-                f"Input #{nr} requires gradient and is not a double precision floating point or complex. This check will "
-                "likely fail if all the inputs are not of double precision floating point or complex. ",
+                f"Input #{nr} requires gradient and is not a double precision floating point or complex. Differences "
+                "of float32 are mostly rounding: give float64, or complex128, for all inputs.",
             )
         if any(stride == 0 and size > 1 for stride, size in zip(value._array.strides, value._array.shape, strict=True)):
             raise RuntimeError(
-                f"The {nr}th input has a dimension with stride 0. gradcheck only supports inputs that are non-overlapping "
-                "to be able to compute the numerical gradients correctly. You should call .contiguous on the input before "
-                "passing it to gradcheck."
+                f"The {nr}th input has a dimension with stride 0. Several elements share one memory there, and can't be "
+                "moved one by one: pass a .contiguous() copy."
             )
         value.retain_grad()
     if not found:
@@ -320,7 +319,7 @@ def get_analytical_jacobian(
 
 def _warn_of_private(name: str) -> None:
     warn(
-        f"`{name}` was part of PyTorch's private API and not meant to be exposed. We are deprecating it and it will be "
-        "removed in a future version of PyTorch. Write your own with torch.autograd.grad, or use gradcheck.",
+        f"`{name}` was part of PyTorch's private API and not meant to be exposed. Write your own with "
+        "torch.autograd.grad, or use gradcheck.",
         FutureWarning,
     )

@@ -87,8 +87,7 @@ def check_undefined(function: Function) -> None:
 def _warn_of_undefined() -> None:
     warn(
         "Backwards compatibility: New undefined gradient support checking feature is enabled by default, but it may break "
-        "existing callers of this function. If this is true for you, you can call this function with "
-        '"check_undefined_grad=False" to disable the feature',
+        "existing callers of this function. Pass check_undefined_grad=False to do without it.",
     )
 
 

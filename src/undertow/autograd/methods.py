@@ -142,8 +142,8 @@ class AutogradMethods(HookMethods):
             if value and local.modes.transforms and self.is_leaf:
                 return  # a function's input, which asks already as far as its transform is concerned
             raise RuntimeError(
-                "you can only change requires_grad flags of leaf variables. If you want to use a computed variable in "
-                "a subgraph that doesn't require differentiation use var_no_grad = var.detach()."
+                "you can only change requires_grad flags of leaf variables. Of a computed one take detach(), which "
+                "has the same values and no history."
             )
         if value and DTYPE_OF[self._array.dtype].category < 2:
             raise RuntimeError(f"only Tensors of {kinds} dtype can require gradients")
@@ -199,9 +199,8 @@ class AutogradMethods(HookMethods):
         if self._edge is not None and not (meta is not None and meta.retains) and not self.is_leaf:
             warn(
                 "The .grad attribute of a Tensor that is not a leaf Tensor is being accessed. Its .grad attribute won't "
-                "be populated during autograd.backward(). If you indeed want the .grad field to be populated for a "
-                "non-leaf Tensor, use .retain_grad() on the non-leaf Tensor. If you access the non-leaf Tensor by "
-                "mistake, make sure you access the leaf Tensor instead.",
+                "be populated: backward() writes to leaves only. Call .retain_grad() on it before the backward pass if "
+                "its gradient shall be kept, or look at the leaf that it was computed from.",
             )
         return None
 
@@ -218,7 +217,7 @@ class AutogradMethods(HookMethods):
         if value.shape != self.shape:
             raise RuntimeError(
                 f"attempting to assign a gradient of size '{list(value.shape)}' to a tensor of size "
-                f"'{list(self.shape)}'. Please ensure that the gradient and the tensor are the same size"
+                f"'{list(self.shape)}'. A gradient has the shape of its tensor."
             )
         own = None if self._meta is None else self._meta.grad_dtype
         dtype = self.dtype if own is None else own.dtype
@@ -295,9 +294,8 @@ class AutogradMethods(HookMethods):
         """Cuts this tensor itself from the graph."""
         if self._view is not None:
             raise RuntimeError(
-                "Can't detach views in-place. Use detach() instead. If you are using DistributedDataParallel (DDP) for "
-                "training, and gradient_as_bucket_view is set as True, gradients are views of DDP buckets, and hence "
-                "detach_() cannot be called on these gradients."
+                "Can't detach views in-place. Use detach() instead: the view's gradient goes through its base, "
+                "which would stay in the graph."
             )
         own = self._backward_hooks
         self._edge = None

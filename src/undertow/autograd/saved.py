@@ -181,9 +181,8 @@ class Packed:
             modes.grad_enabled = recording
         if storage.version != before:
             raise RuntimeError(
-                "A saved tensor pack hook is modifying its input in place. Tensors provided as input to pack hook can "
-                "not be modified by in-place operations as this can lead to unexpected side-effects. Return a changed "
-                "copy instead: the hook's result is what gets saved."
+                "A saved tensor pack hook is modifying its input in place. Others may hold that tensor too. Return a "
+                "changed copy instead: the hook's result is what gets saved."
             )
 
     def open(self, edge: Any) -> Any:

@@ -146,8 +146,8 @@ def check_writable(target: Any, recorded: bool) -> None:
     if special.active or type(target._storage) is InferenceStorage:
         if type(target._storage) is InferenceStorage and not local.modes.inference:
             raise RuntimeError(
-                "Inplace update to inference tensor outside InferenceMode is not allowed. You can make a clone to get "
-                "a normal tensor before doing inplace update."
+                "Inplace update to inference tensor outside InferenceMode is not allowed. Write to a clone() of it, "
+                "which is a normal tensor, or in inference mode."
             )
     if not recorded:
         return

@@ -58,8 +58,8 @@ def _refuse_memory(self: Any, *args: Any, **kwargs: Any) -> Any:
 
 def _refuse_backward(self: Any, *args: Any, **kwargs: Any) -> Any:
     raise RuntimeError(
-        "backward() called inside a functorch transform. This is not supported, please use functorch.grad or functorch.vjp "
-        "instead or call backward() outside of functorch transforms."
+        "backward() called inside a functorch transform. This is not supported: take func.grad or func.vjp there, or call "
+        "backward() on what the transform returns."
     )
 
 
@@ -288,15 +288,14 @@ def apply_function(made: Any, args: tuple[Any, ...]) -> Any:
     if generated and own:
         raise RuntimeError(
             f"You tried to vmap over {made.__name__}, but it has both generate_vmap_rule=True and an overridden vmap "
-            "staticmethod. Please set generate_vmap_rule=False or delete the overridden vmap staticmethod to avoid "
-            "ambiguity."
+            "staticmethod. One of the two has to go."
         )
     if generated:
         return one_by_one(made.apply, level, args, {})
     if not own:
         raise RuntimeError(
-            f"You tried to vmap over {made.__name__}, but it does not have vmap support. Please override and implement the "
-            "vmap staticmethod or set generate_vmap_rule=True."
+            f"You tried to vmap over {made.__name__}, but it does not have vmap support. Give it a vmap staticmethod, or "
+            "set generate_vmap_rule=True."
         )
     dims = pytree.tree_map(lambda value: value._given_at if level.holds(value) else None, args)
     whole = pytree.tree_map(lambda value: value._value.movedim(0, value._given_at) if level.holds(value) else value, args)

@@ -264,9 +264,8 @@ def jvp(func: Function, primals: Any, tangents: Any, *, strict: bool = False, ha
     leaves, spec = pytree.tree_flatten(primals)
     if spec != direction_spec:
         raise RuntimeError(
-            f"{called}: Expected primals and tangents to have the same python structure. For example, if primals is a "
-            f"tuple of 3 tensors, tangents also must be. Got primals with structure {spec} and tangents with structure "
-            f"{direction_spec}"
+            f"{called}: Expected primals and tangents to have the same python structure. Each input has its "
+            f"direction; the inputs are {spec}, the directions {direction_spec}"
         )
     for name, values in (("primals", leaves), ("tangents", directions)):
         if not values:
@@ -278,7 +277,7 @@ def jvp(func: Function, primals: Any, tangents: Any, *, strict: bool = False, ha
         if value.shape != direction.shape:
             raise RuntimeError(
                 "Trying to set a forward gradient that has a different size than that of the original Tensor, this is not "
-                f"supported. Tensor is of size {list(value.shape)} while the given forward gradient is of size "
+                f"supported. The tensor is of size {list(value.shape)}, the forward gradient of size "
                 f"{list(direction.shape)}."
             )
     shown, push, aux = linearized(func, primals, has_aux, called, strict)

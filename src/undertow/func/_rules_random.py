@@ -28,8 +28,8 @@ def random(level: MappedLevel, function: Any, args: Any, kwargs: Any) -> Any:
         return function(*args, **kwargs)
     if level.randomness == "error":
         raise RuntimeError(
-            "vmap: called random operation while in randomness error mode. Please either use the 'same' or 'different' "
-            "randomness flags on vmap or perform the randomness operation out of vmap"
+            "vmap: called random operation while in randomness error mode. Say vmap(..., randomness='same') or "
+            "'different', or draw the numbers outside and pass them in"
         )
     if level.randomness == "same":
         mapped = any(level.holds(value) for value in [*args, *kwargs.values()])

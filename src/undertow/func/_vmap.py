@@ -85,8 +85,8 @@ def _flat_inputs(in_dims: Any, args: tuple[Any, ...], func: Any) -> tuple[list[A
             )
         if not isinstance(value, TensorCore):
             raise ValueError(
-                f"{called}: Got in_dim={dim} for an input but the input is of type {type(value)}. We cannot vmap over "
-                "non-Tensor arguments, please use None as the respective in_dim"
+                f"{called}: Got in_dim={dim} for an input but the input is of type {type(value)}. Only tensors can be "
+                "mapped over: its in_dim must be None"
             )
         rank = value.dim()
         if not -rank <= dim < rank:

@@ -10,8 +10,8 @@ __all__ = ["immutable_dict", "immutable_list"]
 def _refuse(self: Any, *args: Any, **kwargs: Any) -> NoReturn:
     kind = type(self).__name__
     raise TypeError(
-        f"{kind!r} object does not support mutation. If you are attempting to modify the kwargs or args of a torch.fx.Node "
-        "object, instead create a new copy of it and assign the copy to the node."
+        f"{kind!r} object does not support mutation. Of a node's args or kwargs make "
+        "changed ones and assign those: the graph has to know who uses what."
     )
 
 

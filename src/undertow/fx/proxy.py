@@ -89,8 +89,8 @@ class TracerBase:
         if count is not None:
             return iter([operator.getitem(obj, number) for number in range(count)])
         raise TraceError(
-            "Proxy object cannot be iterated. This can be attempted when the Proxy is used in a loop or as a *args or "
-            "**kwargs function argument. The number of items is not known while a program is traced."
+            "Proxy object cannot be iterated. A loop over it, or *proxy and **proxy in a call, would need the number of "
+            "its items, which is not known while a program is traced."
         )
 
     def keys(self, obj: Proxy) -> Any:
@@ -143,8 +143,8 @@ class Proxy:
 
     def __len__(self) -> int:
         raise RuntimeError(
-            "'len' is not supported in symbolic tracing by default. If you want this call to be recorded, please call "
-            "torch.fx.wrap('len') at module scope"
+            "'len' is not supported in symbolic tracing by default. torch.fx.wrap('len'), called where the "
+            "module's functions are defined, has such calls recorded."
         )
 
     def keys(self) -> Any:

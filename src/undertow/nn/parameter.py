@@ -119,15 +119,15 @@ class UninitializedTensorMixin:
     @property
     def shape(self) -> Any:
         raise RuntimeError(
-            "Can't access the shape of an uninitialized parameter or buffer. This error usually happens in "
-            "`load_state_dict` when trying to load an uninitialized parameter into an initialized one. Call `forward` to "
-            "initialize the parameters before accessing their attributes."
+            "Can't access the shape of an uninitialized parameter or buffer. It has one from the first "
+            "`forward` on: run one on a small batch. In `load_state_dict` it means that the file holds a lazy parameter "
+            "whose module here has a shape already."
         )
 
     def share_memory_(self) -> Any:
         raise RuntimeError(
-            "Can't share memory on an uninitialized parameter or buffer. Call `forward` to initialize the parameters "
-            "before calling `module.share_memory()`."
+            "Can't share memory on an uninitialized parameter or buffer. It has memory from the first `forward` on: run "
+            "one before `module.share_memory()`."
         )
 
     def __repr__(self) -> str:
@@ -180,9 +180,8 @@ def _refuse(cls: Any, func: Any, types: Any, args: Any = (), kwargs: Any = None)
             result.__dict__.update(args[0].__dict__)
         return result
     raise ValueError(
-        f"Attempted to use an uninitialized parameter in {func}. This error happens when you are using a `LazyModule` or "
-        f"explicitly manipulating `torch.nn.parameter.{cls.__name__}` objects. When using LazyModules Call `forward` "
-        "with a dummy batch to initialize the parameters before calling torch functions"
+        f"Attempted to use an uninitialized parameter in {func}. A {cls.__name__}, such as a lazy "
+        "module has, gets its shape from the first `forward`: run one on a small batch before anything else."
     )
 
 

@@ -169,8 +169,8 @@ def _mask(condition: Any) -> Any:
         return condition
     if condition._array.dtype == np.uint8:
         warn(
-            "where received a uint8 condition tensor. This behavior is deprecated and will be removed in a future version "
-            "of PyTorch. Use a boolean condition instead.",
+            "where received a uint8 condition tensor. This behavior is deprecated: give bools, as a comparison makes "
+            "them.",
         )
         return wrap(condition._array != 0)
     raise RuntimeError(

@@ -123,8 +123,8 @@ def view_as_real(input: Any) -> Any:
         raise RuntimeError("view_as_real is only supported for complex tensors")
     if is_conj(input):
         raise RuntimeError(
-            "view_as_real doesn't work on unresolved conjugated tensors.  To resolve the conjugate tensor so you can view "
-            "it as real, use self.resolve_conj(); the result will not share memory with the original."
+            "view_as_real doesn't work on unresolved conjugated tensors.  Take it of "
+            "resolve_conj(), which has memory of its own."
         )
     return apply(rules.view_as_real, input)
 

@@ -81,9 +81,8 @@ def qr(input: Any, some: bool = True, *, out: Any = None) -> Any:
     """Q with orthonormal columns and upper triangular R, whose product is the input."""
     check_tensor(input, "qr")
     warn(
-        "torch.qr is deprecated in favor of torch.linalg.qr and will be removed in a future PyTorch release.\nThe boolean "
-        "parameter 'some' has been replaced with a string parameter 'mode'.\nQ, R = torch.qr(A, some)\nshould be replaced "
-        "with\nQ, R = torch.linalg.qr(A, 'reduced' if some else 'complete')",
+        "torch.qr is deprecated in favor of torch.linalg.qr and will be removed in a future PyTorch release.\nThe new "
+        "function has mode='reduced' for some=True, and 'complete' for False.",
     )
     mode = "reduced" if some else "complete"
     if out is None:

@@ -161,9 +161,8 @@ def dropout1d(input: Any, p: float = 0.5, training: bool = True, inplace: bool =
     ndim = input._array.ndim
     if ndim not in (2, 3):
         raise RuntimeError(
-            f"dropout1d: Expected 2D or 3D input, but received a {ndim}D input. Note that dropout1d exists to provide "
-            "channel-wise dropout on inputs with 1 spatial dimension, a channel dimension, and an optional batch "
-            "dimension (i.e. 2D or 3D inputs)."
+            f"dropout1d: Expected 2D or 3D input, but received a {ndim}D input. It drops whole channels, and so wants "
+            "(C, L) or (N, C, L)."
         )
     return _drop_features(input, p, training, inplace, ndim == 3)
 
@@ -179,9 +178,8 @@ def _drop_features(input: Any, p: float, training: bool, inplace: bool, batched:
 def _warn_of_dims(name: str, ndim: int, spatial: int) -> None:
     warn(
         f"{name}: Received a {ndim}-D input to {name}, which is deprecated and will result in an error in a future "
-        f"release. To retain the behavior and silence this warning, please use dropout instead. Note that {name} exists "
-        f"to provide channel-wise dropout on inputs with {spatial} spatial dimensions, a channel dimension, and an "
-        f"optional batch dimension (i.e. {spatial + 1}D or {spatial + 2}D inputs).",
+        f"release. It drops whole channels, and so wants channels and {spatial} dimensions behind them, in a batch or "
+        f"alone: {spatial + 1}D or {spatial + 2}D inputs. dropout takes any.",
     )
 
 

@@ -133,8 +133,8 @@ def embedding_bag(
     """Sums, means or maxima of rows, a bag at a time: rows of a matrix of indices, or from one offset to the next."""
     if weight._array.dtype == np.int64 and isinstance(input, TensorCore) and input._array.dtype.kind == "f":
         warn(
-            "Argument order of nn.functional.embedding_bag was changed. Usage `embedding_bag(weight, input, ...)` is "
-            "deprecated, and should now be `embedding_bag(input, weight, ...)`.",
+            "Argument order of nn.functional.embedding_bag was changed. The input, which holds the indices, now "
+            "comes before the weight.",
         )
         input, weight = weight, input
     if per_sample_weights is not None and input._array.shape != per_sample_weights._array.shape:
@@ -153,8 +153,8 @@ def embedding_bag(
         raise ValueError("max mode does not support sparse weights")
     if samples is not None and mode != "sum":
         raise NotImplementedError(
-            "embedding_bag: per_sample_weights was not None. per_sample_weights is only supported for mode='sum' (got "
-            f"mode='{mode}'). Please open a feature request on GitHub."
+            "embedding_bag: per_sample_weights was not None. Weights go with sums, mode='sum', and the mode is "
+            f"{mode!r}: multiply the rows yourself, or take the sum."
         )
     padding = -1 if padding_idx is None else _padding_row(padding_idx, weight)
     if include_last_offset and len(starts) and starts[-1] < indices._array.size:

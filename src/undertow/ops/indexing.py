@@ -208,8 +208,8 @@ def put_indexed(target: Any, indices: list[Any], values: Any, accumulate: bool) 
 
 
 _STRETCHED = (
-    "Use of index_put_ on expanded tensors is deprecated. Please clone() the tensor before performing this operation. "
-    "This also applies to advanced indexing e.g. tensor[indices] = tensor"
+    "Use of index_put_ on expanded tensors is deprecated. Write to a clone() of the tensor. tensor[indices] = values is "
+    "the same operation."
 )
 
 

@@ -151,8 +151,7 @@ def slicing(x: Any, key: Any, keep: bool) -> tuple[Any, list[Any]]:
             if entries[0]:
                 raise IndexError(f"index {entries[0]} is out of bounds for dimension 0 with size 0")
             raise IndexError(
-                "invalid index of a 0-dim tensor. Use `tensor.item()` in Python or `tensor.item<T>()` in C++ to convert a "
-                "0-dim tensor to a number"
+                "invalid index of a 0-dim tensor. It holds one number, which tensor.item() gives."
             )
         if lone and type(key) is slice:
             raise IndexError("slice() cannot be applied to a 0-dim tensor.")

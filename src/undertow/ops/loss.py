@@ -51,8 +51,8 @@ def _same_shapes(input: Any, target: Any) -> tuple[Any, Any]:
     if target.size() == input.size():
         return input, target
     warn(
-        f"Using a target size ({target.size()}) that is different to the input size ({input.size()}). This will likely "
-        "lead to incorrect results due to broadcasting. Please ensure they have the same size.",
+        f"Using a target size ({target.size()}) that is different to the input size ({input.size()}). They are "
+        "stretched to one shape, which compares each number with several others: bring them to the same size.",
     )
     return broadcast_tensors(input, target)
 
@@ -209,9 +209,8 @@ def kl_div(
     else:
         if reduction == "mean":
             warn(
-                "reduction: 'mean' divides the total loss by both the batch size and the support size.'batchmean' divides "
-                "only by the batch size, and aligns with the KL div math definition.'mean' will be changed to behave the "
-                "same as 'batchmean' in the next major release.",
+                "reduction: 'mean' divides the total loss by both the batch size and the support size. 'batchmean' divides "
+                "by the batch size alone, as the divergence is defined.",
             )
         how = SUM if reduction == "batchmean" else reduction_of(reduction)
     if log_target:

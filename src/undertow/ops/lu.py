@@ -27,9 +27,8 @@ def lu(A: Any, pivot: bool = True, get_infos: bool = False, out: Any = None) -> 
     """L and U of A = P L U in one matrix, and the row exchanges that make P; for each which pivot is zero if asked."""
     warn(
         "torch.lu is deprecated in favor of torch.linalg.lu_factor / torch.linalg.lu_factor_ex and will be removed in a "
-        "future PyTorch release.\nLU, pivots = torch.lu(A, compute_pivots)\nshould be replaced with\nLU, pivots = "
-        "torch.linalg.lu_factor(A, compute_pivots)\nand\nLU, pivots, info = torch.lu(A, compute_pivots, get_infos=True)\n"
-        "should be replaced with\nLU, pivots, info = torch.linalg.lu_factor_ex(A, compute_pivots)",
+        "future PyTorch release.\nThey take A and whether to exchange rows; the second also tells which matrices are "
+        "singular, as get_infos=True did.",
     )
     if A._array.ndim < 2:
         raise RuntimeError(
@@ -56,8 +55,8 @@ def lu_unpack(LU_data: Any, LU_pivots: Any, unpack_data: bool = True, unpack_piv
     array, pivots = LU_data._array, LU_pivots._array
     if unpack_pivots and pivots.dtype != np.int32:
         raise RuntimeError(
-            "torch.lu_unpack: LU_pivots is expected to be a contiguous tensor of torch.int32 dtype.\nNote: this function "
-            "is intended to be used with the output produced by torch.linalg.lu_factor"
+            "torch.lu_unpack: LU_pivots is expected to be a contiguous tensor of torch.int32 dtype.\nSuch ones come "
+            "from torch.linalg.lu_factor"
         )
     wrap_dim(-2, array.ndim)
     empty = np.empty(0, array.dtype)
@@ -115,7 +114,6 @@ def lu_solve(input: Any, LU_data: Any, LU_pivots: Any, *, out: Any = None) -> An
     """X with A X = input, given `lu_factor(A)`."""
     warn(
         "torch.lu_solve is deprecated in favor of torch.linalg.lu_solveand will be removed in a future PyTorch release.\n"
-        "Note that torch.linalg.lu_solve has its arguments reversed.\nX = torch.lu_solve(B, LU, pivots)\nshould be "
-        "replaced with\nX = torch.linalg.lu_solve(LU, pivots, B)",
+        "The new function takes the factors first: torch.linalg.lu_solve(LU, pivots, B).",
     )
     return linalg_lu_solve(LU_data, LU_pivots, input, out=out)

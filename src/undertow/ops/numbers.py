@@ -90,8 +90,8 @@ def refuse_bools(operands: tuple[Any, ...]) -> None:
     ]
     if any(bools) and not all(bools):
         raise RuntimeError(
-            "Subtraction, the `-` operator, with a bool tensor is not supported. If you are trying to invert a mask, use "
-            "the `~` or `logical_not()` operator instead."
+            "Subtraction, the `-` operator, with a bool tensor is not supported. To invert a mask, write `~` or "
+            "logical_not()."
         )
 
 

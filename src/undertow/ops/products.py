@@ -173,8 +173,8 @@ def _chain(matrices: list[Any]) -> Any:
 def chain_matmul(*matrices: Any, out: Any = None) -> Any:
     """The product of several matrices."""
     warn(
-        "torch.chain_matmul is deprecated and will be removed in a future PyTorch release. Use torch.linalg.multi_dot "
-        "instead, which accepts a list of two or more tensors rather than multiple parameters.",
+        "torch.chain_matmul is deprecated and will be removed in a future PyTorch release. Use torch.linalg.multi_dot, "
+        "which takes the matrices as one list.",
     )
     for matrix in matrices:
         if matrix._array.ndim != 2:
@@ -233,9 +233,8 @@ def cross(input: Any, other: Any, dim: Any = None, *, out: Any = None) -> Any:
     check_tensor(other, "cross", "other", 2)
     if dim is None:
         warn(
-            "Using torch.cross without specifying the dim arg is deprecated.\nPlease either pass the dim explicitly or "
-            "simply use torch.linalg.cross.\nThe default value of dim will change to agree with that of linalg.cross in "
-            "a future release.",
+            "Using torch.cross without specifying the dim arg is deprecated.\nGive the dim: linalg.cross takes "
+            "the last one by default, and this function the first of length 3.",
         )
         places = [place for place, n in enumerate(input._array.shape) if n == 3]
         if not places:

@@ -15,26 +15,22 @@ def _removed(name: str, signature: str, advice: str) -> Any:
 
 
 solve = _removed(
-    "solve", "linalg.solve", " `torch.solve` is deprecated in favor of `torch.linalg.solve`. `torch.linalg.solve` has its "
-    "arguments reversed and does not return the LU factorization.\n\nX = torch.solve(B, A).solution should be replaced "
-    "with:\nX = torch.linalg.solve(A, B)",
+    "solve", "linalg.solve", " `torch.solve` is deprecated in favor of `torch.linalg.solve`, which takes the "
+    "matrix first and gives the solution alone: torch.linalg.solve(A, B) for torch.solve(B, A).solution.",
 )  # fmt: skip
 lstsq = _removed(
-    "lstsq", "linalg.lstsq", " `torch.lstsq` is deprecated in favor of `torch.linalg.lstsq`.\n`torch.linalg.lstsq` has "
-    "reversed arguments and does not return the QR decomposition in the returned tuple (although it returns other "
-    "information about the problem).",
+    "lstsq", "linalg.lstsq", " `torch.lstsq` is deprecated in favor of `torch.linalg.lstsq`, which takes "
+    "the matrix first and gives rank and residuals in place of the QR decomposition.",
 )  # fmt: skip
 eig = _removed(
-    "eig", "linalg.eig", " `torch.linalg.eig` returns complex tensors of dtype `cfloat` or `cdouble` rather than real "
-    "tensors mimicking complex tensors.\n\nL, _ = torch.eig(A) should be replaced with:\nL_complex = "
-    "torch.linalg.eigvals(A)",
+    "eig", "linalg.eig", " `torch.linalg.eig` and `torch.linalg.eigvals` give complex numbers as such, not as pairs of "
+    "real ones.",
 )  # fmt: skip
 symeig = _removed(
-    "symeig", "linalg.eigh", " The default behavior has changed from using the upper triangular portion of the matrix by "
-    "default to using the lower triangular portion.\n\nL, V = torch.symeig(A, eigenvectors=True) should be replaced "
-    "with:\nL, V = torch.linalg.eigh(A, UPLO='U' if upper else 'L')",
+    "symeig", "linalg.eigh", " `torch.linalg.eigh` reads the lower triangle of the matrix unless UPLO='U' is given; "
+    "torch.symeig read the upper one.",
 )  # fmt: skip
 matrix_rank = _removed(
-    "matrix_rank", "linalg.matrix_rank", "\nPlease use the `torch.linalg.matrix_rank` function instead. The parameter "
-    "'symmetric' was renamed in `torch.linalg.matrix_rank()` to 'hermitian'.",
+    "matrix_rank", "linalg.matrix_rank", "\nPlease use the `torch.linalg.matrix_rank` function instead, where "
+    "'symmetric' is called 'hermitian'.",
 )  # fmt: skip

@@ -20,8 +20,8 @@ PADDINGS = ("zeros", "border", "reflection")
 
 def _usual_alignment() -> bool:
     warn(
-        "Default grid_sample and affine_grid behavior has changed to align_corners=False since 1.3.0. Please specify "
-        "align_corners=True if the old behavior is desired. See the documentation of grid_sample for details.",
+        "Default grid_sample and affine_grid behavior has changed to align_corners=False since 1.3.0. Give "
+        "align_corners: True means the centres of the outermost pixels by -1 and 1, False their outer edges.",
     )
     return False
 
@@ -49,8 +49,8 @@ def affine_grid(theta: Any, size: Any, align_corners: bool | None = None) -> Any
         )
     if align_corners and min(size[2:]) == 1:
         warn(
-            "Since version 1.3.0, affine_grid behavior has changed for unit-size grids when align_corners=True. This is "
-            "not an intended use case of affine_grid. See the documentation of affine_grid for details.",
+            "Since version 1.3.0, affine_grid behavior has changed for unit-size grids when align_corners=True. A "
+            "lone pixel is taken to lie at 0, in the middle, and no longer at -1.",
         )
     if min(size) <= 0:
         raise ValueError(f"Expected non-zero, positive output size. Got {size}")

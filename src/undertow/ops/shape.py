@@ -376,8 +376,8 @@ class ShapeMethods(TensorCore):
         elif ndim != 2:
             warn(
                 "The use of `x.T` on tensors of dimension other than 2 to reverse their shape is deprecated and it will "
-                "throw an error in a future release. Consider `x.mT` to transpose batches of matrices or "
-                "`x.permute(*torch.arange(x.ndim - 1, -1, -1))` to reverse the dimensions of a tensor.",
+                "throw an error in a future release. `x.mT` transposes each matrix of a batch; a permute with the "
+                "dims counted down reverses them all.",
             )
         return permuted(self, tuple(range(ndim - 1, -1, -1)))
 

@@ -110,8 +110,8 @@ def stft(
         raise RuntimeError("Cannot have onesided output if window or input is complex")
     if not return_complex:
         warn(
-            "stft with return_complex=False is deprecated. In a future pytorch release, stft will return complex tensors "
-            "for all inputs, and return_complex=False will raise an error.",
+            "stft with return_complex=False is deprecated. Ask for complex numbers, and take torch.view_as_real of "
+            "them where two real ones are wanted.",
         )
     single = input._array.ndim == 1
     rows = unsqueeze(input, 0) if single else input
@@ -151,9 +151,8 @@ def istft(
         )
     if window is None:
         warn(
-            "A window was not provided. A rectangular window will be applied.Please provide the same window used by stft "
-            "to make the inversion lossless.To suppress this warning and use a rectangular window, explicitly set "
-            "`window=torch.ones(n_fft, device=<device>)`.",
+            "A window was not provided. A rectangular window will be applied, which gives the signal back only if stft had "
+            "one too. `window=torch.ones(n_fft)` says that it is meant.",
         )
     name = _istft_name(input, n_fft, hop, win, window, center, normalized, onesided, length, return_complex)
     shape = input._array.shape
@@ -185,8 +184,8 @@ def istft(
     result = signal / share
     if length is not None and length > end - start:
         warn(
-            "The length of signal is shorter than the length parameter. Result is being padded with zeros in the tail. "
-            "Please check your center and hop_length settings.",
+            "The length of signal is shorter than the length parameter. Zeros are put behind it: do center and "
+            "hop_length say what stft was given?",
         )
         result = constant_pad_nd(result, (0, length - (end - start)))
     return squeeze(result, 0) if single else result

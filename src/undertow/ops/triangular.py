@@ -73,9 +73,8 @@ def triangular_solve(
     _check_square(A)
     warn(
         "torch.triangular_solve is deprecated in favor of torch.linalg.solve_triangularand will be removed in a future "
-        "PyTorch release.\ntorch.linalg.solve_triangular has its arguments reversed and does not return a copy of one of "
-        "the inputs.\nX = torch.triangular_solve(B, A).solution\nshould be replaced with\nX = "
-        "torch.linalg.solve_triangular(A, B).",
+        "PyTorch release.\nThe new function takes the matrix first and gives the solution alone:\n"
+        "torch.linalg.solve_triangular(A, B, upper=...) for torch.triangular_solve(B, A).solution.",
     )
     statics = {"upper": upper, "transpose": transpose, "unitriangular": unitriangular}
     return return_types.triangular_solve(apply(rules.triangular_solve, input, A, **statics))
@@ -134,8 +133,7 @@ def cholesky(input: Any, upper: bool = False, *, out: Any = None) -> Any:
     check_tensor(input, "cholesky")
     warn(
         "torch.cholesky is deprecated in favor of torch.linalg.cholesky and will be removed in a future PyTorch release.\n"
-        "L = torch.cholesky(A)\nshould be replaced with\nL = torch.linalg.cholesky(A)\nand\nU = torch.cholesky(A, "
-        "upper=True)\nshould be replaced with\nU = torch.linalg.cholesky(A).mH",
+        "Write torch.linalg.cholesky(A), and torch.linalg.cholesky(A).mH for upper=True.",
     )
     kind = DTYPE_OF[input._array.dtype]
     if kind.category < FLOATING or kind.opmath is not kind:
@@ -189,8 +187,7 @@ def linalg_lu_factor(A: Any, *, pivot: bool = True, out: Any = None) -> Any:
         where_, k = found
         raise RuntimeError(
             f"torch.linalg.lu_factor: {in_batch(where_, A._array.shape)}U[{k},{k}] is zero and using it on lu_solve would "
-            "result in a division by zero. If you still want to perform the factorization, consider calling linalg.lu(A, "
-            "pivot) or linalg.lu_factor_ex(A, pivot)"
+            "result in a division by zero. linalg.lu(A) and linalg.lu_factor_ex(A) factor such matrices too"
         )
     return return_types.linalg_lu_factor((both, pivots))
 

@@ -230,8 +230,8 @@ def masked_fill(input: Any, mask: Any, value: Any) -> Any:
 
 
 _STRETCHED_MASK = (
-    "Use of masked_fill_ on expanded tensors is deprecated. Please clone() the tensor before performing this operation. "
-    "This also applies to advanced indexing e.g. tensor[mask] = scalar"
+    "Use of masked_fill_ on expanded tensors is deprecated. Write to a clone() of the tensor. tensor[mask] = number is "
+    "the same operation."
 )
 
 

@@ -14,10 +14,9 @@ from undertow.sites import warn
 from undertow.xp.device_memory import Watch
 
 EPOCH_DEPRECATION_WARNING = (
-    "The epoch parameter in `scheduler.step()` was not necessary and is being deprecated where possible. Please use "
-    "`scheduler.step()` to step the scheduler. During the deprecation, if epoch is different from None, the closed form "
-    "is used instead of the new chainable form, where available. Please open an issue if you are unable to replicate "
-    "your use case: https://github.com/pytorch/pytorch/issues/new/choose."
+    "The epoch parameter in `scheduler.step()` was not necessary and is being deprecated where possible. Call "
+    "`scheduler.step()` without it. With it, a scheduler that has a formula for any epoch computes the "
+    "rate by that, and the others go on from the last rate."
 )
 _HOW_TO = "See more details at https://pytorch.org/docs/stable/optim.html#how-to-adjust-learning-rate"
 
@@ -100,15 +99,16 @@ class LRScheduler:
     def _check_order(self) -> None:
         if not hasattr(self.optimizer.step, "_wrapped_by_lr_sched"):
             warn(
-                "Seems like `optimizer.step()` has been overridden after learning rate scheduler initialization. Please, "
-                f"make sure to call `optimizer.step()` before `lr_scheduler.step()`. {_HOW_TO}",
+                "Seems like `optimizer.step()` has been overridden after learning rate scheduler initialization. "
+                "Whether it is called before `lr_scheduler.step()`, as it should be, can no longer be seen. "
+                f"{_HOW_TO}",
                 UserWarning,
             )
         elif not getattr(self.optimizer, "_opt_called", False):
             warn(
-                "Detected call of `lr_scheduler.step()` before `optimizer.step()`. In PyTorch 1.1.0 and later, you "
-                "should call them in the opposite order: `optimizer.step()` before `lr_scheduler.step()`.  Failure to "
-                f"do this will result in PyTorch skipping the first value of the learning rate schedule. {_HOW_TO}",
+                "Detected call of `lr_scheduler.step()` before `optimizer.step()`. Call "
+                "`optimizer.step()` first: otherwise the first learning rate of the schedule is gone before a "
+                f"parameter has been updated with it. {_HOW_TO}",
                 UserWarning,
             )
 

@@ -197,7 +197,7 @@ class Optimizer:
         if isinstance(given, set):
             raise TypeError(
                 "optimizer parameters need to be organized in ordered collections, but the ordering of tensors in sets "
-                "will change between runs. Please use a list instead."
+                "will change between runs. Give a list."
             )
         listed = [given] if isinstance(given, TensorCore) else list(given)
         param_group["params"] = listed
@@ -216,8 +216,8 @@ class Optimizer:
             param_group.setdefault(name, default)
         if len(params) != len({id(param) for param in params}):
             warn(
-                "optimizer contains a parameter group with duplicate parameters; in future, this will cause an error; "
-                "see github.com/pytorch/pytorch/issues/40967 for more information",
+                "optimizer contains a parameter group with duplicate parameters; each is updated as often as it is listed. "
+                "List it once: it may become an error.",
             )
         if self.param_groups and ("param_names" in param_group) != ("param_names" in self.param_groups[0]):
             kind = "with names" if "param_names" in param_group else "without names"

@@ -72,8 +72,8 @@ def one_to_one(slope: float, name: str) -> float:
     """The slope below 0; if negative, a result no longer tells on which side of 0 its input was."""
     if slope < 0:
         raise RuntimeError(
-            f"In-place {name} backward calculation is triggered with a negative slope which is not supported. This is "
-            "caused by calling in-place forward function with a negative slope, please call out-of-place version instead."
+            f"In-place {name} backward calculation is triggered with a negative slope which is not supported. Of the "
+            "result alone it can't be told where the input was negative: call the function that does not write in place."
         )
     return slope
 

@@ -8,8 +8,8 @@ from undertow.dtypes import dtype
 _WORDS: dict[tuple[str, str], tuple[type[Exception], str]] = {
     ("neg", "b"): (
         RuntimeError,
-        "Negation, the `-` operator, on a bool tensor is not supported. If you are trying to invert a mask, use the `~` "
-        "or `logical_not()` operator instead.",
+        "Negation, the `-` operator, on a bool tensor is not supported. To invert a mask, write `~` or "
+        "logical_not().",
     ),
     ("sub", "b"): (
         RuntimeError,

@@ -92,7 +92,7 @@ def _check_seekable(file: Any) -> None:
         if not hasattr(file, name):
             raise AttributeError(
                 f"{type(file).__name__!r} object has no attribute {name!r}. You can only torch.load from a file that is "
-                "seekable. Please pre-load the data into a buffer like io.BytesIO and try to load from it instead."
+                "seekable. Read it into an io.BytesIO and load from that."
             )
 
 

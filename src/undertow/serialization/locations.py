@@ -44,9 +44,8 @@ def _refuse_accelerators(storage: Any, location: str) -> Any:
     kind = location.partition(":")[0]
     if kind == "cuda":
         raise RuntimeError(
-            "Attempting to deserialize object on a CUDA device but torch.cuda.is_available() is False. If you are running "
-            "on a CPU-only machine, please use torch.load with map_location=torch.device('cpu') to map your storages to "
-            "the CPU."
+            "Attempting to deserialize object on a CUDA device but torch.cuda.is_available() is False. Load it "
+            "with map_location='cpu' to have everything on the CPU."
         )
     if kind in ("mps", "xpu", "hpu", "meta"):
         raise RuntimeError(

@@ -156,8 +156,7 @@ class CheckpointFunction(Function):
         if local.modes.backward_pass.executed is not None:
             raise RuntimeError(
                 "When use_reentrant=True, torch.utils.checkpoint is incompatible with .grad() or passing an `inputs` "
-                "parameter to .backward(). To resolve this error, you can either set use_reentrant=False, or call "
-                ".backward() without passing the `inputs` argument."
+                "parameter to .backward(). Pass use_reentrant=False, or call .backward() for all leaves."
             )
         inputs = list(ctx.others)
         for place, tensor in zip(ctx.tensor_places, ctx.saved_tensors, strict=True):

@@ -51,8 +51,8 @@ def _whole(x: Array) -> bool:
 def negative(x: Array) -> Array:
     if x.dtype.kind == "b":
         raise RuntimeError(
-            "Negation, the `-` operator, on a bool tensor is not supported. If you are trying to invert a mask, use the "
-            "`~` or `logical_not()` operator instead."
+            "Negation, the `-` operator, on a bool tensor is not supported. To invert a mask, write `~` or "
+            "logical_not()."
         )
     return np.negative(x)
 

@@ -30,7 +30,7 @@ class Resize(Function):
             raise RuntimeError(
                 f"requested resize to {'x'.join(map(str, sizes))} ({math.prod(sizes)} elements in total), but the given "
                 f"tensor has a size of {'x'.join(map(str, tensor.size()))} ({tensor.numel()} elements). autograd's resize "
-                "can only change the shape of a given tensor, while preserving the number of elements. "
+                "can only change the shape: as many elements must come out as go in."
             )
         ctx.input_sizes = tensor.size()
         return tensor.contiguous().view(*sizes) if tensor.numel() else tensor.new(*sizes)

@@ -92,8 +92,8 @@ class ModuleTree:
             )
         if param.grad_fn is not None:
             raise ValueError(
-                f"Cannot assign non-leaf Tensor to parameter '{name}'. Model parameters must be created explicitly. To "
-                f"express '{name}' as a function of another Tensor, compute the value in the forward() method."
+                f"Cannot assign non-leaf Tensor to parameter '{name}'. Parameters are leaves: compute "
+                f"'{name}' in forward() from the parameters that it depends on, or register detach() of it."
             )
         self._parameters[name] = registered(_global_parameter_registration_hooks, self, name, param)
 

@@ -375,7 +375,7 @@ class ParameterDict(Module):
         if not isinstance(key, str):
             raise TypeError(
                 f"Index given to ParameterDict cannot be used as a key as it is not a string (type is "
-                f"'{type(key).__name__}'). Open an issue on github if you need non-string keys."
+                f"'{type(key).__name__}'). Keys name the parameters: str() makes one of it."
             )
         return key
 

@@ -73,11 +73,9 @@ class _InstanceNorm(_NormBase):
                 names = " and ".join(f'"{key}"' for key in found)
                 error_msgs.append(
                     f"Unexpected running stats buffer(s) {names} for {type(self).__name__} with "
-                    "track_running_stats=False. If state_dict is a checkpoint saved before 0.4.0, this may be expected "
-                    f"because {type(self).__name__} does not track running stats by default since 0.4.0. Please remove "
-                    "these keys from state_dict. If the running stats are actually needed, instead set "
-                    f"track_running_stats=True in {type(self).__name__} to enable them. See the documentation of "
-                    f"{type(self).__name__} for details."
+                    "track_running_stats=False. A checkpoint from before version 0.4.0, when they were kept by default, "
+                    "has such keys: remove them from it, or build the layer with track_running_stats=True if it shall "
+                    "use them."
                 )
                 for key in found:
                     state_dict.pop(key)
@@ -95,8 +93,8 @@ class _InstanceNorm(_NormBase):
                     f"{input.size(channels)}."
                 )
             warn(
-                f"input's size at dim={channels} does not match num_features. You can silence this warning by not passing "
-                "in num_features, which is not used because affine=False",
+                f"input's size at dim={channels} does not match num_features. With affine=False nothing depends on "
+                "num_features: leave it out.",
             )
         if input.dim() == self._get_no_batch_dim():
             return self._handle_no_batch_input(input)

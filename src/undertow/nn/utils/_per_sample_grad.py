@@ -123,6 +123,6 @@ def _examples(args: Any, kwargs: Any, batch_first: bool) -> int:
         if isinstance(leaf, TensorCore):
             return int(leaf.shape[0 if batch_first else 1])
     raise RuntimeError(
-        "Unable to find a tensor in the passed args and kwargs. They may not be pytree-able and so ExpandedWeights cannot "
-        "compute the batch size from the inputs. Please specify it explicitly"
+        "Unable to find a tensor in the passed args and kwargs. Without one the size of the batch is not known: "
+        "give batch_size="
     )

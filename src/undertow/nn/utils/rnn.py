@@ -174,9 +174,8 @@ def pack_padded_sequence(
         )
     if np.any(counts[:-1] < counts[1:]):
         raise RuntimeError(
-            "`lengths` array must be sorted in decreasing order when `enforce_sorted` is True. You can pass "
-            "`enforce_sorted=False` to pack_padded_sequence and/or pack_sequence to sidestep this requirement if you do "
-            "not need ONNX exportability."
+            "`lengths` array must be sorted in decreasing order when `enforce_sorted` is True. With "
+            "`enforce_sorted=False` the sequences are sorted here, and put back in order when they are unpacked."
         )
     sizes = tuple([int((counts > step).sum()) for step in range(int(counts[0]))])
     with Home(home_among([input])):

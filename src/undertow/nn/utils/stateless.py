@@ -25,7 +25,7 @@ def functional_call(
     """The older name of `torch.func.functional_call`."""
     warn(
         "`torch.nn.utils.stateless.functional_call` is deprecated as of PyTorch 2.0 and will be removed in a future "
-        "version of PyTorch. Please use `torch.func.functional_call` instead which is a drop-in replacement.",
+        "version of PyTorch. Please use `torch.func.functional_call`, which takes the same arguments.",
         FutureWarning,
     )
     return _functional_call.functional_call(

@@ -254,9 +254,8 @@ def _warn_of_many_workers(num_workers: int) -> None:
         cores = os.cpu_count() or 1
     if num_workers > cores:
         warn(
-            f"This DataLoader will create {num_workers} worker processes in total. Our suggested max number of worker in "
-            f"current system is {cores}, which is smaller than what this DataLoader is going to create. More processes "
-            "than cores wait for each other: lower num_workers.",
+            f"This DataLoader will create {num_workers} worker processes in total. Our suggested max number of worker "
+            f"processes here is {cores}, one for each core: more wait for each other. Lower num_workers.",
         )
 
 
