@@ -23,7 +23,9 @@ import numpy as np
 
 from undertow import tree
 from undertow._core import TensorCore, tensor_class
+from undertow.devices import device
 from undertow.dtypes import dtype
+from undertow.layouts import layout, memory_format
 from undertow.modes import local, special
 from undertow.sites import warn
 from undertow.xp.device_memory import Watch
@@ -32,8 +34,8 @@ Public = Callable[..., Any]
 
 PLAIN: set[Any] = {TensorCore}  # tensor classes that never take over; their instances take the fast path
 QUIET: set[Any] = {
-    TensorCore, bool, int, float, complex, str, type(None), slice, type(Ellipsis), dtype, np.ndarray, np.float64,
-    FunctionType, BuiltinFunctionType, MethodType, functools.partial,
+    TensorCore, bool, int, float, complex, str, type(None), slice, type(Ellipsis), dtype, device, layout,
+    memory_format, np.ndarray, np.float64, FunctionType, BuiltinFunctionType, MethodType, functools.partial,
 }  # fmt: skip
 _NUMBERS = (bool, int, float, complex, np.generic)
 

@@ -1,8 +1,8 @@
 """What is switched on: gradient recording per thread, and the rare modes that send an op down its general path.
 
 A thread's modes are one plain object, `local.modes`, so that an op reads them with one thread-local lookup. Everything
-rare (inference mode, function modes, saved-value hooks, anomaly mode) also raises `special.active`, a
-process-wide count: while it is zero an op takes its fast path and asks no further question.
+rare (inference mode, function modes, anomaly mode) also raises `special.active`, a process-wide count: while it is zero an
+op takes its fast path and asks no further question.
 """
 
 from __future__ import annotations

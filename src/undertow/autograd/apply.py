@@ -18,7 +18,7 @@ from undertow._core import InferenceStorage, TensorCore, ndarray, wrap
 from undertow.autograd.node import edge_of
 from undertow.autograd.operands import compute
 from undertow.autograd.outputs import into, write_out
-from undertow.autograd.record import record
+from undertow.autograd.record import pack_saved, record
 from undertow.autograd.rule_node import FIT, node_class
 from undertow.autograd.saved import SavedInput, SavedOutput
 from undertow.autograd.specialise import specialised_apply
@@ -102,6 +102,8 @@ def unary(rule: Rule, name: str = "", doc: str = "") -> Callable[..., Any]:
                     node = (rule.node_class or node_class(rule))(
                         (input._edge or edge_of(input),), next(modes.sequence), saved
                     )
+                    if saved and modes.saved_hooks:
+                        pack_saved(node)
                     result._edge = (node, 0)
                     result._requires_grad = True
                 else:
@@ -194,6 +196,8 @@ def binary(
                         else:
                             specs = (Spec(a.shape, a.dtype), Spec(b.shape, b.dtype))
                             node = make(edges, next(modes.sequence), saved, (), specs, FIT)
+                        if saved and modes.saved_hooks:
+                            pack_saved(node)
                         result._edge = (node, 0)
                         result._requires_grad = True
                     else:
@@ -285,8 +289,8 @@ def apply(rule: Rule, *inputs: Any, **statics: Any) -> Any:
 _USED = {
     "DTYPE_OF": DTYPE_OF, "FAST_DTYPES": FAST_DTYPES, "FIT": FIT, "PLAIN": PLAIN, "SavedInput": SavedInput,
     "SavedOutput": SavedOutput, "Spec": Spec, "edge_of": edge_of, "link_view": link_view, "local": local,
-    "ndarray": ndarray, "node_class": node_class, "ordered": ordered, "refresh_view": refresh_view,
-    "silently": silently, "special": special, "wrap": wrap, "xp": numpy_xp,
+    "ndarray": ndarray, "node_class": node_class, "ordered": ordered, "pack_saved": pack_saved,
+    "refresh_view": refresh_view, "silently": silently, "special": special, "wrap": wrap, "xp": numpy_xp,
 }  # fmt: skip
 
 

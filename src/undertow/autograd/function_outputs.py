@@ -15,7 +15,7 @@ from undertow.autograd.saved import SavedInput, SavedOutput
 from undertow.autograd.views import steps_of
 from undertow.autograd.writes import check_writable, rebase, set_edge
 from undertow.dtypes import DTYPE_OF
-from undertow.modes import special
+from undertow.modes import local
 from undertow.rules.rule import Spec
 from undertow.sites import warn
 
@@ -157,7 +157,7 @@ def save(node: Any, outputs: tuple[Any, ...]) -> None:
         saved.append(SavedInput(tensor) if nr is None else SavedOutput(tensor, nr))
     node._kept_tensors = tuple(saved)
     node.to_save = node.dirty_tensors = node.non_differentiable = None
-    if special.active:
+    if local.modes.saved_hooks:
         save_hooks_of(node, node._kept_tensors)
     for value in saved:
         if type(value) is SavedInput and value.packed is None:

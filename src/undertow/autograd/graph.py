@@ -17,7 +17,7 @@ from undertow.autograd.differentiate import get_gradient_edge as get_gradient_ed
 from undertow.autograd.node import AccumulateGrad, edge_of
 from undertow.autograd.node import Node as Node
 from undertow.lazy import lazy_names
-from undertow.modes import local, special
+from undertow.modes import local
 from undertow.sites import user_site
 
 RemovableHandle = hooks.RemovableHandle
@@ -56,11 +56,9 @@ class saved_tensors_hooks:
         modes.saved_hooks.append((self.pack_hook, self.unpack_hook, self.everything))
         if hooks.noted is not None:
             hooks.noted.append((user_site(), self.pack_hook, self.unpack_hook))
-        special.enter()
 
     def __exit__(self, *exc: Any) -> None:
         local.modes.saved_hooks.pop()
-        special.leave()
 
 
 class all_saved_hooks(saved_tensors_hooks):

@@ -93,6 +93,8 @@ def make_node(
         node.outputs = [Spec(result._array.shape, result._array.dtype) for result in shown]
     if special.active:
         _special_chores(node)
+    if saved and modes.saved_hooks:
+        pack_saved(node)
     return node
 
 
@@ -151,19 +153,17 @@ def _save_one(rule: Rule, name: str, kept: keep_inputs, results: Sequence[Any]) 
 
 
 def _special_chores(node: RuleNode) -> None:
-    """The rare modes at the making of a node: anomaly mode's stack, derivatives under no_grad, saved-value hooks."""
+    """The rare modes at the making of a node: anomaly mode's stack, derivatives under no_grad."""
     if special.anomaly:
         note_origin(node)
     if special.duals is not None and not local.modes.grad_enabled:
         special.duals.unasked.add(node)
-    if local.modes.saved_hooks:
-        pack_saved(node)
 
 
 def pack_saved(node: RuleNode) -> None:
     """Hands all that a node saved to the pack hook."""
-    own = PRIVATE.get(node.rule.node_name, ())
-    save_hooks_of(node, node.saved, [place for place, name in enumerate(node.rule.saves) if name in own])
+    own = PRIVATE.get(node.rule.node_name)
+    save_hooks_of(node, node.saved, [place for place, name in enumerate(node.rule.saves) if name in own] if own else ())
 
 
 def save_hooks_of(node: Any, saved: tuple[Any, ...], private: Collection[int] = ()) -> None:

@@ -230,10 +230,11 @@ def _recording(rule: Rule, single: bool) -> list[str]:
         f"        ({', '.join(edges)},), next(modes_.sequence), ({saved}), ({''.join(f'{s}, ' for s in rule.statics)}),",
         f"        {specs_made}, chores_)",
     ]
+    packing = ["    if modes_.saved_hooks:", "        pack_saved(node_)"] if rule.saves else []
     if single:
         if rule.promote is None:
-            return [*lines, *["    " + line for line in _claim("result_", 0)]]
-        return [*lines, "    result_._edge = (node_, 0)", "    result_._requires_grad = True"]
+            return [*lines, *["    " + line for line in _claim("result_", 0)], *packing]
+        return [*lines, "    result_._edge = (node_, 0)", "    result_._requires_grad = True", *packing]
     several = "shown_" if rule.outputs == 0 else f"results_[:{rule.differentiable}]"
     if rule.outputs != 1:
         lines += [
@@ -241,7 +242,7 @@ def _recording(rule: Rule, single: bool) -> list[str]:
             f"    node_.outputs = [Spec(each._array.shape, each._array.dtype) for each in {several}]",
         ]
     lines += [f"    for place, each in enumerate({several}):", *["        " + line for line in _claim("each", "place")]]
-    return lines
+    return [*lines, *packing]
 
 
 def _claim(result: str, place: int | str) -> list[str]:

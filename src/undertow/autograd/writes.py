@@ -88,7 +88,9 @@ def wrote_directly(ufunc: Any, target: Any, *others: Any) -> bool:
             if type(other) not in PLAIN or (recording and (other._requires_grad or other._view is not None)):
                 return False
             other = other._array
-            if other.dtype is not array.dtype or other.shape != array.shape or np.may_share_memory(other, array):
+            if other.dtype is not array.dtype or (other.ndim and other.shape != array.shape):
+                return False
+            if np.may_share_memory(other, array):
                 return False
         operands.append(other)
     try:

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from undertow._core import TensorCore
-from undertow.autograd.writes import apply_in_place
+from undertow.autograd.apply import NUMBERS, PLAIN
+from undertow.autograd.writes import apply_in_place, wrote_directly
 from undertow.dtypes import DTYPE_OF, INTEGRAL, result_type
 from undertow.ops.arguments import check_tensor, invalid_combination
 from undertow.ops.numbers import as_number, check_holds, is_number, lifted, warn_deprecated
@@ -67,6 +70,8 @@ def _bound_of(input: Any, bound: Any) -> Any:
 
 
 def _clamp_(name: str, self: Any, min: Any, max: Any) -> Any:
+    if type(self) in PLAIN and type(min) in NUMBERS and type(max) in NUMBERS and wrote_directly(np.clip, self, min, max):
+        return self
     min, max = _alike(min, max)
     if _bounds(name, self, min, max):
         return apply_in_place(rules.clamp, self, min, max)

@@ -14,6 +14,7 @@ from undertow._core import InferenceStorage, TensorCore, wrap
 from undertow.autograd.apply import PLAIN, apply
 from undertow.autograd.node import edge_of
 from undertow.autograd.outputs import bump
+from undertow.autograd.record import pack_saved
 from undertow.autograd.rule_node import node_class
 from undertow.autograd.saved import SavedInput
 from undertow.autograd.views import refresh_view
@@ -102,7 +103,10 @@ def _take_rows(self: Any, rows: Any) -> Any | None:
         make = index.index.node_class or node_class(index.index)
         specs = (Spec(array.shape, array.dtype), (Spec(picks.shape, picks.dtype),))
         edge = self._edge or edge_of(self)
-        result._edge = (make((edge,), next(modes.sequence), ((SavedInput(rows),),), (), specs), 0)
+        node = make((edge,), next(modes.sequence), ((SavedInput(rows),),), (), specs)
+        if modes.saved_hooks:
+            pack_saved(node)
+        result._edge = (node, 0)
         result._requires_grad = True
     return result
 

@@ -74,7 +74,7 @@ class Compiled:
         key: list[Any] = [
             modes.grad_enabled, modes.inference, autocast, SCALAR_DTYPE[float], Precision.float32_products
         ]  # fmt: skip
-        if special.active:
+        if special.active or modes.saved_hooks:
             key += _rare_modes(modes)
         if args or kwargs:
             _describe((args, kwargs), key, arguments, numbers, self._whole)
