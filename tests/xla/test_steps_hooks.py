@@ -454,22 +454,14 @@ def test_a_hook_that_registers_hooks_is_refused() -> None:
 
 def test_a_forward_hook_whose_result_must_come_from_the_host_is_refused() -> None:
     def hang(model: Any, optimizer: Any, log: Any) -> None:
-        def double(m: Any, i: Any, o: Any) -> Any:
-            print(end="")
-            return o * 2
-
-        model[1].register_forward_hook(double)
+        model[1].register_forward_hook(lambda m, i, o: print(end="") or o * 2)
 
     refused(hang, "Let one hook compute")
 
 
 def test_a_forward_hook_that_writes_into_its_result_on_the_host_is_refused() -> None:
     def hang(model: Any, optimizer: Any, log: Any) -> None:
-        def double(m: Any, i: Any, o: Any) -> None:
-            print(end="")
-            o.mul_(2)
-
-        model[0].register_forward_hook(double)
+        model[0].register_forward_hook(lambda m, i, o: o.mul_(2) is not o or print(end=""))
 
     refused(hang, "Let one hook compute")
 

@@ -1,4 +1,4 @@
-"""Hooks that act on undertow's own objects and on the graph: they do so in the trace, or the compile stops."""
+"""Hooks that act on undertow's own objects and on the graph: they do so in the trace, and what else they do on the host."""
 
 from __future__ import annotations
 
@@ -160,22 +160,95 @@ WITH_MORE: dict[str, tuple[Callable[[Any, Any], Any], str]] = {
 
 
 @pytest.mark.parametrize("name", WITH_MORE)
-def test_one_that_also_has_to_run_on_the_host_is_named(name: str) -> None:
+def test_one_of_one_piece_that_also_has_to_run_on_the_host_is_named(name: str) -> None:
     act, word = WITH_MORE[name]
-    layer, log = nn.Linear(3, 2), []
-
-    def also(module: Any, args: Any, out: Any) -> None:
-        log.append(1)
-        act(module, out)
-
-    layer.register_forward_hook(also)
+    layer, log = nn.Linear(3, 2), []  # type: Any, Any
+    layer.register_forward_hook(lambda module, args, out: act(module, out) and log.append(1))
 
     @torch.compile
     def step(x: Any) -> None:
         layer(x).sum().backward()
 
-    with pytest.raises(CompileError, match=rf"(?s)the hook .*also .*registered at .*test_steps_own_hooks.py:.*{word}"):
+    with pytest.raises(CompileError, match=rf"(?s)the hook .*lambda.*registered at .*test_steps_own_hooks.py:.*{word}"):
         step(torch.ones(1, 3))
+
+
+@case
+def notes_something_as_well() -> Case:
+    act_on = ("loads", "detaches", "retains", "registers", "hangs", "evaluates", "seeds")
+    model, log = nn.Sequential(*[nn.Linear(3, 3) for _ in act_on]), list[Any]()
+
+    def acting(name: str) -> Callable[..., None]:
+        def also(module: Any, args: Any, out: Any) -> None:
+            log.append(name)
+            WITH_MORE[name][0](module, out)
+            log.append(out)
+
+        return also
+
+    for layer, name in zip(model, act_on, strict=True):
+        layer.register_forward_hook(acting(name))
+    noted = lambda each: each if isinstance(each, str) else [each, each.retains_grad and each.grad]
+    return trained(model, lambda: [*map(noted, log)])
+
+
+@case
+def notes_something_and_gives_another_result() -> Case:
+    model, log = small(), list[Any]()
+
+    def doubled(module: Any, args: Any, out: Any) -> Any:
+        log.append(out.sum().item())
+        return out * 2
+
+    def halved(module: Any, args: Any, out: Any) -> None:
+        norm = out.norm().item()
+        out.mul_(0.5)
+        log.append((norm, out.norm().item()))
+
+    def negated(module: Any, args: Any, kwargs: Any) -> Any:
+        log.append(len(args))
+        return (-args[0],), kwargs
+
+    model[0].register_forward_hook(doubled)
+    model[2].register_forward_hook(halved)
+    model[2].register_forward_pre_hook(negated, with_kwargs=True)
+    return trained(model, lambda: log)
+
+
+@case
+def steps_in_the_backward_pass_and_counts() -> Case:
+    model, counts = small(), {"steps": 0}
+    optimizers = {weight: optim.SGD([weight], lr=0.1) for weight in model.parameters()}
+
+    def step_now(weight: Any) -> None:
+        norm = weight.grad.norm()
+        optimizers[weight].step()
+        weight.grad = None
+        counts["steps"] += 1
+        counts[f"norm {counts['steps']}"] = norm.item()
+
+    for weight in model.parameters():
+        weight.register_post_accumulate_grad_hook(step_now)
+    return Case(lambda x: model(x).pow(2).mean().backward(), model, args=lambda turn: (torch.full((2, 3), 0.5 + turn),),
+                look=lambda: dict(counts))  # fmt: skip
+
+
+def test_one_that_each_step_makes_anew_stays_in_one_piece() -> None:
+    layer, log = nn.Linear(3, 2), list[int]()
+
+    @torch.compile
+    def step(x: Any) -> None:
+        def also(gradient: Any) -> Any:
+            log.append(1)
+            return gradient * 2
+
+        out = layer(x)
+        out.register_hook(also)
+        out.sum().backward()
+
+    for _ in range(3):
+        step(torch.ones(1, 3))
+    assert len(log) == 3 and layer.bias.grad.tolist() == [6, 6]
 
 
 def test_a_step_that_leaves_gradients_switched_off_is_refused() -> None:

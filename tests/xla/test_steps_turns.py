@@ -200,10 +200,7 @@ def test_a_hook_that_takes_itself_out_and_is_met_again() -> None:
 def test_a_hook_on_arguments_and_keywords_that_also_logs() -> None:
     model, log = nn.Linear(3, 2), []
 
-    def doubled(module: Any, args: Any, kwargs: Any) -> Any:
-        log.append(1)
-        return (args[0] * 2,), kwargs
-
+    doubled: Any = lambda module, args, kwargs: log.append(1) or ((args[0] * 2,), kwargs)
     model.register_forward_pre_hook(doubled, with_kwargs=True)
     with torch.no_grad():
         refused(lambda: model(x), "can't tell what its result would change")

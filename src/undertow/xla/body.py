@@ -12,7 +12,7 @@ from __future__ import annotations
 import ast
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from types import CodeType, FunctionType
 from typing import Any
 
@@ -21,7 +21,7 @@ from undertow.nn.modules.module import Module
 from undertow.optim.lr_scheduler import ReduceLROnPlateau
 from undertow.optim.optimizer import Optimizer
 from undertow.sites import PACKAGE, warn
-from undertow.xla.effects import Chain, Effect, Kind, Reading, kind_of, read, trust
+from undertow.xla.effects import Chain, Effect, Effects, Exactly, Kind, Parts, Reading, kind_of, read, together, trust
 from undertow.xla.effects.objects import instance_dict
 from undertow.xla.effects.values import TENSORISH, Atom, Fresh, Known
 from undertow.xla.errors import CompileWarning
@@ -29,8 +29,11 @@ from undertow.xla.pieces import take_apart, written
 from undertow.xla.places import OfClass, Slots
 from undertow.xla.reach import Reached
 from undertow.xla.recompiled import alone, with_marks
+from undertow.xla.registrations import where_defined
 from undertow.xla.statements import Statements
 from undertow.xp.device_memory import NeedsValue, Watch
+
+Called = tuple[Callable[..., Any], Sequence[Kind], dict[str, Kind]]  # a function, and what is known of its arguments
 
 _MOST_ROUNDS = 12
 _CURES = {
@@ -84,8 +87,9 @@ class Body:
 
     def __init__(self, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         self.function = function
-        self.args: list[Kind] = [kind_of(arg) for arg in args]
-        self.kwargs = {name: kind_of(arg) for name, arg in kwargs.items()}
+        given = [kind_of(arg) for arg in args], {name: kind_of(arg) for name, arg in kwargs.items()}
+        self._calls: dict[Any, Called] = {None: (function, *given)}  # that are read: the step, and hooks in parts
+        self._in_one_piece: set[str] = set()  # hooks that are not taken apart, by where they are defined
         state = Reached()
         state.walk((function, args, kwargs), "step")
         places = (*state.maps, *state.lists, *state.cells, *state.arrays)
@@ -103,7 +107,7 @@ class Body:
         self._plan()
 
     def _read(self, skipped: frozenset[int] = frozenset()) -> Reading:
-        return read(self.function, self.args, self.kwargs, skipped)
+        return together([read(*call, skipped) for call in self._calls.values()])
 
     def _statements(self, frame: Any) -> Statements | None:
         """The statements of a function that was gone through, if they can be moved."""
@@ -288,6 +292,37 @@ class Body:
                     for each in self._of_the_same_code(statements):
                         yield Mark(each, path[-1], effect.what, **said)
 
+    # --- hooks in parts
+
+    def take_in(self, call: Called, met: set[Any]) -> bool:
+        """From now on a hook's statements are moved as the step's own are. False if they are not to be.
+
+        met: those in parts that had their turn in this trace; a hook that the step makes is another one in each.
+        """
+        where = where_defined(call[0])
+        made_anew = any(key not in met and where_defined(each[0]) == where for key, each in self._calls.items() if key)
+        if made_anew or not where or where in self._in_one_piece:
+            return False
+        self._calls[_key(call)] = call
+        self._read_again()
+        return True
+
+    def part_of(self, call: Called) -> tuple[Any, Effects] | None:
+        """What is left of a hook in parts when some of its statements are moved, and by what it is known."""
+        key = _key(call)
+        return (key, read(*call, frozenset(self._moved_ids)).effects) if key in self._calls else None
+
+    def leave(self, hook: Any) -> None:
+        """Lets a hook be of one piece after all."""
+        where = where_defined(hook)
+        self._in_one_piece.add(where)
+        self._calls = {key: call for key, call in self._calls.items() if key is None or where_defined(call[0]) != where}
+        self._read_again()
+
+    def _read_again(self) -> None:
+        self.whole = self._read()
+        self._plan()
+
     # --- while the step is traced
 
     def names_left(self) -> dict[CodeType, set[str]]:
@@ -358,6 +393,18 @@ class Body:
     def __exit__(self, *exc: Any) -> None:
         for function, code in self._before:
             function.__code__ = code
+
+
+def _key(call: Called) -> Any:
+    """What tells one call of a hook from another: the hook, and what is known of its arguments."""
+
+    def known(kind: Kind) -> Any:
+        if isinstance(kind, Exactly):
+            return id(kind.value)
+        return tuple(map(known, kind.kinds)) if isinstance(kind, Parts) else kind
+
+    hook, args, kwargs = call
+    return id(hook), *map(known, args), *[(name, known(kind)) for name, kind in kwargs.items()]
 
 
 def _is_code_of(function: FunctionType, code: CodeType) -> bool:

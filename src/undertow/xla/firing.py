@@ -22,11 +22,11 @@ from undertow._core import TensorCore
 from undertow.hooks import RemovableHandle
 from undertow.modes import local
 from undertow.nn.modules.module import Module
-from undertow.optim.lr_scheduler import ReduceLROnPlateau
+from undertow.optim.lr_scheduler import LRScheduler, ReduceLROnPlateau
 from undertow.optim.optimizer import Optimizer
 from undertow.tree import leaves
 from undertow.xla.body import Body, Mark
-from undertow.xla.effects import Effect, Effects, Read, analyse
+from undertow.xla.effects import Effect, Effects, Kind, Read, analyse
 from undertow.xla.effects import Place as EffectPlace
 from undertow.xla.effects.objects import instance_dict
 from undertow.xla.errors import CompileError
@@ -113,6 +113,7 @@ class Firing:
         self.returned: Statement | None = None  # the statement that gives the step's result
         self.traced: list[tuple[Any, Effects]] = []
         self.hosted: list[tuple[Any, Effects]] = []
+        self._met: set[Any] = set()  # hooks in parts that had their turn
         self._taken_out: list[RemovableHandle] = []  # handles that hooks on the host remove
 
     def __call__(self, hook: Any, *args: Any, **kwargs: Any) -> Any:
@@ -120,7 +121,8 @@ class Firing:
         if (is_own(hook) and not unpacks) or threading.get_ident() != self.thread:
             return hook(*args, **kwargs)  # undertow's own bookkeeping is made of tensor work
         subject = getattr(hook, "hook", hook) if home_of(hook).startswith("undertow.why") else hook
-        effects = analyse(subject, [kind_of(arg) for arg in args], {name: kind_of(arg) for name, arg in kwargs.items()})
+        kinds = _kinds(args, kwargs)
+        effects = analyse(subject, *kinds)
         for effect in effects.effects:
             if effect.what.startswith("registers a hook on a tensor from outside"):
                 raise self._refusal(hook, f"it {effect}. {_HOOKS}")
@@ -130,13 +132,13 @@ class Firing:
         if Firing.witness is not None:
             self.witnessed.append(Later(_told, (hook, *args), kwargs, []))
         self._is_pack(hook)
+        part = None if self.plan.body is None else self.plan.body.part_of((hook, *kinds))
+        if part is not None:
+            return self._in_parts(Turn(hook, args, kwargs, part[1]), part[0])
         lasting = [effect for effect in effects.effects if id(effect.target) not in self.groups]
         holders = [holder for holder in map(_holder, lasting) if holder is not None]
         always = not holders or Watch.trace.choice is None  # what is stored on some calls only is stored on the host
-        may_be_traced = all(
-            acts_on_own(effect) or _holder(effect) is not None or self._is_for_step(effect) for effect in lasting
-        )
-        if always and may_be_traced and id(hook) not in self.plan.on_host and not unpacks:
+        if always and all(map(self._may_be_traced, lasting)) and id(hook) not in self.plan.on_host and not unpacks:
             return self._traced(Turn(hook, args, kwargs, effects), holders)
         why = "another hook reads what it stores, or changes what it reads"
         if unpacks or hook in self.packs.values():
@@ -145,6 +147,9 @@ class Firing:
         if others:
             why = f"it {others[0].what} (line {others[0].line})"
         return self._hosted(Turn(hook, args, kwargs, effects), why)
+
+    def _may_be_traced(self, effect: Effect) -> bool:
+        return acts_on_own(effect) or _holder(effect) is not None or self._is_for_step(effect)
 
     def _is_for_step(self, effect: Effect) -> bool:
         """Whether a hook fills or empties a container that the step itself reads, or changes."""
@@ -156,6 +161,12 @@ class Firing:
 
     def _traced(self, turn: Turn, holders: list[dict[Any, Any]]) -> Any:
         """Runs the hook now. At most it stores something, which comes out the same on every call."""
+        try:
+            return self._run(turn, holders, "it only computes with tensors")
+        except NeedsValue as error:
+            return self._hosted(turn, f"it needs a value: {error.asked or error}")
+
+    def _run(self, turn: Turn, holders: list[dict[Any, Any]], why: str) -> Any:
         hook, args, kwargs, effects = turn
         before = [(array, array.value) for array in _arrays((args, kwargs), effects)]
         self.stores += [(holder, dict(holder)) for holder in holders]
@@ -169,14 +180,44 @@ class Firing:
                 raise stopped[earlier]
             if hangs and hooks_on_leaves(Watch.trace.state.tensors) != on_leaves:
                 raise self._refusal(hook, f"it registers a hook on a tensor from outside. {_HOOKS}")
-        except NeedsValue as error:
+        except NeedsValue:
             del stopped[earlier:]
             for array, value in before:
                 array.write(value)
-            return self._hosted(turn, f"it needs a value: {error.asked or error}")
+            raise
         self.reads += [read for read in (*effects.reads, *effects.holds) if not isinstance(read.value, Figure)]
         self.traced.append((hook, effects))
-        self._place(hook, "in the program", "it only computes with tensors")
+        self._place(hook, "in the program", why)
+        return answer
+
+    def _may_come_apart(self, turn: Turn) -> bool:
+        """Whether a hook that the program would wait for, or that nothing can be made of, is to be taken apart."""
+        hook, args, kwargs, effects = turn
+        others = [effect for effect in effects.effects if not acts_on_own(effect)]
+        comes_after = effects.returns is False and not effects.writes and len(others) == len(effects.effects)
+        if self.plan.body is None or not others or comes_after or self._is_pack(hook) or id(hook) in self.packs:
+            return False
+        if any(effect.field == "unknown" or isinstance(effect.target, (RemovableHandle, LRScheduler)) for effect in others):
+            return False
+        return self.plan.body.take_in((hook, *_kinds(args, kwargs)), self._met)
+
+    def _in_parts(self, turn: Turn, key: Any) -> Any:
+        """Runs the hook now, of which some statements are moved to the host."""
+        hook, effects, body = turn.hook, turn.effects, self.plan.body
+        assert body is not None
+        holders = [holder for holder in map(_holder, effects.effects) if holder is not None]
+        stopped: list[BaseException] = Watch.trace.stopped
+        earlier = len(stopped)
+        try:
+            if id(hook) in self.plan.on_host or not all(map(self._may_be_traced, effects.effects)):
+                raise CompileError
+            answer = self._run(turn, holders, "what it does besides runs on the host")
+        except (NeedsValue, CompileError) as error:
+            del stopped[earlier:]
+            if not (isinstance(error, NeedsValue) and body.move_what_asked(error)):
+                body.leave(hook)
+            raise Again from None
+        self._met.add(key)
         return answer
 
     def _find_state(self, effects: Effects) -> None:
@@ -194,6 +235,8 @@ class Firing:
         hook, args, kwargs, effects = turn
         if any(isinstance(each, Figure) for each in captured_by(hook)):  # the step made the hook, for this turn
             raise Baked
+        if self._may_come_apart(turn):
+            raise Again
         for effect in filter(acts_on_own, effects.effects):
             why = f"it {effect}, on which the program depends, and it has to run on the host, because {why}"
             raise self._refusal(hook, f"{why}. Let a hook of its own do that")
@@ -402,6 +445,10 @@ class Firing:
     def _again(self, hook: Any) -> None:
         self.plan.on_host.add(id(hook))
         raise Again
+
+
+def _kinds(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[list[Kind], dict[str, Kind]]:
+    return [kind_of(arg) for arg in args], {name: kind_of(arg) for name, arg in kwargs.items()}
 
 
 _HOOKS = "Which hooks there are is part of the program: register them before the step"

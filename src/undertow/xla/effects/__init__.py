@@ -39,7 +39,7 @@ from undertow.xla.effects.values import (
 
 __all__ = [
     "Chain", "Effect", "Effects", "Exactly", "Kind", "Parts", "Place", "Read", "Reading", "analyse", "analyse_module",
-    "kind_of", "read",
+    "kind_of", "read", "together",
 ]  # fmt: skip
 
 
@@ -118,6 +118,28 @@ def read(
     origins = [(effect, interpreter.origins[key]) for key, effect in zip(interpreter.effect_keys(), effects.effects)]
     written = interpreter.written | interpreter.drawn
     return Reading(effects, origins, written, list(interpreter.frames.values()), interpreter.changes)
+
+
+def together(readings: Sequence[Reading]) -> Reading:
+    """What several functions do, as if one called them all."""
+    if len(readings) == 1:
+        return readings[0]
+    found = [each.effects for each in readings]
+    effects = Effects(
+        effects=tuple([effect for each in found for effect in each.effects]),
+        returns=None,
+        reads=tuple([read for each in found for read in each.reads]),
+        holds=tuple([read for each in found for read in each.holds]),
+        places=tuple([place for each in found for place in each.places]),
+        writes=any(each.writes for each in found),
+    )
+    changes: dict[int, set[Atom]] = {}
+    for each in readings:
+        for statement, atoms in each.changes.items():
+            changes.setdefault(statement, set()).update(atoms)
+    origins = [origin for each in readings for origin in each.origins]
+    frames = [frame for each in readings for frame in each.frames]
+    return Reading(effects, origins, set().union(*[each.written for each in readings]), frames, changes)
 
 
 def analyse_module(module: Module, arguments: Sequence[Kind] = ("tensor",)) -> Effects:
