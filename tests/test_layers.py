@@ -56,7 +56,8 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ),
     ("_late_methods", "_tensor", "autograd"),
     (
-        "_C", "_VF", "control_flow", "_guards", "_subclasses", "classes", "demands", "qualities", "operators", "_ops",
+        "_C", "_VF", "control_flow", "_guards", "_subclasses", "classes", "_classes", "_utils_internal", "demands",
+        "qualities", "operators", "_ops",
         "library", "dispatch", "foreach", "futures", "types", "version", "cuda", "mps", "mtia", "xpu", "accelerator",
         "backends", "process_settings", "__config__", "__future__", "functional", "compiler", "autograd.profiler",
         "autograd.profiler_kinds", "autograd.profiler_legacy", "autograd.profiler_table", "autograd.profiler_util",
@@ -65,8 +66,8 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     (
         "nn", "func", "_functorch", "optim", "serialization", "data", "testing", "utils", "amp", "cpu", "cuda.amp",
         "cuda._utils", "jit", "_utils", "_C._functorch", "_dynamo", "_vmap_internals", "sparse", "meta_tensor",
-        "distributions", "_jit_internal", "hub", "multiprocessing", "profiler", "onnx", "fx",
-        "autograd.beginnings", "autograd.borrowed_steps",
+        "distributions", "_jit_internal", "hub", "multiprocessing", "profiler", "onnx", "fx", "_inductor",
+        "_weights_only_unpickler", "autograd.beginnings", "autograd.borrowed_steps",
     ),
     ("xla", "distributed"),
     ("why", "cli", "neighbours", "pretend", "stand_in", "__main__"),

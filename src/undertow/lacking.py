@@ -21,11 +21,18 @@ from typing import Any, NoReturn
 AREAS = tuple(
     "torch." + area
     for area in (
-        "_C _custom_ops _decomp _dispatch _dynamo _export _functorch _guards _higher_order_ops _inductor _library _logging "
-        "_ops _prims _prims_common _refs _subclasses accelerator ao backends contrib cuda distributed export fx jit "
-        "library masked monitor mps mtia nested nn.intrinsic nn.qat nn.quantizable nn.quantized onnx package profiler "
-        "quantization sparse testing utils._python_dispatch utils._sympy utils._triton utils.bundled_inputs "
-        "utils.cpp_extension utils.data.datapipes utils.data.graph utils.mobile_optimizer utils.show_pickle utils.viz xpu"
+        "_C _awaits _custom_op _custom_ops _decomp _dispatch _dynamo _export _functorch _guards _higher_order_ops "
+        "_inductor _lazy _library _logging _meta_registrations _numpy _ops _prims _prims_common _python_dispatcher "
+        "_refs _streambase _subclasses _tensor_docs _torch_docs accelerator ao backends contrib cuda distributed "
+        "export func._random fx jit library masked monitor mps mtia nested nn.attention nn.backends nn.cpp "
+        "nn.intrinsic nn.qat nn.quantizable nn.quantized nn.utils._expanded_weights onnx optim._multi_tensor "
+        "package profiler quantization sparse testing utils.ThroughputBenchmark utils._appending_byte_serializer "
+        "utils._cpp_extension_versioner utils._debug_mode utils._helion utils._pallas utils._python_dispatch "
+        "utils._runtime_estimation utils._strobelight utils._sympy utils._triton utils._zip "
+        "utils.backend_registration utils.benchmark utils.bundled_inputs utils.cpp_extension "
+        "utils.data.backward_compatibility utils.data.datapipes utils.data.graph utils.debug_log utils.file_baton "
+        "utils.hipify utils.jit utils.mkldnn utils.mobile_optimizer utils.model_dump utils.show_pickle "
+        "utils.throughput_benchmark utils.viz xpu"
     ).split()
 )
 

@@ -10,6 +10,7 @@ import functools
 import importlib
 import inspect
 import sys
+import warnings
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
@@ -232,6 +233,20 @@ def _parameters(function: Any, of_operators: bool) -> inspect.Signature:
         default = argument.default_value if argument.has_default else inspect.Parameter.empty
         made.append(inspect.Parameter(name, kind, default=default))
     return inspect.Signature(made)
+
+
+def _disable_user_warnings(
+    func: Callable[..., Any], regex: str = ".*is deprecated, please use.*", module: str = "torch"
+) -> Callable[..., Any]:
+    """The function without the warnings about old names of functions."""
+
+    @functools.wraps(func)
+    def quiet(*args: Any, **kwargs: Any) -> Any:
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", category=UserWarning, message=regex, module=module)
+            return func(*args, **kwargs)
+
+    return quiet
 
 
 # Settings and questions about them, and functions that make tensors: no argument of theirs would be asked.

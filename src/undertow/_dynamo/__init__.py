@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import os
-from types import SimpleNamespace
 from typing import Any
 
+from undertow._dynamo import config as config
 from undertow.compiler import allow_in_graph as allow_in_graph
 from undertow.compiler import assume_constant_result as assume_constant_result
 from undertow.compiler import disable as disable
@@ -20,14 +19,6 @@ __all__ = [
     "allow_in_graph", "assume_constant_result", "config", "disable", "graph_break", "is_compiling", "reset",
     "set_stance",
 ]  # fmt: skip
-
-config = SimpleNamespace(  # settings are kept, and only `disable` is read
-    suppress_errors=False, cache_size_limit=8, recompile_limit=8, verbose=False, capture_scalar_outputs=False,
-    allow_unspec_int_on_nn_module=False, inline_inbuilt_nn_modules=True, automatic_dynamic_shapes=True,
-    optimize_ddp=True, compiled_autograd=False,
-    disable=os.environ.get("TORCH_COMPILE_DISABLE") == "1",
-)  # fmt: skip
-
 
 def graph_break(msg: str = "") -> None:
     """Ends a compiled program here: there is none."""
@@ -105,4 +96,5 @@ def is_dynamo_supported() -> bool:
     return False
 
 
-__getattr__, __dir__ = lazy_names(__name__, {name: f"undertow._dynamo.{name}" for name in ("eval_frame", "exc", "utils")})
+_PARTS = "eval_frame exc test_case utils".split()
+__getattr__, __dir__ = lazy_names(__name__, {name: f"undertow._dynamo.{name}" for name in _PARTS})

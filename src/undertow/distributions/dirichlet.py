@@ -4,13 +4,38 @@ from __future__ import annotations
 
 from typing import Any
 
+from undertow.autograd.function import Function, once_differentiable
 from undertow.distributions import _functions as torch
 from undertow.distributions import constraints
 from undertow.distributions.exp_family import ExponentialFamily
+from undertow.ops.draws import _dirichlet_grad
 from undertow.ops.masks import one_hot
 from undertow.sizes import Size
 
 __all__ = ["Dirichlet"]
+
+
+def _Dirichlet_backward(x: Any, concentration: Any, grad_output: Any) -> Any:
+    """The gradient of a sample's concentrations."""
+    total = concentration.sum(-1, True).expand_as(concentration)
+    grad = _dirichlet_grad(x, concentration, total)
+    return grad * (grad_output - (x * grad_output).sum(-1, True))
+
+
+class _Dirichlet(Function):
+    """A sample, with its gradient written out."""
+
+    @staticmethod
+    def forward(ctx: Any, concentration: Any) -> Any:
+        x = torch.sample_dirichlet(concentration)
+        ctx.save_for_backward(x, concentration)
+        return x
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, grad_output: Any) -> Any:
+        x, concentration = ctx.saved_tensors
+        return _Dirichlet_backward(x, concentration, grad_output)
 
 
 class Dirichlet(ExponentialFamily):

@@ -30,7 +30,7 @@ from undertow.serialization.settings import skip_data as skip_data
 
 _HELPERS = (
     "SourceChangeWarning", "StorageType", "check_module_version_greater_or_equal", "normalize_storage_type",
-    "validate_cuda_device", "validate_hpu_device",
+    "storage_to_tensor_type", "validate_cuda_device", "validate_hpu_device",
 )  # fmt: skip
 _ABOUT_FILES = (
     "INT_SIZE IS_WINDOWS LONG_SIZE MAP_PRIVATE MAP_SHARED SHORT_SIZE STORAGE_KEY_SEPARATOR _check_save_filelike "

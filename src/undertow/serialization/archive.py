@@ -1,8 +1,8 @@
 """The zip archive of a checkpoint: written without compression and aligned, read with every byte checked.
 
 A checkpoint holds `data.pkl` (the objects, storages named by number), `data/0`, `data/1` … (the storages' bytes) and a
-few one-line records, all under one folder. The bytes of each record begin at a multiple of 64, so that a file can be
-mapped into memory as it is.
+few one-line records, all under one folder. The bytes of each record begin at a multiple of 64 (which can be set), so that
+a file can be mapped into memory as it is.
 """
 
 from __future__ import annotations
@@ -17,11 +17,10 @@ from typing import IO, Any
 
 import numpy as np
 
-from undertow.serialization.settings import settings
+from undertow.utils.serialization import config
 
 Bytes = np.ndarray[Any, np.dtype[np.uint8]]
 
-ALIGNMENT = 64
 _UTF8_NAMES = 1 << 11
 _LONGEST = _ELSEWHERE = 0xFFFFFFFF  # a 32-bit field with this value sends the reader to the zip64 fields
 _MOST_ENTRIES = _COUNTED_ELSEWHERE = 0xFFFF
@@ -48,13 +47,13 @@ class ArchiveWriter:
         """Adds a record: bytes, or an array of bytes."""
         view = memoryview(content).cast("B") if len(content) else memoryview(b"")
         path = f"{self.folder}/{name}".encode()
-        checksum = zlib.crc32(view) if settings.compute_crc32 else 0
+        checksum = zlib.crc32(view) if config.save.compute_crc32 else 0
         self.fingerprint = zlib.crc32(path, zlib.crc32(checksum.to_bytes(4, "little"), self.fingerprint))
         start, size = self.position, len(view)
         sizes64 = struct.pack("<2H2Q", 1, 16, size, size) if size >= _LONGEST else b""
         shown_size = _ELSEWHERE if sizes64 else size
         begin = start + _LOCAL.size + len(path) + len(sizes64) + 4
-        pad = -begin % ALIGNMENT
+        pad = -begin % config.save.storage_alignment
         extra = sizes64 + _PADDING_ID + struct.pack("<H", pad) + b"Z" * pad
         self._put(
             _LOCAL.pack(b"PK\3\4", 45, _UTF8_NAMES, 0, 0, 0x21, checksum, shown_size, shown_size, len(path), len(extra))
@@ -200,6 +199,6 @@ class ArchiveReader:
 
 def map_file(path: str | os.PathLike[str]) -> mmap.mmap:
     """A file in memory; writes go to private pages unless MAP_SHARED was asked for."""
-    shared = settings.mmap_flags == getattr(mmap, "MAP_SHARED", None)
+    shared = config.load.mmap_flags == getattr(mmap, "MAP_SHARED", None)
     with open(path, "r+b" if shared else "rb") as file:
         return mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_WRITE if shared else mmap.ACCESS_COPY)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any, NoReturn
 
-from undertow import typed_storage
+from undertow import tensor_types, typed_storage
 from undertow.sites import warn
 
 __all__ = [
     "SourceChangeWarning", "StorageType", "check_module_version_greater_or_equal", "normalize_storage_type",
-    "validate_cuda_device", "validate_hpu_device",
+    "storage_to_tensor_type", "validate_cuda_device", "validate_hpu_device",
 ]  # fmt: skip
 
 
@@ -54,6 +54,11 @@ def check_module_version_greater_or_equal(
 def normalize_storage_type(storage_type: Any) -> Any:
     """The class of a storage under its name in `torch`."""
     return getattr(typed_storage, storage_type.__name__)
+
+
+def storage_to_tensor_type(storage: Any) -> Any:
+    """The class of the tensors over a storage of one dtype: of `torch.FloatStorage` it is `torch.FloatTensor`."""
+    return getattr(tensor_types, type(storage).__name__.replace("Storage", "Tensor"))
 
 
 def validate_cuda_device(location: Any) -> NoReturn:

@@ -22,6 +22,7 @@ from undertow.serialization.storages import StorageType, TypedStorage, check_pid
 from undertow.serialization.unpickling import Source
 from undertow.sites import warn
 from undertow.storage import UntypedStorage
+from undertow.utils.serialization import config
 
 _ZIP = b"PK\3\4"
 
@@ -46,6 +47,7 @@ def load(
         weights_only = _default_weights_only(pickle_module)
     elif weights_only and pickle_module is not None:
         raise RuntimeError("Can not safely load weights when explicit pickle_module is specified")
+    mmap = config.load.mmap if mmap is None else mmap
     if mmap and not isinstance(f, (str, os.PathLike)):
         raise ValueError("f must be a file path in order to use the mmap argument")
     if weights_only and pickle_load_args:
@@ -137,7 +139,7 @@ def _byteorder(archive: ArchiveReader) -> str:
         if found not in ("little", "big"):
             raise ValueError(f"Unknown endianness type: {found} in {archive.label}")
         return found
-    assumed = settings.endianness
+    assumed = config.load.endianness
     if assumed is LoadEndianness.NATIVE:
         return sys.byteorder
     return "big" if assumed is LoadEndianness.BIG else "little"

@@ -21,7 +21,7 @@ from undertow.dtypes import dtype
 from undertow.generators import Generator
 from undertow.layouts import layout
 from undertow.serialization import legacy
-from undertow.serialization.archive import ALIGNMENT, ArchiveWriter
+from undertow.serialization.archive import ArchiveWriter
 from undertow.serialization.atomic import replacing
 from undertow.serialization.names import torch_name
 from undertow.serialization.rebuild import TorchFunction, has_own_reduction, reduced
@@ -29,6 +29,7 @@ from undertow.serialization.settings import settings
 from undertow.serialization.storages import TYPED, UNTYPED, StorageType, StoredMemory, TypedStorage
 from undertow.sizes import Size
 from undertow.storage import UntypedStorage, extent_of, flat_memory
+from undertow.utils.serialization import config
 
 FileLike = str | os.PathLike[str] | IO[bytes]
 
@@ -74,7 +75,7 @@ def _write_archive(
     archive = ArchiveWriter(out, folder)
     archive.write("data.pkl", pickled)
     archive.write(".format_version", b"1")
-    archive.write(".storage_alignment", str(ALIGNMENT).encode())
+    archive.write(".storage_alignment", str(config.save.storage_alignment).encode())
     if say_byteorder:
         archive.write("byteorder", sys.byteorder.encode())
     for key, memory in memories.items():

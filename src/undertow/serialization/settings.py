@@ -6,6 +6,8 @@ import mmap
 from enum import Enum
 from typing import Any
 
+from undertow.utils.serialization import config
+
 _PRIVATE: int | None = getattr(mmap, "MAP_PRIVATE", None)  # Windows has neither name
 _SHARED: int | None = getattr(mmap, "MAP_SHARED", None)
 
@@ -19,13 +21,9 @@ class LoadEndianness(Enum):
 
 
 class _Settings:
-    """One set of settings for the process."""
+    """What `skip_data` says; all else is in `utils.serialization.config`."""
 
-    def __init__(self) -> None:
-        self.endianness: LoadEndianness | None = None
-        self.mmap_flags = _PRIVATE
-        self.compute_crc32 = True
-        self.skips_data = False
+    skips_data = False
 
 
 settings = _Settings()
@@ -33,29 +31,31 @@ settings = _Settings()
 
 def get_default_load_endianness() -> LoadEndianness | None:
     """The byte order assumed for files without a `byteorder` record; None means little-endian."""
-    return settings.endianness
+    endianness: LoadEndianness | None = config.load.endianness
+    return endianness
 
 
 def set_default_load_endianness(endianness: LoadEndianness | None) -> None:
     """Sets the byte order assumed for files without a `byteorder` record."""
     if endianness is not None and not isinstance(endianness, LoadEndianness):
         raise TypeError("Invalid argument type in function set_default_load_endianness")
-    settings.endianness = endianness
+    config.load.endianness = endianness  # type: ignore[assignment]
 
 
 def get_crc32_options() -> bool:
     """Whether `save` writes checksums."""
-    return settings.compute_crc32
+    return bool(config.save.compute_crc32)
 
 
 def set_crc32_options(compute_crc32: bool) -> None:
     """Whether `save` writes checksums; other zip programs complain about files without."""
-    settings.compute_crc32 = compute_crc32
+    config.save.compute_crc32 = compute_crc32
 
 
 def get_default_mmap_options() -> int | None:
     """How `load(mmap=True)` maps files: `mmap.MAP_PRIVATE` (writes stay in memory) or `mmap.MAP_SHARED`."""
-    return settings.mmap_flags
+    flags: int | None = config.load.mmap_flags
+    return flags
 
 
 class set_default_mmap_options:
@@ -65,14 +65,14 @@ class set_default_mmap_options:
         if flags not in (_PRIVATE, _SHARED):
             raise ValueError(f"Invalid argument in function set_default_mmap_options, expected mmap.MAP_PRIVATE or "
                              f"mmap.MAP_SHARED, but got {flags}")
-        self.before = settings.mmap_flags
-        settings.mmap_flags = flags
+        self.before = config.load.mmap_flags
+        config.load.mmap_flags = flags
 
     def __enter__(self) -> None:
         pass
 
     def __exit__(self, *exception: Any) -> None:
-        settings.mmap_flags = self.before
+        config.load.mmap_flags = self.before
 
 
 class skip_data:

@@ -2,10 +2,31 @@
 
 from __future__ import annotations
 
+from enum import IntEnum
 from typing import Any
 
 from undertow.dlpack import export
 from undertow.from_data import from_dlpack as from_dlpack
+
+
+class DLDeviceType(IntEnum):
+    """The numbers of kinds of devices."""
+
+    kDLCPU = 1
+    kDLCUDA = 2
+    kDLCUDAHost = 3
+    kDLOpenCL = 4
+    kDLVulkan = 7
+    kDLMetal = 8
+    kDLVPI = 9
+    kDLROCM = 10
+    kDLROCMHost = 11
+    kDLExtDev = 12
+    kDLCUDAManaged = 13
+    kDLOneAPI = 14
+    kDLWebGPU = 15
+    kDLHexagon = 16
+    kDLMAIA = 17
 
 
 def to_dlpack(tensor: Any) -> Any:

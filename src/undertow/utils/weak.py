@@ -33,6 +33,26 @@ class WeakIdRef(weakref.ref):
         return one is two if one is not None and two is not None else self is other
 
 
+class _WeakHashRef(weakref.ref):
+    """A weak reference that equals another one to an equal object, and keeps its hash after that has gone."""
+
+    __slots__ = ("_id",)
+
+    def __init__(self, key: Any, callback: Callable[[Any], Any] | None = None) -> None:
+        super().__init__(key, callback)  # type: ignore[call-arg]
+        self._id = hash(key)
+
+    def __call__(self) -> Any:
+        return super().__call__()
+
+    def __hash__(self) -> int:
+        return self._id
+
+    def __eq__(self, other: object) -> bool:
+        one, two = self(), other() if isinstance(other, weakref.ref) else None
+        return bool(one == two) if one is not None and two is not None else self is other
+
+
 WeakTensorRefKey = WeakIdRef
 
 

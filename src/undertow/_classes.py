@@ -1,0 +1,3 @@
+"""`torch.classes` by the name of its file."""
+
+from undertow import classes as classes

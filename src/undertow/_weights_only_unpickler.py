@@ -1,0 +1,76 @@
+"""The careful reader of pickles under PyTorch's names; it is in `serialization/weights_only.py`."""
+
+from __future__ import annotations
+
+import io
+import pickletools
+from collections.abc import Callable
+from typing import IO, Any
+
+from undertow.serialization.rebuild import REBUILD
+from undertow.serialization.safe_globals import ALLOWED, added_by_name
+from undertow.serialization.safe_globals import _added as _marked_safe
+from undertow.serialization.safe_globals import add_safe_globals as _add_safe_globals  # noqa: F401
+from undertow.serialization.safe_globals import clear_safe_globals as _clear_safe_globals  # noqa: F401
+from undertow.serialization.safe_globals import get_safe_globals as _get_safe_globals  # noqa: F401
+from undertow.serialization.safe_globals import safe_globals as _safe_globals  # noqa: F401
+from undertow.serialization.weights_only import Reader
+
+__all__ = ["Unpickler", "get_globals_in_pkl", "load"]
+
+
+class Unpickler:
+    """Builds the objects of a pickle that names only what is known to be safe."""
+
+    def __init__(self, file: IO[bytes], *, encoding: str = "bytes") -> None:
+        self.file, self.encoding = file, encoding
+
+    def persistent_load(self, pid: Any) -> Any:
+        raise ValueError(f"no storage is known by {pid!r}: a program that reads one sets `persistent_load`")
+
+    def load(self) -> Any:
+        """The next object of the file."""
+        here = self.file.tell()
+        self.file.seek(0, io.SEEK_END)
+        length = self.file.tell()
+        self.file.seek(here)
+        return Reader(self.file, length, self.persistent_load).load()
+
+
+def load(file: IO[bytes], *, encoding: str = "ASCII") -> Any:
+    """The next object of a file."""
+    return Unpickler(file, encoding=encoding).load()
+
+
+def get_globals_in_pkl(file: IO[bytes]) -> set[str]:
+    """The full names of the classes and functions that a pickle names."""
+    found, texts = set(), list[str]()
+    for opcode, argument, _ in pickletools.genops(file):
+        if opcode.name == "GLOBAL":
+            found.add(str(argument).replace(" ", ".").replace("__builtin__", "builtins"))
+        elif opcode.name == "STACK_GLOBAL":
+            found.add(".".join(texts[-2:]))
+        elif isinstance(argument, str):
+            texts.append(argument)
+    return found
+
+
+def _remove_safe_globals(globals_to_remove: list[Any]) -> None:
+    """Forgets some of what was added."""
+    _marked_safe[:] = [each for each in _marked_safe if each not in globals_to_remove]
+
+
+def _get_user_allowed_globals() -> dict[str, Any]:
+    """What was added, by name."""
+    return added_by_name()
+
+
+def _get_allowed_globals() -> dict[str, Any]:
+    """What every file may name."""
+    return dict(ALLOWED)
+
+
+def _tensor_rebuild_functions() -> set[Callable[..., Any]]:
+    """The functions that make tensors of what is in a file."""
+    functions: set[Any] = set(REBUILD.values())
+    return functions

@@ -1,0 +1,14 @@
+"""What a process that was forked does first."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from typing import Any
+
+__all__ = ["register_after_fork"]
+
+
+def register_after_fork(func: Callable[[], Any]) -> None:
+    """Calls a function in every process that this one forks."""
+    os.register_at_fork(after_in_child=func)

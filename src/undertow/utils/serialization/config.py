@@ -1,0 +1,28 @@
+"""What can be set about reading and writing checkpoints: `config.load.mmap = True`, `config.patch({"load.mmap": True})`."""
+
+import mmap as _mmap
+import sys as _sys
+
+from undertow.utils._config_module import install_config_module as _install
+
+_TYPE_CHECKING = False
+
+
+class load:
+    """Of reading. There are no offsets to calculate: every record's place is read from the archive."""
+
+    mmap = False
+    endianness = None
+    mmap_flags = getattr(_mmap, "MAP_PRIVATE", None)  # Windows has no such name
+    calculate_storage_offsets = False
+
+
+class save:
+    """Of writing. There is no pinned memory to use."""
+
+    compute_crc32 = True
+    use_pinned_memory_for_d2h = False
+    storage_alignment = 64
+
+
+_install(_sys.modules[__name__])
