@@ -6,6 +6,7 @@ import importlib
 
 import pytest
 
+from tests.oracle.facts import opening
 from tests.oracle.harness import agree
 from tests.oracle.programs import Table, attempt
 
@@ -261,11 +262,11 @@ def point(torch, dtype="float64"):
 
 
 def failure(torch, *args, **options):
-    """The class and the first line of what gradcheck raises, or what it returns."""
+    """The class and the first sentence of what gradcheck raises, or what it returns."""
     try:
         return torch.autograd.gradcheck(*args, **options)
     except Exception as error:
-        return type(error).__name__, str(error).partition("\n")[0]
+        return type(error).__name__, opening(str(error), words=60)
 
 
 CHECKS = {

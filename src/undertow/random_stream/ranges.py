@@ -150,7 +150,7 @@ def _warnings(low: int, last: int, digits: int | None, dtype: np.dtype[Any]) -> 
         return []
     return [
         f"{name} is out of bounds [-(2^{digits}), 2^{digits}]. Due to precision limitations {_C_NAMES[dtype.name]} can "
-        "support discrete uniform distribution only within this range: not every number in it can be drawn"
+        "support discrete uniform distribution only within this range"
         for name, bound in (("from", low), ("to - 1", last))
         if abs(bound) > 2**digits
     ]
