@@ -198,8 +198,7 @@ def test_a_hook_that_takes_itself_out_and_is_met_again() -> None:
 
 
 def test_a_hook_on_arguments_and_keywords_that_also_logs() -> None:
-    model, log = nn.Linear(3, 2), []
-
+    model, log = nn.Linear(3, 2), []  # type: Any, Any
     doubled: Any = lambda module, args, kwargs: log.append(1) or ((args[0] * 2,), kwargs)
     model.register_forward_pre_hook(doubled, with_kwargs=True)
     with torch.no_grad():
