@@ -38,9 +38,13 @@ WARNING: dict[str, Callable[[], Any]] = {
 
 @pytest.mark.parametrize("case", WARNING)
 def test_the_users_line(case: str) -> None:
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        WARNING[case]()
+    torch.set_warn_always(True)
+    try:
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            WARNING[case]()
+    finally:
+        torch.set_warn_always(False)
     x.grad = None
     assert [each.filename for each in caught] == [__file__]
     assert caught[0].lineno == WARNING[case].__code__.co_firstlineno

@@ -14,7 +14,7 @@ from undertow.dtypes import bool as bool_dtype
 from undertow.dtypes import uint64 as uint64_dtype
 from undertow.factory_arguments import check_options, from_data, made, parse_kind
 from undertow.modes import no_grad
-from undertow.sites import warn
+from undertow.sites import warn, warn_once
 from undertow.storage import Array, UntypedStorage, adopt, flat_memory, is_storage
 from undertow.tensor_convert import converted
 from undertow.tensor_python import element
@@ -137,7 +137,7 @@ def _shared(array: Array) -> Array:
     DTYPE_OF[array.dtype]  # refuses, in PyTorch's words, what has no dtype here
     _check_strides(array)
     if not array.flags.writeable:
-        warn(
+        warn_once(
             "The given NumPy array is not writable, and PyTorch does not support non-writable tensors. What a "
             "write to this tensor does is anyone's guess: give a copy of the array, or make it writable first.",
         )
@@ -254,7 +254,7 @@ def _converted_slowly(data: Any, kind: dtype | None) -> Array:
         raise TypeError(f"new(): invalid data type '{type(data).__name__}'")
     sizes = _sizes(data)
     if isinstance(data, (list, tuple)) and data and isinstance(data[0], np.ndarray):
-        warn(
+        warn_once(
             "Creating a tensor from a list of numpy.ndarrays is extremely slow. Make one "
             "array of them with numpy.array(), and a tensor of that.",
         )

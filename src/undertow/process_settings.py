@@ -7,16 +7,17 @@ import os
 from typing import Any
 
 from undertow.devices import device as Device
+from undertow.sites import Once
 from undertow.xp.precision import Precision
 
 
 class _Settings:
-    __slots__ = ("threads", "interop_threads", "deterministic", "warn_only", "warn_always")
+    __slots__ = ("threads", "interop_threads", "deterministic", "warn_only")
 
     def __init__(self) -> None:
         self.threads = int(os.environ.get("OMP_NUM_THREADS", "0") or 0) or os.cpu_count() or 1
         self.interop_threads = os.cpu_count() or 1
-        self.deterministic = self.warn_only = self.warn_always = False
+        self.deterministic = self.warn_only = False
 
 
 _settings = _Settings()
@@ -71,12 +72,12 @@ def is_deterministic_algorithms_warn_only_enabled() -> bool:
 
 
 def set_warn_always(b: bool, /) -> None:
-    """Notes whether warnings that are given once should be given always; Python's own filters decide that here."""
-    _settings.warn_always = b
+    """Whether warnings that are given once in a process are given every time."""
+    Once.always = b
 
 
 def is_warn_always_enabled() -> bool:
-    return _settings.warn_always
+    return Once.always
 
 
 def get_deterministic_debug_mode() -> int:

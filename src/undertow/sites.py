@@ -60,6 +60,21 @@ def warn(message: str, category: type[Warning] = UserWarning) -> None:
     warnings.warn(message, category, stacklevel=user_stacklevel())
 
 
+class Once:
+    """Which warnings this process has given of those that are given once, and whether they are given always."""
+
+    given: set[str] = set()
+    always = False
+
+
+def warn_once(message: str, category: type[Warning] = UserWarning, words: int = 5) -> None:
+    """A warning that is given once in a process: another one that begins with the same words is the same."""
+    about = " ".join(message.split(None, words)[:words])
+    if Once.always or about not in Once.given:
+        Once.given.add(about)
+        warn(message, category)
+
+
 def user_stack(limit: int = 32) -> list[Site]:
     """The user's frames that led here, outermost first."""
     stack: list[Site] = []

@@ -14,7 +14,7 @@ from undertow.devices import cpu
 from undertow.dtypes import DTYPE_OF, float8_e5m2
 from undertow.modes import is_grad_enabled, local, special
 from undertow.ops.public import public
-from undertow.sites import warn
+from undertow.sites import warn_once
 from undertow.storage import adopt
 from undertow.tensor_layout import host_memory
 from undertow.xp.device_array import DeviceArray
@@ -259,7 +259,7 @@ def replace_elements(self: Any, name: str, function: Callable[..., Any], *others
 
 def _warn_of_lost_gradient(tensor: Any) -> None:
     if tensor._requires_grad:
-        warn(
+        warn_once(
             "Converting a tensor with requires_grad=True to a scalar may lead to unexpected behavior.\nConsider using "
             "tensor.detach() first.",
         )

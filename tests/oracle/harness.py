@@ -191,10 +191,7 @@ def _wants_log(program: Program) -> bool:
 
 @contextlib.contextmanager
 def _every_warning(torch: ModuleType) -> Iterator[None]:
-    """PyTorch gives some warnings once per process; inside, it gives them every time."""
-    if torch is not real_torch:
-        yield
-        return
+    """Some warnings are given once per process; inside, they are given every time."""
     before = torch.is_warn_always_enabled()
     torch.set_warn_always(True)
     try:

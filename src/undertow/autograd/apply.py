@@ -17,7 +17,7 @@ from undertow import _core, asking
 from undertow._core import InferenceStorage, TensorCore, ndarray, wrap
 from undertow.autograd.node import edge_of
 from undertow.autograd.operands import compute
-from undertow.autograd.outputs import into, write_out
+from undertow.autograd.outputs import into
 from undertow.autograd.record import pack_saved, record
 from undertow.autograd.rule_node import FIT, node_class
 from undertow.autograd.saved import SavedInput, SavedOutput
@@ -252,11 +252,16 @@ def name_function(function: Callable[..., Any], name: str, doc: str) -> Callable
 # --- the general path
 
 
+_WITHOUT_OUT = frozenset(["isnan", "isinf", "isfinite", "relu"])
+
+
 def call(public: Callable[..., Any], rule: Rule, inputs: tuple[Any, ...], statics: dict[str, Any], out: Any) -> Any:
     """A public elementwise function in the general case: overrides first, then `apply`, then `out=`."""
     if out is not None and "." in public.__qualname__:  # only functions take it, not methods
         if len(inputs) == 1:
             raise TypeError(f"TensorBase.{public.__name__}() takes no keyword arguments")
+        raise TypeError(f"{public.__name__}() got an unexpected keyword argument 'out'")
+    if out is not None and rule.name in _WITHOUT_OUT:
         raise TypeError(f"{public.__name__}() got an unexpected keyword argument 'out'")
     if asking.wanted(inputs):
         return asking.dispatch(public, inputs, {**statics, "out": out} if out is not None else statics)
@@ -267,17 +272,13 @@ def call(public: Callable[..., Any], rule: Rule, inputs: tuple[Any, ...], static
 
 def apply_into(out: Any, rule: Rule, inputs: tuple[Any, ...], statics: dict[str, Any]) -> Any:
     """`out=` for a rule. One without gradients may have inputs that want them."""
-    if rule.node_name.endswith("NotImplemented"):  # PyTorch lets these pass, and complains in the backward pass
-        result = apply_generally(rule, inputs, statics)
-        write_out(out, result)
-        out._edge, out._requires_grad = result._edge, result._requires_grad
-        return out
     if rule.promote in ("numeric", "float") and isinstance(out, TensorCore) and out._storage is not None:
         for given in inputs:
             if isinstance(given, TensorCore) and given._storage is out._storage:
                 check_overlap(out._array, given._array)
     wanting = inputs if rule.joint is not None or any(rule.gradients) else ()
-    return into(out, lambda: apply_generally(rule, inputs, statics), wanting, rule.name)
+    name = "floor_divide" if rule.name == "div_floor" else rule.name
+    return into(out, lambda: apply_generally(rule, inputs, statics), wanting, name, casts=rule.promote is not None)
 
 
 def apply(rule: Rule, *inputs: Any, **statics: Any) -> Any:

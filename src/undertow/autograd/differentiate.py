@@ -15,7 +15,7 @@ from undertow.autograd.node import AccumulateGrad, Edge, Node, edge_of
 from undertow.autograd.views import refresh_view
 from undertow.dtypes import DTYPE_OF
 from undertow.modes import local, special
-from undertow.sites import warn
+from undertow.sites import warn, warn_once
 from undertow.sizes import size_of
 from undertow.xp.device_memory import Watch
 from undertow.xp.namespaces import tensor_namespace
@@ -67,7 +67,7 @@ def backward(
             )
         grad_tensors = grad_variables
     if create_graph:
-        warn(
+        warn_once(
             "Using backward() with create_graph=True will create a reference cycle between the parameter and its "
             "gradient which can cause a memory leak. Take the gradients from autograd.grad() instead, which writes to no "
             ".grad; or set .grad of the parameters to None as soon as you are done with it.",

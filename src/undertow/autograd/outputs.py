@@ -9,67 +9,104 @@ import numpy as np
 
 from undertow import mirrors
 from undertow._core import InferenceStorage, TensorCore, wrap
+from undertow.autograd.node import Node, edge_of
 from undertow.dtypes import DTYPE_OF
+from undertow.lazy import late_function
 from undertow.modes import local, special
 from undertow.ops.arguments import type_name
 from undertow.sites import user_stack, warn
 from undertow.xp.device_placement import empty_beside
 from undertow.xp.quiet import quietly
 
+_WORDS = "undertow.ops.out_words"
+manner_of = late_function(__name__, _WORDS, "manner_of")
+refuse_dtype = late_function(__name__, _WORDS, "refuse_dtype")
+step_inside = late_function(__name__, _WORDS, "step_inside")
 
-def into(out: Any, compute: Callable[[], Any], inputs: Sequence[Any], name: str, same_dtype: bool = False) -> Any:
-    """`out=`: computes unrecorded and writes the result into a tensor, giving it the result's shape."""
+
+def into(out: Any, compute: Callable[[], Any], inputs: Sequence[Any], name: str, casts: bool = False) -> Any:
+    """`out=`: computes unrecorded and writes the result into a tensor, giving it the result's shape.
+
+    `casts`: an elementwise function, which casts its result to the dtype of `out`.
+    """
     if not isinstance(out, TensorCore):
         if not isinstance(out, (bool, int, float, complex)):
             raise TypeError(f"{name}(): argument 'out' must be Tensor, not {type_name(out)}")
         out = wrap(out)
-    modes = local.modes
-    if modes.grad_enabled:
-        for given in (*inputs, out):
-            if isinstance(given, TensorCore) and given._requires_grad:
-                raise RuntimeError(
-                    f"{name}(): functions with out=... arguments don't support automatic differentiation, but one of "
-                    "the arguments requires grad."
-                )
-    before, modes.grad_enabled = modes.grad_enabled, False
-    try:
-        result = compute()
-    finally:
-        modes.grad_enabled = before
-    write_out(out, result, same_dtype)
+    manner = manner_of(name)
+    if manner == "copied":
+        return copied_into(out, compute(), name)
+    if manner == "dtype first":
+        refuse_dtype(name, DTYPE_OF[unrecorded(compute)._array.dtype], DTYPE_OF[out._array.dtype], casts)
+    if manner == "undifferentiated":
+        refuse_recording("aten::" + name, (out,))
+    else:
+        refuse_recording(name, (*inputs, out))
+    write_out(out, unrecorded(compute), name, casts)
+    if manner == "undifferentiated":
+        record_without_derivative(out, inputs, name)
     return out
 
 
-def copied_into(out: Any, result: Any) -> Any:
+def refuse_recording(name: str, tensors: Sequence[Any]) -> None:
+    """`out=` is not differentiated: no tensor of the call may want a gradient while gradients are recorded."""
+    if local.modes.grad_enabled:
+        for given in tensors:
+            if isinstance(given, TensorCore) and given._requires_grad:
+                raise RuntimeError(
+                    f"{step_inside(name)}(): functions with out=... arguments don't support automatic "
+                    "differentiation, but one of the arguments requires grad."
+                )
+
+
+def unrecorded(compute: Callable[[], Any]) -> Any:
+    modes = local.modes
+    before, modes.grad_enabled = modes.grad_enabled, False
+    try:
+        return compute()
+    finally:
+        modes.grad_enabled = before
+
+
+class NotImplemented(Node):
+    """Stands for a step that has no derivative, and says so in the backward pass."""
+
+    __slots__ = ("operator",)
+
+    operator: str
+
+    def _run(self, xp: Any, g: Any, needs: tuple[bool, ...] | None) -> tuple[Any, ...]:
+        raise RuntimeError(f"derivative for aten::{self.operator} is not implemented")
+
+
+def record_without_derivative(out: Any, inputs: Sequence[Any], name: str) -> None:
+    """Gives `out` a node that refuses to be differentiated, if one of the inputs wants a gradient."""
+    tensors = [given for given in inputs if isinstance(given, TensorCore)]
+    if not local.modes.grad_enabled or not any(given._requires_grad for given in tensors):
+        return
+    node = object.__new__(NotImplemented)
+    node._edges = tuple([edge_of(given) if given._requires_grad else None for given in tensors])
+    node._order = next(local.modes.sequence)
+    node._extras = node._tensor_hooks = None
+    node.operator = name
+    out._edge, out._requires_grad = (node, 0), True
+
+
+def copied_into(out: Any, result: Any, name: str) -> Any:
     """`out=` of a function that copies its result there as its last step, which is recorded if the result is."""
-    if not result._requires_grad:
-        write_out(out, result)
+    if not local.modes.grad_enabled or not (result._requires_grad or out._requires_grad):
+        write_out(out, result, name)
         return out
+    refuse_dtype(name, DTYPE_OF[result._array.dtype], DTYPE_OF[out._array.dtype], True)
     if out._array.shape != result._array.shape:
         out._array = empty_beside(out._array, result._array.shape)
     return out.copy_(result)
 
 
-_C_NAMES = {
-    "float32": "float", "float64": "double", "float16": "c10::Half", "bfloat16": "c10::BFloat16", "int64": "long int",
-    "int32": "int", "int16": "short int", "int8": "signed char", "uint8": "unsigned char",
-    "complex64": "c10::complex<float>", "complex128": "c10::complex<double>",
-}  # fmt: skip
-
-
-def write_out(out: Any, result: Any, same_dtype: bool = False) -> None:
-    """Writes a result into the tensor given as `out=`; `same_dtype`: an op that casts nothing on the way."""
+def write_out(out: Any, result: Any, name: str, casts: bool = False) -> None:
+    """Writes a result into the tensor given as `out=` to the function of that name."""
     refuse_overlap(out._array)
-    found, wanted = DTYPE_OF[result._array.dtype], DTYPE_OF[out._array.dtype]
-    if same_dtype and found is not wanted:
-        raise RuntimeError(
-            f"Expected out tensor to have dtype {_C_NAMES.get(found.name, found.name)}, but got "
-            f"{_C_NAMES.get(wanted.name, wanted.name)} instead"
-        )
-    if found.category > wanted.category:
-        raise RuntimeError(
-            f"result type {found.scalar_name} can't be cast to the desired output type {wanted.scalar_name}"
-        )
+    refuse_dtype(name, DTYPE_OF[result._array.dtype], DTYPE_OF[out._array.dtype], casts)
     if out._array.shape != result._array.shape:
         if out._array.size:
             warn(
@@ -77,7 +114,7 @@ def write_out(out: Any, result: Any, same_dtype: bool = False) -> None:
                 f"does not match the required output shape {list(result._array.shape)}. Give an empty tensor, or one "
                 "of that shape.",
             )
-        out._array = empty_beside(out._array, result._array.shape)
+        out._array = empty_beside(out._array, result._array.shape, result._array)
     quietly(np.copyto, out._array, result._array, casting="unsafe")
     bump(out)
 

@@ -25,14 +25,16 @@ from undertow.sites import warn
 SELU = {"alpha": 1.6732632423543772848170429916717, "scale": 1.0507009873554804934193349852946, "input_scale": 1}
 
 
-def _activate(name: str, rule: Rule, twin: Rule, input: Any, inplace: bool, **statics: Any) -> Any:
+def _activate(
+    name: str, rule: Rule, twin: Rule, input: Any, inplace: bool, out: Any = None, **statics: Any
+) -> Any:
     check_tensor(input, name)
     for position, (argument, value) in enumerate(statics.items(), 2):
         if isinstance(value, str) or value is None:
             raise must_be("Number", value, name, argument, position)
     if inplace:
         return apply_in_place(twin, input, **statics)
-    return apply(rule, input, **statics)
+    return finish(rule, (input,), out, **statics)
 
 
 # --- with a straight side
@@ -141,13 +143,13 @@ def prelu(input: Any, weight: Any) -> Any:
 
 
 @public
-def hardshrink(input: Any, lambd: float = 0.5) -> Any:
+def hardshrink(input: Any, lambd: float = 0.5, *, out: Any = None) -> Any:
     """x outside [-lambd, lambd], 0 inside."""
-    return _activate("hardshrink", rules.hardshrink, rules.hardshrink, input, False, lambd=lambd)
+    return _activate("hardshrink", rules.hardshrink, rules.hardshrink, input, False, out, lambd=lambd)
 
 
 @public
-def softshrink(input: Any, lambd: float = 0.5) -> Any:
+def softshrink(input: Any, lambd: float = 0.5, *, out: Any = None) -> Any:
     """x moved towards 0 by lambd."""
     check_tensor(input, "softshrink")
     if is_number(lambd) and lambd < 0:
@@ -155,7 +157,7 @@ def softshrink(input: Any, lambd: float = 0.5) -> Any:
         raise RuntimeError(
             f"lambda must be in range [0, {finfo(kind).max:g}] for input dtype {kind.scalar_name}, but found {lambd:g}"
         )
-    return _activate("softshrink", rules.softshrink, rules.softshrink, input, False, lambd=lambd)
+    return _activate("softshrink", rules.softshrink, rules.softshrink, input, False, out, lambd=lambd)
 
 
 @public
@@ -217,9 +219,9 @@ def _celu(name: str, input: Any, alpha: float, inplace: bool) -> Any:
 
 
 @public
-def softplus(input: Any, beta: float = 1.0, threshold: float = 20.0) -> Any:
+def softplus(input: Any, beta: float = 1.0, threshold: float = 20.0, *, out: Any = None) -> Any:
     """log(1 + e^(beta x)) / beta; x itself where beta x is above the threshold."""
-    return _activate("softplus", rules.softplus, rules.softplus, input, False, beta=beta, threshold=threshold)
+    return _activate("softplus", rules.softplus, rules.softplus, input, False, out, beta=beta, threshold=threshold)
 
 
 # --- smooth
@@ -243,12 +245,12 @@ def mish(input: Any, inplace: bool = False) -> Any:
 
 
 @public
-def gelu(input: Any, *, approximate: str = "none") -> Any:
+def gelu(input: Any, *, approximate: str = "none", out: Any = None) -> Any:
     """x times the normal distribution function at x, exact or by 'tanh'."""
     check_tensor(input, "gelu")
     if approximate not in ("none", "tanh"):
         raise RuntimeError("approximate argument must be either none or tanh.")
-    return apply(rules.gelu, input, approximate=approximate)
+    return finish(rules.gelu, (input,), out, approximate=approximate)
 
 
 @public

@@ -10,7 +10,7 @@ import numpy as np
 
 from undertow._core import InferenceStorage, wrap
 from undertow.autograd.apply import apply
-from undertow.autograd.outputs import into, write_out
+from undertow.autograd.outputs import into
 from undertow.autograd.record import record
 from undertow.modes import local
 from undertow.ops.arguments import (
@@ -129,10 +129,7 @@ def nonzero_static(input: Any, *, size: int, fill_value: int = -1, out: Any = No
     found = np.full((size, input._array.ndim), as_int(fill_value, "nonzero_static", "fill_value"), np.int64)
     found[: len(places)] = places
     result = wrap(found)
-    if out is None:
-        return result
-    write_out(out, result)
-    return out
+    return result if out is None else into(out, lambda: result, (), "nonzero_static")
 
 
 # --- the opposite of expanding

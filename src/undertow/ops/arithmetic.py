@@ -21,6 +21,7 @@ from undertow.autograd.apply import (
     name_function,
     unary,
 )
+from undertow.autograd.outputs import into
 from undertow.autograd.writes import apply_in_place
 from undertow.dtypes import DTYPE_OF, INTEGRAL, complex128, float64
 from undertow.modes import special
@@ -250,7 +251,8 @@ def float_power(input: Any, exponent: Any, *, out: Any = None) -> Any:
     """The power, computed and returned in double precision."""
     if not (isinstance(input, TensorCore) or isinstance(exponent, TensorCore)):
         raise invalid_combination("float_power", (input, exponent))
-    return power("float_power", _double(input), _double(exponent), out)
+    compute = lambda: power("float_power", _double(input), _double(exponent), None)
+    return compute() if out is None else into(out, compute, (input, exponent), "float_power")
 
 
 def _double(value: Any) -> Any:

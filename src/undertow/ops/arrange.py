@@ -8,8 +8,8 @@ import numpy as np
 
 from undertow._core import TensorCore, wrap
 from undertow.autograd.apply import apply
-from undertow.autograd.outputs import into, write_out
-from undertow.autograd.writes import apply_in_place, set_edge
+from undertow.autograd.outputs import into
+from undertow.autograd.writes import apply_in_place
 from undertow.devices import cpu, get_default_device
 from undertow.dtypes import DTYPE_OF, as_dtype
 from undertow.layouts import channels_last, channels_last_3d, contiguous_format, memory_format, preserve_format
@@ -34,7 +34,6 @@ from undertow.ops.stretch import expand_to, unsqueeze
 from undertow.rules import arrange as rules
 from undertow.rules import index as index_rules
 from undertow.rules import shape as shape_rules
-from undertow.rules.rule import op
 from undertow.xp.device_array import DeviceArray, lying
 from undertow.xp.device_memory import Watch
 
@@ -296,13 +295,6 @@ tril_indices = _triangle_indices("tril_indices", np.tril_indices)
 triu_indices = _triangle_indices("triu_indices", np.triu_indices)
 
 
-_diag_out = op("diag", lambda xp, self: self, node="NotImplemented", self=lambda g: _no_derivative())
-
-
-def _no_derivative() -> Any:
-    raise RuntimeError("derivative for aten::diag is not implemented")
-
-
 @public
 def diag(input: Any, diagonal: int = 0, *, out: Any = None) -> Any:
     """The diagonal of a matrix, or a matrix with a vector as its diagonal."""
@@ -312,13 +304,8 @@ def diag(input: Any, diagonal: int = 0, *, out: Any = None) -> Any:
     if ndim not in (1, 2):
         raise RuntimeError(f"diag(): Supports 1D or 2D tensors. Got {ndim}D")
     rule = rules.diag_embed if ndim == 1 else shape_rules.diagonal_copy
-    result = apply(rule, input, offset=diagonal, dim1=0, dim2=1)
-    if out is None:
-        return result
-    write_out(out, result)
-    if result._edge is not None:  # PyTorch records this one, without a derivative
-        set_edge(out, apply(_diag_out, result)._edge)
-    return out
+    compute = lambda: apply(rule, input, offset=diagonal, dim1=0, dim2=1)
+    return compute() if out is None else into(out, compute, (input,), "diagonal_copy" if ndim == 2 else "diag_embed")
 
 
 @public

@@ -15,7 +15,7 @@ from undertow.ops.numbers import as_number, is_number
 from undertow.ops.public import Function, finish, in_place, in_place_operator, operator, overloaded, public
 from undertow.rules import compare as rules
 from undertow.rules.rule import Rule
-from undertow.sites import warn
+from undertow.sites import warn_once
 from undertow.xp.quiet import quietly
 
 # --- comparisons
@@ -146,7 +146,7 @@ def isin(
     if bfloat16.numpy in (getattr(one, "dtype", None), getattr(among, "dtype", None)):  # unknown to NumPy
         one, among = np.asarray(one, np.float32), np.asarray(among, np.float32)
     found = wrap(np.asarray(np.isin(one, among, assume_unique=assume_unique, invert=invert)))
-    return found if out is None else into(out, found.detach, (), "isin", same_dtype=True)
+    return found if out is None else into(out, found.detach, (), "isin")
 
 
 # --- choosing
@@ -168,7 +168,7 @@ def _mask(condition: Any) -> Any:
     if kind == "b":
         return condition
     if condition._array.dtype == np.uint8:
-        warn(
+        warn_once(
             "where received a uint8 condition tensor. This behavior is deprecated: give bools, as a comparison makes "
             "them.",
         )

@@ -13,7 +13,7 @@ from undertow.ops.image_order import ordered_like
 from undertow.ops.public import overloaded, public
 from undertow.ops.stretch import squeeze, unsqueeze
 from undertow.rules import conv as rules
-from undertow.sites import warn
+from undertow.sites import warn_once
 
 Sizes = tuple[int, ...]
 
@@ -211,7 +211,7 @@ def _named_padding(input: Any, weight: Any, padding: str, stride: Sizes, dilatio
         raise RuntimeError("padding='same' is not supported for strided convolutions")
     total = [d * (k - 1) for k, d in zip(weight._array.shape[2:], dilation, strict=True)]
     if any(n % 2 for n in total):
-        warn(
+        warn_once(
             "Using padding='same' with even kernel lengths and odd dilation may require a zero-padded copy of the input be "
             "created",
         )

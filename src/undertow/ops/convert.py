@@ -8,7 +8,7 @@ import numpy as np
 
 from undertow.autograd.apply import apply
 from undertow.rules import convert as rules
-from undertow.sites import warn
+from undertow.sites import warn_once
 from undertow.xp.device_array import DeviceArray
 from undertow.xp.quiet import quietly
 
@@ -16,7 +16,7 @@ from undertow.xp.quiet import quietly
 def cast(input: Any, dtype: np.dtype[Any], axes: tuple[int, ...] | None = None) -> Any:
     """A copy of another (or the same) NumPy dtype; `axes`: in which order they are in memory, the widest first."""
     if input._array.dtype.kind == "c" and dtype.kind not in "cb":
-        warn("Casting complex values to real discards the imaginary part")
+        warn_once("Casting complex values to real discards the imaginary part")
     if axes is None:
         return quietly(apply, rules.to_copy, input, dtype=dtype)
     result = quietly(apply, rules.to_copy_in_order, input, dtype=dtype, axes=axes)

@@ -14,11 +14,11 @@ from undertow.autograd.outputs import into
 from undertow.dtypes import DTYPE_OF, FLOATING
 from undertow.errors import _LinAlgError
 from undertow.ops.arguments import check_tensor, no_kernel
-from undertow.ops.named import into_all, run
+from undertow.ops.named import into_all, run, run_named
 from undertow.ops.public import public
 from undertow.ops.shape import transpose
 from undertow.rules import decompose as rules
-from undertow.sites import warn
+from undertow.sites import warn_once
 from undertow.xp.device_array import values_known
 from undertow.xp.namespaces import namespace_of
 
@@ -80,7 +80,7 @@ def linalg_qr(A: Any, mode: str = "reduced", *, out: Any = None) -> Any:
 def qr(input: Any, some: bool = True, *, out: Any = None) -> Any:
     """Q with orthonormal columns and upper triangular R, whose product is the input."""
     check_tensor(input, "qr")
-    warn(
+    warn_once(
         "torch.qr is deprecated in favor of torch.linalg.qr and will be removed in a future PyTorch release.\nThe new "
         "function has mode='reduced' for some=True, and 'complete' for False.",
     )
@@ -279,7 +279,7 @@ _DRIVERS = ("gels", "gelsy", "gelsd", "gelss")
 
 
 @public
-def linalg_lstsq(input: Any, b: Any, rcond: Any = None, *, driver: Any = None) -> Any:
+def linalg_lstsq(input: Any, b: Any, rcond: Any = None, *, driver: Any = None, out: Any = None) -> Any:
     """The X with the least |A X - b|; also the residuals, the rank and the singular values, as far as a driver has them."""
     check_tensor(input, "linalg_lstsq")
     check_tensor(b, "linalg_lstsq", "b", 2)
@@ -299,7 +299,7 @@ def linalg_lstsq(input: Any, b: Any, rcond: Any = None, *, driver: Any = None) -
     if not vector and input._array.shape[-2] != b._array.shape[-2]:
         raise RuntimeError("torch.linalg.lstsq: input.size(-2) should match other.size(-2)")
     statics = {"cutoff": cutoff_of(input, None, rcond), "driver": driver or "gelsy"}
-    return return_types.linalg_lstsq(apply(rules.linalg_lstsq, input, b, **statics))
+    return run_named(return_types.linalg_lstsq, "linalg_lstsq", out, rules.linalg_lstsq, input, b, **statics)
 
 
 # --- exponential

@@ -11,6 +11,7 @@ from undertow import return_types
 from undertow.autograd.apply import binary, unary
 from undertow.autograd.writes import apply_in_place
 from undertow.ops.arguments import as_int, check_tensor
+from undertow.ops.named import run_named
 from undertow.ops.public import Function, finish, in_place, overloaded, public
 from undertow.rules import elementwise as rules
 from undertow.rules import special
@@ -179,7 +180,7 @@ def positive(input: Any) -> Any:
 def frexp(input: Any, *, out: Any = None) -> Any:
     """Mantissas in [½, 1) and exponents with input = mantissa · 2^exponent."""
     check_tensor(input, "frexp")
-    return return_types.frexp(finish(rules.frexp, (input,), out))
+    return run_named(return_types.frexp, "frexp", out, rules.frexp, input)
 
 
 @public

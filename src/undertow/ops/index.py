@@ -12,6 +12,7 @@ from undertow.autograd.outputs import into
 from undertow.autograd.writes import apply_in_place
 from undertow.dtypes import DTYPE_OF
 from undertow.ops.arguments import as_int, broadcast_two, check_tensor, invalid_combination, scalar_name, wrap_dim
+from undertow.ops.named import run
 from undertow.ops.numbers import as_factor
 from undertow.ops.parts import diagonal_dims
 from undertow.ops.public import overloaded, public
@@ -19,6 +20,7 @@ from undertow.ops.scatter import check_in_range, gather
 from undertow.ops.shape import reshape_to
 from undertow.ops.writing import as_element
 from undertow.rules import index as rules
+from undertow.sites import warn_once
 from undertow.xp.device_array import checked, values_known
 
 # --- slices of a dim
@@ -203,7 +205,9 @@ def _check_reduce(input: Any, dim: Any, index: Any, source: Any, reduce: str) ->
         raise RuntimeError(
             f"index_reduce(): Expected reduce to be one of prod, mean, amax or amin but got {reduce}."
         )
-    return _check_add(input, dim, index, source, "index_reduce_()")
+    dim = _check_add(input, dim, index, source, "index_reduce_()")
+    warn_once("index_reduce() is in beta and the API may change at any time.")
+    return dim
 
 
 @public
@@ -330,8 +334,9 @@ def select_scatter(input: Any, src: Any, dim: int, index: int) -> Any:
 
 @public
 def slice_scatter(
-    input: Any, src: Any, dim: int = 0, start: int | None = None, end: int | None = None, step: int = 1
-) -> Any:
+    input: Any, src: Any, dim: int = 0, start: int | None = None, end: int | None = None, step: int = 1, *,
+    out: Any = None,
+) -> Any:  # fmt: skip
     """A copy with a range of a dim replaced."""
     shape = input._array.shape
     if not shape:
@@ -341,7 +346,7 @@ def slice_scatter(
     dim = wrap_dim(as_int(dim, "slice_scatter", "dim", 3), len(shape))
     first, last, stride = slice(start, end, step).indices(shape[dim])
     check_fits_part(wrap(input._array[(slice(None),) * dim + (slice(first, last, stride),)]), src)
-    return apply(rules.slice_scatter, input, src, dim=dim, start=first, end=last, step=stride)
+    return run("slice_scatter", out, rules.slice_scatter, input, src, dim=dim, start=first, end=last, step=stride)
 
 
 @public

@@ -24,7 +24,7 @@ from undertow.ops.stretch import atleast_1d, atleast_2d, atleast_3d, expand_to
 from undertow.rules import arrange as rules
 from undertow.rules.index import index_select
 from undertow.rules.rule import Rule, Spec
-from undertow.sites import warn
+from undertow.sites import warn_once
 from undertow.xp import numpy as numpy_xp
 
 
@@ -213,7 +213,7 @@ def meshgrid(*tensors: Any, indexing: str | None = None) -> tuple[Any, ...]:
         if tensor._array.dtype != given[0]._array.dtype:
             raise RuntimeError("meshgrid expects all tensors to have the same dtype")
     if indexing is None:
-        warn("torch.meshgrid: in an upcoming release, it will be required to pass the indexing argument.")
+        warn_once("torch.meshgrid: in an upcoming release, it will be required to pass the indexing argument.")
         indexing = "ij"
     for tensor in given:
         if tensor._array.ndim > 1:

@@ -14,10 +14,11 @@ from undertow.dtypes import DTYPE_OF, FLOATING
 from undertow.ops.arguments import check_constant, check_tensor, no_kernel, wrap_dim
 from undertow.ops.decompositions import check_inexact
 from undertow.ops.factor import check_system, infos
+from undertow.ops.named import into_all
 from undertow.ops.public import public
 from undertow.ops.triangular import check_pivoted
 from undertow.rules import factor as rules
-from undertow.sites import warn
+from undertow.sites import warn_once
 from undertow.xp.device_array import values_known
 from undertow.xp.numpy_linalg import first_zero_pivot, permutation_of_pivots
 
@@ -25,7 +26,7 @@ from undertow.xp.numpy_linalg import first_zero_pivot, permutation_of_pivots
 @public
 def lu(A: Any, pivot: bool = True, get_infos: bool = False, out: Any = None) -> Any:
     """L and U of A = P L U in one matrix, and the row exchanges that make P; for each which pivot is zero if asked."""
-    warn(
+    warn_once(
         "torch.lu is deprecated in favor of torch.linalg.lu_factor / torch.linalg.lu_factor_ex and will be removed in a "
         "future PyTorch release.\nThey take A and whether to exchange rows; the second also tells which matrices are "
         "singular, as get_infos=True did.",
@@ -48,7 +49,9 @@ def lu(A: Any, pivot: bool = True, get_infos: bool = False, out: Any = None) -> 
 
 
 @public
-def lu_unpack(LU_data: Any, LU_pivots: Any, unpack_data: bool = True, unpack_pivots: bool = True) -> Any:
+def lu_unpack(
+    LU_data: Any, LU_pivots: Any, unpack_data: bool = True, unpack_pivots: bool = True, *, out: Any = None
+) -> Any:
     """P, L and U from what `lu_factor` returns; empty ones in place of those that are not wanted."""
     check_tensor(LU_data, "lu_unpack", "LU_data")
     check_tensor(LU_pivots, "lu_unpack", "LU_pivots", 2)
@@ -68,8 +71,10 @@ def lu_unpack(LU_data: Any, LU_pivots: Any, unpack_data: bool = True, unpack_piv
                 "of lu_factor?"
             )
         P = wrap(permutation_of_pivots(pivots, array.shape[-2], array.dtype))
-    L, U = apply(rules.lu_unpack, LU_data) if unpack_data else (wrap(empty), wrap(empty.copy()))
-    return return_types.lu_unpack((P, L, U))
+    parts = lambda: (P, *(apply(rules.lu_unpack, LU_data) if unpack_data else (wrap(empty), wrap(empty.copy()))))
+    if out is None:
+        return return_types.lu_unpack(parts())
+    return into_all(return_types.lu_unpack, "lu_unpack", out, parts, (LU_data,))
 
 
 def _solve(LU: Any, pivots: Any, B: Any, left: bool, adjoint: bool) -> Any:
@@ -112,7 +117,7 @@ def linalg_lu_solve(
 @public
 def lu_solve(input: Any, LU_data: Any, LU_pivots: Any, *, out: Any = None) -> Any:
     """X with A X = input, given `lu_factor(A)`."""
-    warn(
+    warn_once(
         "torch.lu_solve is deprecated in favor of torch.linalg.lu_solveand will be removed in a future PyTorch release.\n"
         "The new function takes the factors first: torch.linalg.lu_solve(LU, pivots, B).",
     )

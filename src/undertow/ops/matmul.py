@@ -22,6 +22,7 @@ from undertow.rules import arrange
 from undertow.rules import linalg as rules
 from undertow.rules import reduce as reduce_rules
 from undertow.rules import shape as shape_rules
+from undertow.sites import warn
 
 _C_NAMES = {
     "float64": "double", "float32": "float", "float16": "c10::Half", "bfloat16": "c10::BFloat16", "int64": "long int",
@@ -180,7 +181,12 @@ def outer(input: Any, vec2: Any, *, out: Any = None) -> Any:
     return mul(reshape_to(input, (-1, 1)) if input._array.size else unsqueeze(input, 1), vec2, out=out)
 
 
-ger = outer
+@public
+def ger(input: Any, vec2: Any, *, out: Any = None) -> Any:
+    """`outer`, under its old name."""
+    if out is not None:
+        warn("torch.ger is deprecated and will be removed in a future PyTorch release. Use torch.outer instead.")
+    return outer(input, vec2, out=out)
 
 
 # --- matmul: the product of whatever has at least one dim
@@ -191,9 +197,10 @@ def matmul(input: Any, other: Any, *, out: Any = None) -> Any:
     """The matrix product of two tensors: of vectors, of matrices, or of stacks of matrices broadcast to each other."""
     check_tensor(input, "matmul")
     check_tensor(other, "matmul", "other", 2)
-    return product(input, other) if out is None else into(
-        out, lambda: product(input, other), (input, other), "matmul", same_dtype=True
-    )
+    if out is None:
+        return product(input, other)
+    name = "matmul of matrices" if input._array.ndim == 2 == other._array.ndim else "matmul"
+    return into(out, lambda: product(input, other), (input, other), name)
 
 
 def product(input: Any, other: Any) -> Any:
@@ -342,12 +349,14 @@ def added_product(input: Any, mat1: Any, mat2: Any, beta: Any = 1, alpha: Any = 
 
 
 @public
-def linear(input: Any, weight: Any, bias: Any = None) -> Any:
+def linear(input: Any, weight: Any, bias: Any = None, *, out: Any = None) -> Any:
     """input @ weightᵀ + bias, over the last dim."""
     check_tensor(input, "linear")
     check_tensor(weight, "linear", "weight", 2)
     if bias is not None:
         check_tensor(bias, "linear", "bias", 3)
+    if out is not None:
+        return into(out, lambda: linear(input, weight, bias), (input, weight, bias), "linear")
     a = input._array
     if a.ndim == 0 or weight._array.ndim == 0:
         raise RuntimeError(

@@ -5,11 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from undertow import return_types
 from undertow._core import TensorCore
 from undertow.autograd.apply import apply
-from undertow.autograd.outputs import into, write_out
-from undertow.modes import local
-from undertow.ops.arguments import must_be
+from undertow.autograd.outputs import (
+    into,
+    manner_of,
+    record_without_derivative,
+    refuse_recording,
+    unrecorded,
+    write_out,
+)
+from undertow.ops.arguments import must_be, type_name
 from undertow.rules.rule import Rule
 
 
@@ -20,9 +27,9 @@ def run(name: str, out: Any, rule: Rule, *inputs: Any, **statics: Any) -> Any:
     if not isinstance(out, TensorCore):
         raise must_be("Tensor", out, name, "out")
     if not differentiable(rule):
-        write_out(out, apply(rule, *inputs, **statics), same_dtype=True)
+        write_out(out, apply(rule, *inputs, **statics), name)
         return out
-    return into(out, lambda: apply(rule, *inputs, **statics), inputs, name, same_dtype=True)
+    return into(out, lambda: apply(rule, *inputs, **statics), inputs, name)
 
 
 def differentiable(rule: Rule) -> bool:
@@ -40,17 +47,16 @@ def into_all(kind: Any, name: str, out: Any, compute: Callable[[], Sequence[Any]
     """`out=` with a tensor per result."""
     if not isinstance(out, (tuple, list)):
         raise must_be("tuple of Tensors", out, name, "out")
-    modes = local.modes
-    if modes.grad_enabled and any(isinstance(given, TensorCore) and given._requires_grad for given in (*inputs, *out)):
-        raise RuntimeError(
-            f"{name}(): functions with out=... arguments don't support automatic differentiation, but one of the "
-            "arguments requires grad."
-        )
-    before, modes.grad_enabled = modes.grad_enabled, False
-    try:
-        results = compute()
-    finally:
-        modes.grad_enabled = before
-    for target, result in zip(out, results, strict=True):
-        write_out(target, result, same_dtype=True)
-    return kind(out)
+    for place, target in enumerate(out):
+        if not isinstance(target, TensorCore):
+            raise TypeError(f"expected Tensor as element {place} in argument 'out', but got {type_name(target)}")
+    undifferentiated = manner_of(name) == "undifferentiated"
+    if undifferentiated:
+        refuse_recording("aten::" + name, out)
+    else:
+        refuse_recording(name, (*inputs, *out))
+    for target, result in zip(out, unrecorded(compute), strict=True):
+        write_out(target, result, "" if name in ("max", "min") else name)  # which cast where there is one result
+        if undifferentiated:
+            record_without_derivative(target, inputs, name)
+    return getattr(return_types, kind.__name__ + "_out", kind)(out)

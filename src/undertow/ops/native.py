@@ -13,6 +13,7 @@ from undertow.ops import conv, loss, sampling
 from undertow.ops.arguments import as_int, as_ints, check_constant, check_tensor, no_kernel
 from undertow.ops.clamp import clamp_min
 from undertow.ops.embedding import bag_sizes, reduced_bags, sorted_into_bags
+from undertow.ops.named import into_all
 from undertow.ops.norm import normalized_batch
 from undertow.ops.numbers import lifted
 from undertow.ops.public import public
@@ -75,14 +76,19 @@ def conv_tbc(input: Any, weight: Any, bias: Any, pad: int = 0) -> Any:
 
 @public
 def native_batch_norm(
-    input: Any, weight: Any, bias: Any, running_mean: Any, running_var: Any, training: bool, momentum: float, eps: float
-) -> tuple[Any, Any, Any]:
+    input: Any, weight: Any, bias: Any, running_mean: Any, running_var: Any, training: bool, momentum: float, eps: float,
+    *, out: Any = None,
+) -> tuple[Any, Any, Any]:  # fmt: skip
     """batch_norm with the mean and 1/√(var + eps) of each channel; empty ones where running statistics were used."""
     check_tensor(input, "native_batch_norm")
-    out, mean, rstd = normalized_batch(input, weight, bias, running_mean, running_var, training, momentum, eps)
-    if not training:
-        mean, rstd = np.empty(0, mean.dtype), np.empty(0, rstd.dtype)
-    return out, wrap(mean), wrap(rstd)
+
+    def compute() -> tuple[Any, Any, Any]:
+        result, mean, rstd = normalized_batch(input, weight, bias, running_mean, running_var, training, momentum, eps)
+        if not training:
+            mean, rstd = np.empty(0, mean.dtype), np.empty(0, rstd.dtype)
+        return result, wrap(mean), wrap(rstd)
+
+    return compute() if out is None else into_all(tuple, "native_batch_norm", out, compute, (input, weight, bias))
 
 
 @public

@@ -18,7 +18,7 @@ from undertow.ops.image_order import ordered_like
 from undertow.ops.pool_average import avg_pool2d, avg_pool3d
 from undertow.ops.public import public
 from undertow.rules import norm as rules
-from undertow.sites import warn
+from undertow.sites import warn_once
 from undertow.sizes import size_of
 from undertow.xp.device_array import values_known
 from undertow.xp.namespaces import namespace_of
@@ -103,7 +103,7 @@ def rms_norm(input: Any, normalized_shape: Any, weight: Any = None, eps: float |
         eps = float(np.finfo(kind.opmath.numpy).eps)
     if weight is not None and weight._array.dtype != input._array.dtype:
         names = [C_NAMES[DTYPE_OF[given._array.dtype].name] for given in (input, weight)]
-        warn(
+        warn_once(
             f"Mismatch dtype between input and weight: input dtype = {names[0]}, weight dtype = {names[1]}, Cannot "
             "dispatch to fused implementation.",
         )
@@ -322,4 +322,4 @@ def normalize(input: Any, p: float = 2.0, dim: Any = 1, eps: float = 1e-12, out:
     length = input.norm(p, dim, keepdim=True)
     if out is None:
         return input / length.clamp_min(eps).expand_as(input)
-    return into(out, lambda: input / length.clamp_min(eps).expand_as(input), (input,), "div")
+    return into(out, lambda: input / length.clamp_min(eps).expand_as(input), (input,), "div", casts=True)

@@ -6,7 +6,7 @@ from math import inf
 from typing import Any
 
 from undertow.autograd.apply import apply
-from undertow.autograd.outputs import copied_into, into
+from undertow.autograd.outputs import into
 from undertow.autograd.writes import apply_in_place
 from undertow.dtypes import COMPLEX, DTYPE_OF, FLOATING, as_dtype, promote
 from undertow.ops.arguments import (
@@ -154,14 +154,7 @@ def linalg_norm(
     """A norm of vectors or of matrices, as the order and the number of dims say."""
     check_tensor(input, "linalg_norm")
     result = _norm(input, ord, dim, keepdim, dtype)
-    if out is None:
-        return result
-    if out._array.dtype != result._array.dtype:
-        wanted, given = DTYPE_OF[result._array.dtype], DTYPE_OF[out._array.dtype]
-        raise RuntimeError(
-            f"linalg.norm expected out tensor dtype {wanted.scalar_name} but got: {given.scalar_name}"
-        )
-    return copied_into(out, result)
+    return result if out is None else into(out, lambda: result, (), "linalg_norm")
 
 
 @public

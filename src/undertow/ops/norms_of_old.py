@@ -13,13 +13,13 @@ from undertow.ops.public import overloaded, public
 from undertow.ops.shape import transpose, view_to
 from undertow.rules import vector_norm as rules
 from undertow.rules.rule import twin
-from undertow.sites import warn
+from undertow.sites import warn_once
 
 _norm_of_all = twin(rules.norm, "NormBackward0")
 
 
 def _warn(name: str, instead: str) -> None:
-    warn(
+    warn_once(
         f"at::{name} is deprecated and it is just left for JIT compatibility. It will be removed in a future PyTorch "
         f"release. Please use `{instead}` instead",
     )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from typing import Any
 
 import numpy as np
@@ -12,7 +11,7 @@ from undertow.autograd.apply import FAST_DTYPES, NUMBERS, apply
 from undertow.dtypes import DTYPE_OF, SCALAR_DTYPE, combine, complex32, dtype, promote
 from undertow.rules import convert
 from undertow.rules.refusals import refusal
-from undertow.sites import warn
+from undertow.sites import warn_once
 
 _NUMBERS = (int, float, complex, np.number, np.bool_)
 
@@ -74,11 +73,11 @@ def check_fits(operands: tuple[Any, ...]) -> None:
         check_holds(self, other)
 
 
-@functools.cache
 def warn_deprecated(name: str, signature: str) -> None:
-    """Says so once, as PyTorch does."""
-    warn(
+    """Says once that an order of arguments is deprecated, whichever function is the first."""
+    warn_once(
         f"This overload of {name} is deprecated:\n\t{name}{signature}\nGive the factor by its name, after the tensors.",
+        words=3,
     )
 
 

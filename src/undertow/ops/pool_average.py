@@ -12,7 +12,7 @@ from undertow.ops.arguments import as_int, check_tensor, is_int, must_be, no_ker
 from undertow.ops.elementwise import abs, sign
 from undertow.ops.image_order import ordered_like
 from undertow.ops.pool import Sizes, check_windows, is_left_out, max_pool1d, max_pool2d, max_pool3d, window_option
-from undertow.ops.public import public
+from undertow.ops.public import finish, public
 from undertow.ops.reduce import mean
 from undertow.ops.stretch import squeeze, unsqueeze
 from undertow.rules import pool as rules
@@ -20,7 +20,7 @@ from undertow.rules import pool as rules
 
 def _avg_pool(
     rank: int, input: Any, kernel_size: Any, stride: Any, padding: Any, ceil_mode: bool, count_include_pad: bool,
-    divisor_override: int | None,
+    divisor_override: int | None, out: Any = None,
 ) -> Any:  # fmt: skip
     name = f"avg_pool{rank}d"
     check_tensor(input, name)
@@ -34,11 +34,11 @@ def _avg_pool(
     if DTYPE_OF[input._array.dtype].category == 0:
         raise no_kernel(name, input)
     check_windows(name, input, kernel, strides, paddings, (1,) * rank, ceil_mode)
-    found = apply(
-        rules.avg_pool[rank], input, kernel_size=kernel, stride=strides, padding=paddings, ceil_mode=bool(ceil_mode),
-        count_include_pad=bool(count_include_pad), divisor_override=divisor_override,
+    found = finish(
+        rules.avg_pool[rank], (input,), out, kernel_size=kernel, stride=strides, padding=paddings,
+        ceil_mode=bool(ceil_mode), count_include_pad=bool(count_include_pad), divisor_override=divisor_override,
     )  # fmt: skip
-    return ordered_like(found, input) if rank == 2 else found
+    return ordered_like(found, input) if rank == 2 and out is None else found
 
 
 def check_rank(name: str, input: Any, low: int, high: int) -> None:
@@ -68,19 +68,19 @@ def avg_pool1d(
 @public
 def avg_pool2d(
     input: Any, kernel_size: Any, stride: Any = None, padding: Any = 0, ceil_mode: bool = False,
-    count_include_pad: bool = True, divisor_override: int | None = None,
+    count_include_pad: bool = True, divisor_override: int | None = None, *, out: Any = None,
 ) -> Any:  # fmt: skip
     """The mean of every window of an image."""
-    return _avg_pool(2, input, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override)
+    return _avg_pool(2, input, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override, out)
 
 
 @public
 def avg_pool3d(
     input: Any, kernel_size: Any, stride: Any = None, padding: Any = 0, ceil_mode: bool = False,
-    count_include_pad: bool = True, divisor_override: int | None = None,
+    count_include_pad: bool = True, divisor_override: int | None = None, *, out: Any = None,
 ) -> Any:  # fmt: skip
     """The mean of every window of a volume."""
-    return _avg_pool(3, input, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override)
+    return _avg_pool(3, input, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override, out)
 
 
 # --- as many windows as asked for

@@ -21,7 +21,7 @@ from undertow.ops.shape import permuted, reshape_to
 from undertow.ops.stretch import expand_to, unsqueeze
 from undertow.rules import linalg as rules
 from undertow.rules import shape as shape_rules
-from undertow.sites import warn
+from undertow.sites import warn_once
 
 
 @public
@@ -45,7 +45,7 @@ def tensordot(a: Any, b: Any, dims: Any = 2, out: Any = None) -> Any:
             else:
                 a = a.sum(x, keepdim=True, dtype=kind_of(a))
     result = _tensordot(a, b, left, right)
-    return result if out is None else copied_into(out, result)
+    return result if out is None else copied_into(out, result, "tensordot")
 
 
 def _paired_dims(a: Any, b: Any, dims: Any) -> tuple[list[int], list[int]]:
@@ -172,7 +172,7 @@ def _chain(matrices: list[Any]) -> Any:
 @public
 def chain_matmul(*matrices: Any, out: Any = None) -> Any:
     """The product of several matrices."""
-    warn(
+    warn_once(
         "torch.chain_matmul is deprecated and will be removed in a future PyTorch release. Use torch.linalg.multi_dot, "
         "which takes the matrices as one list.",
     )
@@ -232,7 +232,7 @@ def cross(input: Any, other: Any, dim: Any = None, *, out: Any = None) -> Any:
     check_tensor(input, "cross")
     check_tensor(other, "cross", "other", 2)
     if dim is None:
-        warn(
+        warn_once(
             "Using torch.cross without specifying the dim arg is deprecated.\nGive the dim: linalg.cross takes "
             "the last one by default, and this function the first of length 3.",
         )

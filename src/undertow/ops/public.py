@@ -11,13 +11,15 @@ from undertow._core import TensorCore
 from undertow.autograd import apply as _apply
 from undertow.autograd.writes import apply_in_place, wrote_directly
 from undertow.modes import local, special
-from undertow.ops.arguments import NUMPY_SPELLINGS, as_method_error, binding_error
+from undertow.ops.arguments import NUMPY_SPELLINGS, as_method_error, binding_error, invalid_combination, must_be
 from undertow.rules.rule import Rule
 from undertow.xp.device_memory import Watch
 from undertow.xp.device_placement import Home, home_among
 
 Function = Callable[..., Any]
 F = TypeVar("F", bound=Callable[..., Any])
+
+TAKEN_AS_OUT = (TensorCore, tuple, list, type(None), bool, int, float, complex)
 
 # Parameters that have other names in another form of a function.
 OTHER_SPELLINGS: dict[str, dict[str, str]] = {
@@ -59,8 +61,13 @@ def public(function: F, several: bool = False) -> F:
                 if home is not local.modes.home:
                     with Home(home):
                         return asked(*args, **kwargs)
-        if kwargs and "out" in kwargs and "." in asked.__qualname__:  # only functions take it, not methods
-            binding_error(function, args, kwargs, False, asked.__qualname__)
+        if kwargs and "out" in kwargs:
+            if "." in asked.__qualname__:  # only functions take it, not methods
+                binding_error(function, args, kwargs, False, asked.__qualname__)
+            if not isinstance(kwargs["out"], TAKEN_AS_OUT):
+                if several:
+                    raise invalid_combination(asked.__name__, list(args), kwargs)
+                raise must_be("Tensor", kwargs["out"], asked.__name__, "out")
         try:
             return function(*args, **kwargs)
         except TypeError as error:

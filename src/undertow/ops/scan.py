@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from undertow import return_types
+from undertow.autograd.outputs import refuse_recording
 from undertow.autograd.writes import apply_in_place
 from undertow.dtypes import DTYPE_OF, FLOATING, as_dtype
 from undertow.ops.arguments import as_int, check_tensor, no_kernel, wrap_dim
@@ -29,6 +30,8 @@ def _cast(input: Any, dtype: Any, name: str) -> Any:
 def cumsum(input: Any, dim: Any, *, dtype: Any = None, out: Any = None) -> Any:
     """The running sum along a dim."""
     place = _checked(input, dim, "cumsum")
+    if out is not None:
+        refuse_recording("cumsum", (input, out))
     dtype = decided_by(out, dtype, input)
     return run("cumsum", out, rules.cumsum, input, dim=place, dtype=storage_of(dtype, input, "cumsum"))
 

@@ -23,7 +23,7 @@ from undertow.ops.views import apply_view_in_place, renamed, view_of
 from undertow.rules import arrange, convert
 from undertow.rules import shape as rules
 from undertow.rules.rule import Rule, op
-from undertow.sites import warn
+from undertow.sites import warn_once
 from undertow.xp.numpy_shape import is_plain, restride, view_strides
 
 # --- new shapes for the same elements
@@ -349,7 +349,7 @@ def _of_matrices(self: Any, name: str, advice: str) -> bool:
 
 
 def _warn_zero_dim(name: str, advice: str) -> None:
-    warn(f"Tensor.{name} is deprecated on 0-D tensors. {advice}")
+    warn_once(f"Tensor.{name} is deprecated on 0-D tensors. {advice}")
 
 
 _IDENTITY = "This function is the identity in these cases."
@@ -374,7 +374,7 @@ class ShapeMethods(TensorCore):
         if not ndim:
             _warn_zero_dim("T", _IDENTITY)
         elif ndim != 2:
-            warn(
+            warn_once(
                 "The use of `x.T` on tensors of dimension other than 2 to reverse their shape is deprecated and it will "
                 "throw an error in a future release. `x.mT` transposes each matrix of a batch; a permute with the "
                 "dims counted down reverses them all.",

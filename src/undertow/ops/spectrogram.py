@@ -19,7 +19,7 @@ from undertow.ops.shape import transpose, view_to
 from undertow.ops.stretch import squeeze, unsqueeze
 from undertow.ops.views import renamed
 from undertow.rules import shape as rules
-from undertow.sites import warn
+from undertow.sites import warn, warn_once
 
 # PyTorch does these in place, and numbers their nodes so.
 _turned, _squeezed = renamed(rules.transpose, "TransposeBackward1"), renamed(rules.squeeze_dim, "SqueezeBackward4")
@@ -69,9 +69,6 @@ def _check_signal(
         )
 
 
-_warned: list[bool] = []  # of the window, as PyTorch does: once
-
-
 @public
 def stft(
     input: Any, n_fft: int, hop_length: int | None = None, win_length: int | None = None, window: Any = None,
@@ -85,18 +82,17 @@ def stft(
     """
     if align_to_window is not None and center:
         raise RuntimeError("stft align_to_window should only be set when center = false")
-    if window is None and not _warned:
-        _warned.append(True)
-        warn(
-            "A window was not provided. A rectangular window will be applied, and each frequency will leak into its "
-            "neighbours. torch.hann_window(n_fft) is a better one; window=torch.ones(n_fft) says that this one is wanted.",
-        )
     hop_length = n_fft // 4 if hop_length is None else hop_length
     win_length = n_fft if win_length is None else win_length
     if center:
         sides, lead = n_fft // 2, 3 - input._array.ndim
         padded = pad(view_to(input, (*(1,) * lead, *input._array.shape)), (sides, sides), pad_mode)
         input = view_to(padded, padded._array.shape[lead:])
+    if window is None:
+        warn_once(
+            "A window was not provided. A rectangular window will be applied, and each frequency will leak into its "
+            "neighbours. torch.hann_window(n_fft) is a better one; window=torch.ones(n_fft) says that this one is wanted.",
+        )
     is_complex = input._array.dtype.kind == "c" or (window is not None and window._array.dtype.kind == "c")
     if return_complex is None:
         if not is_complex:
@@ -109,7 +105,7 @@ def stft(
     if onesided and is_complex:
         raise RuntimeError("Cannot have onesided output if window or input is complex")
     if not return_complex:
-        warn(
+        warn_once(
             "stft with return_complex=False is deprecated. Ask for complex numbers, and take torch.view_as_real of "
             "them where two real ones are wanted.",
         )

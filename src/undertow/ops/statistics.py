@@ -8,12 +8,12 @@ import numpy as np
 
 from undertow._core import TensorCore, wrap
 from undertow.autograd.apply import apply
-from undertow.autograd.outputs import copied_into, into
+from undertow.autograd.outputs import into
 from undertow.dtypes import DTYPE_OF, FLOATING
 from undertow.ops import join
 from undertow.ops.arguments import as_int, check_tensor, invalid_combination, wrap_dim, wrap_real_dim
 from undertow.ops.complex import complex
-from undertow.ops.named import into_all, run
+from undertow.ops.named import run
 from undertow.ops.numbers import as_number
 from undertow.ops.public import overloaded, public
 from undertow.ops.reduce import UNSET, folded_dims
@@ -31,7 +31,7 @@ def _kind(input: Any) -> Any:
 
 
 def _spread(
-    name: str, rule: Rule, input: Any, dim: Any, unbiased: Any, keepdim: Any, correction: Any, out: Any
+    name: str, rule: Rule, input: Any, dim: Any, unbiased: Any, keepdim: Any, correction: Any, out: Any = None
 ) -> Any:  # fmt: skip
     """var, std and their pairs with the mean: (input, unbiased), (input, dim, unbiased, keepdim) or by correction."""
     check_tensor(input, name)
@@ -55,9 +55,7 @@ def _spread(
     statics = {"dim": dims, "correction": correction, "keepdim": bool(keepdim)}
     if rule.outputs == 1:
         return run(name, out, rule, input, **statics)
-    if out is None:
-        return apply(rule, input, **statics)
-    return into_all(tuple, name, out, lambda: apply(rule, input, **statics), (input,))
+    return apply(rule, input, **statics)
 
 
 @overloaded
@@ -80,20 +78,18 @@ def std(
 
 @overloaded
 def var_mean(
-    input: Any, dim: Any = UNSET, unbiased: Any = UNSET, keepdim: bool = False, *, correction: Any = UNSET,
-    out: Any = None,
-) -> Any:  # fmt: skip
+    input: Any, dim: Any = UNSET, unbiased: Any = UNSET, keepdim: bool = False, *, correction: Any = UNSET
+) -> Any:
     """The variance and the mean."""
-    return _spread("var_mean", rules.var_mean, input, dim, unbiased, keepdim, correction, out)
+    return _spread("var_mean", rules.var_mean, input, dim, unbiased, keepdim, correction)
 
 
 @overloaded
 def std_mean(
-    input: Any, dim: Any = UNSET, unbiased: Any = UNSET, keepdim: bool = False, *, correction: Any = UNSET,
-    out: Any = None,
-) -> Any:  # fmt: skip
+    input: Any, dim: Any = UNSET, unbiased: Any = UNSET, keepdim: bool = False, *, correction: Any = UNSET
+) -> Any:
     """The standard deviation and the mean."""
-    return _spread("std_mean", rules.std_mean, input, dim, unbiased, keepdim, correction, out)
+    return _spread("std_mean", rules.std_mean, input, dim, unbiased, keepdim, correction)
 
 
 # --- quantiles
@@ -169,9 +165,7 @@ def _interpolate(ordered: Any, fractions: Any, interpolation: str, skip_nan: boo
 def _into_same(out: Any, result: Any, input: Any) -> Any:
     if out is None:
         return result
-    if out._array.dtype != input._array.dtype:
-        raise RuntimeError("quantile() out tensor must be same dtype as the input tensor")
-    return copied_into(out, result)
+    return into(out, lambda: result, (), "quantile")
 
 
 @overloaded

@@ -16,10 +16,10 @@ from undertow.errors import _LinAlgError
 from undertow.ops.arguments import check_tensor, no_kernel
 from undertow.ops.decompositions import check_inexact, check_matrices, check_square, in_batch
 from undertow.ops.factor import check_same_dtype, check_system, infos
-from undertow.ops.named import into_all, run
+from undertow.ops.named import into_all, run, run_named
 from undertow.ops.public import public
 from undertow.rules import factor as rules
-from undertow.sites import warn
+from undertow.sites import warn_once
 from undertow.xp.device_array import values_known
 from undertow.xp.numpy_linalg import cholesky_as_far_as_it_goes, first_bad_minor, first_zero_pivot
 
@@ -58,7 +58,7 @@ def _check_square(A: Any) -> None:
 
 @public
 def triangular_solve(
-    input: Any, A: Any, upper: bool = True, transpose: bool = False, unitriangular: bool = False
+    input: Any, A: Any, upper: bool = True, transpose: bool = False, unitriangular: bool = False, *, out: Any = None
 ) -> Any:  # fmt: skip
     """X with A X = input (Aᵀ X with transpose) for triangular A, and a copy of A."""
     check_tensor(input, "triangular_solve")
@@ -71,13 +71,13 @@ def triangular_solve(
             )
     _check_alike(input, A, ".")
     _check_square(A)
-    warn(
+    warn_once(
         "torch.triangular_solve is deprecated in favor of torch.linalg.solve_triangularand will be removed in a future "
         "PyTorch release.\nThe new function takes the matrix first and gives the solution alone:\n"
         "torch.linalg.solve_triangular(A, B, upper=...) for torch.triangular_solve(B, A).solution.",
     )
     statics = {"upper": upper, "transpose": transpose, "unitriangular": unitriangular}
-    return return_types.triangular_solve(apply(rules.triangular_solve, input, A, **statics))
+    return run_named(return_types.triangular_solve, "triangular_solve", out, rules.triangular_solve, input, A, **statics)
 
 
 # --- Cholesky
@@ -131,7 +131,7 @@ def linalg_cholesky_ex(input: Any, *, upper: bool = False, check_errors: bool = 
 def cholesky(input: Any, upper: bool = False, *, out: Any = None) -> Any:
     """Lower triangular L with input = L Lᴴ (or upper triangular U with input = Uᴴ U)."""
     check_tensor(input, "cholesky")
-    warn(
+    warn_once(
         "torch.cholesky is deprecated in favor of torch.linalg.cholesky and will be removed in a future PyTorch release.\n"
         "Write torch.linalg.cholesky(A), and torch.linalg.cholesky(A).mH for upper=True.",
     )
@@ -203,8 +203,10 @@ def _lu_factor(A: Any, pivot: bool) -> Any:
 def linalg_lu_factor_ex(A: Any, *, pivot: bool = True, check_errors: bool = False, out: Any = None) -> Any:
     """`lu_factor` with, for each matrix, which pivot is zero (0 for none)."""
     check_tensor(A, "linalg_lu_factor_ex", "A")
-    both, pivots, _ = _lu_factor(A, pivot)
-    return return_types.linalg_lu_factor_ex((both, pivots, infos(A, first_zero_pivot)))
+    compute = lambda: (*_lu_factor(A, pivot)[:2], infos(A, first_zero_pivot))
+    if out is None:
+        return return_types.linalg_lu_factor_ex(compute())
+    return into_all(return_types.linalg_lu_factor_ex, "linalg_lu_factor_ex", out, compute, (A,))
 
 
 @public

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from undertow._core import wrap
+from undertow._core import TensorCore, wrap
 from undertow.autograd.apply import apply
-from undertow.autograd.outputs import into, write_out
+from undertow.autograd.outputs import into, refuse_recording, write_out
 from undertow.dtypes import dtype as Dtype
 from undertow.modes import local
 from undertow.ops import complex as complex_ops
@@ -19,6 +19,7 @@ from undertow.ops.arguments import (
     broadcast_two,
     check_tensor,
     invalid_combination,
+    type_name,
     wrap_dim,
 )
 from undertow.ops.keys import slice_item
@@ -48,9 +49,15 @@ def _all_copied(name: str, input: Any, view: Callable[[Any], Any], out: Any) -> 
         return copies
     if len(out) != len(copies):
         raise RuntimeError(f"{name}_int_out expected an out= argument of size {len(copies)}, got size {len(out)}")
+    for place, target in enumerate(out):
+        if not isinstance(target, TensorCore):
+            raise TypeError(f"expected Tensor as element {place} in argument 'out', but got {type_name(target)}")
+    if name == "unbind_copy":
+        refuse_recording(name, out)
     for target, result in zip(out, copies, strict=True):
-        broadcast_two(target._array.shape, result._array.shape)
-        write_out(target, wrap(result._array))
+        if name == "split_copy":
+            broadcast_two(target._array.shape, result._array.shape)
+        write_out(target, wrap(result._array), name)
     return None
 
 
@@ -216,7 +223,7 @@ def split_with_sizes_copy(input: Any, split_sizes: Any, dim: int = 0, *, out: Se
     if out is None:
         return copies
     for target, result in zip(out, copies, strict=True):
-        write_out(target, wrap(result._array))
+        write_out(target, wrap(result._array), "split_with_sizes_copy")
     return None
 
 

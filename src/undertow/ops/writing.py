@@ -22,7 +22,7 @@ from undertow.ops.parts import as_strided
 from undertow.ops.public import overloaded, public
 from undertow.rules import arrange as rules
 from undertow.rules.rule import Rule
-from undertow.sites import warn
+from undertow.sites import warn, warn_once
 from undertow.storage import check_overlap, contiguous_strides, flat_memory, is_storage
 from undertow.xp.device_array import DeviceArray
 from undertow.xp.device_memory import Watch
@@ -153,7 +153,7 @@ def zero_(self: Any) -> Any:
 def copy_raw(out: Any, source: Any) -> None:
     """Copies raw values, cast as a tensor's are."""
     if source.dtype.kind == "c" and out.dtype.kind not in "cb":
-        warn("Casting complex values to real discards the imaginary part")
+        warn_once("Casting complex values to real discards the imaginary part")
         source = source.real
     if out.dtype.kind in "iu" and source.dtype.kind in "fV":
         with np.errstate(invalid="ignore"):

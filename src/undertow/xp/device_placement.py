@@ -29,9 +29,10 @@ def placed(array: Any, device: Device) -> Any:
     return DeviceArray(jax_namespace().constant(value, jax_device(device)), device)
 
 
-def empty_beside(array: Any, shape: tuple[int, ...]) -> Any:
-    """New memory of a shape, with an array's dtype and on its device."""
-    memory = np.empty(shape, array.dtype)
+def empty_beside(array: Any, shape: tuple[int, ...], ordered_as: Any = None) -> Any:
+    """New memory of a shape, with an array's dtype and on its device; its dims lie as those of another array do."""
+    as_that = type(ordered_as) is np.ndarray
+    memory = np.empty_like(ordered_as, array.dtype, shape=shape) if as_that else np.empty(shape, array.dtype)
     return placed(memory, array.device) if type(array) is DeviceArray else memory
 
 

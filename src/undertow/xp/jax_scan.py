@@ -198,15 +198,16 @@ def bincount(x: Array, weights: Array | None, minlength: int) -> Array:
 
 def histc(x: Array, bins: int, low: float, high: float) -> Array:
     """How many elements fall into each of equal bins; those outside the range count nowhere."""
-    flat = x.reshape(-1).astype(np.float64)
-    bottom: Any = jnp.asarray(low, np.float64)
-    top: Any = jnp.asarray(high, np.float64)
+    flat = x.reshape(-1)
+    bottom: Any = jnp.asarray(low, x.dtype)
+    top: Any = jnp.asarray(high, x.dtype)
     if low == high:
         if flat.size:
             bottom, top = flat.min(), flat.max()
         bottom, top = jnp.where(bottom == top, bottom - 1, bottom), jnp.where(bottom == top, top + 1, top)
-    edges = bottom + jnp.arange(bins + 1) * ((top - bottom) / bins)
-    return _counts(flat, jnp.asarray(edges).at[-1].set(top), None).astype(x.dtype)
+    places = ((flat - bottom) * jnp.asarray(bins, x.dtype) / (top - bottom)).astype(np.int32)
+    inside = (flat >= bottom) & (flat <= top)
+    return jnp.zeros(bins, x.dtype).at[jnp.clip(places, 0, bins - 1)].add(inside.astype(x.dtype))
 
 
 def _counts(flat: Array, edges: Array, weight: Array | None) -> Array:

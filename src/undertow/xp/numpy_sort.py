@@ -137,14 +137,17 @@ def bincount(x: Array, weights: Array | None, minlength: int) -> Array:
 
 def histc(x: Array, bins: int, low: float, high: float) -> Array:
     """How many elements fall into each of equal bins; those outside the range count nowhere."""
-    flat = x.reshape(-1).astype(np.float64)
+    flat = x.reshape(-1)
     if low == high:
         low, high = (float(flat.min()), float(flat.max())) if flat.size else (low, high)
     if not (np.isfinite(low) and np.isfinite(high)):
         raise RuntimeError(f"torch.histc: range of [{low:g}, {high:g}] is not finite")
     if low == high:
         low, high = low - 1, high + 1
-    return np.histogram(flat, bins, (low, high))[0].astype(x.dtype)
+    first, last, count = np.asarray([low, high, bins], x.dtype)
+    inside = flat[(flat >= first) & (flat <= last)]
+    places = ((inside - first) * count / (last - first)).astype(np.int64)  # in this order, for the rounding
+    return np.bincount(np.minimum(places, bins - 1), minlength=bins).astype(x.dtype)
 
 
 def histogram(x: Array, edges: Array, weight: Array | None, density: bool) -> tuple[Array, Array]:
