@@ -171,7 +171,7 @@ def _weight_grad(g: Array, x: Array, weight_shape: Sizes, stride: Sizes, padding
             lowering.true_windows(values)[...] = g[block, :, rows].swapaxes(0, 1)
             flat = values.reshape(groups, grad.shape[2], -1)
             grad += np.matmul(columns.reshape(groups, grad.shape[1], -1), flat.swapaxes(1, 2))
-    return grad.swapaxes(1, 2)
+    return np.ascontiguousarray(grad.swapaxes(1, 2))
 
 
 @quiet
