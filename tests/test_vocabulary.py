@@ -1,7 +1,9 @@
-"""Every word of the vocabulary is spoken by the three namespaces that rules run with."""
+"""Every word of the vocabulary is spoken by the three namespaces that rules run with, and asked for by a rule."""
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
 from types import ModuleType
 
 import pytest
@@ -15,3 +17,10 @@ from undertow.xp.vocabulary import VOCABULARY
 @pytest.mark.parametrize("xp", [numpy_xp, tensor_xp, jax_xp], ids=["numpy", "tensor", "jax"])
 def test_every_word_is_there(xp: ModuleType) -> None:
     assert [word for word in VOCABULARY if not callable(getattr(xp, word, None))] == []
+
+
+def test_every_word_is_asked_for() -> None:
+    package = Path(numpy_xp.__file__).parents[1]
+    asking = "".join(path.read_text() for folder in ("rules", "ops") for path in (package / folder).glob("*.py"))
+    asked = set(re.findall(r"\bxp\.(\w+)|namespace_of\(.*?\)\.(\w+)", asking))
+    assert set(VOCABULARY) - {word for pair in asked for word in pair} == set()

@@ -21,8 +21,8 @@ from jax.numpy import (  # noqa: F401
 from undertow.xp import composed, jax_attention
 from undertow.xp.jax_conv import channel_sums, conv, conv_input_grad, conv_weight_grad, fold, unfold  # noqa: F401
 from undertow.xp.jax_elementwise import (  # noqa: F401
-    angle, ceil, complex, floor, floor_divide, fmod, gelu, gelu_cdf, gelu_grad, heaviside, imag, isneginf, isposinf,
-    left_shift, log_sigmoid, log_softmax, log_softmax_grad, logaddexp, logit, logsumexp, nan_to_num, negative, power,
+    angle, ceil, complex, floor, floor_divide, fmod, gelu, gelu_grad, heaviside, imag, isneginf, isposinf,
+    left_shift, log_sigmoid, log_softmax, log_softmax_grad, logaddexp, logit, logsumexp, nan_to_num, power,
     real, remainder, right_shift, rint, round, sigmoid, sign, signbit, silu, silu_grad, softmax, softmax_grad, softplus,
     trunc, trunc_divide, view_as_complex, view_as_real, where,
 )  # fmt: skip
@@ -46,7 +46,7 @@ from undertow.xp.jax_pool import (  # noqa: F401
     max_pool_grad, put_in_planes, take_from_planes,
 )  # fmt: skip
 from undertow.xp.jax_reduce import (  # noqa: F401
-    abs_squared, all, any, argmax, argmin, max, max_with_index, mean, min, min_with_index, pair_distances,
+    all, any, argmax, argmin, max, max_with_index, mean, min, min_with_index, pair_distances,
     pair_distances_grad, prod, prod_of_others, sgn, sum, sum_of_squares,
 )  # fmt: skip
 from undertow.xp.jax_resize import resize, resize_adjoint  # noqa: F401

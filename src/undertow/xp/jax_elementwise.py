@@ -61,15 +61,6 @@ def fmod(x: Array, y: Array) -> Array:
     return jnp.fmod(x, y)
 
 
-def negative(x: Array) -> Array:
-    if x.dtype.kind == "b":
-        raise RuntimeError(
-            "Negation, the `-` operator, on a bool tensor is not supported. To invert a mask, write `~` or "
-            "logical_not()."
-        )
-    return jnp.negative(x)
-
-
 def power(x: Array, y: Any) -> Array:
     """xʸ, without a logarithm for a common number y.
 

@@ -17,11 +17,11 @@ from undertow.lazy import late_function
 from undertow.xp.memory import keep_freed_memory
 from undertow.xp.numpy_elementwise import (  # noqa: F401
     angle, ceil, complex, conj, floor, floor_divide, fmod, heaviside, imag, isneginf, isposinf, left_shift, logaddexp,
-    maximum, minimum, nan_to_num, negative, power, real, remainder, right_shift, rint, round, sign, signbit, trunc,
+    maximum, minimum, nan_to_num, power, real, remainder, right_shift, rint, round, sign, signbit, trunc,
     trunc_divide, view_as_complex, view_as_real, where,
 )  # fmt: skip
 from undertow.xp.numpy_reduce import (  # noqa: F401
-    abs_squared, all, any, argmax, argmin, in_rows, max, max_with_index, mean, min, min_with_index, prod,
+    all, any, argmax, argmin, in_rows, max, max_with_index, mean, min, min_with_index, prod,
     prod_of_others, sgn, sum, sum_of_squares,
 )  # fmt: skip
 from undertow.xp.numpy_shape import (  # noqa: F401
@@ -58,7 +58,7 @@ _LATE = {
     "undertow.xp.numpy_scatter": "gather index_add scatter scatter_add scatter_reduce",
     "undertow.xp.numpy_sort": "bincount histc histogram kthvalue median mode nanmedian searchsorted sort topk unique "
     "unique_consecutive",
-    "undertow.xp.numpy_special": "erf erfc erfcx erfinv gelu gelu_cdf gelu_grad log_ndtr log_sigmoid logit ndtr ndtri "
+    "undertow.xp.numpy_special": "erf erfc erfcx erfinv gelu gelu_grad log_ndtr log_sigmoid logit ndtr ndtri "
     "sigmoid silu silu_grad softplus",
     "undertow.xp.numpy_windows": "fold unfold",
 }

@@ -48,15 +48,6 @@ def _whole(x: Array) -> bool:
     return x.dtype.kind in "iub"
 
 
-def negative(x: Array) -> Array:
-    if x.dtype.kind == "b":
-        raise RuntimeError(
-            "Negation, the `-` operator, on a bool tensor is not supported. To invert a mask, write `~` or "
-            "logical_not()."
-        )
-    return np.negative(x)
-
-
 def power(x: Array, y: Any) -> Array:
     """xʸ, without a logarithm for a common number y.
 

@@ -247,15 +247,10 @@ def erf(x: Array) -> Array:
 
 
 def _gelu_cdf_into(source: Array, target: Array) -> None:
+    """½ (1 + erf(x/√2)), Φ(x) to absolute accuracy as GELU takes it; ndtr is the one for far tails."""
     _erf_into(np.asarray(source * math.sqrt(0.5)), target)
     np.add(target, 1, out=target)
     np.multiply(target, 0.5, out=target)
-
-
-@quiet
-def gelu_cdf(x: Array) -> Array:
-    """½ (1 + erf(x/√2)), Φ(x) to absolute accuracy as GELU takes it; ndtr is the one for far tails."""
-    return fill_blocks(_gelu_cdf_into, x)
 
 
 def _gelu_into(source: Array, target: Array) -> None:

@@ -18,13 +18,12 @@ from undertow.ops.draws import _standard_gamma_grad as standard_gamma_grad  # no
 from undertow.xp.tensor_elementwise import (  # noqa: F401
     abs, add, angle, arccos, arccosh, arcsin, arcsinh, arctan, arctan2, arctanh, ceil, complex, conj, copysign, cos,
     cosh, digamma, divide, erf, erfc, erfcx, erfinv, exp, exp2, expm1, floor, floor_divide, fmax, fmin, fmod, frexp,
-    gcd, gelu, gelu_cdf, gelu_grad, heaviside, hypot, i0, i0e, i1, i1e, igamma, igammac, imag, isfinite, isinf, isnan,
+    gcd, gelu, gelu_grad, heaviside, hypot, i0, i0e, i1, i1e, igamma, igammac, imag, isfinite, isinf, isnan,
     isneginf, isposinf, lcm, left_shift, lgamma, log, log10, log1p, log2, log_ndtr, log_sigmoid, log_softmax,
     log_softmax_grad, logaddexp, logaddexp2, logical_and, logical_not, logical_or, logical_xor, logit, maximum,
-    minimum, multiply, nan_to_num, ndtr, ndtri, negative, nextafter, polygamma, power, real, remainder, right_shift,
-    rint, round,
-    sigmoid, sign, signbit, silu, silu_grad, sin, sinh, softmax, softmax_grad, softplus, sqrt, square, subtract, tan,
-    tanh, tied, trunc, trunc_divide, view_as_complex, view_as_real, where, zeta,
+    minimum, multiply, nan_to_num, ndtr, ndtri, nextafter, polygamma, power, real, remainder, right_shift,
+    rint, round, sigmoid, sign, signbit, silu, silu_grad, sin, sinh, softmax, softmax_grad, softplus, sqrt, square,
+    subtract, tan, tanh, tied, trunc, trunc_divide, view_as_complex, view_as_real, where, zeta,
 )  # fmt: skip
 from undertow.xp.tensor_fft import fft_c2c, fft_c2r, fft_r2c  # noqa: F401
 from undertow.xp.tensor_linalg import (  # noqa: F401
@@ -32,7 +31,7 @@ from undertow.xp.tensor_linalg import (  # noqa: F401
     lu_parts, matmul, matrix_exp, pinv, qr, slogdet, solve, solve_triangular, svd,
 )  # fmt: skip
 from undertow.xp.tensor_reduce import (  # noqa: F401
-    abs_squared, all, any, argmax, argmin, logsumexp, max, max_with_index, mean, min, min_with_index, pair_distances,
+    all, any, argmax, argmin, logsumexp, max, max_with_index, mean, min, min_with_index, pair_distances,
     pair_distances_grad, prod, sgn, sum, sum_of_squares,
 )  # fmt: skip
 from undertow.xp.tensor_scan import (  # noqa: F401

@@ -11,7 +11,6 @@ from __future__ import annotations
 # square subtract tan tanh trunc where. Integers stay integers where NumPy 1 made floats of them.
 ELEMENTWISE = {
     "power": "x to the power of y; an integer to a negative power is an integer",
-    "negative": "-x, refused for bools",
     "floor_divide": "the quotient rounded down; an integer divided by 0 raises, here and in the next three",
     "trunc_divide": "the quotient rounded towards 0",
     "remainder": "what floor_divide leaves",
@@ -30,9 +29,8 @@ ELEMENTWISE = {
     "sigmoid": "1 / (1 + e⁻ˣ); logit its inverse, silu x times it, log_sigmoid its logarithm",
     "softplus": "log(1 + eˣ)",
     "erf": "the error function; erfc 1 − erf, erfcx e^(x²) erfc, erfinv the inverse",
-    "gelu_cdf": "½ (1 + erf(x/√2)) to absolute accuracy",
-    "gelu": "x times that; gelu_grad(g, x) and silu_grad(g, x) are g times the slopes",
-    "ndtr": "the same to relative accuracy; ndtri its inverse, log_ndtr its logarithm",
+    "gelu": "½ x (1 + erf(x/√2)); gelu_grad(g, x) and silu_grad(g, x) are g times the slopes",
+    "ndtr": "½ (1 + erf(x/√2)), accurate in its tails; ndtri its inverse, log_ndtr its logarithm",
     "lgamma": "log |Γ(x)|; digamma its derivative, polygamma(n, x) the n-th of that",
     "zeta": "(s, q) Σ (q + k)⁻ˢ",
     "igamma": "(a, x) the share of Γ(a) that lies below x; igammac the share above",
@@ -116,7 +114,6 @@ REDUCE = {
     "argmax": "(x, axis, keepdims) NumPy's; argmin too",
     "max_with_index": "(x, axis, keepdims) the maximum along an axis and where it stands; min_with_index too",
     "sum_of_squares": "(x, axis, keepdims) the sum of |x|²",
-    "abs_squared": "|x|², real also for complex x",
     "sgn": "x / |x|, 0 for 0",
     "prod_of_others": "(x, axis, product) for each element the product of all others along the axis, given that of all",
     "logsumexp": "(x, axes, keepdims) log of the sum of exponentials, without overflow",
