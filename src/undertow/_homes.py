@@ -2,6 +2,7 @@
 
 # The functions of `undertow`.
 HOMES = {
+    "undertow._compile": "_disable_dynamo",
     "undertow.amp": "GradScaler autocast",
     "undertow.amp.casting": "autocast_decrement_nesting autocast_increment_nesting clear_autocast_cache "
     "get_autocast_dtype is_autocast_cache_enabled is_autocast_enabled set_autocast_cache_enabled set_autocast_dtype "
@@ -220,8 +221,8 @@ METHODS = {
     "undertow.tensor_rare": "__long__ __nonzero__ _cdata _conj _conj_physical _dimI _dimV _indices _is_all_true "
     "_is_any_true _rev_view_func_unsafe _use_count _view_func _view_func_unsafe "
     "_is_zerotensor _lazy_clone _neg_view _nnz _values coalesce const_data_ptr indices is_coalesced map2_ module_load "
-    "record_stream reinforce resize resize_as values",
-    "undertow.typed_storage": "_typed_storage storage storage_type",
+    "record_stream reinforce resize resize_as storage_type values",
+    "undertow.typed_storage": "_typed_storage storage",
 }
 
 # Modules of which few programs ask something.

@@ -89,6 +89,7 @@ L.is_sparse(3)
 inside('_lowrank').get_approximate_basis(A, 2).abs(), inside('_lowrank')._svd_lowrank(A, 2)[1]
 inside('_environment').is_fbcode(), inside('_environment').is_prod()
 inside('_compile')._disable_dynamo(lambda x: x + 1)(2)
+torch._disable_dynamo(lambda x: x + 1)(2), torch._disable_dynamo(recursive=False)(lambda x: x + 1)(3)
 inside('_sources').get_source_lines_and_file(changed)[0][:2], inside('_sources').parse_def(changed).ast.body[0].name
 inside('_sources').normalize_source_lines(['  def g():\\n', '    pass\\n', 'z'])
 inside('_sources').get_source_lines_and_file(len)
