@@ -19,6 +19,7 @@ from undertow.ops.views import renamed
 from undertow.rules import shape as rules
 from undertow.sites import warn
 from undertow.tensor_python import replace_elements
+from undertow.typed_storage import class_of_old
 
 # --- deprecated
 
@@ -69,6 +70,12 @@ def map2_(self: Any, x: Any, y: Any, callable: Callable[[Any, Any, Any], Any]) -
 
 
 # --- memory and devices
+
+
+@public
+def storage_type(self: Any) -> Any:
+    """The class of old for storages of the tensor's dtype."""
+    return class_of_old(self)
 
 
 @public

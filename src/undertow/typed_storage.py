@@ -289,7 +289,7 @@ def _typed_storage(self: Any) -> TypedStorage:
     return TypedStorage.over(self.untyped_storage(), dtypes.DTYPE_OF[self._array.dtype])
 
 
-def storage_type(self: Any) -> Any:
+def class_of_old(self: Any) -> Any:
     """The class of old for storages of the tensor's dtype."""
     warn_of_removal()
     return BY_DTYPE.get(dtypes.DTYPE_OF[self._array.dtype])

@@ -214,3 +214,47 @@ def test_the_stack_of_modes() -> None:
         overrides._pop_mode()
 
     agree_error(program)
+
+
+NAMED = {
+    "moveaxis": lambda torch, s: torch.moveaxis(s, 0, 1),
+    "moveaxis, a method": lambda torch, s: s.moveaxis(0, 1),
+    "polygamma_": lambda torch, s: (s + 1).polygamma_(1),
+    "storage_type": lambda torch, s: s.storage_type() and None,
+    "an operator in place": lambda torch, s: s.__ifloordiv__(2),
+    "nelement": lambda torch, s: s.nelement(),
+}
+
+
+@pytest.mark.parametrize("case", NAMED)
+def test_functions_are_offered_by_their_own_names(case: str) -> None:
+    def program(torch: Any, log: Any) -> None:
+        kind = noting(torch, log)
+        result = NAMED[case](torch, torch.arange(6.0).reshape(2, 3).as_subclass(kind))
+        log(type(result).__name__)
+
+    agree(program)
+
+
+@pytest.mark.parametrize("layer", ["LSTM", "GRU", "RNN"])
+def test_recurrent_layers_are_offered_to_their_weights(layer: str) -> None:
+    def program(torch: Any, log: Any) -> Any:
+        kind = noting(torch, log, skip="__get__")
+        module = getattr(torch.nn, layer)(3, 2, batch_first=True)
+        module.weight_hh_l0 = torch.nn.Parameter(module.weight_hh_l0.detach().as_subclass(kind))
+        output, _ = module(torch.ones(2, 4, 3))
+        return type(output).__name__, output.as_subclass(torch.Tensor)
+
+    agree(program)
+
+
+def noting(torch: Any, log: Any, skip: str = "") -> Any:
+    """A class of tensors that logs the names under which functions are offered to it."""
+
+    def __torch_function__(cls: Any, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if func.__name__ != skip:
+            log(func.__name__, [each.__name__ for each in types], len(args))
+        return super(kind, cls).__torch_function__(func, types, args, kwargs or {})
+
+    kind = type("Noting", (torch.Tensor,), {"__torch_function__": classmethod(__torch_function__)})
+    return kind

@@ -228,6 +228,7 @@ class ElementwiseMethods:
         """The n-th derivative of digamma."""
         return polygamma(n, self)
 
+    @public
     def polygamma_(self, n: int) -> Any:
         """In-place polygamma."""
         return apply_in_place(special.polygamma_, self, n=n)

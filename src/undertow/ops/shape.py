@@ -312,6 +312,7 @@ def movedim(input: Any, source: Any, destination: Any) -> Any:
     return permuted(input, tuple([next(rest) if dim < 0 else dim for dim in order]))
 
 
+@public
 def moveaxis(input: Any, source: Any, destination: Any) -> Any:
     """A view with some dims at other places, the rest in their order."""
     return movedim(input, source, destination)

@@ -9,6 +9,7 @@ import numpy as np
 
 from undertow import dtypes
 from undertow._core import TensorCore, wrap
+from undertow.ops.public import public
 from undertow.sparse import derivatives as derivatives
 from undertow.sparse import functions
 from undertow.sparse.coo import SparseTensor, known_places, make, sparse_coo_tensor
@@ -126,6 +127,13 @@ def hspmm(mat1: Any, mat2: Any) -> Any:
     return functions.to_sparse(functions.mm(mat1, mat2), 1)
 
 
-to_sparse = to_sparse_coo = functions.to_sparse
-sparse_mask, smm, spmm, dsmm = functions.sparse_mask, functions.mm, functions.mm, functions.mm
+@public
+def smm(input: Any, mat: Any) -> Any:
+    """A product of a sparse and a dense matrix, as a sparse one."""
+    return functions.smm(input, mat)
+
+
+to_sparse = public(functions.to_sparse)
+to_sparse_coo = functions.to_sparse
+sparse_mask, spmm, dsmm = functions.sparse_mask, functions.mm, functions.mm
 hsmm = hspmm

@@ -263,7 +263,7 @@ def _product(sparse: SparseTensor, dense: Any) -> Any:
     return index_add(zeros((sparse._sizes[0], dense.shape[1]), dtype=parts.dtype), 0, rows, parts)
 
 
-@function("mm matmul __matmul__ __rmatmul__ spmm smm")
+@function("mm matmul __matmul__ __rmatmul__ spmm")
 def mm(input: Any, mat2: Any, reduce: str | None = None) -> Any:
     """A product of matrices of which one or both are sparse; of two sparse ones it is sparse."""
     if isinstance(input, SparseTensor) and isinstance(mat2, SparseTensor):
@@ -273,6 +273,16 @@ def mm(input: Any, mat2: Any, reduce: str | None = None) -> Any:
             return _product(input, mat2.unsqueeze(1)).squeeze(1)
         return _product(input, mat2)
     return _product(transpose(mat2), input.t()).t()
+
+
+@function("smm")
+def smm(input: SparseTensor, mat: Any) -> Any:
+    """A product of a sparse and a dense matrix, as a sparse one: whole rows, also where they hold zeros."""
+    rows = np.unique(input._places._array[0])
+    dense = _product(input, mat)
+    columns = np.arange(dense.shape[1])
+    places = np.stack([np.repeat(rows, columns.size), np.tile(columns, rows.size)])
+    return make(wrap(places), dense[wrap(rows)].reshape(-1), Size(dense.shape))
 
 
 @function("mv")

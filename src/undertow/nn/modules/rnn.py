@@ -6,18 +6,23 @@ import math
 import numbers
 from typing import Any
 
+from undertow import asking
 from undertow.creation import empty, zeros
 from undertow.nn import init
 from undertow.nn.modules.module import Module
 from undertow.nn.parameter import Parameter
 from undertow.nn.utils.rnn import PackedSequence, sizes_of
 from undertow.ops.recurrent import (
+    gru,
     gru_cell,
     gru_layer,
+    lstm,
     lstm_cell,
     lstm_layer,
     relu_layer,
+    rnn_relu,
     rnn_relu_cell,
+    rnn_tanh,
     rnn_tanh_cell,
     stacked,
     tanh_layer,
@@ -26,6 +31,7 @@ from undertow.ops.recurrent import (
 from undertow.sites import warn
 
 _LAYERS = {"LSTM": lstm_layer, "GRU": gru_layer, "RNN_TANH": tanh_layer, "RNN_RELU": relu_layer}
+_FUNCTIONS = {"LSTM": lstm, "GRU": gru, "RNN_TANH": rnn_tanh, "RNN_RELU": rnn_relu}
 _GATES = {"LSTM": 4, "GRU": 3, "RNN_TANH": 1, "RNN_RELU": 1}
 
 _LISTS = ("_flat_weights_names", "_all_weights", "_flat_weights")  # here they are worked out when asked for
@@ -196,7 +202,8 @@ class RNNBase(Module):
             data, batch_sizes, order, back = input
             hx = self._nothing_yet(data, batch_sizes) if hx is None else self.permute_hidden(hx, order)
             self.check_forward_args(data, hx, batch_sizes)
-            output, last = self._run(data, hx, sizes_of(batch_sizes))
+            found = self._offered(data, hx, batch_sizes)
+            output, last = self._run(data, hx, sizes_of(batch_sizes)) if found is None else found
             return PackedSequence(output, batch_sizes, order, back), self.permute_hidden(last, back)
         batched = self._is_batched(input, hx)
         if not batched:
@@ -205,6 +212,10 @@ class RNNBase(Module):
         if hx is None:
             hx = self._nothing_yet(input, None)
         self.check_forward_args(input, hx, None)
+        found = self._offered(input, hx, None)
+        if found is not None:
+            output, last = found
+            return found if batched else (output.squeeze(1), self._map_state(last, lambda part: part.squeeze(1)))
         data = input.transpose(0, 1) if self.batch_first else input
         length, batch = data.shape[:2]
         if not length:
@@ -232,6 +243,19 @@ class RNNBase(Module):
         if hx is None:
             return None
         return tuple([change(part) for part in hx]) if isinstance(hx, tuple) else change(hx)
+
+    def _offered(self, input: Any, hx: Any, batch_sizes: Any) -> Any:
+        """What a class or mode makes of the call that asks for it; None if there is none to ask."""
+        state, weights = tuple(hx) if self.mode == "LSTM" else (hx,), self._flat_weights
+        if not asking.wanted((input, *state, *weights)):
+            return None
+        given = state if self.mode == "LSTM" else hx
+        how = (self.bias, self.num_layers, self.dropout, self.training, self.bidirectional)
+        if batch_sizes is None:
+            output, *last = _FUNCTIONS[self.mode](input, given, weights, *how, self.batch_first)
+        else:
+            output, *last = _FUNCTIONS[self.mode](input, batch_sizes, given, weights, *how)
+        return output, tuple(last) if self.mode == "LSTM" else last[0]
 
     def _run(self, data: Any, hx: Any, sizes: tuple[int, ...]) -> tuple[Any, Any]:
         """Outputs and last state; data has time first, or is packed."""
