@@ -3,6 +3,7 @@
 from typing import TYPE_CHECKING
 
 from undertow.autograd import graph as graph
+from undertow.autograd import own_references as _own_references
 from undertow.autograd.anomaly_mode import detect_anomaly as detect_anomaly
 from undertow.autograd.anomaly_mode import set_detect_anomaly as set_detect_anomaly
 from undertow.autograd.differentiate import backward as backward
@@ -16,6 +17,8 @@ from undertow.modes import enable_grad as enable_grad
 from undertow.modes import inference_mode as inference_mode
 from undertow.modes import no_grad as no_grad
 from undertow.modes import set_grad_enabled as set_grad_enabled
+
+_own_references.find_out()
 
 _LAZY = {name: f"undertow.autograd.{name}" for name in (
     "_functions", "forward_ad", "functional", "grad_mode", "profiler", "profiler_legacy", "profiler_util", "variable",

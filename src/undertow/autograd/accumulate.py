@@ -3,8 +3,7 @@
 NOTE whose array it is. The first gradient becomes `.grad` itself if nobody else holds it, which saves a copy of every
 parameter's size; any other is copied, because the next backward adds to `.grad` in place. Whether somebody else holds an
 array is read off its reference count. How many references the engine itself has at that moment depends on the
-interpreter, so `engine` finds out when it is imported, by trying, and `set_own_references` is told. Until then everything
-is copied.
+interpreter, so `own_references.py` finds out when undertow is imported, by trying. Until then everything is copied.
 """
 
 from __future__ import annotations

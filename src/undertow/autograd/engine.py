@@ -23,8 +23,8 @@ from undertow import hooks
 from undertow._core import NOT_ARRAYS, TensorCore, ndarray, tensor_class, wrap
 from undertow.autograd import anomaly_mode as anomaly
 from undertow.autograd import firing
-from undertow.autograd.accumulate import accumulate, added, brought_to, set_own_references
-from undertow.autograd.node import AccumulateGrad, Edge, Node, bind_node_caller, edge_of
+from undertow.autograd.accumulate import accumulate, added, brought_to
+from undertow.autograd.node import AccumulateGrad, Edge, Node, bind_node_caller
 from undertow.autograd.saved import Freed
 from undertow.modes import local, special
 from undertow.sites import user_site
@@ -110,7 +110,7 @@ def _begin(
     if inputs is not None:
         aim_at(task, inputs, parents, accumulates)
     if local.modes.backward_depth < MAX_DEPTH:
-        _run(task, roots, grads, waiting)
+        run_pass(task, roots, grads, waiting)
     else:
         _run_in_a_thread(task, roots, grads, waiting)
     return task.captured
@@ -119,7 +119,8 @@ def _begin(
 MAX_DEPTH = 16  # backward passes started inside one another on one thread's stack
 
 
-def _run(task: BackwardPass, roots: Sequence[Edge], grads: Sequence[Any], waiting: dict[Node, int]) -> None:
+def run_pass(task: BackwardPass, roots: Sequence[Edge], grads: Sequence[Any], waiting: dict[Node, int]) -> None:
+    """A pass that knows where it goes, in the modes that hold meanwhile; then the callbacks that were queued in it."""
     modes = local.modes
     before, outer = modes.grad_enabled, modes.backward_pass
     modes.grad_enabled, modes.backward_pass = task.recorded, task
@@ -141,7 +142,7 @@ def _run_in_a_thread(task: BackwardPass, roots: Sequence[Edge], grads: Sequence[
         local.modes = modes  # the thread that started this one waits for it, so its modes are free to use
         depth, modes.backward_depth = modes.backward_depth, 0
         try:
-            _run(task, roots, grads, waiting)
+            run_pass(task, roots, grads, waiting)
         except BaseException as error:
             failed.append(error)
         finally:
@@ -428,45 +429,3 @@ def queue_callback(callback: Callable[[], None]) -> None:
     if task is None:
         raise RuntimeError("Final callbacks can only be installed during backward pass.")
     task.callbacks.append(callback)
-
-
-# --- whose array it is: see the NOTE in accumulate.py
-
-
-class _Holder(Node):
-    """A node that goes on holding what it returns, by one reference."""
-
-    __slots__ = ("held",)
-
-    def __init__(self, leaf: Any) -> None:
-        self._edges, self._order = (edge_of(leaf),), 0
-        self._extras = self._tensor_hooks = None
-        self.held = np.zeros(2)
-
-    def _run(self, xp: Any, g: Any, needs: tuple[bool, ...] | None) -> tuple[Any, ...]:
-        return (self.held,)
-
-
-def _takes_what_others_hold(aimed: bool) -> bool:
-    """Whether a gradient that somebody else holds becomes a leaf's, on the loop's short path or on the one with hooks."""
-    leaf = wrap(np.zeros(2))
-    leaf._requires_grad = True
-    node = _Holder(leaf)
-    task = BackwardPass(keep_graph=True, create_graph=False)
-    task.reached, waiting, _ = count_dependencies([(node, 0)], False)
-    if aimed:
-        task.executed = {node, *task.reached}
-    _run(task, [(node, 0)], [np.zeros(2)], waiting)
-    return leaf._meta.grad._array is node.held
-
-
-def _count_own_references() -> int:
-    """The highest count at which both paths leave alone what others hold; 0, which copies everything, if none is found."""
-    for count in range(1, 12):
-        set_own_references(count)
-        if _takes_what_others_hold(aimed=False) or _takes_what_others_hold(aimed=True):
-            return count - 1
-    return 0
-
-
-set_own_references(_count_own_references())
