@@ -41,6 +41,9 @@ from undertow.ops.triangular import linalg_solve_triangular as solve_triangular
 
 _LAZY = {
     "householder_product": "undertow.ops.householder:linalg_householder_product",
+    "ldl_factor": "undertow.ops.ldl:linalg_ldl_factor",
+    "ldl_factor_ex": "undertow.ops.ldl:linalg_ldl_factor_ex",
+    "ldl_solve": "undertow.ops.ldl:linalg_ldl_solve",
     "lu_solve": "undertow.ops.lu:linalg_lu_solve",
 }
 __getattr__, __dir__ = lazy_names(__name__, _LAZY)
