@@ -107,7 +107,8 @@ _SHOWN_AS = {
     "__mod__": "remainder", "__imod__": "remainder_", "__pow__": "pow", "__ipow__": "pow_", "__matmul__": "matmul",
     "__neg__": "neg", "__pos__": "positive", "__abs__": "abs", "__eq__": "__eq__", "__ne__": "ne", "__lt__": "lt",
     "__le__": "le", "__gt__": "gt", "__ge__": "ge", "__rand__": "bitwise_and", "__ror__": "bitwise_or",
-    "__rxor__": "bitwise_xor", "__ifloordiv__": "floor_divide_", "nelement": "numel", "_getitem": "__getitem__", "_setitem": "__setitem__",
+    "__rxor__": "bitwise_xor", "__ifloordiv__": "floor_divide_", "nelement": "numel",
+    "_getitem": "__getitem__", "_setitem": "__setitem__",
 }  # fmt: skip
 _BINARY_OPERATORS = frozenset(
     [

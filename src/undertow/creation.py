@@ -26,7 +26,7 @@ from undertow.factory_arguments import (
 from undertow.layouts import memory_format, preserve_format, sparse_coo
 from undertow.ops.arguments import as_int, as_ints, check_tensor, must_be
 from undertow.ops.public import overloaded, public
-from undertow.storage import Array
+from undertow.storage import Array, unset
 from undertow.storage import empty_strided as empty_strided_array
 from undertow.xp.device_array import lying
 from undertow.xp.device_memory import Watch
@@ -90,7 +90,7 @@ def empty(
     if layout is sparse_coo:
         return _sparse_zeros(sizes, kind, requires_grad)
     check_options("empty", device, layout, pin_memory)
-    array = empty_array(sizes, kind.numpy, memory_format)
+    array = unset(empty_array(sizes, kind.numpy, memory_format))
     return into_out(out, array, "empty", dtype) if out is not None else made(array, "empty", requires_grad, device)
 
 
@@ -117,7 +117,8 @@ def empty_strided(
             f"Storage size calculation overflowed with sizes={list(sizes)} and strides={list(strides)}"
         )
     kind = parse_kind(dtype, "empty_strided")
-    return made(empty_strided_array(check_size(sizes, "empty_strided"), strides, kind.numpy), "", requires_grad, device)
+    array = unset(empty_strided_array(check_size(sizes, "empty_strided"), strides, kind.numpy))
+    return made(array, "", requires_grad, device)
 
 
 @public
@@ -139,7 +140,7 @@ def empty_permuted(
         raise RuntimeError(f"empty_permuted: {list(order)} is no order of {len(sizes)} dims")
     back = sorted(range(len(order)), key=order.__getitem__)
     array = np.empty([sizes[dim] for dim in order], parse_kind(dtype, "empty_permuted").numpy).transpose(back)
-    return made(array, "empty_permuted", requires_grad, device)
+    return made(unset(array), "empty_permuted", requires_grad, device)
 
 
 @public
@@ -247,7 +248,9 @@ def _like_factory(name: str, value: int | None, doc: str) -> Callable[..., Any]:
         memory_format: Any = None,
     ) -> Any:
         array, _ = like(input, name, dtype, layout, device, pin_memory, memory_format)
-        if value is not None:
+        if value is None:
+            unset(array)
+        else:
             array.fill(value)
         return made(array, name, requires_grad, device or input.device)
 
@@ -309,7 +312,9 @@ class CreationMethods(TensorCore):
 
     new_zeros = _new_method("new_zeros", np.zeros, "Zeros in the dtype of this tensor.")
     new_ones = _new_method("new_ones", np.ones, "Ones in the dtype of this tensor.")
-    new_empty = _new_method("new_empty", np.empty, "An uninitialised tensor in the dtype of this one.")
+    new_empty = _new_method(
+        "new_empty", lambda sizes, kind: unset(np.empty(sizes, kind)), "An uninitialised tensor in the dtype of this one."
+    )
 
     @public
     def new_full(

@@ -15,7 +15,7 @@ from undertow.dtypes import uint64 as uint64_dtype
 from undertow.factory_arguments import check_options, from_data, made, parse_kind
 from undertow.modes import no_grad
 from undertow.sites import warn, warn_once
-from undertow.storage import Array, UntypedStorage, adopt, flat_memory, is_storage
+from undertow.storage import Array, UntypedStorage, adopt, flat_memory, is_storage, unset
 from undertow.tensor_convert import converted
 from undertow.tensor_python import element
 from undertow.xp.quiet import quietly
@@ -367,7 +367,7 @@ def legacy_tensor(args: tuple[Any, ...], kwargs: dict[str, Any], kind: dtype, st
                 raise TypeError(f"new(): invalid data type '{type(first).__name__}'")
             if not _is_sequence(first):
                 if isinstance(first, np.integer):
-                    return made(np.empty(int(first), kind.numpy), "new")
+                    return made(unset(np.empty(int(first), kind.numpy)), "new")
                 raise TypeError(f"new(): data must be a sequence (got {type(first).__name__})")
             if "size" not in kwargs:
                 return made(copied(_listed(first), kind), "new")
@@ -380,7 +380,7 @@ def legacy_tensor(args: tuple[Any, ...], kwargs: dict[str, Any], kind: dtype, st
             )
         if n < 0:
             raise RuntimeError(f"Trying to create tensor with negative dimension {n}: {list(sizes)}")
-    return made(np.empty(sizes, kind.numpy), "new")
+    return made(unset(np.empty(sizes, kind.numpy)), "new")
 
 
 def _listed(data: Any) -> Any:

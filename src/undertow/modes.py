@@ -110,6 +110,13 @@ class Special:
 special = Special()
 
 
+class Deterministic:
+    """What `torch.use_deterministic_algorithms` asked for, and whether memory that nobody has set is filled then."""
+
+    wanted = warn_only = False
+    fills_memory = True
+
+
 def is_grad_enabled() -> bool:
     """Whether operations are recorded in this thread."""
     return local.modes.grad_enabled

@@ -7,17 +7,17 @@ import os
 from typing import Any
 
 from undertow.devices import device as Device
+from undertow.modes import Deterministic
 from undertow.sites import Once
 from undertow.xp.precision import Precision
 
 
 class _Settings:
-    __slots__ = ("threads", "interop_threads", "deterministic", "warn_only")
+    __slots__ = ("threads", "interop_threads")
 
     def __init__(self) -> None:
         self.threads = int(os.environ.get("OMP_NUM_THREADS", "0") or 0) or os.cpu_count() or 1
         self.interop_threads = os.cpu_count() or 1
-        self.deterministic = self.warn_only = False
 
 
 _settings = _Settings()
@@ -59,16 +59,16 @@ def set_float32_matmul_precision(precision: str) -> None:
 
 
 def use_deterministic_algorithms(mode: bool, *, warn_only: bool = False) -> None:
-    """undertow's algorithms are deterministic; the wish is noted."""
-    _settings.deterministic, _settings.warn_only = mode, mode and warn_only
+    """Refuses, or warns of, the few functions that PyTorch has no such algorithm for, and fills memory that is not set."""
+    Deterministic.wanted, Deterministic.warn_only = mode, mode and warn_only
 
 
 def are_deterministic_algorithms_enabled() -> bool:
-    return _settings.deterministic
+    return Deterministic.wanted
 
 
 def is_deterministic_algorithms_warn_only_enabled() -> bool:
-    return _settings.warn_only
+    return Deterministic.warn_only
 
 
 def set_warn_always(b: bool, /) -> None:
@@ -82,9 +82,9 @@ def is_warn_always_enabled() -> bool:
 
 def get_deterministic_debug_mode() -> int:
     """0, or 1 and 2 where PyTorch would warn of, or refuse, algorithms that are not deterministic."""
-    if not _settings.deterministic:
+    if not Deterministic.wanted:
         return 0
-    return 1 if _settings.warn_only else 2
+    return 1 if Deterministic.warn_only else 2
 
 
 def set_deterministic_debug_mode(debug_mode: int | str) -> None:

@@ -10,6 +10,7 @@ import numpy as np
 from undertow.devices import cpu
 from undertow.devices import device as Device
 from undertow.lazy import lazy_names
+from undertow.modes import Deterministic
 
 Array = np.ndarray[Any, Any]
 
@@ -123,6 +124,14 @@ def over_memory(memory: Array, like: Array, offset: int) -> Array:
     if not like.size:
         return empty_strided(like.shape, [stride // like.itemsize for stride in like.strides], like.dtype)
     return np.ndarray(like.shape, like.dtype, memory, offset * like.itemsize, like.strides)
+
+
+def unset(array: Array) -> Array:
+    """Memory that nobody has set: as it is, or filled with what shows wherever it is used, if runs shall repeat."""
+    if Deterministic.wanted and Deterministic.fills_memory:
+        kind = array.dtype
+        array[...] = np.iinfo(kind).max if kind.kind in "iu" else True if kind.kind == "b" else np.nan
+    return array
 
 
 def empty_strided(shape: Any, strides: Any, dtype: np.dtype[Any]) -> Array:

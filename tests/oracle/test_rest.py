@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import pickle
 import warnings
+from typing import Any
 
 import pytest
 import torch as real_torch
@@ -12,6 +13,7 @@ import torch.nn.attention
 
 import undertow
 from tests.oracle.harness import agree, agree_error, without_cuda
+from tests.oracle.programs import attempt
 from undertow import typed_storage
 
 STORAGES = """
@@ -238,3 +240,32 @@ def test_attention_kernels_are_chosen_for_a_block():
         log(asked())
 
     agree(program, raises=False)
+
+
+DETERMINED = """
+torch.empty(2), torch.empty(2, dtype=torch.int16), torch.empty(1, dtype=torch.bool), torch.empty(1, dtype=torch.complex64)
+torch.empty_like(torch.ones(2)), torch.empty_strided((2,), (2,)), torch.ones(2).new_empty(1), torch.Tensor(2)
+torch.ones(2).resize_(4)
+torch.ones(4).put_(torch.tensor([0, 0]), torch.ones(2))
+torch.ones(4).put(torch.tensor([0, 0]), torch.ones(2), accumulate=True)
+F.max_unpool1d(torch.ones(1, 1, 2), torch.tensor([[[0, 2]]]), 2)
+torch.ones(4).scatter(0, torch.tensor([0, 0]), torch.ones(2), reduce="add")
+"""
+
+
+@pytest.mark.parametrize("code", DETERMINED.strip().splitlines())
+def test_deterministic_algorithms(code: str) -> None:
+    def program(torch: Any, log: Any) -> None:
+        for fills in (True, False):
+            for warn_only in (False, True):
+                if not fills and ("torch.empty" in code or "resize_" in code):
+                    continue
+                torch.use_deterministic_algorithms(True, warn_only=warn_only)
+                torch.utils.deterministic.fill_uninitialized_memory = fills
+                try:
+                    attempt(log, warn_only, lambda: eval(code, {"torch": torch, "F": torch.nn.functional}))
+                finally:
+                    torch.use_deterministic_algorithms(False)
+                    torch.utils.deterministic.fill_uninitialized_memory = True
+
+    agree(program, warns=True)

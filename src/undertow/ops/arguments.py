@@ -9,7 +9,8 @@ from typing import Any, NoReturn
 from undertow._core import TensorCore
 from undertow.dtypes import DTYPE_OF
 from undertow.dtypes import dtype as Dtype
-from undertow.modes import local
+from undertow.modes import Deterministic, local
+from undertow.sites import warn
 from undertow.sizes import wrapped_dim
 
 # The spellings of NumPy that PyTorch takes for its own.
@@ -56,6 +57,19 @@ def must_be(wanted: str, value: Any, name: str, argument: str, position: int | N
 def no_kernel(kernel: str, tensor: Any) -> NotImplementedError:
     """The error of a function that does not take a dtype."""
     return NotImplementedError(f"\"{kernel}\" not implemented for '{DTYPE_OF[tensor._array.dtype].scalar_name}'")
+
+
+def refuse_undetermined(name: str) -> None:
+    """Raises or warns, if deterministic algorithms are wanted, for a function whose result depends on an order."""
+    if not Deterministic.wanted:
+        return
+    setting = "True, warn_only=True" if Deterministic.warn_only else "True"
+    message = (
+        f"{name} does not have a deterministic implementation, but you set 'torch.use_deterministic_algorithms({setting})'."
+    )
+    if not Deterministic.warn_only:
+        raise RuntimeError(message + " Turn that off around this call, or ask for warnings only.")
+    warn(message)
 
 
 def not_differentiable(name: str, argument: str) -> RuntimeError:

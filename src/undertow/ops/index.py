@@ -11,7 +11,15 @@ from undertow.autograd.apply import apply
 from undertow.autograd.outputs import into
 from undertow.autograd.writes import apply_in_place
 from undertow.dtypes import DTYPE_OF
-from undertow.ops.arguments import as_int, broadcast_two, check_tensor, invalid_combination, scalar_name, wrap_dim
+from undertow.ops.arguments import (
+    as_int,
+    broadcast_two,
+    check_tensor,
+    invalid_combination,
+    refuse_undetermined,
+    scalar_name,
+    wrap_dim,
+)
 from undertow.ops.named import run
 from undertow.ops.numbers import as_factor
 from undertow.ops.parts import diagonal_dims
@@ -275,6 +283,8 @@ def _check_put(input: Any, index: Any, source: Any) -> None:
 def put(input: Any, index: Any, source: Any, accumulate: bool = False) -> Any:
     """A copy with elements of source at positions in the tensor read row by row."""
     _check_put(input, index, source)
+    if not accumulate:
+        refuse_undetermined("put_")
     return apply(rules.put, input, source, index, accumulate=accumulate)
 
 
@@ -282,6 +292,8 @@ def put(input: Any, index: Any, source: Any, accumulate: bool = False) -> Any:
 def put_(self: Any, index: Any, source: Any, accumulate: bool = False) -> Any:
     """Writes elements of source to positions in the tensor read row by row."""
     _check_put(self, index, source)
+    if not accumulate:
+        refuse_undetermined("put_")
     return apply_in_place(rules.put, self, source, index, accumulate=accumulate)
 
 

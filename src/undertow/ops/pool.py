@@ -10,7 +10,7 @@ import numpy as np
 
 from undertow.autograd.apply import apply
 from undertow.dtypes import DTYPE_OF
-from undertow.ops.arguments import as_int, check_tensor, is_int, must_be, no_kernel
+from undertow.ops.arguments import as_int, check_tensor, is_int, must_be, no_kernel, refuse_undetermined
 from undertow.ops.image_order import ordered_like
 from undertow.ops.public import public
 from undertow.ops.stretch import squeeze, unsqueeze
@@ -243,6 +243,7 @@ def _max_unpool(
 
 
 def _unpooled(rank: int, input: Any, indices: Any, size: Sizes) -> Any:
+    refuse_undetermined(f"max_unpooling{rank}d_forward_out")
     if indices._array.dtype != np.int64:
         raise RuntimeError(
             f"elements in indices should be type int64 but got: {DTYPE_OF[indices._array.dtype].scalar_name}"

@@ -16,6 +16,7 @@ from undertow.ops.public import overloaded, public
 from undertow.ops.writing import as_element
 from undertow.rules import index as rules
 from undertow.rules.rule import op
+from undertow.sites import warn_once
 from undertow.xp.device_array import checked, values_known
 
 _UNSIGNED = {8: np.uint64, 4: np.uint32}
@@ -148,6 +149,10 @@ def _scatter_call(
     index = _with_dims(index, input._array.ndim)
     if isinstance(src, TensorCore):
         if reduce is not None:
+            warn_once(
+                "The reduce argument of torch.scatter with Tensor src is deprecated and will be removed in a future "
+                "PyTorch release. Use torch.scatter_reduce instead for more reduction options."
+            )
             return run(_scatter_folded, input, src, index, dim=dim, reduce=_FOLDS[reduce])
         return run(rules.scatter, input, src, index, dim=dim)
     element = as_element(src, DTYPE_OF[input._array.dtype])

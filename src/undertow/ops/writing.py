@@ -23,7 +23,7 @@ from undertow.ops.public import overloaded, public
 from undertow.rules import arrange as rules
 from undertow.rules.rule import Rule
 from undertow.sites import warn, warn_once
-from undertow.storage import check_overlap, contiguous_strides, flat_memory, is_storage
+from undertow.storage import check_overlap, contiguous_strides, flat_memory, is_storage, unset
 from undertow.xp.device_array import DeviceArray
 from undertow.xp.device_memory import Watch
 from undertow.xp.device_placement import placed
@@ -305,6 +305,7 @@ def resize_array(target: Any, size: tuple[int, ...]) -> None:
     grown = np.zeros(count, array.dtype)
     kept = min(count, flat.size)
     grown[:kept] = flat[:kept]
+    unset(grown[kept:])
     target._array = placed(grown.reshape(size), array.device) if type(array) is DeviceArray else grown.reshape(size)
 
 

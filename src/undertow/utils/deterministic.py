@@ -1,3 +1,24 @@
 """`torch.utils.deterministic`: whether new memory is filled, so that what a program reads from it is the same each time."""
 
-fill_uninitialized_memory = True
+from __future__ import annotations
+
+import sys
+from types import ModuleType
+
+from undertow.modes import Deterministic
+
+
+class _Settings(ModuleType):
+    @property
+    def fill_uninitialized_memory(self) -> bool:
+        """Whether memory is filled while deterministic algorithms are wanted."""
+        return Deterministic.fills_memory
+
+    @fill_uninitialized_memory.setter
+    def fill_uninitialized_memory(self, mode: bool) -> None:
+        if not isinstance(mode, bool):
+            raise RuntimeError(f"expected a bool, but got {type(mode).__name__}")
+        Deterministic.fills_memory = mode
+
+
+sys.modules[__name__].__class__ = _Settings

@@ -16,6 +16,7 @@ from undertow import __future__ as future
 from undertow._core import TensorCore
 from undertow.dtypes import get_default_dtype
 from undertow.dtypes import set_default_dtype as _set_default_dtype
+from undertow.modes import Deterministic
 from undertow.process_settings import (
     are_deterministic_algorithms_enabled,
     is_deterministic_algorithms_warn_only_enabled,
@@ -54,13 +55,16 @@ class DeterministicGuard:
 
     def __init__(self, deterministic: bool, *, warn_only: bool = False, fill_uninitialized_memory: bool = True) -> None:
         self.deterministic, self.warn_only = deterministic, warn_only
+        self.fill_uninitialized_memory = fill_uninitialized_memory
 
     def __enter__(self) -> None:
         self.before = are_deterministic_algorithms_enabled(), is_deterministic_algorithms_warn_only_enabled()
+        self.filled, Deterministic.fills_memory = Deterministic.fills_memory, self.fill_uninitialized_memory
         use_deterministic_algorithms(self.deterministic, warn_only=self.warn_only)
 
     def __exit__(self, *exception: object) -> None:
         use_deterministic_algorithms(self.before[0], warn_only=self.before[1])
+        Deterministic.fills_memory = self.filled
 
 
 class SwapTensorsGuard:
