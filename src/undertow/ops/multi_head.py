@@ -144,25 +144,32 @@ def multi_head_attention_forward(
     if key_padding_mask is not None:
         attn_mask = _with_padding(attn_mask, key_padding_mask, batch, num_heads, source)
     chance = dropout_p if training else 0.0
-    if need_weights:
-        if is_causal and attn_mask is None:
-            raise AssertionError("FIXME: is_causal not implemented for need_weights")
-        weights = _weights(q, k, attn_mask, chance)
-        attended = bmm(weights, v).transpose(0, 1).reshape(length * batch, width)
+    if not need_weights:
+        attended = _attended(q, k, v, attn_mask, chance, is_causal, batch)
         output = linear(attended, out_proj_weight, out_proj_bias).view(length, batch, -1)
-        weights = weights.view(batch, num_heads, length, source)
-        if average_attn_weights:
-            weights = weights.mean(dim=1)
-        return (output, weights) if batched else (output.squeeze(1), weights.squeeze(0))
-    if attn_mask is not None:
-        one = attn_mask.size(0) == 1 and attn_mask.dim() == 3
-        attn_mask = attn_mask.unsqueeze(0) if one else attn_mask.view(batch, num_heads, -1, source)
+        return (output, None) if batched else (output.squeeze(1), None)
+    if is_causal and attn_mask is None:
+        raise AssertionError("FIXME: is_causal not implemented for need_weights")
+    weights = _weights(q, k, attn_mask, chance)
+    attended = bmm(weights, v).transpose(0, 1).reshape(length * batch, width)
+    output = linear(attended, out_proj_weight, out_proj_bias).view(length, batch, -1)
+    weights = weights.view(batch, num_heads, length, source)
+    if average_attn_weights:
+        weights = weights.mean(dim=1)
+    return (output, weights) if batched else (output.squeeze(1), weights.squeeze(0))
+
+
+def _attended(q: Any, k: Any, v: Any, mask: Any, chance: float, is_causal: bool, batch: int) -> Any:
+    """The attended values alone, row by row, the heads of each side by side."""
+    rows, length, head = q.size()
+    source, num_heads = k.size(1), rows // batch
+    if mask is not None:
+        one = mask.size(0) == 1 and mask.dim() == 3
+        mask = mask.unsqueeze(0) if one else mask.view(batch, num_heads, -1, source)
     q = q.view(batch, num_heads, length, head)
     k, v = k.view(batch, num_heads, source, head), v.view(batch, num_heads, source, head)
-    attended = scaled_dot_product_attention(q, k, v, attn_mask, chance, is_causal)
-    attended = attended.permute(2, 0, 1, 3).reshape(batch * length, width)
-    output = linear(attended, out_proj_weight, out_proj_bias).view(length, batch, -1)
-    return (output, None) if batched else (output.squeeze(1), None)
+    attended = scaled_dot_product_attention(q, k, v, mask, chance, is_causal)
+    return attended.permute(2, 0, 1, 3).reshape(batch * length, num_heads * head)
 
 
 def _weights(q: Any, k: Any, mask: Any, chance: float) -> Any:

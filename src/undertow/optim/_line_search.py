@@ -41,58 +41,69 @@ def strong_wolfe(
     start   the loss, gradient and slope at step 0, with the step to try first
     length  the largest element of the direction
     """
-    origin = Point(0.0, start.loss, start.grad, start.slope)
+    search = _Search(look, Point(0.0, start.loss, start.grad, start.slope), limits)
+    ends = search.bracket(start.t)
+    found = ends[0] if len(ends) == 1 else search.narrow(ends, length)
+    return found, search.trials + 1
 
-    def too_high(point: Point) -> bool:
-        return point.loss > origin.loss + limits.decrease * point.t * origin.slope
 
-    def flat(point: Point) -> bool:
-        return abs(point.slope) <= -limits.flatness * origin.slope
+class _Search:
+    """One search: the conditions that a point has to meet, and the trials made after the first look."""
 
-    before, now, trials = origin, look(start.t), 0
-    while True:
-        if trials >= limits.trials:
-            ends = [origin, now]
-            break
-        if too_high(now) or (trials > 1 and now.loss >= before.loss):
-            ends = [before, now]
-            break
-        if flat(now):
-            return now, trials + 1
-        if now.slope >= 0:
-            ends = [before, now]
-            break
-        t = cubic_minimum(before, now, now.t + 0.01 * (now.t - before.t), now.t * 10)
-        before, now = now, look(t)
-        trials += 1
-    evaluations = trials + 1
+    __slots__ = ("look", "origin", "limits", "trials")
 
-    low, high = _ordered(ends)
-    stuck = False
-    while trials < limits.trials and abs(ends[1].t - ends[0].t) * length >= limits.shortest:
-        left, right = sorted((ends[0].t, ends[1].t))
-        t = cubic_minimum(ends[0], ends[1], left, right)
-        margin = 0.1 * (right - left)
-        near_an_end = min(right - t, t - left) < margin
-        if near_an_end and (stuck or t >= right or t <= left):
-            t = right - margin if abs(t - right) < abs(t - left) else left + margin
-            stuck = False
-        else:
-            stuck = near_an_end
-        point = look(t)
-        evaluations += 1
-        trials += 1
-        if too_high(point) or point.loss >= ends[low].loss:
-            ends[high] = point
-            low, high = _ordered(ends)
-            continue
-        done = flat(point)
-        if not done and point.slope * (ends[high].t - ends[low].t) >= 0:
-            ends[high] = ends[low]
-        ends[low] = point
-        if done:
-            break
-    return ends[low], evaluations
+    def __init__(self, look: Callable[[float], Point], origin: Point, limits: Limits) -> None:
+        self.look, self.origin, self.limits = look, origin, limits
+        self.trials = 0
+
+    def too_high(self, point: Point) -> bool:
+        return point.loss > self.origin.loss + self.limits.decrease * point.t * self.origin.slope
+
+    def flat(self, point: Point) -> bool:
+        return abs(point.slope) <= -self.limits.flatness * self.origin.slope
+
+    def bracket(self, t: float) -> list[Point]:
+        """Two ends with a good point between them; or one point, if that is good itself."""
+        before, now = self.origin, self.look(t)
+        while self.trials < self.limits.trials:
+            if self.too_high(now) or (self.trials > 1 and now.loss >= before.loss):
+                return [before, now]
+            if self.flat(now):
+                return [now]
+            if now.slope >= 0:
+                return [before, now]
+            t = cubic_minimum(before, now, now.t + 0.01 * (now.t - before.t), now.t * 10)
+            before, now = now, self.look(t)
+            self.trials += 1
+        return [self.origin, now]
+
+    def narrow(self, ends: list[Point], length: float) -> Point:
+        """A good point between two ends, or the lower of the ends when the search gives up."""
+        low, high = _ordered(ends)
+        stuck = False
+        while self.trials < self.limits.trials and abs(ends[1].t - ends[0].t) * length >= self.limits.shortest:
+            left, right = sorted((ends[0].t, ends[1].t))
+            t = cubic_minimum(ends[0], ends[1], left, right)
+            margin = 0.1 * (right - left)
+            near_an_end = min(right - t, t - left) < margin
+            if near_an_end and (stuck or t >= right or t <= left):
+                t = right - margin if abs(t - right) < abs(t - left) else left + margin
+                stuck = False
+            else:
+                stuck = near_an_end
+            point = self.look(t)
+            self.trials += 1
+            if self.too_high(point) or point.loss >= ends[low].loss:
+                ends[high] = point
+                low, high = _ordered(ends)
+                continue
+            done = self.flat(point)
+            if not done and point.slope * (ends[high].t - ends[low].t) >= 0:
+                ends[high] = ends[low]
+            ends[low] = point
+            if done:
+                break
+        return ends[low]
 
 
 def _ordered(ends: list[Point]) -> tuple[int, int]:
