@@ -145,7 +145,7 @@ def multi_head_attention_forward(
         attn_mask = _with_padding(attn_mask, key_padding_mask, batch, num_heads, source)
     chance = dropout_p if training else 0.0
     if not need_weights:
-        attended = _attended(q, k, v, attn_mask, chance, is_causal, batch)
+        attended = _attended(q, k, v, attn_mask, chance, is_causal, num_heads)
         output = linear(attended, out_proj_weight, out_proj_bias).view(length, batch, -1)
         return (output, None) if batched else (output.squeeze(1), None)
     if is_causal and attn_mask is None:
@@ -159,10 +159,10 @@ def multi_head_attention_forward(
     return (output, weights) if batched else (output.squeeze(1), weights.squeeze(0))
 
 
-def _attended(q: Any, k: Any, v: Any, mask: Any, chance: float, is_causal: bool, batch: int) -> Any:
+def _attended(q: Any, k: Any, v: Any, mask: Any, chance: float, is_causal: bool, num_heads: int) -> Any:
     """The attended values alone, row by row, the heads of each side by side."""
     rows, length, head = q.size()
-    source, num_heads = k.size(1), rows // batch
+    source, batch = k.size(1), rows // num_heads
     if mask is not None:
         one = mask.size(0) == 1 and mask.dim() == 3
         mask = mask.unsqueeze(0) if one else mask.view(batch, num_heads, -1, source)
