@@ -46,6 +46,8 @@ nn.MultiheadAttention(6, 2)(torch.ones(4, 2, 6), *[torch.ones(5, 2, 6)] * 2, key
     5).bool(), attn_mask=torch.zeros(4, 5))
 nn.MultiheadAttention(6, 2)(torch.ones(4, 2, 6), *[torch.ones(5, 2, 6)] * 2, key_padding_mask=torch.zeros(2,
     5).long(), attn_mask=torch.zeros(4, 5))
+nn.MultiheadAttention(6, 2)(*[torch.ones(3, 0, 6)] * 3)
+nn.MultiheadAttention(6, 2)(*[torch.ones(3, 0, 6)] * 3, None, False)
 nn.MultiheadAttention(6, 2, kdim=3, vdim=4)(torch.ones(4, 2, 6), torch.ones(5, 2, 4), torch.ones(5, 2, 4))
 nn.MultiheadAttention(6, 2, kdim=3, vdim=4)(torch.ones(4, 2, 6), torch.ones(5, 2, 3), torch.ones(5, 2, 3))
 m = nn.MultiheadAttention(6, 2); m.merge_masks(torch.zeros(3, 3), torch.ones(2, 3), torch.ones(2, 3, 6))

@@ -146,17 +146,22 @@ def multi_head_attention_forward(
     chance = dropout_p if training else 0.0
     if not need_weights:
         attended = _attended(q, k, v, attn_mask, chance, is_causal, num_heads)
-        output = linear(attended, out_proj_weight, out_proj_bias).view(length, batch, -1)
+        output = _by_batch(linear(attended, out_proj_weight, out_proj_bias), length, batch)
         return (output, None) if batched else (output.squeeze(1), None)
     if is_causal and attn_mask is None:
         raise AssertionError("FIXME: is_causal not implemented for need_weights")
     weights = _weights(q, k, attn_mask, chance)
     attended = bmm(weights, v).transpose(0, 1).reshape(length * batch, width)
-    output = linear(attended, out_proj_weight, out_proj_bias).view(length, batch, -1)
+    output = _by_batch(linear(attended, out_proj_weight, out_proj_bias), length, batch)
     weights = weights.view(batch, num_heads, length, source)
     if average_attn_weights:
         weights = weights.mean(dim=1)
     return (output, weights) if batched else (output.squeeze(1), weights.squeeze(0))
+
+
+def _by_batch(rows: Any, length: int, batch: int) -> Any:
+    """Rows as (position, example, feature); there may be none."""
+    return rows.view(length, batch, rows.size(1))
 
 
 def _attended(q: Any, k: Any, v: Any, mask: Any, chance: float, is_causal: bool, num_heads: int) -> Any:
