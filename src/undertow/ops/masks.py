@@ -15,6 +15,7 @@ from undertow.ops.public import public
 from undertow.ops.writing import check_mask
 from undertow.rules import index as rules
 from undertow.xp.device_array import values_known
+from undertow.xp.numpy_scatter import one_hot as hot_places
 
 
 @public
@@ -101,6 +102,8 @@ def one_hot(input: Any, num_classes: int = -1) -> Any:
         raise RuntimeError("num_classes should be positive")
     elif values_known(array) and array.max() >= num_classes:
         raise RuntimeError("Class values must be smaller than num_classes.")
+    if type(array) is np.ndarray:
+        return wrap(hot_places(array, num_classes))
     return wrap((array[..., None] == np.arange(num_classes)).astype(np.int64))
 
 

@@ -297,9 +297,11 @@ class Stream(Engine):
             else:
                 chosen = np.argsort(-speeds, axis=1, kind="stable")[:, :samples]
         else:
-            chosen = np.empty((len(rows), samples), np.int64)
-            for row, out in zip(rows, chosen):
-                out[...] = np.searchsorted(_cumulative(row), self.uniform53(samples), side="left")
+            running = _cumulative(rows)
+            draws = self.uniform53(len(rows) * samples).reshape(-1, samples)
+            chosen = np.empty(draws.shape, np.int64)
+            for out, row, drawn in zip(chosen, running, draws):
+                out[...] = row.searchsorted(drawn)
         return np.ascontiguousarray(chosen.reshape(*weights.shape[:-1], samples))
 
     # Dropout -------------------------------------------------------------------------------------------------------------
@@ -372,13 +374,14 @@ def _check_weights(rows: Array) -> None:
     _demand(positive, "invalid multinomial distribution (sum of probabilities <= 0)")
 
 
-def _cumulative(row: Array) -> Array:
-    """A row's running sum, in float32 for 16-bit floats, divided by its total."""
-    _demand(np.all(row >= 0), "invalid multinomial distribution (encountering probability entry < 0)")
-    finite = np.all(np.isfinite(row))
+def _cumulative(rows: Array) -> Array:
+    """Each row's running sum, in float32 for 16-bit floats, divided by its total."""
+    _demand(np.all(rows >= 0), "invalid multinomial distribution (encountering probability entry < 0)")
+    finite = np.all(np.isfinite(rows))
     _demand(finite, "invalid multinomial distribution (encountering probability entry = infinity or NaN)")
-    running = np.cumsum(row, dtype=_computed_in(row.dtype))
-    _demand(running.size > 0 and running[-1] > 0, "invalid multinomial distribution (sum of probabilities <= 0)")
-    running = (running / running[-1]).astype(np.float64)
-    running[-1] = 1.0
+    running = np.cumsum(rows, axis=1, dtype=_computed_in(rows.dtype))
+    positive = rows.shape[1] > 0 and np.all(running[:, -1] > 0)
+    _demand(positive, "invalid multinomial distribution (sum of probabilities <= 0)")
+    running = (running / running[:, -1:]).astype(np.float64)
+    running[:, -1] = 1.0
     return running

@@ -170,6 +170,7 @@ def minimum(x: Array, y: Any) -> Array:
     return np.minimum(x, y)
 
 
+_NUMBERS = (int, float)
 _BITS = {np.dtype(np.float32): np.int32, np.dtype(np.float64): np.int64}
 _LARGE = 2048  # elements from which three passes over bits beat a branch per element
 
@@ -181,9 +182,14 @@ def where(mask: Array, yes: Any, no: Any) -> Array:
             return _keep(mask, yes)
         if type(yes) is int and yes == 0 and type(no) is np.ndarray and no.dtype in _BITS:
             return _keep(~mask, no)
-        if mask.size >= _LARGE and type(yes) is type(no) is np.ndarray and yes.dtype in _BITS:
-            if yes.dtype == no.dtype and mask.shape == yes.shape == no.shape:
-                return _choose(mask, yes, no)
+        if mask.size >= _LARGE:
+            if type(no) is np.ndarray and no.dtype in _BITS and type(yes) in _NUMBERS:
+                yes = np.asarray(yes, no.dtype)
+            elif type(yes) is np.ndarray and yes.dtype in _BITS and type(no) in _NUMBERS:
+                no = np.asarray(no, yes.dtype)
+            if type(yes) is type(no) is np.ndarray and yes.dtype in _BITS and yes.dtype == no.dtype:
+                if {mask.shape} <= {yes.shape, no.shape} <= {mask.shape, ()}:
+                    return _choose(mask, yes, no)
     return np.where(mask, yes, no)
 
 

@@ -13,6 +13,8 @@ from typing import Any
 
 import numpy as np
 
+from undertow.xp.numpy_scatter import index_add
+
 Array = np.ndarray[Any, np.dtype[Any]]
 
 _LONGEST_DENSE_AXIS = 128  # up to this many elements a dense matrix product beats picking taps
@@ -181,10 +183,11 @@ def resize_adjoint(g: Array, taps: Taps, axis: int) -> Array:
         out = _apply_matrix(g.astype(dtype, copy=False), resize_matrix(taps).T, axis)
         if np.isfinite(np.sum(out)):
             return out.astype(g.dtype, copy=False)
+    shape = [1] * g.ndim
+    shape[axis] = -1
     out = np.zeros((*g.shape[:axis], taps.size, *g.shape[axis + 1 :]), dtype)
-    target, source = np.moveaxis(out, axis, 0), np.moveaxis(g, axis, 0)
-    for i, (indices, row) in enumerate(zip(taps.indices.tolist(), weights.tolist(), strict=True)):
-        for index, weight in zip(indices, row, strict=True):
-            if weight:
-                target[index] += source[i] * weight
+    for t in range(weights.shape[1]):
+        used = np.flatnonzero(weights[:, t])  # a weight of zero reads nothing, not even an inf
+        part = np.take(g, used, axis) * weights[used, t].reshape(shape)
+        out = index_add(out, axis, taps.indices[used, t], part)
     return out.astype(g.dtype, copy=False)

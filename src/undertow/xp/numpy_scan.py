@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+import math
 from typing import Any
 
 import numpy as np
@@ -9,6 +11,8 @@ import numpy as np
 from undertow.xp.quiet import quiet
 
 Array = np.ndarray[Any, np.dtype[Any]]
+
+_WIDE = 128  # elements side by side from which steps along an axis beat NumPy's runs, one for each of them
 
 
 def _accumulator(dtype: np.dtype) -> np.dtype:
@@ -25,7 +29,11 @@ def _result(dtype: np.dtype) -> np.dtype:
 @quiet
 def _accumulate(operation: np.ufunc, x: Array, axis: int) -> Array:
     wide = np.array(x, _accumulator(x.dtype), order="C")
-    if x.ndim:
+    if x.ndim and x.size >= _WIDE * x.shape[axis] and math.prod(x.shape[axis + 1 :]) >= 16:
+        steps = np.moveaxis(wide, axis, 0)
+        for before, here in itertools.pairwise(steps):
+            operation(here, before, out=here)
+    elif x.ndim:
         operation.accumulate(wide, axis, out=wide)
     return np.asarray(wide, _result(x.dtype))
 
@@ -79,9 +87,10 @@ def _running_extreme(extreme: np.ufunc, x: Array, axis: int) -> tuple[Array, Arr
 
 def recurrence(x: Array, factor: Array, axis: int) -> Array:
     """y[i] = x[i] + factor[i] y[i-1] along an axis."""
-    out = np.array(x, order="C")
-    if x.ndim:
-        steps, factors = np.moveaxis(out, axis, 0), np.moveaxis(factor, axis, 0)
-        for place in range(1, len(steps)):
-            steps[place] += factors[place] * steps[place - 1]
-    return out
+    if not x.ndim:
+        return np.array(x)
+    steps = np.array(np.moveaxis(x, axis, 0), order="C")
+    factors = np.ascontiguousarray(np.moveaxis(factor, axis, 0))
+    for place in range(1, len(steps)):
+        steps[place] += factors[place] * steps[place - 1]
+    return np.ascontiguousarray(np.moveaxis(steps, 0, axis))

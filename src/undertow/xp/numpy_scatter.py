@@ -20,6 +20,7 @@ from undertow.xp.quiet import quiet
 Array = np.ndarray[Any, np.dtype[Any]]
 
 _SMALL = 1 << 12  # grids of indices up to this size are kept
+_FEW_RUNS = 12  # up to this many slices are added faster than elements
 _CHUNK = 1 << 15  # flat positions made at a time: they are eight bytes each, and should stay in the cache
 
 
@@ -154,10 +155,37 @@ def index_add(x: Array, axis: int, index: Array, source: Array) -> Array:
         return out
     axis %= x.ndim
     outer, length, inner = math.prod(x.shape[:axis]), x.shape[axis], math.prod(x.shape[axis + 1 :])
+    index = index.reshape(-1)
+    runs = _runs(index)
+    if runs is not None:
+        before = (slice(None),) * axis
+        for first, last, step in runs:
+            start, stop = int(index[first]), int(index[last - 1]) + step
+            target = out[(*before, slice(start, stop if stop >= 0 else None, step))]
+            np.add(target, source[(*before, slice(first, last))], out=target)
+        return out
     rows = source.reshape(outer * index.size, inner)
-    starts = (np.arange(outer)[:, None] * length + index.reshape(-1)).reshape(-1)
+    starts = (np.arange(outer)[:, None] * length + index).reshape(-1)
     _add_rows_into(out.reshape(outer * length, inner), starts, rows)
     return out
+
+
+def _runs(index: Array) -> list[tuple[int, int, int]] | None:
+    """An index as a few pieces that go up, or down, by ones (from, to, ±1), as those of padding do; None for any other."""
+    if index.size < _FEW_RUNS:
+        return None
+    steps = np.diff(index)
+    runs: list[tuple[int, int, int]] = []
+    first = 0
+    while first < index.size:
+        if len(runs) == _FEW_RUNS:
+            return None
+        step = -1 if first < steps.size and steps[first] == -1 else 1
+        others = steps[first:] != step
+        last = first + 1 + (int(others.argmax()) if others.any() else others.size)
+        runs.append((first, last, step))
+        first = last
+    return runs
 
 
 @quiet
