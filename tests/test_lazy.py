@@ -183,3 +183,27 @@ def test_a_late_method_that_was_set_aside_is_still_itself(home: ModuleType) -> N
     late = LateMethod(Base, f"{home.__name__}:Family", "greet", lambda found, name: found)
     Base.greet = lambda self: [*late.__get__(self)(), "patched"]  # type: ignore[attr-defined]
     assert Base().greet() == ["late", "patched"]  # type: ignore[attr-defined]
+
+
+def test_threads_that_import_parts_of_each_other() -> None:
+    """Each begins at another end of files that need each other; none may be given half a file."""
+    code = """
+import sys, threading
+sys.setswitchinterval(1e-6)
+import undertow
+errors, wanted = [], %r
+barrier = threading.Barrier(len(wanted))
+def use(text):
+    barrier.wait()
+    try: exec(text, {"undertow": undertow})
+    except BaseException as error: errors.append(repr(error))
+threads = [threading.Thread(target=use, args=(text,)) for text in wanted]
+[each.start() for each in threads], [each.join() for each in threads]
+assert not errors, errors
+"""
+    wanted = ["import undertow.nn.utils.rnn", "import undertow.nn.utils.parametrizations", "undertow.nn.LSTM(1, 1)"]
+    wanted += ["undertow.nn.utils.weight_norm", "undertow.nn.utils.clip_grad_norm_", "import undertow.nn.modules.rnn"]
+    for turn in range(2):
+        subprocess.run([sys.executable, "-c", code % (wanted[turn:] + wanted[:turn])], check=True)
+    assert undertow.nn.utils.weight_norm is importlib.import_module("undertow.nn.utils").weight_norm
+    assert callable(undertow.nn.utils.weight_norm) and callable(undertow.nn.utils.spectral_norm)

@@ -1,8 +1,8 @@
 """Things that are imported when they are first used, so that importing undertow stays fast.
 
 Three kinds, all of them plain attributes from their first use on: names of a module (`lazy_names`), functions of a module
-that is read too often to have a `__getattr__` (`late_function`), and methods of a class (`LateMethod`). A file is
-imported under the import system's lock, so threads that want it at the same time all get the same thing.
+that is read too often to have a `__getattr__` (`late_function`), and methods of a class (`LateMethod`). Threads that want
+a file at the same time all get the same thing: see `whole_module`.
 """
 
 from __future__ import annotations
@@ -12,16 +12,35 @@ import importlib
 import sys
 import threading
 from collections.abc import Callable, Mapping
-from types import ModuleType
+from types import FrameType, ModuleType
 from typing import Any, NoReturn
 
 
 def whole_module(name: str) -> ModuleType:
-    """A module whose packages are complete: another thread may be importing one, and this module as a part of it."""
+    """A module whose packages are complete: another thread may be importing one, and this module as a part of it.
+
+    Python locks each file by itself: two threads may each be in the middle of one that needs the other, and one of them
+    would be given half a file. So one thread at a time begins with an import; one that is in the middle of an import
+    goes on, since others may be waiting for it.
+    """
+    if _is_importing(sys._getframe(1)):
+        return _import(name)
+    with _beginning:
+        return _import(name)
+
+
+def _import(name: str) -> ModuleType:
     package = name.rpartition(".")[0]
     if package:
         importlib.import_module(package)
     return importlib.import_module(name)
+
+
+def _is_importing(frame: FrameType | None) -> bool:
+    """Whether the code of a frame is run by an import."""
+    while frame is not None and frame.f_code.co_filename != "<frozen importlib._bootstrap>":
+        frame = frame.f_back
+    return frame is not None
 
 
 def lazy_names(package: str, homes: Mapping[str, str]) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
@@ -43,7 +62,8 @@ def lazy_names(package: str, homes: Mapping[str, str]) -> tuple[Callable[[str], 
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
         home, _, attribute = home.partition(":")
         module = whole_module(home)
-        found = module if home == f"{package}.{name}" else getattr(module, attribute or name)
+        itself = home == f"{package}.{name}" and not attribute
+        found = module if itself else getattr(module, attribute or name)
         setattr(sys.modules[package], name, found)
         return found
 
@@ -152,4 +172,5 @@ class LackingMethod:
         raise AttributeError(f"undertow has no torch.Tensor.{self.name}", name=self.name, obj=instance)
 
 
+_beginning = threading.RLock()
 _adoption = threading.RLock()  # threads that use a method at the same time for the first time get the same one

@@ -1,14 +1,10 @@
 """Tools for parameters and gradients: clipping, conversion, parametrizations, pruning, packed sequences."""
 
-from typing import TYPE_CHECKING
+import sys
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
 
 from undertow.lazy import lazy_names
-
-# At once: these functions are called as their files are, and importing a file later would put it in their place.
-from undertow.nn.utils.spectral_norm import remove_spectral_norm as remove_spectral_norm
-from undertow.nn.utils.spectral_norm import spectral_norm as spectral_norm
-from undertow.nn.utils.weight_norm import remove_weight_norm as remove_weight_norm
-from undertow.nn.utils.weight_norm import weight_norm as weight_norm
 
 _NAMES = {
     "clip_grad": "clip_grad_norm clip_grad_norm_ clip_grad_value_ clip_grads_with_norm_ get_total_norm",
@@ -16,14 +12,27 @@ _NAMES = {
     "fusion": "fuse_conv_bn_eval fuse_conv_bn_weights fuse_linear_bn_eval fuse_linear_bn_weights",
     "init": "skip_init",
     "memory_format": "convert_conv2d_weight_memory_format convert_conv3d_weight_memory_format",
+    "spectral_norm": "remove_spectral_norm spectral_norm",
+    "weight_norm": "remove_weight_norm weight_norm",
 }
 _FILES = (
     "_named_member_accessor clip_grad convert_parameters fusion init memory_format parametrizations parametrize prune rnn "
     "stateless"
 ).split()
-_HOMES = {name: f"undertow.nn.utils.{file}" for file, names in _NAMES.items() for name in names.split()}
-__all__ = [*_HOMES, "remove_spectral_norm", "remove_weight_norm", "spectral_norm", "weight_norm"]
+_HOMES = {name: f"undertow.nn.utils.{file}:{name}" for file, names in _NAMES.items() for name in names.split()}
+__all__ = [*_HOMES]
 __getattr__, __dir__ = lazy_names(__name__, _HOMES | {file: f"undertow.nn.utils.{file}" for file in _FILES})
+
+class _FunctionsFirst(ModuleType):
+    """Two functions are called as their files are: importing the file must not put it in its function's place."""
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name in ("spectral_norm", "weight_norm") and isinstance(value, ModuleType):
+            value = getattr(value, name)
+        super().__setattr__(name, value)
+
+
+sys.modules[__name__].__class__ = _FunctionsFirst
 
 if TYPE_CHECKING:  # what the names are; at run time a file is imported when one of its names is first used
     from undertow.nn.utils import parametrizations as parametrizations
@@ -36,3 +45,7 @@ if TYPE_CHECKING:  # what the names are; at run time a file is imported when one
     from undertow.nn.utils.fusion import *  # noqa: F403
     from undertow.nn.utils.init import *  # noqa: F403
     from undertow.nn.utils.memory_format import *  # noqa: F403
+    from undertow.nn.utils.spectral_norm import remove_spectral_norm as remove_spectral_norm
+    from undertow.nn.utils.spectral_norm import spectral_norm as spectral_norm
+    from undertow.nn.utils.weight_norm import remove_weight_norm as remove_weight_norm
+    from undertow.nn.utils.weight_norm import weight_norm as weight_norm
