@@ -313,6 +313,42 @@ def sums_and_lists_of_values() -> Any:
 
 
 @case
+def values_among_results() -> Any:
+    layer, calls = nn.Linear(2, 2), [0]
+
+    def step(x: Any) -> Any:
+        calls[0] += 1
+        parts = {"mean": layer(x).mean(), "sum": layer(x).sum()}
+        total = sum(parts.values())
+        metrics = {name: part.item() for name, part in parts.items()}
+        metrics["total"] = total.item()
+        total.backward()
+        if (norm := layer.weight.grad.norm().item()) > 0:
+            metrics["norm"] = norm
+        share = x.mean().item()
+        best = total.item() if total > 0 else 0.0
+        return total.detach(), metrics, [part.item() for part in parts.values()], x * share, best, calls[0], layer.weight
+
+    return step, lambda: calls
+
+
+def test_a_result_among_values_keeps_its_graph() -> None:
+    layer = nn.Linear(2, 1)
+
+    @torch.compile
+    def step(x: Any) -> Any:
+        out = layer(x)
+        return out if out.sum() > -100 else -out, out.sum().item(), out.pow(2).mean().item()
+
+    for turn in range(3):
+        x = torch.full((1, 2), float(turn))
+        out, total, _ = step(x)
+        (gradient,) = torch.autograd.grad((out * 2).sum(), layer.weight)
+        assert gradient.tolist() == (2 * x).tolist()
+        assert total == out.sum().item()
+
+
+@case
 def norms_of_gradients_and_rates() -> Any:
     layer, norms, rates = nn.Linear(2, 1), collections.defaultdict(list), []
     optimizer = torch.optim.SGD(layer.parameters(), lr=0.1)
@@ -520,14 +556,17 @@ def repeats(x: Any) -> Any:
     return x
 
 
+weight = torch.ones(2, requires_grad=True)
+
+
 def multiplies(x: Any) -> Any:
     scale = x.sum().item()
-    return x * scale
+    (weight * x * scale).sum().backward()
 
 
 def looks_up(x: Any) -> Any:
     place = int(x.argmax())
-    return x * [1.0, 2.0][place]
+    (weight * x * [1.0, 2.0][place]).sum().backward()
 
 
 def goes_through(x: Any) -> Any:
@@ -539,15 +578,7 @@ def goes_through(x: Any) -> Any:
 
 def goes_through_numpy(x: Any) -> Any:
     array = np.asarray(x)
-    return torch.from_numpy(array * 2)
-
-
-def decides_what_is_returned(x: Any) -> Any:
-    return x if x.sum() > 0 else -x
-
-
-def returns_what_a_value_made(x: Any) -> Any:
-    return x * round(x.mean().item(), 2)
+    (weight * torch.from_numpy(array * 2)).sum().backward()
 
 
 def stops_in_a_debugger(x: Any) -> Any:
@@ -568,8 +599,6 @@ def keeps_what_it_selects(x: Any) -> Any:
         (looks_up, 1, "keep it a tensor"),
         (goes_through, 2, "keep it a tensor"),
         (goes_through_numpy, 1, "keep it a tensor"),
-        (decides_what_is_returned, 1, "torch.where"),
-        (returns_what_a_value_made, 1, "keep it a tensor"),
         (stops_in_a_debugger, 1, "without torch.compile"),
         (keeps_what_it_selects, 1, "torch.where"),
     ],

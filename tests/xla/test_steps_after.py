@@ -299,7 +299,9 @@ def test_compiled_steps_are_freed() -> None:
 def test_a_trace_that_is_given_up_is_freed() -> None:
     def step() -> Any:
         product = torch.ones(3) * torch.tensor([1.0, 2.0, 3.0])
-        return product if product.sum() > 1 else None
+        while product.sum() < 100:
+            product = product * 2
+        return product
 
     def traced() -> int:
         gc.collect()

@@ -102,7 +102,6 @@ class Body:
         self._known: dict[int, Statements] = {}
         self._code: list[tuple[FunctionType, Any]] = []
         self._said: set[str] = set()
-        self.asked = ""  # who asked for a value last
         self.whole = self._read()
         self._plan()
 
@@ -345,7 +344,6 @@ class Body:
     def move_what_asked(self, error: NeedsValue) -> bool:
         """Moves the statement that asked for a value; False if it can't be."""
         way, trace = [], error.__traceback__
-        self.asked = str(error)
         while trace is not None:
             way.append((trace.tb_frame.f_code, trace.tb_lineno))
             trace = trace.tb_next

@@ -46,6 +46,7 @@ from undertow.xla.host_statements import (
     AsItIs,
     Environment,
     PlacedStatement,
+    Returned,
     Statement,
     StatementInside,
     StatementLater,
@@ -54,7 +55,6 @@ from undertow.xla.host_statements import (
 from undertow.xla.numbers import Baked, Figure
 from undertow.xla.places import PLAIN, Place, held_at, place_at, places_of
 from undertow.xla.registrations import Registrations
-from undertow.xla.results import graph_is_left
 from undertow.xp.device_array import DeviceArray
 from undertow.xp.device_memory import NeedsValue, Stops, Watch
 
@@ -110,7 +110,7 @@ class Firing:
         self.groups: set[int] = set()  # ids of optimizers' groups, the numbers in which are the program's
         self.stores: list[tuple[dict[Any, Any], dict[Any, Any]]] = []  # where they store something, and what was there
         self.environment = Environment()
-        self.returned: Statement | None = None  # the statement that gives the step's result
+        self.returned: Returned | None = None  # the statement that gives the step's result
         self.traced: list[tuple[Any, Effects]] = []
         self.hosted: list[tuple[Any, Effects]] = []
         self._met: set[Any] = set()  # hooks in parts that had their turn
@@ -298,6 +298,8 @@ class Firing:
         function = mark.alone(given)
         effects = analyse(function, [kind_of_variable(known[name]) if name in known else "plain" for name in given])
         self._find_state(effects)
+        if mark.returns:
+            return self._returns(Statement(mark, function, given, self.environment), effects, variables)
         feeding = [effect for effect in body.rest.effects if effect.feeds(effects.places)]
         if not all(self._count(effect) for effect in feeding) or hides_tensors(known, self.known or ()):
             body.keep(mark)
@@ -308,7 +310,7 @@ class Firing:
         statement = Statement(mark, function, given, self.environment)
         self.hosted.append((statement, effects))
         found, places = self._found(effects)
-        inside = self.plan.all_inside and not mark.returns
+        inside = self.plan.all_inside
         placed = PlacedStatement(statement, "inside the program, on the host" if inside else "after the program", mark.why)
         self.placed.append(placed)
         if inside:
@@ -318,13 +320,17 @@ class Firing:
         later = StatementLater(statement, (known,), {}, found, placed, places)
         later.may_write = effects.writes
         self.later.append(later)
-        for effect in effects.effects:
-            if isinstance(effect.target, ReduceLROnPlateau):
-                Watch.trace.schedules.leave_to_host(effect.target, str(placed))
-        if mark.returns:
-            self.returned, statement.asked = statement, body.asked
-            tensors = [each for each in leaves(list(known.values())) if isinstance(each, TensorCore)]
-            statement.graph_is_left = any(graph_is_left(each) for each in tensors)
+        _leave_schedulers(effects, placed)
+        return False
+
+    def _returns(self, statement: Statement, effects: Effects, variables: dict[str, Any]) -> bool:
+        """Notes the statement that gives the result: it runs at the very end, and finds all as the step leaves it."""
+        if effects.effects:
+            self.hosted.append((statement, effects))
+        placed = PlacedStatement(statement, "after the program", statement.mark.why)
+        self.placed.append(placed)
+        _leave_schedulers(effects, placed)
+        self.returned = Returned(statement, {name: variables[name] for name in statement.mark.used if name in variables})
         return False
 
     def _found(self, effects: Effects) -> tuple[list[Any], list[tuple[Any, Any]]]:
@@ -453,6 +459,12 @@ def _kinds(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[list[Kind], d
 
 _HOOKS = "Which hooks there are is part of the program: register them before the step"
 _APART = "Do that outside of the step, with what it returns"
+
+
+def _leave_schedulers(effects: Effects, placed: Placed) -> None:
+    for effect in effects.effects:
+        if isinstance(effect.target, ReduceLROnPlateau):
+            Watch.trace.schedules.leave_to_host(effect.target, str(placed))
 
 
 def _place(effect: Effect) -> EffectPlace:

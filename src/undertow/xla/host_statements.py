@@ -8,15 +8,16 @@ from types import FunctionType
 from typing import Any
 
 from undertow._core import TensorCore
+from undertow.amp.casting import autocast_as_it_was
 from undertow.autograd.node import Node
-from undertow.modes import local
+from undertow.modes import local, set_grad_enabled
 from undertow.nn.modules.module import Module
 from undertow.optim.optimizer import Optimizer
-from undertow.tree import leaves
+from undertow.tree import leaves, map_leaves
 from undertow.xla.body import Mark
 from undertow.xla.errors import CompileError
 from undertow.xla.host_calls import HostCall, Inside, Later, Placed
-from undertow.xla.pieces import is_piece
+from undertow.xla.pieces import is_piece, names_given_away
 from undertow.xla.places import PLAIN
 
 Variables = dict[str, Any]
@@ -56,16 +57,18 @@ class Statement:
         self.is_first = not environment.names
         self.names, self.values = environment.of(mark)
         self.names |= mark.stored
-        self.answer: Any = None
-        self.asked = ""  # what is said if it turns out that it can't run on the host
-        self.graph_is_left = False  # whether one could go back from what it is given
 
     def __call__(self, variables: Variables) -> None:
         if self.is_first:
             self.environment.forget()
-        known = {name: value.value if type(value) is AsItIs else value for name, value in variables.items()} | self.values
+        result = self.run({name: value.value if type(value) is AsItIs else value for name, value in variables.items()})
+        self.values.update({name: result[name] for name in self.mark.stored if name in result})
+
+    def run(self, variables: Variables) -> Any:
+        """What the statement gives: its variables, or what it returns."""
+        known = variables | self.values
         try:
-            result = self.function(**{name: known[name] for name in self.given if name in known})
+            return self.function(**{name: known[name] for name in self.given if name in known})
         except Exception as error:
             if self.mark.is_handled:
                 raise CompileError(
@@ -73,24 +76,29 @@ class Statement:
                     "`try` that handles errors. It runs after the program, too late for that: put a `try` around it alone"
                 ) from error
             raise
-        if self.mark.returns:
-            self._check(result, variables)
-            self.answer = result
-        else:
-            self.values.update({name: result[name] for name in self.mark.stored if name in result})
 
-    def _check(self, result: Any, variables: Variables) -> None:
-        """The step's result may have values in it, but tensors come from the program."""
-        given = {id(each): each for each in leaves(list(variables.values())) if isinstance(each, TensorCore)}
-        for each in leaves(result):
-            if isinstance(each, TensorCore) and (id(each) not in given or (each._requires_grad and self.graph_is_left)):
-                raise CompileError(f"undertow.compile: {self.asked}")
 
-    def take(self) -> Any:
-        """What the step returns this time."""
-        answer, self.answer = self.answer, None
-        self.values.clear()
-        return answer
+class Returned:
+    """The statement that gives the step's result. It runs when all is left as the step leaves it."""
+
+    def __init__(self, statement: Statement, variables: Variables) -> None:
+        self.statement = statement
+        given_away = names_given_away(statement.mark.statement)
+        self.variables = {  # which are the program's results
+            name: value if name in given_away else map_leaves(_without_graph, value) for name, value in variables.items()
+        }
+        self._recording, self._autocast = local.modes.grad_enabled, local.modes.autocast
+
+    def of(self, variables: Variables) -> Any:
+        """What the step returns, now that its variables are known."""
+        with set_grad_enabled(self._recording), autocast_as_it_was(self._autocast):
+            result = self.statement.run(variables)
+        self.statement.environment.forget()
+        return result
+
+
+def _without_graph(value: Any) -> Any:
+    return value.detach() if isinstance(value, TensorCore) and value._edge is not None else value
 
 
 class PlacedStatement(Placed):

@@ -11,10 +11,14 @@ from __future__ import annotations
 import ast
 from typing import Any
 
-_ENTERED = (ast.Tuple, ast.List, ast.Set, ast.Dict, ast.JoinedStr, ast.FormattedValue, ast.Starred, ast.GeneratorExp)
+_ENTERED = (
+    ast.Tuple, ast.List, ast.Set, ast.Dict, ast.JoinedStr, ast.FormattedValue, ast.Starred, ast.GeneratorExp, ast.NamedExpr
+)  # fmt: skip
 _COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 _LOOKS = ("item", "numpy", "tolist")
-_NEVER = (ast.Yield, ast.YieldFrom, ast.Await, ast.NamedExpr)
+_NUMBERS = ("float", "int", "bool", "round", "str", "len")
+_LAZY = ("items", "keys", "values", "enumerate", "zip", "map", "filter", "reversed", "iter")  # no use by themselves
+_NEVER = (ast.Yield, ast.YieldFrom, ast.Await)
 _HEADERS = {
     ast.Expr: "value", ast.Return: "value", ast.Assign: "value", ast.Assert: "test", ast.If: "test", ast.For: "iter",
 }  # fmt: skip
@@ -25,6 +29,8 @@ def take_apart(node: ast.AST, statement: ast.stmt) -> bool:
     field = _HEADERS.get(type(statement))
     value = getattr(statement, field, None) if field else None
     if field is None or value is None or any(isinstance(part, _NEVER) for part in ast.walk(value)):
+        return False
+    if _sets_again(value):
         return False
     whole = ast.unparse(statement)
     pieces = _Pieces(statement)
@@ -89,7 +95,7 @@ class _Pieces:
         elif isinstance(part, ast.IfExp):
             part.test = self.named(part.test)
         elif isinstance(part, _COMPREHENSIONS):
-            part.generators[0].iter = self.named(part.generators[0].iter)
+            part.generators[0].iter = self._gone_through(part.generators[0].iter)
         elif isinstance(part, (ast.Tuple, ast.List, ast.Set)):
             part.elts = [self.named(each) for each in part.elts]
         elif isinstance(part, ast.JoinedStr):
@@ -106,7 +112,15 @@ class _Pieces:
             part.value, part.format_spec = self.named(part.value), self.named(part.format_spec)
         elif isinstance(part, (ast.Attribute, ast.Starred)):
             part.value = self.named(part.value)
+        elif isinstance(part, ast.NamedExpr):
+            made = ast.Assign([part.target], self.named(part.value))
+            self.made.append(ast.fix_missing_locations(ast.copy_location(made, part)))
+            part = ast.copy_location(ast.Name(part.target.id, ast.Load()), part)
         return part
+
+    def _gone_through(self, part: Any) -> Any:
+        lazy = isinstance(part, ast.Call) and (getattr(part.func, "attr", "") or getattr(part.func, "id", "")) in _LAZY
+        return self.entered(part) if lazy else self.named(part)
 
     def _called(self, part: Any) -> Any:
         """What is called: a method stays with its object, which is found by its name or gets one."""
@@ -116,6 +130,33 @@ class _Pieces:
         if isinstance(part, ast.Call) and isinstance(part.func, ast.Name) and part.func.id == "super":
             return part
         return self.named(part)
+
+
+def _sets_again(value: ast.expr) -> bool:
+    """Whether a variable is set by `:=` that was used to the left of it."""
+    names = [part for part in ast.walk(value) if isinstance(part, ast.Name)]
+    targets = [part.target for part in ast.walk(value) if isinstance(part, ast.NamedExpr)]
+    begin = lambda part: (part.lineno, part.col_offset)
+    return any(name.id == each.id and begin(name) < begin(each) for each in targets for name in names)
+
+
+def names_given_away(part: Any, looked_at: bool = False) -> set[str]:
+    """The variables in an expression whose objects may be part of its value: it does not only look at them."""
+    if isinstance(part, ast.Name):
+        return set() if looked_at else {part.id}
+    if isinstance(part, _COMPREHENSIONS):
+        own = [part.key, part.value] if isinstance(part, ast.DictComp) else [part.elt]
+        found = set[str]().union(*[names_given_away(each) for each in own])
+        for each in reversed(part.generators):
+            targets = {name.id for name in ast.walk(each.target) if isinstance(name, ast.Name)}
+            found |= names_given_away(each.iter, found.isdisjoint(targets))
+            found -= targets
+        return found
+    if isinstance(part, ast.IfExp):
+        return names_given_away(part.body, looked_at) | names_given_away(part.orelse, looked_at)
+    looks = isinstance(part, (ast.Compare, ast.FormattedValue)) or _looks_at_value(part)
+    looks = looks or (isinstance(part, ast.Call) and isinstance(part.func, ast.Name) and part.func.id in _NUMBERS)
+    return set[str]().union(*[names_given_away(each, looked_at or looks) for each in ast.iter_child_nodes(part)])
 
 
 def _looks_at_value(part: Any) -> bool:

@@ -138,7 +138,7 @@ class Program(Assembled):
         for cell in self.lent:
             cell.host = None
         self.lent.clear()
-        return result if self.returned is None else self.returned.take()
+        return result if self.returned is None else self.returned.of(result)
 
     def _numbers_now(self) -> list[float]:
         """The optimizers' numbers: those that `fits` has just seen, unless a scheduler stepped meanwhile."""

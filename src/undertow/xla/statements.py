@@ -101,7 +101,7 @@ class Statements:
             return False  # what was raised is known at its turn only
         if isinstance(statement, ast.Return):
             value = statement.value
-            return whole_step and value is not None and not _holds(value, (*_NEVER, ast.IfExp, ast.BoolOp))
+            return whole_step and value is not None and not _holds(value, _NEVER)
         return isinstance(statement, _SIMPLE + _COMPOUND) and not _holds(statement, _NEVER) and not _escapes(statement)
 
 

@@ -228,7 +228,7 @@ class Elements(Attributes):
             setter = in_class(atom.kind, "__setitem__") if isinstance(atom.kind, type) else None
             if isinstance(setter, FunctionType) and trust.home(setter) == "user":
                 self.call_function(setter, Arguments([frozenset([atom]), key, value]), node)
-            self.put_into(atom, key | value)
+            self.put_into(atom, key | value, key)
             self.change(atom)
         elif isinstance(atom, Known):
             if is_tensor(atom.value):

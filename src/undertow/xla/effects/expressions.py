@@ -211,14 +211,13 @@ class Expressions(Calls):
         return self.fresh(node, set, EMPTY.union(*[self.value(part, scope) for part in node.elts]))
 
     def see_Dict(self, node: ast.Dict, scope: Scope) -> Value:
-        contents = EMPTY
+        contents, keys = EMPTY, EMPTY
         for key, part in zip(node.keys, node.values):
             value = self.value(part, scope)
-            if key is None:
-                contents |= self.elements(value, part) | self.dict_values(value, part)
-            else:
-                contents |= self.value(key, scope) | value
-        return self.fresh(node, dict, contents)
+            known = self.elements(value, part) if key is None else self.value(key, scope)
+            contents |= known | (self.dict_values(value, part) if key is None else value)
+            keys |= known
+        return self.fresh(node, dict, contents, keys)
 
     def comprehension(self, node: Any, results: list[ast.expr], kind: type | None, scope: Scope) -> Value:
         inner = self.scopes.get((id(self.frame), id(node)))
@@ -235,7 +234,8 @@ class Expressions(Calls):
             self.assign(each.target, self.elements(source, each.iter), inner)
             for condition in each.ifs:
                 self.test(condition, inner)
-        return self.fresh(node, kind, EMPTY.union(*[self.value(result, inner) for result in results]))
+        values = [self.value(result, inner) for result in results]
+        return self.fresh(node, kind, EMPTY.union(*values), values[0])
 
     def see_ListComp(self, node: ast.ListComp, scope: Scope) -> Value:
         return self.comprehension(node, [node.elt], list, scope)

@@ -105,7 +105,8 @@ class MethodCalls(BuiltinCalls):
             self.put_into(owner, inside)
         contents = owner.elements()
         if name == "items":
-            return self.fresh(node, list, self.fresh_tuple(node, [contents or ONE[PLAIN]] * 2, "pair"))
+            pair = [owner.keys or ONE[PLAIN], contents or ONE[PLAIN]]
+            return self.fresh(node, list, self.fresh_tuple(node, pair, "pair"))
         if name in ("append", "extend", "add", "update", "clear", "insert", "remove", "sort", "reverse", "discard"):
             return ONE[NONE]
         if owner.kind is None:

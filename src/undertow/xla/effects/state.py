@@ -212,14 +212,14 @@ class State(ABC):
 
     # --- objects that the code makes
 
-    def fresh(self, node: Any, kind: Any, contents: Value) -> Value:
+    def fresh(self, node: Any, kind: Any, contents: Value, keys: Value | None = None) -> Value:
         """The object made at a place in the code, holding (at least) these contents."""
         key = id(self.frame), id(node), kind
         atom = self.atoms.get(key)
         if atom is None:
             atom = self.atoms[key] = Fresh(kind)
         assert isinstance(atom, Fresh)
-        self.put_into(atom, contents)
+        self.put_into(atom, contents, keys)
         return frozenset([atom])
 
     def fresh_tuple(self, node: Any, items: list[Value], part: str = "") -> Value:
@@ -234,9 +234,11 @@ class State(ABC):
                 self.changed = True
         return frozenset([atom])
 
-    def put_into(self, atom: Fresh, contents: Value) -> None:
-        if not contents <= atom.contents:
-            atom.contents = self.limited(atom.contents | contents)
+    def put_into(self, atom: Fresh, contents: Value, keys: Value | None = None) -> None:
+        """Adds contents to an object; all of them may be keys, unless it is known which."""
+        keys = contents if keys is None else keys
+        if not contents <= atom.contents or not keys <= atom.keys:
+            atom.contents, atom.keys = self.limited(atom.contents | contents), self.limited(atom.keys | keys)
             self.changed = True
 
     def set_field(self, atom: Fresh, name: str, value: Value) -> None:

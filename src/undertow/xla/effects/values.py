@@ -70,12 +70,13 @@ class Known(Atom):
 class Fresh(Atom):
     """An object made by the code itself: `kind` is its class where that is known. It may hold objects from outside."""
 
-    __slots__ = ("contents", "fields", "items", "kind")
+    __slots__ = ("contents", "fields", "items", "keys", "kind")
 
     def __init__(self, kind: Any = None, items: list[Value] | None = None) -> None:
         self.kind = kind
         self.items = items  # of a tuple whose length is known
         self.contents: Value = EMPTY
+        self.keys: Value = EMPTY  # those of the contents that may be keys of a dict
         self.fields: dict[str, Value] = {}
 
     def elements(self) -> Value:
