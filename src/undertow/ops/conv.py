@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from undertow._core import TensorCore
 from undertow.autograd.apply import apply
 from undertow.dtypes import DTYPE_OF
@@ -136,7 +138,11 @@ def convolved(
         result = _complex_product(input, weight, bias, options)
     else:
         result = apply(rules.convolution, input, weight, bias, **options)
-    return ordered_like(result, input, weight) if batched else squeeze(result, 0)
+    if batched:
+        return ordered_like(result, input, weight)
+    if type(result._array) is np.ndarray:  # a lone image has no order to hand on
+        result._array = np.ascontiguousarray(result._array)
+    return squeeze(result, 0)
 
 
 def _complex_product(input: Any, weight: Any, bias: Any, options: dict[str, Any]) -> Any:

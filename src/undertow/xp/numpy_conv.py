@@ -19,6 +19,7 @@ import math
 
 import numpy as np
 
+from undertow.xp.numpy_rows import has_channels_last
 from undertow.xp.numpy_windows import (
     Array,
     Sizes,
@@ -125,7 +126,7 @@ def conv(
             product += bias.reshape(groups, -1, 1)
         return product.reshape(batch, w.shape[0], *size).astype(x.dtype, copy=False)
     lowering = _Lowering(x.shape, dtype, kernel, stride, padding, dilation)
-    out = np.empty((batch, w.shape[0], *lowering.counts), x.dtype)
+    out = _new_images((batch, w.shape[0], *lowering.counts), x)
     for block in lowering.image_blocks():
         windows = lowering.load(x[block])
         count = block.stop - block.start
@@ -186,7 +187,7 @@ def conv_input_grad(
     dtype = _compute_dtype(g, w)
     lowering = _Lowering(input_shape, dtype, kernel, stride, padding, dilation, wrap=False)
     weights = w.astype(dtype, copy=False).reshape(groups, w.shape[0] // groups, -1).swapaxes(1, 2)
-    out = np.empty(input_shape, g.dtype)
+    out = _new_images(input_shape, g)
     for block in lowering.image_blocks():
         count = block.stop - block.start
         images = lowering.padded_images(count)
@@ -200,6 +201,14 @@ def conv_input_grad(
             add_windows(lowering.rows_of(windows, rows), columns, 1 + len(kernel), kernel)
         out[block] = images[last_axes(*interior(padding, lowering.size))].swapaxes(0, 1)
     return out
+
+
+def _new_images(shape: Sizes, like: Array) -> Array:
+    """New memory for images, with their channels last if those of `like` are."""
+    if not has_channels_last(like):
+        return np.empty(shape, like.dtype)
+    batch, channels, *size = shape
+    return np.moveaxis(np.empty((batch, *size, channels), like.dtype), -1, 1)
 
 
 def _mirror(w: Array, groups: int) -> Array:

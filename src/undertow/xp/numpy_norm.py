@@ -13,7 +13,18 @@ import math
 
 import numpy as np
 
-from undertow.xp.numpy_rows import Array, as_rows, channel_dots, channel_sums, row_blocks, row_dots, row_sums
+from undertow.xp.numpy_order import laid_out_as
+from undertow.xp.numpy_rows import (
+    Array,
+    as_rows,
+    channel_dots,
+    channel_sums,
+    channels_to_back,
+    has_channels_last,
+    row_blocks,
+    row_dots,
+    row_sums,
+)
 
 Needs = tuple[bool, ...]
 _SMALL = 4096  # elements up to which calls cost more than arithmetic
@@ -219,9 +230,9 @@ def channel_moments(x: Array) -> tuple[Array, Array]:
 
 def channel_affine(x: Array, scale: Array, shift: Array) -> Array:
     """x · scale + shift with one scale and one shift per channel."""
-    out = np.empty(x.shape, x.dtype)
-    source, target, spread = _as_images(x), _as_images(out), math.prod(x.shape[2:])
-    scales, shifts = np.repeat(scale, spread), np.repeat(shift, spread)
+    out, last = _like_images(x)
+    source, target = _as_images(x, last), _as_images(out, last)
+    scales, shifts = _spread(scale, x, last), _spread(shift, x, last)
     for block in row_blocks(source):
         np.multiply(source[block], scales, out=target[block])
         target[block] += shifts
@@ -234,22 +245,23 @@ def batch_norm_grad(
     """Gradients of x, weight and bias through (x − mean) · rstd · weight + bias; in training mean and rstd are x's own."""
     if (np.square(mean * rstd) > _FAR).any() and (training or needs[1]):
         x, mean = x - _per_channel(mean, x.ndim), np.zeros_like(mean)
+    if has_channels_last(x):
+        g = laid_out_as(x, g)
     total = channel_sums(g) if training or needs[2] else None
     lean = channel_dots(g, x) - mean * (channel_sums(g) if total is None else total) if training or needs[1] else None
     weight_grad = lean * rstd if needs[1] and lean is not None else None
     if not needs[0]:
         return None, weight_grad, total if needs[2] else None
     factor = rstd if weight is None else rstd * weight
-    out = np.empty(x.shape, g.dtype)
-    rows, data, target = _as_images(g), _as_images(x), _as_images(out)
-    spread = math.prod(x.shape[2:])
-    factors = np.repeat(factor, spread)
+    out, last = _like_images(x)
+    rows, data, target = _as_images(g, last), _as_images(x, last), _as_images(out, last)
+    factors = _spread(factor, x, last)
     if not training or lean is None or total is None:
         np.multiply(rows, factors, out=target)
         return out, weight_grad, total if needs[2] else None
     count = max(1, x.size // max(1, x.shape[1]))
     slope = lean * rstd * rstd * factor / -count
-    slopes, shifts = np.repeat(slope, spread), np.repeat(-slope * mean - total * factor / count, spread)
+    slopes, shifts = _spread(slope, x, last), _spread(-slope * mean - total * factor / count, x, last)
     for block in row_blocks(rows):
         here = target[block]
         np.multiply(rows[block], factors, out=here)
@@ -258,9 +270,21 @@ def batch_norm_grad(
     return out, weight_grad, total if needs[2] else None
 
 
-def _as_images(x: Array) -> Array:
-    """x as a matrix with a row per image."""
-    return x.reshape(x.shape[0], math.prod(x.shape[1:]))
+def _like_images(x: Array) -> tuple[Array, bool]:
+    """New memory for images like x, with their channels last if those of x are; and whether they are."""
+    last = has_channels_last(x)
+    return np.empty_like(x) if last else np.empty(x.shape, x.dtype), last
+
+
+def _as_images(x: Array, last: bool) -> Array:
+    """x as a matrix with a row per image, its elements in the order of memory if its channels are `last` or first."""
+    return (channels_to_back(x) if last else x).reshape(x.shape[0], math.prod(x.shape[1:]))
+
+
+def _spread(values: Array, x: Array, last: bool) -> Array:
+    """One value per channel as one per element of such a row."""
+    area = math.prod(x.shape[2:])
+    return np.tile(values, area) if last else np.repeat(values, area)
 
 
 def _per_channel(values: Array, ndim: int) -> Array:

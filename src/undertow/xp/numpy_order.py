@@ -33,7 +33,7 @@ def empty_copy_of(array: Array, dtype: Any = None) -> Array:
 
 def laid_out_as(x: Array, result: Array) -> Array:
     """A result of x's shape, lying as a copy of x does."""
-    if x.ndim < 2 or x.flags.c_contiguous:
+    if x.ndim < 2 or x.flags.c_contiguous or x.strides == result.strides:
         return result
     copy = empty_copy_of(x, result.dtype)
     copy[...] = result

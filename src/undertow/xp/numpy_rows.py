@@ -91,9 +91,22 @@ def max_along(x: Array, axis: int) -> Array:
     return np.maximum.reduce(x, axis=axis, keepdims=True)
 
 
+def channels_to_back(x: Array) -> Array:
+    """Images (batch, channel, *size) as (batch, *size, channel)."""
+    return x.transpose(0, *range(2, x.ndim), 1)
+
+
+def has_channels_last(x: Array) -> bool:
+    """Whether the channels of images lie side by side in memory."""
+    return not x.flags.c_contiguous and channels_to_back(x).flags.c_contiguous
+
+
 def channel_sums(x: Array) -> Array:
     """Σ over every axis but axis 1, the channels; partial sums are added in float64."""
     batch, channels = x.shape[:2]
+    if has_channels_last(x) and x.dtype.type in _BLAS_TYPES:
+        pixels = channels_to_back(x).reshape(batch, -1, channels)
+        return _sum_over_batch(np.matmul(np.ones(pixels.shape[1], x.dtype), pixels))
     rows = x.reshape(batch * channels, math.prod(x.shape[2:]))
     partial = rows if rows.shape[1] == 1 else row_sums(rows)
     return _sum_over_batch(partial.reshape(batch, channels))
@@ -101,6 +114,8 @@ def channel_sums(x: Array) -> Array:
 
 def channel_dots(x: Array, y: Array) -> Array:
     """Σ x·y over every axis but axis 1, the channels; partial sums are added in float64."""
+    if has_channels_last(x) and has_channels_last(y):
+        return channel_sums(x * y)
     batch, channels = x.shape[:2]
     shape = batch * channels, math.prod(x.shape[2:])
     rows = x.reshape(shape), y.reshape(shape)
