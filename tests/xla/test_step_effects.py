@@ -514,8 +514,9 @@ def test_a_kept_tensor_says_that_its_graph_is_gone() -> None:
 
     @torch.compile
     def step(x: Any) -> Any:
-        loss = layer(x).sum()
-        kept.append((loss, loss.item()))
+        out = layer(x)
+        loss = out.sum()
+        kept.append((out, loss.item()))
         return loss
 
     step(torch.ones(1, 2)).backward()

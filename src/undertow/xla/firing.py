@@ -26,6 +26,7 @@ from undertow.optim.lr_scheduler import LRScheduler, ReduceLROnPlateau
 from undertow.optim.optimizer import Optimizer
 from undertow.tree import leaves
 from undertow.xla.body import Body, Mark
+from undertow.xla.cast import Cast
 from undertow.xla.effects import Effect, Effects, Kind, Read, analyse
 from undertow.xla.effects import Place as EffectPlace
 from undertow.xla.effects.objects import instance_dict
@@ -48,8 +49,6 @@ from undertow.xla.host_statements import (
     PlacedStatement,
     Returned,
     Statement,
-    StatementInside,
-    StatementLater,
     hides_tensors,
 )
 from undertow.xla.numbers import Baked, Figure
@@ -100,8 +99,9 @@ class Firing:
         self.registrations = registrations
         self.known = known  # ids of the modules and optimizers that the step is known to use; None: that does not matter
         self.thread = threading.get_ident()
+        self.cast = Cast()
         self.later: list[Later] = []
-        self.witnessed: list[Later] = []
+        self.turns: list[Later] = []  # those, and what the witness is told, in their order
         self.placed: list[Placed] = []
         self.raised: list[BaseException] = []  # by hooks inside the program
         self.has_inside = False
@@ -130,7 +130,7 @@ class Firing:
             raise self._refusal(hook, "a hook on the host takes it out, and its turn comes again in the same step")
         self._find_state(effects)
         if Firing.witness is not None:
-            self.witnessed.append(Later(_told, (hook, *args), kwargs, []))
+            self.turns.append(Later(_told, (hook, *args), kwargs, []))
         self._is_pack(hook)
         part = None if self.plan.body is None else self.plan.body.part_of((hook, *kinds))
         if part is not None:
@@ -248,7 +248,7 @@ class Firing:
         found, places = self._found(effects)
         if effects.returns is False and not effects.writes and not self.plan.all_inside:
             placed = self._place(hook, "after the program", why)
-            self.later.append(Later(hook, args, kwargs, found, placed, places))
+            self._put_off(Later(hook, args, kwargs, found, placed, places))
             return None
         if self.later and (effects.effects or id(hook) in self.plan.on_host):
             self.plan.all_inside = True
@@ -315,11 +315,11 @@ class Firing:
         self.placed.append(placed)
         if inside:
             self.has_inside = True
-            StatementInside(statement, (known,), {}, found, placed, places).place(None, False, self.raised)
+            Inside(statement, (known,), {}, found, placed, places).place(None, False, self.raised)
             return False
-        later = StatementLater(statement, (known,), {}, found, placed, places)
+        later = Later(statement, (known,), {}, found, placed, places)
         later.may_write = effects.writes
-        self.later.append(later)
+        self._put_off(later)
         _leave_schedulers(effects, placed)
         return False
 
@@ -342,11 +342,19 @@ class Firing:
 
     def finish(self) -> None:
         """After the trace: a traced hook must not depend on what hooks on the host change from step to step."""
-        for later in self.later:
-            later.finish()
+        if self.cast.stale():
+            if self.plan.all_inside:
+                Inside(_nothing, (), {}, []).place(None, False, self.raised)
+            else:
+                self._put_off(Later(_nothing, (), {}, []))
+        self.cast.finish()
         for hook, effects in self.traced:
             if any(its.feeds(effects) for _, its in self.hosted):
                 self._again(hook)
+
+    def _put_off(self, later: Later) -> None:
+        self.later.append(later)
+        self.turns.append(later)
 
     def refuse_other_turns(self, of_step: Effects) -> None:
         """Hooks on the host run beside the step's Python code, not at their turn in it: neither may depend on the other."""
@@ -476,7 +484,11 @@ def _places(effect: Effect) -> set[Place]:
 
 
 def _is_computed(value: Any) -> bool:
-    return isinstance(value, TensorCore) and value._edge is not None and type(value._array) is DeviceArray
+    return isinstance(value, TensorCore) and type(value._array) is DeviceArray and not Watch.trace.is_from_outside(value)
+
+
+def _nothing() -> None:
+    """When the step is over, tensors that hooks keep are what they are then."""
 
 
 def _has_state(value: Any) -> bool:

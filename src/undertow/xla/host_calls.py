@@ -15,11 +15,12 @@ from jax.experimental import io_callback
 from undertow._core import TensorCore, wrap
 from undertow.amp.casting import autocast_as_it_was
 from undertow.autograd.apply import settle
-from undertow.devices import cpu
-from undertow.modes import enable_grad, local, set_grad_enabled
+from undertow.devices import device as Device
+from undertow.modes import local, set_grad_enabled
 from undertow.nn.modules.module import Module
 from undertow.optim.optimizer import Optimizer
 from undertow.tree import leaves, map_leaves
+from undertow.xla.cast import Look, Role
 from undertow.xla.errors import CompileError
 from undertow.xla.numbers import Figure
 from undertow.xla.places import held_at, put
@@ -52,18 +53,6 @@ class Placed:
         return f"the {self.what} {self.name}" + (f" ({places})" if places else "")
 
 
-class _Shown:
-    """In the place of a tensor: which captured value a new tensor shows."""
-
-    __slots__ = ("place", "requires_grad", "node_name", "grad", "final_grad")
-
-    def __init__(self, place: int, requires_grad: bool, node_name: str, grad: int | None = None) -> None:
-        self.place, self.requires_grad = place, requires_grad
-        self.node_name = node_name  # of where it was computed
-        self.grad = grad  # which captured value is its gradient, if it has one by then
-        self.final_grad: int | None = None  # and which one when the step is over, if it retains it
-
-
 class _ShownNumber:
     """In the place of a number: which captured value it is, and of which type."""
 
@@ -86,9 +75,11 @@ class Kept:
 class HostCall:
     """One call of a hook, to be made when values are known.
 
-    Tensors that were computed are shown as new tensors. Tensors with an identity (parameters, buffers, whatever the hook
-    finds by name) are themselves, and hold for the time of the call what they held when the hook's turn came.
+    The tensors that it is given or finds by name are roles, seen as they were when the hook's turn came; see `cast`.
     """
+
+    captures_all = True  # also tensors from outside to which the step has not written
+    may_write = False  # whether it is to be known afterwards what the tensors hold
 
     def __init__(
         self, hook: Any, args: Any, kwargs: Any, found: list[Any], placed: Placed | None = None,
@@ -98,14 +89,14 @@ class HostCall:
         self.recording, self.autocast = local.modes.grad_enabled, local.modes.autocast
         schedules = Watch.trace.schedules
         self.schedules = nullcontext if schedules is None else partial(schedules.at_turn, len(schedules.made))
-        self.device = Watch.trace.device
         self.captured: list[DeviceArray] = []
-        self.dressed: list[tuple[Any, int, int | None]] = []  # tensors with an identity: places of value and gradient
         choice = Watch.trace.choice
         self.only_if = None if choice is None else self._capture(choice)
-        self._known: dict[int, Any] = {}
+        self._cast = Watch.trace.firing.cast
+        self.updates = [self._look(role) for role in self._cast.stale()]  # what hooks before this one may have kept
+        self.looks: dict[Role, Look] = {}
         for tensor in found:
-            self._dress(tensor)
+            self._seen(tensor, by_name=True)
         self.args, self.kwargs = map_leaves(self._taken, apart((args, kwargs)))
         self.numbers = [(place, map_leaves(self._taken, held_at(*place))) for place in counters]  # found by name
 
@@ -113,136 +104,100 @@ class HostCall:
         self.captured.append(array.copy())
         return len(self.captured) - 1
 
-    def _dress(self, tensor: Any) -> None:
+    def _look(self, role: Role) -> Look:
+        return self._cast.look(role, self._capture, self.captures_all)
+
+    def _seen(self, tensor: Any, by_name: bool = False) -> Look:
         settle((tensor,))
-        if id(tensor) not in self._known and type(tensor._array) is DeviceArray:
-            self._known[id(tensor)] = tensor
-            grad = None if tensor._meta is None else tensor._meta.grad
-            place = None if grad is None else self._capture(grad._array)
-            self.dressed.append((tensor, self._capture(tensor._array), place))
+        role = self._cast.role_of(tensor, by_name)
+        if role not in self.looks:
+            self.looks[role] = self._look(role)
+        return self.looks[role]
 
     def _taken(self, value: Any) -> Any:
         if isinstance(value, Figure):
             return _ShownNumber(self._capture(value.as_array()), type(value.value))
         if isinstance(value, (Module, Optimizer)):
             for tensor in tensors_of(value):
-                self._dress(tensor)
-        if not isinstance(value, TensorCore):
-            return value
-        if id(value) in self._known or self._has_identity(value):
-            self._dress(value)
-            return value
-        settle((value,))
-        return self._show(value)
+                self._seen(tensor, by_name=True)
+        return self._seen(value) if isinstance(value, TensorCore) else value
 
-    def _has_identity(self, tensor: Any) -> bool:
-        """Whether a tensor is shown as itself, also if the hook does not find it by name."""
-        return tensor._meta is not None
+    def own(self) -> list[Look]:
+        """The tensors from outside that it sees."""
+        return [look for look in self.looks.values() if look.role.itself]
 
-    def _show(self, tensor: Any) -> _Shown:
-        name = "" if tensor._edge is None else type(tensor._edge[0]).__name__
-        return _Shown(self._capture(tensor._array), tensor._requires_grad, name)
+    def computed(self) -> list[Look]:
+        """Those that the step has computed."""
+        return [look for look in self.looks.values() if not look.role.itself]
 
     def call(self, values: list[Any]) -> tuple[Any, Any, list[Any]]:
-        """Calls the hook; what it was given, what it returned, and what the tensors held afterwards: those with an
-        identity, then the new ones."""
-        stage = _Stage(self, values)
-        self.places = [place for _, *places in self.dressed for place in places if place is not None]
-        before = []
-        for tensor, place, grad in self.dressed:
-            meta = tensor._get_meta()
-            before.append((tensor, tensor._array, meta, meta.grad))
-            array = self.memory(values[place], tensor)
-            meta.grad = None if grad is None else wrap(self.memory(values[grad], tensor))
-            tensor._array = array
-        args, kwargs = together(map_leaves(stage.shown, (self.args, self.kwargs)))
+        """Calls the hook; what it was given, what it returned, and what the tensors held afterwards."""
+        device = self.device()
         numbers = [(where, held_at(*where)) for where, _ in self.numbers]
-        for where, number in self.numbers:
-            put(*where, map_leaves(stage.shown, number))
         try:
+            for look in self.updates:
+                look.update(values, device)
+            players = {role: look.dress(values, device) for role, look in self.looks.items()}
+
+            def shown(part: Any) -> Any:
+                if type(part) is Look:
+                    return players[part.role]
+                if type(part) is _ShownNumber:
+                    return part.kind(values[part.place])
+                return part.value if type(part) is Kept else part
+
+            args, kwargs = together(map_leaves(shown, (self.args, self.kwargs)))
+            for where, number in self.numbers:
+                put(*where, map_leaves(shown, number))
+            self.before_hook(players)
             with set_grad_enabled(self.recording), autocast_as_it_was(self.autocast), self.schedules():
                 answer = self.hook(*args, **kwargs)
-            after = self._held_after()
-            stage.finish()
+            self._refuse_attributes([players[look.role] for look in self.computed()])
+            return args, answer, self._held(players) if self.may_write else []
         finally:
             for where, number in numbers:
                 put(*where, number)
-            for tensor, array, meta, grad in before:
-                tensor._array, meta.grad = array, grad
-        return args, answer, after + [tensor._array for tensor in stage.made]
+            for look in self.looks.values():
+                look.undress()
 
-    def _held_after(self) -> list[Any]:
-        """What tensors with an identity, and their gradients, hold when the hook has run."""
-        after: list[Any] = []
-        for tensor, _, grad in self.dressed:
-            after.append(tensor._array)
-            now = tensor._meta.grad
-            if (now is None) is not (grad is None):
+    def before_hook(self, players: dict[Role, Any]) -> None:
+        """The tensors are about to be shown."""
+
+    def _held(self, players: dict[Role, Any]) -> list[Any]:
+        """What tensors hold now: those from outside, with their gradients, then the computed ones."""
+        held: list[Any] = []
+        for look in self.own():
+            tensor = players[look.role]
+            held.append(np.array(tensor._array))
+            now = None if tensor._meta is None else tensor._meta.grad
+            if (now is None) is not (look.grad is None):
                 raise CompileError(
                     f"undertow.compile: {self.placed} sets a .grad {'to None ' if now is None else ''}and also has "
                     "effects besides tensor work. In a compiled step one hook can't do both: split it in two."
                 )
             if now is not None:
-                after.append(now._array)
-        return after
+                held.append(np.array(now._array))
+        return held + [np.array(players[look.role]._array) for look in self.computed()]
 
-    def refuse_writes(self, after: list[Any], values: list[Any], why: str, first: int = 0) -> None:
-        """Raises if tensors, from one of them on, hold other values than the hook was given."""
-        for array, place in zip(after[first:], self.places[first:], strict=True):
-            if not np.array_equal(np.asarray(array), np.asarray(values[place]), equal_nan=array.dtype.kind in "fc"):
+    def _refuse_attributes(self, computed: list[Any]) -> None:
+        for tensor in computed:
+            if vars(tensor):
+                raise CompileError(
+                    f"undertow.compile: {self.placed} runs on the host, where it is shown copies of tensors, and sets an "
+                    f"attribute of one ({', '.join(vars(tensor))}), which would be lost"
+                )
+
+    def refuse_writes(self, after: list[Any], before: list[Any], why: str) -> None:
+        """Raises if tensors hold other values than before."""
+        for array, was in zip(after, before, strict=True):
+            if not np.array_equal(np.asarray(array), np.asarray(was), equal_nan=array.dtype.kind in "fc"):
                 raise CompileError(
                     f"undertow.compile: {self.placed} wrote into a tensor of shape {list(array.shape)}. {why}"
                 )
 
-    def memory(self, value: Any, tensor: Any = None) -> Any:
-        """What a tensor, maybe one with an identity, shows a value on. While the program runs the device is busy."""
-        return np.array(value)
-
-    def computed(self, tensor: Any, node_name: str) -> Any:
-        """A tensor that asks for gradients as one that was computed, so that it may be written to."""
-        return tensor.clone()
-
-
-class _Stage:
-    """What a hook is shown during one call: new tensors of values."""
-
-    def __init__(self, call: HostCall, values: list[Any]) -> None:
-        self._call, self._values = call, values
-        self.made: list[Any] = []
-        self._retaining: list[tuple[Any, int]] = []
-
-    def shown(self, part: Any) -> Any:
-        """A part of the arguments as the hook is to see it."""
-        call, values = self._call, self._values
-        if type(part) is Kept:
-            return part.value
-        if type(part) is _ShownNumber:
-            return part.kind(values[part.place])
-        if type(part) is not _Shown:
-            return part
-        tensor = wrap(call.memory(values[part.place]))
-        if part.requires_grad:
-            tensor._requires_grad = True
-            with enable_grad():
-                tensor = call.computed(tensor, part.node_name)
-        self.made.append(tensor)
-        call.places.append(part.place)
-        if part.grad is not None:
-            tensor._get_meta().grad = wrap(call.memory(values[part.grad]))
-        if part.final_grad is not None:
-            self._retaining.append((tensor, part.final_grad))
-        return tensor
-
-    def finish(self) -> None:
-        """After the hook: who kept a tensor finds its gradient as the backward pass has left it."""
-        for tensor, final in self._retaining:
-            meta = tensor._get_meta()
-            meta.retains, meta.grad = True, wrap(self._call.memory(self._values[final]))
-        if any(map(vars, self.made)):
-            raise CompileError(
-                f"undertow.compile: {self._call.placed} runs on the host, where it is shown copies of tensors, and sets an "
-                f"attribute of one ({', '.join(next(filter(None, map(vars, self.made))))}), which would be lost"
-            )
+    def device(self) -> Device | None:
+        """Where new tensors are to be. While the program runs the device is busy."""
+        return None
 
 
 def tensors_of(holder: Any) -> Iterator[Any]:
@@ -264,33 +219,19 @@ def tensors_of(holder: Any) -> Iterator[Any]:
 class Later(HostCall):
     """A call that is made after the program."""
 
-    may_write = False  # whether it may turn out to write into tensors
+    captures_all = False  # as long as the results wait, tensors from outside are what they were before the step
 
     def __init__(self, *given: Any) -> None:
-        self._retained: list[tuple[_Shown, Any]] = []  # what stands for tensors that retain their gradients
+        self._device = Watch.trace.device
+        self._before: list[Any] = []  # what tensors held
         super().__init__(*given)
 
-    def _has_identity(self, tensor: Any) -> bool:
-        return tensor._meta is not None and tensor._edge is None  # each call computes another one
+    def device(self) -> Device:
+        return self._device
 
-    def _show(self, tensor: Any) -> _Shown:
-        shown, meta = super()._show(tensor), tensor._meta
-        if meta is not None and meta.grad is not None:
-            shown.grad = self._capture(meta.grad._array)
-        if meta is not None and meta.retains:
-            self._retained.append((shown, tensor))
-        return shown
-
-    def finish(self) -> None:
-        """At the end of the trace: gradients that are retained are what they are now."""
-        for shown, tensor in self._retained:
-            if tensor._meta.grad is not None:
-                shown.final_grad = self._capture(tensor._meta.grad._array)
-        self._retained.clear()
-
-    def memory(self, value: Any, tensor: Any = None) -> Any:
-        device = self.device if tensor is None else tensor.device
-        return np.array(value) if device is cpu else DeviceArray(value, device)
+    def before_hook(self, players: dict[Role, Any]) -> None:
+        if self.may_write:
+            self._before = self._held(players)
 
     def run(self) -> None:
         """Calls the hook with the values of this step."""
@@ -304,7 +245,7 @@ class Later(HostCall):
             )
         if self.may_write:
             self.refuse_writes(
-                after, values, "It runs after the program, where that comes too late: write in a statement of its own"
+                after, self._before, "It runs after the program, where that comes too late: write in a statement of its own"
             )
 
 
@@ -313,14 +254,7 @@ class Inside(HostCall):
 
     threads: set[int] = set()  # on which such calls are under way; see `uncompiled`
 
-    def __init__(self, *given: Any) -> None:
-        self.shown_arrays: list[DeviceArray] = []  # whose values new tensors show
-        self.values: list[Any] = []  # what was captured, during a call
-        super().__init__(*given)
-
-    def _show(self, tensor: Any) -> _Shown:
-        self.shown_arrays.append(tensor._array)
-        return super()._show(tensor)
+    values: Sequence[Any] = ()  # what was captured, during a call
 
     def place(self, changed: int | None, writes: bool, raised: list[BaseException], elsewhere: bool = False) -> Any:
         """Puts the call into the program; what comes back in the place of the hook's result.
@@ -329,17 +263,17 @@ class Inside(HostCall):
         """
         wanted = [] if changed is None else self._tensors_in(self.args[changed])
         targets: list[DeviceArray] = []
+        self.may_write = writes
         if writes:
-            for tensor, _, grad in self.dressed:
-                targets.append(tensor._array)
-                if grad is not None:
-                    targets.append(tensor._meta.grad._array)
-            targets += [] if elsewhere else self.shown_arrays
+            for look in self.own():
+                targets += [each.role.kept._array for each in (look, look.grad) if each is not None]
+            targets += [] if elsewhere else [look.role.kept._array for look in self.computed()]
         spec = [_spec(each) for each in (*wanted, *targets)]
+        places = [look.place for look in self.computed()]
 
         def results(args: Any, answer: Any, after: list[Any]) -> list[Any]:
             if elsewhere:
-                self.refuse_writes(after, self.values, _NO_WAY_BACK, len(targets))
+                self.refuse_writes(after[len(targets) :], [self.values[place] for place in places], _NO_WAY_BACK)
                 del after[len(targets) :]
             given = [] if changed is None else self._fitting(args[changed] if answer is None else answer, args[changed])
             return [*given, *(after if writes else ())]
@@ -351,7 +285,7 @@ class Inside(HostCall):
             return None
         fresh = iter([wrap(DeviceArray(value)) for value in values[: len(wanted)]])
         return map_leaves(
-            lambda part: next(fresh) if type(part) is _Shown or isinstance(part, TensorCore) else part, self.args[changed]
+            lambda part: next(fresh) if type(part) is Look else part, self.args[changed]
         )
 
     def keep(self, saved: DeviceArray, raised: list[BaseException]) -> Kept:
@@ -398,21 +332,14 @@ class Inside(HostCall):
                 raised.append(error)
                 return nothing
             finally:
-                self.values = []
+                self.values = ()
 
         values = io_callback(on_host, spec, *[array.value for array in self.captured], ordered=True)
         self.captured.clear()  # or they would be results of the program
-        self.shown_arrays.clear()
         return values
 
     def _tensors_in(self, part: Any) -> list[DeviceArray]:
-        found = []
-        for each in leaves(part):
-            if isinstance(each, _Shown):
-                found.append(self.captured[each.place])
-            elif isinstance(each, TensorCore):
-                found.append(each._array)
-        return found
+        return [self.captured[each.place] for each in leaves(part) if type(each) is Look and each.place is not None]
 
     def _fitting(self, answer: Any, given: Any) -> list[Any]:
         """The arrays of what a hook returned, which has to look like what it was given."""

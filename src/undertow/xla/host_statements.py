@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 from collections import deque
-from functools import cache
 from types import FunctionType
 from typing import Any
 
 from undertow._core import TensorCore
 from undertow.amp.casting import autocast_as_it_was
-from undertow.autograd.node import Node
 from undertow.modes import local, set_grad_enabled
 from undertow.nn.modules.module import Module
 from undertow.optim.optimizer import Optimizer
 from undertow.tree import leaves, map_leaves
 from undertow.xla.body import Mark
 from undertow.xla.errors import CompileError
-from undertow.xla.host_calls import HostCall, Inside, Later, Placed
+from undertow.xla.host_calls import Placed
 from undertow.xla.pieces import is_piece, names_given_away
 from undertow.xla.places import PLAIN
 
@@ -113,46 +111,6 @@ class PlacedStatement(Placed):
 
     def __str__(self) -> str:
         return f"the statement {self.name} ({self.where})"
-
-
-class _ForStatement(HostCall):
-    def computed(self, tensor: Any, node_name: str) -> Any:
-        result = tensor.clone()
-        result._edge = (gone(node_name)(), 0)
-        return result
-
-
-class StatementLater(_ForStatement, Later):
-    """A statement that runs after the program."""
-
-
-class StatementInside(_ForStatement, Inside):
-    """A statement that the program stops for."""
-
-
-class Gone(Node):
-    """Where a tensor was computed that a statement on the host kept: inside a program, which leaves no graph behind."""
-
-    __slots__ = ("_n_outputs",)
-
-    def __init__(self) -> None:
-        self._edges = ()
-        self._order = next(local.modes.sequence)
-        self._extras = None
-        self._tensor_hooks = None
-        self._n_outputs = 1
-
-    def _run(self, xp: Any, g: Any, needs: tuple[bool, ...] | None) -> tuple[Any, ...]:
-        raise RuntimeError(
-            "this tensor was computed in a compiled step and kept by a statement that runs on the host: there is no graph "
-            "to go back through. Return it from the step by itself, or call backward inside the step."
-        )
-
-
-@cache
-def gone(name: str) -> type[Gone]:
-    """The same under the name that eager code would show."""
-    return type(name, (Gone,), {"__slots__": ()}) if name else Gone
 
 
 def hides_tensors(value: Any, before: Any, depth: int = 0) -> bool:

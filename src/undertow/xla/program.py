@@ -125,6 +125,8 @@ class Program(Assembled):
             values += [drawn[place] if part is None else drawn[place][part] for place, part in self.draw_inputs]
         if self.uses_numbers:
             values.append(self._numbers())
+        if self.cast.roles:
+            self.cast.begin(self.given.and_gradients(arguments[: self.given.count]))
         started = time.perf_counter()
         results = self.jitted(*values)
         if self.has_inside:
@@ -138,6 +140,7 @@ class Program(Assembled):
         for cell in self.lent:
             cell.host = None
         self.lent.clear()
+        self.cast.end()
         return result if self.returned is None else self.returned.of(result)
 
     def _numbers_now(self) -> list[float]:
@@ -180,8 +183,8 @@ class Program(Assembled):
         for cell, value in zip(self.made, results[made:]):
             cell.value, cell.host = value, None
             cell.writes += 1
-        if self.later or self.witnessed:
-            for later in (*self.witnessed, *self.later):
+        if self.turns:
+            for later in self.turns:
                 later.run()
             self.handed.refuse_changes()
         for place, cell in self.written:
@@ -245,7 +248,7 @@ class Program(Assembled):
             and id(result) not in self.adopted
             and type(result._storage) is not InferenceStorage
             and (result._meta is None or result._meta.grad is None)
-            and not (self.exit or self.given.changes or self.way_back)
+            and not (self.exit or self.given.changes or self.way_back or self.cast.roles)
         )
 
     def _renewed(self, value: Any, renewed: dict[int, Any]) -> Any:
@@ -260,7 +263,10 @@ class Program(Assembled):
                 tensor = renewed[id(value)] = view_again(renewed[id(value._view.base)], value._view.steps)
                 tensor._edge, tensor._requires_grad = value._edge, value._requires_grad
                 return tensor
-            tensor = renewed[id(value)] = wrap(self._renewed_array(value._array, renewed))
+            tensor = self.cast.player_of(value)
+            if tensor is None:
+                tensor = wrap(self._renewed_array(value._array, renewed))
+            renewed[id(value)] = tensor
             tensor._edge, tensor._requires_grad = value._edge, value._requires_grad
             if id(value._array.cell) in self.known_cells:
                 tensor._view, tensor._storage = value._view, value._storage

@@ -153,6 +153,7 @@ class Trace:
         self.arrays: list[Any] = []  # those arrays, kept alive
         self.cells: dict[int, tuple[Cell, Any, int]] = {}  # memories from outside: what they held, and how often written
         self.adopted: list[tuple[Any, DeviceArray]] = []  # tensors from outside, and what they hold during the trace
+        self._outside: set[int] = set()  # ids of those tensors
         self.originals: list[tuple[Any, Any]] = []  # tensors from outside, and the arrays they held
         self.draws: list[Draw] = []
         self._counted: dict[int, tuple[Any, Any]] = {}
@@ -261,6 +262,7 @@ class Trace:
             held = known
         self.originals.append((tensor, array))
         self.adopted.append((tensor, held))
+        self._outside.add(id(tensor))
         tensor._array = held
 
     def refuse_apart(self, inputs: Sequence[Any]) -> None:
@@ -281,6 +283,10 @@ class Trace:
         if array._parent is not None:
             return self.as_it_was(array._parent).view_by(array._take, array._put)
         return array.like(self.cells[id(array.cell)][1] if array.cell.host is None else array.cell.host)
+
+    def is_from_outside(self, tensor: Any) -> bool:
+        """Whether a tensor was there before the trace, and is part of it."""
+        return id(tensor) in self._outside
 
     def is_made(self, tensor: Any) -> bool:
         """Whether a tensor's memory was made during the trace."""

@@ -79,6 +79,7 @@ class Traced:
         call = self._find_inputs(call, state)
         trace, firing = Trace(self.device, state.generators), Firing(plan, self.registrations, state.seen)
         trace.firing, trace.state, trace.schedules = firing, state, self.schedules
+        firing.cast.expect(self.given.own())
         firing.groups = {id(group) for optimizer in state.optimizers for group in optimizer.param_groups}
         numbers, marks = self.options.values(), Marks(state.tensors, self.arguments)
         try:
@@ -158,7 +159,7 @@ class Traced:
     def _keep(self, firing: Firing, trace: Trace) -> None:
         """What calls of the program need of its trace."""
         self.later: list[Later] = firing.later
-        self.witnessed = firing.witnessed
+        self.turns, self.cast = firing.turns, firing.cast
         self.has_inside, self.raised = firing.has_inside, firing.raised
         self.placed: list[Placed] = firing.placed
         shown = self.given.renewed.shown()

@@ -90,6 +90,7 @@ class Graph:
             traced = self._traced(defined, firing, body, NumbersOfCall(self.figures, call.numbers, asked))
             known = self.programs[key] = (jax.jit(traced), firing, asked)
         program, firing, _ = known
+        firing.cast.begin(())
         try:
             found = program(call.kept, call.read, [g for g in given if g is not None])
         except Again:  # the plan knows more about the hooks now
@@ -321,7 +322,7 @@ def _arrays_left(program: Assembled) -> list[DeviceArray]:
     """The memories that a program's results, and whatever it left somewhere, stand on."""
     tensors = tensors_in(program.left_behind(), program.known)
     tensors += [each._meta.grad for each in tensors if each._meta is not None and each._meta.grad is not None]
-    arrays = [tensor._array for tensor in tensors] + [array for later in program.later for array in later.captured]
+    arrays = [tensor._array for tensor in tensors] + [array for later in program.turns for array in later.captured]
     return [array for array in arrays if type(array) is DeviceArray]
 
 
