@@ -393,6 +393,14 @@ def without_gradients_logging(g):
 
 
 @functools.lru_cache
+def cached_product(*factors):
+    result = 1
+    for factor in factors:
+        result *= factor
+    return result
+
+
+@functools.lru_cache
 def cached(name):
     print(name)
     return 2.0
@@ -770,6 +778,7 @@ PURE: dict[str, tuple[Any, tuple[Any, ...]]] = {
     "match": (matched, T),
     "imports": (imports_inside, T),
     "walrus": (walrus, T),
+    "cached_product": (lambda g: g * cached_product(2, 3), T),
     "while": (while_loop, T),
     "names": (loops_over_names, T),
     "comprehension": (lambda g: torch.stack([r * s for r, s in zip(g, SCALES) if s > 0]), T),

@@ -31,6 +31,7 @@ from undertow.xla.effects.values import (
     is_plain,
 )  # fmt: skip
 
+_MOST_ROUNDS = 10
 _SPECIAL = {
     id(function): function.__name__
     for function in (getattr, hasattr, setattr, delattr, next, type, super, zip, enumerate, dict, map)
@@ -130,6 +131,8 @@ class Calls(OwnCalls):
         home = trust.home(value)
         if home == "numpy":
             return self._call_numpy(value, getattr(value, "__name__", ""), arguments, node)
+        if isinstance(value, functools._lru_cache_wrapper) and self._is_pure(value.__wrapped__, arguments):
+            return self.call_atom(Known(value.__wrapped__, atom.name), arguments, node)
         step = instance_dict(value).get("__wrapped__")
         if home == "own" and isinstance(step, (FunctionType, types.MethodType)):  # it is compiled
             return self.call_atom(Known(step, atom.name), arguments, node)
@@ -151,6 +154,16 @@ class Calls(OwnCalls):
         if trust.home(atom.value) not in ("standard", "builtin"):
             self.may_write = True
         return ONE[NONE] if atom.value is print else ONE[OPAQUE]
+
+    def _is_pure(self, function: Any, arguments: Arguments) -> bool:
+        """Whether a function whose results are kept does nothing besides, which would not happen at each call."""
+        apart = type(self)()
+        for _ in range(_MOST_ROUNDS):
+            apart.changed = False
+            apart.call_atom(Known(function, "function"), arguments, None)
+            if not apart.changed:
+                break
+        return not apart.changed and not apart.effect_keys()
 
     def _part(self, atom: Known, value: Any, name: str) -> Value:
         known = Known(value, f"{atom.name}.{name}")

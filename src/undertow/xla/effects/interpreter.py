@@ -90,7 +90,7 @@ class Interpreter(Expressions):
         target = node.target
         before = self.value(target, scope)
         right = self.value(node.value, scope)
-        for atom in before:
+        for atom in before - {OPAQUE} if PLAIN in before else before:  # what began as a number is none from outside
             self.write_into(atom, right, node, ast.unparse(target))
         result = self.arithmetic([before, right], node) | (before - {PLAIN, NONE})
         self.assign(target, result, scope, updating=True)
