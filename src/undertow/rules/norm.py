@@ -61,40 +61,52 @@ def normalize_channels(xp: Any, input: Any, weight: Any, bias: Any, mean: Any, r
 
 
 def normalize_groups(xp: Any, input: Any, weight: Any, bias: Any, sizes: tuple[int, ...], eps: float) -> Any:
-    """Each group of channels normalised on its own, then one scale and shift per channel."""
+    """Each group of channels normalised on its own, with one scale and shift per channel: input · scale + shift."""
     batch, channels, area, groups = sizes
-    rows = xp.reshape(input, (batch * groups, channels // groups * area))
-    normalized, mean, rstd = xp.layer_norm(rows, 1, None, None, eps)
-    out = xp.reshape(normalized, input.shape)
-    if weight is not None:
-        out = out * xp.reshape(weight, _per_channel(out))
-    if bias is not None:
-        out = out + xp.reshape(bias, _per_channel(out))
-    return out, xp.reshape(mean, (batch, groups)), xp.reshape(rstd, (batch, groups))
+    mean, variance = xp.channel_moments(xp.reshape(input, (1, batch * groups, channels // groups * area)))
+    mean, rstd = xp.reshape(mean, (batch, groups)), 1 / xp.sqrt(xp.reshape(variance, (batch, groups)) + eps)
+    scale = per_channel(xp, rstd, channels) if weight is None else per_channel(xp, rstd, channels) * weight
+    shift = -per_channel(xp, mean, channels) * scale
+    column = (batch * channels, 1)
+    out = xp.reshape(input, (batch * channels, area)) * xp.reshape(scale, column)
+    out = out + xp.reshape(shift if bias is None else shift + bias, column)
+    return xp.reshape(out, input.shape), mean, rstd
 
 
 def group_gradients(
     xp: Any, g: Any, needs: Any, input: Any, weight: Any, mean: Any, rstd: Any, sizes: tuple[int, ...]
 ) -> tuple[Any, Any, Any]:
-    """Gradients of the input, the weight and the bias through `normalize_groups`."""
+    """Gradients of the input, the weight and the bias through `normalize_groups`: with h = g · weight, means over groups,
+
+    ∂input = rstd · (h − mean(h) − (input − mean) · rstd² · mean(h · (input − mean))).
+    """
     batch, channels, area, groups = sizes
+    rows, values = (xp.reshape(x, (batch * channels, area)) for x in (g, input))
+    total = xp.reshape(xp.sum(rows, axis=1), (batch, channels))
+    lean = xp.reshape(xp.sum(rows * values, axis=1), (batch, channels)) - total * per_channel(xp, mean, channels)
     grad = weight_grad = bias_grad = None
     if needs[0]:
-        scaled = g if weight is None else g * xp.reshape(weight, _per_channel(g))
-        rows, values = (xp.reshape(x, (batch * groups, channels // groups * area)) for x in (scaled, input))
-        center, scale = xp.reshape(mean, (batch * groups, 1)), xp.reshape(rstd, (batch * groups, 1))
-        grad, _, _ = xp.layer_norm_grad(rows, values, center, scale, None, 1, (True, False, False))
+        count = channels // groups * area
+        level, tilt = (
+            xp.sum(xp.reshape(x if weight is None else x * weight, (batch, groups, channels // groups)), axis=2) / count
+            for x in (total, lean)
+        )
+        factor = per_channel(xp, rstd, channels) if weight is None else per_channel(xp, rstd, channels) * weight
+        slope = -tilt * rstd * rstd * rstd
+        offset = -slope * mean - level * rstd
+        grouped, column = (batch * groups, count), (batch * groups, 1)
+        grad = xp.reshape(rows * xp.reshape(factor, (batch * channels, 1)), grouped)
+        grad = grad + (xp.reshape(input, grouped) * xp.reshape(slope, column) + xp.reshape(offset, column))
         grad = xp.reshape(grad, input.shape)
-    if needs[1] or needs[2]:
-        total = xp.sum(xp.reshape(g, (batch, groups, channels // groups, area)), axis=3)
-        if needs[1]:
-            lean = xp.sum(xp.reshape(g * input, (batch, groups, channels // groups, area)), axis=3)
-            lean = (lean - total * xp.reshape(mean, (batch, groups, 1))) * xp.reshape(rstd, (batch, groups, 1))
-            weight_grad = xp.reshape(xp.sum(lean, axis=0), (channels,))
-        if needs[2]:
-            bias_grad = xp.reshape(xp.sum(total, axis=0), (channels,))
+    if needs[1]:
+        weight_grad = xp.sum(lean * per_channel(xp, rstd, channels), axis=0)
+    if needs[2]:
+        bias_grad = xp.sum(total, axis=0)
     return grad, weight_grad, bias_grad
 
 
-def _per_channel(x: Any) -> tuple[int, ...]:
-    return (1, x.shape[1]) + (1,) * (x.ndim - 2)
+def per_channel(xp: Any, values: Any, channels: int) -> Any:
+    """One value per batch and group (batch, groups) as one per batch and channel."""
+    batch, groups = values.shape
+    spread = xp.broadcast_to(xp.reshape(values, (batch, groups, 1)), (batch, groups, channels // groups))
+    return xp.reshape(spread, (batch, channels))
