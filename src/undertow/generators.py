@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import weakref
 from operator import index
 from typing import Any
 
@@ -18,6 +19,9 @@ def _is_here(device: Device) -> bool:
     if device.type == "xla":
         return importlib.util.find_spec("jax") is not None
     return device.type == "cpu" or (device.type == "cuda" and gpus() > 0)
+
+
+alive: weakref.WeakSet[Generator] = weakref.WeakSet()  # `xla` has an eye on all of them
 
 
 class Generator:
@@ -36,6 +40,7 @@ class Generator:
                 "random numbers are drawn on the CPU."
             )
         self.stream = Stream()
+        alive.add(self)
 
     def manual_seed(self, seed: int) -> Generator:
         """Starts again from a seed; negative seeds count down from 2**64."""

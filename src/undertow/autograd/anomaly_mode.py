@@ -11,6 +11,7 @@ from undertow.autograd.node import Node
 from undertow.modes import special
 from undertow.sites import format_stack, warn
 from undertow.xp.device_array import values_known
+from undertow.xp.device_memory import NeedsValue
 
 
 class set_detect_anomaly:
@@ -93,7 +94,12 @@ def check_nan(node: Node, results: tuple[Any, ...]) -> None:
             continue
         if isinstance(value, TensorCore):
             value = (value if value._is_strided else value._values())._array
-        if value.dtype.kind not in "fcV" or not values_known(value):
+        if value.dtype.kind not in "fcV":
             continue
+        if not values_known(value):
+            raise NeedsValue(
+                "anomaly mode is switched on inside the step and looks for NaN in gradients, which are not known while it "
+                "is compiled. Switch it on around the call, which then runs as it was written, or give check_nan=False."
+            )
         if np.isnan(value.astype("f4") if value.dtype.kind == "V" else value).any():
             raise RuntimeError(f"Function '{node._node_name()}' returned nan values in its {place}th output.")

@@ -107,11 +107,11 @@ class Arriving:
 
     def follow(self, result: DeviceArray, word: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         """Notes that a word of the vocabulary made an array."""
-        if word is None or any(type(each) is DeviceArray for each in kwargs.values()):
-            return
-        if any(isinstance(each, Figure) for each in (*args, *kwargs.values())):
+        if word is None or not all(map(_is_of_the_host, kwargs.values())):
             return
         values = [self._value(arg) if type(arg) is DeviceArray else _as_it_is(arg) for arg in args]
+        if not all(type(arg) is DeviceArray or _is_of_the_host(arg) for arg in args):
+            return
         known = [value for value in values if value is not None]
         if len(known) == len(values):
             self._values[result.cell] = lambda arguments: word(*[value(arguments) for value in known], **kwargs)
@@ -152,6 +152,13 @@ def _on_host(array: Any) -> Any:
     if array.device is not cpu:
         raise Elsewhere
     return np.asarray(array.value)
+
+
+def _is_of_the_host(value: Any) -> bool:
+    """Whether something given to a word is the same in each call; several arrays may be given in a list."""
+    if isinstance(value, (list, tuple)):
+        return all(map(_is_of_the_host, value))
+    return not isinstance(value, (DeviceArray, Figure))
 
 
 def _as_it_is(value: Any) -> Value:

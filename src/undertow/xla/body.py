@@ -55,6 +55,8 @@ class Mark:
         self.stored = statements.stored(statement)
         self.returns = isinstance(statement, ast.Return)
         self.is_handled = statements.is_handled(statement)
+        # What a custom Function saved is gone when the program has run.
+        self.opens_saved = any(getattr(part, "attr", "") == "saved_tensors" for part in ast.walk(statement))
         free = set(statements.function.__code__.co_freevars)
         self.used = sorted(name for name in statements.used(statement) if name not in free)
         self._alone: dict[tuple[str, ...], FunctionType] = {}

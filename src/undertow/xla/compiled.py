@@ -65,7 +65,7 @@ class Compiled:
             return self.function(*args, **kwargs)  # part of a larger step that is being compiled
         if Inside.threads and threading.get_ident() in Inside.threads:
             return self.function(*args, **kwargs)  # by a hook that a program waits for: others wait for that
-        if special.as_written or config.disable or special.stance == "force_eager":
+        if special.as_written or special.anomaly or config.disable or special.stance == "force_eager":
             return self.function(*args, **kwargs)
         arguments: list[Any] = []
         numbers: list[Any] = []
@@ -187,7 +187,7 @@ def _rare_modes(modes: ThreadModes) -> tuple[Any, ...]:
             f"undertow.compile: a {type(modes.function_modes[-1]).__name__} is on around a compiled step, and wants to see "
             "every function that it calls. A program calls none: leave the mode, or call the step uncompiled."
         )
-    return special.anomaly, *[(id(pack), id(unpack)) for pack, unpack, _ in modes.saved_hooks]
+    return tuple((id(pack), id(unpack)) for pack, unpack, _ in modes.saved_hooks)
 
 
 def _describe(tree: Any, key: list[Any], tensors: list[Any], numbers: list[Any], whole: set[type]) -> None:

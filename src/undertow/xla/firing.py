@@ -49,13 +49,14 @@ from undertow.xla.host_statements import (
     PlacedStatement,
     Returned,
     Statement,
-    hides_tensors,
+    hidden,
 )
 from undertow.xla.numbers import Baked, Figure
 from undertow.xla.places import PLAIN, Place, held_at, place_at, places_of
 from undertow.xla.registrations import Registrations
 from undertow.xp.device_array import DeviceArray
 from undertow.xp.device_memory import NeedsValue, Stops, Watch
+from undertow.xp.jax_tracing import is_traced
 
 
 class Again(Stops, Exception):
@@ -301,7 +302,10 @@ class Firing:
         if mark.returns:
             return self._returns(Statement(mark, function, given, self.environment), effects, variables)
         feeding = [effect for effect in body.rest.effects if effect.feeds(effects.places)]
-        if not all(self._count(effect) for effect in feeding) or hides_tensors(known, self.known or ()):
+        inside_objects = [*hidden(known, self.known or ())]
+        if any(isinstance(each, Figure) for each in inside_objects):
+            raise Baked
+        if not all(self._count(effect) for effect in feeding) or inside_objects or mark.opens_saved:
             body.keep(mark)
             raise Again
         for other, its in self.traced:
@@ -492,9 +496,11 @@ def _nothing() -> None:
 
 
 def _has_state(value: Any) -> bool:
-    return isinstance(value, (Module, Optimizer)) or (
-        isinstance(value, TensorCore) and value._requires_grad and value._edge is None and value._view is None
-    )
+    if not isinstance(value, TensorCore):
+        return isinstance(value, (Module, Optimizer))
+    if type(value._array) is DeviceArray and is_traced(value._array.value):  # the step has made it
+        return False
+    return value._requires_grad and value._edge is None and value._view is None
 
 
 def _told(hook: Any, *args: Any, **kwargs: Any) -> None:

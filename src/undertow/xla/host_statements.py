@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Iterator
 from types import FunctionType
 from typing import Any
 
@@ -15,8 +16,9 @@ from undertow.tree import leaves, map_leaves
 from undertow.xla.body import Mark
 from undertow.xla.errors import CompileError
 from undertow.xla.host_calls import Placed
+from undertow.xla.numbers import Figure
 from undertow.xla.pieces import is_piece, names_given_away
-from undertow.xla.places import PLAIN
+from undertow.xla.places import PLAIN, Slots
 
 Variables = dict[str, Any]
 
@@ -113,16 +115,16 @@ class PlacedStatement(Placed):
         return f"the statement {self.name} ({self.where})"
 
 
-def hides_tensors(value: Any, before: Any, depth: int = 0) -> bool:
-    """Whether an object that the step made holds tensors, whose values of this turn could not be shown."""
+def hidden(value: Any, before: Any, depth: int = 0) -> Iterator[Any]:
+    """Tensors and numbers of the program in objects that the step made: their values of this turn could not be shown."""
     for leaf in leaves(value):
         if type(leaf) is AsItIs:
             leaf = leaf.value
         if isinstance(leaf, (TensorCore, Module, Optimizer, *PLAIN)) or id(leaf) in before:
-            if depth and isinstance(leaf, TensorCore):
-                return True
+            if depth and isinstance(leaf, (TensorCore, Figure)):
+                yield leaf
         elif depth < 3:
-            inside = list(leaf) if isinstance(leaf, (set, frozenset, deque)) else dict(getattr(leaf, "__dict__", {}))
-            if inside and hides_tensors(inside, before, depth + 1):
-                return True
-    return False
+            is_many = isinstance(leaf, (set, frozenset, deque))
+            inside = list(leaf) if is_many else {**getattr(leaf, "__dict__", {}), **Slots(leaf)}
+            if inside:
+                yield from hidden(inside, before, depth + 1)

@@ -18,6 +18,7 @@ import jax
 import numpy as np
 
 from undertow._core import InferenceStorage, TensorCore, wrap
+from undertow._tensor import Tensor
 from undertow.xla.arguments import view_again
 from undertow.xla.arriving import still_hold
 from undertow.xla.assembling import Assembled
@@ -241,7 +242,7 @@ class Program(Assembled):
     def _is_alone(self, result: Any) -> bool:
         """Whether all that a call leaves beside gradients and written memories is one tensor in a memory of its own."""
         return (
-            isinstance(result, TensorCore)
+            type(result) is Tensor
             and type(result._array) is DeviceArray
             and result._array._parent is None
             and id(result._array.cell) not in self.known_cells | self.argument_cells.keys()
@@ -259,22 +260,28 @@ class Program(Assembled):
         if tensor is None:
             if type(value._array) is not DeviceArray or id(value) in self.adopted:
                 return value
-            if id(value._array.cell) in self.argument_cells and value._view is not None:
-                tensor = renewed[id(value)] = view_again(renewed[id(value._view.base)], value._view.steps)
-                tensor._edge, tensor._requires_grad = value._edge, value._requires_grad
-                return tensor
-            tensor = self.cast.player_of(value)
-            if tensor is None:
-                tensor = wrap(self._renewed_array(value._array, renewed))
+            if id(value._array.cell) in self.argument_cells:
+                tensor = self._on_argument(value, renewed)
+            else:
+                tensor = self.cast.player_of(value)
+                tensor = wrap(self._renewed_array(value._array, renewed)) if tensor is None else tensor
+                if id(value._array.cell) in self.known_cells:
+                    tensor._view, tensor._storage = value._view, value._storage
+                elif type(value._storage) is InferenceStorage:
+                    tensor._storage = InferenceStorage()
             renewed[id(value)] = tensor
+            if type(tensor) is not type(value):
+                tensor.__class__ = type(value)
             tensor._edge, tensor._requires_grad = value._edge, value._requires_grad
-            if id(value._array.cell) in self.known_cells:
-                tensor._view, tensor._storage = value._view, value._storage
-            elif type(value._storage) is InferenceStorage:
-                tensor._storage = InferenceStorage()
             if value._meta is not None and value._meta.grad is not None:
                 tensor._get_meta().grad = self._renewed(value._meta.grad, renewed)
         return tensor
+
+    def _on_argument(self, value: Any, renewed: dict[int, Any]) -> Any:
+        """A tensor over the memory of an argument: a view of it, or the argument without its history."""
+        if value._view is not None:
+            return view_again(self._renewed(value._view.base, renewed), value._view.steps)
+        return renewed[id(self.arguments[self.argument_cells[id(value._array.cell)]])].detach()
 
     def _renewed_array(self, array: DeviceArray, renewed: dict[int, Any]) -> DeviceArray:
         """The memory, or the view of it, that a new tensor stands on."""

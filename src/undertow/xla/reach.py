@@ -20,7 +20,6 @@ from typing import Any
 import numpy as np
 
 from undertow._core import TensorCore
-from undertow.generators import Generator, default_generator
 from undertow.nn.modules import module as modules_
 from undertow.nn.modules.module import Module
 from undertow.optim import optimizer as optimizers_
@@ -60,7 +59,6 @@ class Reached:
         self.tensors: list[Any] = []
         self.modules: list[Module] = []
         self.optimizers: list[Optimizer] = []
-        self.generators: list[Generator] = [default_generator]
         self.maps: list[tuple[Any, str]] = []  # dicts, and attributes of objects and classes
         self.lists: list[tuple[Any, str]] = []  # lists, deques and sets
         self.arrays: list[tuple[np.ndarray[Any, Any], str]] = []
@@ -112,9 +110,6 @@ class Reached:
             self._look_at_module(root, name)
         elif isinstance(root, Optimizer):
             self._look_at_optimizer(root, name)
-        elif isinstance(root, Generator):
-            if root is not default_generator:
-                self.generators.append(root)
         elif isinstance(root, types.FunctionType):
             self._look_at_function(root, name)
         elif isinstance(root, types.MethodType):

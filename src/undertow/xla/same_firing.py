@@ -15,6 +15,7 @@ import numpy as np
 
 from undertow import hooks
 from undertow._core import TensorCore
+from undertow.generators import alive
 from undertow.nn.modules.module import Module
 from undertow.optim.optimizer import Optimizer
 from undertow.tensor_layout import host_memory
@@ -73,7 +74,7 @@ class World:
         self.values = [(each, host_memory(each).copy(), each._requires_grad) for each in (*tensors, *grads)]
         optimizers = {id(each): each for each in (*state.optimizers, *of_hooks.optimizers)}.values()
         self.groups = [(group, dict(group)) for optimizer in optimizers for group in optimizer.param_groups]
-        self.random = [(generator, generator.get_state()) for generator in state.generators]
+        self.random = [(generator, generator.get_state()) for generator in alive]
 
     def restore(self) -> None:
         for snapshot in self.snapshots:

@@ -12,7 +12,7 @@ import itertools
 import math
 import threading
 import weakref
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import jax
@@ -26,7 +26,7 @@ from undertow.autograd.apply import apart
 from undertow.autograd.views import device_view
 from undertow.devices import cpu
 from undertow.devices import device as Device
-from undertow.generators import Generator, default_generator
+from undertow.generators import Generator, alive
 from undertow.modes import local, special
 from undertow.random_stream.memory_order import memory_order
 from undertow.sites import user_site
@@ -143,9 +143,8 @@ class WatchedStream:
 class Trace:
     """One run of a step with unknown values."""
 
-    def __init__(self, device: Device = cpu, generators: Iterable[Generator] = (default_generator,)) -> None:
+    def __init__(self, device: Device = cpu) -> None:
         self.device = device
-        self.generators = list(generators)
         self._streams: list[tuple[Generator, Any]] = []
         self._before: list[Any] = []  # the states of the streams
         self.thread = threading.get_ident()
@@ -181,7 +180,7 @@ class Trace:
         Watch.trace, Watch.turn = self, next(_turns)
         Target.platform = jax_device(self.device).platform
         special.enter()
-        self._streams = [(generator, generator.stream) for generator in self.generators]
+        self._streams = [(generator, generator.stream) for generator in alive]
         self._before = [stream.get_state() for _, stream in self._streams]
         for generator, stream in self._streams:
             generator.stream = WatchedStream(stream, self)  # type: ignore[assignment]

@@ -77,7 +77,7 @@ class Traced:
         self.lent: list[Cell] = []  # memories that somebody else holds too, for the time of a call
         state = self._reached(call)
         call = self._find_inputs(call, state)
-        trace, firing = Trace(self.device, state.generators), Firing(plan, self.registrations, state.seen)
+        trace, firing = Trace(self.device), Firing(plan, self.registrations, state.seen)
         trace.firing, trace.state, trace.schedules = firing, state, self.schedules
         firing.cast.expect(self.given.own())
         firing.groups = {id(group) for optimizer in state.optimizers for group in optimizer.param_groups}

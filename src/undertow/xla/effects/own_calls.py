@@ -166,16 +166,16 @@ class OwnCalls(MethodCalls):
         for name in ("forward", "backward", "setup_context", "vjp", "jvp", "vmap"):
             method = in_class(kind, name)
             method = method.__func__ if isinstance(method, (staticmethod, classmethod)) else method
-            if isinstance(method, FunctionType) and trust.home(method) == "user":
+            if isinstance(method, FunctionType) and self.is_users(method):
                 separate = in_class(kind, "setup_context")
                 separate = separate.__func__ if isinstance(separate, staticmethod) else separate
                 if name == "forward":
-                    plain = isinstance(separate, FunctionType) and trust.home(separate) == "user"
+                    plain = isinstance(separate, FunctionType) and self.is_users(separate)
                     inner = arguments if plain else arguments.after(context)
-                    result |= self.call_function(method, inner, node) - {NONE}
+                    result |= self.call_atom(Known(method, name), inner, node) - {NONE}
                 else:
                     given = ONE[TENSORS] | arguments.all() if name == "setup_context" else frozenset([TENSOR, NONE])
-                    self.call_function(method, Arguments([context], more=given), node)
+                    self.call_atom(Known(method, name), Arguments([context], more=given), node)
         return result
 
     def _module_method(
@@ -212,11 +212,15 @@ class OwnCalls(MethodCalls):
         if forward is not MISSING:
             return self.call_atom(Known(forward, f"{atom.name}.forward"), arguments, node)
         forward = in_class(type(module), "forward")
-        if isinstance(forward, FunctionType) and trust.home(forward) != "own":
-            return self.call_function(forward, arguments.after(frozenset([atom])), node)
+        if self._is_not_own(forward):
+            return self.call_atom(Known(forward, f"{atom.name}.forward"), arguments.after(frozenset([atom])), node)
         self.use(arguments.all(), deep=3)
         self.call_back(arguments, node)
         return self._call_parts(module, node)
+
+    def _is_not_own(self, forward: Any) -> bool:
+        """Whether a module's forward is a user's, maybe with a mode of undertow's around it (`@no_grad()`)."""
+        return isinstance(forward, FunctionType) and (trust.home(forward) != "own" or self.is_users(forward))
 
     def _call_parts(self, module: Module, node: Any) -> Value:
         self.writes = True  # running statistics
@@ -225,7 +229,7 @@ class OwnCalls(MethodCalls):
             if part is not module:
                 forward = in_class(type(part), "forward")
                 replaced = instance_dict(part).get("forward")
-                if replaced is not None or (isinstance(forward, FunctionType) and trust.home(forward) != "own"):
+                if replaced is not None or self._is_not_own(forward):
                     self.call_module(Known(part, f"a {type(part).__name__}"), tensors, node)
             for name, value in instance_dict(part).items():
                 if callable(value) and not isinstance(value, Module) and self.is_callback(Known(value, name)):

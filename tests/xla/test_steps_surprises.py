@@ -1,0 +1,146 @@
+"""What real programs do besides, and compiled ones once did otherwise or not at all."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+import undertow as torch
+from tests.xla.twins import Case, Cases, agree
+from undertow import nn
+from undertow.xla import CompileError
+
+case = Cases()
+
+
+@pytest.mark.parametrize("name", case)
+def test_is_as_in_eager_mode(name: str) -> None:
+    agree(case[name])
+
+
+def x(turn: int) -> tuple[Any, ...]:
+    return (torch.full((2, 3), 0.5 + turn),)
+
+
+@case
+def returns_arguments_without_their_history() -> Case:
+    def step(x: Any) -> Any:
+        apart = x.detach().requires_grad_()
+        (apart * 2).sum().backward()
+        kept = [x.detach(), x.data, x.detach()[0]]
+        shared = [each.data_ptr() == x.data_ptr() for each in kept]
+        return kept, shared, apart, apart.grad
+
+    return Case(step, args=x)
+
+
+class Named(torch.Tensor):
+    pass
+
+
+def test_results_have_their_class() -> None:
+    step = torch.compile(lambda x: (x.as_subclass(Named) * 2, nn.Parameter(x * 3)))
+    assert [type(each) for _ in range(2) for each in step(torch.ones(2))] == [Named, nn.Parameter] * 2
+
+
+@case
+def draws_from_a_generator_that_only_a_hook_knows() -> Case:
+    layer, generator = nn.Linear(3, 2), torch.Generator().manual_seed(5)
+    layer.weight.register_hook(lambda gradient: gradient + torch.rand(gradient.shape, generator=generator))
+
+    def step(x: Any) -> Any:
+        layer.zero_grad()
+        layer(x).sum().backward()
+
+    return Case(step, layer, args=x, look=generator.get_state, between=lambda turn: generator.manual_seed(turn // 2))
+
+
+@case
+def differentiates_in_a_hook() -> Case:
+    layer = nn.Linear(3, 3)
+
+    def step(x: Any) -> Any:
+        z = torch.tanh(layer(x))
+        start = z.detach().requires_grad_()
+        again = torch.tanh(layer(start))
+        z.register_hook(lambda g: torch.autograd.grad(again, start, g, retain_graph=True)[0] + g)
+        layer.zero_grad()
+        z.sum().backward()
+        return z
+
+    return Case(step, layer, args=x)
+
+
+@case
+def notes_what_custom_functions_are_given() -> Case:
+    log: list[Any] = []
+
+    class Scaled(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx: Any, x: Any, by: float) -> Any:
+            ctx.by = by
+            return x * by
+
+        @staticmethod
+        @torch.autograd.function.once_differentiable
+        def backward(ctx: Any, gradient: Any) -> Any:
+            log.append(ctx.by)
+            return gradient * ctx.by, None
+
+    weight = nn.Parameter(torch.ones(3))
+
+    def step(by: float) -> Any:
+        weight.grad = None
+        Scaled.apply(weight, by).sum().backward()
+
+    return Case(step, weight, args=lambda turn: (1.5 + turn,), log=log)
+
+
+@case
+def counts_calls_of_a_forward_without_gradients() -> Case:
+    log: list[Any] = []
+
+    class Frozen(nn.Linear):
+        @torch.no_grad()
+        def forward(self, x: Any) -> Any:
+            log.append(len(log))
+            return super().forward(x)
+
+    model = nn.Sequential(Frozen(3, 2), nn.ReLU())
+    return Case(lambda x: model(x), args=x, log=log)
+
+
+@case
+def puts_computed_indices_together() -> Case:
+    table = torch.randn(6, 6)
+
+    def step(start: Any) -> Any:
+        found = start.repeat(2, 1)
+        for _ in range(2):
+            top = table[found[:, -1]].reshape(-1).topk(2)[1]
+            found = torch.cat([found[top // 6], (top % 6)[:, None]], 1)
+        return found
+
+    return Case(step, args=lambda turn: (torch.tensor([turn]),))
+
+
+@pytest.mark.filterwarnings("ignore:Error detected")
+def test_anomaly_mode_runs_the_step_as_it_was_written() -> None:
+    weight = nn.Parameter(torch.zeros(2))
+
+    def step(x: Any) -> None:
+        (weight * x).sqrt().sum().backward()
+
+    compiled = torch.compile(step)
+    compiled(torch.zeros(2))
+    with torch.autograd.set_detect_anomaly(True), pytest.raises(RuntimeError, match="returned nan values"):
+        compiled(torch.zeros(2))
+
+    @torch.compile
+    def inside(x: Any) -> None:
+        with torch.autograd.set_detect_anomaly(True):
+            step(x)
+
+    with pytest.raises(CompileError, match="anomaly mode is switched on inside the step"):
+        inside(torch.zeros(2))
