@@ -105,6 +105,21 @@ def test_answers(text: str) -> None:
     agree(lambda torch: eval(text, {**names(torch), "__name__": __name__}))
 
 
+PATHS = None, [0, 1, 0, 1], [1, 2, 0, 1], (2, 0, 1, 0), [], [0, 1, 1, 2], [1, 1, 0, 1], [0, -1, 0, 1], "x"
+
+
+@pytest.mark.parametrize("path", PATHS)
+def test_einsum_along_a_path(path: Any) -> None:
+    def program(torch: Any) -> Any:
+        terms = [torch.rand(size, requires_grad=True) for size in ((2, 3), (3, 4), (2, 1, 4))]
+        along = importlib.import_module(f"{torch.__name__}._VF").einsum
+        summed = along("ab,bc,aec->ea", terms, path=path)
+        mapped = torch.vmap(lambda one: along("b,bc,ec->e", (one, terms[1], terms[2][0]), path=path))(terms[0])
+        return summed, mapped, torch.autograd.grad(summed.sum() + mapped.sum(), terms)
+
+    agree(program)
+
+
 def test_fetchers() -> None:
     def program(torch: Any) -> Any:
         fetch = importlib.import_module(f"{torch.__name__}.utils.data._utils.fetch")

@@ -164,7 +164,7 @@ def einsum(function: Any, level: MappedLevel, args: Any, kwargs: Any) -> Any:
     free = next(letter for letter in "zyxwvutsrqponmlkjihgfedcbaZYXWVUTSRQPONMLKJIHGFEDCBA" if letter not in letters)
     terms = [free + term if level.holds(value) else term for term, value in zip(terms, operands, strict=True)]
     whole = [value._value if level.holds(value) else value for value in operands]
-    return level.wrap(function(f"{','.join(terms)}->{free}{result}", *whole))
+    return level.wrap(function(f"{','.join(terms)}->{free}{result}", *whole, **kwargs))
 
 
 @rule(

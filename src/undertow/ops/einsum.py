@@ -11,7 +11,7 @@ from functools import lru_cache
 from typing import Any
 
 from undertow.autograd.apply import apply
-from undertow.ops.arguments import tensor_list
+from undertow.ops.arguments import as_ints, tensor_list
 from undertow.ops.arithmetic import mul
 from undertow.ops.matmul import bmm
 from undertow.ops.parts import diagonal
@@ -24,8 +24,11 @@ Term = tuple[Any, list[str]]  # a tensor and the letter of each of its dims
 
 
 @public
-def einsum(*args: Any) -> Any:
-    """Σ of products over the letters that the right side of an equation such as "ij,jk->ik" lacks."""
+def einsum(*args: Any, path: Any = None) -> Any:
+    """Σ of products over the letters that the right side of an equation such as "ij,jk->ik" lacks.
+
+    path: which two terms are multiplied first, second and so on; each product becomes the last term.
+    """
     if len(args) < 2:
         raise ValueError(
             "einsum(): must specify the equation string and at least one operand, or at least one operand and its "
@@ -35,7 +38,7 @@ def einsum(*args: Any) -> Any:
     if len(operands) == 1 and isinstance(operands[0], (tuple, list)):
         operands = tuple(operands[0])
     operands = tensor_list(operands, "einsum", "operands", 2)
-    return _contract(*_parse(equation, operands))
+    return _contract(*_parse(equation, operands), path)
 
 
 def _from_lists(args: tuple[Any, ...]) -> tuple[str, tuple[Any, ...]]:
@@ -177,7 +180,7 @@ def _take_diagonals(operand: Any, letters: list[str], nr: int) -> Term:
 # --- contracting
 
 
-def _contract(terms: list[Term], result: list[str], sizes: dict[str, int]) -> Any:
+def _contract(terms: list[Term], result: list[str], sizes: dict[str, int], path: Any) -> Any:
     shape = tuple([sizes[letter] for letter in result])
     if len(terms) == 1:
         tensor, letters = terms[0]
@@ -185,15 +188,38 @@ def _contract(terms: list[Term], result: list[str], sizes: dict[str, int]) -> An
         tensor = permuted(tensor, tuple([letters.index(letter) for letter in order]))
         return _summed(tensor, tuple(range(len(result), len(order))))
     sums = any(letter not in result for letter in sizes)
-    tensor, letters = _without_ones(terms[0])
-    for place, term in enumerate(terms[1:], 1):
-        later = {letter for _, others in terms[place + 1 :] for letter in others}
+    terms = [_without_ones(term) for term in terms]
+    for left, right in [(0, 1)] * (len(terms) - 1) if path is None else _pairs(path, len(terms)):
+        pair = terms[left], terms[right]
+        rest = [term for place, term in enumerate(terms) if place not in (left, right)]
+        later = {letter for _, others in rest for letter in others}
         kept = [letter for letter in result if sizes[letter] != 1] + [each for each in later if each not in result]
-        tensor, letters = _pair((tensor, letters), _without_ones(term), kept)
+        product = _pair(*pair, kept)
+        terms = [product, *rest] if path is None else [*rest, product]
+    tensor, letters = terms[0]
     if sums:
         tensor = permuted(tensor, tuple([letters.index(letter) for letter in result if letter in letters]))
         return view_to(tensor, shape)  # only dims of size one come and go
     return tensor if tensor._array.shape == shape else reshape_to(tensor, shape)
+
+
+def _pairs(path: Any, count: int) -> list[tuple[int, int]]:
+    """The terms that a path multiplies, two by two, checked against how many there are."""
+    path = as_ints(path, "einsum", "path", None)
+    wanted = 2 * (count - 1)
+    if len(path) != wanted:
+        raise RuntimeError(
+            f"einsum(): expected contraction path given in path parameter to have size {wanted} but got {len(path)}"
+        )
+    pairs: list[tuple[int, int]] = []
+    for left, right in zip(path[::2], path[1::2], strict=True):
+        left, right = min(left, right), max(left, right)
+        if left < 0 or right >= count - len(pairs):
+            raise RuntimeError(f"einsum(): invalid contraction ({left}, {right}) operand index is out of bounds")
+        if left == right:
+            raise RuntimeError(f"einsum(): invalid contraction ({left}, {right}) cannot contract an operand with itself")
+        pairs.append((left, right))
+    return pairs
 
 
 def _without_ones(term: Term) -> Term:
