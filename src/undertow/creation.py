@@ -12,7 +12,6 @@ from undertow._core import TensorCore
 from undertow.dtypes import DTYPE_OF, SCALAR_DTYPE
 from undertow.dtypes import dtype as Dtype
 from undertow.factory_arguments import (
-    check_fits,
     check_options,
     check_size,
     empty_array,
@@ -24,7 +23,7 @@ from undertow.factory_arguments import (
     scalar_array,
 )
 from undertow.layouts import memory_format, preserve_format, sparse_coo
-from undertow.ops.arguments import as_int, as_ints, check_tensor, must_be
+from undertow.ops.arguments import as_element, as_int, as_ints, check_tensor, must_be
 from undertow.ops.public import overloaded, public
 from undertow.storage import Array, unset
 from undertow.storage import empty_strided as empty_strided_array
@@ -170,8 +169,7 @@ def _filled(array: Array, value: Any, kind: Dtype) -> Array:
         return array
     if isinstance(value, int) and not -(2**63) <= value < 2**64:
         raise OverflowError("int too big to convert")
-    check_fits(value, kind)
-    array[...] = scalar_array(value, kind)
+    array[...] = scalar_array(as_element(value, kind), kind)
     return array
 
 
@@ -184,8 +182,7 @@ def scalar_tensor(
     value = number(s, "scalar_tensor", "s", 1)
     kind = parse_kind(dtype, "scalar_tensor")
     check_options("scalar_tensor", device, layout, pin_memory)
-    check_fits(value, kind)
-    return made(scalar_array(value, kind), "scalar_tensor", requires_grad, device)
+    return made(scalar_array(as_element(value, kind), kind), "scalar_tensor", requires_grad, device)
 
 
 @overloaded

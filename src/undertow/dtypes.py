@@ -22,13 +22,14 @@ class dtype(metaclass=TorchNamed):
     """One element type. There is one instance per type; compare with `is`.
 
     `numpy` is the NumPy dtype that stores it, `opmath` the dtype that arithmetic on it is carried out in
-    (float16 and bfloat16 compute in float32), `scalar_name` the name PyTorch's error messages use.
+    (float16 and bfloat16 compute in float32), `scalar_name` and `c_name` the names that PyTorch's errors use.
     """
 
     __module__ = "torch"
     __slots__ = (
         "__weakref__",
         "abbr",
+        "c_name",
         "category",
         "is_complex",
         "is_floating_point",
@@ -43,6 +44,7 @@ class dtype(metaclass=TorchNamed):
     name: str
     abbr: str
     scalar_name: str
+    c_name: str
     numpy: np.dtype[Any]
     itemsize: builtins.int
     category: builtins.int
@@ -80,6 +82,14 @@ def _of_name(name: str) -> dtype:
     return globals()[name]
 
 
+_C_NAMES = {
+    "uint8": "unsigned char", "uint16": "short unsigned int", "uint32": "unsigned int", "uint64": "long unsigned int",
+    "int8": "signed char", "int16": "short int", "int32": "int", "int64": "long int", "float16": "c10::Half",
+    "bfloat16": "c10::BFloat16", "float32": "float", "float64": "double", "complex64": "c10::complex<float>",
+    "complex128": "c10::complex<double>",
+}  # fmt: skip
+
+
 def _make(
     name: str,
     abbr: str,
@@ -92,6 +102,7 @@ def _make(
 ) -> dtype:
     self = object.__new__(dtype)
     self.name, self.abbr, self.scalar_name, self.category = name, abbr, scalar_name, category
+    self.c_name = _C_NAMES.get(name, name)
     self.is_signed, self.is_floating_point, self.is_complex = signed, category == FLOATING, category == COMPLEX
     if storage is None:
         self.itemsize = itemsize  # NumPy cannot store it; complex32 exists so that promotion can answer with it

@@ -169,35 +169,6 @@ def empty_array(sizes: tuple[int, ...], kind: np.dtype[Any], order: memory_forma
     return np.empty((sizes[0], *sizes[2:], sizes[1]), kind).transpose(axes)
 
 
-# --- numbers that must fit a dtype
-
-_C_NAMES = {
-    "uint8": "uint8_t", "int8": "int8_t", "int16": "int16_t", "int32": "int", "int64": "int64_t", "float32": "float",
-    "float64": "double", "float16": "at::Half", "bfloat16": "at::BFloat16",
-}  # fmt: skip
-_LARGEST = {"float32": 3.4028234663852886e38, "float16": 65504.0, "bfloat16": 3.3895313892515355e38}
-
-
-def fits(value: complex, kind: dtype) -> bool:
-    """Whether PyTorch stores a number in a dtype without calling it an overflow; unsigned ones let negatives wrap."""
-    if kind.category == 0 or kind.is_complex:
-        return True
-    if isinstance(value, complex):
-        return value.imag == 0 and fits(value.real, kind)
-    if kind.is_floating_point:
-        return not math.isfinite(value) or abs(value) <= _LARGEST.get(kind.name, math.inf)
-    if not math.isfinite(value):
-        return False
-    bits = 8 * kind.itemsize
-    top = 2 ** (bits - 1) - 1 if kind.is_signed else 2**bits - 1
-    return -top - kind.is_signed <= int(value) <= top
-
-
-def check_fits(value: complex, kind: dtype) -> None:
-    if not fits(value, kind):
-        raise RuntimeError(f"value cannot be converted to type {_C_NAMES.get(kind.name, kind.name)} without overflow")
-
-
 def number(value: Any, name: str, argument: str, position: int | None = None) -> Any:
     """A Python number from what PyTorch takes for one: numbers, NumPy's scalars, 0-dim tensors without gradient."""
     if type(value) in (int, float, bool, complex):

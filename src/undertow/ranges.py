@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 
 from undertow.dtypes import DTYPE_OF, SCALAR_DTYPE, bfloat16, dtype, get_default_dtype
-from undertow.factory_arguments import check_fits, check_options, into_out, made, number, parse_kind
-from undertow.ops.arguments import as_int, invalid_combination
+from undertow.factory_arguments import check_options, into_out, made, number, parse_kind
+from undertow.ops.arguments import as_element, as_int, invalid_combination
 from undertow.ops.public import overloaded, public
 from undertow.sites import warn
 from undertow.storage import Array
@@ -92,7 +92,7 @@ def _arange(first: Any, last: Any, by: Any, kind: dtype) -> Array:
         raise RuntimeError("upper bound and lower bound inconsistent with step sign")
     if kind.category == 1:
         for value in (first, last, by):
-            check_fits(value, SCALAR_DTYPE[int])
+            as_element(value, SCALAR_DTYPE[int])
         start, end, step = int(first), int(last), int(by)
         if not step:
             raise ValueError("step must be nonzero")

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from undertow.factory_arguments import check_options, made, parse_kind
-from undertow.ops.arguments import C_NAMES, as_int, invalid_combination, is_int, must_be
+from undertow.ops.arguments import as_int, invalid_combination, is_int, must_be
 from undertow.ops.numbers import is_number
 from undertow.ops.public import overloaded
 from undertow.storage import Array
@@ -30,7 +30,7 @@ def _window(
         if kind.is_complex:
             raise NotImplementedError(f"\"arange_cpu\" not implemented for '{kind.scalar_name}'")
         raise RuntimeError(
-            f"{name} expects floating point dtypes, got: TensorOptions(dtype={C_NAMES.get(kind.name, kind.name)}, "
+            f"{name} expects floating point dtypes, got: TensorOptions(dtype={kind.c_name}, "
             "device=cpu)"
         )
     if length < 0:

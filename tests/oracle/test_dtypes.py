@@ -17,7 +17,8 @@ import numpy as np
 import pytest
 import torch
 
-from tests.oracle.harness import without_cuda
+from tests.oracle.harness import agree, without_cuda
+from tests.oracle.programs import attempt
 from undertow import devices, dtypes, layouts, sizes
 
 NAMES = [each.name for each in dtypes.ALL]
@@ -63,6 +64,22 @@ def test_dtype_attributes(name: str) -> None:
     assert copy.copy(ours) is ours
     assert {ours: 1}[ours] == 1
     assert ours != name
+
+
+@pytest.mark.parametrize("name", ["bool", "uint8", "int8", "int16", "int32", "int64", "float16", "bfloat16", "complex64"])
+def test_the_names_of_dtypes_in_errors(name: str) -> None:
+    def program(torch: Any, log: Any) -> None:
+        x, other = torch.ones(2, 2, requires_grad=True), torch.ones(2, 2).to(getattr(torch, name))
+        attempt(log, "lerp", lambda: torch.lerp(x, other, 0.5), words=20)
+        attempt(log, "masked_fill", lambda: x.masked_fill(other, 1), words=20)
+        attempt(log, "mm", lambda: torch.mm(x, other), words=20)
+        attempt(log, "grad", lambda: setattr(x, "grad", other), words=20)
+        attempt(log, "random_", lambda: other.random_(-(2**62), 2**62), words=20)
+        attempt(log, "fill_", lambda: torch.fill_(other, 1e30), words=20)
+        attempt(log, "full", lambda: torch.full((2,), 1e30, dtype=other.dtype), words=20)
+        attempt(log, "complex", lambda: torch.full((2,), 1j, dtype=other.dtype), words=20)
+
+    agree(program)
 
 
 def test_dtype_is_closed() -> None:

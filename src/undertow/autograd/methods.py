@@ -17,14 +17,6 @@ from undertow.ops.arguments import must_be
 from undertow.sites import warn
 from undertow.xp.device_memory import Watch
 
-_C_NAMES = {"float32": "float", "float64": "double", "int64": "long long", "int32": "int", "int16": "short",
-            "int8": "signed char", "uint8": "unsigned char"}  # fmt: skip
-
-
-def _c_name(tensor: Any) -> str:
-    name = tensor.dtype.name
-    return _C_NAMES.get(name, name)
-
 
 def is_hidden(tensor: Any) -> bool:
     """Whether a tensor is recorded only because a derivative is being pushed forward."""
@@ -223,7 +215,7 @@ class AutogradMethods(HookMethods):
         dtype = self.dtype if own is None else own.dtype
         if dtype is not None and value.dtype is not dtype:
             raise RuntimeError(
-                f"attempting to assign a gradient with dtype '{_c_name(value)}' to a tensor with grad_dtype "
+                f"attempting to assign a gradient with dtype '{value.dtype.c_name}' to a tensor with grad_dtype "
                 f"'{dtype.scalar_name}'. The gradient must match the tensor's grad_dtype (which is the tensor's dtype until"
                 " it is set): convert the gradient, or set grad_dtype to its dtype, or to None for any."
             )

@@ -12,11 +12,10 @@ from undertow.autograd.apply import apply, unary
 from undertow.autograd.writes import apply_in_place
 from undertow.dtypes import DTYPE_OF, INTEGRAL, as_dtype, finfo
 from undertow.ops import elementwise
-from undertow.ops.arguments import as_int, check_tensor, must_be, no_kernel, wrap_dim
+from undertow.ops.arguments import as_element, as_int, check_tensor, must_be, no_kernel, wrap_dim
 from undertow.ops.numbers import as_number, is_number
 from undertow.ops.public import finish, in_place, public
 from undertow.ops.shape import reshape
-from undertow.ops.writing import as_element
 from undertow.rules import activation as rules
 from undertow.rules import convert
 from undertow.rules.rule import Rule

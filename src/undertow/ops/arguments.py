@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from operator import index
 from typing import Any, NoReturn
@@ -16,12 +17,7 @@ from undertow.sizes import wrapped_dim
 # The spellings of NumPy that PyTorch takes for its own.
 NUMPY_SPELLINGS = {"axis": "dim", "keepdims": "keepdim", "x": "input", "a": "input", "x1": "input", "x2": "other"}
 
-# How PyTorch's kernels call the dtypes.
-C_NAMES = {
-    "float64": "double", "float32": "float", "float16": "c10::Half", "bfloat16": "c10::BFloat16", "int64": "long int",
-    "int32": "int", "int16": "short int", "int8": "signed char", "uint8": "unsigned char", "bool": "bool",
-    "complex64": "c10::complex<float>", "complex128": "c10::complex<double>",
-}  # fmt: skip
+_LARGEST = {"float32": 3.4028234663852886e38, "float16": 65504.0, "bfloat16": 3.3895313892515355e38}
 
 
 def type_name(value: Any) -> str:
@@ -118,6 +114,40 @@ def as_bool(value: Any, name: str, argument: str, position: int | None = None) -
     if not isinstance(value, bool) and type(value).__name__ != "bool_":
         raise must_be("bool", value, name, argument, position)
     return bool(value)
+
+
+def as_element(value: Any, kind: Dtype) -> Any:
+    """A Python number as an element of a dtype, refused where the dtype can't hold it."""
+    if kind.is_complex or (kind.is_floating_point and kind.itemsize == 8 and not isinstance(value, complex)):
+        return value
+    if kind.name == "bool":
+        return bool(value)
+    if isinstance(value, complex):
+        if value.imag:
+            raise _overflow(kind)
+        value = value.real
+    if kind.is_floating_point:
+        limit = _LARGEST.get(kind.name)
+        if limit is not None and abs(value) > limit and not math.isinf(value):
+            raise _overflow(kind)
+        return value
+    if isinstance(value, float) and not math.isfinite(value):
+        raise _overflow(kind)
+    whole = int(value)
+    bits = 8 * kind.itemsize
+    if kind.is_signed:
+        if not -(1 << bits - 1) <= whole < 1 << bits - 1:
+            raise _overflow(kind)
+    else:
+        if not -(1 << bits) < whole < 1 << bits:
+            raise _overflow(kind)
+        whole %= 1 << bits  # negative numbers wrap
+    return whole
+
+
+def _overflow(kind: Dtype) -> RuntimeError:
+    name = f"{kind.name}_t" if kind.category == 1 and kind.name != "int32" else kind.c_name
+    return RuntimeError(f"value cannot be converted to type {name} without overflow")
 
 
 def wrap_dim(dim: int, ndim: int) -> int:

@@ -10,7 +10,7 @@ import numpy as np
 from undertow._core import wrap
 from undertow.autograd.apply import apply
 from undertow.dtypes import DTYPE_OF, float32
-from undertow.ops.arguments import C_NAMES, check_tensor
+from undertow.ops.arguments import check_tensor
 from undertow.ops.dropout import torch_dropout
 from undertow.ops.matmul import matmul
 from undertow.ops.public import public
@@ -21,7 +21,7 @@ from undertow.rules import attention as rules
 def _check_operands(query: Any, key: Any, value: Any, mask: Any) -> None:
     for place, (argument, given) in enumerate((("query", query), ("key", key), ("value", value)), 1):
         check_tensor(given, "scaled_dot_product_attention", argument, place)
-    kinds = [C_NAMES[DTYPE_OF[given._array.dtype].name] for given in (query, key, value)]
+    kinds = [DTYPE_OF[given._array.dtype].c_name for given in (query, key, value)]
     if len(set(kinds)) > 1:
         raise RuntimeError(
             f"Expected query, key, and value to have the same dtype, but got query.dtype: {kinds[0]} key.dtype: {kinds[1]} "
@@ -40,7 +40,7 @@ def _check_operands(query: Any, key: Any, value: Any, mask: Any) -> None:
     if kind != np.bool_ and kind != query._array.dtype and kind != np.float32:
         raise RuntimeError(
             "Expected attn_mask dtype to be bool or float or to match query dtype, but got attn_mask.dtype: "
-            f"{C_NAMES[DTYPE_OF[kind].name]} and  query.dtype: {kinds[0]} instead."
+            f"{DTYPE_OF[kind].c_name} and  query.dtype: {kinds[0]} instead."
         )
     if mask._array.ndim < 2:
         raise IndexError("Dimension out of range (expected to be in range of [-1, 0], but got -2)")

@@ -10,10 +10,9 @@ from undertow._core import TensorCore
 from undertow.autograd.apply import NUMBERS, PLAIN
 from undertow.autograd.writes import apply_in_place, wrote_directly
 from undertow.dtypes import DTYPE_OF, INTEGRAL, result_type
-from undertow.ops.arguments import check_tensor, invalid_combination
+from undertow.ops.arguments import as_element, check_tensor, invalid_combination
 from undertow.ops.numbers import as_number, check_holds, is_number, lifted, warn_deprecated
 from undertow.ops.public import finish, overloaded, public
-from undertow.ops.writing import as_element
 from undertow.rules import compare, special
 from undertow.rules import elementwise as rules
 from undertow.rules.rule import Rule
@@ -175,25 +174,13 @@ def _lerp_rule(name: str, input: Any, end: Any, weight: Any) -> Rule:
         raise invalid_combination(name, (input, end, weight))
     for argument, given in (("end", end), ("weight", weight)):
         if isinstance(given, TensorCore) and given._array.dtype != input._array.dtype:
-            raise RuntimeError(
-                f"expected dtype {_c_name(input)} for `{argument}` but got dtype {_c_name(given)}"
-            )
+            found, wanted = DTYPE_OF[given._array.dtype], DTYPE_OF[input._array.dtype]
+            raise RuntimeError(f"expected dtype {wanted.c_name} for `{argument}` but got dtype {found.c_name}")
     if isinstance(weight, TensorCore):
         return rules.lerp
     if not is_number(weight):
         raise invalid_combination(name, (input, end, weight))
     return rules.lerp_number
-
-
-def _c_name(tensor: Any) -> str:
-    return _C_NAMES.get(str(tensor._array.dtype), str(tensor._array.dtype))
-
-
-_C_NAMES = {
-    "float32": "float", "float64": "double", "float16": "c10::Half", "bfloat16": "c10::BFloat16", "int64": "long",
-    "int32": "int", "int16": "short", "int8": "signed char", "uint8": "unsigned char",
-    "complex64": "c10::complex<float>", "complex128": "c10::complex<double>",
-}  # fmt: skip
 
 
 @overloaded

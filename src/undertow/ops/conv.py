@@ -9,7 +9,7 @@ import numpy as np
 from undertow._core import TensorCore
 from undertow.autograd.apply import apply
 from undertow.dtypes import DTYPE_OF
-from undertow.ops.arguments import C_NAMES, as_int, invalid_combination, is_int, must_be, no_kernel, wrap_dim
+from undertow.ops.arguments import as_int, invalid_combination, is_int, must_be, no_kernel, wrap_dim
 from undertow.ops.arrange import constant_pad_nd
 from undertow.ops.image_order import ordered_like
 from undertow.ops.public import overloaded, public
@@ -106,7 +106,7 @@ def _check_dtypes(input: Any, weight: Any, bias: Any) -> None:
     kind, other = DTYPE_OF[input._array.dtype], DTYPE_OF[weight._array.dtype]
     if bias is not None and bias._array.dtype != input._array.dtype:
         found = DTYPE_OF[bias._array.dtype]
-        raise RuntimeError(f"Input type ({C_NAMES[kind.name]}) and bias type ({C_NAMES[found.name]}) should be the same")
+        raise RuntimeError(f"Input type ({kind.c_name}) and bias type ({found.c_name}) should be the same")
     if kind is not other:
         raise RuntimeError(f"expected scalar type {kind.scalar_name} but found {other.scalar_name}")
     if kind.category == 0:

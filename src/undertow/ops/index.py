@@ -12,6 +12,7 @@ from undertow.autograd.outputs import into
 from undertow.autograd.writes import apply_in_place
 from undertow.dtypes import DTYPE_OF
 from undertow.ops.arguments import (
+    as_element,
     as_int,
     broadcast_two,
     check_tensor,
@@ -26,7 +27,6 @@ from undertow.ops.parts import diagonal_dims
 from undertow.ops.public import overloaded, public
 from undertow.ops.scatter import check_in_range, gather
 from undertow.ops.shape import reshape_to
-from undertow.ops.writing import as_element
 from undertow.rules import index as rules
 from undertow.sites import warn_once
 from undertow.xp.device_array import checked, values_known

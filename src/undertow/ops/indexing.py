@@ -21,14 +21,14 @@ from undertow.autograd.views import refresh_view
 from undertow.autograd.writes import guards
 from undertow.dtypes import DTYPE_OF
 from undertow.modes import local, special
-from undertow.ops.arguments import check_tensor
+from undertow.ops.arguments import as_element, check_tensor
 from undertow.ops.keys import beside, check_indices, check_when_known, explain_index, listed, slicing
 from undertow.ops.parts import END
 from undertow.ops.public import public
 from undertow.ops.shape import reshape_to
 from undertow.ops.stretch import expand_to
 from undertow.ops.views import view_through
-from undertow.ops.writing import as_element, copy_into, fill_, write_in_place
+from undertow.ops.writing import copy_into, fill_, write_in_place
 from undertow.rules import convert, index
 from undertow.rules import shape as rules
 from undertow.rules.rule import Spec

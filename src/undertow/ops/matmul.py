@@ -24,12 +24,6 @@ from undertow.rules import reduce as reduce_rules
 from undertow.rules import shape as shape_rules
 from undertow.sites import warn
 
-_C_NAMES = {
-    "float64": "double", "float32": "float", "float16": "c10::Half", "bfloat16": "c10::BFloat16", "int64": "long int",
-    "int32": "int", "int16": "short int", "int8": "signed char", "uint8": "unsigned char", "bool": "bool",
-    "complex64": "c10::complex<float>", "complex128": "c10::complex<double>",
-}  # fmt: skip
-
 
 def kind_of(input: Any) -> Any:
     return DTYPE_OF[input._array.dtype]
@@ -77,7 +71,7 @@ def _check_same(input: Any, other: Any) -> None:
     one, two = kind_of(input), kind_of(other)
     if one is not two:
         raise RuntimeError(
-            f"expected m1 and m2 to have the same dtype, but got: {_C_NAMES[one.name]} != {_C_NAMES[two.name]}"
+            f"expected m1 and m2 to have the same dtype, but got: {one.c_name} != {two.c_name}"
         )
 
 

@@ -12,7 +12,7 @@ from undertow.autograd.apply import apply
 from undertow.autograd.outputs import into
 from undertow.autograd.writes import write
 from undertow.dtypes import DTYPE_OF, float32
-from undertow.ops.arguments import C_NAMES, as_ints, check_constant, check_tensor, must_be, no_kernel, wrap_dim
+from undertow.ops.arguments import as_ints, check_constant, check_tensor, must_be, no_kernel, wrap_dim
 from undertow.ops.arrange import constant_pad_nd
 from undertow.ops.image_order import ordered_like
 from undertow.ops.pool_average import avg_pool2d, avg_pool3d
@@ -102,7 +102,7 @@ def rms_norm(input: Any, normalized_shape: Any, weight: Any = None, eps: float |
     if eps is None:
         eps = float(np.finfo(kind.opmath.numpy).eps)
     if weight is not None and weight._array.dtype != input._array.dtype:
-        names = [C_NAMES[DTYPE_OF[given._array.dtype].name] for given in (input, weight)]
+        names = [DTYPE_OF[given._array.dtype].c_name for given in (input, weight)]
         warn_once(
             f"Mismatch dtype between input and weight: input dtype = {names[0]}, weight dtype = {names[1]}, Cannot "
             "dispatch to fused implementation.",

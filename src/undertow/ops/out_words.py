@@ -4,12 +4,6 @@ from __future__ import annotations
 
 from undertow.dtypes import dtype
 
-_C_NAMES = {
-    "float32": "float", "float64": "double", "float16": "c10::Half", "bfloat16": "c10::BFloat16", "int64": "long int",
-    "int32": "int", "int16": "short int", "int8": "signed char", "uint8": "unsigned char",
-    "complex64": "c10::complex<float>", "complex128": "c10::complex<double>",
-}  # fmt: skip
-
 # In the words below: the result's dtype and the one that was given, under PyTorch's two kinds of names for them.
 _SAME = "Expected out tensor to have dtype {result_c}, but got {given_c} instead"
 _CASTABLE = "result type {result} can't be cast to the desired output type {given}"
@@ -163,7 +157,7 @@ def refuse_dtype(name: str, result: dtype, given: dtype, casts: bool) -> None:
         if words is _ANYTHING or (words and result.category <= given.category):
             return
     described = (words or _SAME).format(
-        name=name, result=result.scalar_name, given=given.scalar_name, result_c=_C_NAMES.get(result.name, result.name),
-        given_c=_C_NAMES.get(given.name, given.name),
+        name=name, result=result.scalar_name, given=given.scalar_name, result_c=result.c_name,
+        given_c=given.c_name,
     )  # fmt: skip
     raise (TypeError if described.startswith("torch.cat()") else RuntimeError)(described)

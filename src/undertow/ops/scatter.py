@@ -11,9 +11,8 @@ from undertow.autograd.apply import apply
 from undertow.autograd.outputs import into
 from undertow.autograd.writes import apply_in_place
 from undertow.dtypes import DTYPE_OF
-from undertow.ops.arguments import as_int, check_tensor, invalid_combination, wrap_dim
+from undertow.ops.arguments import as_element, as_int, check_tensor, invalid_combination, wrap_dim
 from undertow.ops.public import overloaded, public
-from undertow.ops.writing import as_element
 from undertow.rules import index as rules
 from undertow.rules.rule import op
 from undertow.sites import warn_once

@@ -15,9 +15,8 @@ from undertow.autograd.record import edges_of, keep_inputs, make_node
 from undertow.autograd.rule_node import FIT
 from undertow.autograd.writes import check_writable, guards, rebase
 from undertow.dtypes import DTYPE_OF
-from undertow.dtypes import dtype as Dtype
 from undertow.modes import special
-from undertow.ops.arguments import broadcast_two, check_tensor, invalid_combination, must_be, spread_ints
+from undertow.ops.arguments import as_element, broadcast_two, check_tensor, invalid_combination, must_be, spread_ints
 from undertow.ops.parts import as_strided
 from undertow.ops.public import overloaded, public
 from undertow.rules import arrange as rules
@@ -29,52 +28,6 @@ from undertow.xp.device_memory import Watch
 from undertow.xp.device_placement import placed
 
 _NUMBERS = (bool, int, float, complex)
-_C_NAMES = {"float32": "float", "float64": "double", "float16": "c10::Half", "bfloat16": "c10::BFloat16",
-            "bool": "bool", "complex64": "c10::complex<float>", "complex128": "c10::complex<double>"}  # fmt: skip
-_SHORT_C_NAMES = {"float32": "float", "float64": "double", "float16": "c10::Half", "bfloat16": "c10::BFloat16",
-                  "int64": "long", "int32": "int", "int16": "short", "int8": "signed char", "uint8": "unsigned char",
-                  "complex64": "c10::complex<float>", "complex128": "c10::complex<double>"}  # fmt: skip
-
-
-# --- numbers as elements
-
-
-def as_element(value: Any, kind: Dtype) -> Any:
-    """A Python number as an element of a dtype, refused where the dtype can't hold it."""
-    if kind.is_complex or (kind.is_floating_point and kind.itemsize == 8 and not isinstance(value, complex)):
-        return value
-    if isinstance(value, complex):
-        if value.imag:
-            raise _overflow(kind)
-        value = value.real
-    if kind.name == "bool":
-        return bool(value)
-    if kind.is_floating_point:
-        limit = _LARGEST.get(kind.name)
-        if limit is not None and abs(value) > limit and not math.isinf(value):
-            raise _overflow(kind)
-        return value
-    if isinstance(value, float) and not math.isfinite(value):
-        raise _overflow(kind)
-    whole = int(value)
-    bits = 8 * kind.itemsize
-    if kind.is_signed:
-        if not -(1 << bits - 1) <= whole < 1 << bits - 1:
-            raise _overflow(kind)
-    else:
-        if not -(1 << bits) < whole < 1 << bits:
-            raise _overflow(kind)
-        whole %= 1 << bits  # negative numbers wrap
-    return whole
-
-
-_LARGEST = {"float32": 3.4028234663852886e38, "float16": 65504.0, "bfloat16": 3.3895313892515355e38}
-
-
-def _overflow(kind: Dtype) -> RuntimeError:
-    name = _C_NAMES.get(kind.name) or f"{kind.name}_t"
-    return RuntimeError(f"value cannot be converted to type {name} without overflow")
-
 
 # --- the write itself
 
@@ -198,9 +151,10 @@ def copy_into(target: Any, source: Any) -> Any:
 
 
 def check_mask(mask: Any, name: str, short: bool = True) -> None:
+    """Refuses a mask of numbers; `short`: which of its dtype's names the error has."""
     if mask._array.dtype.kind != "b":
         kind = DTYPE_OF[mask._array.dtype]
-        shown = _SHORT_C_NAMES.get(kind.name, kind.name) if short else kind.scalar_name
+        shown = kind.c_name if short else kind.scalar_name
         raise RuntimeError(f"{name} only supports boolean masks, but got mask with dtype {shown}")
 
 

@@ -7,24 +7,9 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
+from undertow.dtypes import DTYPE_OF
 from undertow.random_stream.numerics import SIGNIFICAND_BITS
 
-# The names that PyTorch's messages use are those of its C++ compiler.
-_C_NAMES = {
-    "bool": "bool",
-    "uint8": "unsigned char",
-    "int8": "signed char",
-    "int16": "short int",
-    "int32": "int",
-    "int64": "long int",
-    "uint16": "short unsigned int",
-    "uint32": "unsigned int",
-    "uint64": "long unsigned int",
-    "float16": "c10::Half",
-    "bfloat16": "c10::BFloat16",
-    "float32": "float",
-    "float64": "double",
-}
 _LIMITS_NAMES = {"float16": "Half", "bfloat16": "BFloat16", "float32": "Float", "float64": "Double"}
 _SKEWED = 2**28  # from this many values on, the remainder of a 32-bit output would favour small numbers
 _LOWEST = -(2**63)
@@ -60,7 +45,7 @@ def integer_range(low: int | None, high: int | None, dtype: np.dtype[Any]) -> tu
     smallest, largest = _bounds(dtype)
     for name, bound in (("from", low), ("to - 1", last)):
         if not smallest <= bound <= largest:
-            raise RuntimeError(f"{name} is out of bounds for {_C_NAMES[dtype.name]}")
+            raise RuntimeError(f"{name} is out of bounds for {DTYPE_OF[dtype].c_name}")
     count = last - low + 1
     return count, low, count >= _SKEWED, _warnings(low, last, digits, dtype)
 
@@ -91,7 +76,7 @@ def check_uniform(low: float, high: float, dtype: np.dtype[Any]) -> None:
     smallest, largest = _bounds(dtype)
     for name, bound in (("from", low), ("to", high)):
         if not smallest <= bound <= largest:
-            raise RuntimeError(f"{name} is out of bounds for {_C_NAMES[dtype.name]}")
+            raise RuntimeError(f"{name} is out of bounds for {DTYPE_OF[dtype].c_name}")
     if low > high:
         raise RuntimeError(f"uniform_ expects to return a [from, to) range, but found from={low:g} > to={high:g}")
     if high - low > largest:
@@ -149,7 +134,7 @@ def _warnings(low: int, last: int, digits: int | None, dtype: np.dtype[Any]) -> 
     if digits is None:
         return []
     return [
-        f"{name} is out of bounds [-(2^{digits}), 2^{digits}]. Due to precision limitations {_C_NAMES[dtype.name]} can "
+        f"{name} is out of bounds [-(2^{digits}), 2^{digits}]. Due to precision limitations {DTYPE_OF[dtype].c_name} can "
         "support discrete uniform distribution only within this range"
         for name, bound in (("from", low), ("to - 1", last))
         if abs(bound) > 2**digits
