@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from bisect import bisect
 from typing import Any
 
 import numpy as np
@@ -320,12 +321,18 @@ def first_zero_pivot(x: Array) -> tuple[tuple[int, ...], int] | None:
 
 def first_bad_minor(x: Array, upper: bool) -> tuple[tuple[int, ...], int] | None:
     """The first matrix of a stack that is not positive definite, and the order of its first minor that is not."""
+    if _is_definite(x, upper):
+        return None
     for place in np.ndindex(x.shape[:-2]):
-        for order in range(1, x.shape[-1] + 1):
-            try:
-                if np.isfinite(np.linalg.cholesky(x[place][:order, :order], upper=upper)).all():
-                    continue
-            except LinAlgError:
-                pass
-            return place, order
+        if not _is_definite(x[place], upper):
+            minors = range(1, x.shape[-1] + 1)  # once one is not, the larger ones are not either
+            return place, 1 + bisect(minors, False, key=lambda order: not _is_definite(x[place][:order, :order], upper))
     return None
+
+
+def _is_definite(x: Array, upper: bool) -> bool:
+    """Whether all matrices of a stack are positive definite."""
+    try:
+        return bool(np.isfinite(np.linalg.cholesky(x, upper=upper)).all())
+    except LinAlgError:
+        return False
