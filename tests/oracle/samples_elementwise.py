@@ -168,6 +168,7 @@ expression(
 )
 expression("rsub", "tensor", "torch.rsub(a, b)", a=signed(3, 4), b=signed(4))
 expression("rsub", "scalar", "torch.rsub(a, 2.5)", a=signed(3, 4))
+expression("rsub", "operator", "a.__rsub__(b)", a=signed(3, 4), b=signed(4))
 
 for mode in ["floor", "trunc"]:
     op("div", mode, f"a, b, rounding_mode='{mode}'", FORMS, dtypes=REAL, a=signed(3, 4), b=signed(4))

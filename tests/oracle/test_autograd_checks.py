@@ -355,3 +355,14 @@ def test_the_old_entries():
         return numerical, module.get_analytical_jacobian((x,), x**2)
 
     agree(program)
+
+
+@pytest.mark.parametrize("fast_mode", [False, True])
+def test_forward_mode_of_complex_inputs(fast_mode: bool) -> None:
+    def program(torch: Any) -> Any:
+        x = torch.tensor([1 + 2j, 0.5 - 1j], dtype=torch.complex128, requires_grad=True)
+        return torch.autograd.gradcheck(
+            lambda x: x.sin() * x.conj(), (x,), check_forward_ad=True, check_backward_ad=False, fast_mode=fast_mode
+        )
+
+    agree(program)

@@ -118,13 +118,14 @@ def unary(rule: Rule, name: str = "", doc: str = "") -> Callable[..., Any]:
 
 def binary(
     rule: Rule, name: str = "", doc: str = "", operator: str = "", takes: str = "number", several: bool = False,
-    check: Callable[[tuple[Any, ...]], None] | None = None,
+    check: Callable[[tuple[Any, ...]], None] | None = None, of_tensors: Rule | None = None,
 ) -> Callable[..., Any]:  # fmt: skip
     """The public function, or method, of a two-input elementwise rule.
 
     As an `operator` method it answers NotImplemented to an operand it can't take. `takes`: whether its operands are two
     "tensors", the second may be a "number", or either may ("numbers"). `several`: PyTorch has several signatures for
     it, which changes the words in which it refuses arguments. `check` sees the operands first, unless they are floats.
+    `of_tensors` is another rule for two tensors, which are rare then.
     """
     forward = computing(rule)
     saves = rule.saves
@@ -132,6 +133,7 @@ def binary(
     simple = rule.promote is not None and not rule.uses_specs and not rule.statics and set(saves) <= set(rule.inputs)
     simple = simple and "f" in rule.accepts
     numbers = NUMBERS if takes != "tensors" else frozenset()
+    second = PLAIN if of_tensors is None else frozenset()
     two_slots = rule.slots != 1
     keeps = {  # (left wants a gradient, right wants one) -> which inputs are saved
         (left, right): tuple([
@@ -152,7 +154,7 @@ def binary(
             if type(a) is ndarray and a.dtype in FAST_DTYPES:
                 if type(other) in numbers and -HUGE < other < HUGE:
                     b, tensor = _asarray(other, a.dtype), None
-                elif type(other) in PLAIN and other._array.dtype is a.dtype:
+                elif type(other) in second and other._array.dtype is a.dtype:
                     b, tensor = other._array, other
                 else:
                     b = None
@@ -210,7 +212,8 @@ def binary(
             check_operands(function.__name__, rule, (input, other), takes, several, "." in function.__qualname__)
         if check is not None and not asking.wanted((input, other)):
             check((input, other))
-        return call(function, rule, (input, other), {}, out)
+        chosen = of_tensors if of_tensors is not None and isinstance(other, TensorCore) else rule
+        return call(function, chosen, (input, other), {}, out)
 
     return name_function(function, operator or name or rule.name, doc)
 

@@ -158,7 +158,7 @@ def _check_forward(function: Function, eps: float, atol: float, rtol: float, fas
             if fast:
                 direction = along[nr][0].reshape(function.given[place]._array.shape) * turn
                 numericals = difference(function, place, direction, eps)
-                analyticals = pushed_forward(function, place, np.asarray(direction))
+                analyticals = pushed_forward(function, place, np.asarray(direction, function.given[place]._array.dtype))
             else:
                 numericals = stepped_jacobian(function, place, eps, turn)
                 analyticals = forward_jacobian(function, place, turn)

@@ -324,7 +324,7 @@ class ArithmeticMethods:
     __add__ = binary(rules.add, operator="__add__")
     __radd__ = binary(rules.add, operator="__radd__")
     __sub__ = binary(rules.sub, operator="__sub__", check=refuse_bools)
-    __rsub__ = binary(rules.rsub_number, operator="__rsub__", check=refuse_bools)
+    __rsub__ = binary(rules.rsub_number, operator="__rsub__", check=refuse_bools, of_tensors=rules.rsub_tensor)
     __mul__ = binary(rules.mul, operator="__mul__")
     __rmul__ = binary(rules.mul, operator="__rmul__")
     __truediv__ = __div__ = binary(rules.div, operator="__truediv__")

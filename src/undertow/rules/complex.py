@@ -13,7 +13,7 @@ imag = op("imag", lambda xp, self: xp.imag(self), view=True, node="SelectBackwar
           self=lambda xp, g: xp.complex(xp.zeros_like(g), g))  # fmt: skip
 
 view_as_real = op("view_as_real", lambda xp, self: xp.view_as_real(self), view=True,
-                  self=lambda xp, g: xp.view_as_complex(g))  # fmt: skip
+                  self=lambda xp, g: xp.view_as_complex(xp.contiguous(g)))  # fmt: skip
 
 view_as_complex = op("view_as_complex", lambda xp, self: xp.view_as_complex(self), view=True,
                      self=lambda xp, g: xp.view_as_real(g))  # fmt: skip

@@ -39,6 +39,9 @@ sub_scaled = op("sub", lambda xp, self, other, *, alpha: self - alpha * other, p
 rsub = op("rsub", lambda xp, self, other, *, alpha: other - alpha * self, promote="numeric", accepts="ifc",
           self=lambda g, alpha: -g * alpha, other=lambda g: g)  # fmt: skip
 
+rsub_tensor = op("rsub", lambda xp, self, other: other - self, promote="numeric", accepts="ifc", shows={"alpha": 1},
+                 self=lambda g: -g, other=lambda g: g)  # fmt: skip
+
 rsub_number_scaled = op("rsub", lambda xp, self, other, *, alpha: other - alpha * self, promote="numeric",
                         accepts="ifc", node="RsubBackward1", self=lambda g, alpha: -g * alpha)  # fmt: skip
 

@@ -1,12 +1,14 @@
 """How the tables of operators are written: a name, letters for the dtypes, and calls to try.
 
 The letters: b bool, i integers, f float32 and float64, h float16, B bfloat16, c complex64 and complex128. A call is a tuple
-of arguments, with those by name in a dict at its end. `t` makes a tensor in the dtype and on the device of the test.
+of arguments, with those by name in a dict at its end, or a `SampleInput`. `t` makes a tensor in the dtype and on the device
+of the test.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from importlib import import_module
 from typing import Any
 
 from undertow import dtypes as d
@@ -14,6 +16,8 @@ from undertow.from_data import tensor
 from undertow.testing._creation import make_tensor
 from undertow.testing._internal.common_dtype import _dispatch_dtypes, _integral_types
 from undertow.testing._internal.opinfo.core import OpInfo, SampleInput
+from undertow.testing._internal.opinfo.info import _getattr_qual
+from undertow.testing._utils import wrapper_set_seed
 
 ALL, NUMBERS, REAL, FLOATS, INEXACT = "bifhBc", "ifhBc", "ifhB", "fhB", "fhBc"
 _LETTERS = {
@@ -75,11 +79,19 @@ def sampled(calls: Calls) -> Callable[..., Iterator[SampleInput]]:
 
     def samples(op: Any, device: Any, dtype: Any, requires_grad: bool = False, **kwargs: Any) -> Iterator[SampleInput]:
         for call in calls(Maker(device, dtype, requires_grad)):
+            if isinstance(call, SampleInput):
+                yield call
+                continue
             arguments = call if isinstance(call, tuple) else (call,)
             named = arguments[-1] if len(arguments) > 1 and isinstance(arguments[-1], dict) else {}
             yield SampleInput(arguments[0], args=arguments[1 : len(arguments) - bool(named)], kwargs=named)
 
     return samples
+
+
+def seeded(name: str) -> Callable[..., Any]:
+    """A function that draws the same numbers each time."""
+    return lambda *args, **kwargs: wrapper_set_seed(_getattr_qual(import_module("undertow"), name), *args, **kwargs)
 
 
 def operator(name: str, letters: str, calls: Calls, **options: Any) -> OpInfo:

@@ -14,6 +14,7 @@ from undertow.testing._internal.common_methods_invocations.making import (
     REAL,
     Calls,
     operator,
+    seeded,
 )
 from undertow.testing._internal.opinfo.core import OpInfo
 
@@ -185,10 +186,8 @@ def _made() -> list[OpInfo]:
             ((2, 3), {"dtype": t.dtype})], is_factory_function=True, has_nondeterministic_output=True),
         plain("tril_indices", "i", lambda t: [(3, 4)], is_factory_function=True),
         plain("triu_indices", "i", lambda t: [(3, 4)], is_factory_function=True),
-        operator("bernoulli", FLOATS, lambda t: [
-            t(4, low=0, high=1)], supports_autograd=False, has_nondeterministic_output=True),
-        operator("multinomial", FLOATS, lambda t: [
-            (t(4, low=0.1, high=1), 2)], supports_autograd=False, has_nondeterministic_output=True),
+        operator("bernoulli", FLOATS, lambda t: [t(4, low=0.1, high=0.9)], op=seeded("bernoulli")),
+        operator("multinomial", FLOATS, lambda t: [(t(4, low=0.1, high=1), 2)], op=seeded("multinomial")),
     ]  # fmt: skip
 
 

@@ -116,6 +116,7 @@ class TestGradients(TestCase):
                 options |= {
                     "check_fwd_over_rev": check == "fwgrad_bwgrad", "check_rev_over_rev": check != "fwgrad_bwgrad",
                     "check_undefined_grad": False, "gen_non_contig_grad_outputs": False,
+                    "check_batched_grad": check == "bwgrad_bwgrad" and op.check_batched_gradgrad,
                 }  # fmt: skip
                 self.assertTrue(gradgradcheck(apply, tuple(inputs), **options))
 

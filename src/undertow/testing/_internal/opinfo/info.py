@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from importlib import import_module
 from typing import Any
@@ -45,7 +45,7 @@ class AliasInfo(_AliasInfo):
     """Another name of an operator."""
 
     def __init__(self, alias_name: str) -> None:
-        super().__init__(alias_name, _getattr_qual(import_module("undertow"), alias_name))
+        super().__init__(alias_name, _getattr_qual(import_module("undertow"), alias_name.removeprefix("torch.")))
 
 
 def _on_device(device: Any) -> str:
@@ -151,13 +151,17 @@ class OpInfo:
         self.decorators = (*self.decorators, *self.skips)
         self.aten_name = self.aten_name or self.name
         self.decomp_aten_name = self.decomp_aten_name or self.aten_name
-        self.aliases = tuple(AliasInfo(name) for name in self.aliases) if self.aliases else ()
+        self.rename_aliases(self.aliases or ())
         for name in ("supports_gradgrad", "supports_inplace_autograd", "check_batched_grad", "check_batched_gradgrad"):
             if getattr(self, name) is None:
                 setattr(self, name, self.supports_autograd)
         for name in ("check_batched_forward_grad", "check_inplace_batched_forward_grad"):
             if getattr(self, name) is None:
                 setattr(self, name, self.supports_forward_ad)
+
+    def rename_aliases(self, names: Iterable[str]) -> None:
+        """Gives it other names."""
+        self.aliases = tuple(AliasInfo(name) for name in names)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         return self.op(*args, **kwargs)
