@@ -164,7 +164,7 @@ def full(
 
 
 def _filled(array: Array, value: Any, kind: Dtype) -> Array:
-    if SCALAR_DTYPE[type(value)] is kind and -1e30 < value.real < 1e30 and kind.itemsize > 2:
+    if SCALAR_DTYPE[type(value)] is kind and abs(value) < 1e30 and kind.itemsize > 2:
         array.fill(value)
         return array
     if isinstance(value, int) and not -(2**63) <= value < 2**64:

@@ -75,9 +75,10 @@ def test_the_names_of_dtypes_in_errors(name: str) -> None:
         attempt(log, "mm", lambda: torch.mm(x, other), words=20)
         attempt(log, "grad", lambda: setattr(x, "grad", other), words=20)
         attempt(log, "random_", lambda: other.random_(-(2**62), 2**62), words=20)
-        attempt(log, "fill_", lambda: torch.fill_(other, 1e30), words=20)
-        attempt(log, "full", lambda: torch.full((2,), 1e30, dtype=other.dtype), words=20)
-        attempt(log, "complex", lambda: torch.full((2,), 1j, dtype=other.dtype), words=20)
+        attempt(log, "assigned", lambda: (other.__setitem__(0, 1e39), other.clone()), words=20)
+        attempt(log, "fill_", lambda: torch.fill_(other, 1e39), words=20)
+        attempt(log, "full", lambda: torch.full((2,), 1e39, dtype=other.dtype), words=20)
+        attempt(log, "complex", lambda: torch.full((2,), 1e39j, dtype=other.dtype), words=20)
 
     agree(program)
 

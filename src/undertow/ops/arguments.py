@@ -118,7 +118,11 @@ def as_bool(value: Any, name: str, argument: str, position: int | None = None) -
 
 def as_element(value: Any, kind: Dtype) -> Any:
     """A Python number as an element of a dtype, refused where the dtype can't hold it."""
-    if kind.is_complex or (kind.is_floating_point and kind.itemsize == 8 and not isinstance(value, complex)):
+    if kind.is_complex:
+        if kind.itemsize == 8 and any(_LARGEST["float32"] < abs(part) < math.inf for part in (value.real, value.imag)):
+            raise _overflow(kind)
+        return value
+    if kind.is_floating_point and kind.itemsize == 8 and not isinstance(value, complex):
         return value
     if kind.name == "bool":
         return bool(value)

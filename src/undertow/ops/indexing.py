@@ -38,6 +38,7 @@ from undertow.xp.device_memory import Watch
 from undertow.xp.namespaces import namespace_of
 from undertow.xp.numpy_index import numpy_key
 from undertow.xp.numpy_shape import expand_dims, leading, slice_along
+from undertow.xp.quiet import quietly
 
 _FLOATS = np.float32, np.float64
 
@@ -166,6 +167,8 @@ def value_tensor(value: Any, like: Any) -> Any:
     if not isinstance(value, (bool, int, float, complex)):
         name = type(value).__name__ if type(value).__module__ != "numpy" else f"numpy.{type(value).__name__}"
         raise TypeError(f"can't assign a {name} to a torch.{kind.scalar_name}Tensor")
+    if kind.is_floating_point and kind.itemsize == 2 and not isinstance(value, complex):
+        return wrap(quietly(np.asarray, value, like._array.dtype))  # what is too large is infinite, as after arithmetic
     return wrap(np.asarray(as_element(value, kind), like._array.dtype))
 
 
