@@ -160,6 +160,19 @@ def an_array_as_memory() -> Case:
 
 
 @case
+def a_large_numpy_array_that_is_computed_with() -> Case:
+    array = np.ones((10000, 3), np.float32)
+
+    def last(of: Any) -> Any:
+        return torch.tensor(of[-1])
+
+    def change(turn: int) -> None:
+        array[-1, turn] = 5
+
+    return reading(lambda x: x * array.mean() + last(array), change)
+
+
+@case
 def a_large_array_as_memory() -> Case:
     array = np.ones((10000, 3), np.float32)
 

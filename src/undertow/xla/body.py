@@ -16,6 +16,8 @@ from collections.abc import Callable, Iterator, Sequence
 from types import CodeType, FunctionType
 from typing import Any
 
+import numpy as np
+
 from undertow._core import TensorCore
 from undertow.nn.modules.module import Module
 from undertow.optim.lr_scheduler import ReduceLROnPlateau
@@ -331,6 +333,10 @@ class Body:
         return {
             statements.function.__code__: statements.names_without(self._moved_ids) for statements in self._known.values()
         }
+
+    def computed_with(self) -> set[int]:
+        """The ids of NumPy arrays from outside whose numbers the code reads."""
+        return {id(place.owner) for place in self.whole.effects.places if isinstance(place.owner, np.ndarray)}
 
     def warn(self, mark: Mark) -> None:
         """Says once what may be lost."""

@@ -14,7 +14,7 @@ import os
 import types
 import weakref
 from collections import deque
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Container, Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -36,7 +36,7 @@ _OPEN = (types.SimpleNamespace, argparse.Namespace)  # the standard library's, f
 _LOOKS_AT_SCHEDULERS = {"last_epoch", "get_last_lr", "_last_lr", "_step_count", "state_dict", "T_cur"}
 _ENVIRONMENT = {"environ", "getenv"}
 DEPTH = 3  # how far other objects of the standard library are followed
-WATCHED_BYTES = 1 << 16  # NumPy arrays up to this size are compared before a call
+WATCHED_BYTES = 1 << 16  # NumPy arrays up to this size are compared before a call; others, if the step reads their numbers
 
 GLOBAL_HOOKS = [
     value
@@ -52,9 +52,11 @@ class Reached:
     """Everything found, in the order in which it was found."""
 
     def __init__(
-        self, replaced: Collection[Place] = (), names_left: Mapping[types.CodeType, set[str]] | None = None
-    ) -> None:
+        self, replaced: Collection[Place] = (), names_left: Mapping[types.CodeType, set[str]] | None = None,
+        computed_with: Container[int] = (),
+    ) -> None:  # fmt: skip
         self.replaced = replaced  # places in which each step leaves another tensor
+        self._computed_with = computed_with  # ids of arrays whose numbers some code is known to read
         self._names_left = names_left or {}  # names in code of which not all is traced
         self.tensors: list[Any] = []
         self.modules: list[Module] = []
@@ -126,7 +128,7 @@ class Reached:
             for place, value in enumerate(root):
                 self._add(value, f"{name}[{place}]", depth)
         elif isinstance(root, np.ndarray):
-            if root.nbytes <= WATCHED_BYTES and not root.dtype.hasobject:
+            if (root.nbytes <= WATCHED_BYTES or id(root) in self._computed_with) and not root.dtype.hasobject:
                 self.arrays.append((root, name))
         elif isinstance(root, type):
             self._look_at_class(root, name)

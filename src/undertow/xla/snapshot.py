@@ -11,6 +11,8 @@ from itertools import chain
 from operator import attrgetter, is_
 from typing import Any
 
+import numpy as np
+
 from undertow.hooks import CountedHooks
 from undertow.xla.arguments import hooks_on_node
 from undertow.xla.effects.objects import instance_dict
@@ -28,7 +30,7 @@ from undertow.xla.places import (
     refill,
     same,
 )
-from undertow.xla.reach import GLOBAL_HOOKS, Reached
+from undertow.xla.reach import GLOBAL_HOOKS, WATCHED_BYTES, Reached
 
 
 class Snapshot:
@@ -38,7 +40,7 @@ class Snapshot:
         self.state = state
         self.maps = [(holder, dict(holder)) for holder, _ in state.maps]
         self.lists = [(holder, list(holder)) for holder, _ in state.lists]
-        self.arrays = [(array, array.copy()) for array, _ in state.arrays]
+        self.arrays = [(array, array.copy("C")) for array, _ in state.arrays]
         self.cells = [(cell, contents_of(cell)) for cell, _ in state.cells]
         self.globals = [(holder, name, holder.get(name, ABSENT)) for holder, name in state.globals]
         self.grads = [(tensor, tensor._meta.grad if tensor._meta is not None else None) for tensor in state.tensors]
@@ -103,6 +105,11 @@ class Snapshot:
 
     def _counts(self, holder: Any, key: Any = None) -> bool:
         return place_at(holder, key) not in self._ignored
+
+    def large_arrays_in(self, memories: list[Any]) -> set[Place]:
+        """Large arrays whose memory the program reads as that of tensors: what they hold is an input."""
+        large = [array for array, _ in self.arrays if array.nbytes > WATCHED_BYTES]
+        return {place_at(each, None) for each in large if any(np.may_share_memory(each, memory) for memory in memories)}
 
     def holds(self) -> bool:
         """Whether every place holds what it held."""
@@ -327,4 +334,7 @@ def _is_plain(hooks: Any) -> bool:
 
 
 def _equal(array: Any, contents: Any) -> bool:
-    return array.shape == contents.shape and array.tobytes() == contents.tobytes()
+    if array.shape != contents.shape or array.nbytes <= WATCHED_BYTES:
+        return array.shape == contents.shape and array.tobytes() == contents.tobytes()
+    words = np.uint64 if array.nbytes % 8 == 0 else np.uint8
+    return np.array_equal(*[np.ascontiguousarray(each).reshape(-1).view(words) for each in (array, contents)])

@@ -112,7 +112,8 @@ class Traced:
         plan = self.plan
         self.counters = Counters(plan.counters.values() if plan.counts and not plan.plain_numbers else ())
         replaced = {*plan.replaced, *(plan.counters if self.counters.places else ())}
-        state = Reached(replaced, None if plan.body is None else plan.body.names_left())
+        body = plan.body
+        state = Reached(replaced) if body is None else Reached(replaced, body.names_left(), body.computed_with())
         state.walk(plan.numbers, "of numbers among the arguments")
         state.walk(call.function, getattr(call.function, "__name__", "step"))
         for leaf in leaves((call.args, call.kwargs)):
@@ -267,7 +268,7 @@ class Traced:
         self.exit = self._settle(firing.stores)
         self.counters.check(self.exit, self.result, self.known)
         firing.refuse_shared({place_at(entry[0], entry[1] if type(entry[1]) is str else None) for entry in self.exit})
-        self.entry.ignore(firing.changed_on_host())
+        self.entry.ignore(firing.changed_on_host() | self.entry.large_arrays_in(trace.host_memories()[1]))
         graphs = [tensor._edge for tensor in tensors_in(self.left_behind(), self.known) if graph_is_left(tensor)]
         self.figures = [(each, DeviceArray(each.traced)) for each, _ in figures_in(nodes_behind(graphs))]
         self.leaves_numbers = bool(self.figures or values_in(self.left_behind(), self.known, Figure))
