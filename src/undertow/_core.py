@@ -56,7 +56,7 @@ class View:
 
     def __init__(self, base: TensorCore, steps: tuple[Any, ...], version: int, origin: str | None) -> None:
         self.base = base
-        self.steps = steps  # each a (rule, statics, spec of its input): base -> view
+        self.steps = steps  # from the base to the view, see autograd.views.Step
         self.whole = base._array  # the base as it lay in memory when the steps were taken
         self.borrows = False  # whether it asks for gradients only because its base does, with no way to send them there
         self.version = version  # the storage's version for which the view's edge is right
@@ -142,6 +142,7 @@ def bind_tensor_class(cls: type[TensorCore]) -> None:
 
 
 def tensor_class() -> Any:
+    """The public class of tensors."""
     return _tensor_class
 
 

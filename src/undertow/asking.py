@@ -194,6 +194,7 @@ def ask_innermost(modes: list[Any], protocol: str, *call: Any) -> Any:
 
 
 def ask(public: Public, askers: list[Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """The first answer other than NotImplemented: of the innermost mode, then of the classes in order."""
     types = tuple([type(value) for value in askers])
     given = kwargs or None  # as PyTorch's own functions do: no keywords are None, not an empty dict
     modes = local.modes.function_modes
@@ -217,6 +218,7 @@ def ask(public: Public, askers: list[Any], args: tuple[Any, ...], kwargs: dict[s
 
 
 def nobody_answered(public: Public, askers: list[Any]) -> TypeError:
+    """The error for a call that everybody declined."""
     name = resolve_name(public) or f"torch.{getattr(public, '__name__', public)}"
     modes = local.modes.function_modes
     if name.startswith("torch.nn.functional."):

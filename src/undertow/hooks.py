@@ -111,6 +111,7 @@ class RemovableHandle:
             self.extra_dict_ref = tuple([weakref.ref(each) for each in maps])
 
     def remove(self) -> None:
+        """Takes the hook out, and everything that was noted with it; a second time does nothing."""
         for ref in (self.hooks_dict_ref, *self.extra_dict_ref):
             hooks = ref()
             if hooks is not None:

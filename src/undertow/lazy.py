@@ -142,6 +142,7 @@ class LateMethod:
         self.found: Any = None
 
     def find(self) -> Any:
+        """Imports the method and puts it into the class."""
         home, _, family = self.home.partition(":")
         module = whole_module(home)
         found = vars(getattr(module, family))[self.name] if family else getattr(module, self.name)

@@ -99,10 +99,12 @@ class Special:
         self._lock = threading.RLock()  # what is collected meanwhile may leave
 
     def enter(self) -> None:
+        """Counts a rare mode that begins."""
         with self._lock:
             self.active += 1
 
     def leave(self) -> None:
+        """Counts one that ends."""
         with self._lock:
             self.active -= 1
 
@@ -147,6 +149,7 @@ class ContextDecorator:
         raise NotImplementedError
 
     def clone(self) -> ContextDecorator:
+        """Another one of the same kind, for one call."""
         return type(self)()
 
     def __call__(self, function: F) -> F:

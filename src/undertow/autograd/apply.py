@@ -246,6 +246,7 @@ def check_operands(
 
 
 def name_function(function: Callable[..., Any], name: str, doc: str) -> Callable[..., Any]:
+    """A function under the name by which users and pickle find it."""
     function.__name__ = function.__qualname__ = name
     function.__module__ = "undertow"  # where pickle looks for it
     function.__doc__ = doc or None

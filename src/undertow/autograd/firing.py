@@ -52,6 +52,7 @@ def _through(own: OrderedDict[int, hooks.Hook], g: Any) -> Any:
 
 
 def fire_pre_hooks(task: Any, node: Node, g: Any) -> Any:
+    """A node's own hooks before it runs: what they return takes the place of its incoming gradients."""
     assert node._extras is not None and node._extras.pre_hooks is not None
     if task.silent:
         return g
@@ -63,6 +64,7 @@ def fire_pre_hooks(task: Any, node: Node, g: Any) -> Any:
 
 
 def fire_post_hooks(task: Any, node: Node, results: tuple[Any, ...], g: Any) -> tuple[Any, ...]:
+    """The hooks after it ran: what they return takes the place of its results."""
     assert node._extras is not None and node._extras.post_hooks is not None
     if task.silent:
         return results
@@ -77,6 +79,7 @@ def fire_post_hooks(task: Any, node: Node, results: tuple[Any, ...], g: Any) -> 
 
 
 def fire_post_accumulate_hooks(leaf: Any, own: OrderedDict[int, hooks.Hook]) -> None:
+    """A leaf's hooks after its `.grad` was added to; they return nothing."""
     for hook in tuple(own.values()):
         answer = hooks.fire(hook, leaf)
         if answer is not None and answer is not leaf:

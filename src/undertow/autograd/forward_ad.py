@@ -112,6 +112,7 @@ class _DualLevel(Level):
         return self.known[start]
 
     def tangent_of(self, tensor: Any) -> Any:
+        """The derivative of a tensor along the duals that it depends on; None if it has none."""
         if self.pushing or not requires_grad(tensor):  # while one is worked out, nothing in it has one
             return None
         edge: Any = tensor._edge or (None, 0)

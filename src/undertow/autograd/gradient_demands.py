@@ -92,6 +92,7 @@ def _warn_of_undefined() -> None:
 
 
 def check_batched(function: Function, output: Any, nr: int) -> None:
+    """Wants several gradients at once to give what they give one by one."""
     seeds = [random_like(output) for _ in range(2)]
     expected = [grad(output, function.inputs, seed, allow_unused=True, retain_graph=True) for seed in seeds]
     together = wrap(np.stack([seed._array for seed in seeds]))

@@ -220,6 +220,7 @@ class _AllowMutationOnSavedContext:
             table.clear()
 
     def pack(self, tensor: Any) -> _Kept:
+        """Keeps a tensor that is being saved."""
         storage = tensor._get_storage()
         memory = (id(storage), storage.version)
         which = (id(tensor._array), *memory)
@@ -232,6 +233,7 @@ class _AllowMutationOnSavedContext:
         return kept
 
     def unpack(self, kept: _Kept) -> Any:
+        """What was saved, as it was then."""
         found = self.cloned.get(kept, self.original.get(kept))
         if found is None:
             raise AssertionError(
@@ -241,6 +243,7 @@ class _AllowMutationOnSavedContext:
         return found
 
     def before_write(self, target: Any) -> None:
+        """Copies the kept tensors whose memory is about to change."""
         storage = target._get_storage()
         for which in self.sid_to_tid.get((id(storage), storage.version), ()):
             kept = self.tid_to_weakhandle.get(which)

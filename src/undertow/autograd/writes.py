@@ -134,6 +134,7 @@ def write(target: Any, value: Any) -> None:
 
 
 def check_castable(value: Any, half: Any, target: Any) -> None:
+    """Refuses a result that the target's dtype can't hold."""
     computed = DTYPE_OF[value.dtype]
     computed = half if half is not None and half.opmath is computed else computed
     own = DTYPE_OF[target._array.dtype]

@@ -65,6 +65,7 @@ hardswish = op("hardswish", lambda xp, self: self * xp.minimum(xp.maximum(self +
 
 
 def leaky(xp: Any, x: Any, slope: float) -> Any:
+    """x above 0, x times the slope below."""
     return xp.maximum(x, x * slope) if 0 <= slope <= 1 else xp.where(x > 0, x, x * slope)
 
 
@@ -79,6 +80,7 @@ def one_to_one(slope: float, name: str) -> float:
 
 
 def within(xp: Any, x: Any, bound: float) -> Any:
+    """Whether |x| ≤ bound."""
     return xp.logical_and(x >= -bound, x <= bound)
 
 
@@ -141,6 +143,7 @@ gelu = op("gelu", lambda xp, self, *, approximate: (
 
 
 def mish_slope(x: Any, t: Any, s: Any) -> Any:
+    """d/dx of x tanh(softplus(x)), t being that tanh and s = σ(x)."""
     return t + x * s * (1 - t * t)
 
 
@@ -154,6 +157,7 @@ def tanh_cdf(xp: Any, x: Any) -> Any:
 
 
 def tanh_gelu_slope(xp: Any, x: Any) -> Any:
+    """d/dx of x times `tanh_cdf(x)`."""
     square = x * x
     t = xp.tanh(ROOT_2_OVER_PI * x * (1 + CUBIC * square))
     return 0.5 * (1 + t) + (0.5 * ROOT_2_OVER_PI) * x * (1 - t * t) * (1 + 3 * CUBIC * square)
@@ -179,14 +183,17 @@ glu = op("glu", lambda xp, self, *, dim: gated(xp, *halves(self, dim)), promote=
 
 
 def halves(x: Any, dim: int) -> tuple[Any, Any]:
+    """The two halves along a dim."""
     size, lead = x.shape[dim] // 2, (slice(None),) * dim
     return x[(*lead, slice(0, size))], x[(*lead, slice(size, None))]
 
 
 def gated(xp: Any, x: Any, gate: Any) -> Any:
+    """One half, let through by the other."""
     return x * xp.sigmoid(gate)
 
 
 def gated_slopes(xp: Any, g: Any, x: Any, gate: Any, dim: int) -> Any:
+    """Of both halves, side by side again."""
     s = xp.sigmoid(gate)
     return xp.concatenate([g * s, g * x * ((1 - s) * s)], dim)

@@ -110,6 +110,7 @@ def unified(xp: Any, tensors: tuple[Any, ...], dtype: Any) -> tuple[Any, ...]:
 
 
 def join(xp: Any, tensors: tuple[Any, ...], dim: int, dtype: Any) -> Any:
+    """Tensors one after the other along a dim; empty ones of one dim count for nothing, whatever the others are."""
     if dtype is not None:
         tensors = unified(xp, tensors, dtype)
     for tensor in tensors:
@@ -137,6 +138,7 @@ def _matrix(shape: tuple[int, ...]) -> tuple[int, int]:
 
 
 def blocks(xp: Any, tensors: tuple[Any, ...]) -> Any:
+    """Matrices along the diagonal of one that is 0 elsewhere."""
     shapes = [_matrix(tensor.shape) for tensor in tensors]
     columns = sum([shape[1] for shape in shapes])
     rows, left = [], 0
@@ -148,6 +150,7 @@ def blocks(xp: Any, tensors: tuple[Any, ...]) -> Any:
 
 
 def cut_blocks(xp: Any, g: Any, needs: tuple[bool, ...], specs: tuple[Spec, ...]) -> tuple[Any, ...]:
+    """The adjoint of `blocks`: each matrix's own block of g."""
     results, top, left = [], 0, 0
     for need, spec in zip(needs, specs, strict=True):
         rows, columns = _matrix(spec.shape)

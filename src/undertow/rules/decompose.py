@@ -20,6 +20,7 @@ def embed(xp: Any, x: Any) -> Any:
 
 
 def diagonal_of(xp: Any, x: Any) -> Any:
+    """The diagonals of matrices."""
     return xp.diagonal(x, 0, x.ndim - 2, x.ndim - 1)
 
 
@@ -27,6 +28,7 @@ def diagonal_of(xp: Any, x: Any) -> Any:
 
 
 def qr_gradient(xp: Any, g: Any, Q: Any, R: Any, mode: str, A_spec: Any) -> Any:
+    """`tall_qr_gradient`; of a wide matrix that of its square part, from which the rest of R follows."""
     rows, columns = A_spec.shape[-2:]
     if mode == "r":
         raise RuntimeError(
@@ -175,6 +177,7 @@ linalg_pinv = op("linalg_pinv", lambda xp, self, *, cutoff, hermitian: xp.pinv(s
 
 
 def least_squares_gradient(xp: Any, g: Any, needs: Any, self: Any, b: Any, cutoff: Any) -> tuple[Any, Any]:
+    """X = A⁺ B: of A it goes through the pseudo-inverse, of B it is (A⁺)ᴴ g."""
     A, B = self, b
     P = xp.pinv(A, cutoff, False)
     vector = B.ndim == A.ndim - 1

@@ -26,10 +26,12 @@ trilinear = op("_trilinear", lambda xp, i1, i2, i3: xp.squeeze(
 
 
 def between(xp: Any, x: Any, first: Any, second: Any) -> Any:
+    """The difference of each pair of rows."""
     return xp.take_rows(x, xp.constant(first)) - xp.take_rows(x, xp.constant(second))
 
 
 def pair_gradient(xp: Any, g: Any, x: Any, result: Any, p: float, first: Any, second: Any) -> Any:
+    """Every pair's gradient added to its one row, and taken from its other."""
     slopes = vector_norm_gradient(xp, g, between(xp, x, first, second), result, p, (1,), False)
     if slopes is None:
         return xp.zeros_like(x)

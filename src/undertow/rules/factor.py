@@ -18,10 +18,12 @@ def adjoint(xp: Any, x: Any) -> Any:
 
 
 def column(xp: Any, x: Any) -> Any:
+    """Vectors as matrices of one column."""
     return xp.expand_dims(x, x.ndim)
 
 
 def row(xp: Any, x: Any) -> Any:
+    """Vectors as matrices of one row."""
     return xp.expand_dims(x, x.ndim - 1)
 
 
@@ -31,6 +33,7 @@ def cell(xp: Any, x: Any) -> Any:
 
 
 def identity(xp: Any, n: int, dtype: Any) -> Any:
+    """The unit matrix."""
     return xp.constant(xp.eye((n, n), dtype))
 
 
@@ -42,6 +45,7 @@ linalg_det = op("linalg_det", lambda xp, A: xp.det(A), promote="same",
 
 
 def slogdet_gradient(xp: Any, g: Any, A: Any, sign: Any) -> Any:
+    """g A⁻ᴴ by log |det A|; among complex numbers also by the sign, which turns."""
     weight = g[1]
     if xp.dtype_of(A).kind == "c":
         turned = xp.imag(xp.conj(g[0]) * sign)
@@ -69,6 +73,7 @@ def solution(xp: Any, A: Any, B: Any, left: bool, vector: bool) -> Any:
 def solution_gradient(
     xp: Any, g: Any, needs: Any, A: Any, result: Any, left: bool, vector: bool, A_spec: Any, B_spec: Any
 ) -> tuple[Any, Any]:
+    """Of B it is A⁻ᵀ g, and of A that times −Xᵀ."""
     of_B = solution(xp, transposed(xp, A), g, left, vector)
     of_A = None
     if needs[0]:
@@ -87,12 +92,14 @@ linalg_solve_ex = op("linalg_solve_ex", lambda xp, A, B, *, left, vector: soluti
 
 
 def triangular_solution(xp: Any, A: Any, B: Any, upper: bool, left: bool, unitriangular: bool) -> Any:
+    """X with A X = B, or X A = B, for a triangular A."""
     if left:
         return xp.solve_triangular(A, B, upper, unitriangular)
     return transposed(xp, xp.solve_triangular(transposed(xp, A), transposed(xp, B), not upper, unitriangular))
 
 
 def triangle(xp: Any, x: Any, upper: bool, strict: bool) -> Any:
+    """One triangle of a matrix; `strict`: without the diagonal."""
     return xp.triu(x, int(strict)) if upper else xp.tril(x, -int(strict))
 
 
@@ -100,6 +107,7 @@ def triangular_gradient(
     xp: Any, g: Any, needs: Any, A: Any, result: Any, upper: bool, left: bool, unitriangular: bool, A_spec: Any,
     B_spec: Any,
 ) -> tuple[Any, Any]:  # fmt: skip
+    """As `solution_gradient`, within the triangle of A that is read."""
     of_B = triangular_solution(xp, transposed(xp, A), g, not upper, left, unitriangular)
     of_A = None
     if needs[0]:
@@ -123,6 +131,7 @@ def old_triangular_gradient(
     xp: Any, g: Any, needs: Any, A: Any, result: Any, upper: bool, transpose: bool, unitriangular: bool, self_spec: Any,
     A_spec: Any,
 ) -> tuple[Any, Any]:  # fmt: skip
+    """The same where a copy of A is a result too, with a gradient of its own."""
     X = result[0]
     of_B = triangular_solution(xp, A if transpose else transposed(xp, A), g[0], upper is transpose, True, unitriangular)
     of_A = -xp.matmul(X, transposed(xp, of_B)) if transpose else -xp.matmul(of_B, transposed(xp, X))
@@ -140,6 +149,7 @@ triangular_solve = op(
 
 
 def cholesky_gradient(xp: Any, g: Any, result: Any, upper: bool) -> Any:
+    """½ L⁻ᴴ (tril(Lᴴ g) + tril(Lᴴ g, −1)ᴴ) L⁻¹."""
     L, g = (adjoint(xp, result), adjoint(xp, g)) if upper else (result, g)
     Lh = adjoint(xp, L)
     inner = xp.matmul(Lh, g)
@@ -158,6 +168,7 @@ cholesky = op("cholesky", lambda xp, self, *, upper: xp.cholesky(self, upper), p
 
 def cholesky_solve_gradient(xp: Any, g: Any, needs: Any, input2: Any, result: Any, upper: bool, self_spec: Any,
                             input2_spec: Any) -> tuple[Any, Any]:  # fmt: skip
+    """Of B it is A⁻¹ g; of L −(C + Cᴴ) L with C = A⁻¹ g Xᴴ."""
     of_B = xp.cholesky_solve(g, input2, upper)
     common = xp.matmul(of_B, adjoint(xp, result))
     common = common + adjoint(xp, common)
@@ -170,6 +181,7 @@ cholesky_solve = op("cholesky_solve", lambda xp, self, input2, *, upper: xp.chol
 
 
 def cholesky_inverse_gradient(xp: Any, g: Any, self: Any, result: Any, upper: bool) -> Any:
+    """−P (g + gᴴ) P L, where P is the inverse of L Lᴴ."""
     common = xp.matmul(xp.matmul(result, g + adjoint(xp, g)), result)
     return -xp.matmul(self, common) if upper else -xp.matmul(common, self)
 
@@ -207,6 +219,7 @@ def lu_gradient(xp: Any, of_L: Any, of_U: Any, L: Any, U: Any, permutation: Any)
 
 
 def lu_factor_gradient(xp: Any, g: Any, LU: Any, permutation: Any) -> Any:
+    """`lu_gradient`, both triangles of g being in one matrix."""
     few, last = min(LU.shape[-2:]), LU.ndim - 1
     of_L, of_U = xp.slice_along(g[0], last, 0, few, 1), xp.slice_along(g[0], last - 1, 0, few, 1)
     return lu_gradient(xp, xp.tril(of_L, -1), xp.triu(of_U), *triangles(xp, LU), permutation)
@@ -218,6 +231,7 @@ linalg_lu_factor_ex = op("linalg_lu_factor_ex", lambda xp, A: xp.lu_factor(A), p
 
 
 def lu_parts_gradient(xp: Any, g: Any, P: Any, L: Any, U: Any) -> Any:
+    """`lu_gradient` of L and U apart; P is constant."""
     return lu_gradient(xp, g[1], g[2], L, U, P)
 
 
@@ -262,6 +276,7 @@ def lu_solve_gradient(
     xp: Any, g: Any, needs: Any, LU: Any, permutation: Any, result: Any, left: bool, adjoint_: bool, LU_spec: Any,
     B_spec: Any,
 ) -> tuple[Any, Any]:  # fmt: skip
+    """Of B it is A⁻ᴴ g; of A that times −Xᴴ, and of its triangles what A = P L U makes of that."""
     of_B = lu_solution(xp, LU, g, permutation, left, not adjoint_)
     of_A = -xp.matmul(of_B, adjoint(xp, result)) if left else -xp.matmul(adjoint(xp, result), of_B)
     of_A = xp.matmul(xp.swapaxes(permutation, -2, -1), adjoint(xp, of_A) if adjoint_ else of_A)

@@ -12,6 +12,7 @@ from undertow.rules.rule import op
 
 
 def transposed(xp: Any, x: Any) -> Any:
+    """Matrices with rows and columns exchanged."""
     return xp.swapaxes(x, -2, -1)
 
 
@@ -30,6 +31,7 @@ def right_gradient(xp: Any, g: Any, left: Any, flipped: bool) -> Any:
 
 
 def scaled(x: Any, factor: Any) -> Any:
+    """x times a factor, which is mostly 1."""
     return x if factor == 1 else x * factor
 
 

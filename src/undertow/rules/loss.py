@@ -132,6 +132,7 @@ def _size(x: Any) -> int:
 
 
 def weighted(x: Any, weight: Any) -> Any:
+    """x times its weight, if it has one."""
     return x if weight is None else x * weight
 
 
@@ -139,18 +140,22 @@ def weighted(x: Any, weight: Any) -> Any:
 
 
 def smooth(xp: Any, distance: Any, beta: float) -> Any:
+    """½ d² / beta for a distance below beta, d − ½ beta beyond."""
     return xp.where(distance < beta, distance * distance * (0.5 / beta), distance - 0.5 * beta)
 
 
 def smooth_slope(xp: Any, difference: Any, beta: float) -> Any:
+    """Its derivative by the difference."""
     return xp.where(difference <= -beta, -1, xp.where(difference >= beta, 1, difference * (1 / beta)))
 
 
 def huber(xp: Any, distance: Any, delta: float) -> Any:
+    """½ d² for a distance up to delta, delta (d − ½ delta) beyond."""
     return xp.where(distance <= delta, distance * distance * 0.5, (distance - 0.5 * delta) * delta)
 
 
 def huber_slope(xp: Any, difference: Any, delta: float) -> Any:
+    """Its derivative by the difference."""
     return xp.where(difference <= -delta, -delta, xp.where(difference >= delta, delta, difference))
 
 
@@ -163,10 +168,12 @@ def log_from_100(xp: Any, logarithm: Any) -> Any:
 
 
 def positives(target: Any, pos_weight: Any) -> Any:
+    """What −log σ(x) counts: pos_weight times for a positive target, once for a negative one."""
     return 1 if pos_weight is None else (pos_weight - 1) * target + 1
 
 
 def logit_slope(xp: Any, self: Any, target: Any, pos_weight: Any) -> Any:
+    """The derivative of the cross-entropy by the logit: σ(x) − target, positives weighted."""
     if pos_weight is None:
         return xp.sigmoid(self) - target
     wanted = pos_weight * target
@@ -196,6 +203,7 @@ def margin_loss(xp: Any, self: Any, target: Any, weight: Any, p: int, margin: fl
 def margin_gradient(
     xp: Any, g: Any, self: Any, target: Any, weight: Any, p: int, margin: float, reduction: int
 ) -> Any:
+    """Every class within the margin is pushed down, and the target up by as much in all."""
     excess, index, unit = margin_excess(xp, self, target, weight, margin)
     axis = self.ndim - 1
     slope = (excess * 2 if p == 2 else xp.where(excess > 0, xp.ones_like(excess), xp.zeros_like(excess))) * unit
@@ -217,12 +225,14 @@ def label_parts(xp: Any, self: Any, target: Any) -> tuple[Any, Any, Any]:
 
 
 def label_loss(xp: Any, self: Any, target: Any, reduction: int) -> Any:
+    """Σ over labels and other classes of max(0, 1 − x[label] + x[other]), over the number of classes."""
     counted, excess, _ = label_parts(xp, self, target)
     axis = self.ndim - 1
     return reduced(xp, xp.sum(excess * counted, axis=(axis, axis + 1)) / self.shape[axis], reduction)
 
 
 def label_gradient(xp: Any, g: Any, self: Any, target: Any, reduction: int) -> Any:
+    """Up for every label that another class comes close to, down for those classes."""
     counted, _, index = label_parts(xp, self, target)
     axis = self.ndim - 1
     rows = self.shape[0] if self.ndim > 1 else 1

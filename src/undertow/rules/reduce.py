@@ -125,6 +125,7 @@ amin = op("amin", lambda xp, self, *, dim, keepdim: xp.min(self, axis=dim, keepd
 
 
 def aminmax_gradient(xp: Any, g: Any, self: Any, min: Any, max: Any, dim: Dims, keepdim: bool) -> Any:
+    """Of whichever of the two has a gradient."""
     parts = [extreme_gradient(xp, each, self, value, dim, keepdim)
              for each, value in zip(g, (min, max)) if each is not None]  # fmt: skip
     return parts[0] if len(parts) == 1 else parts[0] + parts[1]
@@ -148,6 +149,7 @@ count_nonzero = op("count_nonzero", lambda xp, self, *, dim: xp.sum(self != 0, a
 
 
 def variance(xp: Any, x: Any, dim: Dims, correction: float, keepdim: bool) -> Any:
+    """Σ |x − mean|² / (n − correction)."""
     if len(dim) < x.ndim:  # of equal numbers it is exactly 0, as from PyTorch's running means
         x = x - x[tuple([slice(0, 1) if axis in dim else slice(None) for axis in range(x.ndim)])]
     centred = x - xp.mean(x, axis=dim, keepdims=True)
@@ -155,18 +157,21 @@ def variance(xp: Any, x: Any, dim: Dims, correction: float, keepdim: bool) -> An
 
 
 def variance_gradient(xp: Any, g: Any, self: Any, dim: Dims, correction: float, keepdim: bool) -> Any:
+    """2 g (x − mean) / (n − correction)."""
     centred = self - xp.mean(self, axis=dim, keepdims=True)
     free = folded_count(self.shape, dim) - correction
     return unfold(xp, g, self.ndim, dim, keepdim) * (2.0 / free if free else inf) * centred
 
 
 def deviation_gradient(xp: Any, g: Any, self: Any, result: Any, dim: Dims, correction: float, keepdim: bool) -> Any:
+    """The variance's for g / (2 deviation); 0 where the deviation is."""
     still = result == 0
     scaled = xp.where(still, xp.zeros_like(g), g / (2 * xp.where(still, xp.ones_like(result), result)))
     return variance_gradient(xp, scaled, self, dim, correction, keepdim)
 
 
 def mean_gradient(xp: Any, g: Any, self: Any, dim: Dims, keepdim: bool) -> Any:
+    """g / n for every element."""
     return spread(xp, g / (folded_count(self.shape, dim) or 1), self, dim, keepdim)
 
 
@@ -178,6 +183,7 @@ std = op("std", lambda xp, self, *, dim, correction, keepdim: xp.sqrt(variance(x
 
 
 def with_mean(xp: Any, spread_part: Any, g: Any, self: Any, dim: Dims, keepdim: bool) -> Any:
+    """The gradient of a spread and that of the mean, as far as there are any."""
     if g[1] is None:
         return spread_part
     mean_part = mean_gradient(xp, g[1], self, dim, keepdim)

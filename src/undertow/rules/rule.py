@@ -180,7 +180,6 @@ def op(
     rule.stepwise = stepwise
     rule.rows = rows
     rule.keeps = frozenset(keeps)
-
     rule.slots = slots
     _wire(rule, joint, gradients)
     return rule

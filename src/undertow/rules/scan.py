@@ -38,6 +38,7 @@ def backward_recurrence(xp: Any, x: Any, factor: Any, dim: int) -> Any:
 
 
 def recurrence_gradient(xp: Any, g: Any, factor: Any, result: Any, dim: int) -> tuple[Any, Any]:
+    """Of y[i] = x[i] + factor[i] y[i−1]: of x by the recurrence run backward, of factor that times the y before."""
     adjoint = backward_recurrence(xp, g, factor, dim)
     return adjoint, adjoint * shift(xp, result, dim, 0)
 
@@ -53,6 +54,7 @@ cumprod = op("cumprod", lambda xp, self, *, dim: xp.cumprod(self, dim), promote=
 
 
 def picked_gradient(xp: Any, g: Any, indices: Any, self_spec: Any, dim: int) -> Any:
+    """g added to the elements that were picked."""
     if not self_spec.ndim:
         return g[0]
     return xp.scatter_add(xp.zeros(self_spec.shape, xp.dtype_of(g[0])), dim, indices, g[0])

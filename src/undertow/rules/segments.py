@@ -15,6 +15,7 @@ def start(xp: Any, data: Any, counts: Any, axis: int, value: float) -> Any:
 
 
 def folded(xp: Any, data: Any, runs: Any, counts: Any, reduce: str, axis: int, initial: float, empty: float) -> Any:
+    """Each run reduced to one; the mean is the sum over the count, and `empty` for a run of none."""
     index = xp.broadcast_to(runs, data.shape)
     fold = "sum" if reduce == "mean" else reduce
     whole = xp.scatter_reduce(start(xp, data, counts, axis, initial), axis, index, data, fold, True)
@@ -28,6 +29,7 @@ def folded(xp: Any, data: Any, runs: Any, counts: Any, reduce: str, axis: int, i
 def gradient(
     xp: Any, g: Any, data: Any, runs: Any, counts: Any, reduce: str, axis: int, initial: float
 ) -> Any:
+    """Every element gets its share of what its run gets."""
     index = xp.broadcast_to(runs, data.shape)
     if reduce == "mean":
         g = g / xp.astype(xp.maximum(counts, xp.ones_like(counts)), xp.dtype_of(g))

@@ -111,6 +111,7 @@ as_strided_backward = op("as_strided_backward", lambda xp, grad, *, size, stride
 
 
 def inverse_permutation(dims: tuple[int, ...]) -> tuple[int, ...]:
+    """The order of dims that undoes another."""
     return tuple(sorted(range(len(dims)), key=dims.__getitem__))
 
 
@@ -121,6 +122,7 @@ def split_points(x: Any, split_size: int, dim: int) -> list[int]:
 
 
 def running_sums(sizes: tuple[int, ...]) -> list[int]:
+    """0 and the sum of the first so many sizes: where parts begin and end."""
     points = [0]
     for size in sizes:
         points.append(points[-1] + size)
@@ -128,4 +130,5 @@ def running_sums(sizes: tuple[int, ...]) -> list[int]:
 
 
 def parts(xp: Any, x: Any, points: list[int], dim: int) -> tuple[Any, ...]:
+    """The ranges between points along a dim."""
     return tuple([xp.slice_along(x, dim, start, end, 1) for start, end in pairwise(points)])

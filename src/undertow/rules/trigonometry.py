@@ -67,11 +67,13 @@ rad2deg = op("rad2deg", lambda xp, self: self * (180 / PI), promote="float", acc
 
 
 def sine_over_angle(xp: Any, x: Any) -> Any:
+    """sin(πx) / πx, and 1 at 0."""
     angle = x * PI
     return xp.where(angle == 0, 1, xp.sin(angle) / xp.where(angle == 0, 1, angle))
 
 
 def sinc_slope(xp: Any, x: Any) -> Any:
+    """(πx cos(πx) − sin(πx)) / πx², and 0 at 0."""
     angle = x * PI
     flat = angle * x == 0  # also where the square of a tiny number is zero
     return xp.where(flat, 0, (angle * xp.cos(angle) - xp.sin(angle)) / xp.where(flat, 1, angle * x))

@@ -11,6 +11,7 @@ from undertow.rules.rule import op
 
 
 def vector_norm(xp: Any, x: Any, ord: float, dim: Dims, keepdim: bool) -> Any:
+    """(Σ |x|ᵖ)^(1/p) for p = `ord`: the largest for inf, the least for −inf, the number of elements but 0 for 0."""
     if ord == 2:
         return xp.sqrt(xp.sum_of_squares(x, axis=dim, keepdims=keepdim))
     size = xp.abs(x)
@@ -26,6 +27,7 @@ def vector_norm(xp: Any, x: Any, ord: float, dim: Dims, keepdim: bool) -> Any:
 
 
 def vector_norm_gradient(xp: Any, g: Any, self: Any, result: Any, ord: float, dim: Dims, keepdim: bool) -> Any:
+    """g sgn(x) (|x| / norm)^(p−1): 0 where the norm is, and shared among equals for p = ±inf."""
     if ord == 0:
         return None
     g = unfold(xp, g, self.ndim, dim, keepdim)
@@ -60,6 +62,7 @@ norm = op("norm", lambda xp, self, *, ord, dim, keepdim: vector_norm(xp, self, o
 
 
 def dist_gradient(xp: Any, g: Any, self: Any, other: Any, result: Any, p: float) -> Any:
+    """Of the norm of self − other."""
     apart = self - other
     return vector_norm_gradient(xp, g, apart, result, p, tuple(range(apart.ndim)), False)
 
@@ -94,6 +97,7 @@ def cdist_gradient(xp: Any, g: Any, x1: Any, x2: Any, result: Any, p: float) -> 
 
 
 def renormed(xp: Any, self: Any, p: float, dim: int, maxnorm: float) -> Any:
+    """Parts along a dim whose norm is above maxnorm, brought down to it."""
     others = tuple([axis for axis in range(self.ndim) if axis != dim])
     norms = vector_norm(xp, self, p, others, True)
     factor = xp.where(norms > maxnorm, maxnorm / (norms + 1e-7), xp.ones_like(norms))
@@ -101,6 +105,7 @@ def renormed(xp: Any, self: Any, p: float, dim: int, maxnorm: float) -> Any:
 
 
 def renorm_gradient(xp: Any, g: Any, self: Any, p: float, dim: int, maxnorm: float) -> Any:
+    """Of maxnorm x / norm(x), where the norm is above maxnorm; elsewhere g itself."""
     others = tuple([axis for axis in range(self.ndim) if axis != dim])
     norms = vector_norm(xp, self, p, others, True)
     above = norms > maxnorm
