@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 from undertow.rules.elementwise import NOT_IMPLEMENTED, not_differentiated
@@ -136,31 +135,15 @@ mish = op("mish", lambda xp, self: self * xp.tanh(xp.softplus(self)), promote="n
           self=lambda xp, g, self: g * mish_slope(self, xp.tanh(xp.softplus(self)), xp.sigmoid(self)))  # fmt: skip
 
 gelu = op("gelu", lambda xp, self, *, approximate: (
-              xp.gelu(self) if approximate == "none" else self * tanh_cdf(xp, self)),
+              xp.gelu(self) if approximate == "none" else xp.gelu_tanh(self)),
           promote="numeric", accepts="f",
           self=lambda xp, g, self, approximate: (
-              xp.gelu_grad(g, self) if approximate == "none" else g * tanh_gelu_slope(xp, self)))  # fmt: skip
+              xp.gelu_grad(g, self) if approximate == "none" else xp.gelu_tanh_grad(g, self)))  # fmt: skip
 
 
 def mish_slope(x: Any, t: Any, s: Any) -> Any:
     """d/dx of x tanh(softplus(x)), t being that tanh and s = σ(x)."""
     return t + x * s * (1 - t * t)
-
-
-CUBIC = 0.044715
-ROOT_2_OVER_PI = math.sqrt(2 / math.pi)
-
-
-def tanh_cdf(xp: Any, x: Any) -> Any:
-    """What comes close to the normal distribution function."""
-    return 0.5 * (1 + xp.tanh(ROOT_2_OVER_PI * x * (1 + CUBIC * (x * x))))
-
-
-def tanh_gelu_slope(xp: Any, x: Any) -> Any:
-    """d/dx of x times `tanh_cdf(x)`."""
-    square = x * x
-    t = xp.tanh(ROOT_2_OVER_PI * x * (1 + CUBIC * square))
-    return 0.5 * (1 + t) + (0.5 * ROOT_2_OVER_PI) * x * (1 - t * t) * (1 + 3 * CUBIC * square)
 
 
 # --- along a dim

@@ -20,6 +20,21 @@ def _mean(xp: Any, x: Any, axes: tuple[int, ...]) -> Any:
     return xp.sum(x, axis=axes, keepdims=True) / max(1, count)
 
 
+# --- an activation ------------------------------------------------------------------------------------------------
+
+_CUBIC, _ROOT_2_OVER_PI = 0.044715, math.sqrt(2 / math.pi)
+
+
+def gelu_tanh(xp: Any, x: Any) -> Any:
+    return x * (0.5 * (1 + xp.tanh(_ROOT_2_OVER_PI * x * (1 + _CUBIC * (x * x)))))
+
+
+def gelu_tanh_grad(xp: Any, g: Any, x: Any) -> Any:
+    square = x * x
+    t = xp.tanh(_ROOT_2_OVER_PI * x * (1 + _CUBIC * square))
+    return g * (0.5 * (1 + t) + (0.5 * _ROOT_2_OVER_PI) * x * (1 - t * t) * (1 + 3 * _CUBIC * square))
+
+
 # --- normalisation ------------------------------------------------------------------------------------------------
 
 

@@ -58,8 +58,8 @@ _LATE = {
     "undertow.xp.numpy_scatter": "gather index_add scatter scatter_add scatter_reduce",
     "undertow.xp.numpy_sort": "bincount histc histogram kthvalue median mode nanmedian searchsorted sort topk unique "
     "unique_consecutive",
-    "undertow.xp.numpy_special": "erf erfc erfcx erfinv gelu gelu_grad log_ndtr log_sigmoid logit ndtr ndtri "
-    "sigmoid silu silu_grad softplus",
+    "undertow.xp.numpy_special": "erf erfc erfcx erfinv gelu gelu_grad gelu_tanh gelu_tanh_grad log_ndtr log_sigmoid "
+    "logit ndtr ndtri sigmoid silu silu_grad softplus",
     "undertow.xp.numpy_windows": "fold unfold",
 }
 for _home, _words in _LATE.items():

@@ -18,7 +18,7 @@ from undertow.xp.quiet import quiet
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
-BLOCK = 16384  # elements: 64 KiB of float32, which leaves room for scratch in a 1 MiB L2 cache
+BLOCK = 32768  # elements: 128 KiB of float32, which leaves room for scratch in a 1 MiB L2 cache
 
 
 def fill_blocks(kernel: Callable[[Array, Array], None], x: Array) -> Array:
@@ -279,6 +279,51 @@ def _gelu_grad_into(g: Array, x: Array, target: Array) -> None:
 def gelu_grad(g: Array, x: Array) -> Array:
     """g · (Φ(x) + x Φ'(x))."""
     return fill_blocks_of_two(_gelu_grad_into, g, x)
+
+
+_CUBIC, _ROOT_2_OVER_PI = 0.044715, math.sqrt(2 / math.pi)
+
+
+def _gelu_tanh_into(source: Array, target: Array) -> None:
+    np.multiply(source, source, out=target)
+    target *= _CUBIC * _ROOT_2_OVER_PI
+    target += _ROOT_2_OVER_PI
+    target *= source
+    np.tanh(target, out=target)
+    target += 1
+    target *= source
+    target *= 0.5
+
+
+@quiet
+def gelu_tanh(x: Array) -> Array:
+    """½ x (1 + tanh(√(2/π) (x + 0.044715 x³)))."""
+    return fill_blocks(_gelu_tanh_into, x)
+
+
+def _gelu_tanh_grad_into(g: Array, x: Array, target: Array) -> None:
+    square = np.asarray(x * x)
+    t = np.asarray(square * (_CUBIC * _ROOT_2_OVER_PI))
+    t += _ROOT_2_OVER_PI
+    t *= x
+    np.tanh(t, out=t)
+    inner = square  # x times the slope of what tanh is taken of
+    inner *= 3 * _CUBIC * _ROOT_2_OVER_PI
+    inner += _ROOT_2_OVER_PI
+    inner *= x
+    np.multiply(t, t, out=target)
+    np.subtract(1, target, out=target)
+    target *= inner
+    target += t
+    target += 1
+    target *= g
+    target *= 0.5
+
+
+@quiet
+def gelu_tanh_grad(g: Array, x: Array) -> Array:
+    """g · ½ (1 + t + (1 − t²) x a'), with t = tanh(a) and a = √(2/π) (x + 0.044715 x³)."""
+    return fill_blocks_of_two(_gelu_tanh_grad_into, g, x)
 
 
 def _erfc(x: Array) -> Array:

@@ -30,6 +30,7 @@ ELEMENTWISE = {
     "softplus": "log(1 + eˣ)",
     "erf": "the error function; erfc 1 − erf, erfcx e^(x²) erfc, erfinv the inverse",
     "gelu": "½ x (1 + erf(x/√2)); gelu_grad(g, x) and silu_grad(g, x) are g times the slopes",
+    "gelu_tanh": "½ x (1 + tanh(√(2/π) (x + 0.044715 x³))); gelu_tanh_grad(g, x) is g times the slope",
     "ndtr": "½ (1 + erf(x/√2)), accurate in its tails; ndtri its inverse, log_ndtr its logarithm",
     "lgamma": "log |Γ(x)|; digamma its derivative, polygamma(n, x) the n-th of that",
     "zeta": "(s, q) Σ (q + k)⁻ˢ",
