@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-from collections import OrderedDict
 from typing import Any
 
 import numpy as np
@@ -13,12 +12,12 @@ from undertow.asking import DisableTorchFunctionSubclass, dispatch_disabled
 from undertow.dtypes import DTYPE_OF
 from undertow.factory_arguments import check_options, made, parse_kind
 from undertow.from_data import copied, legacy_tensor, warn_of_copy_construction
+from undertow.hooks import warn_if_has_hooks
 from undertow.mirrors import origin, reflect, reflections
 from undertow.modes import local, special
 from undertow.ops.arguments import must_be
 from undertow.ops.convert import alias
 from undertow.ops.public import public, public_method
-from undertow.sites import warn
 from undertow.storage import Array, contiguous_strides, extent_of, flat_memory, offset_of, over_memory, root_of
 from undertow.storage import empty_strided as empty_strided_array
 
@@ -184,7 +183,7 @@ class CopyMethods(TensorCore):
     @public
     def __reduce_ex__(self, protocol: Any) -> Any:
         cls = type(self)
-        _warn_of_lost_hooks(self)
+        warn_if_has_hooks(self)
         if reflected := reflections(self._array):
             return rebuild_reflected, (shell(origin(self._array), cls, self._requires_grad), tuple(reflected))
         array = self._array
@@ -237,13 +236,3 @@ def rebuild_from_type(cls: Any, plain: tuple[Any, ...], attributes: dict[str, An
     result = rebuild_tensor(*plain, **{} if cls is None else {"cls": cls})
     result.__dict__.update(attributes)
     return result
-
-
-def _warn_of_lost_hooks(tensor: Any) -> None:
-    hooks: OrderedDict[int, Any] = tensor._backward_hooks or OrderedDict()
-    for hook in hooks.values():
-        if not getattr(hook, "__torch_unserializable__", False):
-            warn(
-                f"backward hook {hook!r} on tensor will not be serialized.  If this is expected, you can decorate the "
-                "function with @torch.utils.hooks.unserializable_hook to suppress this warning",
-            )

@@ -29,7 +29,7 @@ def record(
     edges = edges_of(rule, inputs)
     if edges is None:
         return
-    node = make_node(rule, edges, inputs, keep_inputs(inputs, arrays), results, statics, chores)
+    node = make_node(rule, edges, inputs, KeptInputs(inputs, arrays), results, statics, chores)
     differentiable = shown if rule.outputs == 0 else rule.differentiable
     for place, result in enumerate(results[:differentiable]):
         if DTYPE_OF[result._array.dtype].category >= 2:  # floating or complex
@@ -98,8 +98,8 @@ def make_node(
     return node
 
 
-class keep_inputs:
-    """Saves inputs by place on demand: `kept[1]` is the second input as a node keeps it."""
+class KeptInputs:
+    """The inputs of a call as a node keeps them, made on demand: `kept[1]` is the second one, saved."""
 
     __slots__ = ("inputs", "arrays", "early")
 
@@ -123,7 +123,7 @@ class keep_inputs:
                 self.early.setdefault(place, SavedInput(given))
 
 
-def _save(rule: Rule, edges: tuple[Any, ...], kept: keep_inputs, results: Sequence[Any]) -> tuple[Any, ...]:
+def _save(rule: Rule, edges: tuple[Any, ...], kept: KeptInputs, results: Sequence[Any]) -> tuple[Any, ...]:
     """What the gradients of the inputs that have an edge will read, and None for the rest of the rule's list."""
     if not rule.saves:
         return ()
@@ -134,7 +134,7 @@ def _save(rule: Rule, edges: tuple[Any, ...], kept: keep_inputs, results: Sequen
     return tuple([_save_one(rule, name, kept, results) if name in needed else None for name in rule.saves])
 
 
-def _save_one(rule: Rule, name: str, kept: keep_inputs, results: Sequence[Any]) -> Any:
+def _save_one(rule: Rule, name: str, kept: KeptInputs, results: Sequence[Any]) -> Any:
     if name == "result":
         if rule.outputs == 1:
             return SavedOutput(results[0])

@@ -18,7 +18,7 @@ from undertow.autograd.apply import FAST_DTYPES, NUMBERS, PLAIN, settle, tensor_
 from undertow.autograd.node import Edge, Node, edge_of, note_origin
 from undertow.autograd.operands import operands, run_forward
 from undertow.autograd.outputs import bump, refuse_overlap
-from undertow.autograd.record import edges_of, keep_inputs, make_node
+from undertow.autograd.record import KeptInputs, edges_of, make_node
 from undertow.autograd.rule_node import FIT, RuleNode
 from undertow.autograd.saved import Freed, SavedInput, SavedOutput, described_source
 from undertow.autograd.views import (
@@ -56,7 +56,7 @@ def apply_in_place(rule: Rule, target: Any, *others: Any, **statics: Any) -> Any
         if isinstance(other, TensorCore) and other._storage is not None and other._storage is target._storage:
             check_overlap(target._array, other._array)
     arrays, chores, half = quietly(operands, rule, inputs)
-    kept = keep_inputs(inputs, arrays) if edges is not None else None
+    kept = KeptInputs(inputs, arrays) if edges is not None else None
     if kept is not None:
         if rule.inputs[0] in rule.saves:
             kept[0] = SavedInput(_snapshot(target))

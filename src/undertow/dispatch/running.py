@@ -12,7 +12,7 @@ from undertow._ops import namespace
 from undertow.autograd.apply import settle
 from undertow.autograd.operands import compute, operands
 from undertow.autograd.outputs import bump
-from undertow.autograd.record import edges_of, keep_inputs, make_node, pack_saved, record
+from undertow.autograd.record import KeptInputs, edges_of, make_node, pack_saved, record
 from undertow.autograd.rule_node import FIT, RuleNode
 from undertow.autograd.saved import SavedInput, SavedOutput
 from undertow.autograd.views import link_view
@@ -197,7 +197,7 @@ def run_write(
     arrays, chores, _ = quietly(operands, rule, inputs)
     kept = None
     if edges is not None:
-        kept = keep_inputs(inputs, arrays)
+        kept = KeptInputs(inputs, arrays)
         wanting = [rule.needed[min(nr, len(rule.needed) - 1)] for nr, edge in enumerate(edges) if edge is not None]
         if rule.inputs[0] in rule.saves and any(rule.inputs[0] in names for names in wanting):
             before = offer(aten("clone"), (target,), {})

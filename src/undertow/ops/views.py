@@ -9,7 +9,7 @@ from undertow.autograd import apply as _apply
 from undertow.autograd.apply import PLAIN, apply
 from undertow.autograd.node import edge_of
 from undertow.autograd.outputs import bump
-from undertow.autograd.record import edges_of, keep_inputs, make_node
+from undertow.autograd.record import KeptInputs, edges_of, make_node
 from undertow.autograd.rule_node import node_class
 from undertow.autograd.views import Step, refresh_view, steps_of
 from undertow.autograd.writes import check_writable, set_edge
@@ -128,7 +128,7 @@ def apply_view_in_place(rule: Rule, target: Any, **statics: Any) -> Any:
     array = rule.forward(numpy_xp, before, **statics)
     node = None
     if edges is not None:
-        node = make_node(rule, edges, (target,), keep_inputs((target,), (before,)), (), statics, 0)
+        node = make_node(rule, edges, (target,), KeptInputs((target,), (before,)), (), statics, 0)
     target._array = array
     bump(target)
     view = target._view

@@ -11,7 +11,7 @@ import numpy as np
 from undertow._core import TensorCore, wrap
 from undertow.autograd.apply import apply, settle
 from undertow.autograd.outputs import bump, overlaps, refuse_overlap
-from undertow.autograd.record import edges_of, keep_inputs, make_node
+from undertow.autograd.record import KeptInputs, edges_of, make_node
 from undertow.autograd.rule_node import FIT
 from undertow.autograd.writes import check_writable, guards, rebase
 from undertow.dtypes import DTYPE_OF
@@ -55,7 +55,7 @@ def write_in_place(
         warn(stretched)
     kept = None
     if edges is not None:
-        kept = keep_inputs(inputs, [given._array if isinstance(given, TensorCore) else given for given in inputs])
+        kept = KeptInputs(inputs, [given._array if isinstance(given, TensorCore) else given for given in inputs])
         kept.freeze()
     for guard in guards:
         guard.before_write(target)
