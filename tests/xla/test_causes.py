@@ -70,3 +70,32 @@ def test_a_hook_on_the_host_is_explained_in_one_line() -> None:
     assert hook["why"] == (
         f"it needs a value: the value of a tensor of shape [] was asked for at {__file__}:{line}, in `{source}`"
     )
+
+
+def test_why_hooks_run_inside_the_program() -> None:
+    weight, log = torch.ones(2, requires_grad=True), list[Any]()
+    names: dict[str, Any] = {}
+    exec("def unread(gradient):\n    pass\n", names)
+
+    def noted(gradient: Any) -> None:
+        log.append(1)
+
+    def waited_for(gradient: Any) -> Any:
+        if gradient.norm() > 1:
+            log.append(2)
+            return gradient * 2
+        return gradient
+
+    for hook in (noted, waited_for, names["unread"]):
+        weight.register_hook(hook)
+
+    @torch.compile
+    def step() -> None:
+        (weight * 3).sum().backward()
+
+    step()
+    assert log == [1, 2]
+    said = [each["why"] for each in torch.compile.explain(step).data[0]["programs"][0]["hooks"]]
+    assert "appends to `log`" in said[0] and said[0].endswith("waited_for`, which the program waits for")
+    assert said[1].endswith("may give the program something")
+    assert said[2] == "it has no source to read, and may give the program something"

@@ -68,6 +68,7 @@ class Plan:
 
     def __init__(self) -> None:
         self.all_inside = False  # none runs after the program
+        self.waits_for = ""  # because of which hook
         self.on_host: set[int] = set()  # ids of hooks that must not be traced
         self.counts_inside = False  # whether optimizers' step counts are counted by the program
         self.replaced: dict[Place, tuple[Any, Any]] = {}  # places in which the step leaves other tensors each time
@@ -146,7 +147,7 @@ class Firing:
             why = "it unpacks what was packed on the host" if unpacks else "its unpack hook runs on the host"
         others = [effect for effect in effects.effects if not acts_on_own(effect)]
         if others:
-            why = f"it {others[0].what} (line {others[0].line})"
+            why = f"it {others[0].what}" + (f" (line {others[0].line})" if others[0].line else "")
         return self._hosted(Turn(hook, args, kwargs, effects), why)
 
     def _may_be_traced(self, effect: Effect) -> bool:
@@ -252,8 +253,15 @@ class Firing:
             self._put_off(Later(hook, args, kwargs, found, placed, places))
             return None
         if self.later and (effects.effects or id(hook) in self.plan.on_host):
-            self.plan.all_inside = True
+            self.plan.all_inside, self.plan.waits_for = True, self._place(hook, "", "").name
             raise Again
+        if effects.effects:
+            if effects.returns is not False:
+                why += ", and may give the program something"
+            elif effects.writes:
+                why += ", and writes into tensors"
+            elif self.plan.waits_for:
+                why += f", and has its turn before `{self.plan.waits_for}`, which the program waits for"
         return self._inside(turn, found, places, why)
 
     def _inside(self, turn: Turn, found: list[Any], places: list[Any], why: str) -> Any:
@@ -314,8 +322,10 @@ class Firing:
         statement = Statement(mark, function, given, self.environment)
         self.hosted.append((statement, effects))
         found, places = self._found(effects)
-        inside = self.plan.all_inside
-        placed = PlacedStatement(statement, "inside the program, on the host" if inside else "after the program", mark.why)
+        inside, why = self.plan.all_inside, mark.why
+        if inside and self.plan.waits_for:
+            why += f", and has its turn in a step that waits for `{self.plan.waits_for}`"
+        placed = PlacedStatement(statement, "inside the program, on the host" if inside else "after the program", why)
         self.placed.append(placed)
         if inside:
             self.has_inside = True

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import Any
 
 from undertow._dynamo import OptimizedModule
@@ -19,7 +20,8 @@ class Report:
         self.data = [_facts(each) for each in compiled]
 
     def __str__(self) -> str:
-        return "\n\n".join(_text(facts) for facts in self.data) or "Nothing has been compiled."
+        text = "\n\n".join(_text(facts) for facts in self.data) or "Nothing has been compiled."
+        return text.replace(os.getcwd() + os.sep, "")  # paths as seen from here
 
     __repr__ = __str__
 

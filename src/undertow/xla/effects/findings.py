@@ -42,7 +42,7 @@ class Effect:
     field: str = ""
 
     def __str__(self) -> str:
-        return f"{self.what} ({self.file}:{self.line})"
+        return f"{self.what} ({self.file}:{self.line})" if self.file else self.what
 
     def feeds(self, places: tuple[Place, ...]) -> bool:
         """Whether something that is changed may be read at one of these places."""
