@@ -357,13 +357,13 @@ def test_a_program_keeps_no_tensor_that_was_an_argument() -> None:
     weight = torch.ones(2, requires_grad=True)
 
     @torch.compile
-    def step(x: torch.Tensor) -> float:
-        (weight * x).sum().backward()
+    def step(x: torch.Tensor, batch: dict[str, Any]) -> float:
+        (weight * x * batch["parts"][0]).sum().backward()
         return x.sum().item()
 
-    x = torch.ones(2)
-    seen = weakref.ref(x)
-    step(x)
-    del x
+    x, y = torch.ones(2), torch.ones(2)
+    seen = weakref.ref(x), weakref.ref(y)
+    step(x, {"parts": [y, 2]})
+    del x, y
     gc.collect()
-    assert seen() is None
+    assert [each() for each in seen] == [None, None]

@@ -113,6 +113,7 @@ class Assembled(Traced):
         self.jitted = jax.jit(run, donate_argnums=given_away, keep_unused=True, in_shardings=there)
         self.exit_after_trace = True
         trace.finish()
+        del self.plan, self.body  # which know the arguments that it was traced with; the way back has what it needs
 
     def _owners(self, trace: Trace) -> dict[int, tuple[Any, DeviceArray]]:
         """Which tensor of the step's own stands on a memory, by the memory's cell; notes which memories are arguments'."""

@@ -337,4 +337,4 @@ def _equal(array: Any, contents: Any) -> bool:
     if array.shape != contents.shape or array.nbytes <= WATCHED_BYTES:
         return array.shape == contents.shape and array.tobytes() == contents.tobytes()
     words = np.uint64 if array.nbytes % 8 == 0 else np.uint8
-    return np.array_equal(*[np.ascontiguousarray(each).reshape(-1).view(words) for each in (array, contents)])
+    return np.array_equal(np.ascontiguousarray(array).reshape(-1).view(words), contents.reshape(-1).view(words))
