@@ -265,3 +265,22 @@ def test_arrays_that_hypothesis_draws() -> None:
 
     draw()
     assert len(sizes) >= 10 and max(sizes) <= 16
+
+
+def test_every_layer_refuses_what_its_row_says() -> None:
+    refused = []
+    for info in module_db:
+        for error in (info.module_error_inputs_func or (lambda *a, **k: []))(info, "cpu", undertow.float32, False, True):
+            given = error.module_error_input
+            with pytest.raises(error.error_type, match=error.error_regex):
+                layer = info.module_cls(*given.constructor_input.args, **given.constructor_input.kwargs)
+                layer(*given.forward_input.args)
+            refused.append(info.name)
+    assert len(set(refused)) >= 18
+
+
+def test_references_of_layers_get_the_arguments_of_the_call() -> None:
+    info = next(info for info in module_db if info.name == "nn.HuberLoss")
+    for each in info.module_inputs_func(info, "cpu", undertow.float64, False, True):
+        layer = info.module_cls(**each.constructor_input.kwargs)
+        TestCase().assertEqual(layer(*each.forward_input.args), each.reference_fn(layer, *each.forward_input.args))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import functools
 import itertools
 from collections.abc import Callable, Iterable, Iterator
@@ -10,7 +11,7 @@ from typing import Any
 
 from undertow import nn
 from undertow._core import TensorCore
-from undertow.dtypes import float32, float64
+from undertow.dtypes import bfloat16, complex64, complex128, float16, float32, float64
 from undertow.nn.utils.rnn import pack_padded_sequence
 from undertow.testing._internal.common_device_type import _update_param_kwargs
 from undertow.testing._internal.common_methods_invocations.making import Maker
@@ -19,6 +20,7 @@ from undertow.testing._internal.common_nn.references import loss_reference_fns a
 from undertow.testing._internal.common_utils import freeze_rng_state as freeze_rng_state
 from undertow.testing._internal.common_utils import make_tensor as make_tensor
 from undertow.testing._internal.common_utils.parametrization import Case, Test, _TestParametrizer
+from undertow.testing._internal.module_refusals import REFUSALS
 from undertow.testing._internal.opinfo.core import DecorateInfo
 
 
@@ -40,13 +42,21 @@ class FunctionInput:
 
 
 class ModuleInput:
-    """Arguments to make a layer with, and to call it with; `reference_fn(layer, parameters, …)` says what it returns."""
+    """Arguments to make a layer with, and to call it with; `reference_fn(layer, parameters, …)` says what it returns.
+
+    It is kept as a function of the layer and the arguments of the call, which it gets copies of.
+    """
 
     __slots__ = ("constructor_input", "forward_input", "desc", "reference_fn")
 
     def __init__(self, constructor_input: Any, forward_input: Any = None, desc: str = "", reference_fn: Any = None) -> None:
         self.constructor_input, self.forward_input, self.desc = constructor_input, forward_input, desc
-        self.reference_fn = reference_fn
+        self.reference_fn = reference_fn if reference_fn is None else functools.partial(_of_copies, reference_fn)
+
+
+def _of_copies(reference_fn: Any, m: Any, *args: Any, **kwargs: Any) -> Any:
+    copies, named = copy.deepcopy((args, kwargs))
+    return reference_fn(m, list(m.parameters()), *copies, **named)
 
 
 class ModuleErrorEnum(Enum):
@@ -181,6 +191,27 @@ def _sampled(calls: Calls, loss: Any = None) -> Callable[..., list[ModuleInput]]
     return inputs
 
 
+def _refused(name: str) -> Callable[..., list[ErrorModuleInput]] | None:
+    """A `module_error_inputs_func` for a layer whose refusals are known."""
+    rows = REFUSALS.get(name)
+    if rows is None:
+        return None
+
+    def inputs(
+        module_info: Any, device: Any, dtype: Any, requires_grad: bool, training: bool, **kwargs: Any
+    ) -> list[ErrorModuleInput]:
+        return [
+            ErrorModuleInput(
+                ModuleInput(FunctionInput(**construction), None if call is None else FunctionInput(*call)),
+                error_on=ModuleErrorEnum.CONSTRUCTION_ERROR if call is None else ModuleErrorEnum.FORWARD_ERROR,
+                error_type=error, error_regex=words,
+            )
+            for construction, call, error, words in rows(Maker(device, dtype, requires_grad))
+        ]  # fmt: skip
+
+    return inputs
+
+
 def _by_reference(loss: Any, options: dict[str, Any], module: Any, parameters: Any, *given: Any) -> Any:
     return loss(*given, **options)
 
@@ -240,8 +271,9 @@ def _rows() -> Iterator[tuple[str, Calls, dict[str, Any]]]:
             yield f"{kind}{dims}d", functools.partial(_pooled, (2,), (3, 2, 1), image), plain
         for kind in ("AdaptiveMaxPool", "AdaptiveAvgPool"):
             yield f"{kind}{dims}d", functools.partial(_pooled, (3,), (1,), image), plain
-        if dims < 3:
-            yield f"LPPool{dims}d", functools.partial(_powers, image), plain
+        yield f"LPPool{dims}d", functools.partial(_powers, image), plain
+        if dims > 1:
+            yield f"FractionalMaxPool{dims}d", functools.partial(_fractions, image), plain
         for kind in ("ConstantPad", "ZeroPad", "ReflectionPad", "ReplicationPad", "CircularPad"):
             yield f"{kind}{dims}d", functools.partial(_padded, (1, 0.5) if kind == "ConstantPad" else (1,), image), plain
     yield "LocalResponseNorm", lambda t: [((3,), t(1, 5, 7))], plain
@@ -256,7 +288,9 @@ def _rows() -> Iterator[tuple[str, Calls, dict[str, Any]]]:
     attention = {"train_and_eval_differ": True, "supports_gradgrad": True}
     yield "MultiheadAttention", lambda t: [((4, 2), t(3, 2, 4), t(5, 2, 4), t(5, 2, 4))], attention
     yield "TransformerEncoderLayer", lambda t: [((4, 2, 8, 0.0), t(3, 2, 4))], attention
-    yield "TransformerDecoderLayer", lambda t: [((4, 2, 8, 0.0), t(3, 2, 4), t(5, 2, 4))], attention
+    yield "TransformerDecoderLayer", lambda t: [((4, 2, 8, 0.0), t(3, 2, 4), t(5, 2, 4))], plain
+    yield "TransformerEncoder", lambda t: [((nn.TransformerEncoderLayer(4, 2, 8, 0.0), 2), t(3, 2, 4))], attention
+    yield "Transformer", lambda t: [((4, 2, 1, 1, 8, 0.0), t(3, 2, 4), t(5, 2, 4))], plain
 
 
 def _optional(option: dict[str, Any], t: Maker) -> list[tuple[Any, ...]]:
@@ -277,6 +311,11 @@ def _pooled(one: Any, other: Any, image: tuple[int, ...], t: Maker) -> list[tupl
 
 def _powers(image: tuple[int, ...], t: Maker) -> list[tuple[Any, ...]]:
     return [((2, 2), t(2, 3, *image, low=0.5, high=2))]
+
+
+def _fractions(image: tuple[int, ...], t: Maker) -> list[tuple[Any, ...]]:
+    fixed = t(2, 3, len(image), low=0, high=0.99, grad=False)
+    return [({"kernel_size": 2, "output_size": 3, "_random_samples": fixed}, t(2, 3, *image))]
 
 
 def _padded(construction: Any, image: tuple[int, ...], t: Maker) -> list[tuple[Any, ...]]:
@@ -310,17 +349,34 @@ def _losses() -> Iterator[tuple[str, Calls]]:
     yield "MultiLabelMarginLoss", lambda t: reduced(t, lambda: t(3), lambda: t.given([1, 2, -1]))
     yield "MultiLabelSoftMarginLoss", lambda t: reduced(t, lambda: t(2, 3), lambda: t(2, 3, low=0, high=1, grad=False))
     yield "PoissonNLLLoss", lambda t: reduced(t, lambda: t(2, 3), lambda: t(2, 3, low=0.1, high=3, grad=False))
+    yield "CTCLoss", lambda t: reduced(
+        t, lambda: t(6, 2, 4).log_softmax(2).detach().requires_grad_(t.requires_grad), lambda: t.whole(4, 2, 3, low=1),
+        lambda: t.given([6, 6]), lambda: t.given([3, 2]))  # fmt: skip
+    yield "LinearCrossEntropyLoss", lambda t: [((3, 5), t(4, 3), t.whole(5, 4))]
     yield "GaussianNLLLoss", lambda t: reduced(t, lambda: t(2, 3), lambda: t(2, 3), lambda: t(2, 3, low=0.5, high=2))
+
+
+_DTYPES = {
+    "ConvTranspose": (float32, float64, complex64, complex128), "CrossEntropyLoss": (float16, float32, float64),
+    "GroupNorm": (bfloat16, float16, float32, float64), "LinearCrossEntropyLoss": (bfloat16, float16, float32, float64),
+}  # fmt: skip
 
 
 def _made() -> list[ModuleInfo]:
     found = [
-        ModuleInfo(getattr(nn, name), module_inputs_func=_sampled(calls), **options) for name, calls, options in _rows()
-    ]
+        ModuleInfo(
+            getattr(nn, name), module_inputs_func=_sampled(calls), module_error_inputs_func=_refused(name),
+            dtypes=_DTYPES.get(name.rstrip("123d"), (float32, float64)), **options,
+        )
+        for name, calls, options in _rows()
+    ]  # fmt: skip
     for name, calls in _losses():
         inputs = _sampled(calls, loss_reference_fns.get(name))
-        smooth = name not in ("MultiMarginLoss", "MultiLabelMarginLoss")
-        found.append(ModuleInfo(getattr(nn, name), module_inputs_func=inputs, supports_gradgrad=smooth))
+        smooth = name not in ("MultiMarginLoss", "MultiLabelMarginLoss", "CTCLoss")
+        found.append(ModuleInfo(
+            getattr(nn, name), module_inputs_func=inputs, module_error_inputs_func=_refused(name), supports_gradgrad=smooth,
+            dtypes=_DTYPES.get(name, (float32, float64)),
+        ))  # fmt: skip
     return sorted(found, key=lambda info: info.name)
 
 
