@@ -489,11 +489,18 @@ def uses_an_iterator(x: Any) -> Any:
     return x * next(_numbers)
 
 
+def uses_a_loader(x: Any) -> Any:
+    for batch in _loader:
+        x = x + batch
+    return x
+
+
 _times: list[float] = []
 _numbers = iter(range(100))
+_loader = torch.utils.data.DataLoader([1.0, 2.0])
 
 
-@pytest.mark.parametrize("step", [uses_random, uses_numpy_random, uses_a_clock, uses_an_iterator])
+@pytest.mark.parametrize("step", [uses_random, uses_numpy_random, uses_a_clock, uses_an_iterator, uses_a_loader])
 def test_is_refused_with_its_line(step: Any) -> None:
     line = step.__code__.co_firstlineno + 1
     with pytest.raises(CompileError, match=rf"test_step_effects\.py:{line}\)") as caught:

@@ -10,6 +10,7 @@ import numpy as np
 
 from undertow._tensor import Tensor
 from undertow.nn import Module
+from undertow.utils.data import DataLoader
 from undertow.xla.effects import trust
 from undertow.xla.effects.attributes import Attributes, is_tensor
 from undertow.xla.effects.objects import MISSING, element, in_class, instance_dict
@@ -116,6 +117,9 @@ class Elements(Attributes):
                     plain = all(map(is_plain, value))
                     return extra | (ONE[PLAIN] if plain else frozenset(Known(key, f"key of {atom.name}") for key in value))
                 return extra | self.children(atom)
+            if isinstance(value, DataLoader):
+                self.effect("call", f"goes through the DataLoader `{atom.name}`", node, value, field="iterator")
+                return frozenset([TENSORS])
             if is_iterator(value):
                 self.effect("call", f"takes from the iterator `{atom.name}`", node, value, field="iterator")
                 return ONE[OPAQUE]
