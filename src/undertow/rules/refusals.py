@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 from undertow.dtypes import dtype
+from undertow.xp.numpy_elementwise import NO_NEGATIVE_BOOLS
 
 # Where PyTorch has words of its own; for everything else: "abs_cpu" not implemented for 'Bool'.
 _WORDS: dict[tuple[str, str], tuple[type[Exception], str]] = {
-    ("neg", "b"): (
-        RuntimeError,
-        "Negation, the `-` operator, on a bool tensor is not supported. To invert a mask, write `~` or "
-        "logical_not().",
-    ),
+    ("neg", "b"): (RuntimeError, NO_NEGATIVE_BOOLS),
     ("sub", "b"): (
         RuntimeError,
         "Subtraction, the `-` operator, with two bool tensors is not supported. Use the `^` or `logical_xor()` operator "

@@ -45,9 +45,10 @@ def acosh_root(xp: Any, x: Any) -> Any:
     return xp.sqrt(x * x - 1)
 
 
+# xp.negative, where others write a minus: what is saved may be bools, whose negative PyTorch refuses.
 atan2 = op("atan2", lambda xp, self, other: xp.arctan2(self, other), promote="float", accepts="bif",
            self=lambda xp, g, self, other: g * other * or_zero(xp, self * self + other * other),
-           other=lambda xp, g, self, other: g * -self * or_zero(xp, self * self + other * other))  # fmt: skip
+           other=lambda xp, g, self, other: g * xp.negative(self) * or_zero(xp, self * self + other * other))  # fmt: skip
 
 
 def or_zero(xp: Any, square: Any) -> Any:

@@ -22,7 +22,7 @@ from undertow.xp import composed, jax_attention
 from undertow.xp.jax_conv import channel_sums, conv, conv_input_grad, conv_weight_grad, fold, unfold  # noqa: F401
 from undertow.xp.jax_elementwise import (  # noqa: F401
     angle, ceil, complex, floor, floor_divide, fmod, gelu, gelu_grad, heaviside, imag, isneginf, isposinf,
-    left_shift, log_sigmoid, log_softmax, log_softmax_grad, logaddexp, logit, logsumexp, nan_to_num, power,
+    left_shift, log_sigmoid, log_softmax, log_softmax_grad, logaddexp, logit, logsumexp, nan_to_num, negative, power,
     real, remainder, right_shift, rint, round, sigmoid, sign, signbit, silu, silu_grad, softmax, softmax_grad, softplus,
     trunc, trunc_divide, view_as_complex, view_as_real, where,
 )  # fmt: skip

@@ -12,6 +12,7 @@ import numpy as np
 from jax import lax
 
 from undertow.xp.jax_tracing import is_traced
+from undertow.xp.numpy_elementwise import NO_NEGATIVE_BOOLS
 
 Array = Any
 
@@ -59,6 +60,13 @@ def fmod(x: Array, y: Array) -> Array:
     if _whole(y):
         _refuse_zero(y, x)
     return jnp.fmod(x, y)
+
+
+def negative(x: Array) -> Array:
+    """-x; PyTorch has none for bools."""
+    if x.dtype.kind == "b":
+        raise RuntimeError(NO_NEGATIVE_BOOLS)
+    return jnp.negative(x)
 
 
 def power(x: Array, y: Any) -> Array:

@@ -17,7 +17,7 @@ from undertow.lazy import late_function
 from undertow.xp.memory import keep_freed_memory
 from undertow.xp.numpy_elementwise import (  # noqa: F401
     angle, ceil, complex, conj, floor, floor_divide, fmod, heaviside, imag, isneginf, isposinf, left_shift, logaddexp,
-    maximum, minimum, nan_to_num, power, real, remainder, right_shift, rint, round, sign, signbit, trunc,
+    maximum, minimum, nan_to_num, negative, power, real, remainder, right_shift, rint, round, sign, signbit, trunc,
     trunc_divide, view_as_complex, view_as_real, where,
 )  # fmt: skip
 from undertow.xp.numpy_reduce import (  # noqa: F401

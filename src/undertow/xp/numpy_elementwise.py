@@ -48,6 +48,18 @@ def _whole(x: Array) -> bool:
     return x.dtype.kind in "iub"
 
 
+NO_NEGATIVE_BOOLS = (
+    "Negation, the `-` operator, on a bool tensor is not supported. To invert a mask, write `~` or logical_not()."
+)
+
+
+def negative(x: Array) -> Array:
+    """-x; PyTorch has none for bools."""
+    if x.dtype.kind == "b":
+        raise RuntimeError(NO_NEGATIVE_BOOLS)
+    return np.negative(x)
+
+
 def power(x: Array, y: Any) -> Array:
     """xʸ, without a logarithm for a common number y.
 

@@ -21,7 +21,7 @@ from undertow.xp.tensor_elementwise import (  # noqa: F401
     gcd, gelu, gelu_grad, heaviside, hypot, i0, i0e, i1, i1e, igamma, igammac, imag, isfinite, isinf, isnan,
     isneginf, isposinf, lcm, left_shift, lgamma, log, log10, log1p, log2, log_ndtr, log_sigmoid, log_softmax,
     log_softmax_grad, logaddexp, logaddexp2, logical_and, logical_not, logical_or, logical_xor, logit, maximum,
-    minimum, multiply, nan_to_num, ndtr, ndtri, nextafter, polygamma, power, real, remainder, right_shift,
+    minimum, multiply, nan_to_num, ndtr, ndtri, negative, nextafter, polygamma, power, real, remainder, right_shift,
     rint, round, sigmoid, sign, signbit, silu, silu_grad, sin, sinh, softmax, softmax_grad, softplus, sqrt, square,
     subtract, tan, tanh, tied, trunc, trunc_divide, view_as_complex, view_as_real, where, zeta,
 )  # fmt: skip

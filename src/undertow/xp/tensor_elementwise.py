@@ -34,6 +34,7 @@ from undertow.ops.elementwise import asinh as arcsinh  # noqa: F401
 from undertow.ops.elementwise import atan as arctan  # noqa: F401
 from undertow.ops.elementwise import atan2 as arctan2  # noqa: F401
 from undertow.ops.elementwise import atanh as arctanh  # noqa: F401
+from undertow.ops.elementwise import neg as negative  # noqa: F401
 from undertow.ops.elementwise import round as rint  # noqa: F401
 from undertow.ops.elementwise import sgn as sign  # noqa: F401
 from undertow.rules import activation, special

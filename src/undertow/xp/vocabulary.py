@@ -11,6 +11,7 @@ from __future__ import annotations
 # square subtract tan tanh trunc where. Integers stay integers where NumPy 1 made floats of them.
 ELEMENTWISE = {
     "power": "x to the power of y; an integer to a negative power is an integer",
+    "negative": "-x, refused for bools",
     "floor_divide": "the quotient rounded down; an integer divided by 0 raises, here and in the next three",
     "trunc_divide": "the quotient rounded towards 0",
     "remainder": "what floor_divide leaves",
