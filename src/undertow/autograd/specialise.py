@@ -115,75 +115,80 @@ def specialised_apply(rule: Rule, general: Callable[..., Any], scope: dict[str, 
     inputs = rule.inputs
     first = next(name for name in inputs if name != rule.mask)
     rest = [name for name in inputs if name != first]
-    keywords = [f"{name}={name}" for name in rule.statics]
     statics = "{" + ", ".join(f"{name!r}: {name}" for name in rule.statics) + "}"
     generally = f"return general(rule, ({', '.join(inputs)},), {statics})"
-    test = " and ".join([
+    plain = " and ".join([
         f"{first}.__class__ in PLAIN",
         *[f"({name}.__class__ in PLAIN or {name} is None)" for name in rest],
         "not special.active",
     ])
+    usual = f"a_{first}.__class__ is ndarray"
+    if rule.promote is not None:
+        usual += " and dtype_ in FAST_DTYPES"
+        usual += "".join(
+            f" and (a_{name} is None or a_{name}.dtype is dtype_)" for name in rest if name != rule.mask
+        )
+    single = rule.outputs == 1 and not rule.hidden
+    body = [*_computing(rule, generally), *_laying_out(rule, first, rest)]
+    if single:
+        body += ["result_ = wrap(computed_)"]
+    else:
+        body += [
+            "results_ = [wrap(each) for each in computed_]",
+            f"shown_ = results_[:{-len(rule.hidden)}]" if rule.hidden else "shown_ = results_",
+            "result_ = results_[0]",
+        ]
+    recording = _recording(rule, single)
+    if recording:
+        body += ["modes_ = local.modes", "if modes_.grad_enabled:", *["    " + line for line in recording]]
+    if rule.view:
+        body += [f"link_view(rule, {first}, {'(result_,)' if single else 'tuple(shown_)'}, {statics})"]
     lines = [
         f"def run({', '.join([*inputs, *(['*'] if rule.statics else []), *rule.statics])}):",
-        f"    if {test}:",
+        f"    if {plain}:",
         f"        a_{first} = {first}._array",
         *[f"        a_{name} = None if {name} is None else {name}._array" for name in rest],
         f"        dtype_ = a_{first}.dtype",
+        f"        if {usual}:",
+        *["            " + line for line in body],
+        f"            return {'result_' if rule.outputs == 1 else 'tuple(shown_)'}",
+        f"    {generally}",
     ]
-    test = f"a_{first}.__class__ is ndarray"
-    call = f"forward(xp, {', '.join([f'a_{name}' for name in inputs] + keywords)})"
-    if rule.promote is not None:
-        test += " and dtype_ in FAST_DTYPES"
-        test += "".join(
-            f" and (a_{name} is None or a_{name}.dtype is dtype_)" for name in rest if name != rule.mask
-        )
-    if not rule.view:
-        call = call.replace("forward(", "silently(forward, ")
-    single = rule.outputs == 1 and not rule.hidden
-    lines += [f"        if {test}:"]
-    if rule.view:
-        lines += [f"            computed_ = {call}"]
-    else:
-        # Shapes that do not fit, a number given as a tensor, or another thread is computing too: left to the general path.
-        lines += [
-            "            try:",
-            f"                computed_ = {call}",
-            "            except (ValueError, TypeError, RuntimeError):",
-            f"                {generally}",
-        ]
-    laid_out = single and rule.promote in ("numeric", "float") and not rule.rows
-    if laid_out and not rest:
-        lines += [
-            f"            if 0 in a_{first}.strides and computed_.ndim > 1:",
-            f"                computed_ = ordered(computed_, (a_{first},))",
-        ]
-    if laid_out and rest:
-        arrays = [f"a_{name}" for name in sorted(inputs, key=lambda name: name != rule.mask or rule.name != "where")]
-        plain = f"a_{first}.size == computed_.size and " + " and ".join(
-            f"({array} is None or {array}.flags.c_contiguous)" for array in arrays
-        )
-        lines += [
-            f"            if computed_.ndim > 1 and not ({plain}):",
-            f"                computed_ = ordered(computed_, ({', '.join(arrays)}))",
-        ]
-    if single:
-        lines += ["            result_ = wrap(computed_)"]
-    else:
-        lines += [
-            "            results_ = [wrap(each) for each in computed_]",
-            f"            shown_ = results_[:{-len(rule.hidden)}]" if rule.hidden else "            shown_ = results_",
-            "            result_ = results_[0]",
-        ]
-    body = _recording(rule, single)
-    if body:
-        lines += ["            modes_ = local.modes", "            if modes_.grad_enabled:"]
-        lines += ["                " + line for line in body]
-    if rule.view:
-        lines += [f"            link_view(rule, {first}, {'(result_,)' if single else 'tuple(shown_)'}, {statics})"]
-    lines += [f"            return {'result_' if rule.outputs == 1 else 'tuple(shown_)'}"]
-    lines += [f"    {generally}"]
     exec(compile("\n".join(lines), _HERE, "exec"), scope)
     return scope["run"]
+
+
+def _computing(rule: Rule, generally: str) -> list[str]:
+    """The lines that run the forward."""
+    arguments = ", ".join([f"a_{name}" for name in rule.inputs] + [f"{name}={name}" for name in rule.statics])
+    if rule.view:
+        return [f"computed_ = forward(xp, {arguments})"]
+    # Shapes that do not fit, a number given as a tensor, or another thread is computing too: left to the general path.
+    return [
+        "try:",
+        f"    computed_ = silently(forward, xp, {arguments})",
+        "except (ValueError, TypeError, RuntimeError):",
+        f"    {generally}",
+    ]
+
+
+def _laying_out(rule: Rule, first: str, rest: list[str]) -> list[str]:
+    """The lines that have an elementwise result lie in memory as its inputs do."""
+    if rule.outputs != 1 or rule.hidden or rule.rows or rule.promote not in ("numeric", "float"):
+        return []
+    if not rest:
+        return [
+            f"if 0 in a_{first}.strides and computed_.ndim > 1:",
+            f"    computed_ = ordered(computed_, (a_{first},))",
+        ]
+    arrays = [f"a_{name}" for name in sorted(rule.inputs, key=lambda name: name != rule.mask or rule.name != "where")]
+    in_rows = f"a_{first}.size == computed_.size and " + " and ".join(
+        f"({array} is None or {array}.flags.c_contiguous)" for array in arrays
+    )
+    return [
+        f"if computed_.ndim > 1 and not ({in_rows}):",
+        f"    computed_ = ordered(computed_, ({', '.join(arrays)}))",
+    ]
 
 
 def _recording(rule: Rule, single: bool) -> list[str]:
