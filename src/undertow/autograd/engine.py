@@ -170,14 +170,16 @@ def traverse(task: BackwardPass, roots: Sequence[Edge], grads: Sequence[Any], wa
         # A lone root is always looked at, and its tensor's hooks fire, even if no wanted input lies behind it.
         if not waiting[node] and (executed is None or node in executed or len(roots) == 1):
             heappush(ready, (-node._order, node))
-    plain = executed is None and not special.active
+    plain, captures = not special.active, task.captures
     modes, recorded, listeners = local.modes, task.recorded, special.listeners
     unusual = {type(None)} if xp.RECORDED else NOT_ARRAYS
     while ready:
         node = heappop(ready)[1]
         g = arrived.pop(node)
         array = shown = None
-        if plain and node._tensor_hooks is None and node._extras is None and type(g) not in unusual:
+        if plain and node._tensor_hooks is None and node._extras is None and type(g) not in unusual and (
+            executed is None or (node in executed and node not in captures)
+        ):
             if type(node) is AccumulateGrad:
                 meta = node.variable._meta
                 if meta.hooks:
@@ -186,10 +188,10 @@ def traverse(task: BackwardPass, roots: Sequence[Edge], grads: Sequence[Any], wa
                 if meta.hooks or meta.post_hooks:
                     modes.grad_enabled = recorded
                 continue
-            results = node._run(xp, g, None)
+            results = node._run(xp, g, None if executed is None else needs_of(node, executed))
             if listeners:
                 listeners[-1](node, g, results)
-        elif plain and g is not None:
+        elif plain and executed is None and g is not None:
             g = firing.fire_tensor_hooks(task, node, g)
             if node._extras is None and node._n_outputs == 1 and node._edges:  # asked now: hooks may add hooks
                 array = task.value(g)
@@ -266,9 +268,7 @@ def run_node(task: BackwardPass, node: Node, g: Any) -> tuple[Any, ...]:
         accumulate(task, node, values)
         results: tuple[Any, ...] = ()
     elif node._takes(values):
-        needs = None
-        if executed is not None:
-            needs = tuple([edge is not None and edge[0] in executed for edge in node._edges])
+        needs = None if executed is None else needs_of(node, executed)
         if special.active:
             results = _run_where_it_lies(task, node, values, needs)
         else:
@@ -284,6 +284,14 @@ def run_node(task: BackwardPass, node: Node, g: Any) -> tuple[Any, ...]:
             results = (None,)
         results = firing.fire_post_hooks(task, node, results, g)
     return tuple([task.travelling(result) for result in results])
+
+
+def needs_of(node: Node, executed: set[Node]) -> tuple[bool, ...] | None:
+    """Which of a node's gradients lead on to what is wanted; None if all that it has do."""
+    for edge in node._edges:
+        if edge is not None and edge[0] not in executed:
+            return tuple([edge is not None and edge[0] in executed for edge in node._edges])
+    return None
 
 
 def namespace_for(task: BackwardPass, values: Any) -> Any:
