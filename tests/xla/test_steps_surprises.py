@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 import undertow as torch
-from tests.xla.twins import Case, Cases, agree
+from tests.xla.twins import Case, Cases, agree, differences, seen
 from undertow import nn
 from undertow.xla import CompileError
 
@@ -123,6 +123,35 @@ def puts_computed_indices_together() -> Case:
         return found
 
     return Case(step, args=lambda turn: (torch.tensor([turn]),))
+
+
+def _with_hooks_on_results(compiled: bool) -> list[Any]:
+    torch.manual_seed(0)
+    model, log = nn.Sequential(nn.Linear(3, 4), nn.Tanh(), nn.Linear(4, 2)), list[Any]()
+
+    def forward(x: Any) -> Any:
+        trunk = model[0](x)
+        trunk.register_hook(lambda gradient: log.append(["trunk", gradient.sum().item()]))
+        middle = model[1](trunk)
+        middle.retain_grad()
+        results = model[2](middle * middle) + trunk.sum()
+        return middle, results, results.mean(), (model[0].weight * 2).sum()
+
+    step = torch.compile(forward) if compiled else forward
+    for turn in range(2):
+        middle, results, loss, apart = step(*x(turn))
+        loss.register_hook(lambda gradient: log.append(["loss", gradient.item()]))
+        middle.register_hook(lambda gradient: log.append(["middle", gradient.sum().item()]))
+        results.register_hook(lambda gradient: gradient * 2)
+        (inner,) = torch.autograd.grad(loss, middle, create_graph=True)
+        (inner.pow(2).sum() + loss + middle.sum()).backward()
+        apart.backward()
+        log += [seen(middle.grad), seen(model), middle.retains_grad]
+    return log
+
+
+def test_hooks_on_results_that_others_were_made_of() -> None:
+    assert not differences(_with_hooks_on_results(False), _with_hooks_on_results(True))
 
 
 @pytest.mark.filterwarnings("ignore:Error detected")

@@ -27,8 +27,8 @@ def fire_tensor_hooks(task: Any, node: Node, g: Any) -> Any:
         if single:
             g = _through(hooked, g)
         else:
-            for nr, own in list(hooked.items()):
-                if own:
+            for nr, own in list(hooked.items()) if node._tells_absence else sorted(hooked.items()):
+                if own and (g[nr] is not None or node._tells_absence):
                     g[nr] = _through(own, g[nr])
     extras = node._extras
     if extras is None or not extras.retained:

@@ -52,6 +52,7 @@ class Node:
     _tensor_hooks: Any  # hooks on its output; by output number if there are several; None if there are none
     _extras: Extras | None
     _n_outputs: int = 1  # of the forward op: how many gradients come in
+    _tells_absence: bool = True  # whether hooks on an output fire without a gradient if there is one of another output
     _begins: bool = False  # what it computed is a leaf to whoever sees it: an input of a function that is differentiated
 
     def _run(self, xp: Any, g: Any, needs: tuple[bool, ...] | None) -> tuple[Any, ...]:

@@ -248,7 +248,7 @@ class Program(Assembled):
             and id(result._array.cell) not in self.known_cells | self.argument_cells.keys()
             and id(result) not in self.adopted
             and type(result._storage) is not InferenceStorage
-            and (result._meta is None or result._meta.grad is None)
+            and (result._meta is None or (result._meta.grad is None and not result._meta.retains))
             and not (self.exit or self.given.changes or self.way_back or self.cast.roles)
         )
 
@@ -273,8 +273,11 @@ class Program(Assembled):
             if type(tensor) is not type(value):
                 tensor.__class__ = type(value)
             tensor._edge, tensor._requires_grad = value._edge, value._requires_grad
-            if value._meta is not None and value._meta.grad is not None:
-                tensor._get_meta().grad = self._renewed(value._meta.grad, renewed)
+            if value._meta is not None:
+                meta = tensor._get_meta()
+                meta.retains = value._meta.retains
+                if value._meta.grad is not None:
+                    meta.grad = self._renewed(value._meta.grad, renewed)
         return tensor
 
     def _on_argument(self, value: Any, renewed: dict[int, Any]) -> Any:

@@ -22,7 +22,7 @@ import numpy as np
 from undertow import errors
 from undertow._core import TensorCore, wrap
 from undertow.autograd import engine
-from undertow.autograd.node import AccumulateGrad, Edge, Node, edge_of
+from undertow.autograd.node import AccumulateGrad, Edge, Node, edge_of, keep_gradient
 from undertow.autograd.saved import Freed
 from undertow.devices import device as Device
 from undertow.modes import local
@@ -31,6 +31,7 @@ from undertow.xla.firing import Again, Firing, Plan
 from undertow.xla.numbers import Figure, NumbersOfCall, Question, still_answered
 from undertow.xla.registrations import Registrations
 from undertow.xla.results import figures_in, is_spent, nodes_behind, tensors_in
+from undertow.xla.segments import Segment, segments_of
 from undertow.xla.trace import Trace
 from undertow.xp.device_array import DeviceArray
 from undertow.xp.device_memory import Cell, Compiling, NeedsValue, Watch
@@ -54,6 +55,8 @@ class Graph:
     versions: list[tuple[Any, int]]  # their storages, and how often they had been written to
     registrations: Registrations
     figures: list[tuple[Figure, DeviceArray]]  # numbers of a call that it holds, and memories of its own that keep them
+    ends: dict[Edge, Edge]  # by edges into other parts of a graph, where this one ends; see `segments`
+    other_nodes: set[Node]  # those of all the parts
 
     def __init__(self) -> None:
         self.programs: dict[Any, tuple[Callable[..., Any], Firing, list[Question]]] = {}
@@ -187,9 +190,26 @@ class GraphOfGradients(Graph):
         self.leaf_edges = [*[edge_of(seed) for seed in seeds], *before.leaf_edges]
         self.leaves = before.leaves
         self.plan.body = before.plan.body
+        self.ends, self.other_nodes = before.ends, before.other_nodes
+        for node in nodes_behind(self.roots) if self.ends else ():
+            if node not in self.other_nodes:  # it was made from what this part saved, also of other parts' results
+                node._edges = tuple([edge if edge is None else self.ends.get(edge, edge) for edge in node._edges])
 
 
-class WayBack(Graph):
+class PartOfGraph(Graph):
+    """A part of the graph behind a program's results; see `segments`."""
+
+    def __init__(self, whole: WayBack, segment: Segment) -> None:
+        super().__init__()
+        self.device, self.held, self.versions = whole.device, whole.held, whole.versions
+        self.leaves, self.kept, self.read = whole.leaves, whole.kept, whole.read
+        self.registrations, self.figures, self.plan.body = whole.registrations, whole.figures, whole.body
+        self.roots, self.ways_on = segment.roots, segment.ways_on
+        self.leaf_edges = [*whole.leaf_edges, *segment.ends.values()]
+        self.ends, self.other_nodes = segment.ends, segment.everything
+
+
+class WayBack:
     """The graph that a trace left behind its results."""
 
     @staticmethod
@@ -205,12 +225,10 @@ class WayBack(Graph):
     def __init__(
         self, program: Assembled, trace: Trace, kept: list[Cell], left: list[Any], nodes: list[Node]
     ) -> None:
-        super().__init__()
         self.device, self.held = program.device, list(trace.adopted)
         self.known = program.known
         self.versions = [(storage, storage.version) for storage in [tensor._get_storage() for tensor, _ in self.held]]
         self.edges = [None if tensor._edge is None or is_spent(tensor._edge[0]) else tensor._edge for tensor in left]
-        self.roots = [edge for edge in self.edges if edge is not None]
         own = program.given.own()
         leaf_nodes = _in_turn(nodes)
         self.leaf_edges = [(node, 0) for node in leaf_nodes]
@@ -224,10 +242,18 @@ class WayBack(Graph):
         self.read_from = [own[id(given[id(cell)][0])] if id(cell) in given else None for cell in self.read]
         self.stand_ins = [pair for pair in given.values() if program.given.stands_in(own[id(pair[0])])]
         self.registrations, self.figures = program.registrations, program.figures
-        self.plan.body = program.body
+        self.body = program.body
+        for tensor in left:
+            if tensor._edge is not None and tensor._edge[0]._extras is not None:
+                tensor._edge[0]._extras.retained.clear()  # what this call gives will keep the gradients
+        self.parts = [PartOfGraph(self, each) for each in segments_of([edge for edge in self.edges if edge is not None])]
+        self.places = [None if edge is None else self._place(edge) for edge in self.edges]
+
+    def _place(self, edge: Edge) -> tuple[int, int]:
+        return next((number, part.roots.index(edge)) for number, part in enumerate(self.parts) if edge in part.roots)
 
     def claim(self, left: list[Any], arguments: list[Any], numbers: list[float]) -> None:
-        """Hangs the results of a call, and what it left behind, on one node, which knows this call's values."""
+        """Hangs the results of a call, and what it left behind, on nodes that know this call's values."""
         for tensor, held in self.stand_ins:  # the graph goes on showing what stands for them
             tensor._array = held
         places = zip(self.leaf_edges, self.leaf_arguments)
@@ -236,14 +262,18 @@ class WayBack(Graph):
             _at_present(_present(cell) if place is None else _raw(arguments[place]))
             for cell, place in zip(self.read, self.read_from)
         ]
-        node = CompiledBackward(self, edges, [cell.value for cell in self.kept], read, numbers)
+        kept = [cell.value for cell in self.kept]
+        nodes: dict[int, CompiledBackward] = {}
+        for number, part in reversed([*enumerate(self.parts)]):
+            ways_on = [(nodes[way.segment], way.root) for way in part.ways_on]
+            nodes[number] = CompiledBackward(part, (*edges, *ways_on), list(kept), list(read), numbers)
         for cell in self.only_kept:
             cell.value = None
-        number = 0
-        for tensor, edge in zip(tensors_in(left, self.known), self.edges, strict=True):
-            if edge is not None:
-                tensor._edge = (node, number)
-                number += 1
+        for tensor, place in zip(tensors_in(left, self.known), self.places, strict=True):
+            if place is not None:
+                tensor._edge = (nodes[place[0]], place[1])
+                if tensor._meta is not None and tensor._meta.retains:
+                    keep_gradient(tensor._edge, tensor)
 
 
 class Spent(Node):
@@ -270,7 +300,9 @@ def _unless_spent(edge: Edge) -> Edge:
 
 
 class CompiledBackward(Node):
-    """A compiled function in the graph."""
+    """A compiled function in the graph, or a part of one."""
+
+    _tells_absence = False  # its results are one another's business here only
 
     __slots__ = ("graph", "kept", "read", "numbers", "freed", "_n_outputs")
 
