@@ -289,7 +289,8 @@ def _rows() -> Iterator[tuple[str, Calls, dict[str, Any]]]:
     yield "MultiheadAttention", lambda t: [((4, 2), t(3, 2, 4), t(5, 2, 4), t(5, 2, 4))], attention
     yield "TransformerEncoderLayer", lambda t: [((4, 2, 8, 0.0), t(3, 2, 4))], attention
     yield "TransformerDecoderLayer", lambda t: [((4, 2, 8, 0.0), t(3, 2, 4), t(5, 2, 4))], plain
-    yield "TransformerEncoder", lambda t: [((nn.TransformerEncoderLayer(4, 2, 8, 0.0), 2), t(3, 2, 4))], attention
+    one = functools.partial(nn.TransformerEncoderLayer, 4, 2, 8, 0.0)
+    yield "TransformerEncoder", lambda t: [((one(), 2, None, False), t(3, 2, 4))], attention
     yield "Transformer", lambda t: [((4, 2, 1, 1, 8, 0.0), t(3, 2, 4), t(5, 2, 4))], plain
 
 
