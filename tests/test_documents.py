@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import contextlib
 import io
 import linecache
@@ -40,3 +41,21 @@ def test_the_map_of_the_compiler_names_every_file() -> None:
     text = (ROOT / "docs/compile_inside.md").read_text()
     files = {path.name for path in (ROOT / "src/undertow/xla").rglob("*.py")} - {"__init__.py"}
     assert files == set(re.findall(r"`(\w+\.py)`", text))
+
+
+def test_the_map_of_the_source_says_what_the_files_say() -> None:
+    """Every file is in the map, with the first line of its own docstring."""
+    source = ROOT / "src/undertow"
+    sections = re.split(r"^# (\w+)/$", (ROOT / "docs/map.md").read_text(), flags=re.MULTILINE)
+    for folder, text in zip(["", *sections[1::2]], sections[::2]):
+        rows = dict(re.findall(r"^\| `([\w/.]+)` \| (.*) \|$", text, re.MULTILINE))
+        others = {*re.findall(r"`(\w+\.py|\w+/)`", text.partition("hold little")[2])}
+        found = {path.name for path in (source / folder).glob("*.py")} - {"__init__.py", "__main__.py"}
+        found |= {f"{path.name}/" for path in (source / folder).iterdir() if any(path.rglob("*.py"))}
+        assert {*rows, *others} == found
+        for name, said in rows.items():
+            path = source / folder / name
+            if path.is_dir():
+                path = min(path.rglob("__init__.py"), key=lambda each: len(each.parts))
+            documented = ast.get_docstring(ast.parse(path.read_text())) or ""
+            assert said.replace("\\|", "|") == documented.partition("\n")[0].rstrip("."), path
