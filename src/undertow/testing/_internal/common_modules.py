@@ -291,7 +291,8 @@ def _rows() -> Iterator[tuple[str, Calls, dict[str, Any]]]:
     yield "TransformerDecoderLayer", lambda t: [((4, 2, 8, 0.0), t(3, 2, 4), t(5, 2, 4))], plain
     one = functools.partial(nn.TransformerEncoderLayer, 4, 2, 8, 0.0)
     yield "TransformerEncoder", lambda t: [((one(), 2, None, False), t(3, 2, 4))], attention
-    yield "Transformer", lambda t: [((4, 2, 1, 1, 8, 0.0), t(3, 2, 4), t(5, 2, 4))], plain
+    stacks = {"d_model": 4, "nhead": 2, "num_encoder_layers": 1, "num_decoder_layers": 1, "dim_feedforward": 8}
+    yield "Transformer", lambda t: [({**stacks, "dropout": 0.0, "batch_first": True}, t(2, 3, 4), t(2, 5, 4))], plain
 
 
 def _optional(option: dict[str, Any], t: Maker) -> list[tuple[Any, ...]]:

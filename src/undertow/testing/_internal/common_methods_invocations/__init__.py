@@ -12,7 +12,15 @@ from undertow.random import randn
 from undertow.testing._creation import make_tensor as make_tensor
 from undertow.testing._internal.common_device_type import *  # noqa: F403
 from undertow.testing._internal.common_dtype import *  # noqa: F403
-from undertow.testing._internal.common_methods_invocations import algebra, elementwise, layers, making, moving, rest
+from undertow.testing._internal.common_methods_invocations import (
+    algebra,
+    elementwise,
+    layers,
+    making,
+    masks,
+    moving,
+    rest,
+)
 from undertow.testing._internal.common_methods_invocations.operator_facts import with_facts
 from undertow.testing._internal.common_utils import GRADCHECK_NONDET_TOL as GRADCHECK_NONDET_TOL
 from undertow.testing._internal.common_utils import (
@@ -69,6 +77,7 @@ def _all() -> list[Any]:
         *elementwise.unary_operators(), *elementwise.binary_operators(), *elementwise.ternary_operators(),
         *elementwise.reduction_operators(), *elementwise.spectral_operators(), *moving.moving_operators(),
         *algebra.algebra_operators(), *layers.layer_operators(), *rest.rest_of_operators(),
+        *masks.masked_operators(),
     ]  # fmt: skip
     return [with_facts(op) for op in made]
 
