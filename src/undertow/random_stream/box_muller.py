@@ -15,7 +15,7 @@ from undertow.random_stream.numerics import Array, exact_log, exact_sin_cos
 
 BLOCK = 16
 _HALF = BLOCK // 2
-_BLOCKS_PER_PASS = 1024  # keeps the temporaries of one pass inside the processor's cache
+_BLOCKS_PER_PASS = 4096  # keeps the temporaries of one pass inside the processor's cache
 
 
 def _singles(*values: float) -> Array:
