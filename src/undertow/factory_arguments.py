@@ -15,7 +15,7 @@ from undertow._core import InferenceStorage, TensorCore, wrap
 from undertow.autograd.outputs import bump
 from undertow.devices import _defaults, cpu, device
 from undertow.dtypes import DTYPE_OF, as_dtype, dtype, get_default_dtype
-from undertow.layouts import channels_last, channels_last_3d, layout, memory_format, strided
+from undertow.layouts import CHANNELS_LAST, axes_of, layout, memory_format, strided
 from undertow.modes import local, special
 from undertow.ops.arguments import as_ints, binding_error, is_listed_int, must_be
 from undertow.storage import Array, with_strides
@@ -156,17 +156,14 @@ def into_out(out: Any, array: Any, name: str, kind: Any = None) -> Any:
     return out
 
 
-_CHANNELS = {channels_last: (4, (0, 3, 1, 2)), channels_last_3d: (5, (0, 4, 1, 2, 3))}
 
 
 def empty_array(sizes: tuple[int, ...], kind: np.dtype[Any], order: memory_format | None = None) -> Array:
     """An uninitialised array in a memory format."""
-    if order is None or order not in _CHANNELS:
+    if order is None or order not in CHANNELS_LAST:
         return np.empty(sizes, kind)
-    rank, axes = _CHANNELS[order]
-    if len(sizes) != rank:
-        raise RuntimeError(f"required rank {rank} tensor to use {order.name} format")
-    return np.empty((sizes[0], *sizes[2:], sizes[1]), kind).transpose(axes)
+    axes = axes_of(order, len(sizes))
+    return np.empty([sizes[axis] for axis in axes], kind).transpose(np.argsort(axes))
 
 
 def number(value: Any, name: str, argument: str, position: int | None = None) -> Any:

@@ -61,3 +61,13 @@ preserve_format = memory_format._make("preserve_format")
 channels_last = memory_format._make("channels_last")
 channels_last_3d = memory_format._make("channels_last_3d")
 legacy_contiguous_format = contiguous_format
+
+CHANNELS_LAST = {channels_last: (0, 2, 3, 1), channels_last_3d: (0, 2, 3, 4, 1)}  # axes, the widest step first
+
+
+def axes_of(order: memory_format, ndim: int) -> tuple[int, ...]:
+    """The axes in the order that a memory format gives them, the widest first."""
+    axes = CHANNELS_LAST.get(order, tuple(range(ndim)))
+    if len(axes) != ndim:
+        raise RuntimeError(f"required rank {len(axes)} tensor to use {order.name} format")
+    return axes

@@ -13,13 +13,13 @@ from undertow._core import TensorCore
 from undertow.devices import cpu
 from undertow.devices import device as Device
 from undertow.dtypes import DTYPE_OF, as_dtype, dtype
+from undertow.layouts import axes_of, preserve_format
 from undertow.layouts import memory_format as MemoryFormat
-from undertow.layouts import preserve_format
 from undertow.ops.arguments import check_tensor, invalid_combination
 from undertow.ops.convert import cast
 from undertow.ops.placement import moved
 from undertow.ops.public import public
-from undertow.tensor_layout import axes_of, format_of
+from undertow.tensor_layout import format_of
 from undertow.xp.device_placement import gpus
 
 _NO_ACCELERATOR = "Cannot access accelerator device when none is available."

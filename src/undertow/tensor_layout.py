@@ -10,7 +10,7 @@ from undertow.devices import device as Device
 from undertow.dtypes import DTYPE_OF, SCALAR_DTYPE
 from undertow.dtypes import dtype as Dtype
 from undertow.dtypes import result_type as common_dtype
-from undertow.layouts import channels_last, channels_last_3d, contiguous_format, memory_format, strided
+from undertow.layouts import CHANNELS_LAST, contiguous_format, memory_format, strided
 from undertow.layouts import layout as Layout
 from undertow.layouts import memory_format as MemoryFormat
 from undertow.mirrors import origin
@@ -22,31 +22,21 @@ from undertow.storage import UntypedStorage, address, is_foreign, offset_of, roo
 from undertow.xp.device_array import DeviceArray, lying
 from undertow.xp.device_memory import Watch
 
-_CHANNELS_LAST = {channels_last: (0, 2, 3, 1), channels_last_3d: (0, 2, 3, 4, 1)}
-
 
 def is_laid_out_as(array: Any, order: memory_format | None) -> bool:
     """Whether an array's elements lie in memory in the order of a memory format."""
     if Watch.trace is not None:
         array = lying(array)
-    axes = _CHANNELS_LAST.get(order) if order is not None else None
+    axes = CHANNELS_LAST.get(order) if order is not None else None
     if axes is None:
         return array.flags.c_contiguous
     return array.ndim == len(axes) and array.transpose(axes).flags.c_contiguous
 
 
-def axes_of(order: memory_format, ndim: int) -> tuple[int, ...]:
-    """The axes in the order that a memory format gives them, the widest first."""
-    axes = _CHANNELS_LAST.get(order, tuple(range(ndim)))
-    if len(axes) != ndim:
-        raise RuntimeError(f"required rank {len(axes)} tensor to use {str(order).removeprefix('torch.')} format")
-    return axes
-
-
 def format_of(array: Any) -> memory_format:
     """The memory format that an array's strides speak for: channels last if they grow in that order, and in no other."""
     steps, sizes = lying(array).strides if Watch.trace is not None else array.strides, array.shape
-    for order, axes in _CHANNELS_LAST.items():
+    for order, axes in CHANNELS_LAST.items():
         if len(axes) == len(sizes) and steps[1] and 0 not in sizes:
             innermost_first = [(steps[axis], sizes[axis]) for axis in reversed(axes)]
             least = [step * size for step, size in innermost_first]

@@ -6,6 +6,7 @@ import math
 from typing import Any
 
 from undertow._core import TensorCore
+from undertow.ops.activation import usual_dim
 from undertow.ops.matmul import linear
 from undertow.ops.multi_head import _check_shapes as _mha_shape_check  # noqa: F401
 from undertow.ops.parts import chunk, split
@@ -57,10 +58,7 @@ def _canonical_mask(
 
 def _get_softmax_dim(name: str, ndim: int, stacklevel: int) -> int:
     """The dim that softmax takes if none is given."""
-    warn(
-        f"Implicit dimension choice for {name} has been deprecated. Change the call to include dim=X as an argument.",
-    )
-    return 0 if ndim in (0, 1, 3) else 1
+    return usual_dim(name, ndim)
 
 
 def _verify_batch_size(size: Any) -> None:

@@ -306,7 +306,8 @@ def log_softmax(input: Any, dim: int, dtype: Any = None, *, out: Any = None) -> 
     return _along("log_softmax", rules.log_softmax, input, dim, dtype, out)
 
 
-def _usual_dim(name: str, ndim: int) -> int:
+def usual_dim(name: str, ndim: int) -> int:
+    """The dim that softmax and its kin take if none is given, with a warning."""
     warn(
         f"Implicit dimension choice for {name} has been deprecated. Change the call to include dim=X as an argument.",
     )
@@ -317,7 +318,7 @@ def _usual_dim(name: str, ndim: int) -> int:
 def functional_softmax(input: Any, dim: int | None = None, _stacklevel: int = 3, dtype: Any = None) -> Any:
     """eˣ / Σ eˣ along a dim."""
     if dim is None:
-        dim = _usual_dim("softmax", input.ndim)
+        dim = usual_dim("softmax", input.ndim)
     return _along("softmax", rules.softmax, input, dim, dtype)
 
 
@@ -325,7 +326,7 @@ def functional_softmax(input: Any, dim: int | None = None, _stacklevel: int = 3,
 def softmin(input: Any, dim: int | None = None, _stacklevel: int = 3, dtype: Any = None) -> Any:
     """softmax(−x)."""
     if dim is None:
-        dim = _usual_dim("softmin", input.ndim)
+        dim = usual_dim("softmin", input.ndim)
     return _along("softmax", rules.softmax, elementwise.neg(input), dim, dtype)
 
 
@@ -333,7 +334,7 @@ def softmin(input: Any, dim: int | None = None, _stacklevel: int = 3, dtype: Any
 def functional_log_softmax(input: Any, dim: int | None = None, _stacklevel: int = 3, dtype: Any = None) -> Any:
     """log(softmax(x)) along a dim."""
     if dim is None:
-        dim = _usual_dim("log_softmax", input.ndim)
+        dim = usual_dim("log_softmax", input.ndim)
     return _along("log_softmax", rules.log_softmax, input, dim, dtype)
 
 

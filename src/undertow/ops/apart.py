@@ -22,7 +22,7 @@ from undertow.ops.arguments import (
     wrap_dim,
 )
 from undertow.ops.index import check_fits_part
-from undertow.ops.parts import as_strided, chunk, split, split_with_sizes, strides_wanted
+from undertow.ops.parts import as_strided, chunk, split, split_with_sizes, start_of, strides_wanted
 from undertow.ops.public import public
 from undertow.ops.reduce import sum as sum_over
 from undertow.ops.shape import view_to
@@ -97,12 +97,7 @@ def narrow_copy(input: Any, dim: int, start: Any, length: int, *, out: Any = Non
     start, length = as_int(start, "narrow_copy", "start", 3), as_int(length, "narrow_copy", "length", 4)
     shape = input._array.shape
     place = wrap_dim(as_int(dim, "narrow_copy", "dim", 2), len(shape))
-    n = shape[place]
-    if not -n <= start <= n:
-        raise IndexError(f"start out of range (expected to be in range of [{-n}, {n}], but got {start})")
-    start = start + n if start < 0 else start
-    if length < 0 or start + length > n:
-        raise RuntimeError(f"start ({start}) + length ({length}) exceeds dimension size ({n}).")
+    start = start_of(start, length, shape[place])
     compute = lambda: apart(
         input, alias_of(input).narrow(place, start, length), lambda node: "NarrowCopyBackward0", copied=True
     )

@@ -12,7 +12,7 @@ from undertow.autograd.outputs import into
 from undertow.autograd.writes import apply_in_place
 from undertow.devices import cpu, get_default_device
 from undertow.dtypes import DTYPE_OF, as_dtype
-from undertow.layouts import channels_last, channels_last_3d, contiguous_format, memory_format, preserve_format
+from undertow.layouts import CHANNELS_LAST, axes_of, contiguous_format, memory_format, preserve_format
 from undertow.ops.arguments import (
     as_int,
     as_ints,
@@ -39,8 +39,6 @@ from undertow.xp.device_memory import Watch
 
 # --- copies
 
-_CHANNELS_LAST = {channels_last: (0, 2, 3, 1), channels_last_3d: (0, 2, 3, 4, 1)}
-
 
 def _in_format(input: Any, order: Any, name: str) -> Any:
     """A copy with the memory order of a format."""
@@ -53,9 +51,7 @@ def _in_format(input: Any, order: Any, name: str) -> Any:
         raise must_be("torch.memory_format", order, name, "memory_format")
     if order is contiguous_format:
         return apply(rules.contiguous, input)
-    axes = _CHANNELS_LAST[order]
-    if input._array.ndim != len(axes):
-        raise RuntimeError(f"required rank {len(axes)} tensor to use {str(order).removeprefix('torch.')} format")
+    axes = axes_of(order, input._array.ndim)
     result = apply(rules.reordered, input, axes=axes)
     if type(result._array) is DeviceArray:
         result._array.cell.order = axes
@@ -73,7 +69,7 @@ def clone(input: Any, *, memory_format: Any = None) -> Any:
 def contiguous(self: Any, *, memory_format: Any = contiguous_format) -> Any:
     """The tensor itself if its elements lie in memory in order, else a copy of which they do."""
     array = self._array if Watch.trace is None else lying(self._array)
-    axes = _CHANNELS_LAST.get(memory_format) if not isinstance(memory_format, (int, str)) else None
+    axes = CHANNELS_LAST.get(memory_format) if not isinstance(memory_format, (int, str)) else None
     if axes is not None and array.ndim == len(axes):
         if array.transpose(axes).flags.c_contiguous:
             return self

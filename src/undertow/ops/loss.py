@@ -32,8 +32,7 @@ _REDUCTIONS = {"none": NONE, "mean": MEAN, "sum": SUM}
 def reduction_of(reduction: str, size_average: bool | None = None, reduce: bool | None = None) -> int:
     """The number of a reduction; the old arguments, if given, decide."""
     if size_average is not None or reduce is not None:
-        reduction = "none" if reduce is False else "sum" if size_average is False else "mean"
-        warn(f"size_average and reduce args will be deprecated, please use reduction='{reduction}' instead.")
+        reduction = old_reduction(size_average, reduce)
     if reduction not in _REDUCTIONS:
         if reduction == "elementwise_mean":
             warn("reduction='elementwise_mean' is deprecated. Please use reduction='mean' instead.")
@@ -42,7 +41,16 @@ def reduction_of(reduction: str, size_average: bool | None = None, reduce: bool 
     return _REDUCTIONS[reduction]
 
 
+def old_reduction(size_average: bool | None, reduce: bool | None, warns: bool = True) -> str:
+    """The reduction that the old flags mean."""
+    reduction = "none" if reduce is False else "sum" if size_average is False else "mean"
+    if warns:
+        warn(f"size_average and reduce args will be deprecated, please use reduction='{reduction}' instead.")
+    return reduction
+
+
 def reduced(loss: Any, reduction: int) -> Any:
+    """The loss of each element, their mean or their sum."""
     return loss if reduction == NONE else loss.mean() if reduction == MEAN else loss.sum()
 
 

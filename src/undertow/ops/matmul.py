@@ -76,6 +76,7 @@ def _check_same(input: Any, other: Any) -> None:
 
 
 def check_scalar_types(input: Any, other: Any) -> None:
+    """Refuses two dtypes where one is wanted."""
     if kind_of(input) is not kind_of(other):
         raise RuntimeError(f"expected scalar type {scalar_name(input)} but found {scalar_name(other)}")
 

@@ -72,14 +72,19 @@ def narrow(input: Any, dim: int, start: Any, length: int) -> Any:
     if length < 0:
         raise RuntimeError("narrow(): length must be non-negative.")
     dim = wrap_dim(as_int(dim, "narrow", "dim"), len(shape))
-    n = shape[dim]
+    start = start_of(start, length, shape[dim])
+    return slice_dim(input, dim, start, start + length)
+
+
+def start_of(start: int, length: int, n: int) -> int:
+    """Where a range of a dim of n elements starts, counted from the front; refuses one that is not all there."""
     if not -n <= start <= n:
         raise IndexError(f"start out of range (expected to be in range of [{-n}, {n}], but got {start})")
     if start < 0:
         start += n
-    if start + length > n:
+    if length < 0 or start + length > n:
         raise RuntimeError(f"start ({start}) + length ({length}) exceeds dimension size ({n}).")
-    return slice_dim(input, dim, start, start + length)
+    return start
 
 
 # --- several parts

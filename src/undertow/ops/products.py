@@ -10,10 +10,10 @@ import numpy as np
 from undertow._core import TensorCore, wrap
 from undertow.autograd.apply import apply
 from undertow.autograd.outputs import copied_into, into
-from undertow.ops.arguments import as_int, check_tensor, no_kernel, scalar_name, wrap_dim, wrap_dims
+from undertow.ops.arguments import as_int, check_tensor, no_kernel, wrap_dim, wrap_dims
 from undertow.ops.arithmetic import mul
 from undertow.ops.join import cat
-from undertow.ops.matmul import kind_of, matrix_product, mm, vdot
+from undertow.ops.matmul import check_scalar_types, kind_of, matrix_product, mm, vdot
 from undertow.ops.named import run
 from undertow.ops.parts import diagonal
 from undertow.ops.public import public
@@ -219,8 +219,7 @@ def linalg_cross(input: Any, other: Any, *, dim: int = -1, out: Any = None) -> A
         raise RuntimeError(
             f"linalg.cross: inputs dimension {dim} must have length 3. Got {a.shape[place]} and {b.shape[place]}"
         )
-    if kind_of(input) is not kind_of(other):
-        raise RuntimeError(f"expected scalar type {scalar_name(input)} but found {scalar_name(other)}")
+    check_scalar_types(input, other)
     if a.dtype.kind == "b":
         raise no_kernel("cross", input)
     return run("linalg_cross", out, rules.linalg_cross, input, other, dim=place)
