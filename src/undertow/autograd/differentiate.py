@@ -105,8 +105,8 @@ def grad(
     """The gradients of `outputs` with respect to `inputs`, returned and not stored."""
     if not only_inputs:
         warn(
-            "only_inputs argument is deprecated and is ignored now (defaults to True). To accumulate gradient for other "
-            "parts of the graph, please use torch.autograd.backward.",
+            "only_inputs argument is deprecated and is ignored now (defaults to True). What shall go into "
+            ".grad comes there by backward().",
             FutureWarning,
         )
     if materialize_grads and allow_unused is False:

@@ -68,16 +68,15 @@ class Function(metaclass=FunctionMeta):
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         warn(
-            f"{type(self)} should not be instantiated. Methods on autograd functions are all static, so you should "
-            "invoke them on the class itself. Instantiating an autograd function will raise an error in a future "
-            "version of PyTorch.",
+            f"{type(self)} should not be instantiated. Its methods are static: call "
+            "apply() of the class.",
             DeprecationWarning,
         )
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         raise RuntimeError(
-            "Legacy autograd function with non-static forward method is deprecated. Please use new-style autograd "
-            "function with static forward method."
+            "Legacy autograd function with non-static forward method is deprecated. Make forward and backward "
+            "static methods, and call apply()."
         )
 
     @staticmethod

@@ -191,8 +191,8 @@ def _check_outputs(outputs: Any) -> None:
     """Outputs that are sparse are refused."""
     if any(_is_sparse_any_tensor(output) for output in outputs if isinstance(output, TensorCore)):
         raise ValueError(
-            "Sparse output is not supported at gradcheck yet. Please call to_dense(masked_grad=...) on the output of fn "
-            "for gradcheck."
+            "Sparse output is not supported at gradcheck yet. Have the function return to_dense(masked_grad=...) of "
+            "it."
         )
 
 

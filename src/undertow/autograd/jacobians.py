@@ -62,8 +62,8 @@ class Function:
         every = as_tuple(self.call(*(given or self.given)))
         if any(isinstance(output, TensorCore) and output.is_sparse for output in every):
             raise ValueError(
-                "Sparse output is not supported at gradcheck yet. Please call to_dense(masked_grad=...) on the output of "
-                "fn for gradcheck."
+                "Sparse output is not supported at gradcheck yet. Have the function return to_dense(masked_grad=...) of "
+                "it."
             )
         return [output for output in every if is_inexact(output)]
 

@@ -51,40 +51,40 @@ def _to_weight(rank: int, input: Any, weight_size: Any, grad_output: Any, option
 def conv1d_input(
     input_size: Any, weight: Any, grad_output: Any, stride: Any = 1, padding: Any = 0, dilation: Any = 1, groups: int = 1
 ) -> Any:
-    """The gradient of conv1d with respect to its input."""
+    """What conv1d sends back to its input."""
     return _to_input(1, input_size, weight, grad_output, (stride, padding, dilation, groups))
 
 
 def conv1d_weight(
     input: Any, weight_size: Any, grad_output: Any, stride: Any = 1, padding: Any = 0, dilation: Any = 1, groups: int = 1
 ) -> Any:
-    """The gradient of conv1d with respect to its weight."""
+    """What conv1d sends back to its weight."""
     return _to_weight(1, input, weight_size, grad_output, (stride, padding, dilation, groups))
 
 
 def conv2d_input(
     input_size: Any, weight: Any, grad_output: Any, stride: Any = 1, padding: Any = 0, dilation: Any = 1, groups: int = 1
 ) -> Any:
-    """The gradient of conv2d with respect to its input."""
+    """What conv2d sends back to its input."""
     return _to_input(2, input_size, weight, grad_output, (stride, padding, dilation, groups))
 
 
 def conv2d_weight(
     input: Any, weight_size: Any, grad_output: Any, stride: Any = 1, padding: Any = 0, dilation: Any = 1, groups: int = 1
 ) -> Any:
-    """The gradient of conv2d with respect to its weight."""
+    """What conv2d sends back to its weight."""
     return _to_weight(2, input, weight_size, grad_output, (stride, padding, dilation, groups))
 
 
 def conv3d_input(
     input_size: Any, weight: Any, grad_output: Any, stride: Any = 1, padding: Any = 0, dilation: Any = 1, groups: int = 1
 ) -> Any:
-    """The gradient of conv3d with respect to its input."""
+    """What conv3d sends back to its input."""
     return _to_input(3, input_size, weight, grad_output, (stride, padding, dilation, groups))
 
 
 def conv3d_weight(
     input: Any, weight_size: Any, grad_output: Any, stride: Any = 1, padding: Any = 0, dilation: Any = 1, groups: int = 1
 ) -> Any:
-    """The gradient of conv3d with respect to its weight."""
+    """What conv3d sends back to its weight."""
     return _to_weight(3, input, weight_size, grad_output, (stride, padding, dilation, groups))

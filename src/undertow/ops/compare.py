@@ -121,7 +121,7 @@ def allclose(input: Any, other: Any, rtol: float = 1e-05, atol: float = 1e-08, e
 
 @public
 def equal(input: Any, other: Any) -> bool:
-    """Whether two tensors have the same size and elements."""
+    """Whether two tensors are of one size, with equal elements."""
     check_tensor(input, "equal")
     check_tensor(other, "equal", "other", 2)
     return bool(np.array_equal(input._array, other._array))

@@ -20,8 +20,8 @@ _norm_of_all = twin(rules.norm, "NormBackward0")
 
 def _warn(name: str, instead: str) -> None:
     warn_once(
-        f"at::{name} is deprecated and it is just left for JIT compatibility. It will be removed in a future PyTorch "
-        f"release. Please use `{instead}` instead",
+        f"at::{name} is deprecated and it is just left for JIT compatibility. `{instead}` is the function "
+        "of today.",
     )
 
 

@@ -35,11 +35,10 @@ def _sizes(input: Any, size: Any, scale_factor: Any, mode: str) -> tuple[Any, An
         if len(given) != rank:
             what = "output" if which == "size" else "scale_factor"
             shown = f"output size of {given}" if which == "size" else f"scale_factor of shape {given}"
-            how = "output size in (o1, o2, ...,oK)" if which == "size" else "scale_factor in (s1, s2, ...,sK)"
             raise ValueError(
                 f"Input and {what} must have the same number of spatial dimensions, but got input with spatial "
-                f"dimensions of {shape} and {shown}. Please provide input tensor in (N, C, d1, d2, ...,dK) format and "
-                f"{how} format."
+                f"dimensions of {shape} and {shown}. Behind the batch and the channels the input has a dim for each "
+                f"number of the {what}."
             )
         values = list(given)
     else:

@@ -32,8 +32,8 @@ def qr_gradient(xp: Any, g: Any, Q: Any, R: Any, mode: str, A_spec: Any) -> Any:
     rows, columns = A_spec.shape[-2:]
     if mode == "r":
         raise RuntimeError(
-            "The derivative of linalg.qr depends on Q, which is not computed when mode='r'. Please use linalg.qr(A, "
-            "mode='reduced') if you are going to differentiate through linalg.qr"
+            "The derivative of linalg.qr depends on Q, which is not computed when mode='r'. It is with "
+            "mode='reduced'."
         )
     if mode == "complete" and rows > columns:
         raise RuntimeError("The QR decomposition is not differentiable when mode='complete' and nrows > ncols.")

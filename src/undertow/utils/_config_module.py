@@ -149,9 +149,8 @@ class ConfigModule(ModuleType):
 
     def _old(self, name: str) -> dict[str, Any]:
         warnings.warn(
-            f"`config.{name}()` has been deprecated. It no longer changes the underlying config. use "
-            "`config.get_config_copy()` instead if you just want a copy of the config, or config.load_config if you need "
-            "mutable access",
+            f"`config.{name}()` has been deprecated. It no longer changes the underlying config: "
+            "get_config_copy() gives a copy, and load_config() puts one into force",
             FutureWarning,
             stacklevel=3,
         )

@@ -205,8 +205,8 @@ def set_optimizer_state_dict(
                     loaded[number] = state[name]
                 elif options.strict and name in wanting and not options.flatten_optimizer_state_dict:
                     raise RuntimeError(
-                        f"Missing optimizer state for parameter '{name}' in checkpoint. The parameter requires gradients "
-                        "but has no saved optimizer state. To load anyway, use StateDictOptions(strict=False)."
+                        f"Missing optimizer state for parameter '{name}' in checkpoint. It is one that the "
+                        "optimizer updates; StateDictOptions(strict=False) loads the others without it."
                     )
         numbers = {name: n for group, names_ in zip(own["param_groups"], named, strict=True)
                    for n, name in zip(group["params"], names_, strict=True)}  # fmt: skip

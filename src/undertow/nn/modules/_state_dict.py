@@ -127,8 +127,8 @@ class StateDict:
         """All parameters and persistent buffers by their full names (detached unless keep_vars)."""
         if args:
             warn(
-                "Positional args are being deprecated, use kwargs instead. Refer to "
-                "https://pytorch.org/docs/main/generated/torch.nn.Module.html#torch.nn.Module.state_dict for details.",
+                "Positional args are being deprecated, use kwargs instead: destination, prefix and "
+                "keep_vars by their names.",
                 FutureWarning,
             )
             given: tuple[Any, ...] = (*args, *(destination, prefix, keep_vars)[len(args) :])

@@ -74,8 +74,8 @@ class LazyModuleMixin:
 
     def _replicate_for_data_parallel(self) -> Any:
         raise RuntimeError(
-            "Modules with uninitialized parameters can't be used with `DataParallel`. Run a dummy forward pass to "
-            "correctly initialize the modules"
+            "Modules with uninitialized parameters can't be used with `DataParallel`. Run a forward on a "
+            "small batch first: it gives them their shapes"
         )
 
 

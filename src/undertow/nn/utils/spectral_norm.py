@@ -85,8 +85,8 @@ class SpectralNorm:
             raise ValueError(f"`SpectralNorm` cannot be applied as parameter `{name}` is None")
         if isinstance(weight, UninitializedParameter):
             raise ValueError(
-                "The module passed to `SpectralNorm` can't have uninitialized parameters. Make sure to run the dummy "
-                "forward before applying spectral normalization"
+                "The module passed to `SpectralNorm` can't have uninitialized parameters. Run a forward on a small "
+                "batch first: it gives them their shapes"
             )
         with no_grad():
             height, width = made.reshape_weight_to_matrix(weight).size()

@@ -32,8 +32,8 @@ class WeightNorm:
         weight = getattr(module, name)
         if isinstance(weight, UninitializedParameter):
             raise ValueError(
-                "The module passed to `WeightNorm` can't have uninitialized parameters. Make sure to run the dummy "
-                "forward before applying weight normalization"
+                "The module passed to `WeightNorm` can't have uninitialized parameters. Run a forward on a small "
+                "batch first: it gives them their shapes"
             )
         del module._parameters[name]
         module.register_parameter(name + "_g", Parameter(norm_except_dim(weight, made.dim).data))
