@@ -127,7 +127,7 @@ class StateDict:
         """All parameters and persistent buffers by their full names (detached unless keep_vars)."""
         if args:
             warn(
-                "Positional args are being deprecated, use kwargs instead: destination, prefix and "
+                "Positional args are being deprecated, use kwargs instead. Give destination, prefix and "
                 "keep_vars by their names.",
                 FutureWarning,
             )
