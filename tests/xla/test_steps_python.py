@@ -534,3 +534,59 @@ def test_one_that_the_step_changes_is_itself() -> None:
         return Case(step, weight, args=lambda turn: (state, *one(turn)), look=lambda: [state.x, state.notes])
 
     agree(build, steps=4, programs=2)
+
+
+class PlainBatch:
+    def __init__(self, x: Any, scale: float) -> None:
+        self.x, self.scale, self.parts = x, scale, {"y": x + 1}
+        self.me: Any = None
+
+    def total(self) -> Any:
+        return self.x.sum() * self.scale + self.parts["y"].sum()
+
+
+def of_two(first: PlainBatch, second: PlainBatch) -> Any:
+    return first.total() if first is second else first.total() - second.total()
+
+
+KEPT: dict[Any, int] = {}
+
+
+def kept_by_batch(first: PlainBatch, second: PlainBatch) -> Any:
+    KEPT[first] = KEPT.get(second, 0) + 1
+    return first.total()
+
+
+def changed(first: PlainBatch, second: PlainBatch) -> Any:
+    first.scale += 1
+    return first.total()
+
+
+@pytest.mark.parametrize("step", [of_two, lambda first, second: first, kept_by_batch, changed])
+def test_objects_that_each_call_brings_anew(step: Any) -> None:
+    compiled_step, found = torch.compile(step), list[Any]()
+    for function in (step, compiled_step):
+        KEPT.clear()
+        for turn in range(4):
+            first, second = (PlainBatch(torch.full((2,), turn + n), turn) for n in (1.0, 2.0))
+            result = function(first, second)
+            assert (result is first) is isinstance(result, PlainBatch) and (first in KEPT) is (step is kept_by_batch)
+            found.append((first.scale, isinstance(result, PlainBatch) or result.item()))
+    assert found[:4] == found[4:]
+    assert (len(compiled_step.causes) < 2) is (step is of_two)
+
+
+def test_objects_that_are_one_or_hold_themselves() -> None:
+    step = torch.compile(of_two)
+    for scale in (1.0, 2.0):
+        one, two = PlainBatch(torch.ones(2), scale), PlainBatch(torch.ones(2), 3.0)
+        assert step(one, two).item() == of_two(one, two).item()
+        assert step(one, one).item() == of_two(one, one).item()
+        one.me = one
+        assert step(two, one).item() == of_two(two, one).item()
+
+
+def test_an_array_among_the_arguments_is_named_as_the_cause() -> None:
+    step = torch.compile(lambda a: torch.from_numpy(a) * 2)
+    assert [step(np.full(2, turn, np.float32))[0].item() for turn in range(2)] == [0.0, 2.0]
+    assert step.causes == ["a is another ndarray than before. Give the step a tensor instead, from_numpy of it"]

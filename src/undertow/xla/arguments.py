@@ -15,8 +15,9 @@ from undertow.modes import no_grad
 from undertow.xla.arriving import Arriving
 from undertow.xla.errors import CompileError
 from undertow.xla.reach import Reached
-from undertow.xla.records import ChangedRecord, is_record
+from undertow.xla.records import ChangedRecord, Kinds
 from undertow.xla.renewed import Renewed
+from undertow.xla.results import values_in
 from undertow.xla.sparse_parts import is_sparse, parts_of_sparse
 from undertow.xp.device_array import DeviceArray
 from undertow.xp.device_memory import Cell
@@ -198,24 +199,38 @@ class Handed:
     """Lists, dicts, records and sparse tensors among the arguments. The step gets others of stand-ins, so it may not change
     them."""
 
-    def __init__(self, arguments: Any, whole: Container[type] = ()) -> None:
+    def __init__(self, arguments: Any, kinds: Kinds) -> None:
         self._held: list[tuple[Any, list[Any], Any]] = []  # with what they hold, and the class of the record around them
+        self._records: list[tuple[Any, Any]] = []
         stack: list[tuple[Any, Any]] = [(arguments, None)]
         while stack:
             value, around = stack.pop()
             inside: Any = ()
-            if is_record(value, whole):
+            if kinds.is_record(value):
                 around = around or type(value)
-                inside = vars(value).values()
+                self._records.append((value, around))
+                value = vars(value)
+                inside = value.values()
             elif isinstance(value, (tuple, list, dict)):
                 inside = value.values() if isinstance(value, dict) else value
-            if isinstance(value, (list, dict)) or is_sparse(value) or is_record(value, whole):
+            if isinstance(value, (list, dict)) or is_sparse(value):
                 self._held.append((value, _contents(value), around))
             stack += [(part, around) for part in inside]
+
+    def refuse_to_leave(self, tree: Any, known: Container[int]) -> None:
+        """Raises if a record that is no other's equal is left behind: each call has to leave its own."""
+        own = {id(value): kind for value, kind in self._records if type(value).__hash__ is not None}
+        kinds = tuple({type(value) for value, _ in self._records})
+        for value in values_in(tree, known, kinds) if own else ():
+            if id(value) in own:
+                raise ChangedRecord(own[id(value)])
 
     def refuse_changes(self, later: Iterable[Any] = ()) -> None:
         """Raises if one is not as it was, or is among the objects that something on the host will change."""
         changed = [*map(id, later)]
+        for value, record in self._records:
+            if id(value) in changed:
+                raise ChangedRecord(record)
         for value, before, record in self._held:
             now = _contents(value)
             if len(now) != len(before) or not all(map(is_, now, before)) or (record is not None and id(value) in changed):
@@ -231,7 +246,6 @@ class Handed:
 def _contents(value: Any) -> list[Any]:
     if is_sparse(value):
         return [*parts_of_sparse(value)]
-    value = vars(value) if is_record(value) else value
     return [*value, *value.values()] if isinstance(value, dict) else [*value]
 
 

@@ -9,8 +9,11 @@ from typing import Any
 from undertow._core import TensorCore
 from undertow.dtypes import SCALAR_DTYPE
 from undertow.modes import local
-from undertow.xla.places import described
+from undertow.xla.places import PLAIN, described
+from undertow.xla.records import Record
 from undertow.xp.precision import Precision
+
+_ANOTHER = ", object "  # what follows tells objects apart
 
 
 def argument_names(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[tuple[str, Any]]:
@@ -25,7 +28,11 @@ def argument_names(function: Callable[..., Any], args: tuple[Any, ...], kwargs: 
 
 
 def _leaves(tree: Any, name: str) -> Iterator[tuple[str, Any]]:
-    if isinstance(tree, (tuple, list)):
+    if isinstance(tree, Record):
+        yield name, tree
+        for key, part in tree.values.items():
+            yield from _leaves(part, f"{name}.{key}")
+    elif isinstance(tree, (tuple, list)):
         for place, part in enumerate(tree):
             yield from _leaves(part, f"{name}[{place}]")
     elif isinstance(tree, dict):
@@ -53,8 +60,10 @@ def looks_of(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[s
 def _look(value: Any) -> str:
     if type(value) in (int, float):
         return f"{'an' if type(value) is int else 'a'} {type(value).__name__}"  # of which value does not matter
+    if isinstance(value, Record):
+        return f"a {value.kind.__name__} that counts by what it holds"
     if not isinstance(value, TensorCore):
-        return described(value)
+        return described(value) + ("" if isinstance(value, PLAIN) else f"{_ANOTHER}{id(value)}")
     strides = "" if not value._is_strided or value._array.flags.c_contiguous else f", not contiguous {value.stride()}"
     device = "" if value.device.type == "cpu" else f" on {value.device}"
     wanted = " that requires a gradient" if value.requires_grad else ""
@@ -70,4 +79,8 @@ def difference(earlier: list[dict[str, str]], now: dict[str, str]) -> str:
     if not found:
         return "an argument has other hooks, or is the first one with a gradient or without"
     name, more = found[0], f", and {len(found) - 1} more" if len(found) > 1 else ""
-    return f"{name} was {before.get(name, 'not given')} and is {now.get(name, 'not given')}{more}"
+    was, is_now = [look.get(name, "not given").partition(_ANOTHER)[0] for look in (before, now)]
+    if was == is_now:
+        cure = ". Give the step a tensor instead, from_numpy of it" if was == "a ndarray" else ""
+        return f"{name} is another {was.removeprefix('a ')} than before{more}{cure}"
+    return f"{name} was {was} and is {is_now}{more}"

@@ -27,7 +27,7 @@ from undertow.xla.host_calls import Inside
 from undertow.xla.numbers import Baked
 from undertow.xla.places import Numbers
 from undertow.xla.program import Program
-from undertow.xla.records import ChangedRecord, is_record, kinds_of_records, records_apart
+from undertow.xla.records import ChangedRecord, Kinds
 from undertow.xla.sparse_parts import apart, parts_of_sparse
 from undertow.xla.traced import Call
 from undertow.xp.device_array import DeviceArray
@@ -55,7 +55,7 @@ class Compiled:
         self._looks: list[dict[str, str]] = []  # of the calls that were compiled last
         self.refused = ""  # why the last call was not compiled
         self._was_called = False
-        self._whole: set[type] = set()  # dataclasses that the step changes, which stand for themselves
+        self._kinds = Kinds()
         self.turn = next(_turns)  # among all that were made
         everything.add(self)
         keep_on_disk()
@@ -77,7 +77,7 @@ class Compiled:
         if special.active or modes.saved_hooks:
             key += _rare_modes(modes)
         if args or kwargs:
-            _describe((args, kwargs), key, arguments, numbers, self._whole)
+            _describe((args, kwargs), key, arguments, numbers, self._kinds, [])
         with _one_at_a_time:
             programs = self.programs.setdefault(tuple(key), [])
             if numbers:
@@ -87,13 +87,13 @@ class Compiled:
                 if program.fits(arguments):
                     return program.run(arguments)
             if special.stance == "default" or self._may_compile():
+                if self._kinds.meet((args, kwargs)):  # which makes it another key
+                    return self(*args, **kwargs)
                 try:
                     program = self._compile(programs, args, kwargs, arguments, numbers)
                 except (ChangedRecord, CompileError):
-                    records = kinds_of_records((args, kwargs), self._whole)
-                    if not records:
+                    if not self._kinds.keep_whole((args, kwargs)):
                         raise
-                    self._whole |= records
                     return self(*args, **kwargs)
                 return program.run(arguments)
         return self.function(*args, **kwargs)
@@ -134,19 +134,19 @@ class Compiled:
         numbers: list[Any],
     ) -> Program:
         body = Body(self.function, args, kwargs)
-        args, kwargs = records_apart((args, kwargs), self._whole)
+        args, kwargs = self._kinds.apart((args, kwargs))
         if isinstance(numbers, Numbers):
             given = argument_names(self.function, args, kwargs)
             numbers.names = [name for name, value in given if type(value) in (int, float)]
         looks = looks_of(self.function, args, kwargs)
         if programs:
             self._note(programs[0].misfit(arguments))
-        elif len(self.programs) > 1:
+        elif self._looks:
             self._note(difference(self._looks, looks))
         plan = Plan()
         if programs:  # numbers that have changed may change again
             plan.counters.update(programs[0].changing_numbers())
-        plan.whole = self._whole
+        plan.kinds = self._kinds
         plan.body, plan.counts = body, not body.compares_types()
         self._looks = [*self._looks[-MOST:], looks]
         if numbers:
@@ -190,12 +190,14 @@ def _rare_modes(modes: ThreadModes) -> tuple[Any, ...]:
     return tuple((id(pack), id(unpack)) for pack, unpack, _ in modes.saved_hooks)
 
 
-def _describe(tree: Any, key: list[Any], tensors: list[Any], numbers: list[Any], whole: set[type]) -> None:
+def _describe(
+    tree: Any, key: list[Any], tensors: list[Any], numbers: list[Any], kinds: Kinds, met: list[Any]
+) -> None:
     """Adds to a key what nested arguments look like, and to lists the tensors and the plain numbers among them."""
     if isinstance(tree, TensorCore) and not tree._is_strided:
         parts = parts_of_sparse(tree)
         key += (type(parts), tuple(parts.sizes), parts.coalesced)
-        _describe(parts[:2], key, tensors, numbers, whole)
+        _describe(parts[:2], key, tensors, numbers, kinds, met)
     elif isinstance(tree, TensorCore):
         array, meta = tree._array, tree._meta
         tensors.append(tree)
@@ -212,17 +214,19 @@ def _describe(tree: Any, key: list[Any], tensors: list[Any], numbers: list[Any],
     elif isinstance(tree, (tuple, list)):
         key += (type(tree), len(tree))
         for part in tree:
-            _describe(part, key, tensors, numbers, whole)
+            _describe(part, key, tensors, numbers, kinds, met)
     elif isinstance(tree, dict):
         key += (type(tree), *map(_key_of, tree))
         for part in tree.values():
-            _describe(part, key, tensors, numbers, whole)
+            _describe(part, key, tensors, numbers, kinds, met)
     elif type(tree) in (int, float):
         key.append(type(tree))
         numbers.append(tree)
-    elif is_record(tree, whole):
-        key.append(type(tree))
-        _describe(vars(tree), key, tensors, numbers, whole)
+    elif kinds.is_record(tree):
+        again = any(tree is each for each in met)
+        key += (type(tree), again)
+        met.append(tree)
+        _describe(() if again else vars(tree), key, tensors, numbers, kinds, met)
     else:
         key.append(_key_of(tree))
 
@@ -242,5 +246,6 @@ def reset() -> None:
     """Forgets every compiled program."""
     for compiled in list(everything):
         compiled.programs.clear()
+        compiled._looks.clear()
         compiled._numbers.clear()
         compiled.causes.clear()

@@ -53,6 +53,7 @@ from undertow.xla.host_statements import (
 )
 from undertow.xla.numbers import Baked, Figure
 from undertow.xla.places import PLAIN, Place, held_at, place_at, places_of
+from undertow.xla.records import Kinds
 from undertow.xla.registrations import Registrations
 from undertow.xp.device_array import DeviceArray
 from undertow.xp.device_memory import NeedsValue, Stops, Watch
@@ -78,7 +79,7 @@ class Plan:
         self.numbers: list[Any] = []  # those among the arguments; see `counters.in_places`
         self.watched: set[Place] = set()  # places in which it does, too, but more counts than their values
         self.roots: list[tuple[Any, str]] = []  # modules and optimizers that only hooks reach, and their names
-        self.whole: Container[type] = ()  # dataclasses among the arguments that stand for themselves
+        self.kinds = Kinds()  # which arguments count by what they hold
         self.body: Body | None = None  # which statements are not simply traced
 
 

@@ -52,7 +52,7 @@ def tensors_in(tree: Any, known: Container[int] = ()) -> list[Any]:
     return values_in(tree, known, TensorCore)
 
 
-def values_in(tree: Any, known: Container[int], kind: type) -> list[Any]:
+def values_in(tree: Any, known: Container[int], kind: type | tuple[type, ...]) -> list[Any]:
     """The same for values of any kind."""
     found: dict[int, Any] = {}
     seen: set[int] = set()

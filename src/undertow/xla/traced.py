@@ -195,7 +195,7 @@ class Traced:
             as_inputs = inputs(numbers, options, self.known_numbers, len(self.counters.places))
             given = self._show(as_inputs, numbers, trace)
             args, kwargs = records_together(together(from_places((call.args, call.kwargs), self.plan.numbers)))
-            self.handed = Handed((args, [*kwargs.values()]), self.plan.whole)
+            self.handed = Handed((args, [*kwargs.values()]), self.plan.kinds)
             self.result = self._run(call.function, args, kwargs, firing)
             if trace.stopped:  # and the step's own code handled it
                 raise trace.stopped[0]
@@ -266,6 +266,7 @@ class Traced:
     def _find_exit(self, state: Reached, firing: Firing, trace: Trace) -> None:
         """Finds out what the step left where, and refuses what a program can't leave there."""
         self.exit = self._settle(firing.stores)
+        self.handed.refuse_to_leave([*self.left_behind(), *[entry[1] for entry in self.exit]], self.known)
         self.counters.check(self.exit, self.result, self.known)
         firing.refuse_shared({place_at(entry[0], entry[1] if type(entry[1]) is str else None) for entry in self.exit})
         self.entry.ignore(firing.changed_on_host() | self.entry.large_arrays_in(trace.host_memories()[1]))
