@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import collections
+import contextlib
+import os
+import random
 from typing import Any
 
 import pytest
@@ -123,6 +127,107 @@ def puts_computed_indices_together() -> Case:
         return found
 
     return Case(step, args=lambda turn: (torch.tensor([turn]),))
+
+
+@case
+def looks_at_and_writes_to_views_that_the_step_has_cached() -> Case:
+    cache: dict[str, Any] = {}
+
+    def step(x: Any) -> Any:
+        if not cache:
+            cache["turned"], cache["part"] = torch.arange(9.0).view(3, 3).t(), torch.arange(6.0)[2:5]
+        return x @ cache["turned"] + cache["part"]
+
+    def between(turn: int) -> None:
+        repr(cache["turned"])
+        cache["turned"][0, 1] = 7.0 + turn
+        cache["part"].mul_(2)
+
+    return Case(step, args=x, between=between, look=lambda: cache)
+
+
+@case
+def leaves_blocks_by_a_stack_of_exits() -> Case:
+    layer, log = nn.Linear(3, 2), list[str]()
+
+    def step(x: Any) -> Any:
+        with contextlib.ExitStack() as stack:
+            stack.callback(log.append, "left")
+            stack.enter_context(torch.no_grad())
+            return layer(x)
+
+    return Case(step, args=x, log=log)
+
+
+class Limited:
+    """A descriptor that has the last word on what is set."""
+
+    def __set_name__(self, owner: Any, name: str) -> None:
+        self.name = f"_{name}"
+
+    def __get__(self, instance: Any, owner: Any) -> Any:
+        return getattr(instance, self.name)
+
+    def __set__(self, instance: Any, value: float) -> None:
+        setattr(instance, self.name, min(value, 3.0))
+
+
+class Scale:
+    value = Limited()
+
+    def __init__(self) -> None:
+        self.value = 1.0
+
+
+@case
+def changes_a_number_behind_a_descriptor() -> Case:
+    scale = Scale()
+
+    def step(x: Any) -> Any:
+        result = x * scale.value
+        scale.value = scale.value + 1.5
+        return result
+
+    return Case(step, scale, args=x)
+
+
+class Counted(type):
+    made = 0
+
+    def __call__(cls, *args: Any) -> Any:
+        Counted.made += 1
+        return super().__call__(*args)
+
+
+class Batch(metaclass=Counted):
+    def __init__(self, x: Any) -> None:
+        self.x = x
+
+
+@case
+def counts_in_a_metaclass() -> Case:
+    Counted.made = 0
+    return Case(lambda x: Batch(x * 2).x, args=x, look=lambda: Counted.made)
+
+
+@case
+def fills_a_list_of_the_standard_library() -> Case:
+    seen: Any = collections.UserList([1.0])
+
+    def step(x: Any) -> Any:
+        seen.append(2.0)
+        return x * len(seen)
+
+    return Case(step, args=x, look=lambda: list(seen))
+
+
+@pytest.mark.parametrize("looks", [lambda x: x * _random.random(), lambda x: x * os.path.exists("/nowhere")])
+def test_what_nobody_could_watch_is_refused(looks: Any) -> None:
+    with pytest.raises(CompileError, match="which would happen when it is compiled"):
+        torch.compile(looks)(torch.ones(2))
+
+
+_random = random.Random(1)
 
 
 def _with_hooks_on_results(compiled: bool) -> list[Any]:

@@ -25,8 +25,8 @@ from undertow.optim.optimizer import Optimizer
 from undertow.sites import PACKAGE, warn
 from undertow.xla.effects import Chain, Effect, Effects, Exactly, Kind, Parts, Reading, kind_of, read, together, trust
 from undertow.xla.effects.objects import instance_dict
-from undertow.xla.effects.values import TENSORISH, Atom, Fresh, Known
-from undertow.xla.errors import CompileWarning
+from undertow.xla.effects.values import OPAQUE, TENSORISH, Atom, Fresh, Known
+from undertow.xla.errors import CompileError, CompileWarning
 from undertow.xla.pieces import take_apart, written
 from undertow.xla.places import OfClass, Slots
 from undertow.xla.reach import Reached
@@ -42,6 +42,7 @@ _CURES = {
     "random": "draw random numbers with torch.rand and its like, or give them to the step as arguments",
     "clock": "measure outside the step",
     "debugger": "debug the step as it is, without torch.compile",
+    "files": "look outside, and give what is there to the step as an argument",
     "iterator": "take from it outside, and give what it gives to the step as an argument",
 }
 _CURE = "do it outside, with what the step returns, or in a hook"
@@ -221,8 +222,10 @@ class Body:
         changed = self.whole.changes.get(id(statement))
         if not changed:
             return set()
-        variables = self._variables(statements)
-        return {name for name, value in variables.items() if not changed.isdisjoint(value)}
+        variables, used = self._variables(statements), statements.used(statement)
+        return {  # what nothing is known of is only in the variables that are mentioned there
+            name for name, value in variables.items() if changed & value - (set() if name in used else {OPAQUE})
+        }
 
     def _variables(self, statements: Statements) -> dict[str, set[Atom]]:
         """What the variables of a function may be."""
@@ -266,6 +269,8 @@ class Body:
     def _is_watched(self, effect: Effect) -> bool:
         """Whether a change is seen before the next call, which then compiles again."""
         target = effect.target
+        if effect.field in _CURES:
+            return False
         if id(target) in self._watched or (id(target), effect.attribute) in self._watched_names:
             return True
         return not isinstance(target, type) and id(instance_dict(target)) in self._watched
@@ -290,7 +295,9 @@ class Body:
                 )
             for chain in chains:
                 levels = list(self._levels(chain))
-                if levels and levels[-1][1]:
+                if not levels:  # the step is a lambda, in which nothing can be marked
+                    self._say_now(**said)
+                elif levels[-1][1]:
                     statements, path = levels[-1]
                     for each in self._of_the_same_code(statements):
                         yield Mark(each, path[-1], effect.what, **said)
@@ -326,6 +333,11 @@ class Body:
         self.whole = self._read()
         self._plan()
 
+    def _say_now(self, refusal: str = "", warning: str = "") -> None:
+        if refusal:
+            raise CompileError(refusal)
+        self._warn_once(warning)
+
     # --- while the step is traced
 
     def names_left(self) -> dict[CodeType, set[str]]:
@@ -340,9 +352,12 @@ class Body:
 
     def warn(self, mark: Mark) -> None:
         """Says once what may be lost."""
-        if mark.warning not in self._said:
-            self._said.add(mark.warning)
-            warn(mark.warning, CompileWarning)
+        self._warn_once(mark.warning)
+
+    def _warn_once(self, warning: str) -> None:
+        if warning not in self._said:
+            self._said.add(warning)
+            warn(warning, CompileWarning)
 
     def keep(self, mark: Mark) -> None:
         """Leaves a statement where it is after all."""

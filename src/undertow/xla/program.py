@@ -162,6 +162,11 @@ class Program(Assembled):
     def _bring(self, tensor: Any, held: DeviceArray, cell: Cell) -> None:
         """A memory that was looked at on the host: back into the program, if nobody else holds it there."""
         array = tensor._array
+        if held._parent is not None:  # a part of the memory, which the host may have now
+            if type(array) is DeviceArray or cell.host is None or not np.may_share_memory(array, cell.host):
+                tensor._array = held
+                held.write(array.value if type(array) is DeviceArray else array)
+            return
         if type(array) is DeviceArray:  # another memory was put in its place
             cell.value, cell.host = array.value, None
             cell.writes += 1

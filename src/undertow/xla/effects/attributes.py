@@ -127,9 +127,13 @@ class Attributes(State):
             kind = owner.kind
         else:
             kind = atom.after
+        if isinstance(owner, Known) and isinstance(owner.value, type) and issubclass(atom.after, type):
+            kind = type(owner.value)  # the method is a metaclass's
         found = in_class(kind, name, atom.after)
         if found is MISSING:
             return ONE[PLAIN]
+        if found is in_class(type, "__call__"):
+            return frozenset([owner])  # which makes an instance
         if in_class(object, name) is found:
             return frozenset([Method(name, PLAIN)])
         return self._inherited(found, kind, owner, name, node)
@@ -162,7 +166,11 @@ class Attributes(State):
             return ONE[PLAIN]
         if callable(found) and trust.home(kind) not in ("user", "own"):
             return frozenset([Method(name, owner)])  # compiled by Cython
-        if in_class(type(found), "__get__") is not MISSING and type(found).__name__ != "_tuplegetter":
+        getter = in_class(type(found), "__get__")
+        if isinstance(getter, FunctionType) and trust.home(getter) == "user":
+            given = [Known(found, name), owner, Known(kind, kind.__name__)]
+            return self.call_function(getter, Arguments([frozenset([each]) for each in given]), node)
+        if getter is not MISSING and type(found).__name__ != "_tuplegetter":
             return self.unknown(f"reads the descriptor `{name}`", node)
         if isinstance(owner, Known):
             known = Known(found, f"{owner.name}.{name}", lambda: static_value(owner.get(), name))
@@ -203,7 +211,7 @@ class Attributes(State):
         if isinstance(lookup, FunctionType) and trust.home(lookup) == "user":
             return self.unknown(f"reads `{atom.name}.{name}` through `__getattribute__`", node)
         inherited = in_class(kind, name)
-        if isinstance(inherited, property):
+        if isinstance(inherited, property) or isinstance(in_class(type(inherited), "__set__"), FunctionType):
             return self._inherited(inherited, kind, atom, name, node)
         own = stored(value, name)
         if own is not MISSING:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import types
 from types import FunctionType
 from typing import Any
 
+from undertow._tensor import Tensor
 from undertow.nn import Module
+from undertow.optim import Optimizer
 from undertow.xla.effects import trust
 from undertow.xla.effects.objects import MISSING, in_class, instance_dict
 from undertow.xla.effects.own_calls import OwnCalls
@@ -64,6 +67,7 @@ class Calls(OwnCalls):
         if atom in TENSORISH or atom in (PLAIN, NONE):
             return ONE[PLAIN]
         self.may_write = True
+        self.change(OPAQUE)
         return self.unknown("calls something unknown", node)
 
     def _call_fresh(self, atom: Fresh, arguments: Arguments, node: Any) -> Value:
@@ -150,7 +154,13 @@ class Calls(OwnCalls):
         if isinstance(atom.value, FunctionType) and "." not in name:
             name = f"{atom.value.__module__}.{atom.value.__qualname__}"
         what = "prints" if atom.value is print else f"calls `{name}`"
-        self.effect("call", what, node, field=field or trust.field_of(atom.value))
+        field = field or trust.field_of(atom.value)
+        targets = self._given_away(arguments) if field == "unknown" else []
+        for target in targets:
+            self.place(target, None)
+            self.effect("call", what, node, target, field=field)
+        if not targets or trust.home(atom.value) != "standard":
+            self.effect("call", what, node, field=field)
         if trust.home(atom.value) not in ("standard", "builtin"):
             self.may_write = True
         return ONE[NONE] if atom.value is print else ONE[OPAQUE]
@@ -164,6 +174,11 @@ class Calls(OwnCalls):
             if not apart.changed:
                 break
         return not apart.changed and not apart.effect_keys()
+
+    def _given_away(self, arguments: Arguments) -> list[Any]:
+        """Objects from outside that code which is not followed may change: it is given them, or is a method of one."""
+        known = [atom.value for atom in arguments.all() if isinstance(atom, Known) and not is_plain(atom.value)]
+        return [value for value in known if not isinstance(value, (Tensor, Module, Optimizer)) and not callable(value)]
 
     def _part(self, atom: Known, value: Any, name: str) -> Value:
         known = Known(value, f"{atom.name}.{name}")
@@ -214,8 +229,11 @@ class Calls(OwnCalls):
         if hasattr(kind, "_member_map_"):
             return ONE[PLAIN]
         meta_call = in_class(type(kind), "__call__")
-        if isinstance(meta_call, FunctionType) and trust.home(meta_call) == "user":
-            return self.unknown(f"makes a `{atom.name}` through its metaclass", node)
+        if isinstance(meta_call, FunctionType) and trust.home(meta_call) == "user" and kind not in self.being_made:
+            self.being_made.add(kind)
+            made = self.call_function(meta_call, arguments.after(frozenset([atom])), node)
+            self.being_made.discard(kind)
+            return made
         made = self.fresh(node, kind, EMPTY)
         (instance,) = made
         assert isinstance(instance, Fresh)
@@ -255,6 +273,8 @@ class Calls(OwnCalls):
         """What `with` gives, and whether errors surely pass through the block's end."""
         if atom is OWN:
             return ONE[OWN], True
+        if isinstance(atom, Fresh) and atom.kind is contextlib.ExitStack:
+            return frozenset([atom]), False
         if isinstance(atom, Fresh) and atom.kind in trust.CONTEXTS:
             return atom.contents | ONE[NONE], atom.kind is trust.CONTEXTS[0]
         kind: Any = type(atom.value) if isinstance(atom, Known) else getattr(atom, "kind", None)

@@ -29,8 +29,8 @@ class Effect:
 
     kind: "call", "store" (doing it again with the same inputs changes nothing) or "update" (depends on what was there).
     target: the object that is changed, where it could be found; attribute: which part of it, where that is known.
-    field: what it has to do with: "output", "random", "clock", "iterator" or "debugger"; "own" for what undertow itself
-    does; "unknown" for what could not be followed, "harmless" for what matters to nobody; else empty.
+    field: what it has to do with: "output", "random", "clock", "files", "iterator" or "debugger"; "own" for what undertow
+    itself does; "unknown" for what could not be followed, "harmless" for what matters to nobody; else empty.
     """
 
     kind: Literal["call", "store", "update"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
+from contextlib import ExitStack
 from typing import Any
 
 import numpy as np
@@ -90,6 +91,8 @@ class MethodCalls(BuiltinCalls):
         everything = arguments.all()
         if owner.kind in _CONTAINERS and not hasattr(owner.kind, name):
             return ONE[PLAIN]  # then it is something else: `sum` may give a list, or what is in it
+        if owner.kind is ExitStack:
+            return self._stack_method(owner, name, arguments, node)
         if name in ("tofile", "dump"):
             return self.unknown(f"calls `.{name}`", node)
         reads = any(issubclass(owner.kind or object, kind) and name in own for kind, own in trust.READING_METHODS)
@@ -112,6 +115,17 @@ class MethodCalls(BuiltinCalls):
         if owner.kind is None:
             return frozenset([owner, PLAIN]) | contents
         return frozenset([owner, NONE, PLAIN]) | contents
+
+    def _stack_method(self, owner: Fresh, name: str, arguments: Arguments, node: Any) -> Value:
+        """What is done with an `ExitStack`: as if it happened at once."""
+        self.change(owner)
+        first, rest = EMPTY.union(*arguments.positional[:1]), arguments.rest()
+        if name == "enter_context":
+            return EMPTY.union(*[self.enter(atom, node)[0] for atom in first])
+        if name in ("callback", "push"):
+            self.call(first, rest if name == "callback" else Arguments([ONE[NONE]] * 3), node)
+            return first
+        return frozenset([owner])
 
     def _known_method(self, owner: Known, name: str, arguments: Arguments, node: Any) -> Value:
         value = owner.value

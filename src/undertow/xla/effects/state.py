@@ -76,6 +76,7 @@ class State(ABC):
         self._writes = False
         self.skipped: frozenset[int] = frozenset()  # ids of statements that are left out
         self.origins: dict[Any, list[Chain]] = {}  # by which statements an effect comes about
+        self.being_made: set[type] = set()  # classes whose metaclass is being gone through
         self.steps = 0
         self.node: Any = None
         self.unbound: dict[str, Any] = {}
@@ -121,6 +122,9 @@ class State(ABC):
 
     @abstractmethod
     def call_function(self, function: FunctionType, arguments: Arguments, node: Any) -> Value: ...
+
+    @abstractmethod
+    def enter(self, atom: Atom, node: Any) -> tuple[Value, bool]: ...
 
     @abstractmethod
     def protocols(self, value: Value, node: Any, others: Value = EMPTY) -> Value: ...
@@ -203,6 +207,8 @@ class State(ABC):
         if in_class(type(value), "__next__") is not MISSING:
             self.effect("call", f"takes from the iterator `{name}`", None, value, field="iterator")
         if is_plain(value) or (not isinstance(value, CONTAINERS) and type(value).__name__ != "deque"):
+            if trust.home(type(value)) == "standard":  # a UserList, say
+                self.place(value, None)
             return
         self.place(value, None)
         self._reads.setdefault(id(value), Read(name, get, snapshot(value)))

@@ -54,7 +54,7 @@ MAKERS = {
     for function in (
         list, tuple, dict, set, frozenset, sorted, reversed, zip, enumerate, map, filter, object, iter, bytearray,
         collections.deque, collections.OrderedDict, collections.defaultdict, collections.Counter, collections.ChainMap,
-        contextlib.nullcontext, contextlib.suppress, functools.partial, functools.wraps,
+        contextlib.nullcontext, contextlib.suppress, contextlib.ExitStack, functools.partial, functools.wraps,
         operator.itemgetter, operator.attrgetter,
         *(value for value in vars(itertools).values() if isinstance(value, type)),
     )
@@ -118,7 +118,7 @@ _FIELDS = {
     "posix": "output", "nt": "output", "pathlib": "output", "tempfile": "output", "pprint": "output", "_queue": "output",
     "queue": "output", "threading": "output", "_thread": "output", "multiprocessing": "output",
     "pdb": "debugger", "ipdb": "debugger",
-    "os.path": "harmless", "posixpath": "harmless", "ntpath": "harmless", "genericpath": "harmless", "re": "harmless",
+    "os.path": "harmless", "posixpath": "harmless", "ntpath": "harmless", "genericpath": "files", "re": "harmless",
     "inspect": "harmless", "typing": "harmless", "types": "harmless", "dataclasses": "harmless", "enum": "harmless",
     "abc": "harmless", "_abc": "harmless", "string": "harmless", "textwrap": "harmless", "contextlib": "harmless",
     "functools": "harmless", "copy": "harmless", "decimal": "harmless", "fractions": "harmless", "statistics": "harmless",
