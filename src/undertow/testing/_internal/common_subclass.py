@@ -6,9 +6,17 @@ from typing import Any
 
 from undertow._core import TensorCore
 from undertow._tensor import Tensor
-from undertow.asking import disabled
 from undertow.creation import empty
 from undertow.nn import Parameter
+from undertow.testing._internal.logging_tensor import LoggingTensor
+from undertow.testing._internal.wrapper_tensors import (
+    DiagTensorBelow,
+    RedispatchTensor,
+    SparseTensor,
+    WrapperTensorWithCustomSizes,
+    WrapperTensorWithCustomStrides,
+)
+from undertow.testing._internal.wrapper_tensors import WrapperTensor as WrapperTensor
 
 
 class NonWrapperTensor(Tensor):
@@ -33,31 +41,6 @@ class NonWrapperTensor(Tensor):
         return type(self)(empty(shape))
 
 
-class WrapperTensor(Tensor):
-    """A tensor without numbers of its own: a subclass says what it looks like, and its operators compute with others."""
-
-    def __new__(cls, *args: Any, **kwargs: Any) -> Any:
-        like, options = cls.get_wrapper_properties(*args, **kwargs)
-        size = options.pop("size", like.size())
-        for name in ("dtype", "layout", "device", "requires_grad"):
-            options.setdefault(name, getattr(like, name))
-        made = Tensor._make_wrapper_subclass(cls, size, **options)
-        made._validate_methods()
-        return made
-
-    @classmethod
-    def get_wrapper_properties(cls, *args: Any, **kwargs: Any) -> tuple[Any, dict[str, Any]]:
-        """From the arguments that one is made of: a tensor to look like, and in which ways to look different."""
-        raise NotImplementedError("You need to implement get_wrapper_properties")
-
-    def _validate_methods(self) -> None:
-        """Operators decide what it does, so it must not change methods."""
-        if type(self).__torch_function__ is not WrapperTensor.__torch_function__:
-            raise RuntimeError(f"{type(self).__name__} must not define __torch_function__: its operators are dispatched")
-
-    __torch_function__: Any = disabled
-
-
 class SubclassInfo:
     """A class derived from Tensor, how to make one of a shape, and whether functions of it return it."""
 
@@ -73,10 +56,18 @@ def _create_and_access_shape(cls: Any, shape: Any) -> Any:
     return made
 
 
+def _row(cls: Any, name: str, closed_under_ops: bool = True, make: Any = None) -> SubclassInfo:
+    return SubclassInfo(name, lambda shape: (make or cls)(empty(shape).normal_()), closed_under_ops)
+
+
 subclass_db = {
-    Tensor: SubclassInfo("base_tensor", create_fn=lambda shape: empty(shape).normal_()),
-    NonWrapperTensor: SubclassInfo("non_wrapper_tensor", create_fn=lambda shape: NonWrapperTensor(empty(shape).normal_())),
-    Parameter: SubclassInfo(
-        "parameter", create_fn=lambda shape: Parameter(empty(shape).normal_()), closed_under_ops=False
-    ),
+    Tensor: _row(Tensor, "base_tensor", make=lambda tensor: tensor),
+    NonWrapperTensor: _row(NonWrapperTensor, "non_wrapper_tensor"),
+    LoggingTensor: _row(LoggingTensor, "logging_tensor"),
+    SparseTensor: _row(SparseTensor, "sparse_tensor", make=SparseTensor.from_dense),
+    DiagTensorBelow: _row(DiagTensorBelow, "diag_tensor_below", False, lambda tensor: DiagTensorBelow(tensor.view(-1))),
+    WrapperTensorWithCustomSizes: _row(WrapperTensorWithCustomSizes, "wrapper_with_custom_sizes", False),
+    WrapperTensorWithCustomStrides: _row(WrapperTensorWithCustomStrides, "wrapper_with_custom_strides", False),
+    RedispatchTensor: _row(RedispatchTensor, "redispatch_tensor"),
+    Parameter: _row(Parameter, "parameter", False),
 }

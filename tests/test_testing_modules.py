@@ -1,0 +1,109 @@
+"""Modules of PyTorch's test tools that tests import: custom operators, classes of tensors, marks, scripts."""
+
+from __future__ import annotations
+
+import unittest
+from typing import Any
+
+import pytest
+
+import undertow
+from undertow.autograd import grad, gradcheck, gradgradcheck
+from undertow.testing._internal import common_distributed, common_quantization
+from undertow.testing._internal.common_jit import check_against_reference
+from undertow.testing._internal.common_subclass import subclass_db
+from undertow.testing._internal.custom_op_db import custom_op_db
+from undertow.testing._internal.custom_tensor import ConstantExtraMetadataTensor, CustomTensorPlainOut
+from undertow.testing._internal.hop_db import hop_db
+from undertow.testing._internal.jit_utils import JitTestCase
+from undertow.testing._internal.subclasses import WrapperSubclass
+from undertow.tree import leaves
+
+
+def wants(value: Any) -> bool:
+    return isinstance(value, undertow.Tensor) and value.requires_grad
+
+
+@pytest.mark.parametrize("op", custom_op_db, ids=lambda op: op.name)
+def test_custom_operators_and_their_gradients(op: Any) -> None:
+    for dtype in op.dtypes - {undertow.float64}:
+        for sample in op.sample_inputs("cpu", dtype):
+            op(sample.input, *sample.args, **sample.kwargs)
+    for sample in op.sample_inputs("cpu", undertow.float64, requires_grad=op.supports_autograd):
+        given = [value for value in leaves((sample.input, sample.args)) if wants(value)]
+
+        def function(*values: Any, sample: Any = sample) -> Any:
+            rest = iter(values)
+
+            def changed(value: Any) -> Any:
+                if isinstance(value, list):
+                    return [changed(each) for each in value]
+                return next(rest) if wants(value) else value
+
+            out = op(changed(sample.input), *[changed(each) for each in sample.args], **sample.kwargs)
+            return tuple(each for each in leaves(out) if wants(each))
+
+        assert bool(given) == op.supports_autograd
+        if given:
+            assert gradcheck(function, given) and gradgradcheck(function, given)
+
+
+def test_operators_that_take_functions() -> None:
+    for op in hop_db:
+        for sample in op.sample_inputs("cpu", undertow.float64, requires_grad=op.supports_autograd):
+            (first, *_) = leaves(op(sample.input, *sample.args))
+            assert not op.supports_autograd or grad(first.sum(), sample.input)[0].shape == sample.input.shape
+
+
+def test_classes_of_tensors() -> None:
+    for cls, info in subclass_db.items():
+        made = info.create_fn((3,))
+        assert type(made) is cls and (type(made + 1) is cls) >= info.closed_under_ops
+    for held in (WrapperSubclass, ConstantExtraMetadataTensor):
+        tensor = held(undertow.arange(3.0)).requires_grad_()
+        (tensor * tensor).sum().backward()
+        assert type(tensor.grad) is held
+        names, facts = tensor.__tensor_flatten__()
+        parts = {name: getattr(tensor, name) for name in names}
+        assert type(held.__tensor_unflatten__(parts, facts, tensor.shape, tensor.stride())) is held
+    assert (CustomTensorPlainOut(undertow.ones(2), undertow.ones(2)) + 1).tolist() == [4.0, 4.0]
+
+
+def test_marks_skip_and_say_why() -> None:
+    class TestMarked(common_distributed.MultiProcessTestCase):
+        def test_processes(self) -> None:
+            raise AssertionError
+
+    class TestAlone(common_quantization.QuantizationTestCase):
+        @common_quantization.skipIfNoFBGEMM
+        def test_quantized(self) -> None:
+            raise AssertionError
+
+        @common_distributed.requires_gloo()
+        def test_groups(self) -> None:
+            raise AssertionError
+
+        def test_choices(self) -> None:
+            seen: list[Any] = []
+            table = {"a": [1, 2], "b": [3]}
+            common_distributed.run_subtests(self, table, lambda a, b: seen.append((a, b)))
+            self.assertEqual(seen, [(1, 3), (2, 3)])
+
+    result = unittest.TestResult()
+    for case in (TestMarked, TestAlone):
+        unittest.defaultTestLoader.loadTestsFromTestCase(case).run(result)
+    assert result.wasSuccessful() and result.testsRun == 4
+    assert sorted(why.split(":")[0] for _, why in result.skipped) == [
+        "Quantized operations require FBGEMM", "undertow has no process groups", "undertow has no process groups",
+    ]  # fmt: skip
+
+
+def test_scripts_are_compared_with_what_they_are_made_of() -> None:
+    case = JitTestCase()
+    case.checkScript("def func(x, y):\n    return x * y", (undertow.ones(2), undertow.ones(2)))
+    case.checkModule(undertow.nn.Dropout(), (undertow.ones(4),))
+    case.checkTrace(undertow.sin, (undertow.ones(2),))
+    x = undertow.ones(2, requires_grad=True)
+    check_against_reference(case, undertow.sin, lambda x: x.sin(), lambda out: out, (x,))
+    with pytest.raises(AssertionError):
+        check_against_reference(case, undertow.sin, undertow.cos, lambda out: out, (x,))
