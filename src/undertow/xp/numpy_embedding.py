@@ -75,11 +75,17 @@ def bag_max(x: Array, index: Array, bags: Array, scale: Array, count: int) -> tu
     """The largest element of each column over a bag's rows (0 for an empty bag), and the row it is from (−1 for none)."""
     out = np.zeros((count, x.shape[1]), x.dtype)
     chosen = np.full(out.shape, -1, np.int64)
-    for bag in np.unique(bags[scale != 0]):
-        members = index[(bags == bag) & (scale != 0)]
-        rows = x[members]
-        winner = rows.argmax(axis=0)
-        out[bag], chosen[bag] = np.take_along_axis(rows, winner[None], axis=0)[0], members[winner]
+    used = np.flatnonzero(scale != 0)
+    if not used.size:
+        return out, chosen
+    used = used[np.argsort(bags[used], kind="stable")]  # bag by bag
+    members, rows = index[used], x[index[used]]
+    starts = np.flatnonzero(np.diff(bags[used], prepend=-1))
+    largest = np.maximum.reduceat(rows, starts, axis=0)
+    repeated = np.repeat(largest, np.diff(starts, append=len(used)), axis=0)
+    there = (rows == repeated) | (rows != rows)
+    first = np.minimum.reduceat(np.where(there, np.arange(len(used))[:, None], len(used)), starts, axis=0)
+    out[bags[used][starts]], chosen[bags[used][starts]] = largest, members[first]
     return out, chosen
 
 

@@ -116,15 +116,36 @@ def solve_triangular(a: Array, b: Array, upper: bool, unit: bool) -> Array:
     return by_columns(_solve_triangular(a, b, upper, unit))
 
 
+_TRIANGLE = 16  # triangles up to this size are solved row by row
+
+
 def _solve_triangular(a: Array, b: Array, upper: bool, unit: bool) -> Array:
+    """Block by block of rows: what is known is taken off, and the rest multiplied by the inverse of a small triangle."""
     n = a.shape[-1]
-    if n > 32:  # halves: one triangle, then the other with the first's solution taken off
-        half = n // 2
-        first, second = (slice(half, n), slice(half)) if upper else (slice(half), slice(half, n))
-        one = _solve_triangular(a[..., first, first], b[..., first, :], upper, unit)
-        rest = b[..., second, :] - a[..., second, first] @ one
-        two = _solve_triangular(a[..., second, second], rest, upper, unit)
-        return np.concatenate((two, one) if upper else (one, two), -2)
+    starts = range(0, n, _TRIANGLE)
+    if len(starts) < 2:
+        return _substituted(a, b, upper, unit)
+    triangles = np.broadcast_to(np.eye(_TRIANGLE, dtype=a.dtype), (*a.shape[:-2], len(starts), _TRIANGLE, _TRIANGLE))
+    triangles = np.array(triangles)
+    blocks = [slice(start, min(start + _TRIANGLE, n)) for start in starts]
+    for place, block in enumerate(blocks):
+        size = block.stop - block.start
+        triangles[..., place, :size, :size] = a[..., block, block]
+    inverses = _substituted(triangles, np.eye(_TRIANGLE, dtype=a.dtype), upper, unit)
+    if not np.isfinite(inverses).all():  # a zero on the diagonal: the rows that it does not reach have an answer
+        return _substituted(a, b, upper, unit)
+    shape = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
+    out = np.array(np.broadcast_to(b, shape + b.shape[-2:]))
+    for place, block in reversed([*enumerate(blocks)]) if upper else enumerate(blocks):
+        known, size = slice(block.stop, n) if upper else slice(block.start), block.stop - block.start
+        rest = out[..., block, :] - a[..., block, known] @ out[..., known, :]
+        out[..., block, :] = inverses[..., place, :size, :size] @ rest
+    return out
+
+
+def _substituted(a: Array, b: Array, upper: bool, unit: bool) -> Array:
+    """Row by row."""
+    n = a.shape[-1]
     shape = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
     out = np.array(np.broadcast_to(b, shape + b.shape[-2:]))
     for row in range(n - 1, -1, -1) if upper else range(n):

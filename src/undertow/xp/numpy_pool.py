@@ -128,20 +128,21 @@ def adaptive_max_pool(x: Array, counts: Sizes) -> tuple[Array, Array]:
         if 0 < math.prod(kernel) <= 64:
             return max_pool(x, kernel, kernel, (0,) * rank, (1,) * rank)
     x, lead, size = _planes(x, rank)
-    values, indices = np.empty((len(x), *counts), x.dtype), np.empty((len(x), *counts), np.int64)
-    places = np.arange(math.prod(size)).reshape(size)
-    edges = [adaptive_edges(n, c) for n, c in zip(size, counts, strict=True)]
-    for cell in kernel_offsets(counts):
-        window = tuple(slice(starts[i], ends[i]) for i, (starts, ends) in zip(cell, edges, strict=True))
-        here = places[window].reshape(-1)
-        candidates = x[_every_plane(window)].reshape(len(x), here.size)
-        winner = candidates.argmax(axis=1)
-        value = np.take_along_axis(candidates, winner[:, None], axis=1)[:, 0]
-        if value.dtype.kind not in "iub" and np.isnan(value).any():  # argmax finds the first nan, PyTorch the last
-            last = candidates.shape[1] - 1 - np.isnan(candidates)[:, ::-1].argmax(axis=1)
-            winner = np.where(np.isnan(value), last, winner)
-        values[_every_plane(cell)] = value
-        indices[_every_plane(cell)] = here[winner]
+    values = np.empty((len(x), *counts), x.dtype)
+    # Which elements a window reads along each axis: as many as the longest does, a shorter one its last element again.
+    taps = []
+    for axis, (n, c) in enumerate(zip(size, counts, strict=True)):
+        starts, ends = np.array(adaptive_edges(n, c))
+        along = np.minimum(starts + np.arange((ends - starts).max(initial=0))[:, None], ends - 1)
+        taps.append(along.reshape([-1 if a == axis else c if a == rank + axis else 1 for a in range(2 * rank)]))
+    kernel = tuple(along.shape[axis] for axis, along in enumerate(taps))
+    choice = np.zeros(values.shape, np.min_scalar_type(math.prod(kernel)))
+    if values.size:
+        _max_over_kernel(x[_every_plane(tuple(taps))], kernel, values, choice)
+    places: Array = np.zeros((), np.int64)
+    for n, along in zip(size, taps, strict=True):
+        places = places * n + along
+    indices = np.take_along_axis(places.reshape(1, -1, *counts), choice[:, None].astype(np.intp), 1)[:, 0]
     return values.reshape(*lead, *counts), indices.reshape(*lead, *counts)
 
 
