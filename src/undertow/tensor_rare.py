@@ -15,8 +15,8 @@ from undertow.ops.complex import conj, conj_physical
 from undertow.ops.public import public
 from undertow.ops.reduce import all as all_of
 from undertow.ops.reduce import any as any_of
-from undertow.ops.views import renamed
 from undertow.rules import shape as rules
+from undertow.rules.rule import twin
 from undertow.sites import warn
 from undertow.tensor_python import replace_elements
 from undertow.typed_storage import class_of_old
@@ -24,7 +24,7 @@ from undertow.typed_storage import class_of_old
 # --- deprecated
 
 
-_resized = renamed(rules.view, "ResizeBackward")
+_resized = twin(rules.view, "ResizeBackward", view=True)
 
 
 def _resized_to(self: Any, size: tuple[int, ...], name: str) -> Any:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import pytest
 
 from tests.oracle.harness import agree
+from tests.oracle.programs import attempt
 
 CALLS = """
 x[[[0, 1], [1, 2]]]; x[[slice(0, 1)]]; x[[None]]; x[[torch.tensor([0])]]; x[[0, 1]]; x[[True, False]]
@@ -50,6 +52,20 @@ def test_a_loss_of_nothing_is_no_negative_zero() -> None:
     def program(torch: Any) -> Any:
         x, t = torch.zeros(2, 2), torch.tensor([0, 1])
         return [repr(torch.nn.functional.nll_loss(x, t, reduction=each)) for each in ("none", "sum", "mean")]
+
+    agree(program)
+
+
+TYPES = ["torch.float32", "torch.strided", "torch.device('cpu')", "torch.Size([1])", "np.float32(2)", "np.bool_(True)", "{}"]
+
+
+@pytest.mark.parametrize("text", TYPES)
+def test_the_names_of_types(text: str) -> None:
+    def program(torch: Any, log: Any) -> None:
+        x, value = torch.ones(3), eval(text, {"torch": torch, "np": np})
+        attempt(log, "key", lambda: x[value], words=20)
+        attempt(log, "item", lambda: x.__setitem__(0, value), words=20)
+        attempt(log, "argument", lambda: torch.exp(value), words=20)
 
     agree(program)
 

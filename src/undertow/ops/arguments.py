@@ -21,12 +21,11 @@ _LARGEST = {"float32": 3.4028234663852886e38, "float16": 65504.0, "bfloat16": 3.
 
 
 def type_name(value: Any) -> str:
-    """How PyTorch names an argument's type."""
-    if isinstance(value, Dtype):
-        return "torch.dtype"
-    if type(value).__module__ == "numpy":
-        return f"numpy.{type(value).__name__}"
-    return type(value).__name__
+    """How PyTorch names an argument's type: `numpy.float32`, `torch.dtype`, but `Tensor` and `int`."""
+    kind = type(value)
+    if kind.__module__ == "numpy" or (kind.__module__ == "torch" and not isinstance(value, TensorCore)):
+        return f"{kind.__module__}.{kind.__name__}"
+    return kind.__name__
 
 
 def scalar_name(tensor: Any) -> str:

@@ -21,7 +21,7 @@ from undertow.autograd.views import refresh_view
 from undertow.autograd.writes import guards
 from undertow.dtypes import DTYPE_OF
 from undertow.modes import local, special
-from undertow.ops.arguments import as_element, check_tensor
+from undertow.ops.arguments import as_element, check_tensor, type_name
 from undertow.ops.keys import beside, check_indices, check_when_known, explain_index, listed, slicing
 from undertow.ops.parts import END
 from undertow.ops.public import public
@@ -165,8 +165,7 @@ def value_tensor(value: Any, like: Any) -> Any:
         return value
     kind = DTYPE_OF[like._array.dtype]
     if not isinstance(value, (bool, int, float, complex)):
-        name = type(value).__name__ if type(value).__module__ != "numpy" else f"numpy.{type(value).__name__}"
-        raise TypeError(f"can't assign a {name} to a torch.{kind.scalar_name}Tensor")
+        raise TypeError(f"can't assign a {type_name(value)} to a torch.{kind.scalar_name}Tensor")
     if kind.is_floating_point and kind.itemsize == 2 and not isinstance(value, complex):
         return wrap(quietly(np.asarray, value, like._array.dtype))  # what is too large is infinite, as after arithmetic
     return wrap(np.asarray(as_element(value, kind), like._array.dtype))

@@ -11,6 +11,7 @@ import numpy as np
 from undertow._core import TensorCore, wrap
 from undertow.devices import cpu
 from undertow.modes import special
+from undertow.ops.arguments import type_name
 from undertow.ops.parts import END
 from undertow.ops.placement import moved
 from undertow.ops.scatter import check_in_range
@@ -117,10 +118,9 @@ def _normal(item: Any) -> Any:
         return item.__index__()
     if isinstance(item, (list, tuple, range, str, bytes)):
         return listed(item)
-    name = f"numpy.{kind.__name__}" if kind.__module__ == "numpy" else kind.__name__
     raise IndexError(
         "only integers, slices (`:`), ellipsis (`...`), None and long or byte Variables are valid indices (got "
-        f"{'numpy.bool' if isinstance(item, np.bool_) else name})"
+        f"{type_name(item)})"
     )
 
 

@@ -17,9 +17,9 @@ from undertow.ops.arguments import (
     wrap_real_dim,
 )
 from undertow.ops.public import overloaded, public
-from undertow.ops.views import apply_view_in_place, renamed, view_of, views_of
+from undertow.ops.views import apply_view_in_place, view_of, views_of
 from undertow.rules import shape as rules
-from undertow.rules.rule import Spec
+from undertow.rules.rule import Spec, twin
 from undertow.sizes import wrapped_dim
 from undertow.storage import extent_of, flat_memory, layout_of, offset_of, root_of
 from undertow.xp import numpy_shape
@@ -333,7 +333,7 @@ def as_strided(input: Any, size: Any, stride: Any, storage_offset: int | None = 
     return result
 
 
-_as_strided_in_place = renamed(rules.as_strided, "AsStridedBackward1")
+_as_strided_in_place = twin(rules.as_strided, "AsStridedBackward1", view=True)
 
 
 @public

@@ -18,7 +18,6 @@ from undertow.ops.join import cat, stack
 from undertow.ops.matmul import linear
 from undertow.ops.public import overloaded, public
 from undertow.ops.shape import transpose
-from undertow.ops.views import renamed
 from undertow.rules import rnn as rules
 from undertow.rules import shape as shape_rules
 from undertow.rules.rule import Rule, twin
@@ -31,7 +30,7 @@ Layer = Callable[[Any, Tensors, Tensors, tuple[int, ...], bool], Tensors]
 # PyTorch joins the steps of packed sequences with `cat`, other steps with `stack`, unless oneDNN runs the layer.
 _lstm_stacked, _lstm_packed = twin(rules.lstm, "StackBackward0"), twin(rules.lstm, "CatBackward0")
 _gru_packed, _rnn_packed = twin(rules.gru, "CatBackward0"), twin(rules.rnn, "CatBackward0")
-_turned = renamed(shape_rules.transpose, "TransposeBackward1")
+_turned = twin(shape_rules.transpose, "TransposeBackward1", view=True)
 
 
 def lstm_layer(data: Any, state: Tensors, weights: Tensors, sizes: tuple[int, ...], reverse: bool) -> Tensors:

@@ -19,10 +19,10 @@ from undertow.ops.arguments import (
     wrap_dim,
 )
 from undertow.ops.public import overloaded, public
-from undertow.ops.views import apply_view_in_place, renamed, view_of
+from undertow.ops.views import apply_view_in_place, view_of
 from undertow.rules import arrange, convert
 from undertow.rules import shape as rules
-from undertow.rules.rule import Rule, op
+from undertow.rules.rule import Rule, op, twin
 from undertow.sites import warn_once
 from undertow.xp.numpy_shape import is_plain, restride, view_strides
 
@@ -318,8 +318,9 @@ def moveaxis(input: Any, source: Any, destination: Any) -> Any:
     return movedim(input, source, destination)
 
 
-_t_in_place = renamed(rules.t, "TBackward1")
-_transpose_in_place = renamed(rules.transpose, "TransposeBackward1")
+# PyTorch numbers the nodes of views that are taken in place on.
+_t_in_place = twin(rules.t, "TBackward1", view=True)
+_transpose_in_place = twin(rules.transpose, "TransposeBackward1", view=True)
 
 
 @public

@@ -17,12 +17,13 @@ from undertow.ops.parts import as_strided, narrow
 from undertow.ops.public import public
 from undertow.ops.shape import transpose, view_to
 from undertow.ops.stretch import squeeze, unsqueeze
-from undertow.ops.views import renamed
 from undertow.rules import shape as rules
+from undertow.rules.rule import twin
 from undertow.sites import warn, warn_once
 
 # PyTorch does these in place, and numbers their nodes so.
-_turned, _squeezed = renamed(rules.transpose, "TransposeBackward1"), renamed(rules.squeeze_dim, "SqueezeBackward4")
+_turned = twin(rules.transpose, "TransposeBackward1", view=True)
+_squeezed = twin(rules.squeeze_dim, "SqueezeBackward4", view=True)
 
 def _described(window: Any) -> str:
     if window is None:

@@ -21,8 +21,9 @@ from undertow.ops.arguments import (
 )
 from undertow.ops.public import overloaded, public
 from undertow.ops.shape import reshape_to
-from undertow.ops.views import apply_view_in_place, renamed, view_of
+from undertow.ops.views import apply_view_in_place, view_of
 from undertow.rules import shape as rules
+from undertow.rules.rule import twin
 from undertow.sizes import Size, size_of
 from undertow.xp.numpy_shape import expand_dims, restride
 
@@ -70,10 +71,10 @@ def unsqueeze(input: Any, dim: int) -> Any:
     return view_of(rules.unsqueeze, input, expand_dims(array, dim), {"dim": dim})
 
 
-_squeeze_in_place = renamed(rules.squeeze, "SqueezeBackward3")
-_squeeze_dim_in_place = renamed(rules.squeeze_dim, "SqueezeBackward4")
-_squeeze_dims_in_place = renamed(rules.squeeze_dims, "SqueezeBackward5")
-_unsqueeze_in_place = renamed(rules.unsqueeze, "UnsqueezeBackward1")
+_squeeze_in_place = twin(rules.squeeze, "SqueezeBackward3", view=True)
+_squeeze_dim_in_place = twin(rules.squeeze_dim, "SqueezeBackward4", view=True)
+_squeeze_dims_in_place = twin(rules.squeeze_dims, "SqueezeBackward5", view=True)
+_unsqueeze_in_place = twin(rules.unsqueeze, "UnsqueezeBackward1", view=True)
 
 
 @overloaded

@@ -14,7 +14,7 @@ from undertow.autograd.rule_node import node_class
 from undertow.autograd.views import Step, refresh_view, steps_of
 from undertow.autograd.writes import check_writable, set_edge
 from undertow.modes import local, special
-from undertow.rules.rule import Rule, Spec, op
+from undertow.rules.rule import Rule, Spec
 from undertow.xp import numpy as numpy_xp
 
 _new = object.__new__
@@ -108,14 +108,6 @@ def views_of(rule: Rule, source: Any, values: tuple[Any, ...], statics: dict[str
         result._view = View(base, (*path, (rule, statics, spec, place)), version, origin)
         results.append(result)
     return tuple(results)
-
-
-def renamed(rule: Rule, node: str) -> Rule:
-    """The same view rule under another node's name: PyTorch numbers views taken in place on."""
-    gradient = rule.gradients[0]
-    assert gradient is not None
-    formulas: dict[str, Any] = {rule.inputs[0]: gradient.formula}
-    return op(rule.name, rule.forward, node=node, view=True, **formulas)
 
 
 def apply_view_in_place(rule: Rule, target: Any, **statics: Any) -> Any:

@@ -220,10 +220,10 @@ def _layout(rule: Rule, formulas: list[Formula]) -> dict[str, int]:
     return {value: place for place, value in enumerate(names)}
 
 
-def twin(rule: Rule, node: str) -> Rule:
-    """The same mathematics under another node's name; results of a view's twin are no views."""
+def twin(rule: Rule, node: str, view: bool = False) -> Rule:
+    """The same mathematics under another node's name. `view`: the results are views, as those of the rule are."""
     other = copy.copy(rule)
-    other.node_name, other.view = node, False
+    other.node_name, other.view = node, view
     other.node_class = other.run = None
     return other
 
