@@ -225,6 +225,10 @@ class Handed:
             if id(value) in own:
                 raise ChangedRecord(own[id(value)])
 
+    def ids(self) -> set[int]:
+        """The ids of all of them."""
+        return {id(value) for value, *_ in (*self._held, *self._records)}
+
     def refuse_changes(self, later: Iterable[Any] = ()) -> None:
         """Raises if one is not as it was, or is among the objects that something on the host will change."""
         changed = [*map(id, later)]
@@ -233,7 +237,7 @@ class Handed:
                 raise ChangedRecord(record)
         for value, before, record in self._held:
             now = _contents(value)
-            if len(now) != len(before) or not all(map(is_, now, before)) or (record is not None and id(value) in changed):
+            if len(now) != len(before) or not all(map(is_, now, before)) or id(value) in changed:
                 if record is not None:
                     raise ChangedRecord(record)
                 raise CompileError(

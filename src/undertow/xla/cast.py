@@ -7,7 +7,7 @@ the next hook is shown and with what the step returns, and if the step goes on w
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Container, Sequence
 from functools import cache
 from typing import Any
 from weakref import ref
@@ -20,6 +20,7 @@ from undertow.autograd.node import Node
 from undertow.devices import cpu
 from undertow.devices import device as Device
 from undertow.modes import local
+from undertow.xla.props import Prop
 from undertow.xp.device_array import DeviceArray
 from undertow.xp.device_memory import Watch
 
@@ -190,6 +191,7 @@ class Cast:
 
     def __init__(self) -> None:
         self.roles: list[Role] = []
+        self.props: dict[int, Prop] = {}
         self._by_id: dict[int, Role] = {}
         self._arguments: dict[int, int] = {}  # which tensors of the trace stand for those of a call
         self._present: Sequence[Any] = ()
@@ -203,9 +205,14 @@ class Cast:
         self._present = arguments
         for role in self.roles:
             role.begin()
+        for prop in self.props.values():
+            prop.begin()
 
     def end(self) -> None:
+        """After the call."""
         self._present = ()
+        for prop in self.props.values():
+            prop.begin()
 
     def player_of(self, tensor: Any) -> Any:
         """Who plays a tensor in this call, if somebody keeps that tensor."""
@@ -228,9 +235,19 @@ class Cast:
             return Itself(tensor, lambda: tensor)
         return Role(tensor)
 
-    def stale(self) -> list[Role]:
+    def prop_of(self, value: Any) -> Prop:
+        """The prop that a container or an object of the trace is."""
+        if id(value) not in self.props:
+            self.props[id(value)] = Prop(value)
+        return self.props[id(value)]
+
+    def stale_roles(self) -> list[Role]:
         """Roles that are not what they were when they were shown: somebody may keep what he was shown."""
         return [role for role in self.roles if not role.itself and role.has_changed()]
+
+    def stale_props(self) -> list[Prop]:
+        """The same of props."""
+        return [prop for prop in self.props.values() if prop.has_changed()]
 
     def look(self, role: Role, capture: Callable[[DeviceArray], int], always: bool) -> Look:
         """A role as it is at this point of the trace; `capture` keeps its value. Not always that of one from outside."""
@@ -251,6 +268,20 @@ class Cast:
         """After the trace, which the roles need no more."""
         for role in self.roles:
             role.kept = role.grad = None
+
+    def leave(self, left: Container[int]) -> None:
+        """Forgets all containers and objects of the trace but those that the step leaves."""
+        for place, prop in self.props.items():
+            prop.value = prop.value if place in left else None
+            prop.forget_turns()
+
+    def changed_props(self) -> list[Any]:
+        """Those that hooks of this call have changed, as the trace saw them."""
+        return [prop.value for prop in self.props.values() if prop.is_changed_on_host()]
+
+    def made(self) -> dict[int, Any]:
+        """The containers and objects of this call, by the id of those that the step leaves."""
+        return {place: prop.live for place, prop in self.props.items() if prop.value is not None and prop.live is not None}
 
 
 def _nobody() -> None:

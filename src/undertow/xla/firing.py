@@ -357,7 +357,7 @@ class Firing:
 
     def finish(self) -> None:
         """After the trace: a traced hook must not depend on what hooks on the host change from step to step."""
-        if self.cast.stale():
+        if self.cast.stale_roles() or self.cast.stale_props():
             if self.plan.all_inside:
                 Inside(_nothing, (), {}, []).place(None, False, self.raised)
             else:
@@ -448,12 +448,7 @@ class Firing:
 
     def _variable(self, value: Any) -> Any:
         """A variable of a statement: tensors are shown as they are at its turn, objects from outside used as they are."""
-        plain = isinstance(value, (TensorCore, Figure, *PLAIN))
-        return value if plain or (isinstance(value, (tuple, list, dict)) and not self._is_outside(value)) else AsItIs(value)
-
-    def _is_outside(self, value: Any) -> bool:
-        known = self.known is not None and id(value) in self.known
-        return known or not any(isinstance(each, (TensorCore, Figure)) for each in leaves(value))
+        return value if isinstance(value, (TensorCore, Figure, *PLAIN)) or Watch.trace.is_own(value) else AsItIs(value)
 
     def _is_pack(self, hook: Any) -> bool:
         """Whether a hook is to pack a tensor that is being saved."""

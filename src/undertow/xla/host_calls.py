@@ -19,13 +19,15 @@ from undertow.devices import device as Device
 from undertow.modes import local, set_grad_enabled
 from undertow.nn.modules.module import Module
 from undertow.optim.optimizer import Optimizer
+from undertow.sparse.coo import make
 from undertow.tree import leaves, map_leaves
 from undertow.xla.cast import Look, Role
 from undertow.xla.errors import CompileError
 from undertow.xla.numbers import Figure
 from undertow.xla.places import held_at, put
+from undertow.xla.props import Prop, Turn
 from undertow.xla.registrations import where_defined
-from undertow.xla.sparse_parts import apart, is_sparse, parts_of_sparse, together
+from undertow.xla.sparse_parts import Parts, apart, is_sparse, parts_of_sparse
 from undertow.xp.device_array import DeviceArray
 from undertow.xp.device_memory import Watch
 
@@ -93,12 +95,15 @@ class HostCall:
         choice = Watch.trace.choice
         self.only_if = None if choice is None else self._capture(choice)
         self._cast = Watch.trace.firing.cast
-        self.updates = [self._look(role) for role in self._cast.stale()]  # what hooks before this one may have kept
         self.looks: dict[Role, Look] = {}
+        self.turns: dict[Prop, Turn] = {}
+        self.updates = [self._look(role) for role in self._cast.stale_roles()]  # what hooks before this one may have kept
+        self.updated_props = [self._turn(prop) for prop in self._cast.stale_props()]
         for tensor in found:
             self._seen(tensor, by_name=True)
-        self.args, self.kwargs = map_leaves(self._taken, apart((args, kwargs)))
-        self.numbers = [(place, map_leaves(self._taken, held_at(*place))) for place in counters]  # found by name
+        self.args = tuple([self._taken(arg) for arg in args])
+        self.kwargs = {name: self._taken(arg) for name, arg in kwargs.items()}
+        self.numbers = [(place, self._taken(held_at(*place))) for place in counters]  # found by name
 
     def _capture(self, array: DeviceArray) -> int:
         self.captured.append(array.copy())
@@ -120,7 +125,17 @@ class HostCall:
         if isinstance(value, (Module, Optimizer)):
             for tensor in tensors_of(value):
                 self._seen(tensor, by_name=True)
-        return self._seen(value) if isinstance(value, TensorCore) else value
+        if is_sparse(value):
+            return Parts(*map(self._taken, parts_of_sparse(value)))
+        if isinstance(value, TensorCore):
+            return self._seen(value)
+        return self._turn(self._cast.prop_of(value)) if Watch.trace.is_own(value) else value
+
+    def _turn(self, prop: Prop) -> Turn:
+        if prop not in self.turns:
+            turn = self.turns[prop] = prop.at_turn()
+            turn.parts = turn.each(self._taken)
+        return self.turns[prop]
 
     def own(self) -> list[Look]:
         """The tensors from outside that it sees."""
@@ -138,17 +153,14 @@ class HostCall:
             for look in self.updates:
                 look.update(values, device)
             players = {role: look.dress(values, device) for role, look in self.looks.items()}
-
-            def shown(part: Any) -> Any:
-                if type(part) is Look:
-                    return players[part.role]
-                if type(part) is _ShownNumber:
-                    return part.kind(values[part.place])
-                return part.value if type(part) is Kept else part
-
-            args, kwargs = together(map_leaves(shown, (self.args, self.kwargs)))
+            shown = _Shown(self, players, values)
+            for turn in self.updated_props:
+                if turn.prop.live is not None:
+                    shown(turn)
+            args = tuple(map(shown, self.args))
+            kwargs = {name: shown(arg) for name, arg in self.kwargs.items()}
             for where, number in self.numbers:
-                put(*where, map_leaves(shown, number))
+                put(*where, shown(number))
             self.before_hook(players)
             with set_grad_enabled(self.recording), autocast_as_it_was(self.autocast), self.schedules():
                 answer = self.hook(*args, **kwargs)
@@ -198,6 +210,31 @@ class HostCall:
     def device(self) -> Device | None:
         """Where new tensors are to be. While the program runs the device is busy."""
         return None
+
+
+class _Shown:
+    """What is shown for the parts of a call's arguments."""
+
+    def __init__(self, call: HostCall, players: dict[Role, Any], values: list[Any]) -> None:
+        self._call, self._players, self._values = call, players, values
+        self._begun: set[Turn] = set()
+
+    def __call__(self, part: Any) -> Any:
+        if type(part) is Look:
+            return self._players[part.role]
+        if type(part) is _ShownNumber:
+            return part.kind(self._values[part.place])
+        if type(part) is Turn:
+            return self._prop(part)
+        if type(part) is Parts:
+            return make(*map(self, part))
+        return part.value if type(part) is Kept else part
+
+    def _prop(self, turn: Turn) -> Any:
+        if turn not in self._begun:
+            self._begun.add(turn)
+            turn.prop.show(turn.each(self), turn.changed, self._call.placed)
+        return turn.prop.live
 
 
 def tensors_of(holder: Any) -> Iterator[Any]:
@@ -256,12 +293,23 @@ class Inside(HostCall):
 
     values: Sequence[Any] = ()  # what was captured, during a call
 
+    def __init__(self, hook: Any, args: Any, *more: Any) -> None:
+        super().__init__(hook, args, *more)
+        self.given = apart(args)
+
+    def look_at(self, tensor: Any) -> int:
+        """Which captured value a tensor of the trace has."""
+        place = self._seen(tensor).place
+        assert place is not None
+        return place
+
     def place(self, changed: int | None, writes: bool, raised: list[BaseException], elsewhere: bool = False) -> Any:
         """Puts the call into the program; what comes back in the place of the hook's result.
 
         A hook that writes may do so elsewhere only: not into what it is given.
         """
-        wanted = [] if changed is None else self._tensors_in(self.args[changed])
+        given = None if changed is None else self.given[changed]
+        wanted = [self.captured[self.look_at(each)] for each in leaves(given) if isinstance(each, TensorCore)]
         targets: list[DeviceArray] = []
         self.may_write = writes
         if writes:
@@ -269,7 +317,7 @@ class Inside(HostCall):
                 targets += [each.role.kept._array for each in (look, look.grad) if each is not None]
             targets += [] if elsewhere else [look.role.kept._array for look in self.computed()]
         spec = [_spec(each) for each in (*wanted, *targets)]
-        places = [look.place for look in self.computed()]
+        places = [look.place for look in self.computed() if look.place is not None]
 
         def results(args: Any, answer: Any, after: list[Any]) -> list[Any]:
             if elsewhere:
@@ -284,9 +332,7 @@ class Inside(HostCall):
         if changed is None:
             return None
         fresh = iter([wrap(DeviceArray(value)) for value in values[: len(wanted)]])
-        return map_leaves(
-            lambda part: next(fresh) if type(part) is Look else part, self.args[changed]
-        )
+        return map_leaves(lambda part: next(fresh) if isinstance(part, TensorCore) else part, given)
 
     def keep(self, saved: DeviceArray, raised: list[BaseException]) -> Kept:
         """The call of a pack hook: what it gives waits on the host."""
@@ -336,10 +382,8 @@ class Inside(HostCall):
 
         values = io_callback(on_host, spec, *[array.value for array in self.captured], ordered=True)
         self.captured.clear()  # or they would be results of the program
+        self.given = ()
         return values
-
-    def _tensors_in(self, part: Any) -> list[DeviceArray]:
-        return [self.captured[each.place] for each in leaves(part) if type(each) is Look and each.place is not None]
 
     def _fitting(self, answer: Any, given: Any) -> list[Any]:
         """The arrays of what a hook returned, which has to look like what it was given."""

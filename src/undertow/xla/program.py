@@ -192,7 +192,7 @@ class Program(Assembled):
         if self.turns:
             for later in self.turns:
                 later.run()
-            self.handed.refuse_changes()
+            self.handed.refuse_changes(self.cast.changed_props())
         for place, cell in self.written:
             if cell.host is None:
                 cell.value = results[place]
@@ -228,7 +228,8 @@ class Program(Assembled):
             result._edge, result._requires_grad = self.result._edge, self.result._requires_grad
             return result
         renewed = {id(self.arguments[place]): arguments[place] for place in self.passed_on}
-        rebuilt = Rebuilt(lambda tensor: self._renewed(tensor, renewed), self.known)
+        shown = self.cast.made() if self.cast.props else ()
+        rebuilt = Rebuilt(lambda tensor: self._renewed(tensor, renewed), self.known, self.own_objects, shown)
         for place, entry in enumerate(self.exit):
             if place in self.exit_if and not self.exit_if[place].cell.value:
                 continue
@@ -249,6 +250,7 @@ class Program(Assembled):
         return (
             type(result) is Tensor
             and type(result._array) is DeviceArray
+            and not vars(result)
             and result._array._parent is None
             and id(result._array.cell) not in self.known_cells | self.argument_cells.keys()
             and id(result) not in self.adopted

@@ -5,7 +5,6 @@ A step that ran eagerly would make them at every call. Those that were there bef
 
 from __future__ import annotations
 
-import copy
 import functools
 import gc
 import types
@@ -21,6 +20,7 @@ from undertow.autograd.saved import Freed
 from undertow.nn.modules.module import Module
 from undertow.optim.optimizer import Optimizer
 from undertow.rules.rule import Rule
+from undertow.xla.containers import contents_of, emptied, fill, made_of
 from undertow.xla.effects.objects import instance_dict
 from undertow.xla.errors import CompileError
 from undertow.xla.numbers import Figure
@@ -60,11 +60,25 @@ def values_in(tree: Any, known: Container[int], kind: type | tuple[type, ...]) -
     while stack:
         value = stack.pop()
         if isinstance(value, kind) and not is_sparse(value):
+            if isinstance(value, TensorCore) and id(value) not in found and id(value) not in known:
+                stack.extend(vars(value).values())
             found.setdefault(id(value), value)
         elif not _is_fixed(value) and id(value) not in seen and id(value) not in known:
             seen.add(id(value))
             stack.extend(reversed(list(parts_of(value))))
     return list(found.values())
+
+
+def objects_in(tree: Any, known: Container[int]) -> dict[int, Any]:
+    """The containers and objects themselves, by id."""
+    found: dict[int, Any] = {}
+    stack = [tree]
+    while stack:
+        value = stack.pop()
+        if not _is_fixed(value) and id(value) not in found and id(value) not in known:
+            found[id(value)] = value
+            stack.extend(parts_of(value))
+    return found
 
 
 def graph_is_left(tensor: Any) -> bool:
@@ -111,13 +125,20 @@ def figures_in(nodes: list[Node]) -> list[tuple[Figure, bool]]:
 class Rebuilt:
     """Makes containers and objects anew, with other tensors and numbers in the place of theirs."""
 
-    def __init__(self, tensor: Callable[[Any], Any], known: Container[int]) -> None:
+    def __init__(
+        self, tensor: Callable[[Any], Any], known: Container[int], own: Container[int] = (), made: Any = ()
+    ) -> None:
         self._tensor, self._known = tensor, known
-        self._made: dict[int, Any] = {}
+        self._own = own  # ids of objects that are made anew, whatever they hold
+        self._made: dict[int, Any] = dict(made)  # what is there already, by the id of what it is in the place of
 
     def __call__(self, value: Any) -> Any:
         if isinstance(value, (TensorCore, Figure)) and not is_sparse(value):
-            return self._tensor(value)
+            made = self._tensor(value)
+            if isinstance(value, TensorCore) and vars(value) and made is not value and id(value) not in self._made:
+                self._made[id(value)] = made
+                vars(made).update({name: self(part) for name, part in vars(value).items()})
+            return made
         if _is_fixed(value) or id(value) in self._known or isinstance(value, _OPAQUE):
             return value
         if id(value) not in self._made:
@@ -129,28 +150,19 @@ class Rebuilt:
             places, items, *look = parts_of_sparse(value)
             return together(Parts(self(places), self(items), *look))
         if isinstance(value, (tuple, frozenset)):
-            parts = [self(part) for part in value]
-            if all(part is before for part, before in zip(parts, value)):
+            parts = [part._replace(value=self(part.value)) for part in contents_of(value)]
+            if all(part.value is before for part, before in zip(parts, value)):
                 return value
-            return type(value)(*parts) if hasattr(value, "_fields") else type(value)(parts)
-        if isinstance(value, (list, dict, deque, set)):
-            made: Any = copy.copy(value)
-            self._made[id(value)] = made
-            made.clear()
-            if isinstance(value, dict):
-                made.update({key: self(part) for key, part in value.items()})
-            elif isinstance(value, set):
-                made.update(map(self, value))
-            else:
-                made.extend(map(self, value))
-        elif values_in(value, self._known, TensorCore) or values_in(value, self._known, Figure):
-            made = self._made[id(value)] = copy.copy(value)
-        else:
+            return made_of(type(value), parts)
+        is_container = isinstance(value, (list, dict, deque, set))
+        if not (is_container or id(value) in self._own or self._holds_values(value)):
             return value
-        for holder, of in ((instance_dict(made), instance_dict(value)), (Slots(made), Slots(value))):
-            for name, part in of.items():
-                holder[name] = self(part)
+        made = self._made[id(value)] = emptied(value)
+        fill(made, [part._replace(value=self(part.value)) for part in contents_of(value)])
         return made
+
+    def _holds_values(self, value: Any) -> bool:
+        return bool(values_in(value, self._known, TensorCore) or values_in(value, self._known, Figure))
 
 
 def refuse_hidden(tree: Any, known: Container[int], is_made: Callable[[Any], bool]) -> None:

@@ -12,7 +12,7 @@ import itertools
 import math
 import threading
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
 import jax
@@ -37,6 +37,7 @@ from undertow.xla.errors import CompileError
 from undertow.xla.numbers import exactly
 from undertow.xla.numpy_memory import Made
 from undertow.xla.reach import Reached
+from undertow.xla.young import Young, is_own
 from undertow.xp import jax as _words  # noqa: F401  (turns on 64-bit types)
 from undertow.xp.device_array import DeviceArray, is_known, wrapped
 from undertow.xp.device_memory import Cell, NeedsValue, Watch, may_be_known
@@ -148,6 +149,7 @@ class Trace:
         self._streams: list[tuple[Generator, Any]] = []
         self._before: list[Any] = []  # the states of the streams
         self.thread = threading.get_ident()
+        self._young = Young()
         self.inputs: dict[int, Any] = {}  # id of a JAX array that stands for an input -> its Cell, or (Draw, part)
         self.arrays: list[Any] = []  # those arrays, kept alive
         self.cells: dict[int, tuple[Cell, Any, int]] = {}  # memories from outside: what they held, and how often written
@@ -180,6 +182,7 @@ class Trace:
         Watch.trace, Watch.turn = self, next(_turns)
         Target.platform = jax_device(self.device).platform
         special.enter()
+        self._young.__enter__()
         self._streams = [(generator, generator.stream) for generator in alive]
         self._before = [stream.get_state() for _, stream in self._streams]
         for generator, stream in self._streams:
@@ -199,6 +202,7 @@ class Trace:
         local.modes.autocast = self._autocast
         for generator, stream in self._streams:
             generator.stream = stream
+        self._young.__exit__()
         special.leave()
         Target.platform = None
         Watch.trace, Watch.turn = None, 0
@@ -282,6 +286,15 @@ class Trace:
         if array._parent is not None:
             return self.as_it_was(array._parent).view_by(array._take, array._put)
         return array.like(self.cells[id(array.cell)][1] if array.cell.host is None else array.cell.host)
+
+    def is_own(self, value: Any) -> bool:
+        """Whether a container or an object is one that the step makes, or that holds what it makes."""
+        return is_own(value, self.state.seen, self._young.ids())
+
+    def own_among(self, values: Iterable[Any]) -> set[int]:
+        """The ids of those among some containers and objects."""
+        young = self._young.ids()
+        return {id(value) for value in values if is_own(value, self.state.seen, young)}
 
     def is_from_outside(self, tensor: Any) -> bool:
         """Whether a tensor was there before the trace, and is part of it."""

@@ -27,7 +27,15 @@ from undertow.xla.recompiled import RETURNED
 from undertow.xla.records import ChangedRecord, records_together
 from undertow.xla.registrations import Registrations
 from undertow.xla.renewed import look_of
-from undertow.xla.results import figures_in, graph_is_left, nodes_behind, refuse_hidden, tensors_in, values_in
+from undertow.xla.results import (
+    figures_in,
+    graph_is_left,
+    nodes_behind,
+    objects_in,
+    refuse_hidden,
+    tensors_in,
+    values_in,
+)
 from undertow.xla.schedules import Schedules
 from undertow.xla.snapshot import Snapshot
 from undertow.xla.sparse_parts import together
@@ -275,6 +283,9 @@ class Traced:
         self.leaves_numbers = bool(self.figures or values_in(self.left_behind(), self.known, Figure))
         self.exit_if = self._put_back(trace.chosen)
         refuse_hidden(self.left_behind(), self.known, trace.is_made)
+        left = objects_in(self.left_behind(), self.known)
+        self.own_objects = trace.own_among(left.values())
+        firing.cast.leave({*left, *self.handed.ids()})
         self.given.note_changes()
         self._refuse_places()
         self.entry.watches_gradients = bool(

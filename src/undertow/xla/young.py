@@ -1,0 +1,49 @@
+"""Which objects came into being during a trace: those that eager code would make at every call.
+
+Python's collector keeps objects by age. What is there when a trace begins is moved to the old ones, and while the trace
+lasts no collection makes anything older, so what is young is the trace's.
+"""
+
+from __future__ import annotations
+
+import gc
+from typing import Any
+
+from undertow._core import TensorCore
+from undertow.autograd.node import Node
+from undertow.nn.modules.module import Module
+from undertow.optim.optimizer import Optimizer
+from undertow.xla.containers import CONTAINERS, UNCHANGING, contents_of
+from undertow.xla.effects import trust
+from undertow.xla.numbers import Figure
+
+_NEVER_COPIED = (TensorCore, Module, Optimizer, Node, type)
+
+
+class Young:
+    """A block during which it can be told which containers and objects are new."""
+
+    def __enter__(self) -> None:
+        self._collects = gc.isenabled()
+        gc.collect(1)
+        gc.disable()
+
+    def __exit__(self, *exc: Any) -> None:
+        if self._collects:
+            gc.enable()
+
+    def ids(self) -> set[int]:
+        """The ids of new objects; of those without references to others only some."""
+        return {*map(id, gc.get_objects(generation=0))}
+
+
+def is_own(value: Any, outside: set[int], young: set[int]) -> bool:
+    """Whether a container or an object is one that the step makes at every call, or one that holds tensors or numbers of
+    the program."""
+    if not isinstance(value, CONTAINERS):
+        new = id(value) in young and id(value) not in outside
+        return new and trust.home(type(value)) == "user" and not isinstance(value, _NEVER_COPIED)
+    if isinstance(value, UNCHANGING) or id(value) in outside or not (id(value) in young or not gc.is_tracked(value)):
+        parts = [part.value for part in contents_of(value)]
+        return any(isinstance(part, (TensorCore, Figure)) or is_own(part, outside, young) for part in parts)
+    return True

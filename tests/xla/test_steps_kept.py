@@ -1,0 +1,209 @@
+"""What hooks and statements on the host keep of a step: tensors and containers go on changing as in eager mode."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+import undertow as torch
+from tests.xla.twins import Case, Cases, agree
+from undertow import nn, optim
+
+case = Cases()
+
+
+@pytest.mark.parametrize("name", case)
+def test_is_kept_as_in_eager_mode(name: str) -> None:
+    agree(case[name], programs=2)
+
+
+class Record:
+    def __init__(self, name: str) -> None:
+        self.name, self.values = name, list[Any]()
+
+
+def images(turn: int) -> tuple[Any]:
+    return (torch.arange(18.0).view(6, 3).sin() + 0.1 * turn,)
+
+
+def trained(model: Any, look: Any, after: Any = lambda: None, noting: Any = lambda x, loss: None) -> Case:
+    """A training step; what is done before the optimizer's turn, and noted at the end."""
+    optimizer = optim.SGD(model.parameters(), lr=0.01, momentum=0.5)
+
+    def step(x: Any) -> Any:
+        optimizer.zero_grad()
+        loss = model(x).pow(2).sum()
+        loss.backward()
+        after()
+        optimizer.step()
+        noting(x, loss)
+        return loss
+
+    return Case(step, model, args=images, look=look)
+
+
+def layers() -> Any:
+    return nn.Sequential(nn.Linear(3, 3), nn.ReLU(inplace=True), nn.BatchNorm1d(3), nn.Linear(3, 2))
+
+
+@case
+def outputs_that_a_later_op_writes_to() -> Case:
+    model, kept = layers(), list[Any]()
+    model[0].register_forward_hook(lambda module, args, out: kept.append(out))
+    model[0].register_forward_hook(lambda module, args, out: kept.append(out.detach().view(-1)[:2]))
+    model[1].register_forward_hook(lambda module, args, out: kept.append((args[0].sum().item(), out)))
+    return trained(model, lambda: [kept, [kept[-3] is kept[-1][1]]])
+
+
+@case
+def outputs_kept_inside_the_program() -> Case:
+    model, kept = layers(), list[Any]()
+
+    def keeps_and_writes(module: Any, args: Any, out: Any) -> None:
+        kept.append(out)
+        print(end="")
+        module.weight.data.add_(0.01 * len(kept) / len(kept))
+
+    model[0].register_forward_hook(keeps_and_writes)
+    return trained(model, lambda: kept)
+
+
+@case
+def memory_of_parameters() -> Case:
+    model, kept = layers(), list[Any]()
+    model[0].register_forward_hook(lambda module, args, out: kept.append(module.weight.data))
+    model[3].register_forward_hook(lambda module, args, out: kept.append([module.weight.detach()[0], module.weight.norm()]))
+    model[2].register_forward_hook(lambda module, args, out: kept.append([module.running_mean, dict(module.state_dict())]))
+    return trained(model, lambda: [kept, [kept[-2][0] is model[2].running_mean]])
+
+
+@case
+def gradients_that_are_clipped_afterwards() -> Case:
+    model, kept = layers(), list[Any]()
+    model[0].weight.register_post_accumulate_grad_hook(lambda weight: kept.append(weight.grad))
+    model[3].weight.register_hook(lambda gradient: kept.append(gradient))
+
+    def clip() -> None:
+        nn.utils.clip_grad_norm_(model.parameters(), 0.1)
+        kept.append([weight.grad for weight in model.parameters()])
+
+    return trained(model, lambda: [kept, [kept[-2] is model[0].weight.grad, kept[-1][0] is kept[-2]]], clip)
+
+
+@case
+def gradients_that_are_zeroed_in_place() -> Case:
+    weight, kept = nn.Parameter(torch.ones(3)), list[Any]()
+    weight.register_post_accumulate_grad_hook(lambda weight: kept.append(weight.grad))
+
+    def step(x: Any) -> None:
+        (weight * x).pow(2).sum().backward()
+        with torch.no_grad():
+            weight.sub_(weight.grad, alpha=0.01)
+        weight.grad.zero_()
+
+    return Case(step, weight, args=images, look=lambda: [kept, [kept[0] is kept[-1] is weight.grad]])
+
+
+@case
+def arguments_and_results() -> Case:
+    model, kept, given = layers(), list[Any](), list[Any]()
+    model[0].register_forward_pre_hook(lambda module, args: kept.append(args[0]))
+    built = trained(model, lambda: [kept, given, [kept[-1][0] is given[-1], kept[-2] is given[-1]]],
+                    noting=lambda x, loss: kept.append((x, loss)))  # fmt: skip
+
+    training = built.step
+
+    def step(x: Any) -> Any:
+        loss = training(x)
+        x.mul_(3)
+        return loss
+
+    def args(turn: int) -> tuple[Any]:
+        given.append(images(turn)[0])
+        return (given[-1],)
+
+    return Case(step, model, args=args, look=built.look)
+
+
+@case
+def state_that_the_step_left_before() -> Case:
+    model, kept, state = layers(), list[Any](), {"hidden": torch.zeros(6, 3)}
+    model[3].register_forward_hook(lambda module, args, out: kept.append(state["hidden"].sum().item()))
+
+    def step(x: Any) -> Any:
+        state["hidden"] = (state["hidden"] * 0.5 + model[0](x)).detach()
+        return model[3](state["hidden"]).sum()
+
+    return Case(step, args=images, look=lambda: [kept, state])
+
+
+@case
+def containers_that_the_step_fills_later() -> Case:
+    model, kept = layers(), list[Any]()
+
+    def step(x: Any) -> Any:
+        rows, info = list[Any](), dict[str, Any]()
+        kept.append((rows, info))
+        hidden = model[0](x)
+        rows.append(hidden.detach())
+        info["hidden"] = hidden.detach()
+        kept.append(info)
+        info["mean"] = model[3](hidden).mean().detach()
+        rows.append(info["mean"])
+        return rows, info
+
+    def look() -> Any:
+        rows, info = kept[-2]
+        return [kept, [info is kept[-1], len(rows), len({id(each) for each, _ in kept[::2]})]]
+
+    return Case(step, args=images, look=look)
+
+
+def named() -> list[str]:
+    return ["made", "elsewhere"]
+
+
+@case
+def plain_things_that_each_call_makes() -> Case:
+    model, kept = layers(), list[Any]()
+
+    def step(x: Any) -> Any:
+        names, record = named(), Record("k")
+        kept.append(names)
+        kept.append(record)
+        return model(x).sum(), record, names
+
+    def between(turn: int) -> None:
+        kept[-2].append(turn)
+        kept[-1].values.append(turn)
+
+    return Case(step, args=images, look=lambda: kept, between=between)
+
+
+@case
+def attributes_of_what_is_returned() -> Case:
+    model = layers()
+
+    def step(x: Any) -> Any:
+        out = model(x)
+        out.tag, out.doubled = "out", out.detach() * 2
+        return {"out": out}
+
+    def plain(x: Any) -> Any:
+        out = step(x)["out"]
+        return [out, out.tag, out.doubled]
+
+    return Case(plain, args=images)
+
+
+def test_attributes_are_there_in_each_call() -> None:
+    @torch.compile
+    def step(x: Any) -> Any:
+        out = x * 2
+        out.tag, out.next = "out", out + 1
+        return out
+
+    for turn in range(3):
+        out = step(torch.full((2,), float(turn)))
+        assert out.tag == "out" and out.next.tolist() == [2.0 * turn + 1] * 2
