@@ -4,9 +4,48 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any
 
 __all__ = ["FakeTensor", "FakeTensorMode", "is_fake", "unset_fake_temporarily"]
+
+
+@dataclass
+class MetadataMismatchError(RuntimeError):
+    """Two tensors that should be alike differ in shape, dtype or device."""
+
+    reason: str
+
+    def __str__(self) -> str:
+        return self.reason
+
+
+@dataclass
+class DynamicOutputShapeException(RuntimeError):
+    """The shape of an operator's result depends on values."""
+
+    func: Any
+
+
+@dataclass
+class DataDependentOutputException(RuntimeError):
+    """An operator's result depends on values."""
+
+    func: Any
+
+
+@dataclass
+class UnsupportedFakeTensorException(RuntimeError):
+    """A kind of tensor that cannot be without values."""
+
+    reason: str
+
+
+@dataclass
+class UnsupportedOperatorException(RuntimeError):
+    """An operator that needs values."""
+
+    func: Any
 
 
 class FakeTensor:

@@ -1,0 +1,257 @@
+"""Dtypes and Python's kinds of numbers: which is higher, which a function computes in and returns."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from enum import Enum
+from typing import Any
+
+from undertow import dtypes as d
+from undertow._core import TensorCore
+from undertow.dtypes import dtype as Dtype
+from undertow.symbols import SymBool, SymFloat, SymInt
+
+_ordered_types = (bool, int, float, complex)
+_integer_dtypes = (d.uint8, d.uint16, d.uint32, d.uint64, d.int8, d.int16, d.int32, d.int64)
+_low_precision_dtypes = (d.float16, d.bfloat16, d.complex32)
+_complex_dtypes = (d.complex32, d.complex64, d.complex128)
+_complex_to_real_dtype_map = {d.complex128: d.float64, d.complex64: d.float32, d.complex32: d.float16}
+_real_to_complex_dtype_map = {
+    d.float16: d.complex32, d.bfloat16: d.complex64, d.float32: d.complex64, d.float64: d.complex128,
+}  # fmt: skip
+_computation_dtype_map = {d.bfloat16: d.float32, d.float16: d.float32, d.complex32: d.complex64}
+_ORDER = (
+    (d.bool,), (d.uint8, d.int8), (d.int16,), (d.int32,), (d.int64,), (d.float16, d.bfloat16), (d.float32,), (d.float64,),
+    (d.complex32,), (d.complex64,), (d.complex128,),
+)  # fmt: skip
+
+
+class ELEMENTWISE_TYPE_PROMOTION_KIND(Enum):
+    """How an elementwise function chooses the dtypes that it computes in and returns."""
+
+    DEFAULT = (0,)
+    NO_OPMATH = (1,)
+    INT_TO_FLOAT = (2,)
+    ALWAYS_BOOL = (3,)
+    COMPLEX_TO_FLOAT = (4,)
+    BOOL_TO_LONG = (5,)
+
+
+class REDUCTION_OUTPUT_TYPE_KIND(Enum):
+    """How a reduction chooses the dtype that it returns."""
+
+    SAME = (0,)
+    COMPLEX_TO_FLOAT = (1,)
+    KEEP_PROMOTED_TYPE = (2,)
+    ALWAYS_BOOL = (3,)
+
+
+class RETURN_TYPE(Enum):
+    """Whether a function returns a new tensor, a view, its input, or nothing."""
+
+    NEW = (0,)
+    VIEW = (1,)
+    INPLACE = (2,)
+    NONE = (3,)
+
+
+def is_boolean_dtype(dtype: Dtype) -> bool:
+    """Whether it is `bool`."""
+    return dtype is d.bool
+
+
+def is_integer_dtype(dtype: Dtype) -> bool:
+    """Whether it holds whole numbers."""
+    return dtype in _integer_dtypes
+
+
+def is_low_precision_dtype(dtype: Dtype) -> bool:
+    """Whether it has sixteen bits, or twice that many."""
+    return dtype in _low_precision_dtypes
+
+
+def is_float_dtype(dtype: Dtype) -> bool:
+    """Whether it holds real numbers."""
+    return bool(dtype.is_floating_point)
+
+
+def is_complex_dtype(dtype: Dtype) -> bool:
+    """Whether it holds complex numbers."""
+    return dtype in _complex_dtypes
+
+
+def is_grad_dtype(dtype: Dtype) -> bool:
+    """Whether a tensor of it can require a gradient."""
+    return is_float_dtype(dtype) or is_complex_dtype(dtype)
+
+
+def corresponding_real_dtype(dtype: Dtype) -> Dtype:
+    """The dtype of a complex number's parts."""
+    return _complex_to_real_dtype_map[dtype]
+
+
+def corresponding_complex_dtype(dtype: Dtype) -> Dtype:
+    """The complex dtype whose parts have this dtype."""
+    return _real_to_complex_dtype_map[dtype]
+
+
+def dtype_to_type(dtype: Dtype) -> type:
+    """Python's kind of number for a dtype."""
+    if not isinstance(dtype, Dtype):
+        raise AssertionError(f"Expected torch.dtype, got {type(dtype)}")
+    if dtype is d.bool:
+        return bool
+    if dtype in _integer_dtypes:
+        return int
+    if dtype.is_floating_point:
+        return float
+    if dtype in _complex_dtypes:
+        return complex
+    raise ValueError("Invalid dtype!")
+
+
+def dtype_to_type_ctor(dtype: Dtype) -> Callable[[Any], Any]:
+    """What makes Python's kind of number for a dtype."""
+    return dtype_to_type(dtype)
+
+
+def type_to_dtype(typ: type) -> Dtype:
+    """The dtype for Python's kind of number."""
+    if not isinstance(typ, type):
+        raise AssertionError(f"Expected type, got {type(typ)}")
+    if typ in (bool, SymBool):
+        return d.bool
+    if typ in (int, SymInt):
+        return d.int64
+    if typ in (float, SymFloat):
+        return d.get_default_dtype()
+    if typ is complex:
+        return corresponding_complex_dtype(d.get_default_dtype())
+    raise ValueError(f"Invalid type {typ}!")
+
+
+def number_type(x: Any) -> type:
+    """Python's kind of a number."""
+    return {SymInt: int, SymFloat: float, SymBool: bool}.get(type(x), type(x))
+
+
+def get_dtype(x: Any) -> Dtype:
+    """The dtype of a tensor, or for a number."""
+    return x.dtype if isinstance(x, TensorCore) else type_to_dtype(type(x))
+
+
+def get_higher_type(a: type, b: type) -> type:
+    """The higher of two kinds of numbers."""
+    for kind in (a, b):
+        if kind not in _ordered_types:
+            raise RuntimeError(f"Expected builtin numeric types, found {a}, {b}")
+    return max(a, b, key=_ordered_types.index)
+
+
+def is_weakly_lesser_type(a: type, b: type) -> bool:
+    """Whether one kind of numbers is not higher than another."""
+    return get_higher_type(a, b) is b
+
+
+def can_safe_cast_to(*, cast_to: Dtype, cast_from: Dtype) -> bool:
+    """Whether values may be written to a tensor of another dtype."""
+    for of_kind in (is_complex_dtype, is_float_dtype, is_integer_dtype, is_boolean_dtype):
+        if of_kind(cast_to):
+            return True
+        if of_kind(cast_from):
+            return False
+    raise ValueError(f"Received unknown dtypes {cast_to}, {cast_from}!")
+
+
+def get_higher_dtype(a: Any, b: Any) -> Dtype | None:
+    """The lowest dtype that holds the values of both: of tensors, dtypes or numbers."""
+    one, two = (each if each is None or isinstance(each, Dtype) else get_dtype(each) for each in (a, b))
+    if one is two or two is None:
+        return one
+    if one is None:
+        return two
+    first, second = (next(rank for rank, kinds in enumerate(_ORDER) if each in kinds) for each in (one, two))
+    if first == second:  # uint8 with int8, float16 with bfloat16: the next holds both
+        return _ORDER[first + 1][0]
+    return one if first > second else two
+
+
+def get_computation_dtype(dtype: Dtype) -> Dtype:
+    """The dtype that functions of a dtype compute in."""
+    return _computation_dtype_map.get(dtype, dtype)
+
+
+def dtype_or_default(dtype: Dtype | None) -> Dtype:
+    """A dtype, or the default one."""
+    return dtype if dtype is not None else d.get_default_dtype()
+
+
+def check_fp_or_complex(dtype: Dtype, fn_name: str, allow_low_precision_dtypes: bool = True) -> None:
+    """Refuses whole numbers, and half precision where it is not wanted."""
+    if not is_grad_dtype(dtype):
+        raise RuntimeError(f"{fn_name}: Expected a floating point or complex tensor as input. Got {dtype}")
+    if not allow_low_precision_dtypes and is_low_precision_dtype(dtype):
+        raise RuntimeError(f"{fn_name}: Half precision dtypes not supported. Got {dtype}")
+
+
+def elementwise_dtypes(*_args: Any, type_promotion_kind: ELEMENTWISE_TYPE_PROMOTION_KIND) -> tuple[Dtype, Dtype]:
+    """The dtype that an elementwise function of these tensors and numbers computes in, and the one that it returns.
+
+    A tensor with dims decides before one without, and that before a number, unless the later one is of a higher kind.
+    """
+    args = [each for each in _args if each is not None]
+    if not args:
+        raise AssertionError("elementwise_dtypes(): Expected at least one argument")
+    highest: type = bool
+    for each in args:
+        if not isinstance(each, (TensorCore, bool, int, float, complex)):
+            raise ValueError(f"Unexpected type {type(each)} when computing elementwise type promotion!")
+        highest = get_higher_type(highest, dtype_to_type(each.dtype) if isinstance(each, TensorCore) else number_type(each))
+    result: Dtype | None = None
+    for wanted in (lambda x: x.ndim > 0, lambda x: x.ndim == 0):
+        for each in args:
+            if isinstance(each, TensorCore) and wanted(each) and dtype_to_type(each.dtype) is highest:
+                result = get_higher_dtype(result, each.dtype)
+        if result is not None:
+            break
+    if result is None:
+        result = _for_numbers(highest, args)
+    return _promoted(result, type_promotion_kind)
+
+
+def _for_numbers(highest: type, args: list[Any]) -> Dtype:
+    """The dtype when the highest kind comes from a number: a float beside tensors of floats has theirs."""
+    if highest is complex:
+        floats = [each.dtype for each in args if isinstance(each, TensorCore) and each.dtype.is_floating_point]
+        real: Dtype | None = None
+        for each in floats:
+            real = get_higher_dtype(real, each)
+        return corresponding_complex_dtype(real or d.get_default_dtype())
+    return {float: d.get_default_dtype(), int: d.int64, bool: d.bool}[highest]
+
+
+def _promoted(result: Dtype, kind: ELEMENTWISE_TYPE_PROMOTION_KIND) -> tuple[Dtype, Dtype]:
+    kinds = ELEMENTWISE_TYPE_PROMOTION_KIND
+    if kind is kinds.NO_OPMATH:
+        return result, result
+    if kind is kinds.INT_TO_FLOAT and not is_grad_dtype(result):
+        result = d.get_default_dtype()
+    if kind is kinds.BOOL_TO_LONG and result is d.bool:
+        return d.int64, d.int64
+    if kind is kinds.ALWAYS_BOOL:
+        return get_computation_dtype(result), d.bool
+    if kind is kinds.COMPLEX_TO_FLOAT and is_complex_dtype(result):
+        return get_computation_dtype(result), corresponding_real_dtype(result)
+    return get_computation_dtype(result), result
+
+
+def reduction_dtypes(
+    arg: Any, output_dtype_kind: REDUCTION_OUTPUT_TYPE_KIND, dtype: Dtype | None = None
+) -> tuple[Dtype, Dtype | None]:
+    """The dtype that a reduction computes in, and the one that it returns; None for what it computed in."""
+    own = dtype if dtype is not None else arg.dtype
+    kinds, computed = REDUCTION_OUTPUT_TYPE_KIND, get_computation_dtype(own)
+    if output_dtype_kind in (kinds.SAME, kinds.COMPLEX_TO_FLOAT):
+        real = output_dtype_kind is kinds.COMPLEX_TO_FLOAT and is_complex_dtype(own)
+        return computed, corresponding_real_dtype(own) if real else own
+    return computed, None if output_dtype_kind is kinds.KEEP_PROMOTED_TYPE else d.bool
