@@ -349,6 +349,27 @@ def values_among_results() -> Any:
     return step, lambda: calls
 
 
+@case
+def results_of_what_was_noted() -> Any:
+    layer, total = nn.Linear(2, 1), {"loss": 0.0, "calls": 0}
+
+    @contextlib.contextmanager
+    def counted() -> Any:
+        yield
+        total["calls"] += 1
+
+    def step(x: Any) -> Any:
+        try:
+            with counted():
+                loss = layer(x).sum()
+                total["loss"] += loss.item()
+                return total["loss"] / (1 + total["calls"]), total["calls"]
+        finally:
+            total["calls"] += 1
+
+    return step, lambda: total
+
+
 def test_a_result_among_values_keeps_its_graph() -> None:
     layer = nn.Linear(2, 1)
 

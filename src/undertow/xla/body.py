@@ -31,11 +31,13 @@ from undertow.xla.pieces import take_apart, written
 from undertow.xla.places import OfClass, Slots
 from undertow.xla.reach import Reached
 from undertow.xla.recompiled import alone, with_marks
-from undertow.xla.registrations import where_defined
+from undertow.xla.registrations import code_of, where_defined
 from undertow.xla.statements import Statements
 from undertow.xp.device_memory import NeedsValue, Watch
 
 Called = tuple[Callable[..., Any], Sequence[Kind], dict[str, Kind]]  # a function, and what is known of its arguments
+
+Moved = dict[int, tuple[Statements, ast.stmt, str]]  # statements by their ids, with whose they are and why they go
 
 _MOST_ROUNDS = 12
 _CURES = {
@@ -141,8 +143,12 @@ class Body:
         self._fed.clear()
         for _ in range(_MOST_ROUNDS):
             moved = self._moved()
-            rest = self._read(frozenset(moved))
-            fed = [key for key in moved if any(effect.feeds(rest.effects.places) for effect in self._effects_of(key))]
+            rest, fed = self._without(moved)
+            if any(id(statement) in fed for _, statement in self._wanted):  # maybe only the results depend on it
+                with_ends = moved | self._ends()
+                rest_of_all, still_fed = self._without(with_ends)
+                if not still_fed:
+                    moved, rest, fed = with_ends, rest_of_all, still_fed
             if not fed:
                 break
             self._fed.update(fed)
@@ -170,8 +176,22 @@ class Body:
                 self._plan()
                 return
 
-    def _moved(self) -> dict[int, tuple[Statements, ast.stmt, str]]:
-        moved: dict[int, tuple[Statements, ast.stmt, str]] = {}
+    def _without(self, moved: Moved) -> tuple[Reading, list[int]]:
+        """What the code does without some statements; and which of those change what it reads."""
+        rest = self._read(frozenset(moved))
+        return rest, [key for key in moved if any(effect.feeds(rest.effects.places) for effect in self._effects_of(key))]
+
+    def _ends(self) -> Moved:
+        """The step's `return` statements, if they may run on the host."""
+        function = getattr(self.function, "__func__", self.function)
+        own = [known for known in self._known.values() if known.function is function]
+        ends = [(known, path[-1]) for known in own for path in known.paths.values() if isinstance(path[-1], ast.Return)]
+        if not all(known.together(end, True, lambda _: set()) and self._may_move(end) for known, end in ends):
+            return {}
+        return {id(end): (known, end, "it uses what is known only there") for known, end in ends}
+
+    def _moved(self) -> Moved:
+        moved: Moved = {}
         for effect, chains in self.whole.origins:
             if self._deserves(effect):
                 for chain in chains:
@@ -190,9 +210,8 @@ class Body:
                 yield statements, path
 
     def _move(
-        self, statements: Statements, path: tuple[ast.stmt, ...], effect: Effect | None,
-        moved: dict[int, tuple[Statements, ast.stmt, str]],
-    ) -> bool:  # fmt: skip
+        self, statements: Statements, path: tuple[ast.stmt, ...], effect: Effect | None, moved: Moved
+    ) -> bool:
         """Moves the outermost of some statements around each other that may be moved, with all that goes along."""
         if any(id(each) in moved for each in path):
             return True
@@ -309,9 +328,11 @@ class Body:
 
         met: those in parts that had their turn in this trace; a hook that the step makes is another one in each.
         """
-        where = where_defined(call[0])
+        where, code = where_defined(call[0]), code_of(call[0])
+        if code is None or code.co_name == "<lambda>":  # which is of one piece
+            return False
         made_anew = any(key not in met and where_defined(each[0]) == where for key, each in self._calls.items() if key)
-        if made_anew or not where or where in self._in_one_piece:
+        if made_anew or where in self._in_one_piece:
             return False
         self._calls[_key(call)] = call
         self._read_again()

@@ -53,6 +53,7 @@ from undertow.xla.host_statements import (
 )
 from undertow.xla.numbers import Baked, Figure
 from undertow.xla.places import PLAIN, Place, held_at, place_at, places_of
+from undertow.xla.recompiled import RETURNED
 from undertow.xla.records import Kinds
 from undertow.xla.registrations import Registrations
 from undertow.xp.device_array import DeviceArray
@@ -348,6 +349,14 @@ class Firing:
         self.returned = Returned(statement, {name: variables[name] for name in statement.mark.used if name in variables})
         return False
 
+    def result_for(self, returned: Any) -> Any:
+        """The program's results, for what the traced step returned."""
+        if self.returned is None or returned is RETURNED:
+            return returned if self.returned is None else self.returned.variables
+        self.turns += self.returned.behind  # `finally` returned something else
+        self.returned = None
+        return returned
+
     def _found(self, effects: Effects) -> tuple[list[Any], list[tuple[Any, Any]]]:
         """What a hook on the host finds by name: tensors with an identity; and places in which it finds, at its turn, a
         number that the step changes, or a tensor that each call computes anew."""
@@ -361,7 +370,9 @@ class Firing:
             if self.plan.all_inside:
                 Inside(_nothing, (), {}, []).place(None, False, self.raised)
             else:
-                self._put_off(Later(_nothing, (), {}, []))
+                last = Later(_nothing, (), {}, [])
+                self.later.append(last)
+                self.turns.append(last)
         self.cast.finish()
         for hook, effects in self.traced:
             if any(its.feeds(effects) for _, its in self.hosted):
@@ -369,7 +380,7 @@ class Firing:
 
     def _put_off(self, later: Later) -> None:
         self.later.append(later)
-        self.turns.append(later)
+        (self.turns if self.returned is None else self.returned.behind).append(later)
 
     def refuse_other_turns(self, of_step: Effects) -> None:
         """Hooks on the host run beside the step's Python code, not at their turn in it: neither may depend on the other."""

@@ -88,13 +88,17 @@ class Returned:
             name: value if name in given_away else map_leaves(_without_graph, value) for name, value in variables.items()
         }
         self._recording, self._autocast = local.modes.grad_enabled, local.modes.autocast
+        self.behind: list[Any] = []  # what runs on the host afterwards: `finally`, and the ends of `with`
 
     def of(self, variables: Variables) -> Any:
         """What the step returns, now that its variables are known."""
-        with set_grad_enabled(self._recording), autocast_as_it_was(self._autocast):
-            result = self.statement.run(variables)
-        self.statement.environment.forget()
-        return result
+        try:
+            with set_grad_enabled(self._recording), autocast_as_it_was(self._autocast):
+                return self.statement.run(variables)
+        finally:
+            for later in self.behind:
+                later.run()
+            self.statement.environment.forget()
 
 
 def _without_graph(value: Any) -> Any:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Iterable, Iterator
+from types import CodeType
 from typing import Any
 
 from undertow import hooks
@@ -76,10 +77,15 @@ def _inside(hook: Any) -> Iterator[Any]:
                 yield cell.cell_contents
 
 
-def where_defined(function: Any) -> str:
-    """file:line of the beginning of a function, or of the code that an object runs when it is called; "" if unknown."""
+def code_of(function: Any) -> CodeType | None:
+    """The code of a function, or that which an object runs when it is called; None if it has none."""
     while isinstance(function, functools.partial):
         function = function.func
     code = getattr(inspect.unwrap(getattr(function, "__func__", function)), "__code__", None)
-    code = code or getattr(type(function).__call__, "__code__", None)
+    return code or getattr(type(function).__call__, "__code__", None)
+
+
+def where_defined(function: Any) -> str:
+    """file:line of the beginning of that code; "" if unknown."""
+    code = code_of(function)
     return "" if code is None else f"{code.co_filename}:{code.co_firstlineno}"

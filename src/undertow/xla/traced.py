@@ -23,7 +23,6 @@ from undertow.xla.numbers import Baked, Figure, Known, Questions, baked, inputs
 from undertow.xla.options import Options
 from undertow.xla.places import ABSENT, Place, contents_of, held_at, place_at, put
 from undertow.xla.reach import Reached
-from undertow.xla.recompiled import RETURNED
 from undertow.xla.records import ChangedRecord, records_together
 from undertow.xla.registrations import Registrations
 from undertow.xla.renewed import look_of
@@ -242,9 +241,7 @@ class Traced:
                 f"undertow.compile: the step leaves gradients switched {'off' if recording else 'on'} for who called it, "
                 "and a program can't. Use `with torch.no_grad():` inside, or switch outside of the step."
             )
-        if result is not RETURNED:
-            firing.returned = None
-        return result if firing.returned is None else firing.returned.variables
+        return firing.result_for(result)
 
     def _show(self, as_inputs: list[Any], numbers: list[float], trace: Trace) -> list[Any]:
         """Puts the program's inputs where the step finds them; the numbers among them, as it finds them."""
