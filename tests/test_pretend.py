@@ -306,6 +306,25 @@ def test_the_usual_questions_about_a_module_still_work() -> None:
         assert "relu" in dir(torch)
 
 
+def test_a_name_that_every_object_has_been_given_is_still_the_modules() -> None:
+    """As nnsight gives one to `object`. In a process of its own: there is no taking it back."""
+    program = (
+        "import ctypes, gc, io, undertow\n"
+        "with undertow.pretend_torch():\n"
+        "    import torch\n"
+        "    gc.get_referents(object.__dict__)[0]['save'] = lambda self: 'given'\n"
+        "    ctypes.pythonapi.PyType_Modified(ctypes.py_object(object))\n"
+        "    memory = io.BytesIO()\n"
+        "    torch.save(torch.ones(2), memory)\n"
+        "    memory.seek(0)\n"
+        "    print((3).save(), torch.load(memory), hasattr(torch.nn, 'save'), torch.save.__name__)\n"
+        "    torch.save = 3\n"
+        "    print(torch.save)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout == "given tensor([1., 1.]) False save\n3\n"
+
+
 def test_the_version_is_the_reference() -> None:
     with pretend_torch():
         import torch

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from undertow.printing import _contents
+import numpy as np
+
+from undertow.printing import _columns, _contents, _notated, _notation
 from undertow.printing import _options as PRINT_OPTS  # noqa: F401
 from undertow.printing import get_printoptions as get_printoptions
 from undertow.printing import printoptions as printoptions
@@ -21,3 +23,25 @@ def _str(self: Any, *, tensor_contents: str | None = None) -> str:
 def _tensor_str(self: Any, indent: int) -> str:
     """The elements of a tensor as text, lines after the first indented."""
     return _contents(self.detach()._array, indent)
+
+
+class _Formatter:
+    """Writes numbers as the elements of a tensor are written: in their notation, in columns of their width."""
+
+    def __init__(self, tensor: Any) -> None:
+        array = tensor.detach()._array
+        self.floating_dtype = tensor.is_floating_point()
+        self.max_width = _columns(array)[1] if array.size else 1
+        self.int_mode, self.sci_mode = True, False
+        if self.floating_dtype:
+            values = array.astype(np.float64).ravel()
+            self.int_mode, self.sci_mode = _notation(values[np.isfinite(values) & (values != 0)])
+
+    def width(self) -> int:
+        """How wide a column is."""
+        return self.max_width
+
+    def format(self, value: Any) -> str:
+        """A number as text."""
+        text = _notated(np.array([value]), self.int_mode, self.sci_mode)[0] if self.floating_dtype else f"{value}"
+        return text.rjust(self.max_width)

@@ -84,8 +84,20 @@ def present(module: ModuleType) -> dict[str, Any]:
     return here
 
 
+class LateName:
+    """A late name of modules that a package gives to every object: it would be found there before it is looked for."""
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self.name = name
+
+    def __get__(self, module: ModuleType, owner: type) -> Any:
+        return present(module)["__getattr__"](self.name)
+
+
 class WholeModule(ModuleType):
     """A module with late names whose `__dict__` has them all, for programs that look through a whole module."""
+
+    save = LateName()  # nnsight gives it to every object
 
     @property
     def __dict__(self) -> dict[str, Any]:  # type: ignore[override]

@@ -196,18 +196,20 @@ def _columns(shown: np.ndarray[Any, Any]) -> tuple[list[str], int]:
 def _float_columns(values: np.ndarray[Any, Any]) -> tuple[list[str], int]:
     """Floats in the plainest of three notations that shows them all: `3.`, `3.1416` or `3.1416e+00`."""
     is_ordinary = np.isfinite(values) & (values != 0)  # zeros, nan and inf have no say in notation or width
-    ordinary = values[is_ordinary]
+    strings = _notated(values, *_notation(values[is_ordinary]))
+    width = max(map(len, compress(strings, is_ordinary)), default=1)
+    return [each.rjust(width) for each in strings], width
+
+
+def _notation(ordinary: np.ndarray[Any, Any]) -> tuple[bool, bool]:
+    """Whether values are printed as whole numbers, and whether with an exponent."""
     if not ordinary.size:
-        return _notated(values, True, False), 1
+        return True, False
     integral = not np.any(ordinary != np.ceil(ordinary))
     sizes = np.abs(ordinary)
     smallest, largest = float(sizes.min()), float(sizes.max())
     scientific = largest / smallest > 1000 or largest > 1e8 or (not integral and smallest < 1e-4)
-    if _options.sci_mode is not None:
-        scientific = _options.sci_mode
-    strings = _notated(values, integral, scientific)
-    width = max(map(len, compress(strings, is_ordinary)))
-    return [each.rjust(width) for each in strings], width
+    return integral, scientific if _options.sci_mode is None else _options.sci_mode
 
 
 def _notated(values: np.ndarray[Any, Any], integral: bool, scientific: bool) -> list[str]:

@@ -120,6 +120,18 @@ def test_einsum_along_a_path(path: Any) -> None:
     agree(program)
 
 
+@pytest.mark.parametrize("values", [
+    [1.0, 2.0], [1.5, 20.25], [1e-6, 1.0], [1, 200], [True], [float("nan"), 1.0], [float("inf")], [0.0], 3.14159,
+])  # fmt: skip
+def test_numbers_written_like_elements(values: Any) -> None:
+    def program(torch: Any) -> Any:
+        written = torch._tensor_str._Formatter(torch.tensor(values))
+        texts = [written.format(value) for value in (1.0, 3.14159, float("nan"), 1e7)]
+        return texts, written.width(), written.max_width, written.int_mode, bool(written.sci_mode), written.floating_dtype
+
+    agree(program)
+
+
 def test_fetchers() -> None:
     def program(torch: Any) -> Any:
         fetch = importlib.import_module(f"{torch.__name__}.utils.data._utils.fetch")
