@@ -37,6 +37,7 @@ from undertow.xp.numpy_order import ordered
 from undertow.xp.quiet import quietly, silently
 
 FAST_DTYPES = frozenset({np.dtype("f4"), np.dtype("f8")})
+INT64, BOOL = np.dtype(np.int64), np.dtype(np.bool_)
 NUMBERS = frozenset({float, int})
 HUGE = 1e38  # larger numbers may not fit into a float32, which the general path sees to
 MISSING: Any = object()  # an operand that was not given
@@ -131,7 +132,9 @@ def binary(
     saves = rule.saves
     records = any(gradient is not None for gradient in rule.gradients)
     simple = rule.promote is not None and not rule.uses_specs and not rule.statics and set(saves) <= set(rule.inputs)
-    simple = simple and "f" in rule.accepts
+    floats = FAST_DTYPES if "f" in rule.accepts else frozenset()
+    whole = frozenset([kind for kind in (INT64, BOOL) if kind.kind in rule.accepts and rule.promote == "numeric"])
+    simple = simple and bool(floats or whole)
     numbers = NUMBERS if takes != "tensors" else frozenset()
     second = PLAIN if of_tensors is None else frozenset()
     two_slots = rule.slots != 1
@@ -151,7 +154,9 @@ def binary(
         tensor: Any
         if type(input) in PLAIN and not special.active and out is None and simple:
             a = input._array
-            if type(a) is ndarray and a.dtype in FAST_DTYPES:
+            if type(a) is ndarray and (a.dtype in floats or (a.dtype in whole and is_whole(other, a.dtype))):
+                if check is not None and a.dtype in whole:
+                    check((input, other))
                 if type(other) in numbers and -HUGE < other < HUGE:
                     b, tensor = _asarray(other, a.dtype), None
                 elif type(other) in second and other._array.dtype is a.dtype:
@@ -216,6 +221,11 @@ def binary(
         return call(function, chosen, (input, other), {}, out)
 
     return name_function(function, operator or name or rule.name, doc)
+
+
+def is_whole(other: Any, kind: np.dtype[Any]) -> bool:
+    """Whether a tensor of whole numbers, or truth values, keeps its dtype beside this operand."""
+    return type(other) in PLAIN or (type(other) is int and kind is INT64 and -(2**63) <= other < 2**63)
 
 
 def computing(rule: Rule) -> Callable[..., Any]:
