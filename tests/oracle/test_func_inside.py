@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from tests.oracle.harness import agree
+from undertow.func import _batched
 
 TRANSFORMS: dict[str, Any] = {
     "grad": lambda torch, f, x: torch.func.grad(lambda v: f(v).sum())(x),
@@ -86,5 +87,23 @@ def test_numbers_of_results_that_depend_on_values(text: str) -> None:
             return eval(text, {"torch": torch, "one_hot": torch.nn.functional.one_hot, "x": x, "i": i})
 
         return torch.func.vmap(function)(torch.arange(4.0).reshape(2, 2), torch.tensor([[0, 1], [2, 1]]))
+
+    agree(program)
+
+
+LOSSES = ["cross_entropy(x, i)", "nll_loss(x, i, reduction='sum')", "mse_loss(x, y)", "smooth_l1_loss(x, y)"]
+
+
+@pytest.mark.parametrize("text", LOSSES)
+def test_losses_of_all_examples_at_once(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A loss hands on the options that it was not given, too: they are no reason to take one example after the other."""
+    monkeypatch.delattr(_batched, "one_by_one")
+
+    def program(torch: Any) -> Any:
+        def function(x: Any, y: Any, i: Any) -> Any:
+            return eval("F." + text, {"F": torch.nn.functional, "x": x, "y": y, "i": i})
+
+        x, i = torch.arange(12.0).reshape(2, 3, 2), torch.tensor([[0, 1, 1], [1, 0, 1]])
+        return torch.func.vmap(torch.func.grad(function))(x, x.flip(0), i)
 
     agree(program)

@@ -294,6 +294,7 @@ def attention(function: Any, level: MappedLevel, args: Any, kwargs: Any) -> Any:
 )
 def elementwise_loss(function: Any, level: MappedLevel, args: Any, kwargs: Any) -> Any:
     """The loss of every element, then reduced over the dims of an example."""
+    kwargs = _given(kwargs)
     if len(args) > 2 or kwargs.keys() & {"size_average", "reduce"}:
         return NotImplemented
     options = dict(kwargs)
@@ -310,6 +311,11 @@ def elementwise_loss(function: Any, level: MappedLevel, args: Any, kwargs: Any) 
     return _reduced(level, found, reduction)
 
 
+def _given(options: dict[str, Any]) -> dict[str, Any]:
+    """Options without those that are None, as a loss hands them on."""
+    return {name: value for name, value in options.items() if value is not None}
+
+
 def _reduced(level: MappedLevel, found: Any, reduction: str) -> Any:
     if reduction == "none":
         return level.wrap(found)
@@ -320,6 +326,7 @@ def _reduced(level: MappedLevel, found: Any, reduction: str) -> Any:
 @rule("cross_entropy nll_loss")
 def class_loss(function: Any, level: MappedLevel, args: Any, kwargs: Any) -> Any:
     """Classes by index, one or a batch of them per example, without weights."""
+    kwargs = _given(kwargs)
     if len(args) != 2 or kwargs.keys() - {"reduction", "ignore_index", "label_smoothing"}:
         return NotImplemented
     x, target = args
