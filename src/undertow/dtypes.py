@@ -22,7 +22,8 @@ class dtype(metaclass=TorchNamed):
     """One element type. There is one instance per type; compare with `is`.
 
     `numpy` is the NumPy dtype that stores it, `opmath` the dtype that arithmetic on it is carried out in
-    (float16 and bfloat16 compute in float32), `scalar_name` and `c_name` the names that PyTorch's errors use.
+    (float16 and bfloat16 compute in float32), `scalar_name` and `c_name` the names that PyTorch's errors use;
+    `is_inexact` says whether it is floating or complex, and so can have gradients.
     """
 
     __module__ = "torch"
@@ -33,6 +34,7 @@ class dtype(metaclass=TorchNamed):
         "category",
         "is_complex",
         "is_floating_point",
+        "is_inexact",
         "is_signed",
         "itemsize",
         "name",
@@ -51,6 +53,7 @@ class dtype(metaclass=TorchNamed):
     is_signed: builtins.bool
     is_floating_point: builtins.bool
     is_complex: builtins.bool
+    is_inexact: builtins.bool
     opmath: dtype
 
     def __new__(cls) -> Self:
@@ -104,6 +107,7 @@ def _make(
     self.name, self.abbr, self.scalar_name, self.category = name, abbr, scalar_name, category
     self.c_name = _C_NAMES.get(name, name)
     self.is_signed, self.is_floating_point, self.is_complex = signed, category == FLOATING, category == COMPLEX
+    self.is_inexact = category >= FLOATING
     if storage is None:
         self.itemsize = itemsize  # NumPy cannot store it; complex32 exists so that promotion can answer with it
     else:

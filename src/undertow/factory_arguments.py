@@ -129,7 +129,7 @@ def made(array: Any, name: str, requires_grad: Any = False, where: Any = None) -
     if requires_grad:
         if requires_grad is not True:
             raise must_be("bool", requires_grad, name, "requires_grad")
-        if DTYPE_OF[tensor._array.dtype].category < 2:
+        if not DTYPE_OF[tensor._array.dtype].is_inexact:
             raise RuntimeError("Only Tensors of floating point and complex dtype can require gradients")
         tensor._requires_grad = True
     if special.active and local.modes.inference:

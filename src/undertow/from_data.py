@@ -267,7 +267,7 @@ def _converted_slowly(data: Any, kind: dtype | None) -> Array:
     if kind is uint64_dtype:
         array = np.array([value % 2**64 for value in flat], np.uint64)
     else:
-        if any(isinstance(value, int) and not -(2**63) <= value < 2**63 for value in flat) and kind.category < 2:
+        if any(isinstance(value, int) and not -(2**63) <= value < 2**63 for value in flat) and not kind.is_inexact:
             raise ValueError("Overflow when unpacking long long")
         holder = {0: np.bool_, 1: None, 2: np.float64, 3: np.complex128}[kind.category]
         array = np.array(flat, holder)

@@ -173,9 +173,9 @@ def logspace(
     """Powers of a base whose exponents are evenly spaced from start to end."""
     first, last, count, kind = _parse_space("logspace", start, end, steps, out, dtype)
     check_options("logspace", device, layout, pin_memory)
-    if kind.category < 2:
+    if not kind.is_inexact:
         first, last = int(first), int(last)
-    exponents = _spaced(first, last, count, kind if kind.category > 1 else DTYPE_OF[np.dtype(np.float64)])
+    exponents = _spaced(first, last, count, kind if kind.is_inexact else DTYPE_OF[np.dtype(np.float64)])
     with np.errstate(over="ignore", invalid="ignore"):
         wide = np.power(float(base), exponents.astype(np.complex128 if kind.is_complex else np.float64))
         array = wide.astype(kind.numpy)

@@ -287,7 +287,7 @@ def _along(name: str, rule: Rule, input: Any, dim: Any, dtype: Any, out: Any = N
         if wanted is not DTYPE_OF[input._array.dtype]:
             input = apply(convert.to_copy, input, dtype=wanted.numpy)
     dim = wrap_dim(dim, input._array.ndim)
-    if DTYPE_OF[input._array.dtype].category < 2:
+    if not DTYPE_OF[input._array.dtype].is_inexact:
         raise no_kernel(f"{name}{'_lastdim' if dim == max(input._array.ndim - 1, 0) else ''}_kernel_impl", input)
     if out is not None:
         rule = rules.softmax_out if rule is rules.softmax else rules.log_softmax_out

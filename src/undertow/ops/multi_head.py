@@ -68,7 +68,7 @@ def _additive(mask: Any, name: str, like: Any) -> Any:
     kind = DTYPE_OF[mask._array.dtype]
     if kind.category == 0:
         return wrap(np.where(mask._array, -np.inf, 0).astype(like._array.dtype))
-    if kind.category != 2:
+    if not kind.is_floating_point:
         raise AssertionError(f"only bool and floating types of {name} are supported")
     return mask
 

@@ -142,7 +142,7 @@ def _max_pool1d(
     step = kernel if is_left_out(stride) else window_option(stride, 1, name, "stride")[0]
     (pad,), (spread,) = window_option(padding, 1, name, "padding"), window_option(dilation, 1, name, "dilation")
     _check_max_pool1d(input, kernel, step, pad, spread, ceil_mode)
-    if DTYPE_OF[input._array.dtype].category < 2:
+    if not DTYPE_OF[input._array.dtype].is_inexact:
         raise no_kernel("max_pool1d_impl", input)
     found = _max_pool(2, unsqueeze(input, -2), (1, kernel), (1, step), (0, pad), (1, spread), ceil_mode, indices)
     return tuple([squeeze(part, -2) for part in found]) if indices else squeeze(found, -2)

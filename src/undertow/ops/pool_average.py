@@ -113,7 +113,7 @@ def _check_adaptive(name: str, input: Any, rank: int, comma: str) -> None:
                 f"{name}(): Expected input to have non-zero size for non-batch dimensions, but input has sizes "
                 f"{list(shape)} with dimension {dim} being empty"
             )
-    if DTYPE_OF[input._array.dtype].category < 2:
+    if not DTYPE_OF[input._array.dtype].is_inexact:
         raise no_kernel(name, input)
 
 
