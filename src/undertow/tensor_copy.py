@@ -70,7 +70,7 @@ class CopyMethods(TensorCore):
             )
         if local.modes.transforms and self._edge is not None:
             raise RuntimeError("mutating directly with `.data` inside functorch transform is not allowed.")
-        if self._requires_grad and DTYPE_OF[value._array.dtype].category < 2:
+        if self._requires_grad and not DTYPE_OF[value._array.dtype].is_inexact:
             raise RuntimeError("data set to a tensor that requires gradients must be floating point or complex dtype")
         self._array = value._array
 
@@ -99,7 +99,7 @@ class CopyMethods(TensorCore):
             raise must_be("Tensor", data, "_make_subclass", "data", 2)
         if not isinstance(require_grad, bool):
             raise must_be("bool", require_grad, "_make_subclass", "require_grad", 3)
-        if require_grad and DTYPE_OF[data._array.dtype].category < 2:
+        if require_grad and not DTYPE_OF[data._array.dtype].is_inexact:
             raise RuntimeError("Only Tensors of floating point and complex dtype can require gradients")
         if require_grad and type(data._storage) is InferenceStorage and not local.modes.inference:
             raise RuntimeError("Setting requires_grad=True on inference tensor outside InferenceMode is not allowed.")

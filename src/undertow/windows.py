@@ -26,7 +26,7 @@ def _window(
     if not is_int(length):
         raise must_be("int", length, name, "window_length", 1)
     length = as_int(length, name, "window_length", 1)
-    if kind.category != 2:
+    if not kind.is_floating_point:
         if kind.is_complex:
             raise NotImplementedError(f"\"arange_cpu\" not implemented for '{kind.scalar_name}'")
         raise RuntimeError(

@@ -200,7 +200,7 @@ def cut(nodes: Sequence[Node]) -> Iterator[None]:
 
 
 def _is_real_or_complex(value: Any) -> bool:
-    return isinstance(value, TensorCore) and DTYPE_OF[value._array.dtype].category >= 2
+    return isinstance(value, TensorCore) and DTYPE_OF[value._array.dtype].is_inexact
 
 
 def enter_dual_level() -> int:

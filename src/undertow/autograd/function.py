@@ -216,7 +216,7 @@ def once_differentiable(function: Callable[..., Any]) -> Callable[..., Any]:
         several = outputs if isinstance(outputs, tuple) else (outputs,)
         guarded = []
         for output in several:
-            if isinstance(output, TensorCore) and DTYPE_OF[output._array.dtype].category >= 2:
+            if isinstance(output, TensorCore) and DTYPE_OF[output._array.dtype].is_inexact:
                 guard = Error(function)
                 output = output.detach()
                 output._edge, output._requires_grad = (guard, 0), True

@@ -145,7 +145,7 @@ class FunctionNode(FunctionCtx, Node):
         """
         tangents: list[Any] = [None] * self._n_arguments
         for place, spec in zip(self._tensor_places, self._given_specs, strict=True):
-            if DTYPE_OF[spec.dtype].category >= 2:
+            if DTYPE_OF[spec.dtype].is_inexact:
                 tangents[place] = wrap(np.zeros(spec.shape, spec.dtype))
                 tangents[place]._requires_grad = True
         answer = self._forward_cls.jvp(self, *tangents)

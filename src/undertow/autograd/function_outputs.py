@@ -81,7 +81,7 @@ def wrap_outputs(
         spec = spec_of(output)
         node._result_specs.append(spec)
         is_input = id(output) in given
-        differentiable = records and id(output) not in constant and DTYPE_OF[spec.dtype].category >= 2
+        differentiable = records and id(output) not in constant and DTYPE_OF[spec.dtype].is_inexact
         if id(output) in dirty:
             results.append(_dirty_output(node, nr, output, records))
         elif not differentiable:

@@ -24,7 +24,7 @@ Array = np.ndarray[Any, Any]
 
 def is_inexact(value: Any) -> bool:
     """Whether a value is a tensor of floating or complex numbers."""
-    return isinstance(value, TensorCore) and DTYPE_OF[value._array.dtype].category >= 2
+    return isinstance(value, TensorCore) and DTYPE_OF[value._array.dtype].is_inexact
 
 
 def as_tuple(value: Any) -> tuple[Any, ...]:

@@ -68,7 +68,7 @@ class Level:
 
     def begin(self, tensor: Any) -> Any:
         """An alias of a tensor that this level differentiates with respect to."""
-        if DTYPE_OF[tensor._array.dtype].category < 2:
+        if not DTYPE_OF[tensor._array.dtype].is_inexact:
             raise RuntimeError("only Tensors of floating point dtype can require gradients")
         if tensor._view is not None:
             refresh_view(tensor)

@@ -137,7 +137,7 @@ class AutogradMethods(HookMethods):
                 "you can only change requires_grad flags of leaf variables. Of a computed one take detach(), which "
                 "has the same values and no history."
             )
-        if value and DTYPE_OF[self._array.dtype].category < 2:
+        if value and not DTYPE_OF[self._array.dtype].is_inexact:
             raise RuntimeError(f"only Tensors of {kinds} dtype can require gradients")
         if value and type(self._storage) is InferenceStorage and not local.modes.inference:
             raise RuntimeError("Setting requires_grad=True on inference tensor outside InferenceMode is not allowed.")

@@ -32,7 +32,7 @@ def record(
     node = make_node(rule, edges, inputs, KeptInputs(inputs, arrays), results, statics, chores)
     differentiable = shown if rule.outputs == 0 else rule.differentiable
     for place, result in enumerate(results[:differentiable]):
-        if DTYPE_OF[result._array.dtype].category >= 2:  # floating or complex
+        if DTYPE_OF[result._array.dtype].is_inexact:
             result._edge = (node, place)
             result._requires_grad = True
             if special.duals is not None:

@@ -124,7 +124,7 @@ class RuleNode(Node):
         statics = dict(zip(rule.statics, self.statics, strict=True))
         again = rule.forward(xp, *[known.get(name) for name in rule.inputs], **statics)
         for name, value in zip(rule.hidden, again[-len(rule.hidden) :], strict=True):
-            if name in known and isinstance(value, TensorCore) and DTYPE_OF[xp.dtype_of(value)].category >= 2:
+            if name in known and isinstance(value, TensorCore) and DTYPE_OF[xp.dtype_of(value)].is_inexact:
                 known[name] = value
         return list(known.values())
 

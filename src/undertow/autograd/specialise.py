@@ -252,7 +252,7 @@ def _recording(rule: Rule, single: bool) -> list[str]:
 
 def _claim(result: str, place: int | str) -> list[str]:
     return [
-        f"if {result}._array.dtype is dtype_ or DTYPE_OF[{result}._array.dtype].category >= 2:",
+        f"if {result}._array.dtype is dtype_ or DTYPE_OF[{result}._array.dtype].is_inexact:",
         f"    {result}._edge = (node_, {place})",
         f"    {result}._requires_grad = True",
     ]

@@ -330,7 +330,7 @@ def class_loss(function: Any, level: MappedLevel, args: Any, kwargs: Any) -> Any
     if len(args) != 2 or kwargs.keys() - {"reduction", "ignore_index", "label_smoothing"}:
         return NotImplemented
     x, target = args
-    if target.dtype.category > 1 or x.dim() not in (1, 2) or target.dim() != x.dim() - 1:
+    if target.dtype.is_inexact or x.dim() not in (1, 2) or target.dim() != x.dim() - 1:
         return NotImplemented
     if kwargs.get("label_smoothing") and kwargs.get("ignore_index", -100) >= 0:
         return NotImplemented

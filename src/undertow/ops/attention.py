@@ -58,7 +58,7 @@ def _one_step(query: Any, key: Any, value: Any, mask: Any, dropout_p: float, ena
         return False
     if mask is not None and (mask._requires_grad or mask._array.ndim not in (2, 4)):
         return False
-    if DTYPE_OF[query._array.dtype].category != 2:
+    if not DTYPE_OF[query._array.dtype].is_floating_point:
         return False
     return all(given._array.strides[3] == given._array.itemsize for given in (query, key, value))
 

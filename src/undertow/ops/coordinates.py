@@ -125,7 +125,7 @@ def histogramdd(input: Any, bins: Any, range: Any = None, weight: Any = None, de
             f"its innermost dimension, but got input with shape {list(array.shape)} and weight with shape "
             f"{list(weight._array.shape)}"
         )
-    if DTYPE_OF[array.dtype].category != 2:
+    if not DTYPE_OF[array.dtype].is_floating_point:
         raise no_kernel("histogramdd", input)
     edges = [edge._array for edge in bins] if by_edges else _edges_from(array, counts, range)
     found = _counted(array, edges, None if weight is None else weight._array, density)

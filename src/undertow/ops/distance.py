@@ -22,7 +22,7 @@ def cosine_similarity(x1: Any, x2: Any, dim: int = 1, eps: float = 1e-08) -> Any
     check_tensor(x1, "cosine_similarity", "x1", 1)
     check_tensor(x2, "cosine_similarity", "x2", 2)
     common = promote_types(x1.dtype, x2.dtype)
-    if common.category < 2:
+    if not common.is_inexact:
         raise RuntimeError(f"expected common dtype to be floating point, yet common dtype is {common.scalar_name}")
     first, second = broadcast_tensors(x1, x2)
     axis = wrap_dim(dim, first._array.ndim)

@@ -43,7 +43,7 @@ def _laid_out_like(array: Any, flat: Any) -> Any:
 
 def _noise(input: Any, p: float, features: bool) -> Any:
     array = input._array
-    if DTYPE_OF[array.dtype].category < 2:
+    if not DTYPE_OF[array.dtype].is_inexact:
         raise RuntimeError(
             "result type Float can't be cast to the desired output type "
             f"{DTYPE_OF[array.dtype].scalar_name}"
@@ -87,7 +87,7 @@ def _alpha_drop(input: Any, p: float, training: bool, inplace: bool, features: b
     array = input._array
     if p == 1:
         return _multiplied(input, np.zeros((), array.dtype), inplace)
-    if DTYPE_OF[array.dtype].category < 2:
+    if not DTYPE_OF[array.dtype].is_inexact:
         raise RuntimeError(
             f"result type Float can't be cast to the desired output type {DTYPE_OF[array.dtype].scalar_name}"
         )
@@ -230,7 +230,7 @@ def feature_alpha_dropout(input: Any, p: float = 0.5, training: bool = False, in
 def _random_relu(name: str, input: Any, lower: float, upper: float, training: bool, inplace: bool) -> Any:
     check_tensor(input, name)
     array = input._array
-    if DTYPE_OF[array.dtype].category != 2:
+    if not DTYPE_OF[array.dtype].is_floating_point:
         raise no_kernel("rrelu_with_noise_out_cpu", input)
     for name, bound in (("lower", lower), ("upper", upper)):
         if not math.isfinite(bound):

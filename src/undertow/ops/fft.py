@@ -31,7 +31,7 @@ def _as_float(input: Any) -> Any:
     kind = DTYPE_OF[input._array.dtype]
     if kind in (float16, bfloat16):
         raise RuntimeError(f"Unsupported dtype {kind.scalar_name}")
-    return input if kind.category >= 2 else input.to(get_default_dtype())
+    return input if kind.is_inexact else input.to(get_default_dtype())
 
 
 def _as_complex(input: Any) -> Any:

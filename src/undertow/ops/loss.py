@@ -66,7 +66,7 @@ def _same_shapes(input: Any, target: Any) -> tuple[Any, Any]:
 
 
 def _check_kernel(input: Any, target: Any, kernel: str) -> None:
-    if DTYPE_OF[input._array.dtype].category < 2 and DTYPE_OF[target._array.dtype].category < 2:
+    if not DTYPE_OF[input._array.dtype].is_inexact and not DTYPE_OF[target._array.dtype].is_inexact:
         raise no_kernel(kernel, input)
 
 
@@ -174,7 +174,7 @@ def binary_cross_entropy(
         weight = weight.expand(input.size())
         check_constant(weight, "binary_cross_entropy", "weight")
     kinds = [DTYPE_OF[given._array.dtype] for given in (input, target)]
-    if kinds[0].category < 2:
+    if not kinds[0].is_inexact:
         raise no_kernel("binary_cross_entropy", input)
     if kinds[0] is not kinds[1]:
         raise RuntimeError(f"Found dtype {kinds[1].scalar_name} but expected {kinds[0].scalar_name}")
@@ -197,7 +197,7 @@ def binary_cross_entropy_with_logits(
     check_constant(pos_weight, "binary_cross_entropy_with_logits", "pos_weight")
     if target._array.dtype == bool:
         raise refusal("rsub", DTYPE_OF[target._array.dtype])
-    if DTYPE_OF[target._array.dtype].category < 2:
+    if not DTYPE_OF[target._array.dtype].is_inexact:
         wide, narrow = (DTYPE_OF[given._array.dtype].scalar_name for given in (input, target))
         raise RuntimeError(f"result type {wide} can't be cast to the desired output type {narrow}")
     return apply(

@@ -103,7 +103,7 @@ def cross_entropy(
     check_tensor(target, "cross_entropy_loss", "target", 2)
     if target._array.shape == input._array.shape:
         kind = DTYPE_OF[target._array.dtype]
-        if kind.category < 2:
+        if not kind.is_inexact:
             raise RuntimeError(
                 f"Expected floating point type for target with class probabilities, got {kind.scalar_name}"
             )
@@ -117,7 +117,7 @@ def cross_entropy(
 
 
 def _class_scores(input: Any) -> Any:
-    if DTYPE_OF[input._array.dtype].category != 2:
+    if not DTYPE_OF[input._array.dtype].is_floating_point:
         raise no_kernel("log_softmax_lastdim_kernel_impl", input)
     return apply(activation.log_softmax, input, dim=1 if input._array.ndim > 1 else 0)
 
@@ -247,7 +247,7 @@ def multilabel_margin_loss(
 def _has_margins(input: Any) -> bool:
     """PyTorch has these losses of single and double precision only."""
     kind = DTYPE_OF[input._array.dtype]
-    return kind.category == 2 and kind.itemsize > 2
+    return kind.is_floating_point and kind.itemsize > 2
 
 
 # --- alignments

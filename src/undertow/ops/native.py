@@ -103,7 +103,7 @@ def native_group_norm(
             "Expected number of channels in input to be divisible by num_groups, but got input of shape "
             f"{list(shape)} and num_groups={group}"
         )
-    if DTYPE_OF[input._array.dtype].category != 2:
+    if not DTYPE_OF[input._array.dtype].is_floating_point:
         raise no_kernel("GroupNormKernelImpl", input)
     return apply(rules.native_group_norm, input, weight, bias, N=N, C=C, HxW=HxW, group=group, eps=eps)
 

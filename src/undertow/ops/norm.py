@@ -75,7 +75,7 @@ def layer_norm(
 ) -> Any:  # fmt: skip
     """(x − mean) / √(var + eps) over the last dims, times weight, plus bias."""
     wanted = _check_layer("layer_norm", input, normalized_shape, weight, bias, ", ")
-    if DTYPE_OF[input._array.dtype].category != 2:
+    if not DTYPE_OF[input._array.dtype].is_floating_point:
         raise no_kernel("LayerNormKernelImpl", input)
     if _wider_parameters(input, weight, bias):
         wide = float32.numpy
@@ -97,7 +97,7 @@ def rms_norm(input: Any, normalized_shape: Any, weight: Any = None, eps: float |
     """x / √(mean(x²) + eps) over the last dims, times weight."""
     wanted = _check_layer("rms_norm", input, normalized_shape, weight, None, "")
     kind = DTYPE_OF[input._array.dtype]
-    if kind.category != 2:
+    if not kind.is_floating_point:
         raise no_kernel("rms_norm", input)
     if eps is None:
         eps = float(np.finfo(kind.opmath.numpy).eps)
@@ -138,7 +138,7 @@ def group_norm(
                 f"Expected {argument} to be a vector of size equal to the number of channels in input, but got "
                 f"{argument} of shape {list(value._array.shape)} and input of shape {list(shape)}"
             )
-    if DTYPE_OF[input._array.dtype].category != 2:
+    if not DTYPE_OF[input._array.dtype].is_floating_point:
         raise no_kernel("GroupNormKernelImpl", input)
     statics = {"N": shape[0], "C": shape[1], "HxW": math.prod(shape[2:]), "group": num_groups, "eps": eps}
     if _wider_parameters(input, weight, bias):
@@ -163,7 +163,7 @@ def _check_channels(input: Any, weight: Any, bias: Any, running_mean: Any, runni
         raise ValueError("running_mean and running_var must either both be None or neither be None")
     check_constant(running_mean, "native_batch_norm", "running_mean")
     check_constant(running_var, "native_batch_norm", "running_var")
-    if DTYPE_OF[input._array.dtype].category != 2:
+    if not DTYPE_OF[input._array.dtype].is_floating_point:
         raise no_kernel("batch_norm", input)
 
 

@@ -127,10 +127,10 @@ def interpolate(
         return (adaptive_avg_pool1d, adaptive_avg_pool2d, adaptive_avg_pool3d)[len(output) - 1](input, output)
     _check_output(input, output)
     kind = DTYPE_OF[input._array.dtype]
-    if kind is not uint8 and kind.category != 2:
+    if kind is not uint8 and not kind.is_floating_point:
         raise no_kernel("upsample_nearest2d_channels_last", input)
     align = bool(align_corners)
-    dtype = kind.opmath.numpy if kind.category == 2 else np.dtype(np.float32)
+    dtype = kind.opmath.numpy if kind.is_floating_point else np.dtype(np.float32)
     taps = tuple([
         _taps(mode, n, count, align, None if scales is None else scales[place], antialias, dtype)
         for place, (n, count) in enumerate(zip(shape, output, strict=True))

@@ -32,7 +32,7 @@ def affine_grid(theta: Any, size: Any, align_corners: bool | None = None) -> Any
     if align_corners is None:
         align_corners = _usual_alignment()
     check_tensor(theta, "affine_grid", "theta", 1)
-    if DTYPE_OF[theta._array.dtype].category != 2:
+    if not DTYPE_OF[theta._array.dtype].is_floating_point:
         raise ValueError(f"Expected theta to have floating point type, but got {theta.dtype}")
     size = size if isinstance(size, tuple) else tuple(size)
     if len(size) not in (4, 5):

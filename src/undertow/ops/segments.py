@@ -62,7 +62,7 @@ def segment_reduce(
     if indices is not None:
         raise RuntimeError("segment_reduce(): indices based reduction is not supported yet.")
     counts, starts = _lengths(data, lengths, offsets, axis, unsafe)
-    if DTYPE_OF[data._array.dtype].category != 2:
+    if not DTYPE_OF[data._array.dtype].is_floating_point:
         raise no_kernel("_segment_reduce_cpu", data)
     how, count = _NAMES[reduce], counts.shape[-1]
     # Where every element goes: the number of its run, and one past the last for elements that belong to none.

@@ -52,7 +52,7 @@ def _check_signal(
         f"onesided={onesided if onesided is None else int(onesided)}, return_complex={int(return_complex)}, "
         f"align_to_window={align_to_window if align_to_window is None else int(align_to_window)})"
     )
-    if kind.category < 2:
+    if not kind.is_inexact:
         raise RuntimeError(f"{name} : expected a tensor of floating point or complex values")
     if len(shape) not in (1, 2):
         raise RuntimeError(f"{name} : expected a 1D or 2D tensor")

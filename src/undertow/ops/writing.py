@@ -127,7 +127,7 @@ def copy_(self: Any, other: Any, non_blocking: bool = False) -> Any:
 
 def copy_into(target: Any, source: Any) -> Any:
     """`copy_`, once its arguments are known to be tensors."""
-    if source._requires_grad and DTYPE_OF[target._array.dtype].category < 2:
+    if source._requires_grad and not DTYPE_OF[target._array.dtype].is_inexact:
         source = source.detach()  # whole numbers have no gradient
     if special.active and Watch.trace is None and source.device != target.device:
         source = source.to(target.device)

@@ -137,12 +137,12 @@ def make_tensor_mismatch_msg(
     extra = f"Mismatched elements: {wrong} / {close.size} ({wrong / close.size:.1%})"
     one, other = comparable(actual, expected)
     common = promote(actual.dtype, expected.dtype)
-    if common.category > 1:  # the differences are shown as their own dtype has them
+    if common.is_inexact:  # the differences are shown as their own dtype has them
         one, other = one.astype(common.numpy), other.astype(common.numpy)
     with np.errstate(all="ignore"):
         difference = np.abs(one - other)
         difference[close] = 0
-        relative = (difference / np.abs(other)).astype(difference.dtype if common.category > 1 else np.float32)
+        relative = (difference / np.abs(other)).astype(difference.dtype if common.is_inexact else np.float32)
         relative[close] = 0
     found = []
     for values in (difference, relative):
@@ -161,7 +161,7 @@ def comparable(actual: Any, expected: Any) -> tuple[Any, Any]:
     """The arrays of two tensors in a dtype wide enough to subtract them."""
     arrays = [np.asarray(tensor.detach()._array) for tensor in (actual, expected)]
     common = promote(*[DTYPE_OF[array.dtype] for array in arrays])
-    wide = np.complex128 if common.is_complex else np.float64 if common.category > 1 else np.int64
+    wide = np.complex128 if common.is_complex else np.float64 if common.is_inexact else np.int64
     return arrays[0].astype(wide), arrays[1].astype(wide)
 
 
