@@ -56,7 +56,7 @@ def test_a_loss_of_nothing_is_no_negative_zero() -> None:
     agree(program)
 
 
-TYPES = ["torch.float32", "torch.strided", "torch.device('cpu')", "torch.Size([1])", "np.float32(2)", "np.bool_(True)", "{}"]
+TYPES = ["torch.int8", "torch.strided", "torch.device('cpu')", "torch.Size([1])", "np.float32(2)", "np.bool_(True)", "{}"]
 
 
 @pytest.mark.parametrize("text", TYPES)
