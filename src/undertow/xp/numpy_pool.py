@@ -276,6 +276,8 @@ def avg_pool(
         return _in_float32(avg_pool, x, kernel, stride, padding, ceil_mode, count_include_pad, divisor_override)
     rank = len(kernel)
     size = x.shape[x.ndim - rank :]
+    if kernel == size and not any(padding) and divisor_override is None and x.dtype.kind == "f":
+        return adaptive_avg_pool(x, (1,) * rank)
     counts = pool_counts(size, kernel, stride, padding, (1,) * rank, ceil_mode)
     divisor = divisor_of(size, kernel, stride, padding, counts, count_include_pad, divisor_override)
     for axis, k, s, p, c in zip(range(-rank, 0), kernel, stride, padding, counts, strict=True):
@@ -297,6 +299,8 @@ def avg_pool_grad(
     if g.dtype.itemsize < 4:
         return _in_float32(avg_pool_grad, g, size, kernel, stride, padding, count_include_pad, divisor_override)
     rank = len(kernel)
+    if kernel == size and not any(padding) and divisor_override is None:
+        return adaptive_avg_pool_grad(g, size)
     counts = g.shape[g.ndim - rank :]
     g = g / np.asarray(divisor_of(size, kernel, stride, padding, counts, count_include_pad, divisor_override), g.dtype)
     for axis, k, s, p, n in zip(range(-1, -1 - rank, -1), kernel[::-1], stride[::-1], padding[::-1], size[::-1],
