@@ -57,7 +57,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("_late_methods", "_tensor", "autograd"),
     (
         "_C", "_VF", "control_flow", "_guards", "_subclasses", "classes", "_classes", "_utils_internal", "demands",
-        "qualities", "operators", "_ops",
+        "qualities", "operators", "operator_checks", "_ops",
         "library", "dispatch", "foreach", "futures", "types", "version", "cuda", "mps", "mtia", "xpu", "accelerator",
         "backends", "process_settings", "__config__", "__future__", "functional", "compiler", "autograd.profiler",
         "autograd.profiler_kinds", "autograd.profiler_legacy", "autograd.profiler_table", "autograd.profiler_util",
@@ -66,8 +66,8 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     (
         "nn", "func", "_functorch", "optim", "serialization", "testing", "utils", "amp", "cpu", "cuda.amp",
         "cuda._utils", "jit", "_utils", "_C._functorch", "_dynamo", "_vmap_internals", "sparse", "meta_tensor",
-        "distributions", "_jit_internal", "hub", "multiprocessing", "profiler", "onnx", "fx", "_inductor", "masked", "_prims_common",
-        "_weights_only_unpickler", "autograd.beginnings", "autograd.borrowed_steps",
+        "distributions", "_jit_internal", "hub", "multiprocessing", "profiler", "onnx", "fx", "_inductor", "masked",
+        "_prims_common", "_weights_only_unpickler", "autograd.beginnings", "autograd.borrowed_steps",
     ),
     ("xla", "distributed"),
     ("why", "cli", "neighbours", "pretend", "stand_in", "__main__"),

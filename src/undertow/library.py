@@ -10,14 +10,17 @@ from __future__ import annotations
 import contextlib
 import inspect
 import typing
+import weakref
 from collections.abc import Callable, Iterable, Iterator
 from types import NoneType, UnionType
 from typing import Any
 
 from undertow import _ops, dtypes
-from undertow._core import TensorCore, tensor_class
+from undertow._core import TensorCore
 from undertow.devices import device as Device
-from undertow.operators import REGISTRY, Operator, register, registered
+from undertow.operator_checks import OpCheckError as OpCheckError
+from undertow.operator_checks import opcheck as opcheck
+from undertow.operators import AWAITED, REGISTRY, Operator, register, registered
 
 __all__ = [
     "CustomOpDef", "Library", "custom_op", "define", "fallthrough_kernel", "get_ctx", "impl", "impl_abstract",
@@ -43,6 +46,7 @@ def infer_schema(prototype_function: Callable[..., Any], /, *, mutates_args: Any
     '(Tensor x, float factor=2.0) -> Tensor'
     """
     signature = inspect.signature(prototype_function)
+    _check_signature(signature, mutates_args)
     hints = typing.get_type_hints(prototype_function)
     parameters: list[str] = []
     keyword_only = False
@@ -50,10 +54,6 @@ def infer_schema(prototype_function: Callable[..., Any], /, *, mutates_args: Any
         if parameter.kind is parameter.KEYWORD_ONLY and not keyword_only:
             keyword_only = True
             parameters.append("*")
-        if name not in hints:
-            raise ValueError(
-                f"infer_schema(func): Parameter {name} must have a type annotation. Got func with signature {signature})"
-            )
         kind = _type_text(hints[name], name)
         if mutates_args == "unknown" or name in mutates_args:
             if "Tensor" not in kind and mutates_args != "unknown":
@@ -70,6 +70,36 @@ def infer_schema(prototype_function: Callable[..., Any], /, *, mutates_args: Any
     results = [] if returned is NoneType else [_type_text(kind, "return") for kind in kinds]
     shown = results[0] if len(results) == 1 else f"({', '.join(results)})"
     return f"{op_name or ''}({', '.join(parameters)}) -> {shown}"
+
+
+def _check_signature(signature: inspect.Signature, mutates_args: Any) -> None:
+    for parameter in signature.parameters.values():
+        if parameter.kind not in (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY):
+            raise ValueError(
+                "infer_schema(func): We do not support positional-only args, varargs, or varkwargs. Got func with "
+                f"signature {signature})"
+            )
+        if typing.get_origin(parameter.annotation) is tuple:
+            raise ValueError(
+                f"infer_schema(func): Parameter {parameter.name} has unsupported type {parameter.annotation}. A schema has "
+                f"no tuples: give a list. Got func with signature {signature})"
+            )
+        if parameter.annotation is parameter.empty:
+            raise ValueError(
+                f"infer_schema(func): Parameter {parameter.name} must have a type annotation. Got func with signature "
+                f"{signature})"
+            )
+    if signature.return_annotation is signature.empty:
+        raise ValueError(
+            "infer_schema(func): No return type annotation was provided. Please add one. Got func with signature "
+            f"{signature})"
+        )
+    unknown = set() if mutates_args == "unknown" else set(mutates_args) - set(signature.parameters)
+    if unknown:
+        raise ValueError(
+            f"infer_schema(func): {unknown} in mutates_args were not found in the custom op's signature. It holds the "
+            "names of all args that the custom op mutates, or is the string 'unknown'."
+        )
 
 
 def _type_text(kind: Any, name: str) -> str:
@@ -92,7 +122,7 @@ def _type_text(kind: Any, name: str) -> str:
 
 
 def _default_text(value: Any) -> str:
-    return f'"{value}"' if isinstance(value, str) else str(value)
+    return f'"{value}"' if isinstance(value, (str, Device)) else str(value).removeprefix("torch.")
 
 
 # --- one operator
@@ -106,7 +136,7 @@ class CustomOpDef:
         self._init_fn = fn
         REGISTRY.pop(self._qualname, None)  # a function that is defined again takes the place of the old one
         self._operator = register(namespace, f"{name}{schema}")
-        self._operator.is_custom = True
+        self._operator.is_custom, self._operator.fallback = True, fn
         vars(_ops.namespace(namespace)).pop(name, None)
 
     @property
@@ -130,13 +160,39 @@ class CustomOpDef:
 
     def register_autograd(self, backward: Callable[..., Any], /, *, setup_context: Any = None) -> None:
         """`backward(ctx, *grads)` gives a gradient for each input; `setup_context(ctx, inputs, output)` saves for it."""
+        if self._operator.schema.is_mutable:
+            raise RuntimeError(
+                f"Cannot register autograd formula for non-functional operator {self} with schema {self._operator.schema}. "
+                "Please create a functional operator and register an autograd formula for that."
+            )
         self._operator.backward, self._operator.setup_context = backward, setup_context
 
     def register_vmap(self, func: Callable[..., Any] | None = None, /) -> Any:
-        """A function for many examples at once; kept, but `torch.vmap` here does not ask for it."""
-        return (lambda given: given) if func is None else func
+        """A function for many examples at once: `func(info, in_dims, *args)` gives the results and their mapped dims."""
+        return _set_vmap(self._operator, func)
 
-    register_torch_dispatch = register_kernel
+    @contextlib.contextmanager
+    def set_kernel_enabled(self, device_type: str, enabled: bool = True) -> Iterator[None]:
+        """In a block, whether a kind of device uses the function registered for it, or the one that made the operator."""
+        key, off = _KEYS.get(device_type, device_type), self._operator.switched_off
+        before = key in off
+        (off.discard if enabled else off.add)(key)
+        try:
+            yield
+        finally:
+            (off.add if before else off.discard)(key)
+
+    def register_torch_dispatch(self, torch_dispatch_class: Any, fn: Callable[..., Any] | None = None, /) -> Any:
+        """What a class of tensors does with the operator; kept, but its own `__torch_dispatch__` is asked."""
+        return register_torch_dispatch(self, torch_dispatch_class, fn)
+
+
+def _set_vmap(operator: Operator, func: Any) -> Any:
+    def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
+        operator.vmap = function
+        return function
+
+    return decorate if func is None else decorate(func)
 
 
 def _register(operator: Operator, device_types: Any, fn: Any) -> Any:
@@ -237,14 +293,14 @@ def register_autograd(op: Any, backward: Callable[..., Any], /, *, setup_context
 
 
 def register_vmap(op: Any, func: Any = None, /, *, lib: Any = None) -> Any:
-    """A function for many examples at once; kept, but `torch.vmap` here does not ask for it."""
-    _operator(op)
-    return (lambda given: given) if func is None else func
+    """A function for many examples at once: `func(info, in_dims, *args)` gives the results and their mapped dims."""
+    return _set_vmap(_operator(op), func)
 
 
 def register_torch_dispatch(op: Any, torch_dispatch_class: Any, func: Any = None, /, *, lib: Any = None) -> Any:
-    """What a class of tensors does with an operator; kept, but nothing here dispatches below autograd."""
-    return register_vmap(op, func)
+    """What a class of tensors does with an operator; kept, but its own `__torch_dispatch__` is asked."""
+    _operator(op)
+    return (lambda given: given) if func is None else func
 
 
 def fallthrough_kernel(*args: Any, **kwargs: Any) -> Any:
@@ -257,28 +313,25 @@ def get_ctx() -> Any:
     raise RuntimeError("get_ctx() can only be called inside a function that is registered with register_fake")
 
 
-def opcheck(op: Any, args: tuple[Any, ...], kwargs: dict[str, Any] | None = None, **options: Any) -> dict[str, str]:
-    """Runs an operator and its gradient once. Raises what they raise."""
-    given = [value.detach()._asking(value.requires_grad) if _is_tensor(value) else value for value in args]
-    result = op(*given, **(kwargs or {}))
-    for value in result if isinstance(result, tuple) else (result,):
-        if _is_tensor(value) and value.requires_grad:
-            value.sum().backward()
-    return {"test_schema": "SUCCESS", "test_autograd_registration": "SUCCESS"}
-
-
-def _is_tensor(value: Any) -> bool:
-    return isinstance(value, tensor_class())
-
-
 class Library:
     """Operators of one namespace, as they are defined ("DEF", "FRAGMENT") or given functions ("IMPL")."""
 
     def __init__(self, ns: str, kind: str, dispatch_key: str = "") -> None:
         if kind not in ("IMPL", "DEF", "FRAGMENT"):
             raise ValueError(f"Unsupported kind: {kind}")
+        if ns in _RESERVED and kind in ("DEF", "FRAGMENT"):
+            raise ValueError(f"{ns} is a reserved namespace. Please try creating a library with another name.")
+        if kind == "DEF" and ns in _DEFINED:
+            raise RuntimeError(
+                f"Only a single TORCH_LIBRARY can be used to register the namespace {ns}; please put all of your "
+                'definitions in a single TORCH_LIBRARY block: the others are of the kind "FRAGMENT" or "IMPL".'
+            )
         self.ns, self.kind, self.dispatch_key = ns, kind, dispatch_key
         self._defined: list[str] = []
+        self._given: list[tuple[str, str]] = []
+        if kind == "DEF":
+            _DEFINED.add(ns)
+        self._forget = weakref.finalize(self, _forget, ns if kind == "DEF" else "", self._defined, self._given)
 
     def define(self, schema: str, alias_analysis: str = "", *, tags: Any = ()) -> str:
         """Makes an operator known; returns its name."""
@@ -292,17 +345,36 @@ class Library:
             raise TypeError(f"Input function is required to be a callable but found type {type(fn)}")
         if isinstance(op_name, str):
             op_name = op_name if "::" in op_name else f"{self.ns}::{op_name}"
-        _register(_operator(op_name), dispatch_key or self.dispatch_key, fn)
+            if op_name not in REGISTRY:
+                key = dispatch_key or self.dispatch_key
+                AWAITED.setdefault(op_name, {})[_KEYS.get(key, key)] = fn
+                return
+        operator, key = _operator(op_name), dispatch_key or self.dispatch_key
+        _register(operator, key, fn)
+        self._given.append((operator.key, _KEYS.get(key, key)))
 
     def fallback(self, fn: Callable[..., Any], dispatch_key: str = "", **options: Any) -> None:
         """Refuses: there are no operators below undertow's functions to fall back from."""
         raise NotImplementedError("undertow has no torch.library.Library.fallback")
 
     def _destroy(self) -> None:
-        for name in self._defined:
-            REGISTRY.pop(name, None)
-            namespace, _, short = name.partition("::")
-            vars(_ops.namespace(namespace)).pop(short.partition(".")[0], None)
+        self._forget()
+
+
+_RESERVED = frozenset(["prim"])
+_DEFINED: set[str] = set()  # namespaces that a library of the kind "DEF" has
+
+
+def _forget(defines: str, defined: list[str], given: list[tuple[str, str]]) -> None:
+    """Takes back what a library has defined and given functions to: nobody has it any more."""
+    for name, key in given:
+        if name in REGISTRY:
+            REGISTRY[name].kernels.pop(key, None)
+    for name in defined:
+        REGISTRY.pop(name, None)
+        namespace, _, short = name.partition("::")
+        vars(_ops.namespace(namespace)).pop(short.partition(".")[0], None)
+    _DEFINED.discard(defines)
 
 
 @contextlib.contextmanager

@@ -15,12 +15,14 @@ from undertow.autograd.function import Function
 from undertow.autograd.outputs import bump
 from undertow.modes import is_grad_enabled, special
 from undertow.sites import warn
+from undertow.tree import leaves
 
 _PARAMETER = re.compile(
     r"(?P<type>\w+(?:\([^)]*\)|!)?(?:\?|\[\d*\])*)\s+(?P<name>\w+)(?:\s*=\s*(?P<default>.+))?$", re.DOTALL
 )
 _BASE = re.compile(r"\w+")
 _WHOLE_FLOAT = re.compile(r"(=-?\d+\.)0\b")  # shown as `2.`
+_NUMBERS = ("int", "SymInt", "float", "bool", "Scalar")
 _CONSTANTS = {"None": None, "True": True, "False": False}
 
 
@@ -144,8 +146,11 @@ class Schema:
 
     def _check(self, argument: Argument, place: int, value: Any) -> None:
         kind = re.sub(r"\([^)]*\)|!", "", argument.type)
-        wrong = (kind == "Tensor" and not isinstance(value, TensorCore)) or (
-            kind in ("int", "SymInt") and isinstance(value, float)
+        wrong = (
+            (kind == "Tensor" and not isinstance(value, TensorCore))
+            or (kind in ("int", "SymInt") and isinstance(value, float))
+            or (kind in _NUMBERS and (value is None or isinstance(value, (str, list, tuple, dict))))
+            or (kind == "str" and not isinstance(value, str))
         )
         if wrong:
             raise RuntimeError(
@@ -179,6 +184,9 @@ class Operator:
         self.setup_context: Callable[..., Any] | None = None
         self.is_custom = False  # made by custom_op: its functions are opaque to autograd
         self.fake: Callable[..., Any] | None = None
+        self.vmap: Callable[..., Any] | None = None
+        self.fallback: Callable[..., Any] | None = None  # for kinds of device whose function is switched off
+        self.switched_off: set[str] = set()
         self._function: type[Function] | None = None
 
     @property
@@ -187,11 +195,17 @@ class Operator:
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         positional, keyword = self.schema.bind(args, kwargs)
+        if special.active:
+            for value in leaves((positional, keyword)):
+                if hasattr(value, "_apply_function"):  # one example of a vmap, which knows what to do with all of them
+                    return value._apply_function(_Mapped(self, keyword), tuple(positional))
         for key in ("Autograd", "AutogradCPU", "CompositeImplicitAutograd"):
             if key in self.kernels:
                 return self.kernels[key](*positional, **keyword)
         kernel = self._kernel()
         tensors = [value for value in (*positional, *keyword.values()) if isinstance(value, TensorCore)]
+        if self.is_custom and any(tensor.device.type == "meta" for tensor in tensors):
+            return self._without_values()(*positional, **keyword)
         wants = is_grad_enabled() and any(tensor.requires_grad for tensor in tensors)
         if not wants:
             result = kernel(*positional, **keyword)
@@ -207,10 +221,21 @@ class Operator:
             self._check_aliases(positional, keyword, result)
         return result
 
+    def _without_values(self) -> Callable[..., Any]:
+        """The function that gives results of the right shapes."""
+        if self.fake is None:
+            raise RuntimeError(
+                f"There was no fake impl registered for <CustomOpDef({self.name})>. It says what shapes the results have "
+                f"where tensors have no values: add one with `{self.name.partition('::')[2]}.register_fake`."
+            )
+        return self.fake
+
     def _kernel(self) -> Callable[..., Any]:
         for key in ("CPU", "CompositeExplicitAutograd"):
             if key in self.kernels:
                 kernel = self.kernels[key]
+                if key in self.switched_off and self.fallback is not None:
+                    kernel = self.fallback
                 return kernel if special.dispatcher is None else partial(special.dispatcher.custom, self, kernel)
         raise NotImplementedError(
             f"Could not run '{self.name}' with arguments from the 'CPU' backend: no function was registered for it"
@@ -260,7 +285,23 @@ class Operator:
         return self._function
 
 
+class _Mapped:
+    """An operator as a custom Function that a vmap asks: what was registered for many examples, or one call for each."""
+
+    def __init__(self, operator: Operator, keyword: dict[str, Any]) -> None:
+        self.operator, self.keyword, self.__name__ = operator, keyword, operator.shown
+        self.generate_vmap_rule = operator.vmap is None
+        self.vmap = Function.vmap if operator.vmap is None else partial(operator.vmap, **keyword)
+
+    def setup_context(self) -> None:
+        pass
+
+    def apply(self, *args: Any) -> Any:
+        return self.operator(*args, **self.keyword)
+
+
 REGISTRY: dict[str, Operator] = {}
+AWAITED: dict[str, dict[str, Callable[..., Any]]] = {}  # functions for operators that nobody has defined yet
 
 
 def register(namespace: str, text: str) -> Operator:
@@ -272,6 +313,7 @@ def register(namespace: str, text: str) -> Operator:
             "schema is given once; who implements it calls impl()."
         )
     REGISTRY[operator.key] = operator
+    operator.kernels.update(AWAITED.pop(operator.key, {}))
     return operator
 
 

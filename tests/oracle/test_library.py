@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import inspect
 import itertools
 from collections.abc import Sequence
@@ -197,5 +198,105 @@ def test_overloads() -> None:
         log(plus.default(torch.ones(1), 2), plus.pair(torch.ones(1), torch.ones(1)), plus(torch.ones(1), 2))
         assert getattr(torch.ops, space).plus.pair is plus.pair
         library._destroy()
+
+    agree(program)
+
+
+def test_operators_over_many_examples() -> None:
+    space = fresh()
+
+    def program(torch: Any, log: Any) -> Any:
+        schema = "(Tensor x, Tensor y, *, float by=1.0) -> Tensor"
+
+        @torch.library.custom_op(f"{space}::scaled", mutates_args=(), schema=schema)
+        def scaled(x: Any, y: Any, *, by: float = 1.0) -> Any:
+            return torch.from_numpy(np.asarray(x.detach().numpy() * y.detach().numpy() * by))
+
+        x, y = torch.arange(6.0).reshape(2, 3), torch.arange(3.0)
+        log(torch.vmap(lambda x: scaled(x, y))(x))  # one call for each example
+
+        @scaled.register_vmap
+        def _(info: Any, in_dims: Any, x: Any, y: Any, *, by: float = 1.0) -> Any:
+            log(info.batch_size, info.randomness, in_dims, by)
+            first = [x.unsqueeze(0) if dim is None else x.movedim(dim, 0) for x, dim in zip((x, y), in_dims, strict=True)]
+            return scaled(*first, by=by), 0
+
+        log(torch.vmap(lambda x: scaled(x, torch.tensor(2.0), by=3.0), in_dims=1, out_dims=1)(x.contiguous()))
+        return torch.vmap(torch.vmap(scaled, in_dims=(None, 0)), in_dims=(0, None))(y, y)
+
+    agree(program, warns=False)
+
+
+REFUSED = {
+    "no annotation": "infer_schema(lambda x: x, mutates_args=())",
+    "no annotation of the result": "infer_schema((plain.__annotations__.pop('return'), plain)[1], mutates_args=())",
+    "any number of arguments": "infer_schema(many, mutates_args=())",
+    "a tuple": "infer_schema(pair, mutates_args=())",
+    "a name that is not there": "infer_schema(plain, mutates_args={'z'})",
+    "gradients of a write": "custom_op(f'{space}::write', plain, mutates_args={'x'}).register_autograd(lambda ctx, g: g)",
+    "no shapes without values": "custom_op(f'{space}::shapeless', plain, mutates_args=())(torch.ones(2, device='meta'))",
+    "words for a number": "custom_op(f'{space}::number', number, mutates_args=())(torch.ones(2), 'a')",
+    "a namespace of two": "Library(space + 'd', 'DEF'), Library(space + 'd', 'DEF')",
+    "PyTorch's own namespace": "Library('prim', 'DEF')",
+    "an unknown check": "opcheck(custom_op(f'{space}::op', plain, mutates_args=()), (torch.ones(2),), test_utils='nope')",
+    "a wrong schema": "opcheck(custom_op(f'{space}::w', writing, mutates_args=()), (torch.ones(2),), test_utils=schema)",
+}
+
+
+@pytest.mark.parametrize("code", REFUSED.values(), ids=REFUSED)
+def test_what_a_library_refuses(code: str) -> None:
+    space = fresh()
+
+    def program(torch: Any) -> Any:
+        def typed(function: Any, **kinds: Any) -> Any:
+            function.__annotations__ = {"x": torch.Tensor, "return": torch.Tensor, **kinds}
+            return function
+
+        scope = {
+            "plain": typed(lambda x: x.clone()), "many": typed(lambda *x: x[0]),
+            "writing": typed(lambda x: x.add_(1).clone()),
+            "pair": typed(lambda x: x, x=tuple[int, int]), "number": typed(lambda x, n: x * n, n=float), "space": space,
+            "schema": "test_schema",
+        }  # fmt: skip
+        return eval(code, {"torch": torch, **vars(torch.library), **scope})
+
+    agree(program, raises=True, warns=False, words=5)
+
+
+def test_a_library_that_nobody_has_is_forgotten() -> None:
+    space = fresh()
+
+    def program(torch: Any, log: Any) -> Any:
+        library = torch.library.Library(space, "DEF")
+        library.impl("later", lambda x: x + 1, "CPU")
+        library.define("later(Tensor x) -> Tensor")
+        log(getattr(torch.ops, space).later(torch.ones(1)))
+        del library
+        gc.collect()
+        log(hasattr(getattr(torch.ops, space), "later"))
+        again = torch.library.Library(space, "DEF")
+        log(again.define("later(Tensor x) -> Tensor"))
+        again._destroy()
+
+    agree(program)
+
+
+def test_functions_of_one_device_are_switched_off() -> None:
+    space = fresh()
+
+    def program(torch: Any) -> Any:
+        @torch.library.custom_op(f"{space}::one", mutates_args=(), schema="(Tensor x) -> Tensor")
+        def one(x: Any) -> Any:
+            return x + 1
+
+        @one.register_kernel("cpu")
+        def _(x: Any) -> Any:
+            return x + 5
+
+        found = [one(torch.ones(1))]
+        with one.set_kernel_enabled("cpu", False):
+            found.append(one(torch.ones(1)))
+        checks = torch.library.opcheck(one, (torch.ones(2),), test_utils=("test_schema", "test_autograd_registration"))
+        return [*found, one(torch.ones(1)), checks]
 
     agree(program)
