@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import array
 import collections
 import contextlib
+import functools
 import os
 import random
+import types
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -228,6 +232,77 @@ def test_what_nobody_could_watch_is_refused(looks: Any) -> None:
 
 
 _random = random.Random(1)
+
+
+@pytest.mark.filterwarnings("ignore:.* was compiled 9 times")
+def test_code_that_is_replaced_is_run() -> None:
+    def scale(x: Any, by: float = 2.0) -> Any:
+        return x * by
+
+    def other(x: Any, by: float = 2.0) -> Any:
+        return x - by
+
+    class Doubled(Scaling):
+        pass
+
+    things: Any = types.SimpleNamespace(scaling=Doubled(), layer=nn.Identity())
+    numbers, shown = array.array("d", [1.0]), types.MappingProxyType(hidden := {"by": 1.0})
+
+    @torch.compile
+    def step(x: Any) -> Any:
+        return torch.tanh(scale(things.layer(things.scaling.of(x)))).relu() * numbers[0] * shown["by"] * abs(-1.0)
+
+    def patches() -> Iterator[Any]:
+        yield None
+        scale.__defaults__ = (3.0,)
+        yield None
+        scale.__code__ = other.__code__
+        yield None
+        Doubled.__bases__ = (Halving,)
+        yield None
+        things.scaling.__class__ = Scaling
+        yield None
+        numbers[0] = 3.0
+        yield None
+        hidden["by"] = 4.0
+        yield None
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(torch, "tanh", torch.sin)
+            yield None
+            patch.setattr(torch.Tensor, "relu", torch.Tensor.neg)
+            yield None
+            patch.setattr(nn.Identity, "forward", lambda self, x: x * 0.1)
+            yield None
+            patch.setitem(globals(), "abs", lambda number: number)
+            yield None
+        yield None
+
+    for _ in patches():
+        torch.testing.assert_close(step(torch.ones(2)), step.__wrapped__(torch.ones(2)))
+
+
+class Scaling:
+    def of(self, x: Any) -> Any:
+        return x * 2
+
+
+class Halving(Scaling):
+    def of(self, x: Any) -> Any:
+        return x / 2
+
+
+def test_tensors_in_a_cache() -> None:
+    @functools.lru_cache
+    def mask(n: int) -> Any:
+        return torch.tril(torch.ones(n, n))
+
+    step = torch.compile(lambda x: mask(len(x)) @ x)
+    with pytest.raises(CompileError, match="Call it once before the step"):
+        step(torch.ones(2, 2))
+    for _ in range(2):
+        mask(2).mul_(2)
+        assert step(torch.ones(2, 2)).tolist() == (mask(2) @ torch.ones(2, 2)).tolist()
+        mask.cache_clear()
 
 
 def _with_hooks_on_results(compiled: bool) -> list[Any]:

@@ -6,6 +6,7 @@ A place is known by what holds the value and a key in it; see `place_at`.
 from __future__ import annotations
 
 import types
+from array import array
 from collections import deque
 from collections.abc import Iterator, MutableMapping
 from typing import Any
@@ -116,7 +117,7 @@ def held_at(holder: Any, key: Any) -> Any:
     """What is in a place: an entry of a mapping or a list or, without a key, a closure cell; ABSENT if nothing is."""
     if key is None:
         return contents_of(holder)
-    if isinstance(holder, (list, deque)):
+    if isinstance(holder, (list, deque, array, bytearray)):
         return holder[key] if key < len(holder) else ABSENT
     return holder.get(key, ABSENT)
 
@@ -165,8 +166,10 @@ def put_back(holder: Any, held: dict[Any, Any]) -> None:
 
 def refill(holder: Any, values: Any) -> None:
     """Puts other values into a list, deque or set."""
-    if isinstance(holder, list):
+    if isinstance(holder, (list, bytearray)):
         holder[:] = values
+    elif isinstance(holder, array):
+        holder[:] = array(holder.typecode, values)
     else:
         holder.clear()
         (holder.update if isinstance(holder, set) else holder.extend)(values)

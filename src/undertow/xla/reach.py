@@ -7,12 +7,16 @@ and to their classes. `snapshot` remembers what they held.
 from __future__ import annotations
 
 import argparse
+import builtins
 import dis
 import functools
+import gc
 import logging
 import os
+import threading
 import types
 import weakref
+from array import array
 from collections import deque
 from collections.abc import Collection, Container, Iterator, Mapping
 from typing import Any
@@ -33,6 +37,7 @@ from undertow.xla.places import PLAIN, OfClass, Place, Slots, contents_of, place
 _WITH_STATE = ("undertow.optim", "undertow.amp")  # schedulers and scalers are looked through as if they were the user's
 _FOREIGN = ("jax", "torch.")  # objects that are taken as they are
 _OPEN = (types.SimpleNamespace, argparse.Namespace)  # the standard library's, filled by the user
+_CACHED = type(functools.lru_cache(len))
 _LOOKS_AT_SCHEDULERS = {"last_epoch", "get_last_lr", "_last_lr", "_step_count", "state_dict", "T_cur"}
 _ENVIRONMENT = {"environ", "getenv"}
 DEPTH = 3  # how far other objects of the standard library are followed
@@ -66,10 +71,14 @@ class Reached:
         self.arrays: list[tuple[np.ndarray[Any, Any], str]] = []
         self.cells: list[tuple[Any, str]] = []  # closure cells
         self.globals: list[tuple[dict[str, Any], str]] = []  # names in a module
+        self.caches: list[tuple[Any, str]] = []  # functions that keep what they gave
+        self.functions: list[types.FunctionType] = []  # of the user's
+        self.classes: list[type] = []
+        self.objects: list[Any] = []
         self.seen: set[int] = set()  # ids of all that was found
         self._kept: list[Any] = []  # so that no id is used again
         self._named: set[tuple[int, str]] = set()
-        self._mentioned: set[str] = set()  # names in code, of attributes too
+        self.mentioned: set[str] = set()  # names in code, of attributes too
         self._schedulers: list[tuple[Any, str]] = []
         self._waiting: deque[tuple[Any, str, int]] = deque()
 
@@ -82,7 +91,7 @@ class Reached:
     def hosted_schedulers(self) -> list[Any]:
         """Schedulers whose steps can be made on the host. Nobody watches their state: the step does not look at it."""
         hosted = [each for each, _ in self._schedulers if steps_on_host(each)]
-        hosted = [] if self._mentioned & _LOOKS_AT_SCHEDULERS else hosted
+        hosted = [] if self.mentioned & _LOOKS_AT_SCHEDULERS else hosted
         kept = {id(each) for each in hosted}
         for each, name in self._schedulers:
             if id(each) not in kept:
@@ -119,7 +128,7 @@ class Reached:
             self._add(root.__func__, name)
         elif isinstance(root, dict):
             self._look_into(root, name, depth)
-        elif isinstance(root, (list, deque, set)):
+        elif isinstance(root, (list, deque, set, array, bytearray)):
             self.lists.append((root, name))
             for place, value in enumerate(root):
                 if place_at(root, place) not in self.replaced:
@@ -147,6 +156,8 @@ class Reached:
     def _look_at_object(self, root: Any, name: str, depth: int) -> None:
         for inner in _parts(root):
             self._add(inner, name, depth)
+        if isinstance(root, _CACHED):
+            self.caches.append((root, name))
         kind = type(root)
         home = trust.home(kind)
         if isinstance(root, types.ModuleType) or home in ("numpy", "builtin") or kind.__module__.startswith(_FOREIGN):
@@ -170,6 +181,7 @@ class Reached:
 
     def _look_into_object(self, root: Any, name: str, depth: int) -> None:
         kind = type(root)
+        self.objects.append(root)
         attributes, slots = instance_dict(root), Slots(root)
         if type(root).__dictoffset__:
             self.maps.append((attributes, name))
@@ -184,6 +196,7 @@ class Reached:
         """The attributes of a class of the user's, and the code in it."""
         for kind in root.__mro__:
             if trust.written_here(kind) and (kind is root or self._is_new(kind)):
+                self.classes.append(kind)
                 attributes = OfClass(kind)
                 self.maps.append((attributes, kind.__name__))
                 for key, value in attributes.items():
@@ -242,14 +255,15 @@ class Reached:
                     self._add(contents_of(cell), free)
         if not trust.written_here(root):
             return
+        self.functions.append(root)
         own, names, stored = _names_of(root.__code__)
-        self._mentioned |= self._names_left.get(root.__code__, names)
+        self.mentioned |= self._names_left.get(root.__code__, names)
         self._look_up(root.__globals__, own, names)
         if not names.isdisjoint(_ENVIRONMENT):
             self._add(os.environ._data, "os.environ")  # type: ignore[attr-defined]
         for used in stored - root.__globals__.keys():
             self._name(root.__globals__, used)
-        for value in (*(root.__defaults__ or ()), *(root.__kwdefaults__ or {}).values()):
+        for value in (*(root.__defaults__ or ()), root.__kwdefaults__):
             self._add(value, name)
         self._add(vars(root), name)
 
@@ -257,13 +271,17 @@ class Reached:
         self, namespace: dict[str, Any], own: set[str], names: set[str], within: frozenset[int] = frozenset()
     ) -> None:
         """The names that some code may look up in its module, and those in modules that it finds there."""
-        for used in sorted(own & namespace.keys()):
+        for used in sorted(own):
+            if used not in namespace:
+                if hasattr(builtins, used) and not within:  # until somebody takes the name
+                    self._name(namespace, used)
+                continue
             self._name(namespace, used)
             value = namespace[used]
             if not isinstance(value, types.ModuleType):
                 if place_at(namespace, used) not in self.replaced:
                     self._add(value, used)
-            elif trust.written_here(value) and id(value) not in within:
+            elif (trust.written_here(value) or trust.module_home(value) == "own") and id(value) not in within:
                 self._look_up(vars(value), names, names, within | {id(value)})
 
     def _name(self, namespace: dict[str, Any], name: str) -> None:
@@ -310,5 +328,11 @@ def _parts(root: Any) -> Iterator[Any]:
         yield root.func
     elif isinstance(root, weakref.ref):
         yield root()
+    elif isinstance(root, weakref.ProxyTypes):
+        yield root.__dir__.__self__
+    elif isinstance(root, types.MappingProxyType):
+        yield from gc.get_referents(root)
+    elif isinstance(root, threading.local):
+        yield vars(root)
     elif "__wrapped__" in instance_dict(root):  # what is cached, or compiled
         yield instance_dict(root)["__wrapped__"]

@@ -174,6 +174,20 @@ def refuse_hidden(tree: Any, known: Container[int], is_made: Callable[[Any], boo
         )
 
 
+def forget_cached(caches: list[tuple[Any, str]], is_made: Callable[[Any], bool]) -> list[str]:
+    """Empties caches of functions that keep tensors of a trace; the functions' names."""
+    emptied = [(function, name) for function, name in caches if any(map(is_made, cached_by(function)))]
+    for function, _ in emptied:
+        function.cache_clear()
+    return [name for _, name in emptied]
+
+
+def cached_by(function: Any) -> list[Any]:
+    """The tensors in what a function has given that keeps it (`functools.lru_cache`)."""
+    held = [each for each in gc.get_referents(function) if each is not vars(function)]
+    return tensors_in([each for each in held if isinstance(each, (TensorCore, list, tuple, dict))])
+
+
 def hidden_in(tree: Any, known: Container[int]) -> Iterator[Any]:
     """Tensors and numbers of a program that are where they can't be replaced: in a function, or in an iterator."""
     seen: set[int] = set()

@@ -15,6 +15,7 @@ import numpy as np
 
 from undertow.hooks import CountedHooks
 from undertow.xla.arguments import hooks_on_node
+from undertow.xla.code import Code
 from undertow.xla.effects.objects import instance_dict
 from undertow.xla.errors import CompileError
 from undertow.xla.histories import Histories
@@ -57,6 +58,7 @@ class Snapshot:
         self._grad_dtypes = [(tensor, _wanted(tensor._meta)) for tensor in self._learning]
         self._with_node_hooks = [each for each in self._node_hooks if each[1]]  # they may go with their node, uncounted
         self._kinds = [*map(type, state.modules)]
+        self._code = Code(state)
         self.histories = Histories(state.tensors)
         leaf_hooks = [hooks for _, own in self._maps_of for hooks in own if hooks or _is_plain(hooks)]
         self._hook_maps = [*self.hooks, *[(hooks, dict(hooks)) for hooks in leaf_hooks]]
@@ -117,7 +119,7 @@ class Snapshot:
             return False
         if any(self._empty) or [*map(len, self._sized)] != self._sizes:
             return False
-        if [*map(type, self.state.modules)] != self._kinds:
+        if [*map(type, self.state.modules)] != self._kinds or not self._code.holds():
             return False
         if any(map(_REQUIRES_GRAD, self._frozen)) or not all(map(_REQUIRES_GRAD, self._learning)):
             return False
@@ -215,6 +217,8 @@ class Snapshot:
         for module, kind in zip(self.state.modules, self._kinds):
             if type(module) is not kind:
                 yield False, f"a {kind.__name__} is a {type(module).__name__} now"
+        if not self._code.holds():
+            yield False, self._code.difference()
         if self.histories.difference():
             yield False, self.histories.difference()
         for tensor, flag in self.flags:

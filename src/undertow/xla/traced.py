@@ -28,6 +28,7 @@ from undertow.xla.registrations import Registrations
 from undertow.xla.renewed import look_of
 from undertow.xla.results import (
     figures_in,
+    forget_cached,
     graph_is_left,
     nodes_behind,
     objects_in,
@@ -93,6 +94,7 @@ class Traced:
             closed, outputs = self._trace(call, state, trace, firing, numbers)
         except BaseException as raised:
             error = trace.stopped[0] if trace.stopped and isinstance(raised, Exception) else raised
+            forget_cached(state.caches, trace.is_made)
             self.schedules.rewind()
             self.options.put(numbers)
             trace.undo()
@@ -280,6 +282,11 @@ class Traced:
         self.leaves_numbers = bool(self.figures or values_in(self.left_behind(), self.known, Figure))
         self.exit_if = self._put_back(trace.chosen)
         refuse_hidden(self.left_behind(), self.known, trace.is_made)
+        for name in forget_cached(state.caches, trace.is_made):
+            raise CompileError(
+                f"undertow.compile: `{name}` keeps what it gave (functools.lru_cache), and now a tensor of the program, "
+                "which is another one in each call. Call it once before the step, with the same arguments."
+            )
         left = objects_in(self.left_behind(), self.known)
         self.own_objects = trace.own_among(left.values())
         firing.cast.leave({*left, *self.handed.ids()})
