@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from undertow import asking
 from undertow._core import TensorCore
 from undertow.autograd.apply import (
@@ -22,7 +24,7 @@ from undertow.autograd.apply import (
     unary,
 )
 from undertow.autograd.outputs import into
-from undertow.autograd.writes import apply_in_place
+from undertow.autograd.writes import apply_in_place, wrote_directly
 from undertow.dtypes import DTYPE_OF, INTEGRAL, complex128, float64
 from undertow.modes import special
 from undertow.ops.arguments import NUMPY_SPELLINGS, check_tensor, invalid_combination, type_name
@@ -48,11 +50,18 @@ from undertow.rules.rule import Rule
 def sum_function(name: str, plain: Function, scaled_rule: Rule, several: bool = False) -> Function:
     """`add`, `sub`, their aliases and in-place forms: `plain`, unless a factor of the second operand is given."""
     writes = name.endswith("_")
+    ufunc = np.add if scaled_rule.name == "add" else np.subtract
+
+    def scaled(a: Any, b: Any, alpha: Any, out: Any) -> Any:
+        return ufunc(a, alpha * b, out)
 
     def function(*args: Any, **kwargs: Any) -> Any:
         quiet = asking.QUIET
         if len(args) == 2 and not (kwargs or special.active) and args[0].__class__ in quiet and args[1].__class__ in quiet:
             return plain(*args)
+        if writes and len(args) == 2 and kwargs.keys() == {"alpha"} and type(args[0]) in PLAIN:
+            if type(kwargs["alpha"]) in NUMBERS and wrote_directly(scaled, *args, kwargs["alpha"]):
+                return args[0]
         if asking.wanted_anywhere(args, kwargs):
             return asking.dispatch(function, args, kwargs)
         input, other, alpha, out = _sum_arguments(name, args, kwargs, several, "." in function.__qualname__)

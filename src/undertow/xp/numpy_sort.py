@@ -55,16 +55,26 @@ def topk(x: Array, k: int, axis: int, largest: bool) -> tuple[Any, Any]:
     if not x.ndim:
         return np.array(x), np.zeros((), np.int64)
     n = x.shape[axis]
-    if 0 < k and n < 64 * k and n <= MOST:
+    sorts = n < 64 or k > n // 4 or k == 0
+    exact = 0 < k and n < 64 * k and n <= MOST  # also about the order of equal ones
+    chosen = None if sorts else _beyond(x, k, axis, largest)
+    if chosen is not None:
+        found, places = _best_first(x, chosen, axis, largest)
+        if not exact or not (np.diff(_keys(found), axis=axis) == 0).any():
+            return found, places
+    if exact:
         order = _swapped(_order(x, axis, largest), x, axis, k)
         return np.take_along_axis(x, order, axis), order
-    if n < 64 or k > n // 4 or k == 0:
+    if sorts:
         order = _order(x, axis, largest)[(slice(None),) * axis + (slice(k),)]
         return np.take_along_axis(x, order, axis), np.ascontiguousarray(order)
-    chosen = _beyond(x, k, axis, largest)
-    if chosen is None:
-        split = np.argpartition(_keys(x), n - k if largest else k - 1, axis)
-        chosen = np.sort(split[(slice(None),) * axis + (slice(n - k, None) if largest else slice(k),)], axis)
+    split = np.argpartition(_keys(x), n - k if largest else k - 1, axis)
+    chosen = np.sort(split[(slice(None),) * axis + (slice(n - k, None) if largest else slice(k),)], axis)
+    return _best_first(x, chosen, axis, largest)
+
+
+def _best_first(x: Array, chosen: Array, axis: int, largest: bool) -> tuple[Any, Any]:
+    """The elements of some places, and the places, in order."""
     few = np.take_along_axis(x, chosen, axis)
     order = _order(few, axis, largest)
     return np.take_along_axis(few, order, axis), np.take_along_axis(chosen, order, axis)
