@@ -85,7 +85,8 @@ def _insert(ranks: list[int], places: list[int], first: int, last: int) -> None:
 def _partition(ranks: list[int], places: list[int], first: int, last: int) -> int:
     """Swaps elements of a piece until none left of the cut, which is returned, is larger than one right of it."""
     chosen = _median(ranks, first + 1, first + (last - first) // 2, last - 1)
-    _swap(ranks, places, first, chosen)
+    ranks[first], ranks[chosen] = ranks[chosen], ranks[first]
+    places[first], places[chosen] = places[chosen], places[first]
     pivot, left, right = ranks[first], first + 1, last
     while True:
         while ranks[left] < pivot:
@@ -95,7 +96,8 @@ def _partition(ranks: list[int], places: list[int], first: int, last: int) -> in
             right -= 1
         if left >= right:
             return left
-        _swap(ranks, places, left, right)
+        ranks[left], ranks[right] = ranks[right], ranks[left]
+        places[left], places[right] = places[right], places[left]
         left += 1
 
 
@@ -104,8 +106,3 @@ def _median(ranks: list[int], a: int, b: int, c: int) -> int:
     if ranks[a] < ranks[b]:
         return b if ranks[b] < ranks[c] else c if ranks[a] < ranks[c] else a
     return a if ranks[a] < ranks[c] else c if ranks[b] < ranks[c] else b
-
-
-def _swap(ranks: list[int], places: list[int], one: int, other: int) -> None:
-    ranks[one], ranks[other] = ranks[other], ranks[one]
-    places[one], places[other] = places[other], places[one]
