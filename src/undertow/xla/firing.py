@@ -515,7 +515,7 @@ def _nothing() -> None:
 def _has_state(value: Any) -> bool:
     if not isinstance(value, TensorCore):
         return isinstance(value, (Module, Optimizer))
-    if type(value._array) is DeviceArray and is_traced(value._array.value):  # the step has made it
+    if value._is_strided and type(value._array) is DeviceArray and is_traced(value._array.value):  # the step has made it
         return False
     return value._requires_grad and value._edge is None and value._view is None
 

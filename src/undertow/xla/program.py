@@ -11,8 +11,9 @@ from __future__ import annotations
 
 import functools
 import time
+from collections.abc import Callable
 from sys import getrefcount
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import numpy as np
@@ -33,6 +34,13 @@ from undertow.xp.device_array import DeviceArray
 from undertow.xp.device_memory import Cell
 
 
+class Guard(NamedTuple):
+    """Something that a program depends on: whether it holds for a call, and if not, why, in words."""
+
+    holds: Callable[[list[Any]], bool]
+    why: Callable[[], str]
+
+
 class Program(Assembled):
     """One compiled variant of a step."""
 
@@ -40,45 +48,52 @@ class Program(Assembled):
         super().__init__(call, plan)
         self.looked_at = self.options.values()
         self.result_alone = self._is_alone(self.result)
+        self.guards = self._guards()
         if self.schedules.made:
             self.run = functools.partial(self.schedules.around, self.run)  # type: ignore[method-assign]
 
     def fits(self, arguments: list[Any]) -> bool:
         """Whether everything the program depends on is as it was when it was made."""
-        if not (self.given.fit(arguments) and self.entry.holds() and self.options.still_fit()):
-            return False
-        if not self.sharing.holds(arguments):
-            return False
-        if self.uses_gradients and not self.sharing.gradients_hold(self.given.gradients(), arguments):
-            return False
-        for read in self.reads:
-            if read.changed():
+        for holds, _ in self.guards:
+            if not holds(arguments):
                 return False
-        if self.held and not still_hold(self.held, arguments):
-            return False
+        return True
+
+    def misfit(self, arguments: list[Any]) -> str:
+        """Why the program does not fit any more, in words."""
+        for holds, why in self.guards[:-1]:
+            if not holds(arguments):
+                return why()
+        return self._other_answer()
+
+    def _guards(self) -> list[Guard]:
+        """What is asked before a call, the most likely reasons to compile again first."""
+        given, sharing, held = self.given, self.sharing, self.held
+        other = "other arguments than before are one tensor, or one that the step uses anyway"
+        guards = [
+            Guard(given.fit, lambda: given.renewed.difference() or other),
+            Guard(lambda _: self.entry.holds(), self.entry.difference),
+            Guard(lambda _: self.options.still_fit(), self.options.difference),
+            Guard(sharing.holds, lambda: "other tensors than before share their memory"),
+        ]
+        if self.uses_gradients:
+            own = lambda arguments: sharing.gradients_hold(given.gradients(), arguments)
+            guards.append(Guard(own, lambda: "other gradients than before share their memory"))
+        if self.reads:
+            guards.append(Guard(lambda _: not any(read.changed() for read in self.reads), self._other_read))
+        if held:
+            lengths = lambda arguments: still_hold(held, arguments)
+            guards.append(Guard(lengths, lambda: "lengths that decide about shapes are others than before"))
+        return [*guards, Guard(self._answers, self._other_answer)]
+
+    def _answers(self, arguments: list[Any]) -> bool:
+        """Whether the numbers of optimizers, and the step's own, still answer what the step asks about them."""
         if self.schedules.made:
             return self.schedules.fit(self.questions)
         self.looked_at = self.options.values()
         return self.questions.still_answered(self.looked_at)
 
-    def misfit(self, arguments: list[Any]) -> str:
-        """Why the program does not fit any more, in words."""
-        if not self.given.fit(arguments):
-            other = self.given.renewed.difference()
-            return other or "other arguments than before are one tensor, or one that the step uses anyway"
-        if not self.entry.holds():
-            return self.entry.difference()
-        if not self.options.still_fit():
-            return self.options.difference()
-        if not self.sharing.holds(arguments):
-            return "other tensors than before share their memory"
-        if self.uses_gradients and not self.sharing.gradients_hold(self.given.gradients(), arguments):
-            return "other gradients than before share their memory"
-        for read in self.reads:
-            if read.changed():
-                return f"`{read.name}`, which a hook reads, was {read.value!r} and is {read.get()!r}"
-        if not still_hold(self.held, arguments):
-            return "lengths that decide about shapes are others than before"
+    def _other_answer(self) -> str:
         if self.schedules.made:
             self.schedules.prepare()
         now = self.options.values() + self.options.extra
@@ -88,6 +103,10 @@ class Program(Assembled):
             return "numbers of an optimizer's or of the step's own changed in a way that the step asks about"
         before = self.questions.good[number]
         return f"{change(self.options.name_of(number), before, now[number])}, and the step asks about it"
+
+    def _other_read(self) -> str:
+        read = next(read for read in self.reads if read.changed())
+        return f"`{read.name}`, which a hook reads, was {read.value!r} and is {read.get()!r}"
 
     def run(self, arguments: list[Any]) -> Any:
         """One step."""
@@ -141,8 +160,10 @@ class Program(Assembled):
         for cell in self.lent:
             cell.host = None
         self.lent.clear()
+        if self.returned is not None:
+            result = self.returned.of(result)
         self.cast.end()
-        return result if self.returned is None else self.returned.of(result)
+        return result
 
     def _numbers_now(self) -> list[float]:
         """The optimizers' numbers: those that `fits` has just seen, unless a scheduler stepped meanwhile."""
@@ -193,6 +214,21 @@ class Program(Assembled):
             for later in self.turns:
                 later.run()
             self.handed.refuse_changes(self.cast.changed_props())
+        self._put_written(results, arguments)
+        for lender in self.lenders:
+            lender.put(results[lent : lent + lender.n_arrays])
+            lent += lender.n_arrays
+        if self.options.changes or self.options.counted:
+            self._put_numbers()
+        if self.result_alone:
+            left = self.result._array
+            result = wrap(left.like(left.cell.value))
+            result._edge, result._requires_grad = self.result._edge, self.result._requires_grad
+            return result
+        return self._leave(arguments)
+
+    def _put_written(self, results: list[Any], arguments: list[Any]) -> None:
+        """Memories that were there before, those of arguments among them."""
         for place, cell in self.written:
             if cell.host is None:
                 cell.value = results[place]
@@ -212,21 +248,18 @@ class Program(Assembled):
             for storage, bumps in self.bumps:
                 storage.version += bumps
         self.exit_after_trace = False
-        for lender in self.lenders:
-            lender.put(results[lent : lent + lender.n_arrays])
-            lent += lender.n_arrays
-        if self.options.changes or self.options.counted:
-            numbers = self._numbers_now()
-            self.options.change(numbers)
-            if self.next_numbers is not None and not self.options.changes:
-                options = len(self.options.places)  # as the program saw them: the host may have changed them by now
-                self.last_numbers = numbers[:options] + self.options.values()[options:]
-                self.number_array = self.next_numbers.cell.value
-        if self.result_alone:
-            left = self.result._array
-            result = wrap(left.like(left.cell.value))
-            result._edge, result._requires_grad = self.result._edge, self.result._requires_grad
-            return result
+
+    def _put_numbers(self) -> None:
+        """What the step makes of optimizers' numbers, and of its own."""
+        numbers = self._numbers_now()
+        self.options.change(numbers)
+        if self.next_numbers is not None and not self.options.changes:
+            options = len(self.options.places)  # as the program saw them: the host may have changed them by now
+            self.last_numbers = numbers[:options] + self.options.values()[options:]
+            self.number_array = self.next_numbers.cell.value
+
+    def _leave(self, arguments: list[Any]) -> Any:
+        """What the step leaves in Python's places, and returns."""
         renewed = {id(self.arguments[place]): arguments[place] for place in self.passed_on}
         shown = self.cast.made() if self.cast.props else ()
         rebuilt = Rebuilt(lambda tensor: self._renewed(tensor, renewed), self.known, self.own_objects, shown)
