@@ -71,7 +71,7 @@ def wanted(args: Iterable[Any]) -> bool:
     compiling = Watch.compiling  # another thread may be done any time
     if compiling is not None and compiling.is_elsewhere():
         args = list(args)
-        compiling.wait_for([each._array for each in args if isinstance(each, TensorCore) and each._is_strided])
+        compiling.wait_for([each for each in args if isinstance(each, TensorCore) and each._is_strided])
     if modes.function_modes:
         return True
     return not modes.function_off and any(map(takes_over, args))

@@ -41,7 +41,7 @@ from undertow.xla.snapshot import Snapshot
 from undertow.xla.sparse_parts import together
 from undertow.xla.trace import Draw, Trace
 from undertow.xp.device_array import DeviceArray
-from undertow.xp.device_memory import Cell, NeedsValue, Stops
+from undertow.xp.device_memory import Cell, NeedsValue, Stops, Watch
 from undertow.xp.device_placement import jax_device
 
 
@@ -185,6 +185,8 @@ class Traced:
     ) -> tuple[Any, list[Cell]]:
         outputs: list[Cell] = []
         tensors = [*self.arguments, *state.tensors]
+        if Watch.compiling is not None:
+            Watch.compiling.take(tensors)
         for tensor in tensors:
             if tensor._view is None:
                 trace.adopt(tensor)

@@ -151,7 +151,8 @@ class Graph:
                     cell.value, cell.host, cell.writes = value, host, cell.writes + 1
 
         def program(kept: list[Any], read: list[Any], grads: list[Any]) -> Any:
-            with Compiling():
+            with Compiling() as compiling:
+                compiling.take([tensor for tensor, _ in self.held])
                 return traced(kept, read, grads)
 
         return program

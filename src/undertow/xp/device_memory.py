@@ -10,6 +10,7 @@ from __future__ import annotations
 import importlib
 import math
 import threading
+import time
 from collections.abc import Callable, Iterable
 from functools import cache
 from typing import Any, Self
@@ -43,10 +44,12 @@ class Watch:
 class Compiling:
     """A block in which a thread compiles: for the time being, tensors of the step hold stand-ins for their values."""
 
-    def __enter__(self) -> None:
+    def __enter__(self) -> Self:
         self._thread, self._done = threading.get_ident(), threading.Event()
+        self._taken: set[int] = set()  # ids of tensors
         self._before, Watch.compiling = Watch.compiling, self
         special.enter()
+        return self
 
     def __exit__(self, *exc: Any) -> None:
         special.leave()
@@ -57,16 +60,24 @@ class Compiling:
         """Whether another thread than this one does it."""
         return threading.get_ident() != self._thread
 
-    def wait_for(self, arrays: list[Any]) -> None:
-        """This thread wants to compute with arrays. Those that may be such stand-ins have to be gone first."""
-        if any(isinstance(array, DeviceMemory) for array in arrays) and not self._done.wait(_PATIENCE):
+    def take(self, tensors: Iterable[Any]) -> None:
+        """Says which tensors are about to hold stand-ins, in time for threads that are just reading them."""
+        self._taken = {id(tensor) for tensor in tensors}
+        if threading.active_count() > 1:
+            time.sleep(_NOTICE)
+
+    def wait_for(self, tensors: list[Any]) -> None:
+        """This thread wants to compute with tensors. If some may hold such stand-ins, these have to be gone first."""
+        held = any(id(tensor) in self._taken or isinstance(tensor._array, DeviceMemory) for tensor in tensors)
+        if held and not self._done.wait(_PATIENCE):
             raise RuntimeError(
                 "undertow.compile: this thread computes with a tensor of a step that another thread is compiling, and has "
                 f"waited for {_PATIENCE} s. If the step waits for this thread, let it compute that before the step."
             )
 
 
-_PATIENCE = 60
+_PATIENCE = 60  # seconds
+_NOTICE = 0.01
 
 
 class Stops:
