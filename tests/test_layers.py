@@ -25,7 +25,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
         "_homes", "symbols", "lazy", "lacking", "progress_bar", "errors", "hooks", "modes", "tree", "dtypes", "sites",
         "devices", "layouts", "sizes", "return_types", "torch_named",
     ),
-    ("torch_version", "_environment", "_compile", "_sources"),
+    ("torch_version", "_environment", "_compile", "_sources", "_logging"),
     ("xp", "random_stream"),
     ("rules",),
     ("_core", "storage", "storage_kinds", "typed_storage", "mirrors"),

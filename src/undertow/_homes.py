@@ -227,10 +227,11 @@ METHODS = {
 
 # Modules of which few programs ask something.
 MODULES = (
-    "_C _VF __config__ __future__ _dynamo _guards _jit_internal _ops _subclasses _tensor_str _utils _vmap_internals "
-    "accelerator amp backends classes compiler cpu cuda distributed distributions fft func functional futures fx hub "
-    "jit library linalg masked mps mtia multiprocessing onnx optim overrides pretend profiler quasirandom random "
-    "return_types serialization signal sparse special testing torch_version types utils version why xpu"
+    "_C _VF __config__ __future__ _dynamo _guards _jit_internal _logging _ops _subclasses _tensor_str _utils "
+    "_vmap_internals accelerator amp backends classes compiler cpu cuda distributed distributions fft func functional "
+    "futures fx hub jit library linalg masked mps mtia multiprocessing onnx optim overrides pretend profiler "
+    "quasirandom random return_types serialization signal sparse special testing torch_version types utils version "
+    "why xpu"
 ).split()
 
 # Methods of PyTorch's tensors that undertow lacks: asking for one names it.

@@ -1,0 +1,217 @@
+"""The library's logs: loggers under PyTorch's names, and which of them are shown.
+
+A log has a level; an artifact (a piece of what a compiler made) is on or off. undertow writes to the log of autograd; the
+names of the others are there so that programs can set them.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import importlib
+import logging
+import os
+import warnings
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from undertow.modes import special
+
+_LOGS = {
+    "dynamo": ["torch._dynamo"], "aot": ["torch._functorch.aot_autograd", "torch._functorch._aot_autograd"],
+    "autograd": ["torch.autograd"], "inductor": ["torch._inductor", "torch._inductor.cudagraph_trees"],
+    "dynamic": ["torch.fx.experimental.symbolic_shapes", "torch.fx.experimental.sym_node"], "torch": ["torch"],
+    "distributed": ["torch.distributed"], "c10d": ["torch.distributed.distributed_c10d"],
+    "ddp": ["torch.nn.parallel.distributed"], "fsdp": ["torch.distributed.fsdp"], "dtensor": ["torch.distributed.tensor"],
+    "onnx": ["torch.onnx"], "export": ["torch._dynamo", "torch.export"], "fake_tensor": ["torch._subclasses.fake_tensor"],
+}  # fmt: skip
+_ARTIFACTS = frozenset(
+    "bytecode aot_graphs aot_joint_graph ddp_graphs graph graph_code graph_code_verbose graph_breaks side_effects "
+    "graph_sizes guards recompiles recompiles_verbose trace_source trace_call trace_bytecode output_code kernel_code "
+    "schedule perf_hints pre_grad_graphs post_grad_graphs ir_pre_fusion ir_post_fusion onnx_diagnostics fusion overlap "
+    "cudagraphs sym_node compiled_autograd compiled_autograd_verbose cudagraph_static_inputs benchmarking autotuning "
+    "incremental graph_region_expansion inductor_metrics hierarchical_compile compute_dependencies caching".split()
+)
+_LEVELS = (logging.CRITICAL, logging.ERROR, logging.WARNING, logging.INFO, logging.DEBUG, logging.NOTSET)
+LOG_FORMAT = "%(levelname).1s%(asctime)s %(process)d %(name)s:%(lineno)d] %(message)s"
+
+
+@dataclass
+class LogState:
+    """Which logs are shown: the level of each, and the artifacts that are on."""
+
+    log_qname_to_level: dict[str, int] = field(default_factory=dict)
+    artifact_names: set[str] = field(default_factory=set)
+
+
+log_state = LogState()
+_handlers: list[logging.Handler] = []
+_nodes = logging.getLogger("torch.autograd.graph")
+
+
+class TorchLogsFormatter(logging.Formatter):
+    """A line of a log: its level, the time, who wrote it, and the message."""
+
+    def __init__(self, *, trace: bool = False, trace_id_filter: Any = None) -> None:
+        super().__init__(LOG_FORMAT)
+
+
+def set_logs(*, all: int | None = None, modules: dict[str, Any] | None = None, **settings: Any) -> None:
+    """Shows these logs at these levels, and these artifacts (True); everything else is as in the beginning.
+
+    `TORCH_LOGS` in the environment stands above this function.
+    """
+    if os.environ.get("TORCH_LOGS"):
+        return
+    chosen = LogState()
+    if all is not None:
+        chosen.log_qname_to_level["torch"] = _level("all", all)
+    for name, value in settings.items():
+        if name in _ARTIFACTS:
+            if not isinstance(value, bool):
+                raise ValueError(f"Expected bool to enable artifact {name}, received {value}")
+            if value:
+                chosen.artifact_names.add(name)
+        elif name in _LOGS:
+            for logger in _LOGS[name]:
+                chosen.log_qname_to_level[logger] = _level(name, value)
+        else:
+            raise TypeError(f"set_logs() got an unexpected keyword argument {name!r}")
+    for module, value in (modules or {}).items():
+        importlib.import_module(module)
+        chosen.log_qname_to_level[module] = _level(module, value)
+    _set_log_state(chosen)
+    _init_logs()
+
+
+def _level(name: str, value: Any) -> int:
+    if value not in _LEVELS:
+        raise ValueError(
+            f"Unrecognized log level for log {name}: {value}, valid level values are: {','.join(map(str, _LEVELS))}"
+        )
+    return int(value)
+
+
+def _get_log_state() -> LogState:
+    return log_state
+
+
+def _set_log_state(state: LogState) -> None:
+    global log_state
+    log_state = state
+
+
+def _reset_logs() -> None:
+    """Every log as in the beginning."""
+    for names in _LOGS.values():
+        for name in names:
+            logging.getLogger(name).setLevel(logging.NOTSET)
+    root = logging.getLogger("torch")
+    for handler in _handlers:
+        root.removeHandler(handler)
+    _handlers.clear()
+
+
+def _init_logs(log_file_name: str | None = None) -> None:
+    """Shows what the state says: on the terminal, and in a file if one is given."""
+    _reset_logs()
+    for name, level in log_state.log_qname_to_level.items():
+        logging.getLogger(name).setLevel(level)
+    handlers: list[logging.Handler] = [logging.StreamHandler()]
+    if log_file_name is not None:
+        handlers.append(logging.FileHandler(log_file_name))
+    for handler in handlers:
+        handler.setFormatter(TorchLogsFormatter())
+        logging.getLogger("torch").addHandler(handler)
+        _handlers.append(handler)
+    _log_autograd()
+
+
+def _log_autograd() -> None:
+    """While the log of autograd is shown, it has a line for each node of a backward pass."""
+    shown, told = _nodes.isEnabledFor(logging.DEBUG), _log_node in special.listeners
+    if shown and not told:
+        special.listeners.append(_log_node)
+    elif told and not shown:
+        special.listeners.remove(_log_node)
+
+
+def _log_node(node: Any, gradients: Any, results: Any) -> None:
+    """A line for a node that ran."""
+    given = gradients if isinstance(gradients, (tuple, list)) else (gradients,)
+    _nodes.debug("Executing: %s with grad_outputs: %s", node, f"[{','.join(map(_in_short, given))}]")
+
+
+def _in_short(gradient: Any) -> str:
+    if gradient is None:
+        return "None"
+    array = getattr(gradient, "_array", gradient)
+    letter = {"f": "f", "c": "c", "i": "i", "u": "u", "b": "b"}.get(array.dtype.kind, "bf")
+    bits = 8 if letter == "b" else 8 * array.dtype.itemsize
+    return f"{letter}{bits}[{', '.join(map(str, array.shape))}]"
+
+
+def get_loggers() -> list[logging.Logger]:
+    """The loggers that have names in `set_logs`."""
+    return [logging.getLogger(name) for names in _LOGS.values() for name in names]
+
+
+def register_log(setting_name: str, log_name: str | list[str]) -> None:
+    """Gives loggers a name in `set_logs`."""
+    _LOGS[setting_name] = [log_name] if isinstance(log_name, str) else log_name
+
+
+def getArtifactLogger(module_qname: str, artifact_name: str) -> logging.Logger:
+    """The logger of one artifact, as one module writes it."""
+    if artifact_name not in _ARTIFACTS:
+        raise ValueError(f"Artifact name: {artifact_name!r} not registered, please call register_artifact")
+    log = logging.getLogger(f"{module_qname}.__{artifact_name}")
+    log.artifact_name = artifact_name  # type: ignore[attr-defined]
+    return log
+
+
+class LazyString:
+    """Words that are made when they are shown."""
+
+    def __init__(self, func: Callable[..., str], *args: Any, **kwargs: Any) -> None:
+        self.func, self.args, self.kwargs = func, args, kwargs
+
+    def __str__(self) -> str:
+        return self.func(*self.args, **self.kwargs)
+
+
+@functools.lru_cache(None)
+def warning_once(logger_obj: logging.Logger, *args: Any, **kwargs: Any) -> None:
+    """A warning that is given once for the same words."""
+    logger_obj.warning(*args, **kwargs)
+
+
+def user_warning_filter(
+    message: Any, category: Any, filename: str, lineno: int, file: Any = None, line: Any = None
+) -> bool:
+    """Whether a warning is a user's to see."""
+    return not issubclass(category, UserWarning)
+
+
+@contextlib.contextmanager
+def hide_warnings(filter_fn: Callable[..., bool] = lambda *args, **kwargs: True) -> Iterator[None]:
+    """A block that shows only the warnings that a function lets through."""
+    before = warnings.showwarning
+
+    def show(*args: Any, **kwargs: Any) -> None:
+        if filter_fn(*args, **kwargs):
+            before(*args, **kwargs)
+
+    warnings.showwarning = show
+    try:
+        yield
+    finally:
+        warnings.showwarning = before
+
+
+def trace_structured(name: str, *args: Any, **kwargs: Any) -> None:
+    """Would note for a tool what a compiler does."""
+
+
+dtrace_structured = trace_structured
