@@ -57,8 +57,8 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("_late_methods", "_tensor", "autograd"),
     (
         "_C", "_VF", "control_flow", "_guards", "_subclasses", "classes", "_classes", "_utils_internal", "demands",
-        "qualities", "operators", "operator_checks", "_ops",
-        "library", "dispatch", "foreach", "futures", "types", "version", "cuda", "mps", "mtia", "xpu", "accelerator",
+        "qualities", "operators", "operator_checks", "_ops", "library", "_library",
+        "dispatch", "foreach", "futures", "types", "version", "cuda", "mps", "mtia", "xpu", "accelerator",
         "backends", "process_settings", "__config__", "__future__", "functional", "compiler", "autograd.profiler",
         "autograd.profiler_kinds", "autograd.profiler_legacy", "autograd.profiler_table", "autograd.profiler_util",
         "autograd._functions",

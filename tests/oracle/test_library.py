@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import importlib
 import inspect
 import itertools
 from collections.abc import Sequence
@@ -298,5 +299,26 @@ def test_functions_of_one_device_are_switched_off() -> None:
             found.append(one(torch.ones(1)))
         checks = torch.library.opcheck(one, (torch.ones(2),), test_utils=("test_schema", "test_autograd_registration"))
         return [*found, one(torch.ones(1)), checks]
+
+    agree(program)
+
+
+QUESTIONS = """
+u.parse_namespace("a::b"), u.is_builtin(A.add.Tensor), str(u.lookup_op("aten::add.Tensor")), u.Kernel(abs, "here")(-2)
+[u.is_functional_schema(op._schema) for op in (A.add.Tensor, A.add_.Tensor, A.view.default, A.copy_.default)]
+[u.mutates_and_returns_first_arg(op) for op in (A.add.Tensor, A.add_.Tensor, A.view.default, A.copy_.default)]
+[u.mutated_args_kwargs(op._schema) for op in (A.add.Tensor, A.add_.Tensor)], u.has_kwarg_only_args(A.add.Tensor._schema)
+u.fill_defaults(A.add.Tensor._schema, (x, x), {}), len(list(u.iter_tensors((x, [x, x], 3), {"k": x})))
+[(a.name, v) for a, v in u.zip_schema(A.add.Tensor._schema, (x, x), {"alpha": 2})]
+[str(i.tuple_to_list(kind)) for kind in (tuple[int, int], tuple[int, ...], tuple, tuple[int, float], tuple[()])]
+u.parse_namespace("ab")
+"""
+
+
+@pytest.mark.parametrize("code", QUESTIONS.strip().splitlines())
+def test_questions_about_schemas(code: str) -> None:
+    def program(torch: Any) -> Any:
+        inside = [importlib.import_module(f"{torch.__name__}._library.{name}") for name in ("utils", "infer_schema")]
+        return eval(code, {"u": inside[0], "i": inside[1], "A": torch.ops.aten, "x": torch.ones(1)})
 
     agree(program)
