@@ -290,9 +290,22 @@ def apply_into(out: Any, rule: Rule, inputs: tuple[Any, ...], statics: dict[str,
         for given in inputs:
             if isinstance(given, TensorCore) and given._storage is out._storage:
                 check_overlap(out._array, given._array)
+    if isinstance(out, TensorCore) and any(given is out for given in inputs):
+        compute = lambda: _refuse_growing(out, apply_generally(rule, inputs, statics))
+    else:
+        compute = lambda: apply_generally(rule, inputs, statics)
     wanting = inputs if rule.joint is not None or any(rule.gradients) else ()
     name = "floor_divide" if rule.name == "div_floor" else rule.name
-    return into(out, lambda: apply_generally(rule, inputs, statics), wanting, name, casts=rule.promote is not None)
+    return into(out, compute, wanting, name, casts=rule.promote is not None)
+
+
+def _refuse_growing(out: Any, result: Any) -> Any:
+    """A tensor that an elementwise function reads and writes keeps its shape."""
+    if out._array.shape != result._array.shape:
+        raise RuntimeError(
+            f"output with shape {list(out._array.shape)} doesn't match the broadcast shape {list(result._array.shape)}"
+        )
+    return result
 
 
 def apply(rule: Rule, *inputs: Any, **statics: Any) -> Any:

@@ -66,12 +66,6 @@ def backward(
                 "Please only use `grad_tensors`."
             )
         grad_tensors = grad_variables
-    if create_graph:
-        warn_once(
-            "Using backward() with create_graph=True will create a reference cycle between the parameter and its "
-            "gradient which can cause a memory leak. Take the gradients from autograd.grad() instead, which writes to no "
-            ".grad; or set .grad of the parameters to None as soon as you are done with it.",
-        )
     targets = None
     if inputs is not None:
         targets = (inputs,) if isinstance(inputs, (TensorCore, GradientEdge)) else tuple(inputs)
@@ -88,6 +82,12 @@ def backward(
             if isinstance(target, TensorCore):
                 target.retain_grad()
             aims.append(_input_edge(place, target))
+    if create_graph:
+        warn_once(
+            "Using backward() with create_graph=True will create a reference cycle between the parameter and its "
+            "gradient which can cause a memory leak. Take the gradients from autograd.grad() instead, which writes to no "
+            ".grad; or set .grad of the parameters to None as soon as you are done with it.",
+        )
     engine.run(roots, _travelling(seeds, given, create_graph), keep, create_graph, aims)
 
 
@@ -137,18 +137,20 @@ def grad(
     roots, seeds = _roots(outs, given)
     aims = [_input_edge(place, target) for place, target in enumerate(wanted)]
     found = engine.run(roots, _travelling(seeds, given, create_graph), keep, create_graph, aims, accumulates=False)
-    return _found(wanted, found, seeds, allow_unused, materialize_grads)
+    return _found(wanted, found, seeds, allow_unused, materialize_grads, create_graph)
 
 
 def _found(
-    wanted: tuple[Any, ...], values: list[Any], seeds: Sequence[Any], allow_unused: bool, materialize_grads: bool
+    wanted: tuple[Any, ...], values: list[Any], seeds: Sequence[Any], allow_unused: bool, materialize_grads: bool,
+    create_graph: bool = False,
 ) -> tuple[Any, ...]:
     """What a pass found for the inputs of `grad`, as tensors; one array is one tensor, wherever it arrives."""
     tensors = {id(seed._array): seed for seed in seeds}
     results = []
     for place, (target, value) in enumerate(zip(wanted, values, strict=True)):
         if value is None and materialize_grads and isinstance(target, TensorCore):
-            value = np.zeros_like(target._array)
+            zeros = np.zeros_like(target._array)
+            value = wrap(zeros).requires_grad_() if create_graph else zeros
         if value is None and not allow_unused:
             raise RuntimeError(_unused(place, target, len(wanted)))
         if value is not None and not isinstance(value, TensorCore):
@@ -225,16 +227,18 @@ def _travelling(seeds: list[Any], given: tuple[Any, ...], recorded: bool) -> lis
 
 def _roots(outputs: tuple[Any, ...], given: tuple[Any, ...]) -> tuple[list[Edge], list[Any]]:
     """Edges to start from and the gradients to start with."""
-    roots, seeds = [], []
-    for place, (output, g) in enumerate(zip(outputs, given, strict=True)):
+    roots: list[Edge] = []
+    if len(outputs) > 1:  # all seeds are made before the roots are looked at
+        for place, (output, g) in enumerate(zip(outputs, given, strict=True)):
+            if g is None and isinstance(output, TensorCore) and output._requires_grad:
+                _seed(place, output, g)
+    for place, output in enumerate(outputs):
         if isinstance(output, GradientEdge):
-            edge: Edge = (output.node, output.output_nr)
+            roots.append((output.node, output.output_nr))
         else:
             _check_output(place, output)
-            edge = edge_of(output)
-        roots.append(edge)
-        seeds.append(_seed(place, output, g))
-    return roots, seeds
+            roots.append(edge_of(output))
+    return roots, [_seed(place, output, g) for place, (output, g) in enumerate(zip(outputs, given, strict=True))]
 
 
 def _check_output(place: int, output: Any) -> None:

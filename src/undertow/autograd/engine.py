@@ -278,6 +278,7 @@ def run_node(task: BackwardPass, node: Node, g: Any) -> tuple[Any, ...]:
         if single:
             results = tuple([g if result is values else result for result in results])
     else:
+        node._passed_by()
         results = (None,) * len(node._edges)
     if extras is not None and extras.post_hooks:
         if node._edges == (None,):

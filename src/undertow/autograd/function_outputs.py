@@ -64,6 +64,12 @@ def wrap_outputs(
                 "ctx.mark_dirty() received a tensor that was not an input. Mark inputs that forward() writes "
                 "to, and nothing else.",
             )
+        if records and tensor._edge is None and tensor._requires_grad:
+            bump(tensor)
+            raise RuntimeError(
+                "a leaf Variable that requires grad has been used in an in-place operation. Its old value could not be "
+                "differentiated any more: apply the function to a clone()."
+            )
         if records and tensor._view is not None and len(outputs) > 1:
             raise RuntimeError(
                 "If your Function modifies inplace an input that is a view of another Tensor, your Function cannot return "
@@ -82,7 +88,11 @@ def wrap_outputs(
         node._result_specs.append(spec)
         is_input = id(output) in given
         differentiable = records and id(output) not in constant and DTYPE_OF[spec.dtype].is_inexact
-        if id(output) in dirty:
+        if id(output) in dirty and not records and output._requires_grad:
+            check_writable(output, False)
+            bump(output)
+            results.append(_plain_output(output, is_input))
+        elif id(output) in dirty:
             results.append(_dirty_output(node, nr, output, records))
         elif not differentiable:
             results.append(_plain_output(output, is_input))
@@ -98,11 +108,6 @@ def spec_of(tensor: Any) -> Spec:
 
 
 def _dirty_output(node: Any, nr: int, tensor: Any, records: bool) -> Any:
-    if records and tensor._view is None and tensor._edge is None and tensor._requires_grad:
-        raise RuntimeError(
-            "a leaf Variable that requires grad has been used in an in-place operation. Its old value could not be "
-            "differentiated any more: apply the function to a clone()."
-        )
     check_writable(tensor, records)
     bump(tensor)
     if records:

@@ -206,11 +206,6 @@ class AutogradMethods(HookMethods):
             raise TypeError(f"assigned grad expected to be a Tensor or None but got grad of type {type(value).__name__}")
         if value is self:
             raise RuntimeError("can't assign Variable as its own grad")
-        if value.shape != self.shape:
-            raise RuntimeError(
-                f"attempting to assign a gradient of size '{list(value.shape)}' to a tensor of size "
-                f"'{list(self.shape)}'. A gradient has the shape of its tensor."
-            )
         own = None if self._meta is None else self._meta.grad_dtype
         dtype = self.dtype if own is None else own.dtype
         if dtype is not None and value.dtype is not dtype:
@@ -218,6 +213,11 @@ class AutogradMethods(HookMethods):
                 f"attempting to assign a gradient with dtype '{value.dtype.c_name}' to a tensor with grad_dtype "
                 f"'{dtype.scalar_name}'. The gradient must match the tensor's grad_dtype (which is the tensor's dtype until"
                 " it is set): convert the gradient, or set grad_dtype to its dtype, or to None for any."
+            )
+        if value.shape != self.shape:
+            raise RuntimeError(
+                f"attempting to assign a gradient of size '{list(value.shape)}' to a tensor of size "
+                f"'{list(self.shape)}'. A gradient has the shape of its tensor."
             )
         self._get_meta().grad = value
 

@@ -63,6 +63,9 @@ class Node:
         """Whether there is a gradient to run on: most nodes turn an undefined one into undefined ones."""
         return g is not None if self._n_outputs == 1 else any(part is not None for part in g)
 
+    def _passed_by(self) -> None:
+        """There is no gradient to run on; a node whose saved values were given back refuses nevertheless."""
+
     def _release(self, freed: Freed) -> None:
         """Gives back what was saved."""
 

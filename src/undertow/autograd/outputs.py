@@ -44,7 +44,7 @@ def into(out: Any, compute: Callable[[], Any], inputs: Sequence[Any], name: str,
         refuse_recording(name, (*inputs, out))
     write_out(out, unrecorded(compute), name, casts)
     if manner == "undifferentiated":
-        record_without_derivative(out, inputs, name)
+        record_without_derivative(out, inputs, "aten::" + name)
     return out
 
 
@@ -76,7 +76,7 @@ class NotImplemented(Node):
     operator: str
 
     def _run(self, xp: Any, g: Any, needs: tuple[bool, ...] | None) -> tuple[Any, ...]:
-        raise RuntimeError(f"derivative for aten::{self.operator} is not implemented")
+        raise RuntimeError(f"derivative for {self.operator} is not implemented")
 
 
 def record_without_derivative(out: Any, inputs: Sequence[Any], name: str) -> None:

@@ -128,6 +128,10 @@ class RuleNode(Node):
                 known[name] = value
         return list(known.values())
 
+    def _passed_by(self) -> None:
+        if type(self.saved) is Freed:
+            raise errors.freed_graph(self._node_name(), self.saved.at)
+
     def _release(self, freed: Freed) -> None:
         if self.saved:
             self.saved = freed

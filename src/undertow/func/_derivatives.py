@@ -130,6 +130,8 @@ def _check_scalar(output: Any) -> None:
             f"grad_and_value(f)(*args): Expected f(*args) to return a scalar Tensor, got tensor with {output.dim()} dims. "
             "Maybe you wanted to use the vjp or jacrev APIs instead?"
         )
+    if output.is_complex():
+        raise RuntimeError(f"grad can be implicitly created only for real scalar outputs but got {output.dtype}")
 
 
 def check_argnum(argnum: int, count: int) -> int:

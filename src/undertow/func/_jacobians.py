@@ -6,6 +6,7 @@ import functools
 from typing import Any
 
 from undertow import creation
+from undertow._core import TensorCore
 from undertow.func._derivatives import Function, chosen_of, linearized, vjp_of, with_chosen
 from undertow.func._vmapping import check_randomness
 from undertow.ops.join import stack
@@ -29,6 +30,7 @@ def jacrev(
 
     @functools.wraps(func)
     def jacobian(*args: Any) -> Any:
+        _refuse_complex(pytree.tree_leaves(chosen_of(args, argnums)), "jacrev", "input")
         found = vjp_of(func, argnums, has_aux, args)
         output, pull_back, aux = (*found, None)[:3]
         outputs, out_spec = pytree.tree_flatten(output)
@@ -38,6 +40,14 @@ def jacrev(
         return (result, aux) if has_aux else result
 
     return jacobian
+
+
+def _refuse_complex(tensors: list[Any], name: str, kind: str) -> None:
+    for place, tensor in enumerate(tensors):
+        if isinstance(tensor, TensorCore) and tensor.is_complex():
+            raise RuntimeError(
+                f"{name}: Expected all {kind}s to be real but received complex tensor at flattened {kind} idx: {place}"
+            )
 
 
 def _rows(nr: int, outputs: list[Any], out_spec: pytree.TreeSpec, inputs: list[Any], pull_back: Function) -> list[Any]:
@@ -70,6 +80,7 @@ def jacfwd(
         check_randomness(randomness)
         chosen = chosen_of(args, argnums)
         inputs, in_spec = pytree.tree_flatten(chosen)
+        _refuse_complex(inputs, "jacfwd", "input")
 
         def of_chosen(*leaves: Any) -> Any:
             return func(*with_chosen(args, argnums, in_spec.unflatten(list(leaves))))

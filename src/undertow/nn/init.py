@@ -5,13 +5,15 @@ Every function changes its tensor in place, unrecorded, and returns it.
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable
 from typing import Any
 
+from undertow import asking
 from undertow.creation import empty_like
 from undertow.creation import eye as _eye
-from undertow.modes import no_grad
+from undertow.modes import no_grad, special
 from undertow.ops.compare import where
 from undertow.ops.decompositions import linalg_qr as qr
 from undertow.random import randperm
@@ -28,6 +30,22 @@ __all__ = [
 _UNIT_GAIN = frozenset(
     f"{kind}{n}d" for kind in ("conv", "conv_transpose") for n in (1, 2, 3)
 ) | {"linear", "sigmoid"}  # fmt: skip
+
+
+def _asking(function: Callable[..., Any]) -> Callable[..., Any]:
+    """An initialiser that is offered to classes and modes with `__torch_function__`, by its keywords."""
+    code, defaults = function.__code__, function.__defaults__ or ()
+    names = code.co_varnames[: code.co_argcount]
+    options = dict(zip(names[len(names) - len(defaults) :], defaults, strict=True))
+
+    @functools.wraps(function)
+    def asked(*args: Any, **kwargs: Any) -> Any:
+        given = args[0] if args else kwargs.get("tensor")
+        if (special.active or type(given) not in asking.PLAIN) and asking.wanted((given,)):
+            return asking.dispatch(asked, (), options | dict(zip(names, args, strict=False)) | kwargs)
+        return function(*args, **kwargs)
+
+    return asked
 
 
 def calculate_gain(nonlinearity: str, param: Any = None) -> float:
@@ -54,6 +72,7 @@ def calculate_gain(nonlinearity: str, param: Any = None) -> float:
 # --- plain distributions
 
 
+@_asking
 def uniform_(tensor: Any, a: float = 0.0, b: float = 1.0, generator: Any = None) -> Any:
     """Draws from U(a, b).
 
@@ -64,6 +83,7 @@ def uniform_(tensor: Any, a: float = 0.0, b: float = 1.0, generator: Any = None)
     return _no_grad_uniform_(tensor, a, b, generator)
 
 
+@_asking
 def normal_(tensor: Any, mean: float = 0.0, std: float = 1.0, generator: Any = None) -> Any:
     """Draws from N(mean, std²)."""
     return _no_grad_normal_(tensor, mean, std, generator)
@@ -76,6 +96,7 @@ def trunc_normal_(
     return _no_grad_trunc_normal_(tensor, mean, std, a, b, generator)
 
 
+@_asking
 def constant_(tensor: Any, val: float) -> Any:
     """Fills with one value."""
     return _no_grad_fill_(tensor, val)
@@ -220,6 +241,7 @@ def _kaiming_std(tensor: Any, a: float, mode: str, nonlinearity: str) -> float |
     return calculate_gain(nonlinearity, a) / math.sqrt(fan)
 
 
+@_asking
 def kaiming_uniform_(
     tensor: Any, a: float = 0, mode: str = "fan_in", nonlinearity: str = "leaky_relu", generator: Any = None
 ) -> Any:

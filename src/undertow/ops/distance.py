@@ -22,11 +22,12 @@ def cosine_similarity(x1: Any, x2: Any, dim: int = 1, eps: float = 1e-08) -> Any
     check_tensor(x1, "cosine_similarity", "x1", 1)
     check_tensor(x2, "cosine_similarity", "x2", 2)
     common = promote_types(x1.dtype, x2.dtype)
-    if not common.is_inexact:
+    if not common.is_floating_point:
         raise RuntimeError(f"expected common dtype to be floating point, yet common dtype is {common.scalar_name}")
     first, second = broadcast_tensors(x1, x2)
     axis = wrap_dim(dim, first._array.ndim)
-    return (_unit(first.to(common), axis, eps) * _unit(second.to(common), axis, eps)).sum(axis)
+    first, second = [x if x.dtype.is_floating_point else x.to(common) for x in (first, second)]  # floats in their own dtype
+    return (_unit(first, axis, eps) * _unit(second, axis, eps)).sum(axis)
 
 
 def _unit(x: Any, axis: int, eps: float) -> Any:

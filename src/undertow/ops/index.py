@@ -124,15 +124,15 @@ def _check_copy(input: Any, dim: Any, index: Any, source: Any) -> int:
     array, other, picks = input._array, source._array, index._array
     if picks.dtype != np.int64:
         raise RuntimeError("index_copy_(): Expected a long tensor for index, but got " + scalar_name(index))
-    if array.dtype != other.dtype:
-        raise RuntimeError(
-            "index_copy_(): self and source expected to have the same dtype, but got (self) "
-            f"{scalar_name(input)} and (source) {scalar_name(source)}"
-        )
     if other.ndim and array.ndim and other.ndim != array.ndim:
         raise IndexError(
             "index_copy_(): When source and destination are not scalars, their dimensionality must match. Source "
             f"dimensionality ({other.ndim}), destination dimensionality ({array.ndim})"
+        )
+    if array.dtype != other.dtype:
+        raise RuntimeError(
+            "index_copy_(): self and source expected to have the same dtype, but got (self) "
+            f"{scalar_name(input)} and (source) {scalar_name(source)}"
         )
     count = other.shape[dim] if other.ndim else 1
     if picks.size != count:

@@ -58,5 +58,5 @@ def into_all(kind: Any, name: str, out: Any, compute: Callable[[], Sequence[Any]
     for target, result in zip(out, unrecorded(compute), strict=True):
         write_out(target, result, "" if name in ("max", "min") else name)  # which cast where there is one result
         if undifferentiated:
-            record_without_derivative(target, inputs, name)
+            record_without_derivative(target, inputs, "aten::" + name)
     return getattr(return_types, kind.__name__ + "_out", kind)(out)

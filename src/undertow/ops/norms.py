@@ -204,6 +204,9 @@ def dist(input: Any, other: Any, p: float = 2) -> Any:
 def cdist(x1: Any, x2: Any, p: float = 2.0, compute_mode: str = "use_mm_for_euclid_dist_if_necessary") -> Any:
     """The p-norm of every row of x1 minus every row of x2."""
     a, b = x1._array, x2._array
+    for name, given in (("X1", x1), ("X2", x2)):
+        if _kind(given).category != FLOATING:
+            raise RuntimeError(f"cdist only supports floating-point dtypes, {name} got: {_kind(given).scalar_name}")
     for name, array in (("X1", a), ("X2", b)):
         if array.ndim < 2:
             raise RuntimeError(f"cdist only supports at least 2D tensors, {name} got: {array.ndim}D")

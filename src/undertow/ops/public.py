@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 from undertow import asking, tree
 from undertow._core import TensorCore
 from undertow.autograd import apply as _apply
-from undertow.autograd.writes import apply_in_place, wrote_directly
+from undertow.autograd.writes import apply_in_place, check_writable, wrote_directly
 from undertow.modes import local, special
 from undertow.ops.arguments import NUMPY_SPELLINGS, as_method_error, binding_error, invalid_combination, must_be
 from undertow.rules.rule import Rule
@@ -39,6 +39,7 @@ def public(function: F, several: bool = False) -> F:
     PyTorch's words; `several`: PyTorch has several signatures for it, which changes those words.
     """
     quiet = asking.QUIET
+    in_place = function.__name__.endswith("_") and not function.__name__.endswith("__") and function.__name__ != "set_"
 
     @functools.wraps(function)
     def asked(*args: Any, **kwargs: Any) -> Any:
@@ -78,6 +79,10 @@ def public(function: F, several: bool = False) -> F:
             if not kwargs.keys().isdisjoint(spellings):
                 return asked(*args, **{spellings.get(name, name): value for name, value in kwargs.items()})
             binding_error(function, args, kwargs, several, asked.__qualname__)
+        except (RuntimeError, IndexError):
+            if in_place and args and isinstance(args[0], TensorCore):  # whether it may be written to is asked first
+                check_writable(args[0], local.modes.grad_enabled)
+            raise
 
     return asked  # type: ignore[return-value]
 

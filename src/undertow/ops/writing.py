@@ -10,7 +10,7 @@ import numpy as np
 
 from undertow._core import TensorCore, wrap
 from undertow.autograd.apply import apply, settle
-from undertow.autograd.outputs import bump, overlaps, refuse_overlap
+from undertow.autograd.outputs import bump, overlaps, record_without_derivative, refuse_overlap
 from undertow.autograd.record import KeptInputs, edges_of, make_node
 from undertow.autograd.rule_node import FIT
 from undertow.autograd.writes import check_writable, guards, rebase
@@ -273,7 +273,8 @@ def resize_as_(self: Any, the_template: Any, *, memory_format: Any = None) -> An
 @public
 def set_(self: Any, source: Any = None, storage_offset: int = 0, size: Any = None, stride: Any = None) -> Any:
     """Makes a tensor show another's memory."""
-    check_writable(self, self._requires_grad)
+    if not (isinstance(source, TensorCore) and source._array.dtype != self._array.dtype):
+        check_writable(self, self._requires_grad)
     if source is None:
         self._array = np.empty(0, self._array.dtype)
     elif isinstance(source, TensorCore):
@@ -289,6 +290,7 @@ def set_(self: Any, source: Any = None, storage_offset: int = 0, size: Any = Non
     else:
         raise invalid_combination("set_", (source,))
     bump(self)
+    record_without_derivative(self, (self, source), "set_")
     return self
 
 

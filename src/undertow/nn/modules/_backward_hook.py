@@ -46,6 +46,9 @@ class BackwardHookFunctionBackward(Node):
         self.shapes = shapes  # shape and dtype of each tensor
         self.observe = observe
 
+    def __repr__(self) -> str:
+        return f"<{type(self).__module__}.{type(self).__name__} object at {id(self):#x}>"
+
     def _takes(self, g: Any) -> bool:
         return True
 
