@@ -6,7 +6,7 @@ Of the user's functions, classes and objects all counts that is not data; of und
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable
 from itertools import chain
 from operator import attrgetter, is_
 from types import FunctionType
@@ -16,7 +16,7 @@ from undertow._tensor import Tensor
 from undertow.xla.reach import Reached
 from undertow.xla.results import cached_by
 
-_CODE = attrgetter("__code__", "__defaults__", "__kwdefaults__")
+_OF_FUNCTIONS = [attrgetter(name) for name in ("__code__", "__defaults__", "__kwdefaults__")]
 _ORDER = attrgetter("__mro__")
 _FORWARD = attrgetter("forward")
 _METHODS = vars(Tensor)
@@ -30,33 +30,28 @@ class Code:
         self.layers = list(dict.fromkeys(map(type, state.modules)))
         self.methods = [name for name in sorted(state.mentioned) if type(_METHODS.get(name)) in (FunctionType, property)]
         self.caches = [function for function, _ in state.caches]
-        self.before = [*self._now()]
+        looks: list[tuple[Callable[[Any], Any], list[Any]]] = [
+            *[(look, self.functions) for look in _OF_FUNCTIONS], (_ORDER, self.classes), (type, self.objects),
+            (_FORWARD, self.layers), (_METHODS.get, self.methods),
+        ]  # fmt: skip
+        self.before = [(look, of, [*map(look, of)]) for look, of in looks if of]
         self.cached = self._cached()
-
-    def _now(self) -> Iterator[Any]:
-        return chain(
-            chain.from_iterable(map(_CODE, self.functions)),
-            map(_ORDER, self.classes),
-            map(type, self.objects),
-            map(_FORWARD, self.layers),
-            map(_METHODS.get, self.methods),
-        )
 
     def _cached(self) -> list[Any]:
         return [*chain.from_iterable(map(cached_by, self.caches))]
 
     def holds(self) -> bool:
         """Whether all of it is what it was."""
-        if not all(map(is_, self._now(), self.before)):
-            return False
+        for look, of, before in self.before:
+            if not all(map(is_, map(look, of), before)):
+                return False
         return not self.caches or [*map(id, self._cached())] == [*map(id, self.cached)]
 
     def difference(self) -> str:
         """What is not, in words."""
-        names = [each.__qualname__ for each in self.functions for _ in range(3)]
-        names += [kind.__qualname__ for kind in (*self.classes, *map(type, self.objects), *self.layers)]
-        names += [f"Tensor.{name}" for name in self.methods]
-        for name, now, before in zip(names, self._now(), self.before):
-            if now is not before:
-                return f"the code of {name} is other code now"
+        for look, of, before in self.before:
+            for each, was in zip(of, before):
+                if look(each) is not was:
+                    name = getattr(each, "__qualname__", type(each).__qualname__)
+                    return f"the code of {f'Tensor.{each}' if of is self.methods else name} is other code now"
         return "a function that keeps what it gave (functools.lru_cache) keeps other tensors"

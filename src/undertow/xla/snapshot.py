@@ -135,7 +135,8 @@ class Snapshot:
             if self._changed_item(items, kept):
                 return False
         for cell, was in self._cells:
-            if not same(contents_of(cell), was):
+            now = contents_of(cell)
+            if now is not was and not same(now, was):
                 return False
         for names, name, was in self._globals:
             now = names.get(name, ABSENT)
