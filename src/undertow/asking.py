@@ -16,6 +16,7 @@ import importlib
 import operator
 import sys
 from collections.abc import Callable, Iterable
+from inspect import CO_VARARGS
 from types import BuiltinFunctionType, FunctionType, MethodType
 from typing import Any
 
@@ -162,7 +163,7 @@ def _options_by_keyword(
     required = code.co_argcount - len(defaults)
     options = dict(zip(code.co_varnames[required : code.co_argcount], defaults, strict=True))
     options |= function.__kwdefaults__ or {}
-    if not code.co_flags & 0x04:  # no *args
+    if not code.co_flags & CO_VARARGS:
         options |= dict(zip(code.co_varnames[required : code.co_argcount], args[required:], strict=False))
         args = args[:required]
     return args, options | kwargs

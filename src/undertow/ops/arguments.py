@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from inspect import CO_VARARGS, CO_VARKEYWORDS
 from operator import index
 from typing import Any, NoReturn
 
@@ -292,7 +293,7 @@ def binding_error(
         plural = "s" if len(missing) == 1 else ""  # PyTorch's own grammar
         raise TypeError(f"{name}() missing {len(missing)} required positional argument{plural}: {names}") from None
     allowed, given = code.co_argcount - method, len(args) - method
-    if given > allowed and not code.co_flags & 0x04:
+    if given > allowed and not code.co_flags & CO_VARARGS:
         if method and len(parameters) == 1:
             raise TypeError(f"TensorBase.{name}() takes no arguments ({given} given)") from None
         takes = f"{allowed} positional argument{'' if allowed == 1 else 's'}"
@@ -300,6 +301,6 @@ def binding_error(
             takes = f"from {len(required) - method} to {allowed} positional arguments"
         raise TypeError(f"{name}() takes {takes} but {given} {'was' if given == 1 else 'were'} given") from None
     strange = [key for key in kwargs if key not in parameters or (method and key == "out")]
-    if strange and not code.co_flags & 0x08:
+    if strange and not code.co_flags & CO_VARKEYWORDS:
         raise TypeError(f"{name}() got an unexpected keyword argument '{strange[0]}'") from None
     raise

@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable
+from inspect import CO_VARARGS
 from operator import itemgetter
 from typing import Any
 
@@ -105,7 +106,7 @@ class Rule:
         self.inputs: tuple[str, ...] = code.co_varnames[1 : code.co_argcount]
         first_static = code.co_argcount
         self.statics: tuple[str, ...] = code.co_varnames[first_static : first_static + code.co_kwonlyargcount]
-        self.variadic = bool(code.co_flags & 0x04)  # forward takes *tensors
+        self.variadic = bool(code.co_flags & CO_VARARGS)  # forward takes *tensors
         if self.variadic:
             self.inputs += (code.co_varnames[first_static + code.co_kwonlyargcount],)
         self.node_class: Any = None  # made on first use by autograd.node
