@@ -14,6 +14,7 @@ import pytest
 
 import undertow
 import undertow.nn.utils._per_sample_grad
+from tests.oracle.facts import opening
 from tests.oracle.harness import agree
 
 
@@ -122,7 +123,7 @@ def test_state_dicts_by_the_names_of_the_model() -> None:
         try:
             named.set_optimizer_state_dict(model, optimizer, state)
         except RuntimeError as error:
-            results.append(str(error))
+            results.append(opening(str(error), words=20))
         return results
 
     agree(program)
