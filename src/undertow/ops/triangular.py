@@ -21,7 +21,12 @@ from undertow.ops.public import public
 from undertow.rules import factor as rules
 from undertow.sites import warn_once
 from undertow.xp.device_array import values_known
-from undertow.xp.numpy_linalg import cholesky_as_far_as_it_goes, first_bad_minor, first_zero_pivot
+from undertow.xp.numpy_linalg import (
+    cholesky_as_far_as_it_goes,
+    first_bad_minor,
+    first_zero_pivot,
+    zero_on_diagonal,
+)
 
 # --- triangular systems
 
@@ -182,7 +187,7 @@ def linalg_lu_factor(A: Any, *, pivot: bool = True, out: Any = None) -> Any:
     """L and U of A = P L U in one matrix, and the row exchanges that make P."""
     check_tensor(A, "linalg_lu_factor", "A")
     both, pivots, _ = _lu_factor(A, pivot)
-    found = first_zero_pivot(A._array[..., : A._array.shape[-2], : A._array.shape[-1]])
+    found = zero_on_diagonal(np.asarray(both._array))
     if found is not None:
         where_, k = found
         raise RuntimeError(

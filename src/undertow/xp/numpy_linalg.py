@@ -195,17 +195,21 @@ def lu(x: Array) -> tuple[Array, Array, Array]:
     pivots = np.empty((len(stack), min(rows, columns)), np.int32)
     order = np.tile(np.arange(rows), (len(stack), 1))
     each = np.arange(len(stack))
-    for k in range(min(rows, columns)):
-        column = stack[:, k:, k]
-        sizes = np.abs(column.real) + np.abs(column.imag) if x.dtype.kind == "c" else np.abs(column)  # as LAPACK's
-        best = k + np.argmax(sizes, 1)
-        pivots[:, k] = best + 1
-        for target in (stack, order):
-            target[each, k], target[each, best] = target[each, best].copy(), target[each, k].copy()
-        pivot = stack[:, k, k, None]
-        safe = np.where(pivot == 0, 1, pivot)
-        stack[:, k + 1 :, k] /= safe
-        stack[:, k + 1 :, k + 1 :] -= stack[:, k + 1 :, k, None] * stack[:, k, None, k + 1 :]
+    for begin in range(0, min(rows, columns), _TRIANGLE):  # a few columns at a time, the rest in one product
+        end = min(begin + _TRIANGLE, rows, columns)
+        for k in range(begin, end):
+            column = stack[:, k:, k]
+            sizes = np.abs(column.real) + np.abs(column.imag) if x.dtype.kind == "c" else np.abs(column)  # as LAPACK's
+            best = k + np.argmax(sizes, 1)
+            pivots[:, k] = best + 1
+            for target in (stack, order):
+                target[each, k], target[each, best] = target[each, best], target[each, k]
+            pivot = stack[:, k, k, None]
+            stack[:, k + 1 :, k] /= np.where(pivot == 0, 1, pivot)
+            stack[:, k + 1 :, k + 1 : end] -= stack[:, k + 1 :, k, None] * stack[:, k, None, k + 1 : end]
+        right = stack[:, begin:end, end:]
+        right[...] = _substituted(stack[:, begin:end, begin:end], right, upper=False, unit=True)
+        stack[:, end:, end:] -= stack[:, end:, begin:end] @ right
     batch = x.shape[:-2]
     return out, pivots.reshape(*batch, -1), order.reshape(*batch, rows)
 
@@ -331,9 +335,13 @@ def lu_parts(x: Array) -> tuple[Array, Array, Array]:
 
 def first_zero_pivot(x: Array) -> tuple[tuple[int, ...], int] | None:
     """The first singular matrix of a stack, and which of its pivots (counted from 1) is zero."""
-    both = lu(x)[0]
+    return zero_on_diagonal(lu(x)[0])
+
+
+def zero_on_diagonal(both: Array) -> tuple[tuple[int, ...], int] | None:
+    """The same of factors that are known."""
     pivots = np.diagonal(both, axis1=-2, axis2=-1)
-    for place in np.ndindex(x.shape[:-2]):
+    for place in np.ndindex(both.shape[:-2]):
         zeros = np.flatnonzero(pivots[place] == 0)
         if zeros.size:
             return place, int(zeros[0]) + 1
