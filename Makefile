@@ -3,6 +3,7 @@
 # make test    lint, types, tests (real PyTorch 2.13.0 is installed beside undertow as the oracle)
 # make lint    ruff and mypy alone
 # make bench   undertow and torch side by side, as ratios
+# make bench-many   many functions and layers, one by one
 # make bench-compile   compiled steps: undertow.compile, torch, torch.compile and hand-written JAX side by side
 # make page    build the page of `undertow why --html` into the package (needs node)
 # make test-page  the page in a real browser (needs node and Chromium)
@@ -16,7 +17,7 @@ BIN := .venv/bin
 WORKERS ?= 2
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-.PHONY: setup demo demo-hooks test lint bench bench-compile page test-page clean
+.PHONY: setup demo demo-hooks test lint bench bench-many bench-compile page test-page clean
 .DELETE_ON_ERROR:
 
 setup: .venv/ready-dev
@@ -60,6 +61,9 @@ test: lint
 
 bench: .venv/ready-dev
 	$(BIN)/python -m benchmarks.run
+
+bench-many: .venv/ready-dev
+	$(BIN)/python -m benchmarks.many_rows
 
 bench-compile: .venv/ready-dev
 	$(BIN)/python -m benchmarks.compile_rows

@@ -6,7 +6,7 @@ import pytest
 import torch as real_torch
 
 import undertow
-from benchmarks import gpu_rows, jax_rows
+from benchmarks import gpu_rows, jax_rows, many_rows
 from benchmarks.rows import ROWS, Row, nodes
 
 
@@ -16,6 +16,12 @@ def test_row_runs_more_than_once(row: Row, library: object) -> None:
     step = row.build(library)  # type: ignore[arg-type]
     step()
     step()
+
+
+def test_many_rows_run() -> None:
+    scope = many_rows.scope_of("undertow")
+    for _, before, text in many_rows.rows()[::6]:
+        many_rows.step_of(dict(scope), before, text)()
 
 
 def test_growth_measures_a_backward_pass() -> None:

@@ -69,8 +69,9 @@ def _bound_of(input: Any, bound: Any) -> Any:
 
 
 def _clamp_(name: str, self: Any, min: Any, max: Any) -> Any:
-    if type(self) in PLAIN and type(min) in NUMBERS and type(max) in NUMBERS and wrote_directly(np.clip, self, min, max):
-        return self
+    if type(self) in PLAIN and type(min) in NUMBERS and type(max) in NUMBERS:
+        if wrote_directly(np.ndarray.clip, self, min, max):
+            return self
     min, max = _alike(min, max)
     if _bounds(name, self, min, max):
         return apply_in_place(rules.clamp, self, min, max)
