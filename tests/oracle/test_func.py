@@ -187,7 +187,7 @@ b.logsumexp(1), t.any(), t.all(), (b > 0).any(1), b.norm(), b.norm(dim=1), torch
 b.median(), b.median(1), b.sum(0, keepdim=True), b.mean((0, 1), keepdim=True), torch.var_mean(b, 1)
 b.count_nonzero(), b.std(), b.var(1, unbiased=False), F.softmax(b, 1), b.softmax(-1), F.log_softmax(b, 0)
 b.cumsum(1), b.cumprod(0), b.sort(1), b.argsort(-1), b.topk(2, 1), b.view(6), b.reshape(3, 2), b.reshape(-1)
-b.view(-1, 2), b.transpose(0, 1), b.t(), b.T, b.mT, b.permute(1, 0), b.unsqueeze(0), b.unsqueeze(-1)
+b.view(-1, 2), b.transpose(0, 1), b.t(), b.T, b.mT, b.H, b.mH, b.permute(1, 0), b.unsqueeze(0), b.unsqueeze(-1)
 b.unsqueeze(1).squeeze(1), b.unsqueeze(0).squeeze(), b.flatten(), b.movedim(0, 1), b.expand(5, 2, 3), r.expand(2, 3)
 b.repeat(2, 1), r.repeat(2, 2), b.flip(0), b.roll(1, 1), b.roll(1), b.expand_as(b), b.chunk(2, 0), b.split(2, 1)
 b.unbind(0), b.unbind(-1), b.select(1, 0), b.narrow(1, 0, 2), b.diagonal(), r.diag(), b[0], b[:, 1], b[..., 0]

@@ -99,6 +99,16 @@ class BatchedTensor(Tensor):
     is_leaf = property(lambda self: self._value.is_leaf or not self._is_differentiated())
     T = property(lambda self: self.permute(*range(self.ndim)[::-1]))
     mT = property(lambda self: self.transpose(-2, -1))
+    mH = property(lambda self: self.adjoint())
+
+    @property
+    def H(self) -> Any:
+        if self.ndim not in (0, 2):
+            raise RuntimeError(
+                f"tensor.H is only supported on matrices (2-D tensors). Got {self.ndim}-D tensor. For batches of matrices, "
+                "consider using tensor.mH"
+            )
+        return self.adjoint() if self.ndim else self
     real = property(lambda self: self._level.wrap(self._value.real))
     imag = property(lambda self: self._level.wrap(self._value.imag))
 

@@ -186,15 +186,20 @@ def check_pivoted(pivot: bool, name: str) -> None:
 def linalg_lu_factor(A: Any, *, pivot: bool = True, out: Any = None) -> Any:
     """L and U of A = P L U in one matrix, and the row exchanges that make P."""
     check_tensor(A, "linalg_lu_factor", "A")
-    both, pivots, _ = _lu_factor(A, pivot)
-    found = zero_on_diagonal(np.asarray(both._array))
-    if found is not None:
-        where_, k = found
-        raise RuntimeError(
-            f"torch.linalg.lu_factor: {in_batch(where_, A._array.shape)}U[{k},{k}] is zero and using it on lu_solve would "
-            "result in a division by zero. linalg.lu(A) and linalg.lu_factor_ex(A) factor such matrices too"
-        )
-    return return_types.linalg_lu_factor((both, pivots))
+
+    def compute() -> Any:
+        both, pivots, _ = _lu_factor(A, pivot)
+        found = zero_on_diagonal(np.asarray(both._array))
+        if found is not None:
+            where_, k = found
+            raise RuntimeError(
+                f"torch.linalg.lu_factor: {in_batch(where_, A._array.shape)}U[{k},{k}] is zero and using it on lu_solve "
+                "would result in a division by zero. linalg.lu(A) and linalg.lu_factor_ex(A) factor such matrices too"
+            )
+        return both, pivots
+
+    kind = return_types.linalg_lu_factor
+    return kind(compute()) if out is None else into_all(kind, "linalg_lu_factor_ex", out, compute, (A,))
 
 
 def _lu_factor(A: Any, pivot: bool) -> Any:
