@@ -211,7 +211,7 @@ class LayoutMethods(TensorCore):
     @public
     def stride(self, dim: int | None = None) -> Any:
         """How many elements lie between neighbours along each dim, or along one."""
-        array = self._array
+        array = self._array if Watch.trace is None or Watch.trace.device is not cpu else lying(self._array)
         if not array.size and not any(array.strides) and not is_foreign(array) and not root_of(array).size:
             array = with_strides(array)
         steps = tuple([step // array.itemsize for step in array.strides])

@@ -151,6 +151,16 @@ def looks_at_and_writes_to_views_that_the_step_has_cached() -> Case:
 
 
 @case
+def asks_for_strides_and_addresses() -> Case:
+    def step(x: Any) -> Any:
+        y = x.transpose(0, 1) * 2
+        addresses = [each.data_ptr() == x.data_ptr() for each in (x.detach(), x.transpose(0, 1), y)]
+        return x.stride(), y.stride(), y.is_contiguous(), addresses
+
+    return Case(step, args=lambda turn: (torch.ones(2, 3), torch.ones(4, 2, 2).transpose(0, 2))[turn % 2 : turn % 2 + 1])
+
+
+@case
 def leaves_blocks_by_a_stack_of_exits() -> Case:
     layer, log = nn.Linear(3, 2), list[str]()
 
