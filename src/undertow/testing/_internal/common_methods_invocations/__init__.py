@@ -93,10 +93,13 @@ _LISTS: dict[str, Any] = {
     "reduction_ops": lambda: [op for op in _all() if isinstance(op, ReductionOpInfo)],
     "spectral_funcs": lambda: [op for op in _all() if isinstance(op, SpectralFuncInfo)],
     "shape_funcs": lambda: [op for op in _all() if op.name in ("repeat", "tile")],
-    "reference_filtered_ops": lambda: [op for op in _all() if op.ref is not None],
+    "reference_filtered_ops": lambda: [op for op in _all() if isinstance(op, ReductionOpInfo) and op.ref is not None],
     "ops_and_refs": _all,
     "python_ref_db": list,
-    "sparse_unary_ufuncs": list,
+    "sparse_unary_ufuncs": lambda: [op for op in _all() if isinstance(op, UnaryUfuncInfo) and op.supports_sparse],
+    "sparse_reduction_ops": lambda: [op for op in _all() if isinstance(op, ReductionOpInfo) and op.supports_sparse],
+    "sparse_masked_reduction_ops": list,  # undertow's masked functions take no sparse tensors,
+    "sparse_csr_unary_ufuncs": list,  # and it has no compressed layouts
     "foreach_unary_op_db": lambda: _foreach(
         "exp acos asin atan cos cosh log log10 log2 tan tanh sin sinh neg sqrt rsqrt ceil erf erfc expm1 floor log1p round "
         "frac reciprocal sigmoid trunc abs sign lgamma clone"

@@ -262,9 +262,11 @@ def _inner() -> list[OpInfo]:
                 name, unbiased).sample_inputs_func)
             for name in ("std", "var")
         ],
-        _row("softmax/with_dtype", lambda t: [(t(3), 0, d.float64), (t(2, 3), 1, d.float64)], op=_to_float64("softmax")),
-        _row("log_softmax/with_dtype", lambda t: [(t(3), 0), (t(2, 3), 1)], op=_to_float64("log_softmax")),
-        _plain("nn.functional.softmin/with_dtype", lambda t: [(t(2, 3), 1)], op=_to_float64("nn.functional.softmin")),
+        *[
+            _row(f"{name}/with_dtype", lambda t: [(t(3), 0, {"dtype": d.float64}), (t(2, 3), 1, {"dtype": d.float64})])
+            for name in ("softmax", "log_softmax")
+        ],
+        _plain("nn.functional.softmin/with_dtype", lambda t: [(t(2, 3), {"dim": 1, "dtype": d.float64})]),
         _plain("native_layer_norm", lambda t: [(t(2, 3), (3,), t(3), t(3), 1e-5), (t(2, 3), (3,), None, None, 1e-3)]),
         _plain("native_group_norm", lambda t: [(t(2, 4, 3), t(4), t(4), 2, 4, 3, 2, 1e-5)]),
         _plain("native_batch_norm", lambda t: [
@@ -274,18 +276,6 @@ def _inner() -> list[OpInfo]:
         _plain("sparse.mm/reduce", lambda t: [(t(3, 4).detach().to_sparse(), t(4, 2), "sum")],
                op=lambda *args: import_module("undertow").sparse.mm(*args)),
     ]  # fmt: skip
-
-
-def _to_float64(name: str) -> Any:
-    """A function that makes its input a float64 first."""
-
-    def function(tensor: Any, dim: int, dtype: Any = d.float64) -> Any:
-        found: Any = import_module("undertow")
-        for part in name.split("."):
-            found = getattr(found, part)
-        return found(tensor, dim=dim, dtype=dtype)
-
-    return function
 
 
 def _layers() -> list[OpInfo]:

@@ -52,6 +52,12 @@ def _on_device(device: Any) -> str:
     return device.type if isinstance(device, Device) else str(device).split(":")[0]
 
 
+_OPERATORS = {  # what functions are called in Python's module `operator`
+    "bitwise_not": "invert", "bitwise_left_shift": "lshift", "bitwise_right_shift": "rshift", "bitwise_and": "and_",
+    "bitwise_or": "or_", "bitwise_xor": "xor", "remainder": "mod",
+}  # fmt: skip
+
+
 @dataclass(eq=False)
 class OpInfo:
     """An operator as tests see it. The fields that say what it supports are read by tests; those of GPUs are kept."""
@@ -141,13 +147,15 @@ class OpInfo:
         self.op = self.op if self.op else _getattr_qual(import_module("undertow"), self.name)
         last = self.name.split(".")[-1]
         if self.method_variant is _NOTHING:
-            self.method_variant = getattr(Tensor, last, None) if "." not in self.name else None
+            found = getattr(Tensor, last, None) if "." not in self.name else None
+            self.method_variant = found if callable(found) else None
         if self.inplace_variant is _NOTHING:
             self.inplace_variant = getattr(Tensor, f"{last}_", None) if "." not in self.name else None
+        short = _OPERATORS.get(self.name, self.name)
         if self.operator_variant is _NOTHING:
-            self.operator_variant = getattr(import_module("operator"), last, None)
+            self.operator_variant = getattr(import_module("operator"), short, None)
         if self.inplace_operator_variant is _NOTHING:
-            self.inplace_operator_variant = getattr(import_module("operator"), f"i{last}", None)
+            self.inplace_operator_variant = getattr(import_module("operator"), f"i{short.rstrip('_')}", None)
         self.decorators = (*self.decorators, *self.skips)
         self.aten_name = self.aten_name or self.name
         self.decomp_aten_name = self.decomp_aten_name or self.aten_name
