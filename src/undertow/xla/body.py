@@ -144,11 +144,12 @@ class Body:
         for _ in range(_MOST_ROUNDS):
             moved = self._moved()
             rest, fed = self._without(moved)
-            if any(id(statement) in fed for _, statement in self._wanted):  # maybe only the results depend on it
+            if fed and self._wanted:  # maybe only the results depend on it
                 with_ends = moved | self._ends()
                 rest_of_all, still_fed = self._without(with_ends)
                 if not still_fed:
-                    moved, rest, fed = with_ends, rest_of_all, still_fed
+                    moved, rest = with_ends, rest_of_all
+                fed = still_fed
             if not fed:
                 break
             self._fed.update(fed)
