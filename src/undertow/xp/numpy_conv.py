@@ -15,6 +15,7 @@ multiplied by zero in weight gradients. That is the `grid`: the counts of window
 
 from __future__ import annotations
 
+import itertools
 import math
 
 import numpy as np
@@ -35,6 +36,7 @@ from undertow.xp.quiet import quiet
 
 _COLUMN_BYTES = 1 << 21  # columns lowered at a time: what a core's caches hold
 _COLUMN_COUNT = 3072  # and no more of them than this: BLAS has faster products for few short columns
+_MOST_PHASES = 16  # of a strided convolution's input that are convolved one by one
 _WRAP_ALLOWANCE = 1.15  # wrapping windows are worth their arithmetic up to this share of the true ones
 
 
@@ -184,6 +186,9 @@ def conv_input_grad(
     mirrored = tuple(d * (k - 1) - p for k, p, d in zip(kernel, padding, dilation, strict=True))
     if all(s == 1 for s in stride) and min(mirrored, default=0) >= 0:
         return conv(g, _mirror(w, groups), stride, mirrored, dilation, groups)
+    overlapping = all(k > s for k, s in zip(kernel, stride, strict=True)) and all(d == 1 for d in dilation)
+    if overlapping and math.prod(stride) <= _MOST_PHASES and w.shape[0] <= 2 * input_shape[1]:
+        return _input_grad_by_phases(g, w, input_shape, stride, padding, groups)
     dtype = _compute_dtype(g, w)
     lowering = _Lowering(input_shape, dtype, kernel, stride, padding, dilation, wrap=False)
     weights = w.astype(dtype, copy=False).reshape(groups, w.shape[0] // groups, -1).swapaxes(1, 2)
@@ -200,6 +205,29 @@ def conv_input_grad(
             np.matmul(weights, values, out=columns.reshape(groups, weights.shape[1], -1))
             add_windows(lowering.rows_of(windows, rows), columns, 1 + len(kernel), kernel)
         out[block] = images[last_axes(*interior(padding, lowering.size))].swapaxes(0, 1)
+    return out
+
+
+def _input_grad_by_phases(
+    g: Array, w: Array, input_shape: Sizes, stride: Sizes, padding: Sizes, groups: int
+) -> Array:
+    """conv_input_grad where windows overlap: elements i with the same (i + padding) mod stride see the same part of the
+    kernel, so that each such phase is a convolution of stride 1, and nothing has to be added up.
+    """
+    out = _new_images(input_shape, g)
+    out[...] = 0
+    ones = (1,) * len(stride)
+    for phase in itertools.product(*map(range, stride)):
+        part = w[last_axes(*[slice(r, None, s) for r, s in zip(phase, stride, strict=True)])]
+        spread = conv(g, _mirror(part, groups), ones, tuple(n - 1 for n in part.shape[2:]), ones, groups)
+        source, target = [], []
+        for n, m, r, s, p in zip(input_shape[2:], spread.shape[2:], phase, stride, padding, strict=True):
+            first = -((r - p) // s)  # the first place of the phase that is not padding
+            begin = first * s + r - p
+            count = max(0, min(m - first, -((begin - n) // s)))
+            source.append(slice(first, first + count))
+            target.append(slice(begin, begin + count * s, s))
+        out[last_axes(*target)] = spread[last_axes(*source)]
     return out
 
 
