@@ -8,10 +8,11 @@ import numpy as np
 
 from undertow._core import TensorCore
 from undertow.autograd.apply import apply
-from undertow.autograd.writes import apply_in_place
+from undertow.autograd.writes import apply_in_place, check_writable
 from undertow.dtypes import DTYPE_OF
 from undertow.factory_arguments import into_out, made
 from undertow.generators import Generator, stream_of
+from undertow.modes import local
 from undertow.ops.arguments import as_int, check_tensor, invalid_combination, is_int
 from undertow.ops.public import overloaded, public
 from undertow.random import Draw, check_bounded, check_kernel, integer_draw, uniform_draw
@@ -80,6 +81,7 @@ def multinomial(
 
 def _redrawn(self: Any, rule: Any, generator: Generator | None, draw: Draw) -> Any:
     """Writes draws into a tensor, in memory order."""
+    check_writable(self, local.modes.grad_enabled)  # before anything is drawn
     array = self._array
     values = draw(stream_of(generator), array.size, array.dtype)
     return apply_in_place(rule, self, values=in_memory_order(values, array))

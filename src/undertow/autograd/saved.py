@@ -80,7 +80,7 @@ class SavedInput(SavedValue):
         self.edge = tensor._edge
         storage = tensor._storage
         self.version = version = 0 if storage is None else storage.version
-        if version < 0:
+        if version < 0 and not local.modes.transforms:  # which record in inference mode too
             raise RuntimeError(
                 "Inference tensors cannot be saved for backward. A tensor made in inference mode can't be part of a "
                 "computation that is recorded: use a clone() of it, or torch.no_grad() in place of inference_mode()."

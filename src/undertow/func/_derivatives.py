@@ -12,10 +12,10 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from undertow import creation
-from undertow._core import TensorCore
+from undertow._core import TensorCore, wrap
 from undertow.autograd.levels import Level, Pushed, PushLevel, input_edge, pull, requires_grad
 from undertow.func._vmapping import from_whole, open_levels, to_whole
-from undertow.modes import enable_grad, local
+from undertow.modes import inference_mode, local
 from undertow.ops.join import stack
 from undertow.utils import _pytree as pytree
 
@@ -38,7 +38,10 @@ class Transform:
         for value in values:
             if not isinstance(value, TensorCore):
                 raise ValueError(f"Thing passed to transform API must be Tensor, got {type(value)}")
-            alias = self.level.begin(to_whole(value, self.maps))
+            whole = to_whole(value, self.maps)
+            if whole.is_inference():
+                whole = wrap(whole._array)
+            alias = self.level.begin(whole)
             edges.append(input_edge(alias))
             inside.append(from_whole(alias, self.maps))
         return inside, edges
@@ -102,7 +105,7 @@ def _grad_and_value(func: Function, argnums: Any, has_aux: bool, args: tuple[Any
     chosen = chosen_of(args, argnums)
     leaves, spec = pytree.tree_flatten(chosen)
     try:
-        with enable_grad():
+        with inference_mode(False):  # which records
             inside, edges = transform.begin(leaves)
             output = func(*with_chosen(args, argnums, spec.unflatten(inside)), **kwargs)
             aux: Any = ()
@@ -187,7 +190,7 @@ def vjp_of(func: Function, argnums: Any, has_aux: bool, primals: tuple[Any, ...]
     chosen = primals if argnums is None else chosen_of(primals, argnums)
     leaves, spec = pytree.tree_flatten(chosen)
     try:
-        with enable_grad():
+        with inference_mode(False):  # which records
             inside, edges = transform.begin(leaves)
             given = spec.unflatten(inside)
             outputs = func(*(given if argnums is None else with_chosen(primals, argnums, given)))
@@ -294,7 +297,7 @@ def linearized(
     leaves, spec = pytree.tree_flatten(primals)
     transform = Transform(PushLevel)
     try:
-        with enable_grad():
+        with inference_mode(False):  # which records
             inside, edges = transform.begin(leaves)
             outputs = func(*spec.unflatten(inside))
             outputs, aux = _without_aux(outputs, has_aux, called)
@@ -311,7 +314,7 @@ def linearized(
         transform.close()
 
     def push(directions: Sequence[Any]) -> Any:
-        with enable_grad():
+        with inference_mode(False):  # which records
             return out_spec.unflatten(_in_newer_maps(transform, pushed.along, directions))
 
     return shown, push, aux
