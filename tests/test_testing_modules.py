@@ -9,7 +9,7 @@ import pytest
 
 import undertow
 from undertow.autograd import grad, gradcheck, gradgradcheck
-from undertow.testing._internal import common_distributed, common_quantization
+from undertow.testing._internal import common_distributed, common_nn, common_quantization
 from undertow.testing._internal.common_jit import check_against_reference
 from undertow.testing._internal.common_subclass import subclass_db
 from undertow.testing._internal.custom_op_db import custom_op_db
@@ -107,3 +107,17 @@ def test_scripts_are_compared_with_what_they_are_made_of() -> None:
     check_against_reference(case, undertow.sin, lambda x: x.sin(), lambda out: out, (x,))
     with pytest.raises(AssertionError):
         check_against_reference(case, undertow.sin, undertow.cos, lambda out: out, (x,))
+
+
+def test_references_of_losses_over_sequences() -> None:
+    undertow.manual_seed(0)
+    logits = undertow.randn(6, 2, 4, dtype=undertow.float64).log_softmax(2)
+    lengths, sizes = undertow.tensor([6, 5]), undertow.tensor([3, 2])
+    for targets in (undertow.tensor([[1, 2, 3], [2, 2, 0]]), undertow.tensor([1, 2, 3, 2, 2])):
+        for reduction in ("none", "mean", "sum"):
+            expected = undertow.nn.functional.ctc_loss(logits, targets, lengths, sizes, reduction=reduction)
+            found = common_nn.ctcloss_reference(logits, targets, lengths, sizes, reduction=reduction)
+            undertow.testing.assert_close(found, expected)
+    layer = undertow.nn.Linear(2, 4)
+    assert common_nn.single_batch_reference_fn(undertow.ones(2), None, layer).shape == (4,)
+    common_nn._test_bfloat16_ops(JitTestCase(), undertow.nn.Hardswish(), "cpu", inp_dims=(5, 7))
