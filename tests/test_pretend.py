@@ -74,6 +74,8 @@ def test_classes_say_that_they_are_torch_s_while_it_lasts() -> None:
         assert torch.__name__ == "torch" and torch.torch is torch
         assert str(torch.nn.Linear) == "<class 'torch.nn.modules.linear.Linear'>"
         pickled = pickle.dumps(torch.nn.Linear(2, 2))
+        errors = importlib.import_module("undertow.xla.errors")
+        assert errors.CompileError.__module__ == "undertow.xla.errors"  # PyTorch has nothing like it
     assert str(undertow.nn.Linear) == "<class 'undertow.nn.modules.linear.Linear'>"
     assert undertow.__name__ == "undertow" and not hasattr(undertow, "torch")
     assert b"torch.nn.modules.linear" in pickled
@@ -304,6 +306,17 @@ def test_the_usual_questions_about_a_module_still_work() -> None:
         assert not hasattr(torch.nn.functional, "__path__")
         assert not hasattr(torch.nn.functional, "__wrapped__")
         assert "relu" in dir(torch)
+
+
+def test_lacking_parts_may_be_base_classes() -> None:
+    with pretend_torch():
+        import torch.distributed.checkpoint as checkpoint
+
+        class Reader(checkpoint.FileSystemReader):
+            pass
+
+        with pytest.raises(NotImplementedError, match=r"undertow has no torch.distributed.checkpoint.FileSystemReader"):
+            Reader("here")
 
 
 def test_a_name_that_every_object_has_been_given_is_still_the_modules() -> None:

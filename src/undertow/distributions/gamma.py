@@ -11,6 +11,8 @@ from undertow.distributions.utils import broadcast_all, is_number
 from undertow.sizes import Size
 from undertow.special import gammainc
 
+_standard_gamma = torch.standard_gamma
+
 __all__ = ["Gamma"]
 
 

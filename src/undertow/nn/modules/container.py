@@ -10,6 +10,7 @@ from typing import Any
 
 from undertow._core import TensorCore
 from undertow.nn.modules.module import Module, _indent
+from undertow.nn.modules.module import _addindent as _addindent
 from undertow.nn.parameter import Parameter
 from undertow.sites import warn
 

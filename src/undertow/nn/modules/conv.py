@@ -12,6 +12,7 @@ from undertow.nn.modules.lazy import LazyModuleMixin, lazy_parameter
 from undertow.nn.modules.module import Module
 from undertow.nn.modules.utils import _pair, _reverse_repeat_tuple, _single, _triple
 from undertow.nn.parameter import Parameter
+from undertow.sites import warn
 
 __all__ = [
     "Conv1d", "Conv2d", "Conv3d", "ConvTranspose1d", "ConvTranspose2d", "ConvTranspose3d", "LazyConv1d", "LazyConv2d",
@@ -282,6 +283,15 @@ class _ConvTransposeNd(_ConvNd):
         return getattr(F, self._function)(
             input, self.weight, self.bias, self.stride, self.padding, extra, self.groups, self.dilation
         )
+
+
+class _ConvTransposeMixin(_ConvTransposeNd):
+    """An old name that packages ask with `isinstance`; no layer is one."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        message = "`_ConvTransposeMixin` is a deprecated internal class. Please consider using public APIs."
+        warn(message, FutureWarning)
+        super().__init__(*args, **kwargs)
 
 
 class ConvTranspose1d(_ConvTransposeNd):
