@@ -11,6 +11,7 @@ import undertow as torch
 from tests.xla.twins import Case, Cases, agree
 from undertow import nn, optim
 from undertow.xla import CompileError
+from undertow.xla.body import Body
 
 case = Cases()
 
@@ -262,3 +263,38 @@ def test_a_step_that_leaves_gradients_switched_off_is_refused() -> None:
             step(torch.ones(1))
     finally:
         torch.set_grad_enabled(True)
+
+
+def test_hooks_of_one_definition_come_apart_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each of them used to take another trace."""
+    model, log, weight = nn.Sequential(*[nn.Linear(2, 2) for _ in range(4)]), list[Any](), torch.ones(2, requires_grad=True)
+
+    def noting(name: str) -> Callable[..., Any]:
+        def clipped(gradient: Any) -> Any:
+            log.append((name, gradient.sum().item()))
+            return gradient.clamp(-1, 1)
+
+        return clipped
+
+    def doubled(module: Any, args: Any, out: Any) -> Any:
+        log.append(out.sum().item())
+        return out * 2
+
+    for layer in model:
+        layer.register_forward_hook(doubled)
+    for name, parameter in model.named_parameters():
+        parameter.register_hook(noting(name))
+    traces: Any = []
+
+    @torch.compile
+    def step(x: Any) -> Any:
+        made = weight * x
+        made.register_hook(noting("made"))  # another one in each trace
+        loss = (model(x) + made).sum()
+        loss.backward()
+        return loss
+
+    taken = Body.take_in
+    monkeypatch.setattr(Body, "take_in", lambda *given: traces.append(1) or taken(*given))
+    step(torch.ones(1, 2))
+    assert len(traces) < 8 and len(log) == 4 + 1 + 8

@@ -23,7 +23,20 @@ from undertow.nn.modules.module import Module
 from undertow.optim.lr_scheduler import ReduceLROnPlateau
 from undertow.optim.optimizer import Optimizer
 from undertow.sites import PACKAGE, warn
-from undertow.xla.effects import Chain, Effect, Effects, Exactly, Kind, Parts, Reading, kind_of, read, together, trust
+from undertow.xla.effects import (
+    Called,
+    Chain,
+    Effect,
+    Effects,
+    Exactly,
+    Kind,
+    Parts,
+    Reading,
+    kind_of,
+    read,
+    together,
+    trust,
+)
 from undertow.xla.effects.objects import instance_dict
 from undertow.xla.effects.values import OPAQUE, TENSORISH, Atom, Fresh, Known
 from undertow.xla.errors import CompileError, CompileWarning
@@ -35,11 +48,10 @@ from undertow.xla.registrations import code_of, where_defined
 from undertow.xla.statements import Statements
 from undertow.xp.device_memory import NeedsValue, Watch
 
-Called = tuple[Callable[..., Any], Sequence[Kind], dict[str, Kind]]  # a function, and what is known of its arguments
-
 Moved = dict[int, tuple[Statements, ast.stmt, str]]  # statements by their ids, with whose they are and why they go
 
 _MOST_ROUNDS = 12
+_MOST_TIMES = 4  # that hooks of one definition are taken in, each of which takes another trace
 _CURES = {
     "random": "draw random numbers with torch.rand and its like, or give them to the step as arguments",
     "clock": "measure outside the step",
@@ -96,6 +108,7 @@ class Body:
         self.function = function
         given = [kind_of(arg) for arg in args], {name: kind_of(arg) for name, arg in kwargs.items()}
         self._calls: dict[Any, Called] = {None: (function, *given)}  # that are read: the step, and hooks in parts
+        self._rounds: dict[str, int] = {}  # how often hooks of a definition were taken in
         self._in_one_piece: set[str] = set()  # hooks that are not taken apart, by where they are defined
         state = Reached()
         state.walk((function, args, kwargs), "step")
@@ -324,18 +337,20 @@ class Body:
 
     # --- hooks in parts
 
-    def take_in(self, call: Called, met: set[Any]) -> bool:
+    def take_in(self, call: Called, met: set[Any], alike: Sequence[Called] = ()) -> bool:
         """From now on a hook's statements are moved as the step's own are. False if they are not to be.
 
         met: those in parts that had their turn in this trace; a hook that the step makes is another one in each.
+        alike: calls of hooks of the same code, which will have their turn, too.
         """
         where, code = where_defined(call[0]), code_of(call[0])
         if code is None or code.co_name == "<lambda>":  # which is of one piece
             return False
-        made_anew = any(key not in met and where_defined(each[0]) == where for key, each in self._calls.items() if key)
-        if made_anew or where in self._in_one_piece:
+        taken = [key for key, each in self._calls.items() if key is not None and where_defined(each[0]) == where]
+        self._rounds[where] = self._rounds.get(where, 0) + 1
+        if where in self._in_one_piece or (taken and met.isdisjoint(taken)) or self._rounds[where] > _MOST_TIMES:
             return False
-        self._calls[_key(call)] = call
+        self._calls.update({_key(each): each for each in (call, *alike)})
         self._read_again()
         return True
 
@@ -421,6 +436,7 @@ class Body:
         """Whether a statement has pieces, which take its place from now on."""
         if not take_apart(statements.node, statement):
             return False
+        self._kept.discard(id(statement))  # without its pieces it may be movable
         for key, known in self._known.items():
             if known.node is statements.node:
                 self._known[key] = Statements(known.function, known.node)

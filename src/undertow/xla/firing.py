@@ -36,6 +36,7 @@ from undertow.xla.hook_facts import (
     captured_by,
     changed_argument,
     home_of,
+    hooks_alike,
     hooks_on_leaves,
     is_own,
     kind_of,
@@ -203,7 +204,8 @@ class Firing:
             return False
         if any(effect.field == "unknown" or isinstance(effect.target, (RemovableHandle, LRScheduler)) for effect in others):
             return False
-        return self.plan.body.take_in((hook, *_kinds(args, kwargs)), self._met)
+        call = hook, *_kinds(args, kwargs)
+        return self.plan.body.take_in(call, self._met, [*hooks_alike(Watch.trace.state, call)])
 
     def _in_parts(self, turn: Turn, key: Any) -> Any:
         """Runs the hook now, of which some statements are moved to the host."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Iterator
 from types import FunctionType, MethodType
 from typing import Any
 
@@ -15,11 +16,13 @@ from undertow.nn.modules.module import Module
 from undertow.optim.lr_scheduler import LRScheduler
 from undertow.optim.optimizer import Optimizer
 from undertow.xla.arguments import hooks_on_node
-from undertow.xla.effects import Effect, Exactly, Kind, Parts, trust
+from undertow.xla.effects import Called, Effect, Exactly, Kind, Parts, trust
 from undertow.xla.effects.objects import instance_dict
 from undertow.xla.host_statements import AsItIs
 from undertow.xla.numbers import Figure
 from undertow.xla.places import PLAIN, contents_of
+from undertow.xla.reach import Reached
+from undertow.xla.registrations import code_of
 
 _OF_ANY_MODULE = frozenset(vars(Module()))
 
@@ -92,6 +95,23 @@ def acts_on_own(effect: Effect) -> bool:
         kind: Any = type(target)
         return effect.attribute is None or effect.attribute in _names_in_own_code(kind)
     return False
+
+
+def hooks_alike(state: Reached, call: Called) -> Iterator[Called]:
+    """Hooks of the same code on other leaves and modules of a step, with what they will be given."""
+    hook, args, kwargs = call
+    code, first = code_of(hook), args[0] if args else None
+    if isinstance(first, Exactly) and isinstance(first.value, Module):
+        for module in state.modules:
+            for other in [each for name, own in vars(module).items() if "hooks" in name for each in own.values()]:
+                if code_of(other) is code:
+                    yield other, [Exactly(module), *args[1:]], kwargs
+        return
+    for tensor in state.tensors:
+        meta = tensor._meta
+        for other in () if meta is None else (*(meta.hooks or {}).values(), *(meta.post_hooks or {}).values()):
+            if code_of(other) is code:
+                yield other, args, kwargs
 
 
 def hooks_on_leaves(tensors: list[Any]) -> list[Any]:

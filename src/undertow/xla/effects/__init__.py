@@ -38,8 +38,8 @@ from undertow.xla.effects.values import (
 )  # fmt: skip
 
 __all__ = [
-    "Chain", "Effect", "Effects", "Exactly", "Kind", "Parts", "Place", "Read", "Reading", "analyse", "analyse_module",
-    "kind_of", "read", "together",
+    "Called", "Chain", "Effect", "Effects", "Exactly", "Kind", "Parts", "Place", "Read", "Reading", "analyse",
+    "analyse_module", "kind_of", "read", "together",
 ]  # fmt: skip
 
 
@@ -58,6 +58,7 @@ class Parts:
 
 
 Kind = Literal["tensor", "tensors", "module", "optimizer", "plain", "none", "other"] | Exactly | Parts
+Called = tuple[Callable[..., Any], Sequence[Kind], dict[str, Kind]]  # a function, and what is known of its arguments
 _ATOMS = {
     "tensor": TENSOR, "tensors": TENSORS, "module": MODULE, "optimizer": OPTIMIZER, "plain": PLAIN, "none": NONE,
     "other": OPAQUE,
