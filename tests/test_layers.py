@@ -67,7 +67,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
         "nn", "func", "_functorch", "optim", "serialization", "testing", "utils", "amp", "cpu", "cuda.amp",
         "cuda._utils", "jit", "_utils", "_C._functorch", "_dynamo", "_vmap_internals", "sparse", "meta_tensor",
         "distributions", "_jit_internal", "hub", "multiprocessing", "profiler", "onnx", "fx", "_inductor", "masked",
-        "_prims_common", "_weights_only_unpickler", "autograd.beginnings", "autograd.borrowed_steps",
+        "_prims_common", "_refs", "_weights_only_unpickler", "autograd.beginnings", "autograd.borrowed_steps",
     ),
     ("xla", "distributed"),
     ("why", "cli", "neighbours", "pretend", "stand_in", "__main__"),

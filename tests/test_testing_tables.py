@@ -22,7 +22,7 @@ from undertow.testing._internal.common_device_type import (
     skipOps,
     xfail,
 )
-from undertow.testing._internal.common_methods_invocations import op_db
+from undertow.testing._internal.common_methods_invocations import op_db, python_ref_db
 from undertow.testing._internal.common_modules import module_db, modules
 from undertow.testing._internal.common_nn import (
     CriterionTest,
@@ -99,6 +99,17 @@ def test_an_error_names_the_sample() -> None:
     instantiate_device_type_tests(TestWrong, scope)
     ((_, text),) = outcome(scope["TestWrongCPU"]).failures
     assert "Caused by sample input at index 1: SampleInput(input=Tensor[size=(2, 3)" in text
+
+
+def test_references_take_the_samples_of_their_operators() -> None:
+    assert len(python_ref_db) > 340
+    for op in python_ref_db:
+        dtype = undertow.float32 if undertow.float32 in op.dtypes else next(iter(op.dtypes))
+        sample = next(iter(op.sample_inputs("cpu", dtype)))
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            op(sample.input, *sample.args, **sample.kwargs)
+        assert op.name.startswith("_refs.") and op.torch_opinfo.name == op.torch_opinfo_name
 
 
 def test_decorators_of_operators_and_samples() -> None:

@@ -30,6 +30,15 @@ from undertow.testing._internal.common_utils import slowTest as slowTest
 from undertow.testing._internal.opinfo.core import *  # noqa: F403
 from undertow.testing._internal.opinfo.core import BinaryUfuncInfo, ReductionOpInfo, SpectralFuncInfo, UnaryUfuncInfo
 from undertow.testing._internal.opinfo.kinds import ForeachFuncInfo as ForeachFuncInfo
+from undertow.testing._internal.opinfo.refs import (
+    ElementwiseBinaryPythonRefInfo as ElementwiseBinaryPythonRefInfo,
+)
+from undertow.testing._internal.opinfo.refs import (
+    ElementwiseUnaryPythonRefInfo as ElementwiseUnaryPythonRefInfo,
+)
+from undertow.testing._internal.opinfo.refs import PythonRefInfo as PythonRefInfo
+from undertow.testing._internal.opinfo.refs import ReductionPythonRefInfo as ReductionPythonRefInfo
+from undertow.testing._internal.opinfo.refs import references
 from undertow.testing._utils import wrapper_set_seed as wrapper_set_seed
 
 L, M, S, XS = 20, 10, 5, 3
@@ -82,20 +91,29 @@ def _all() -> list[Any]:
     return [with_facts(op) for op in made]
 
 
+@functools.cache
+def _references() -> list[Any]:
+    return references(_all())
+
+
+def _of_kind(kind: Any) -> list[Any]:
+    return [op for op in (*_all(), *_references()) if isinstance(op, kind)]
+
+
 def _foreach(names: str) -> list[Any]:
     return [ForeachFuncInfo(name, dtypes=making.dtypes_of("f")) for name in names.split()]
 
 
 _LISTS: dict[str, Any] = {
     "op_db": _all,
-    "unary_ufuncs": lambda: [op for op in _all() if isinstance(op, UnaryUfuncInfo)],
-    "binary_ufuncs": lambda: [op for op in _all() if isinstance(op, BinaryUfuncInfo)],
-    "reduction_ops": lambda: [op for op in _all() if isinstance(op, ReductionOpInfo)],
-    "spectral_funcs": lambda: [op for op in _all() if isinstance(op, SpectralFuncInfo)],
+    "unary_ufuncs": lambda: _of_kind(UnaryUfuncInfo),
+    "binary_ufuncs": lambda: _of_kind(BinaryUfuncInfo),
+    "reduction_ops": lambda: _of_kind(ReductionOpInfo),
+    "spectral_funcs": lambda: _of_kind(SpectralFuncInfo),
     "shape_funcs": lambda: [op for op in _all() if op.name in ("repeat", "tile")],
-    "reference_filtered_ops": lambda: [op for op in _all() if isinstance(op, ReductionOpInfo) and op.ref is not None],
-    "ops_and_refs": _all,
-    "python_ref_db": list,
+    "reference_filtered_ops": lambda: [op for op in _of_kind(ReductionOpInfo) if op.ref is not None],
+    "ops_and_refs": lambda: [*_all(), *_references()],
+    "python_ref_db": lambda: list(_references()),
     "sparse_unary_ufuncs": lambda: [op for op in _all() if isinstance(op, UnaryUfuncInfo) and op.supports_sparse],
     "sparse_reduction_ops": lambda: [op for op in _all() if isinstance(op, ReductionOpInfo) and op.supports_sparse],
     "sparse_masked_reduction_ops": list,  # undertow's masked functions take no sparse tensors,

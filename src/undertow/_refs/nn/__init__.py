@@ -1,0 +1,3 @@
+"""`torch._refs.nn`"""
+
+__all__: list[str] = []
