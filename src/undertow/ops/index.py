@@ -46,6 +46,8 @@ def index_select(input: Any, dim: int, index: Any, *, out: Any = None) -> Any:
         raise RuntimeError("index_select(): Expected dtype int32 or int64 for index")
     dim = wrap_dim(as_int(dim, "index_select", "dim", 2), array.ndim)
     n = array.shape[dim] if array.ndim else 1
+    if not array.ndim and picks.size != 1:
+        raise RuntimeError(f"index_select(): Index to scalar can have only 1 value, got {picks.size} value(s)")
 
     def check(picks: Any) -> None:
         if picks.size and ((picks < 0) | (picks >= n)).any():

@@ -19,6 +19,8 @@ from undertow.xp.device_placement import Home, home_among
 Function = Callable[..., Any]
 F = TypeVar("F", bound=Callable[..., Any])
 
+# Writing functions that look at their arguments before they look whether the tensor may be written to.
+CHECKED_BY_THEMSELVES = frozenset("detach_ fill_diagonal_ float_power_ resize_ resize_as_ set_".split())
 TAKEN_AS_OUT = (TensorCore, tuple, list, type(None), bool, int, float, complex)
 
 # Parameters that have other names in another form of a function.
@@ -39,7 +41,8 @@ def public(function: F, several: bool = False) -> F:
     PyTorch's words; `several`: PyTorch has several signatures for it, which changes those words.
     """
     quiet = asking.QUIET
-    in_place = function.__name__.endswith("_") and not function.__name__.endswith("__") and function.__name__ != "set_"
+    in_place = function.__name__.endswith("_") and not function.__name__.endswith("__")
+    in_place = in_place and function.__name__ not in CHECKED_BY_THEMSELVES
 
     @functools.wraps(function)
     def asked(*args: Any, **kwargs: Any) -> Any:
