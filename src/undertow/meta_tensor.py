@@ -81,16 +81,17 @@ class MetaTensor(Tensor):
     @classmethod
     def __torch_function__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         name, options = getattr(func, "__name__", ""), kwargs or {}
-        if name == "copy_" and not isinstance(args[0], MetaTensor):
+        first = args[0] if args else options.get("tensor")  # initialisers are asked for by keywords
+        if name == "copy_" and not isinstance(first, MetaTensor):
             raise NotImplementedError(_NO_DATA)
-        if _is_write(name) and isinstance(args[0], MetaTensor):
-            return args[0]
+        if _is_write(name) and isinstance(first, MetaTensor):
+            return first
         if name in _ON_ONE_DEVICE:
             _check_one_device(name, (args, options))
         where = options.get("device")
         with asking.DisableTorchFunctionSubclass():
             result = func(*args, **options)
-        if name in _OF_THE_FIRST and not isinstance(args[0], MetaTensor):
+        if name in _OF_THE_FIRST and not isinstance(first, MetaTensor):
             return result  # it keeps its values: only a shape was asked of the other
         if name in ("backward", "__set__") or (where is not None and device_named(where).type != "meta"):
             return result
