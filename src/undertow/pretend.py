@@ -125,8 +125,13 @@ def _stop_answering(name: str, module: ModuleType) -> None:
         _say_home(module, torch_name(name), name)
 
 
+_NOT_OF_TORCH = ("undertow.xla", "undertow.why", "undertow.cli")  # packages that PyTorch has nothing like
+
+
 def _say_home(module: ModuleType, before: str, now: str) -> None:
-    """Classes print, and are pickled, with the module that a program for PyTorch expects."""
+    """Classes print, and are pickled, with the module that a program for PyTorch expects; undertow's own keep theirs."""
+    if any(_is(package, module.__name__) for package in _NOT_OF_TORCH):
+        return
     for value in present(module).values():
         if isinstance(value, type) and value.__module__ == before:
             value.__module__ = now

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
+import sys
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -71,10 +72,13 @@ def test_the_page_lies_where_it_was_asked_for(
     (tmp_path / "elsewhere").mkdir()
     script.write_text("import os\nprint('begun')\nos.chdir('elsewhere')\n", encoding="utf-8")
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("sys.stderr", sys.stdout)
     assert main(["why", "goes_away.py", "--engine", "undertow", "--html", "report.html"]) == 0
     assert (tmp_path / "report.html").exists()
+    *_, said, where = capsys.readouterr().out.splitlines()
+    assert said.startswith("No finding") and where == "undertow: the page is in report.html"  # the answer first
+    monkeypatch.undo()
     monkeypatch.chdir(tmp_path)
-    capsys.readouterr()
     assert main(["why", "goes_away.py", "--engine", "undertow", "--html=nowhere/report.html"]) == 2
     said = capsys.readouterr()
     assert "no folder" in said.err and "begun" not in said.out  # said before the program runs, not after

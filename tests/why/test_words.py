@@ -63,6 +63,24 @@ opt = torch.optim.SGD(params, lr=0.1)
 net[1](net[0](torch.randn(3, 2)).detach()).sum().backward()
 opt.step()
 """
+_LOOPED = """
+import torch
+class Model(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.a, self.b = torch.nn.Linear(3, 3), torch.nn.Linear(3, 1)
+    def forward(self, x):
+        return self.a(x).detach() @ self.b.weight.T
+def show(m):
+    for name, p in m.named_parameters():
+        print(name, p.grad)
+m = Model()
+m(torch.randn(2, 3)).sum().backward()
+for name, p in m.named_parameters():
+    if name.startswith("a"):
+        print(name, p.grad)
+show(m.a)
+"""
 _MASKED = """
 import torch
 w = torch.ones(3, requires_grad=True)
@@ -126,6 +144,7 @@ for _ in range(2):
         (_OVERWRITTEN, {"code": "inplace-modified", "line": 8, "cure": "x = x.clone()"}),
         (_PARTIAL, {"code": "hook-return-ignored", "line": 5, "message": "clip computes a new value"}),
         (_LISTED, {"code": "detached", "line": 6, "subject": "net[0][0].weight"}),
+        (_LOOPED, {"code": "detached", "line": 8, "subject": "m.a.weight"}),
         (_MASKED, {"code": "zero-by-math", "line": 6, "message": "mul multiplies by zeros only"}),
         (_KEPT, {"code": "not-leaf", "line": 8, "cure": "output.retain_grad()  # in the hook of line 5"}),
         (_NAMELESS, {"code": "not-leaf", "line": 6, "cure": "value.retain_grad()"}),

@@ -196,7 +196,6 @@ def _why(arguments: argparse.Namespace) -> int:
     findings = judge(trace)
     if recorder is not None:
         write_page(page, page_data(trace, findings, recorder, engine=run.engine))
-        print(f"undertow: the page is in {arguments.html}", file=sys.stderr)
     as_data = json.dumps([finding.as_data() for finding in findings], indent=2)
     if arguments.json not in (None, "-"):
         with open(data, "w", encoding="utf-8") as file:
@@ -209,6 +208,8 @@ def _why(arguments: argparse.Namespace) -> int:
         sys.stdout.flush()
     except BrokenPipeError:  # `| head` has seen enough, and at its end Python would flush once more
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    if recorder is not None:
+        print(f"undertow: the page is in {arguments.html}", file=sys.stderr)
     if not trace.complete:
         why = "Ctrl-C" if run.status == INTERRUPTED and len(trace.ops) < arguments.limit else "--limit"
         print(f"undertow: watching ended early, after {len(trace.ops)} operations ({why})", file=sys.stderr)

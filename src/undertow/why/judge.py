@@ -82,6 +82,7 @@ def without_consequences(facts: Facts, findings: list[Finding]) -> list[Finding]
     """Leaves out what only follows from another finding."""
     leaves = [finding.tensor for finding in findings if finding.code in _LOSSES and finding.tensor is not None]
     lines = {(finding.file, finding.line) for finding in findings if finding.code in _LOSSES}
+    repeated = {(finding.file, finding.line) for finding in findings if finding.code == "duplicate-hook"}
     spoilt = {(finding.file, finding.line) for finding in findings if finding.code == "nan-born"}
     codes = {finding.code for finding in findings}
     cut = [finding for finding in findings if finding.code in _LOSSES and _is_cut_by_mistake(facts, finding)]
@@ -107,6 +108,8 @@ def without_consequences(facts: Facts, findings: list[Finding]) -> list[Finding]
             continue  # its silence and a missing gradient have one cause
         if finding.code == "hook-on-dead-end" and _waits_for_a_backward(facts, finding, findings):
             continue  # the loss that it belongs to was forgotten
+        if finding.code == "hook-after-backward" and (finding.file, finding.line) in repeated:
+            continue  # the last of many that are one too many
         if finding.code == "zero-by-math" and (finding.file, finding.line) in spoilt:
             continue  # of what is no number
         if finding.code == "not-in-optimizer" and (finding.file, finding.line) in starved:

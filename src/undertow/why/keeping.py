@@ -78,6 +78,9 @@ def _followed(file: Source, scope: ast.AST, target: ast.expr, deep: int) -> Kept
             found = _into_function(file, call, names, deep)
             if found is not None:
                 return found
+    for node, values, container in _stored([scope]):
+        if any(_is_part(value, target) for value in values):
+            return file.name, node.lineno, container
     return None
 
 
@@ -212,6 +215,11 @@ def _holds(value: ast.AST, name: ast.expr) -> bool:
         bound = [part for loop in loops for part in ast.walk(loop.target) if isinstance(part, ast.Name)]
         return _holds(element, name) or (over and any(_holds(element, part) for part in bound))
     return False
+
+
+def _is_part(value: ast.AST, name: ast.expr) -> bool:
+    """Whether an expression is one entry of what a variable holds: `out["loss"]`, `out.loss`, `out[0]`."""
+    return isinstance(value, (ast.Subscript, ast.Attribute)) and _is(value.value, name)
 
 
 def _contains(file: Source, value: ast.expr, place: Place) -> bool:

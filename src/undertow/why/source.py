@@ -70,6 +70,25 @@ class Source:
             current = self.parents.get(current)
 
     @cached_property
+    def loop_variables(self) -> frozenset[str]:
+        """The names that the loops and comprehensions of the file bind."""
+        loops = [node for node in ast.walk(self.tree) if isinstance(node, (ast.For, ast.AsyncFor, ast.comprehension))]
+        return frozenset(
+            node.id for loop in loops for node in ast.walk(loop.target) if isinstance(node, ast.Name)
+        )
+
+    def attribute_set(self, owner: str, name: str) -> int | None:
+        """The line on which a class sets an attribute of its instances: `self.name = ...`."""
+        for node in ast.walk(self.tree):
+            if isinstance(node, ast.ClassDef) and node.name == owner:
+                for inner in ast.walk(node):
+                    targets = inner.targets if isinstance(inner, ast.Assign) else [getattr(inner, "target", None)]
+                    parts = [part for target in targets if target is not None for part in ast.walk(target)]
+                    if any(isinstance(part, ast.Attribute) and ast.unparse(part) == f"self.{name}" for part in parts):
+                        return inner.lineno  # type: ignore[attr-defined]
+        return None
+
+    @cached_property
     def imported(self) -> list[str]:
         """The files of the program that this one imports: those that lie beside it."""
         modules: list[str] = []
@@ -319,6 +338,27 @@ def is_guard(place: Place | None) -> bool:
 
 
 # --- functions
+
+
+def hands_back(place: Place) -> bool:
+    """Whether what a function computes at a place is what it returns: `return f(x)`, or `y = f(x)` and then `return y`."""
+    file = source(place.file)
+    node, statement = file.expression(place), file.statement(place)
+    inside = None if node is None else file.function(node)
+    if isinstance(inside, ast.Lambda):
+        return inside.body is node
+    if isinstance(statement, ast.Return):
+        return True
+    name = assigned(place) if isinstance(statement, ast.Assign) else ""
+    scope = file.function(statement) if statement is not None and name else ast.Module([], [])
+    returns = [node for node in ast.walk(scope) if isinstance(node, ast.Return)]
+    return any(node.value is not None and ast.unparse(node.value) == name for node in returns)
+
+
+def is_bare(place: Place) -> bool:
+    """Whether the statement at a place is a call whose result goes nowhere."""
+    statement = source(place.file).statement(place)
+    return isinstance(statement, ast.Expr) and statement.value is source(place.file).expression(place)
 
 
 def return_lines(file: str, first_line: int) -> list[int]:

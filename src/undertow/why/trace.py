@@ -194,6 +194,7 @@ class ModuleRecord:
     children: dict[str, int] = field(default_factory=dict)
     names: list[str] = field(default_factory=list)
     copied_from: int | None = None
+    hidden_in: tuple[str, str, str] | None = None  # in a plain list, tuple or dict: (file, class, attribute) of its owner
 
 
 @dataclass(slots=True)

@@ -63,11 +63,8 @@ def _is_of_another(facts: Facts, write: GradEvent, clear: GradEvent, want: GradE
     """Whether the step uses a later pass that went past the tensor: what was cleared was another loss's by-product."""
     if want.optimizer is None:
         return False
-    held = facts.trace.optimizers[want.optimizer].tensors.keys()
-    return any(
-        clear.time < record.time < want.time and write.tensor not in record.written and not held.isdisjoint(record.written)
-        for record in facts.trace.backwards
-    )
+    later = [record for record in facts.trace.backwards if clear.time < record.time < want.time]
+    return any(write.tensor not in record.written and facts.is_for(record, want.optimizer) for record in later)
 
 
 def _is_empty(event: GradEvent) -> bool:
@@ -115,30 +112,45 @@ def _read_too_late(events: list[GradEvent], readers: set[tuple[str, int]]) -> _F
 
 
 def _wiped(facts: Facts, tensor: int, events: list[GradEvent]) -> _Found | None:
-    """Accumulation that loses its parts: most gradients of one backward line are cleared unused, the rest are stepped."""
-    spans = [(step.time, step.end) for holder in facts.holders(tensor) for step in holder.steps if step.closure]
-    used: Counter[tuple[str, int]] = Counter()
-    wiped: Counter[tuple[str, int]] = Counter()
-    pending: list[GradEvent] = []
-    first: tuple[GradEvent, GradEvent] | None = None
+    """Accumulation that loses its parts: most gradients of one backward call are cleared unused, the rest are stepped.
+
+    A call is known by its line and its callers': of a helper that differentiates whatever loss it is given, one caller's
+    loss may leave gradients on its way that belong to another's.
+    """
+    holders = facts.holders(tensor)
+    spans = [(step.time, step.end) for holder in holders for step in holder.steps if step.closure]
+    held = min((holder.time for holder in holders), default=0)
+    used: Counter[_Way] = Counter()
+    wiped: Counter[_Way] = Counter()
+    pending: list[GradEvent] = []  # written, and nobody looked
+    seen: list[GradEvent] = []  # read by somebody: no longer lost, whatever happens to them
+    first: dict[_Way, tuple[GradEvent, GradEvent]] = {}
     last_step: GradEvent | None = None
     for event in events:
-        if event.kind == "write" and event.place is not None:
+        if event.kind == "write" and event.place is not None and event.time > held:
             if not any(start < event.time < end for start, end in spans):
                 pending.append(event)
         elif event.kind == "step":
-            last_step = event if pending else last_step
-            used.update(write.place.key for write in pending if write.place is not None)
-            pending = []
+            last_step = event if pending or seen else last_step
+            used.update(map(_way, [*pending, *seen]))
+            pending, seen = [], []
         elif event.kind == "clear":
             for write in pending:
-                assert write.place is not None
-                wiped[write.place.key] += 1
-                first = first or (write, event)
+                wiped[_way(write)] += 1
+                first.setdefault(_way(write), (write, event))
+            pending, seen = [], []
+        elif event.kind == "read":
+            seen += pending
             pending = []
-        elif event.kind == "read":  # somebody used it
-            pending = []
-    for key, lost in wiped.items():
-        if lost >= 2 and used[key] and lost >= used[key] and first is not None and last_step is not None:
-            return first[0], first[1], last_step
+    for way, lost in wiped.items():
+        if lost >= 2 and used[way] and lost >= used[way] and last_step is not None:
+            return *first[way], last_step
     return None
+
+
+_Way = tuple[tuple[str, int], ...]
+
+
+def _way(write: GradEvent) -> _Way:
+    """The line of a backward and those that led to it."""
+    return () if write.place is None else tuple([place.key for place in write.place.chain()])

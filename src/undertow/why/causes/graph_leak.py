@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from bisect import bisect
 from collections import defaultdict
 from collections.abc import Iterable
@@ -31,13 +32,15 @@ class GraphLeak(Cause):
             recorded = any(node is not None for node in op.output_nodes)
             if op.place is not None and recorded and op.grad_mode and op.kind != "grad" and _is_of_forward(facts, op):
                 lines[*op.place.key, op.name.rstrip("_")].append(op)  # total += loss is add, then add_
+        findings = []
         for ops in lines.values():
             parts = [part for part in _by_caller(ops) if _ENOUGH <= len(part) < len(ops)]
             for runs in (ops, *parts):
                 found = None if len(runs) < 2 else self._growing_sum(facts, runs) or self._growing_list(facts, runs)
                 if found is not None:
-                    yield found
+                    findings.append(found)
                     break
+        return [found for found in findings if not _is_held_by_another(facts, found, findings)]
 
     # --- total += loss
 
@@ -45,9 +48,11 @@ class GraphLeak(Cause):
         """Each result of a line goes into the next result of the same line, and none is differentiated."""
         links = [
             (earlier, later)
-            for earlier, later in pairwise(ops)
-            if _is_another_round(facts, earlier, later) and _feeds(facts, earlier, later)
+            for later in ops
+            for earlier in _fed_by(facts, later, ops)
+            if _is_another_round(facts, earlier, later)
         ]
+        rounds = _longest(links)
         place = ops[-1].place
         if place is None or len(links) < min(_ENOUGH, len(ops)) - 1 or not _in_loop(place):
             return None
@@ -60,7 +65,7 @@ class GraphLeak(Cause):
             self.code,
             place,
             name,
-            f"{name} grows by a tensor with its graph each time, so the graphs of all {len(ops)} rounds stay in memory.",
+            f"{name} grows by a tensor with its graph each time, so the graphs of all {rounds} rounds stay in memory.",
             [fact(f"{ops[-1].name} adds to the result of the round before", place),
              fact("no backward() ever goes through the sum")],
             f"{name} += loss.item()  # or loss.detach()" if _is_scalar(facts, ops[-1]) else
@@ -104,6 +109,15 @@ class GraphLeak(Cause):
         )
 
 
+def _is_held_by_another(facts: Facts, finding: Finding, findings: list[Finding]) -> bool:
+    """Whether what a variable of a function seems to keep is kept by the graph of what another line stores."""
+    others = [other.tensor for other in findings if (other.file, other.line) != (finding.file, finding.line)]
+    if finding.tensor is None or not finding.subject.isidentifier():
+        return False
+    nodes = set(facts.nodes_of(finding.tensor))
+    return any(other is not None and nodes & facts.below(facts.nodes_of(other)) for other in others)
+
+
 def _is_of_forward(facts: Facts, op: OpRecord) -> bool:
     """Whether an op is of the program itself or of a hook in a forward pass, not of one in a backward."""
     return op.firing is None or facts.trace.hooks[facts.trace.firings[op.firing].hook].kind.startswith("forward")
@@ -125,16 +139,26 @@ def _is_another_round(facts: Facts, earlier: OpRecord, later: OpRecord) -> bool:
     return later.id > earlier.id + 1 and (call is None or call != facts.outermost(earlier.call))
 
 
-def _feeds(facts: Facts, earlier: OpRecord, later: OpRecord) -> bool:
-    """Whether a result of one op goes into another, directly or through ops of the same line."""
-    if set(earlier.outputs) & set(later.inputs):
-        return True
+def _fed_by(facts: Facts, later: OpRecord, ops: list[OpRecord]) -> list[OpRecord]:
+    """Which of some ops of a line have results that go into another one, directly or through ops of the same line."""
+    known = {op.id: op for op in ops}
+    found: dict[int, OpRecord] = {}
     for number in later.inputs:
         maker = facts.maker(number, later.time)
-        if maker is not None and maker.kind != "cut" and maker.place is not None and later.place is not None:
-            if maker.place.key == later.place.key and set(earlier.outputs) & set(maker.inputs):
-                return True
-    return False
+        if maker is None or maker.kind == "cut" or maker.place is None or later.place is None:
+            continue
+        if maker.place.key == later.place.key:
+            behind = [maker] if maker.id in known else [facts.maker(taken, maker.time) for taken in maker.inputs]
+            found.update({one.id: known[one.id] for one in behind if one is not None and one.id in known})
+    return list(found.values())
+
+
+def _longest(links: list[tuple[OpRecord, OpRecord]]) -> int:
+    """How many runs of a line hang on each other, at most: a loop may carry several sums."""
+    depth: dict[int, int] = {}
+    for earlier, later in links:
+        depth[later.id] = max(depth.get(later.id, 1), depth.get(earlier.id, 1) + 1)
+    return max(depth.values(), default=1)
 
 
 def _is_differentiated(facts: Facts, op: OpRecord) -> bool:
@@ -188,23 +212,21 @@ def _one_a_round(facts: Facts, kept: list[int]) -> list[int]:
 
 
 def _most_alive(facts: Facts, kept: list[int]) -> tuple[int, int]:
-    """(how many of some tensors existed at the same time, how many had been made since the first of these)."""
-    tensors = facts.trace.tensors
-    events = sorted(
-        [(tensors[number].time, 1, number) for number in kept]
-        + [(died, 0, number) for number in kept if (died := tensors[number].died) is not None]
-    )
-    made: list[int] = []
-    alive: set[int] = set()
+    """(how many of some tensors existed at the same time, how many had been made since the first of these).
+
+    It is counted before each is made, and for the last time as long as the last one lives: what is replaced stays until
+    its successor is there, and no longer.
+    """
+    if not kept:
+        return 0, 0
+    records = sorted((facts.trace.tensors[number] for number in kept), key=lambda record: record.time)
+    died = [math.inf if record.died is None else record.died for record in records]
+    over = min(died[-1], facts.trace.time) if len(records) > 2 else died[-1]  # of two the first may have gone just now
     most = meanwhile = 0
-    for _, begins, number in events:
-        if begins:
-            made.append(number)
-            alive.add(number)
-        else:
-            alive.discard(number)
+    for count, end in enumerate([*(record.time for record in records[1:]), over], 1):
+        alive = [at for at in range(count) if died[at] >= end]
         if len(alive) > most:
-            most, meanwhile = len(alive), len(made) - next(at for at, one in enumerate(made) if one in alive)
+            most, meanwhile = len(alive), count - alive[0]
     return most, meanwhile
 
 

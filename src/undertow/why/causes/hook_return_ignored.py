@@ -8,6 +8,8 @@ from collections.abc import Iterable
 from undertow.why.causes.base import Cause, hook_name, registered
 from undertow.why.facts.facts import Facts
 from undertow.why.finding import Finding, fact
+from undertow.why.places import Place
+from undertow.why.source import hands_back, is_bare
 from undertow.why.trace import FiringRecord, HookRecord, OpRecord
 
 
@@ -33,9 +35,10 @@ class HookReturnIgnored(Cause):
                 yield self._finding(hook, found)
 
     def _finding(self, hook: HookRecord, op: OpRecord) -> Finding:
+        place = _where_lost(op)
         return Finding(
             self.code,
-            op.place,
+            place,
             hook_name(hook),
             f"{hook.name} computes a new value with {op.name} and returns nothing: the result is lost when it ends.",
             [registered(hook), fact(f"{op.name} makes the value that is lost", op.place)],
@@ -64,8 +67,22 @@ def _lost(facts: Facts, firing: FiringRecord, ops: list[OpRecord]) -> OpRecord |
     for number, op in reversed(made.items()):
         known = tensors[number]
         dies = known.died is not None and known.died <= firing.end
-        if number in used or number in firing.given or not dies or not known.floating:
+        if number in firing.given or not dies or not known.floating or (number in used and not _is_dropped(op)):
             continue
         if known.shape in firing.shapes and op.name not in ("detach", "clone", "data.get"):
             return op
     return None
+
+
+def _where_lost(op: OpRecord) -> Place | None:
+    """The statement that loses a result: of what helper functions hand back, the last one that was given it."""
+    place = op.place
+    while place is not None and place.outer is not None and hands_back(place):
+        place = place.outer
+    return place
+
+
+def _is_dropped(op: OpRecord) -> bool:
+    """Whether a helper function hands a result back, to a statement that does nothing with it."""
+    place = _where_lost(op)
+    return place is not None and place is not op.place and is_bare(place)

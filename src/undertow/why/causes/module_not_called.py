@@ -24,6 +24,8 @@ class ModuleNotCalled(Cause):
             return None
         module = facts.trace.modules[hook.module]
         what = hook.expression or module.type
+        if what.isidentifier() and module.names:
+            what = module.names[0]  # `layer` of a loop or a function is one of many
         if successor is not None:
             return self._displaced(hook, successor, what)
         uses = [

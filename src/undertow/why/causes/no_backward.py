@@ -23,8 +23,9 @@ class NoBackward(Cause):
         reaching = facts.reaching(miss.tensor)
         cut = way_out(facts, miss.tensor, miss.wants).cut
         only_grad = reaching and all(record.kind == "grad" for record in reaching)
-        if only_grad and cut is None and not is_forgotten(facts, miss.tensor):
-            call = reaching[-1]
+        asked = [record for record in reaching if miss.tensor in (record.inputs or ())]
+        if only_grad and (asked or (cut is None and not is_forgotten(facts, miss.tensor))):
+            call = (asked or reaching)[-1]
             roots = [facts.made_at(root) for root in call.roots]
             return Finding(
                 self.code,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from undertow.why.causes.cut_off import CutOff
+from undertow.why.facts.ways import DRAWS
 from undertow.why.trace import OpRecord
 
 _CASTS = frozenset("to type long int short char byte bool type_as".split())
@@ -22,6 +23,11 @@ class NotDifferentiable(CutOff):
             )
         if op.name in _WITH_INDICES:
             return f"the indices of {op.name} have no derivative", "use the values that it returns beside its indices"
+        if op.name.rstrip("_") in DRAWS:
+            return f"{op.name} draws at random, and has no derivative", (
+                "a draw that lets gradients pass: rsample(), F.gumbel_softmax(logits, hard=True), "
+                "draw + probs - probs.detach(); or a loss with log_prob(draw)"
+            )
         return (
             f"{op.name} has no derivative and its result no grad_fn",
             "use a smooth stand-in (softmax for argmax, sigmoid for a comparison), or a straight-through estimator",

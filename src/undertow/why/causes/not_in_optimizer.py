@@ -10,7 +10,7 @@ from undertow.why.facts.facts import Facts
 from undertow.why.finding import Finding, fact
 from undertow.why.keeping import stores
 from undertow.why.places import Place
-from undertow.why.source import assigned
+from undertow.why.source import assigned, source
 from undertow.why.trace import BindingRecord, OptimizerRecord
 
 
@@ -32,7 +32,8 @@ class NotInOptimizer(Cause):
                     found[tensor].append(optimizer)
         for tensor in sorted(found):
             is_parameter = facts.trace.tensors[tensor].parameter
-            trained = is_parameter if parameters else not is_parameter and _looks_trained(facts, tensor)
+            trained = is_parameter and (parameters or _is_looked_at(facts, tensor))
+            trained = trained or (not is_parameter and not parameters and _looks_trained(facts, tensor))
             if trained or _is_plain_weight(facts, tensor):
                 yield self._finding(facts, tensor, found[tensor])
 
@@ -88,6 +89,12 @@ def _looks_trained(facts: Facts, tensor: int) -> bool:
     return sum(event.kind == "write" for event in events) == len(backwards)
 
 
+def _is_looked_at(facts: Facts, tensor: int) -> bool:
+    """Whether the program itself reads the gradient of a parameter: among plain leaves that are trained, it may be one of
+    a network that only stands between these and the loss."""
+    return any(event.kind == "read" and event.direct for event in facts.grads[tensor])
+
+
 def _is_plain_weight(facts: Facts, tensor: int) -> bool:
     """A plain tensor that asks for gradients as a module's attribute, and gets them again and again."""
     record = facts.trace.tensors[tensor]
@@ -127,7 +134,8 @@ def _where(facts: Facts, tensor: int, optimizer: OptimizerRecord) -> tuple[Place
         )  # fmt: skip
     owners = facts.ancestors(record.module)
     for binding in reversed(trace.bindings):
-        is_it = binding.tensor == tensor or (binding.child is not None and binding.child in owners)
+        is_new = binding.old_tensor != tensor  # `layer.weight -= x` binds the same one again
+        is_it = (binding.tensor == tensor and is_new) or (binding.child is not None and binding.child in owners)
         if is_it and binding.time > optimizer.time and not _is_a_slice(facts, binding):  # the outermost comes last
             return _again(facts, tensor, binding.place, optimizer), "it was put here after the optimizer took its list", (
                 "build the optimizer after the model is complete, or opt.add_param_group({'params': new.parameters()})"
@@ -144,16 +152,20 @@ def _where(facts: Facts, tensor: int, optimizer: OptimizerRecord) -> tuple[Place
         return _container(facts.made_at(tensor)), "it is a plain tensor, and parameters() lists nn.Parameter only", (
             "nn.Parameter(...) in place of the plain tensor"
         )  # fmt: skip
-    if _is_hidden(facts, tensor):
-        return _container(_outermost(facts, tensor)), "it lies in a plain container, where parameters() does not look", (
-            "nn.ModuleList([...]) or nn.ParameterList([...]) in place of the plain list; nn.ModuleDict for a dict"
+    home, kept_as = _plain_home(facts, tensor)
+    if home is None and _is_hidden(facts, tensor):
+        home = _container(_outermost(facts, tensor))
+    if home is not None:
+        return home, "it lies in a plain container, where parameters() does not look", (
+            f"{kept_as or 'the layers'} = nn.ModuleList(...), or nn.ParameterList(...), in place of the plain list; "
+            "nn.ModuleDict(...) for a dict"
         )  # fmt: skip
     return optimizer.place, "it was not given to it", "give the optimizer these parameters too"
 
 
 def _again(facts: Facts, tensor: int, place: Place | None, optimizer: OptimizerRecord) -> Place | None:
     """A place; if the same function had made what the optimizer holds, the place where that was called once more."""
-    twins = [other for other in facts.made_alike(tensor) if other in optimizer.tensors]
+    twins = [other for other in facts.made_alike(tensor, any_shape=True) if other in optimizer.tensors]
     bound = [binding.place for binding in facts.trace.bindings if binding.tensor in twins]
     places = [*map(facts.made_at, twins), *bound]
     known = {outer.key for twin in places if twin is not None for outer in twin.chain()}
@@ -187,6 +199,18 @@ def _container(made: Place | None) -> Place | None:
         if (assigned(place) or stores(place)).startswith("self."):
             return place
     return made
+
+
+def _plain_home(facts: Facts, tensor: int) -> tuple[Place | None, str]:
+    """The line of a class that sets the plain container in which the module of a parameter lies: `self.layers = []`."""
+    for module in sorted(facts.ancestors(facts.trace.tensors[tensor].module)):
+        hidden = facts.trace.modules[module].hidden_in
+        if hidden is not None:
+            file, owner, attribute = hidden
+            line = source(file).attribute_set(owner, attribute)
+            if line is not None:
+                return Place(file, line, "", (None, None, None), None), f"self.{attribute}"
+    return None, ""
 
 
 def _is_hidden(facts: Facts, tensor: int) -> bool:

@@ -103,13 +103,21 @@ class Facts:
                 return made
         return record.place
 
-    def made_alike(self, tensor: int) -> list[int]:
-        """The parameters of one shape that the same expression made as a parameter: `nn.Linear(3, 4)` in a function."""
-        return self._parameters.get(self._made_by(tensor), [])
+    def made_alike(self, tensor: int, any_shape: bool = False) -> list[int]:
+        """The parameters that the same expression made, of the same shape: by `nn.Linear(3, 4)` in a function."""
+        alike = self._parameters.get(self._made_by(tensor), [])
+        shape = self.trace.tensors[tensor].shape
+        return [other for other in alike if any_shape or self.trace.tensors[other].shape == shape]
 
     def _made_by(self, tensor: int) -> object:
         made = self.made_at(tensor)
-        return None if made is None else (made.file, span_of(made), self.trace.tensors[tensor].shape)
+        return None if made is None else (made.file, span_of(made), self._label(tensor))
+
+    def _label(self, tensor: int) -> str:
+        """What a parameter is called in its module."""
+        module = self.trace.tensors[tensor].module
+        parameters = {} if module is None else self.trace.modules[module].parameters
+        return next((name for name, number in parameters.items() if number == tensor), "")
 
     @cached_property
     def _parameters(self) -> dict[object, list[int]]:
@@ -219,6 +227,11 @@ class Facts:
     def holders(self, tensor: int) -> list[OptimizerRecord]:
         """The optimizers that hold a tensor."""
         return [optimizer for optimizer in self.trace.optimizers if tensor in optimizer.tensors]
+
+    def is_for(self, record: BackwardRecord, optimizer: int) -> bool:
+        """Whether a backward pass was for an optimizer: it gave gradients to what that holds, or to nobody's parameters."""
+        others = [one for one in self.trace.optimizers if not one.tensors.keys().isdisjoint(record.written)]
+        return not others or any(one.id == optimizer for one in others)
 
     def flag(self, tensor: int, time: int | None = None) -> Flag | None:
         """The last setting of requires_grad, before a time."""
@@ -345,12 +358,9 @@ class Facts:
         record: TensorRecord = self.trace.tensors[tensor]
         if record.names:
             return record.names[0]
-        if record.module is not None:
+        if record.module is not None and (label := self._label(tensor)):
             module = self.trace.modules[record.module]
-            label = next((name for name, number in module.parameters.items() if number == tensor), "")
-            owner = module.names[0] if module.names else module.type
-            if label:
-                return f"{owner}.{label}"
+            return f"{module.names[0] if module.names else module.type}.{label}"
         made = None if record.maker is None else self.trace.ops[record.maker].place
         if made is not None and is_whole_value(made):
             return assigned(made) or self.trace.name(tensor)

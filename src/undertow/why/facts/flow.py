@@ -28,12 +28,14 @@ class Stop:
 
 
 def kept_graphs(op: OpRecord) -> list[bool]:
-    """For each result of an op whether it has the graph of the op's inputs. A leaf that is written into stays a leaf."""
+    """For each result of an op whether it has the graph of the op's inputs. A leaf that is written into stays a leaf,
+    and a view of a leaf that is taken with gradient mode off says that it asks for gradients, and has no graph."""
     if op.kind == "cut":
         return [False] * len(op.outputs)
-    if not op.writes:
-        return list(op.gave)
     nodes = dict(zip(op.outputs, op.output_nodes))
+    if not op.writes:
+        recorded = [op.grad_mode or made in op.inputs or nodes.get(made) is not None for made in op.outputs]
+        return [gave and kept for gave, kept in zip(op.gave, recorded)]
     return [gave and (made not in op.writes or nodes.get(made) is not None) for made, gave in zip(op.outputs, op.gave)]
 
 

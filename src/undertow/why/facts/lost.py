@@ -92,9 +92,10 @@ class WayOut(NamedTuple):
 
 
 def way_out(facts: Facts, tensor: int, wants: list[GradEvent]) -> WayOut:
-    """How a tensor left the graph on its way to a root, in the latest pass in which it did."""
+    """How a tensor left the graph on its way to a root, in the latest pass in which it did, one for that step if any."""
     for want in wants[:3]:
-        for record in facts.ways.asked_of(want, _step_before(facts, want)):
+        records = facts.ways.asked_of(want, _step_before(facts, want))
+        for record in sorted(records, key=lambda record: not _is_meant(facts, want, record)):
             cuts, values = facts.ways.cuts(tensor, record)
             if cuts:
                 others = any(_is_meant(facts, want, other) for other in facts.trace.backwards)
@@ -117,10 +118,8 @@ def _step_before(facts: Facts, want: GradEvent) -> int:
 
 
 def _is_meant(facts: Facts, want: GradEvent, record: BackwardRecord) -> bool:
-    """Whether a backward gave gradients to others that the same step wanted."""
-    if want.optimizer is None:
-        return True
-    return not facts.trace.optimizers[want.optimizer].tensors.keys().isdisjoint(record.written)
+    """Whether a backward gave gradients to others that the same step wanted, or to none that any step did."""
+    return want.optimizer is None or facts.is_for(record, want.optimizer)
 
 
 def forgotten(facts: Facts, flow: Flow, escaped: list[OpRecord]) -> list[int]:

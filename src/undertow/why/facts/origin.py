@@ -105,10 +105,17 @@ def _escaped(facts: Facts, leaves: list[int], time: int) -> OpRecord | None:
         return None
     latest = max(op.time for op in entered)
     for op in reversed(trace.ops):
-        if op.time < latest and op.kind == "leaves" and any(op.asked) and op.name not in ("__bool__", "__repr__"):
-            if not only_looked_at(op.place, facts.ran):
-                return op
+        if op.time < latest and op.kind == "leaves" and op.name not in ("__bool__", "__repr__"):
+            cut = op if any(op.asked) else _cut_before(facts, op)
+            if cut is not None and not only_looked_at(op.place, facts.ran):
+                return cut
     return None
+
+
+def _cut_before(facts: Facts, left: OpRecord) -> OpRecord | None:
+    """The detach of `x.detach().numpy()`, of an x that had a graph."""
+    made = [facts.maker(number, left.time) for number in left.inputs]
+    return next((op for op in made if op is not None and op.kind == "cut" and any(op.asked)), None)
 
 
 def _leaf_origin(facts: Facts, leaves: list[int], time: int) -> Origin | None:

@@ -61,9 +61,8 @@ def _passed_by(facts: Facts, tensor: int, wants: list[GradEvent]) -> list[GradEv
     backwards = [record for record in facts.trace.backwards if record.kind == "backward"]
     clears = [event.time for event in facts.grads[tensor] if event.kind == "clear" and event.found]
     for event in steps:
-        held = facts.trace.optimizers[event.optimizer or 0].tensors.keys()
         latest = next((record for record in reversed(backwards) if record.time < event.time), None)
-        if latest is None or tensor in latest.written or held.isdisjoint(latest.written):
+        if latest is None or tensor in latest.written or not facts.is_for(latest, event.optimizer or 0):
             return []
         if any(latest.time < time < event.time for time in clears):
             return []  # it was there until then
@@ -81,19 +80,21 @@ def _is_put_aside(facts: Facts, tensor: int) -> bool:
     if tensor in facts.replaced:
         return True
     twins = [twin for twin, _, _ in facts.copies.get(tensor, ())]
-    twins += [other for other in facts.made_alike(tensor) if other > tensor]
+    twins += [other for other in facts.made_alike(tensor, any_shape=True) if other > tensor]
     return any(not facts.holders(twin) and any(e.kind == "write" for e in facts.grads.get(twin, ())) for twin in twins)
 
 
 def _is_behind_a_derivative(facts: Facts, tensor: int, wants: list[GradEvent]) -> bool:
     """Whether it goes only into what is differentiated by autograd.grad() first, and that derivative does not depend on
     it: the last bias of a network of which only the slope is trained."""
-    passes = facts.reaching(tensor)
+    passes = [record for record in facts.reaching(tensor) if record.time < wants[-1].time]
     derived = {
         op.inputs[0] for number in facts.ways.differentiated
         if (op := facts.trace.ops[number]).kind == "grad" and any(op.gave) and op.inputs
     }  # fmt: skip
-    if not passes or any(record.kind != "grad" or derived.isdisjoint(record.roots) for record in passes):
+    if any(record.kind != "grad" or tensor in (record.inputs or ()) for record in passes):
+        return False
+    if derived.isdisjoint([root for record in passes for root in record.roots]):
         return False
     return way_out(facts, tensor, wants).cut is None and not is_forgotten(facts, tensor)
 

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 _EXPLICIT = frozenset("detach detach_ data.get data.set".split())
 _COMPARES = frozenset("gt lt ge le eq ne __gt__ __lt__ __ge__ __le__ __eq__ __ne__ isnan isfinite isinf bool".split())
-_DRAWS = frozenset("multinomial bernoulli poisson normal binomial".split())
+DRAWS = frozenset("multinomial bernoulli poisson normal binomial".split())
 _CHOOSES = frozenset(
     "embedding gather take take_along_dim index_select __getitem__ __setitem__ index_put index_put_ index_add index_add_ "
     "scatter scatter_ scatter_add scatter_add_ where masked_fill masked_fill_ masked_select cross_entropy nll_loss".split()
@@ -159,7 +159,7 @@ def weight(op: OpRecord) -> int:
     detach, then gradient mode off, comparisons and random draws, which programs mostly use on purpose."""
     if op.kind == "grad":
         return 3  # autograd.grad without create_graph
-    if not op.grad_mode or op.name in _COMPARES or op.name.rstrip("_") in _DRAWS:
+    if not op.grad_mode or op.name in _COMPARES or op.name.rstrip("_") in DRAWS:
         return 1
     return 2 if op.name in _EXPLICIT else 3
 

@@ -262,7 +262,7 @@ class _Pass:
                 if name.startswith("_saved_"):
                     try:
                         getattr(node, name)
-                    except RuntimeError as problem:
+                    except Exception as problem:  # whatever a node has to say of what is no longer there
                         if "modified by an inplace operation" in str(problem) and number not in self.record.damaged:
                             self.record.damaged.append(number)
 

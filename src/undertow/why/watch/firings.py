@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import sys
+import weakref
 from types import CodeType, FrameType, FunctionType, MethodType
 from typing import TYPE_CHECKING, Any
 
@@ -39,13 +40,15 @@ RETURNS = 5  # so many times the line on which a function returned is looked for
 class Returns:
     """Notes the lines on which functions returned, by a profile function that lives as long as the block.
 
-    A program that is being profiled keeps its own profile function, and the lines stay unknown.
+    Of what a function only hands on, `return helper(x)`, it is the helper's line. A program that is being profiled keeps
+    its own profile function, and the lines stay unknown.
     """
 
     def __init__(self, watcher: Watcher, *codes: CodeType | None) -> None:
         self.watcher = watcher
         self.codes = [code for code in codes if code is not None and watcher.places.is_user(code)]
         self.places: list[Place] = []
+        self._passing: tuple[Any, Place] | None = None  # what the user's code returned last, weakly, and where
 
     @property
     def place(self) -> Place | None:
@@ -65,8 +68,16 @@ class Returns:
 
     def _seen(self, frame: FrameType, event: str, argument: Any) -> None:
         code = frame.f_code
-        if event == "return" and any(code is known for known in self.codes):
-            self.places.append(self.watcher.places.of_line(code.co_filename, frame.f_lineno, code.co_name))
+        if event != "return" or not self.watcher.places.is_user(code):
+            return
+        place = self.watcher.places.of_line(code.co_filename, frame.f_lineno, code.co_name)
+        if isinstance(argument, self.watcher.engine.Tensor):
+            handed_on = self._passing is not None and self._passing[0]() is argument
+            if handed_on and self._passing is not None:
+                place = self._passing[1]
+            self._passing = weakref.ref(argument), place
+        if any(code is known for known in self.codes):
+            self.places.append(place)
 
 
 class Firings:

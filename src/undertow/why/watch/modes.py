@@ -54,7 +54,9 @@ class Modes:
             setattr(context, _MADE, place)
             if at_once:  # set_grad_enabled(False) switches as a plain call, too
                 setattr(context, _BEFORE, [before])
-                watcher.off = self._responsible(context, place)
+                # A library that switches off what is off, or puts it back, as step() does, is not responsible for it.
+                again = before is not None and not watcher.places.is_user(sys._getframe(1).f_code)
+                watcher.off = self._responsible(context, before if again else place)
 
         return __init__
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import itertools
+import re
 import sys
 import types
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from undertow.why.places import variables
+from undertow.why.source import source
 from undertow.why.trace import ModuleRecord, TensorRecord
 
 if TYPE_CHECKING:
@@ -28,6 +30,7 @@ class Names:
     def __init__(self, watcher: Watcher) -> None:
         self.watcher = watcher
         self.looked: dict[CodeType, int] = {}
+        self.passing: set[str] = set()  # variables of loops, which mean now this and now that
 
     def note(self, frame: FrameType) -> None:
         """Looks at the variables of a running function, the first few times that it is seen."""
@@ -35,10 +38,13 @@ class Names:
         if code.co_name == "<module>" or self.looked.get(code, 0) >= _LOOKS:
             return
         self.looked[code] = self.looked.get(code, 0) + 1
+        self.passing |= source(code.co_filename).loop_variables
         self._look(variables(frame))
 
     def globals(self, names: dict[str, Any]) -> None:
         """Looks at the program's global variables; their expressions come before those of functions."""
+        if self.watcher.trace.script is not None:
+            self.passing |= source(self.watcher.trace.script).loop_variables
         self._look({name: value for name, value in names.items() if not name.startswith("__")}, first=True)
 
     def modules(self) -> None:
@@ -69,18 +75,29 @@ class Names:
             if isinstance(record, TensorRecord):
                 expressions.sort(key=lambda one: one.endswith("]"))  # an item of a list of parameters says little
             order = [*expressions, *record.names] if first else [*record.names, *expressions]
-            record.names[:] = dict.fromkeys(order)
+            record.names[:] = sorted(dict.fromkeys(order), key=self._is_passing)
+
+    def _is_passing(self, expression: str) -> bool:
+        """Whether an expression begins with the variable of a loop: `p`, `layer.weight`."""
+        return re.split(r"[.\[]", expression, maxsplit=1)[0] in self.passing
 
     def _attributes(self, module: Any, record: ModuleRecord) -> None:
-        """Notes the tensors that a module holds without having registered them."""
+        """Notes the tensors and modules that a module holds without having registered them."""
+        watcher = self.watcher
         for name, value in list(vars(module).items()):
             if name.startswith("_"):
                 continue
             values = value.values() if isinstance(value, dict) else value if isinstance(value, (list, tuple)) else [value]
             for part in itertools.islice(values, _WIDTH):
-                known = self.watcher.tensors.find(part) if isinstance(part, self.watcher.engine.Tensor) else None
-                if known is not None:
-                    known.attribute_of = record.id
+                if isinstance(part, watcher.engine.Tensor):
+                    tensor = watcher.tensors.find(part)
+                    if tensor is not None:
+                        tensor.attribute_of = record.id
+                elif isinstance(part, watcher.engine.Module):
+                    child = watcher.modules.find(part)
+                    if child is not None and child.id not in record.children.values():
+                        file = getattr(sys.modules.get(type(module).__module__), "__file__", None)
+                        child.hidden_in = file or watcher.trace.script or "", record.type, name
 
     def _walk(self, names: dict[str, Any]) -> Iterator[tuple[str, Any]]:
         """(expression, object) breadth first, so that the shortest expression comes first."""
