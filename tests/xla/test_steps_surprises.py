@@ -5,6 +5,7 @@ from __future__ import annotations
 import array
 import collections
 import contextlib
+import dataclasses
 import functools
 import os
 import random
@@ -148,6 +149,45 @@ def looks_at_and_writes_to_views_that_the_step_has_cached() -> Case:
         cache["part"].mul_(2)
 
     return Case(step, args=x, between=between, look=lambda: cache)
+
+
+@dataclasses.dataclass
+class Output:
+    loss: Any
+    logits: Any
+
+
+@case
+def notes_what_an_object_of_its_own_holds() -> Case:
+    layer, log = nn.Linear(3, 2), list[float]()
+
+    def step(x: Any) -> Any:
+        logits = layer(x)
+        output = Output(logits.pow(2).mean(), logits)
+        log.append(output.loss.item())
+        return output.logits
+
+    return Case(step, layer, args=x, log=log)
+
+
+@case
+def sets_options_of_groups_and_entries_of_a_list_by_another_name() -> Case:
+    layer = nn.Linear(3, 2)
+    optimizer, kept, log = torch.optim.SGD(layer.parameters(), lr=0.1), [0, torch.zeros(2)], list[Any]()
+
+    def step(x: Any, rate: float) -> Any:
+        for group in optimizer.param_groups:
+            group["lr"] = rate
+            group["note"] = "set"
+        mine = kept
+        mine[0] += 1
+        mine[1] = mine[1] + layer(x).detach().sum(0)
+        log.append(mine[0])
+        optimizer.zero_grad()
+        layer(x).sum().backward()
+        optimizer.step()
+
+    return Case(step, layer, optimizer, args=lambda turn: (x(turn)[0], 0.1 + turn), log=log, look=lambda: kept)
 
 
 @case

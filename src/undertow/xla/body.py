@@ -437,6 +437,7 @@ class Body:
         if not take_apart(statements.node, statement):
             return False
         self._kept.discard(id(statement))  # without its pieces it may be movable
+        self._kept.discard(id(statement))  # without its pieces it may be movable
         for key, known in self._known.items():
             if known.node is statements.node:
                 self._known[key] = Statements(known.function, known.node)

@@ -125,7 +125,9 @@ class _Pieces:
     def _called(self, part: Any) -> Any:
         """What is called: a method stays with its object, which is found by its name or gets one."""
         if isinstance(part, ast.Attribute):
-            part.value = self._called(part.value)
+            whose = part.value
+            looked_at = part.attr in _LOOKS and isinstance(whose, ast.Attribute)  # a tensor that an object holds
+            part.value = self.named(whose) if looked_at else self._called(whose)
             return part
         if isinstance(part, ast.Call) and isinstance(part.func, ast.Name) and part.func.id == "super":
             return part

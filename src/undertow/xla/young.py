@@ -43,7 +43,9 @@ def is_own(value: Any, outside: set[int], young: set[int]) -> bool:
     if not isinstance(value, CONTAINERS):
         new = id(value) in young and id(value) not in outside
         return new and trust.home(type(value)) == "user" and not isinstance(value, _NEVER_COPIED)
-    if isinstance(value, UNCHANGING) or id(value) in outside or not (id(value) in young or not gc.is_tracked(value)):
+    if id(value) in outside and not isinstance(value, UNCHANGING):
+        return False
+    if isinstance(value, UNCHANGING) or not (id(value) in young or not gc.is_tracked(value)):
         parts = [part.value for part in contents_of(value)]
         return any(isinstance(part, (TensorCore, Figure)) or is_own(part, outside, young) for part in parts)
     return True
