@@ -17,9 +17,9 @@ import numpy as np
 
 from undertow._core import Meta, TensorCore
 from undertow.devices import cpu
-from undertow.xla.firing import Plan
 from undertow.xla.lending import Gradients, PackedGradients
 from undertow.xla.packing import StatePack, side_by_side, small_ones
+from undertow.xla.plan import Plan
 from undertow.xla.results import tensors_in
 from undertow.xla.sharing import Sharing
 from undertow.xla.trace import Trace

@@ -10,8 +10,6 @@ changes of what is watched from call to call (see `snapshot`) stay in the trace,
 from __future__ import annotations
 
 import ast
-import sys
-import threading
 from collections.abc import Callable, Iterator, Sequence
 from types import CodeType, FunctionType
 from typing import Any
@@ -40,13 +38,14 @@ from undertow.xla.effects import (
 from undertow.xla.effects.objects import instance_dict
 from undertow.xla.effects.values import OPAQUE, TENSORISH, Atom, Fresh, Known
 from undertow.xla.errors import CompileError, CompileWarning
-from undertow.xla.pieces import take_apart, written
+from undertow.xla.marks import Mark
+from undertow.xla.pieces import take_apart
 from undertow.xla.places import OfClass, Slots
 from undertow.xla.reach import Reached
-from undertow.xla.recompiled import alone, with_marks
+from undertow.xla.recompiled import with_marks
 from undertow.xla.registrations import code_of, where_defined
 from undertow.xla.statements import Statements
-from undertow.xp.device_memory import NeedsValue, Watch
+from undertow.xp.device_memory import NeedsValue
 
 Moved = dict[int, tuple[Statements, ast.stmt, str]]  # statements by their ids, with whose they are and why they go
 
@@ -61,44 +60,6 @@ _CURES = {
 }
 _CURE = "do it outside, with what the step returns, or in a hook"
 _OF_ANY_MODULE = frozenset(vars(Module()))
-
-
-class Mark:
-    """A statement that the trace has to ask about: one that is moved, or one that must not be reached."""
-
-    def __init__(self, statements: Statements, statement: ast.stmt, why: str, refusal: str = "", warning: str = "") -> None:
-        self.statements, self.statement = statements, statement
-        self.why, self.refusal, self.warning = why, refusal, warning
-        self.stored = statements.stored(statement)
-        self.returns = isinstance(statement, ast.Return)
-        self.is_handled = statements.is_handled(statement)
-        # What a custom Function saved is gone when the program has run.
-        self.opens_saved = any(getattr(part, "attr", "") == "saved_tensors" for part in ast.walk(statement))
-        free = set(statements.function.__code__.co_freevars)
-        self.used = sorted(name for name in statements.used(statement) if name not in free)
-        self._alone: dict[tuple[str, ...], FunctionType] = {}
-
-    def __call__(self) -> bool:
-        """Whether the statement is to run now."""
-        trace = Watch.trace
-        if trace is None or trace.thread != threading.get_ident():
-            return True
-        return trace.firing.meets(self, sys._getframe(1).f_locals)
-
-    def alone(self, given: tuple[str, ...]) -> FunctionType:
-        """A function that runs the statement, given these variables."""
-        if given not in self._alone:
-            self._alone[given] = alone(self.statements.function, self.statements.node, self.statement, given)
-        return self._alone[given]
-
-    @property
-    def place(self) -> str:
-        return f"{self.statements.function.__code__.co_filename}:{self.statement.lineno}"
-
-    @property
-    def source(self) -> str:
-        line = written(self.statement).partition("\n")[0]
-        return line if len(line) < 60 else line[:57] + "..."
 
 
 class Body:
@@ -436,7 +397,6 @@ class Body:
         """Whether a statement has pieces, which take its place from now on."""
         if not take_apart(statements.node, statement):
             return False
-        self._kept.discard(id(statement))  # without its pieces it may be movable
         self._kept.discard(id(statement))  # without its pieces it may be movable
         for key, known in self._known.items():
             if known.node is statements.node:

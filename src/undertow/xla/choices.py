@@ -16,7 +16,7 @@ import jax
 
 from undertow._core import TensorCore
 from undertow.xla.errors import CompileError
-from undertow.xla.firing import Again
+from undertow.xla.plan import Again
 from undertow.xla.snapshot import Snapshot
 from undertow.xp.device_array import DeviceArray
 

@@ -22,10 +22,10 @@ from undertow.xla.cache import keep_on_disk
 from undertow.xla.causes import argument_names, difference, looks_of
 from undertow.xla.counters import in_places
 from undertow.xla.errors import CompileError, CompileWarning
-from undertow.xla.firing import Again, Plan
 from undertow.xla.host_calls import Inside
 from undertow.xla.numbers import Baked
 from undertow.xla.places import Numbers
+from undertow.xla.plan import Again, Plan
 from undertow.xla.program import Program
 from undertow.xla.records import ChangedRecord, Kinds
 from undertow.xla.sparse_parts import apart, parts_of_sparse

@@ -13,9 +13,9 @@ from undertow.modes import local, set_grad_enabled
 from undertow.nn.modules.module import Module
 from undertow.optim.optimizer import Optimizer
 from undertow.tree import leaves, map_leaves
-from undertow.xla.body import Mark
 from undertow.xla.errors import CompileError
 from undertow.xla.host_calls import Placed
+from undertow.xla.marks import Mark
 from undertow.xla.numbers import Figure
 from undertow.xla.pieces import is_piece, names_given_away
 from undertow.xla.places import PLAIN, Slots

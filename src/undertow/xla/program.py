@@ -23,10 +23,10 @@ from undertow._tensor import Tensor
 from undertow.xla.arguments import view_again
 from undertow.xla.arriving import still_hold
 from undertow.xla.assembling import Assembled
-from undertow.xla.firing import Plan
 from undertow.xla.lending import ALONE, a_copy
 from undertow.xla.numbers import Figure
 from undertow.xla.places import change, put
+from undertow.xla.plan import Plan
 from undertow.xla.results import Rebuilt
 from undertow.xla.trace import draw_again
 from undertow.xla.traced import Call

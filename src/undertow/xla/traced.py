@@ -17,11 +17,12 @@ from undertow.tree import leaves, map_leaves
 from undertow.xla.arguments import Arguments, Handed, refuse_overlaps
 from undertow.xla.counters import Counters, from_places
 from undertow.xla.errors import CompileError, explained
-from undertow.xla.firing import Again, Firing, Plan
+from undertow.xla.firing import Firing
 from undertow.xla.host_calls import Later, Placed
 from undertow.xla.numbers import Baked, Figure, Known, Questions, baked, inputs
 from undertow.xla.options import Options
 from undertow.xla.places import ABSENT, Place, contents_of, held_at, place_at, put
+from undertow.xla.plan import Again, Plan
 from undertow.xla.reach import Reached
 from undertow.xla.records import ChangedRecord, records_together
 from undertow.xla.registrations import Registrations

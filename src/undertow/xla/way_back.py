@@ -27,8 +27,9 @@ from undertow.autograd.saved import Freed
 from undertow.devices import device as Device
 from undertow.modes import local
 from undertow.xla.errors import CompileError, explained
-from undertow.xla.firing import Again, Firing, Plan
+from undertow.xla.firing import Firing
 from undertow.xla.numbers import Figure, NumbersOfCall, Question, still_answered
+from undertow.xla.plan import Again, Plan
 from undertow.xla.registrations import Registrations
 from undertow.xla.results import figures_in, is_spent, nodes_behind, tensors_in
 from undertow.xla.segments import Segment, segments_of

@@ -1,0 +1,33 @@
+"""What a trace has to know beforehand, and learns from the traces before it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from undertow.xla.body import Body
+from undertow.xla.places import Place
+from undertow.xla.records import Kinds
+from undertow.xp.device_memory import Stops
+
+
+class Again(Stops, Exception):
+    """The step has to be traced again, now that more is known about its hooks."""
+
+
+class Plan:
+    """What is known about a step before it is traced."""
+
+    def __init__(self) -> None:
+        self.all_inside = False  # none runs after the program
+        self.waits_for = ""  # because of which hook
+        self.on_host: set[int] = set()  # ids of hooks that must not be traced
+        self.counts_inside = False  # whether optimizers' step counts are counted by the program
+        self.replaced: dict[Place, tuple[Any, Any]] = {}  # places in which the step leaves other tensors each time
+        self.counters: dict[Place, tuple[Any, Any]] = {}  # places in which it leaves another number
+        self.counts = True  # whether such numbers may be inputs
+        self.plain_numbers = False  # whether no number may be one: one got where it would stay as it is
+        self.numbers: list[Any] = []  # those among the arguments; see `counters.in_places`
+        self.watched: set[Place] = set()  # places in which it does, too, but more counts than their values
+        self.roots: list[tuple[Any, str]] = []  # modules and optimizers that only hooks reach, and their names
+        self.kinds = Kinds()  # which arguments count by what they hold
+        self.body: Body | None = None  # which statements are not simply traced
