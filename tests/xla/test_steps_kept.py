@@ -128,6 +128,23 @@ def arguments_and_results() -> Case:
 
 
 @case
+def kept_before_and_read_at_a_later_turn() -> Case:
+    model, kept, sums = layers(), list[Any](), list[Any]()
+    model[0].register_forward_hook(lambda module, args, out: kept.append(module.weight.data))
+    model[3].register_forward_hook(lambda module, args, out: sums.append([each.sum().item() for each in kept]))
+
+    def step(x: Any) -> Any:
+        kept.append(x)
+        x.mul_(1.5)
+        with torch.no_grad():
+            model[0](x)
+            model[0].weight.mul_(0.5)
+        return model[3](x).sum()
+
+    return Case(step, model, args=images, look=lambda: [kept, sums])
+
+
+@case
 def state_that_the_step_left_before() -> Case:
     model, kept, state = layers(), list[Any](), {"hidden": torch.zeros(6, 3)}
     model[3].register_forward_hook(lambda module, args, out: kept.append(state["hidden"].sum().item()))

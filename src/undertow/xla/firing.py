@@ -16,7 +16,7 @@ import threading
 from collections import deque
 from collections.abc import Callable, Container
 from types import CellType
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from undertow._core import TensorCore
 from undertow.hooks import RemovableHandle
@@ -42,7 +42,7 @@ from undertow.xla.hook_facts import (
     kind_of_variable,
     takes_no_answer,
 )
-from undertow.xla.host_calls import Inside, Kept, Later, Placed, tensors_of
+from undertow.xla.host_calls import HostCall, Inside, Kept, Later, Placed, tensors_of
 from undertow.xla.host_statements import (
     AsItIs,
     Environment,
@@ -60,6 +60,8 @@ from undertow.xla.registrations import Registrations
 from undertow.xp.device_array import DeviceArray
 from undertow.xp.device_memory import NeedsValue, Watch
 from undertow.xp.jax_tracing import is_traced
+
+_Call = TypeVar("_Call", bound=HostCall)
 
 
 class Turn(NamedTuple):
@@ -82,6 +84,7 @@ class Firing:
         self.known = known  # ids of the modules and optimizers that the step is known to use; None: that does not matter
         self.thread = threading.get_ident()
         self.cast = Cast()
+        self._calls: list[tuple[Effects, HostCall]] = []
         self.later: list[Later] = []
         self.turns: list[Later] = []  # those, and what the witness is told, in their order
         self.placed: list[Placed] = []
@@ -231,7 +234,7 @@ class Firing:
         found, places = self._found(effects)
         if effects.returns is False and not effects.writes and not self.plan.all_inside:
             placed = self._place(hook, "after the program", why)
-            self._put_off(Later(hook, args, kwargs, found, placed, places))
+            self._put_off(self._noted(effects, Later(hook, args, kwargs, found, placed, places)))
             return None
         if self.later and (effects.effects or id(hook) in self.plan.on_host):
             self.plan.all_inside, self.plan.waits_for = True, self._place(hook, "", "").name
@@ -265,7 +268,7 @@ class Firing:
                 "Let one hook compute, and another one do the rest",
             )
         placed = self._place(hook, "inside the program, on the host", why)
-        call = Inside(hook, args, kwargs, found, placed, places)
+        call = self._noted(effects, Inside(hook, args, kwargs, found, placed, places))
         self.has_inside = True
         if packs:
             return call.keep(args[0]._array, self.raised)
@@ -310,9 +313,9 @@ class Firing:
         self.placed.append(placed)
         if inside:
             self.has_inside = True
-            Inside(statement, (known,), {}, found, placed, places).place(None, False, self.raised)
+            self._noted(effects, Inside(statement, (known,), {}, found, placed, places)).place(None, False, self.raised)
             return False
-        later = Later(statement, (known,), {}, found, placed, places)
+        later = self._noted(effects, Later(statement, (known,), {}, found, placed, places))
         later.may_write = effects.writes
         self._put_off(later)
         _leave_schedulers(effects, placed)
@@ -341,6 +344,7 @@ class Firing:
         number that the step changes, or a tensor that each call computes anew."""
         computed = [read for read in effects.holds if read.kept_at is not None and _is_computed(read.get())]
         found = [tensor for read in effects.holds if read not in computed for tensor in tensors_of(read.get())]
+        found += [tensor for its, call in self._calls if its.feeds(effects) for tensor in call.tensors_from_outside()]
         return found, self._counters(effects) + [read.kept_at for read in computed if read.kept_at is not None]
 
     def finish(self) -> None:
@@ -353,9 +357,15 @@ class Firing:
                 self.later.append(last)
                 self.turns.append(last)
         self.cast.finish()
+        self._calls.clear()
         for hook, effects in self.traced:
             if any(its.feeds(effects) for _, its in self.hosted):
                 self._again(hook)
+
+    def _noted(self, effects: Effects, call: _Call) -> _Call:
+        """Notes a call on the host: those that read what it keeps are to see its tensors as they are at their turn."""
+        self._calls.append((effects, call))
+        return call
 
     def _put_off(self, later: Later) -> None:
         self.later.append(later)

@@ -141,6 +141,10 @@ class HostCall:
         """The tensors from outside that it sees."""
         return [look for look in self.looks.values() if look.role.itself]
 
+    def tensors_from_outside(self) -> list[Any]:
+        """Those themselves, during the trace."""
+        return [look.role.kept for look in self.own()]
+
     def computed(self) -> list[Look]:
         """Those that the step has computed."""
         return [look for look in self.looks.values() if not look.role.itself]
