@@ -9,7 +9,7 @@ import numpy as np
 
 from undertow._core import TensorCore, ndarray
 from undertow.autograd.rule_node import CONJUGATE, FIT, UPCAST
-from undertow.dtypes import DTYPE_OF, SCALAR_DTYPE, combine, complex32, dtype, get_default_dtype, promote
+from undertow.dtypes import DTYPE_OF, FLOAT8, SCALAR_DTYPE, combine, complex32, dtype, get_default_dtype, promote
 from undertow.ops.arguments import broadcast_two
 from undertow.rules.refusals import refusal
 from undertow.rules.rule import Rule
@@ -57,6 +57,10 @@ def _is_no_mask(array: Any) -> bool:
     return array.dtype.kind != "b"
 
 
+# What computes with eight bits on a CPU; whatever moves numbers without looking at them takes them too.
+_WITH_FLOAT8 = frozenset("abs eq ne isnan where mm bmm addmm mv matmul to_copy copy".split())
+
+
 def run_forward(rule: Rule, arrays: Sequence[Any], statics: dict[str, Any]) -> Any:
     """A rule's results. NumPy's complaint about shapes becomes PyTorch's."""
     try:
@@ -90,6 +94,8 @@ def operands(rule: Rule, inputs: Sequence[Any]) -> tuple[list[Any], int, dtype |
             scalar = kind if scalar is None else promote(scalar, kind)
     common = combine(dimensioned, zero_dim, scalar)
     if "bifc"[common.category] not in rule.accepts or common is complex32:
+        raise refusal(rule.name, common)
+    if common in FLOAT8 and rule.name not in _WITH_FLOAT8:
         raise refusal(rule.name, common)
     if rule.promote == "float" and not (common.is_floating_point or common.is_complex):
         common = get_default_dtype()
