@@ -61,6 +61,7 @@ def test_norms_sums_of_exponentials_and_the_parts() -> None:
         found += [masked.var(x, 1, False, mask=mask), masked.var(x, 1, correction=2), masked.std(x + 1j, 1)]
         found += [masked._input_mask(x, mask=masks[2]), masked._output_mask(masked.sum, x, 1, mask=mask)]
         found += [masked._output_mask(masked.norm, x, 2.0, 1, mask=mask), masked._canonical_dim((-1, 0), 3)]
+        found += [masked._output_mask(function, x, 1, mask=mask) for function in (masked.softmax, masked.cumsum)]
         for name in ("sum", "prod", "amax", "amin", "mean", "argmax", "logsumexp", "median"):
             found += [masked._reduction_identity(name, x.to(kind)) for kind in (torch.float32, torch.int64, torch.uint8)]
         return found

@@ -55,8 +55,8 @@ def _input_mask(input: Any, *args: Any, **kwargs: Any) -> Any:
 def _output_mask(op: Any, input: Any, *args: Any, **kwargs: Any) -> Any:
     """Which elements of the result have at least one element behind them."""
     name = op if isinstance(op, str) else op.__name__
-    if name not in (*_IDENTITIES, "norm", *_NORMALIZATIONS):
-        raise ValueError(f"_output_mask got unsupported operation {name}")
+    if name not in (*_IDENTITIES, "norm", *_NORMALIZATIONS) or name == "logaddexp":
+        raise ValueError(f"_output_mask expected masked operation (got callable {name})")
     mask = _input_mask(input, **kwargs)
     if name in _NORMALIZATIONS:
         return mask
@@ -89,7 +89,7 @@ _IDENTITIES: dict[str, Callable[[Any, str], Any] | None] = {
     "amin": _highest, "argmin": _highest, "mean": None, "var": None, "std": None,
     "median": lambda dtype, name: math.nan,
 }  # fmt: skip
-_NORMALIZATIONS = ("softmax", "log_softmax", "softmin", "normalize")
+_NORMALIZATIONS = ("softmax", "log_softmax", "softmin", "normalize", "cumsum", "cumprod")  # which keep the shape
 
 
 def _reduction_identity(op_name: str, input: Any, *args: Any) -> Any:

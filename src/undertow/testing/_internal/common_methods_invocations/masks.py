@@ -9,7 +9,7 @@ from typing import Any
 from undertow import dtypes as d
 from undertow.from_data import tensor
 from undertow.testing._internal.common_methods_invocations.making import Calls, Maker, operator, sampled
-from undertow.testing._internal.opinfo.core import OpInfo, ReductionOpInfo
+from undertow.testing._internal.opinfo.core import OpInfo, ReductionOpInfo, gradcheck_wrapper_masked_operation
 
 _MASKS = ([[True, False, True], [True, True, False]], [True, False, True], [[True], [True]])
 
@@ -20,11 +20,14 @@ def masked_operators() -> list[OpInfo]:
     def reduction(name: str, calls: Calls, **options: Any) -> OpInfo:
         return ReductionOpInfo(
             f"masked.{name}", dtypes=(d.float32,), op=_function(name), sample_inputs_func=sampled(calls),
-            method_variant=None, **options,
+            method_variant=None, gradcheck_wrapper=gradcheck_wrapper_masked_operation, **options,
         )  # fmt: skip
 
     def row(name: str, calls: Calls) -> OpInfo:
-        return operator(f"masked.{name}", "f", calls, op=_function(name), method_variant=None)
+        return operator(
+            f"masked.{name}", "f", calls, op=_function(name), method_variant=None,
+            gradcheck_wrapper=gradcheck_wrapper_masked_operation,
+        )  # fmt: skip
 
     return [
         reduction("sum", _reduced, identity=0, promotes_int_to_int64=True),
@@ -38,7 +41,8 @@ def masked_operators() -> list[OpInfo]:
             for name in ("cumsum", "cumprod", "median", "softmax", "log_softmax", "softmin")
         ],
         row("normalize", lambda t: [(x, 2.0, 1, {"mask": m}) for x, m in _pairs(t)]),
-        row("logaddexp", lambda t: [(x, t(2, 3), {"input_mask": m, "other_mask": None}) for x, m in _pairs(t)]),
+        row("logaddexp", lambda t: [
+            (x, t(2, 3), {"input_mask": m, "other_mask": None}) for x, m in _pairs(t)[: 1 if t.requires_grad else None]]),
     ]  # fmt: skip
 
 

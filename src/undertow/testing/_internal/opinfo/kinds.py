@@ -8,6 +8,7 @@ from importlib import import_module
 from typing import Any
 
 from undertow._tensor import Tensor
+from undertow.masked._ops import _output_mask
 from undertow.testing._creation import make_tensor
 from undertow.testing._internal.common_dtype import _floating_and_complex_types, _floating_types
 from undertow.testing._internal.opinfo.info import OpInfo
@@ -204,11 +205,19 @@ def gradcheck_wrapper_triangular_input_real_positive_diagonal(
 
 def gradcheck_wrapper_masked_operation(op: Any, input: Any, *args: Any, **kwargs: Any) -> Any:
     """The operator with zeros where its mask lets nothing through."""
-    output, mask = op(input, *args, **kwargs), kwargs.get("mask")
-    return output if mask is None or mask.shape != output.shape else output.where(mask, output.new_zeros([]))
+    output = op(input, *args, **kwargs)
+    if kwargs.get("mask") is None:
+        return output
+    return output.where(_output_mask(op, input, *args, **kwargs), output.new_zeros(()))
 
 
-gradcheck_wrapper_masked_pointwise_operation = gradcheck_wrapper_masked_operation
+def gradcheck_wrapper_masked_pointwise_operation(op: Any, input: Any, *args: Any, **kwargs: Any) -> Any:
+    """A function of two tensors with masks, and zeros where both are masked out."""
+    output = op(input, *args, **kwargs)
+    masks = kwargs.get("input_mask"), kwargs.get("other_mask")
+    if masks[0] is None or masks[1] is None:
+        return output
+    return output.where(masks[0] | masks[1], output.new_zeros(()))
 
 
 def gradcheck_wrapper_ctc_loss(op: Any, input: Any, *args: Any, **kwargs: Any) -> Any:
