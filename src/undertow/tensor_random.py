@@ -13,7 +13,7 @@ from undertow.dtypes import DTYPE_OF
 from undertow.factory_arguments import into_out, made
 from undertow.generators import Generator, stream_of
 from undertow.modes import local
-from undertow.ops.arguments import as_int, check_tensor, invalid_combination, is_int
+from undertow.ops.arguments import as_int, check_tensor, invalid_combination, is_int, no_kernel
 from undertow.ops.public import overloaded, public
 from undertow.random import Draw, check_bounded, check_kernel, integer_draw, uniform_draw
 from undertow.random_stream.memory_order import in_memory_order, memory_order
@@ -139,6 +139,9 @@ class RandomMethods(TensorCore):
     def bernoulli_(self, p: Any = 0.5, *, generator: Generator | None = None) -> Any:
         """Redraws every element: 1 with probability p (a number or a tensor of them), else 0."""
         array = self._array
+        if array.dtype.kind == "c":
+            check_writable(self, local.modes.grad_enabled)
+            raise no_kernel("bernoulli_scalar_cpu_", self)
         if not isinstance(p, TensorCore):
             draw: Draw = lambda stream, n, kind: stream.bernoulli(n, float(p), kind)
             return _redrawn(self, rules.bernoulli_one, generator, draw)

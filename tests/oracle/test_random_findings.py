@@ -94,6 +94,9 @@ def order_of_refusals(torch: Any, log: Any) -> None:
     attempt(log, "roots", lambda: torch.autograd.grad((x * 2, torch.ones(2)), [x], (torch.ones(2), torch.ones(2))))
     attempt(log, "jacrev", lambda: torch.func.jacrev(torch.sin)(torch.ones(1).cfloat()))
     attempt(log, "jacfwd", lambda: torch.func.jacfwd(torch.sin)(torch.ones(1).cfloat()))
+    attempt(log, "jacrev's result", lambda: torch.func.jacrev(lambda x: torch.complex(x, x))(torch.ones(1)))
+    attempt(log, "jacfwd's result", lambda: torch.func.jacfwd(lambda x: torch.complex(x, x))(torch.ones(1)))
+    attempt(log, "bernoulli_", lambda: torch.ones(2).cfloat().bernoulli_(0.5))
 
 
 @cases
@@ -137,6 +140,7 @@ def derivatives_in_inference_mode(torch: Any, log: Any) -> None:
         log(torch.func.vjp(torch.sin, x)[1](inside), torch.func.jvp(torch.sin, (x,), (inside,)))
         log(torch.func.jacrev(torch.sin)(x), torch.func.jacfwd(torch.sin)(x), torch.func.hessian(lambda x: x.prod())(x))
         log(torch.func.vmap(torch.func.grad(lambda x: x * x))(x), torch.is_inference_mode_enabled())
+    log(x[:1]._is_view(), x.view(2, 1)._is_view(), weight[:1]._is_view())
 
 
 @cases
@@ -160,4 +164,5 @@ def arithmetic_with_eight_bits(torch: Any, log: Any) -> None:
 
 @cases.test
 def test_findings(program: Any) -> None:
-    agree(program, graph=True, warns="inference" not in program.__name__)  # torch warns there of its own means
+    forward = program in (derivatives_in_inference_mode, order_of_refusals)  # of which torch warns by its own means
+    agree(program, graph=True, warns=not forward)

@@ -309,7 +309,7 @@ class AutogradMethods(HookMethods):
         return None if self._view is None else self._view.base
 
     def _is_view(self) -> bool:
-        return self._view is not None
+        return self._view is not None and type(self._storage) is not InferenceStorage
 
     def is_inference(self) -> bool:
         """Whether the tensor was made in inference mode."""

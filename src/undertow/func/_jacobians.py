@@ -34,6 +34,7 @@ def jacrev(
         found = vjp_of(func, argnums, has_aux, args)
         output, pull_back, aux = (*found, None)[:3]
         outputs, out_spec = pytree.tree_flatten(output)
+        _refuse_complex(outputs, "jacrev", "output")
         inputs, in_spec = pytree.tree_flatten(chosen_of(args, argnums))
         rows = [_rows(nr, outputs, out_spec, inputs, pull_back) for nr in range(len(outputs))]
         result = out_spec.unflatten([in_spec.unflatten(row) for row in rows])
@@ -87,6 +88,7 @@ def jacfwd(
 
         output, push, aux = linearized(of_chosen, tuple(inputs), has_aux, "jvp(f, primals, tangents)")
         outputs, out_spec = pytree.tree_flatten(output)
+        _refuse_complex(outputs, "jacfwd", "output")
         columns = [_columns(nr, inputs, outputs, push) for nr in range(len(inputs))]
         result = out_spec.unflatten([in_spec.unflatten(list(row)) for row in zip(*columns, strict=True)])
         return (result, aux) if has_aux else result
