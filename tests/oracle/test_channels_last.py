@@ -70,3 +70,29 @@ def test_a_network_in_that_order() -> None:
         log([(parameter.grad.stride(), parameter.grad) for parameter in net.parameters()])
 
     agree(program, rtol=1e-4, atol=1e-4)
+
+
+SEQUENCES = {
+    "conv1d": lambda torch, x: torch.conv1d(x, torch.ones(6, 4, 3)).relu(),
+    "conv_transpose1d": lambda torch, x: torch.conv_transpose1d(x, torch.ones(4, 3, 3)),
+    "batch_norm": lambda torch, x: torch.nn.BatchNorm1d(4)(x),
+    "batch_norm, known moments": lambda torch, x: torch.nn.BatchNorm1d(4).eval()(x),
+}
+
+
+@pytest.mark.parametrize("name", SEQUENCES)
+def test_sequences_do_not_keep_their_channels_last(name: str) -> None:
+    """Unlike images: a program may take views of what a convolution of transposed embeddings gives."""
+
+    def program(torch: Any) -> Any:
+        x = torch.arange(48.0).reshape(2, 6, 4).transpose(1, 2).clone().requires_grad_()
+        y = SEQUENCES[name](torch, x)
+        y.view(2, y.size(2), -1)[:, 0].sum().backward()
+        return y, y.stride(), x.grad, x.grad.stride()
+
+    agree(program)
+
+
+@pytest.mark.parametrize("kind", [float, int, bool, complex, str])
+def test_bits_seen_as_a_type_of_python_s(kind: type) -> None:
+    agree(lambda torch: (torch.ones(2, 4).view(kind), torch.ones(2, 4).view(dtype=kind)))

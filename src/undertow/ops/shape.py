@@ -6,7 +6,7 @@ from typing import Any
 
 from undertow._core import TensorCore
 from undertow.autograd.apply import apply
-from undertow.dtypes import DTYPE_OF, dtype
+from undertow.dtypes import DTYPE_OF, as_dtype, dtype
 from undertow.ops.arguments import (
     as_int,
     as_ints,
@@ -102,13 +102,16 @@ def reshape_method(self: Any, *shape: Any, **named: Any) -> Any:
     return reshape_to(self, spread_ints(shape, "reshape", "shape"))
 
 
+_NUMBERS = (bool, int, float, complex)  # Python's types, which stand for dtypes
+
+
 @public
 def view(self: Any, *size: Any, **named: Any) -> Any:
     """The same memory in another shape, or seen as another dtype."""
     if named:
         size = (*size, *named.values())
-    if len(size) == 1 and isinstance(size[0], dtype):
-        return view_dtype(self, size[0])
+    if len(size) == 1 and (isinstance(size[0], dtype) or (isinstance(size[0], type) and size[0] in _NUMBERS)):
+        return view_dtype(self, as_dtype(size[0], "view", "dtype"))
     if not size or not (is_listed_int(size[0]) or (len(size) == 1 and isinstance(size[0], (tuple, list)))):
         raise invalid_combination("view", size)
     return view_to(self, spread_ints(size, "view", "size"))

@@ -97,8 +97,8 @@ def channels_to_back(x: Array) -> Array:
 
 
 def has_channels_last(x: Array) -> bool:
-    """Whether the channels of images lie side by side in memory."""
-    return not x.flags.c_contiguous and channels_to_back(x).flags.c_contiguous
+    """Whether the channels of images lie side by side in memory: an order that PyTorch keeps, but not for sequences."""
+    return x.ndim > 3 and not x.flags.c_contiguous and channels_to_back(x).flags.c_contiguous
 
 
 def channel_sums(x: Array) -> Array:
