@@ -72,6 +72,13 @@ def gradients_of_complex_functions(torch: Any, log: Any) -> None:
 
 
 @cases
+def jacobians_of_complex_functions(torch: Any, log: Any) -> None:
+    x, jacobian = torch.tensor([0.5 + 1j, -0.25 + 0.5j]), torch.autograd.functional.jacobian
+    attempt(log, "rows", lambda: jacobian(lambda x: x * x.cos(), x))
+    log(jacobian(lambda x: x * x.cos(), x, vectorize=True))
+
+
+@cases
 def memory_of_another(torch: Any, log: Any) -> None:
     x = leaf(torch).sin()
     x.set_(torch.ones(2))

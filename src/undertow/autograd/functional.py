@@ -96,7 +96,7 @@ def jacobian(
                 raise RuntimeError(
                     "torch.autograd.functional.jacobian: `strict=True` and `vectorized=True` are not supported together."
                 )
-            rows = tuple([_rows(part, place, given, create_graph, strict) for place, part in enumerate(output)])
+            rows = tuple([_rows(part, place, given, create_graph, strict, vectorize) for place, part in enumerate(output)])
     rows = tuple([_release(row, create_graph) for row in rows])
     if several_outputs:
         return rows if several else tuple([row[0] for row in rows])
@@ -128,15 +128,16 @@ def _pushed_forward(func: Callable[..., Any], given: Tensors) -> tuple[tuple[Ten
     return tuple([tuple(row) for row in rows]), several_outputs
 
 
-def _rows(output: Any, place: int, given: Tensors, create_graph: bool, strict: bool) -> Tensors:
-    """The Jacobians of one output: a backward pass per element, stacked."""
+def _rows(output: Any, place: int, given: Tensors, create_graph: bool, strict: bool, vectorize: bool) -> Tensors:
+    """The Jacobians of one output: a backward pass per element, stacked; `vectorize` takes complex ones too."""
     flat = output.reshape(-1)
     columns: list[list[Any]] = [[] for _ in given]
     for index in range(flat.shape[0]):
         element = flat[index]
         found: Tensors = (None,) * len(given)
         if element.requires_grad:
-            found = grad(element, given, retain_graph=True, create_graph=create_graph, allow_unused=True)
+            seed = creation.ones_like(element) if vectorize else None
+            found = grad(element, given, seed, retain_graph=True, create_graph=create_graph, allow_unused=True)
         for nr, (column, part, source) in enumerate(zip(columns, found, given, strict=True)):
             if part is None and strict:
                 raise RuntimeError(
