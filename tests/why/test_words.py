@@ -81,6 +81,12 @@ for name, p in m.named_parameters():
         print(name, p.grad)
 show(m.a)
 """
+_FLOORED = """
+import torch
+size = torch.tensor(7.5, requires_grad=True)
+count = size // 2
+(count - 5).pow(2).backward()
+"""
 _MASKED = """
 import torch
 w = torch.ones(3, requires_grad=True)
@@ -145,6 +151,7 @@ for _ in range(2):
         (_PARTIAL, {"code": "hook-return-ignored", "line": 5, "message": "clip computes a new value"}),
         (_LISTED, {"code": "detached", "line": 6, "subject": "net[0][0].weight"}),
         (_LOOPED, {"code": "detached", "line": 8, "subject": "m.a.weight"}),
+        (_FLOORED, {"code": "not-differentiable", "line": 4, "subject": "size"}),
         (_MASKED, {"code": "zero-by-math", "line": 6, "message": "mul multiplies by zeros only"}),
         (_KEPT, {"code": "not-leaf", "line": 8, "cure": "output.retain_grad()  # in the hook of line 5"}),
         (_NAMELESS, {"code": "not-leaf", "line": 6, "cure": "value.retain_grad()"}),

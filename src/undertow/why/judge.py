@@ -87,8 +87,11 @@ def without_consequences(facts: Facts, findings: list[Finding]) -> list[Finding]
     codes = {finding.code for finding in findings}
     cut = [finding for finding in findings if finding.code in _LOSSES and _is_cut_by_mistake(facts, finding)]
     starved = {place.key for finding in cut for place in _starved(facts, finding.tensor)}
+    frozen = {finding.tensor for finding in findings if finding.code == "no-requires-grad"}
     kept = []
     for finding in findings:
+        if finding.code in ("hook-on-dead-end", "no-grad-output") and _is_on(facts, finding, frozen):
+            continue  # on what never asked for a gradient, which is said already
         if finding.code == "graph-leak" and any(_is_recorded(facts, tensor, finding.tensor) for tensor in leaves):
             continue  # kept because its gradient was to be used
         if finding.code in _LOSSES and "not-in-optimizer" in codes and finding.tensor is not None:
@@ -167,6 +170,12 @@ def _hooked(facts: Facts, finding: Finding) -> tuple[list[HookRecord], list[int]
     calls = [call for hook in hooks if hook.module is not None for call in wired(facts, hook)]
     tensors = [hook.tensor for hook in hooks if hook.tensor is not None]
     return hooks, [*tensors, *(output for call in calls for output in call.outputs)]
+
+
+def _is_on(facts: Facts, finding: Finding, tensors: set[int | None]) -> bool:
+    """Whether the hooks that a finding is about, of its line, are all on some of these tensors."""
+    hooks = [hook for hook in _hooked(facts, finding)[0] if not hook.firings]
+    return bool(hooks) and all(hook.tensor is not None and hook.tensor in tensors for hook in hooks)
 
 
 def _is_cut_off_too(facts: Facts, finding: Finding, leaves: list[int]) -> bool:

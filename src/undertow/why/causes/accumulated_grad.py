@@ -47,7 +47,9 @@ def _used_twice(facts: Facts, tensor: int, events: list[GradEvent]) -> tuple[Gra
     adding: GradEvent | None = None
     there = False
     for event in sorted([*events, *by_hand], key=lambda event: event.time):
-        if event.kind in ("clear", "set", "edit") and (event.direct or event.kind != "edit"):
+        if event.kind == "edit" and (not event.direct or used is None or adding is not None):
+            continue  # the gradient is made ready for a step; between a step and a backward it is decayed on purpose
+        if event.kind in ("clear", "set", "edit"):
             used = adding = None
             there = event.kind == "set"
         elif event.kind == "write":

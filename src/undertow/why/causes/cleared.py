@@ -23,7 +23,9 @@ class Cleared(Cause):
         readers = _silent_readers(facts)
         for tensor, events in facts.grads.items():
             found = _never_stepped(events) or _read_too_late(events, readers) or _wiped(facts, tensor, events)
-            if found is not None and not _is_used_at_once(facts, events, *found) and not _is_of_another(facts, *found):
+            if found is None or _is_used_at_once(facts, events, *found) or _is_of_another(facts, *found):
+                continue
+            if not _is_zeroed_by_hook(facts, found[0]):
                 yield self._finding(facts, tensor, *found)
 
     def _finding(self, facts: Facts, tensor: int, write: GradEvent, clear: GradEvent, want: GradEvent) -> Finding:
@@ -57,6 +59,13 @@ def _is_used_at_once(
     steps = [event.time for event in events if event.kind == "step" and event.found]
     updates = [time for time, _ in facts.updates.get(write.tensor, ())]
     return any(write.time < time < clear.time for time in (*steps, *updates))
+
+
+def _is_zeroed_by_hook(facts: Facts, write: GradEvent) -> bool:
+    """Whether the tensor's own post-accumulate hook had made zeros of what was written."""
+    hooks = [hook for hook in facts.trace.hooks if hook.kind == "post-accumulate" and hook.tensor == write.tensor]
+    firings = [facts.trace.firings[number] for hook in hooks for number in hook.firings]
+    return any(one.backward == write.backward and one.after and not any(one.after) for one in firings)
 
 
 def _is_of_another(facts: Facts, write: GradEvent, clear: GradEvent, want: GradEvent) -> bool:

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from undertow.why.causes.cut_off import CutOff
+from undertow.why.facts.facts import Facts
+from undertow.why.facts.failure import failed_backward
 from undertow.why.facts.ways import DRAWS
-from undertow.why.trace import OpRecord
+from undertow.why.finding import Finding, fact
+from undertow.why.trace import ErrorRecord, OpRecord
 
 _CASTS = frozenset("to type long int short char byte bool type_as".split())
 _WITH_INDICES = frozenset("topk sort max min kthvalue mode median cummax cummin unique msort".split())
@@ -15,6 +18,26 @@ class NotDifferentiable(CutOff):
 
     code = "not-differentiable"
     meaning = "an operation without a derivative: argmax, comparison, indices, integer cast"
+
+    def failure(self, facts: Facts, error: ErrorRecord) -> Finding | None:
+        record = failed_backward(facts, error)
+        if record is None or not error.message.endswith("is not implemented"):
+            return super().failure(facts, error)
+        for node in reversed(facts.trace.nodes):
+            if node.name == "NotImplemented" and node.op is not None and record.id in node.reached:
+                op = facts.trace.ops[node.op]
+                subject = op.inputs[0] if op.inputs else record.roots[0]
+                name = facts.name(subject)
+                return Finding(
+                    self.code,
+                    op.place,
+                    name,
+                    f"{op.name} of {name} is recorded, and has no derivative: backward() comes as far as that and stops.",
+                    [fact(f"{op.name} is recorded", op.place), fact(error.message, error.place)],
+                    self.words(op)[1],
+                    tensor=subject,
+                )
+        return None
 
     def words(self, op: OpRecord) -> tuple[str, str]:
         if op.name in _CASTS:

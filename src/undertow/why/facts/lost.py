@@ -61,9 +61,11 @@ def lost(facts: Facts, tensor: int, wants: list[GradEvent] | None = None) -> Los
     if saved is not None:
         return _cut_off(flow, saved)
     if flow.is_used:
-        unrecorded = [stop.cut for stop in flow.stops.values() if stop.cut is not None]
+        tensors = facts.trace.tensors
+        unrecorded = {end: stop.cut for end, stop in flow.stops.items() if stop.cut is not None}
+        losses = [cut for end, cut in unrecorded.items() if tensors[end].shape == () and flow.mixes(end)]
         if unrecorded:
-            return _cut_off(flow, ops[min(unrecorded)])
+            return _cut_off(flow, ops[min(losses or unrecorded.values())])
     return Lost("unused", facts.made_at(tensor), flow)
 
 
