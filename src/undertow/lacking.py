@@ -38,8 +38,9 @@ AREAS = tuple(
 
 # Names that annotations and defaults mention as attributes.
 _TYPES_OF_SCRIPTS = (
-    "Argument Block ClassType Code ConcreteModuleType DictType DispatchKey DispatchKeySet DeviceObjType ErrorReport "
-    "FunctionSchema Gradient Graph IODescriptor InterfaceType JITException ListType LiteScriptModule Node OptionalType "
+    "AnyType Argument Block BoolType ClassType Code ComplexType ConcreteModuleType DictType DispatchKey DispatchKeySet "
+    "DeviceObjType EnumType ErrorReport FloatType FunctionSchema FutureType Gradient Graph IODescriptor IntType "
+    "InterfaceType JITException ListType LiteScriptModule Node NoneType NumberType OptionalType PyObjectType StringType "
     "RRefType ScriptClass ScriptDict ScriptList ScriptMethod ScriptObject StreamObjType TensorType TracingState TupleType "
     "Type UnionType Use Value"
 )
