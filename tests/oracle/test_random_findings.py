@@ -79,6 +79,19 @@ def jacobians_of_complex_functions(torch: Any, log: Any) -> None:
 
 
 @cases
+def written_views_where_nothing_is_recorded(torch: Any, log: Any) -> None:
+    same = function(torch, lambda ctx, x: x, lambda ctx, g: g)
+    square = function(torch, lambda ctx, x: x * x, lambda ctx, g: g)
+    base = leaf(torch) * 2
+    view = same.apply(base)
+    base.neg_()
+    for mode in (torch.no_grad, torch.inference_mode):
+        with mode():
+            log(square.apply(view))
+    attempt(log, "recorded", lambda: square.apply(view))
+
+
+@cases
 def memory_of_another(torch: Any, log: Any) -> None:
     x = leaf(torch).sin()
     x.set_(torch.ones(2))

@@ -133,7 +133,8 @@ def _apply(cls: type[Function], args: tuple[Any, ...], kwargs: dict[str, Any]) -
     node = cls._backward_cls()
     places = tuple([place for place, arg in enumerate(args) if isinstance(arg, TensorCore)])
     for place in places:
-        if args[place]._view is not None:
+        view = args[place]._view
+        if view is not None and (modes.grad_enabled or view.origin is None):  # which refuses, if it was written to
             refresh_view(args[place])
     records = modes.grad_enabled and any(args[place]._requires_grad for place in places)
     node.needs_input_grad = tuple([
