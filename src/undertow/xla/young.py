@@ -1,7 +1,7 @@
 """Which objects came into being during a trace: those that eager code would make at every call.
 
-Python's collector keeps objects by age. What is there when a trace begins is moved to the old ones, and while the trace
-lasts no collection makes anything older, so what is young is the trace's.
+What is there when a trace begins is frozen: Python's collector leaves it alone, and lists only what came later, whether or
+not somebody collects garbage meanwhile.
 """
 
 from __future__ import annotations
@@ -24,17 +24,14 @@ class Young:
     """A block during which it can be told which containers and objects are new."""
 
     def __enter__(self) -> None:
-        self._collects = gc.isenabled()
-        gc.collect(1)
-        gc.disable()
+        gc.freeze()
 
     def __exit__(self, *exc: Any) -> None:
-        if self._collects:
-            gc.enable()
+        gc.unfreeze()
 
     def ids(self) -> set[int]:
         """The ids of new objects; of those without references to others only some."""
-        return {*map(id, gc.get_objects(generation=0))}
+        return {*map(id, gc.get_objects())}
 
 
 def is_own(value: Any, outside: set[int], young: set[int]) -> bool:
