@@ -13,6 +13,7 @@ from operator import methodcaller
 from typing import Any
 
 from undertow._core import TensorCore
+from undertow.ops.arguments import invalid_combination
 from undertow.ops.arithmetic import pow as power
 from undertow.ops.norms import norm
 
@@ -67,7 +68,11 @@ def _unary(name: str, method: str, in_place: bool) -> Callable[..., Any]:
 
 
 def _binary(name: str, method: str, in_place: bool) -> Callable[..., Any]:
-    def foreach(self: Any, other: Any, *, alpha: Any = None) -> Any:
+    def foreach(self: Any, *operands: Any, alpha: Any = None, **named: Any) -> Any:
+        operands = (*operands, *[named.pop(word) for word in ("other", "scalar", "scalars", "exponent") if word in named])
+        if len(operands) != 1 or named:
+            raise invalid_combination(name, (self, *operands), named)
+        (other,) = operands
         if method == "pow" and not isinstance(self, (list, tuple)):  # a number to the power of each
             return tuple(power(self, exponent) for exponent in _tensors(name, other, 1))
         others = _one_for_each(_tensors(name, self), other)

@@ -87,6 +87,11 @@ L.bform(A, None, A), L.bform(A, A, A), L.qform(A, A), L.basis(A).abs(), L.symeig
 L.matrix_rank(A)
 L.is_sparse(3)
 inside('_lowrank').get_approximate_basis(A, 2).abs(), inside('_lowrank')._svd_lowrank(A, 2)[1]
+torch._foreach_mul_([A.clone()], scalar=2.0), torch._foreach_mul([A], scalars=[2.0])
+torch._foreach_add([A], other=[A], alpha=2)
+torch._foreach_pow([A.abs()], exponent=2.0), torch._foreach_maximum([A], scalar=1), torch._foreach_sub([A], scalar=1.0)
+torch._foreach_mul([A], weight=2)
+torch._foreach_mul([A])
 isinstance(torch.nn.ConvTranspose1d(1, 1, 1), inside('nn.modules.conv')._ConvTransposeMixin)
 inside('nn.modules.conv')._ConvTransposeMixin.__base__.__name__
 inside('nn.modules.container')._addindent('a\\nb', 2), inside('distributions.gamma')._standard_gamma(A.abs() + 1)
