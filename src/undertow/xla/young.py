@@ -7,6 +7,7 @@ not somebody collects garbage meanwhile.
 from __future__ import annotations
 
 import gc
+from collections.abc import Container
 from typing import Any
 
 from undertow._core import TensorCore
@@ -29,20 +30,31 @@ class Young:
     def __exit__(self, *exc: Any) -> None:
         gc.unfreeze()
 
-    def ids(self) -> set[int]:
+    def ids(self) -> Container[int]:
         """The ids of new objects; of those without references to others only some."""
-        return {*map(id, gc.get_objects())}
+        return _Ids()
 
 
-def is_own(value: Any, outside: set[int], young: set[int]) -> bool:
+class _Ids:
+    """They are collected when the first one is asked for: that takes a look at all that a trace has made."""
+
+    _found: set[int] | None = None
+
+    def __contains__(self, number: object) -> bool:
+        if self._found is None:
+            self._found = {*map(id, gc.get_objects())}
+        return number in self._found
+
+
+def is_own(value: Any, outside: set[int], young: Container[int]) -> bool:
     """Whether a container or an object is one that the step makes at every call, or one that holds tensors or numbers of
     the program."""
     if not isinstance(value, CONTAINERS):
-        new = id(value) in young and id(value) not in outside
-        return new and trust.home(type(value)) == "user" and not isinstance(value, _NEVER_COPIED)
+        may_be = trust.home(type(value)) == "user" and not isinstance(value, _NEVER_COPIED) and id(value) not in outside
+        return may_be and id(value) in young
     if id(value) in outside and not isinstance(value, UNCHANGING):
         return False
-    if isinstance(value, UNCHANGING) or not (id(value) in young or not gc.is_tracked(value)):
+    if isinstance(value, UNCHANGING) or (gc.is_tracked(value) and id(value) not in young):
         parts = [part.value for part in contents_of(value)]
         return any(isinstance(part, (TensorCore, Figure)) or is_own(part, outside, young) for part in parts)
     return True
