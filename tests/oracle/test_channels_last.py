@@ -17,6 +17,7 @@ F.conv2d(x.contiguous(), torch.randn(4, 3, 3, 3).contiguous(memory_format=torch.
 F.conv_transpose2d(x, torch.randn(3, 4, 2, 2), stride=2)
 nn.BatchNorm2d(3)(x)
 nn.BatchNorm2d(3).eval()(x)
+nn.BatchNorm2d(3)(x[:1, :, :, :1].contiguous(memory_format=torch.channels_last))
 nn.GroupNorm(3, 3)(x)
 nn.InstanceNorm2d(3)(x)
 F.layer_norm(x, (8, 8))

@@ -273,7 +273,9 @@ def batch_norm_grad(
 def _like_images(x: Array) -> tuple[Array, bool]:
     """New memory for images like x, with their channels last if those of x are; and whether they are."""
     last = has_channels_last(x)
-    return np.empty_like(x) if last else np.empty(x.shape, x.dtype), last
+    batch, channels, *size = x.shape
+    memory = np.moveaxis(np.empty((batch, *size, channels), x.dtype), -1, 1) if last else np.empty(x.shape, x.dtype)
+    return memory, last
 
 
 def _as_images(x: Array, last: bool) -> Array:
