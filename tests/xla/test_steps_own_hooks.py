@@ -252,6 +252,32 @@ def test_one_that_each_step_makes_anew_stays_in_one_piece() -> None:
     assert len(log) == 3 and layer.bias.grad.tolist() == [6, 6]
 
 
+def test_what_the_step_makes_and_a_hook_changes_is_there_when_the_step_reads_it() -> None:
+    layer, outside = nn.Linear(3, 2), list[Any]()
+
+    def step(x: Any) -> Any:
+        kept, calls, features, also_outside = list[Any](), 0, list[Any](), outside
+
+        def hook(gradient: Any) -> None:
+            nonlocal calls
+            calls += 1
+
+        handle = layer.register_forward_hook(lambda module, args, out: features.append(out))
+        out = layer(x)
+        handle.remove()
+        out.register_hook(lambda gradient: kept.append(gradient))
+        out.register_hook(hook)
+        out.register_hook(lambda gradient: also_outside.append(gradient.sum().item()))
+        (out * x.sum()).sum().backward()
+        return kept[0] * calls if kept else None, len(kept), features[0] * 2
+
+    compiled = torch.compile(step)
+    for value in (1.0, 2.0, 3.0):
+        expected, found = step(torch.full((1, 3), value)), compiled(torch.full((1, 3), value))
+        assert all(torch.equal(torch.as_tensor(a), torch.as_tensor(b)) for a, b in zip(expected, found, strict=True))
+    assert outside == [6, 6, 12, 12, 18, 18]
+
+
 def test_a_step_that_leaves_gradients_switched_off_is_refused() -> None:
     @torch.compile
     def step(x: Any) -> Any:

@@ -137,10 +137,12 @@ class Firing:
         return acts_on_own(effect) or _holder(effect) is not None or self._is_for_step(effect)
 
     def _is_for_step(self, effect: Effect) -> bool:
-        """Whether a hook fills or empties a container that the step itself reads, or changes."""
+        """Whether a hook changes a container, or a variable, that the step itself makes, reads or changes."""
         target, body = effect.target, self.plan.body
-        if body is None or self.known is None or not isinstance(target, (list, dict, set, deque)):
+        if body is None or self.known is None or not isinstance(target, (list, dict, set, deque, CellType)):
             return False
+        if Watch.trace.is_new(target):
+            return True
         uses = effect.feeds(body.rest.places) or any(other.target is target for other in body.rest.effects)
         return uses and id(target) in self.known
 

@@ -291,6 +291,10 @@ class Trace:
         """Whether a container or an object is one that the step makes, or that holds what it makes."""
         return is_own(value, self.state.seen, self._young.ids())
 
+    def is_new(self, value: Any) -> bool:
+        """Whether a container or a cell is younger than the trace; of dicts of plain values that is not known."""
+        return id(value) not in self.state.seen and id(value) in self._young.ids()
+
     def own_among(self, values: Iterable[Any]) -> set[int]:
         """The ids of those among some containers and objects."""
         young = self._young.ids()
