@@ -30,5 +30,7 @@ def ordered_like(result: Any, *inputs: Any) -> Any:
             if type(array) is DeviceArray and array.ndim in _LAST:
                 array.cell.order = _LAST[array.ndim]
             if type(array) is np.ndarray and array.ndim in _LAST:
-                value._array = np.ascontiguousarray(array.transpose(_LAST[array.ndim])).transpose(_BACK[array.ndim])
+                last = array.transpose(_LAST[array.ndim])
+                in_order = last.reshape(-1).reshape(last.shape)  # with the strides of that order in dims of 1, too
+                value._array = in_order.transpose(_BACK[array.ndim])
     return result
