@@ -99,6 +99,7 @@ class Firing:
         self.traced: list[tuple[Any, Effects]] = []
         self.hosted: list[tuple[Any, Effects]] = []
         self._met: set[Any] = set()  # hooks in parts that had their turn
+        self._old: dict[int, Any] = {}  # what hooks change and the step has not made: to find that out takes a while
         self._taken_out: list[RemovableHandle] = []  # handles that hooks on the host remove
 
     def __call__(self, hook: Any, *args: Any, **kwargs: Any) -> Any:
@@ -141,8 +142,10 @@ class Firing:
         target, body = effect.target, self.plan.body
         if body is None or self.known is None or not isinstance(target, (list, dict, set, deque, CellType)):
             return False
-        if Watch.trace.is_new(target):
-            return True
+        if id(target) not in self._old:
+            if Watch.trace.is_new(target):
+                return True
+            self._old[id(target)] = target
         uses = effect.feeds(body.rest.places) or any(other.target is target for other in body.rest.effects)
         return uses and id(target) in self.known
 
