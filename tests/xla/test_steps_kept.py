@@ -179,6 +179,24 @@ def containers_that_the_step_fills_later() -> Case:
     return Case(step, args=images, look=look)
 
 
+def test_containers_in_a_circle() -> None:
+    kept: list[Any] = []
+
+    @torch.compile
+    def step(x: Any) -> Any:
+        inner: list[Any] = []
+        outer = [inner]
+        inner.append(outer)
+        inner.append(x * 2)
+        kept.append(inner)
+        return outer
+
+    for turn in range(3):
+        outer = step(torch.full((2,), float(turn)))
+        assert outer[0] is kept[-1] and outer[0][0] is outer and outer[0][1].tolist() == [2.0 * turn] * 2
+    assert len({id(each) for each in kept}) == 3
+
+
 def named() -> list[str]:
     return ["made", "elsewhere"]
 

@@ -237,6 +237,7 @@ class _Shown:
     def _prop(self, turn: Turn) -> Any:
         if turn not in self._begun:
             self._begun.add(turn)
+            turn.prop.prepare()
             turn.prop.show(turn.each(self), turn.changed, self._call.placed)
         return turn.prop.live
 

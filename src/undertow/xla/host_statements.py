@@ -12,7 +12,7 @@ from undertow.amp.casting import autocast_as_it_was
 from undertow.modes import local, set_grad_enabled
 from undertow.nn.modules.module import Module
 from undertow.optim.optimizer import Optimizer
-from undertow.tree import leaves, map_leaves
+from undertow.tree import map_leaves
 from undertow.xla.errors import CompileError
 from undertow.xla.host_calls import Placed
 from undertow.xla.marks import Mark
@@ -119,16 +119,21 @@ class PlacedStatement(Placed):
         return f"the statement {self.name} ({self.where})"
 
 
-def hidden(value: Any, before: Any, depth: int = 0) -> Iterator[Any]:
+def hidden(value: Any, before: Any) -> Iterator[Any]:
     """Tensors and numbers of the program in objects that the step made: their values of this turn could not be shown."""
-    for leaf in leaves(value):
-        if type(leaf) is AsItIs:
-            leaf = leaf.value
-        if isinstance(leaf, (TensorCore, Module, Optimizer, *PLAIN)) or id(leaf) in before:
-            if depth and isinstance(leaf, (TensorCore, Figure)):
-                yield leaf
-        elif depth < 3:
-            is_many = isinstance(leaf, (set, frozenset, deque))
-            inside = list(leaf) if is_many else {**getattr(leaf, "__dict__", {}), **Slots(leaf)}
-            if inside:
-                yield from hidden(inside, before, depth + 1)
+    seen: set[int] = set()
+    waiting = [(value, 0)]  # and in how many objects it is
+    while waiting:
+        each, depth = waiting.pop()
+        each = each.value if type(each) is AsItIs else each
+        if isinstance(each, (TensorCore, Module, Optimizer, *PLAIN)) or id(each) in before:
+            if depth and isinstance(each, (TensorCore, Figure)):
+                yield each
+        elif id(each) not in seen:
+            seen.add(id(each))
+            if isinstance(each, (tuple, list, dict)):
+                waiting += [(part, depth) for part in (each.values() if isinstance(each, dict) else each)]
+            elif isinstance(each, (set, frozenset, deque)):
+                waiting += [(part, depth + 1) for part in each]
+            elif depth < 3:
+                waiting += [(part, depth + 1) for part in (*getattr(each, "__dict__", {}).values(), *Slots(each).values())]

@@ -26,7 +26,7 @@ class Prop:
     def begin(self) -> None:
         """Before a call of the program."""
         self.live: Any = None
-        self._put: list[Part] = []  # what it holds, unless a hook has changed it
+        self._put: list[Part] | None = None  # what it holds, unless a hook has changed it
 
     def has_changed(self) -> bool:
         """Whether the step has changed it since its last turn."""
@@ -43,18 +43,21 @@ class Prop:
 
     def is_changed_on_host(self) -> bool:
         """Whether a hook of this call has changed it."""
-        return self._shell is not None and self.live is not None and not same_contents(self._put, contents_of(self.live))
+        return self._put is not None and not same_contents(self._put, contents_of(self.live))
+
+    def prepare(self) -> None:
+        """Makes the one of this call, still empty: what it holds may hold it."""
+        if self.live is None and self._shell is not None:
+            self.live = emptied(self._shell)
 
     def show(self, parts: list[Part], changed: bool, who: Any) -> None:
         """Has the one of this call hold what it held at a turn. What a hook did to it stays, if the step did nothing."""
         if self._shell is None:
             self.live = made_of(self.kind, parts) if self.live is None else self.live
             return
-        if self.live is None:
-            self.live = emptied(self._shell)
-        elif not changed:
+        if self._put is not None and not changed:
             return
-        elif self.is_changed_on_host():
+        if self.is_changed_on_host():
             raise CompileError(
                 f"undertow.compile: {who} comes behind changes of a {self.kind.__name__} that were made on the host, and "
                 "others that the step itself has made. Let only one of them change it."

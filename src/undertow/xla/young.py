@@ -49,12 +49,20 @@ class _Ids:
 def is_own(value: Any, outside: set[int], young: Container[int]) -> bool:
     """Whether a container or an object is one that the step makes at every call, or one that holds tensors or numbers of
     the program."""
-    if not isinstance(value, CONTAINERS):
-        may_be = trust.home(type(value)) == "user" and not isinstance(value, _NEVER_COPIED) and id(value) not in outside
-        return may_be and id(value) in young
-    if id(value) in outside and not isinstance(value, UNCHANGING):
-        return False
-    if isinstance(value, UNCHANGING) or (gc.is_tracked(value) and id(value) not in young):
-        parts = [part.value for part in contents_of(value)]
-        return any(isinstance(part, (TensorCore, Figure)) or is_own(part, outside, young) for part in parts)
-    return True
+    waiting, seen = [value], set[int]()
+    while waiting:
+        each = waiting.pop()
+        if isinstance(each, (TensorCore, Figure)) and each is not value:
+            return True
+        if id(each) in seen or (id(each) in outside and not isinstance(each, UNCHANGING)):
+            continue
+        seen.add(id(each))
+        if not isinstance(each, CONTAINERS):
+            may_be = trust.home(type(each)) == "user" and not isinstance(each, _NEVER_COPIED)
+            if may_be and id(each) in young:
+                return True
+        elif not isinstance(each, UNCHANGING) and (not gc.is_tracked(each) or id(each) in young):
+            return True
+        else:
+            waiting += [part.value for part in contents_of(each)]
+    return False
