@@ -256,11 +256,12 @@ def test_what_the_step_makes_and_a_hook_changes_is_there_when_the_step_reads_it(
     layer, outside = nn.Linear(3, 2), list[Any]()
 
     def step(x: Any) -> Any:
-        kept, calls, features, also_outside = list[Any](), 0, list[Any](), outside
+        kept, calls, features, also_outside, counts = list[Any](), 0, list[Any](), outside, {"hooks": 0}
 
         def hook(gradient: Any) -> None:
             nonlocal calls
             calls += 1
+            counts["hooks"] += 1
 
         handle = layer.register_forward_hook(lambda module, args, out: features.append(out))
         out = layer(x)
@@ -269,13 +270,28 @@ def test_what_the_step_makes_and_a_hook_changes_is_there_when_the_step_reads_it(
         out.register_hook(hook)
         out.register_hook(lambda gradient: also_outside.append(gradient.sum().item()))
         (out * x.sum()).sum().backward()
-        return kept[0] * calls if kept else None, len(kept), features[0] * 2
+        return kept[0] * calls if kept else None, len(kept), features[0] * 2, counts["hooks"]
 
     compiled = torch.compile(step)
     for value in (1.0, 2.0, 3.0):
         expected, found = step(torch.full((1, 3), value)), compiled(torch.full((1, 3), value))
         assert all(torch.equal(torch.as_tensor(a), torch.as_tensor(b)) for a, b in zip(expected, found, strict=True))
     assert outside == [6, 6, 12, 12, 18, 18]
+
+
+def test_what_the_step_makes_and_a_hook_on_the_host_changes_is_refused() -> None:
+    layer = nn.Linear(3, 2)
+
+    @torch.compile
+    def step(x: Any) -> Any:
+        values: list[float] = []
+        handle = layer.register_forward_hook(lambda module, args, out: values.append(out.sum().item()))
+        out = layer(x).sum()
+        handle.remove()
+        return out * len(values)
+
+    with pytest.raises(CompileError, match="which the step itself has made"):
+        step(torch.ones(1, 3))
 
 
 def test_a_step_that_leaves_gradients_switched_off_is_refused() -> None:

@@ -40,11 +40,11 @@ from undertow.xla.effects.values import OPAQUE, TENSORISH, Atom, Fresh, Known
 from undertow.xla.errors import CompileError, CompileWarning
 from undertow.xla.marks import Mark
 from undertow.xla.pieces import take_apart
-from undertow.xla.places import OfClass, Slots
+from undertow.xla.places import OfClass, Slots, contents_of
 from undertow.xla.reach import Reached
 from undertow.xla.recompiled import with_marks
 from undertow.xla.registrations import code_of, where_defined
-from undertow.xla.statements import Statements
+from undertow.xla.statements import Statements, loaded_by
 from undertow.xp.device_memory import NeedsValue
 
 Moved = dict[int, tuple[Statements, ast.stmt, str]]  # statements by their ids, with whose they are and why they go
@@ -337,6 +337,17 @@ class Body:
         self._warn_once(warning)
 
     # --- while the step is traced
+
+    def reads_variable(self, hook: Any, value: Any) -> bool:
+        """Whether the code around a hook itself reads the variable in which both have a value, or which the value is."""
+        cells = zip(getattr(getattr(hook, "__code__", None), "co_freevars", ()), getattr(hook, "__closure__", None) or ())
+        names = {name for name, cell in cells if cell is value or contents_of(cell) is value}
+        return any(
+            name in frame.function.__code__.co_cellvars and name in loaded_by(frame.node)
+            for frame in self.whole.frames
+            if isinstance(frame.owner, FunctionType)  # and not for a function inside it
+            for name in names
+        )
 
     def names_left(self) -> dict[CodeType, set[str]]:
         """By code of which some statements are moved: the names in the others."""

@@ -124,7 +124,8 @@ class Firing:
         lasting = [effect for effect in effects.effects if id(effect.target) not in self.groups]
         holders = [holder for holder in map(_holder, lasting) if holder is not None]
         always = not holders or Watch.trace.choice is None  # what is stored on some calls only is stored on the host
-        if always and all(map(self._may_be_traced, lasting)) and id(hook) not in self.plan.on_host and not unpacks:
+        may_be = all(self._may_be_traced(effect, hook) for effect in lasting)
+        if always and may_be and id(hook) not in self.plan.on_host and not unpacks:
             return self._traced(Turn(hook, args, kwargs, effects), holders)
         why = "another hook reads what it stores, or changes what it reads"
         if unpacks or hook in self.packs.values():
@@ -134,20 +135,27 @@ class Firing:
             why = f"it {others[0].what}" + (f" (line {others[0].line})" if others[0].line else "")
         return self._hosted(Turn(hook, args, kwargs, effects), why)
 
-    def _may_be_traced(self, effect: Effect) -> bool:
-        return acts_on_own(effect) or _holder(effect) is not None or self._is_for_step(effect)
+    def _may_be_traced(self, effect: Effect, hook: Any) -> bool:
+        return acts_on_own(effect) or _holder(effect) is not None or self._is_for_step(effect, hook)
 
-    def _is_for_step(self, effect: Effect) -> bool:
+    def _is_for_step(self, effect: Effect, hook: Any) -> bool:
         """Whether a hook changes a container, or a variable, that the step itself makes, reads or changes."""
         target, body = effect.target, self.plan.body
         if body is None or self.known is None or not isinstance(target, (list, dict, set, deque, CellType)):
             return False
-        if id(target) not in self._old:
-            if Watch.trace.is_new(target):
-                return True
-            self._old[id(target)] = target
+        if self._is_new(target, hook):
+            return True
         uses = effect.feeds(body.rest.places) or any(other.target is target for other in body.rest.effects)
         return uses and id(target) in self.known
+
+    def _is_new(self, target: Any, hook: Any) -> bool:
+        """Whether the step has made a container or a variable that a hook changes."""
+        if not isinstance(target, (list, dict, set, deque, CellType)) or id(target) in self._old:
+            return False
+        if Watch.trace.is_new(target, hook):
+            return True
+        self._old[id(target)] = target
+        return False
 
     def _traced(self, turn: Turn, holders: list[dict[Any, Any]]) -> Any:
         """Runs the hook now. At most it stores something, which comes out the same on every call."""
@@ -200,7 +208,7 @@ class Firing:
         stopped: list[BaseException] = Watch.trace.stopped
         earlier = len(stopped)
         try:
-            if id(hook) in self.plan.on_host or not all(map(self._may_be_traced, effects.effects)):
+            if id(hook) in self.plan.on_host or not all(self._may_be_traced(effect, hook) for effect in effects.effects):
                 raise CompileError
             answer = self._run(turn, holders, "what it does besides runs on the host")
         except (NeedsValue, CompileError) as error:
@@ -224,6 +232,7 @@ class Firing:
     def _hosted(self, turn: Turn, why: str) -> Any:
         """Has the hook run on the host: after the program if nothing waits for it."""
         hook, args, kwargs, effects = turn
+        body = self.plan.body
         if any(isinstance(each, Figure) for each in captured_by(hook)):  # the step made the hook, for this turn
             raise Baked
         if self._may_come_apart(turn):
@@ -231,6 +240,10 @@ class Firing:
         for effect in filter(acts_on_own, effects.effects):
             why = f"it {effect}, on which the program depends, and it has to run on the host, because {why}"
             raise self._refusal(hook, f"{why}. Let a hook of its own do that")
+        for effect in effects.effects:
+            if self._is_new(effect.target, hook) and body is not None and body.reads_variable(hook, effect.target):
+                why = f"it {effect}, which the step itself has made, and it has to run on the host, because {why}"
+                raise self._refusal(hook, f"{why}. Make that before the step, or let a hook of its own fill it")
         for other, its in self.traced:  # in this step it would read what they only leave at the end
             if its.effects and its.feeds(effects):
                 self._again(other)

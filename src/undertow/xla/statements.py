@@ -105,6 +105,19 @@ class Statements:
         return isinstance(statement, _SIMPLE + _COMPOUND) and not _holds(statement, _NEVER) and not _escapes(statement)
 
 
+def loaded_by(function: Any) -> set[str]:
+    """The names that a function's own code reads, without that of functions inside it."""
+    names: set[str] = set()
+    waiting: list[ast.AST] = [*function.body] if isinstance(function.body, list) else [function.body]
+    while waiting:
+        part = waiting.pop()
+        if isinstance(part, ast.Name) and isinstance(part.ctx, ast.Load):
+            names.add(part.id)
+        if not isinstance(part, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)):
+            waiting += ast.iter_child_nodes(part)
+    return names
+
+
 def _header(statement: ast.stmt) -> Iterator[ast.AST]:
     """The parts of a statement without the statements inside it."""
     waiting: list[ast.AST] = [statement]

@@ -291,9 +291,15 @@ class Trace:
         """Whether a container or an object is one that the step makes, or that holds what it makes."""
         return is_own(value, self.state.seen, self._young.ids())
 
-    def is_new(self, value: Any) -> bool:
-        """Whether a container or a cell is younger than the trace; of dicts of plain values that is not known."""
-        return id(value) not in self.state.seen and id(value) in self._young.ids()
+    def is_new(self, value: Any, hook: Any) -> bool:
+        """Whether a container or a cell that a hook changes is younger than the trace."""
+        young = self._young.ids()
+        if id(value) in self.state.seen:
+            return False
+        if not isinstance(value, dict):
+            return id(value) in young
+        cells = getattr(hook, "__closure__", None) or ()  # a dict may be as young as what was put into it
+        return any(id(cell) in young and cell.cell_contents is value for cell in cells)
 
     def own_among(self, values: Iterable[Any]) -> set[int]:
         """The ids of those among some containers and objects."""

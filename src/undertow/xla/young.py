@@ -1,7 +1,7 @@
 """Which objects came into being during a trace: those that eager code would make at every call.
 
-What is there when a trace begins is frozen: Python's collector leaves it alone, and lists only what came later, whether or
-not somebody collects garbage meanwhile.
+Python's collector keeps objects by age. What is there when a trace begins is made old, and while the trace lasts nothing
+young becomes older, unless the step itself collects garbage: then what was young is noted before.
 """
 
 from __future__ import annotations
@@ -25,24 +25,36 @@ class Young:
     """A block during which it can be told which containers and objects are new."""
 
     def __enter__(self) -> None:
-        gc.freeze()
+        self._noted: set[int] = set()
+        self._collects = gc.isenabled()
+        gc.collect(1)
+        gc.disable()
+        gc.callbacks.append(self._note)
 
     def __exit__(self, *exc: Any) -> None:
-        gc.unfreeze()
+        gc.callbacks.remove(self._note)
+        if self._collects:
+            gc.enable()
+
+    def _note(self, phase: str, info: dict[str, Any]) -> None:
+        if phase == "start":
+            self._noted.update(map(id, gc.get_objects(generation=0)))
 
     def ids(self) -> Container[int]:
         """The ids of new objects; of those without references to others only some."""
-        return _Ids()
+        return _Ids(self._noted)
 
 
 class _Ids:
     """They are collected when the first one is asked for: that takes a look at all that a trace has made."""
 
-    _found: set[int] | None = None
+    def __init__(self, noted: set[int]) -> None:
+        self._noted = noted
+        self._found: set[int] | None = None
 
     def __contains__(self, number: object) -> bool:
         if self._found is None:
-            self._found = {*map(id, gc.get_objects())}
+            self._found = {*self._noted, *map(id, gc.get_objects(generation=0))}
         return number in self._found
 
 
