@@ -6,7 +6,7 @@ import math
 from bisect import bisect
 from collections import defaultdict
 from collections.abc import Iterable
-from itertools import pairwise
+from itertools import combinations, pairwise
 
 from undertow.why.causes.base import Cause
 from undertow.why.facts.facts import Facts
@@ -110,12 +110,24 @@ class GraphLeak(Cause):
 
 
 def _is_held_by_another(facts: Facts, finding: Finding, findings: list[Finding]) -> bool:
-    """Whether what a variable of a function seems to keep is kept by the graph of what another line stores."""
+    """Whether what a variable of a function seems to keep is kept by the graph of what another line stores.
+
+    A variable in which the graphs of several rounds come together keeps them itself, wherever it is stored then.
+    """
     others = [other.tensor for other in findings if (other.file, other.line) != (finding.file, finding.line)]
     if finding.tensor is None or not finding.subject.isidentifier():
         return False
-    nodes = set(facts.nodes_of(finding.tensor))
-    return any(other is not None and nodes & facts.below(facts.nodes_of(other)) for other in others)
+    nodes = facts.nodes_of(finding.tensor)
+    if not _is_of_one_round(facts, facts.below(nodes)):
+        return False
+    return any(other is not None and not facts.below(facts.nodes_of(other)).isdisjoint(nodes) for other in others)
+
+
+def _is_of_one_round(facts: Facts, nodes: Iterable[int]) -> bool:
+    """Whether no two parts of a graph were differentiated by passes of their own."""
+    records = [facts.trace.nodes[node] for node in nodes]
+    passes = {frozenset(record.reached) for record in records if record.leaf is None and record.reached}
+    return not any(one.isdisjoint(other) for one, other in combinations(passes, 2))
 
 
 def _is_of_forward(facts: Facts, op: OpRecord) -> bool:

@@ -21,10 +21,11 @@ class NoBackward(Cause):
             return None
         name = facts.name(miss.tensor)
         reaching = facts.reaching(miss.tensor)
-        cut = way_out(facts, miss.tensor, miss.wants).cut
+        way = way_out(facts, miss.tensor, miss.wants)
         only_grad = reaching and all(record.kind == "grad" for record in reaching)
-        asked = [record for record in reaching if miss.tensor in (record.inputs or ())]
-        if only_grad and (asked or (cut is None and not is_forgotten(facts, miss.tensor))):
+        # A loss of the same step that it was cut off from comes before a call that asked for it.
+        asked = [record for record in reaching if miss.tensor in (record.inputs or ()) and not way.meant]
+        if only_grad and (asked or (way.cut is None and not is_forgotten(facts, miss.tensor))):
             call = (asked or reaching)[-1]
             roots = [facts.made_at(root) for root in call.roots]
             return Finding(

@@ -89,8 +89,8 @@ class WayOut(NamedTuple):
 
     cut: OpRecord | None = None
     values: bool = False  # the tensor's values go to the root, it does not only choose among others
-    meant: bool = False  # that pass gave gradients to others that the same step wanted
-    others: bool = False  # some pass did
+    meant: bool = False  # that pass was for the same step
+    others: bool = False  # some pass gave gradients to others that the step wanted
 
 
 def way_out(facts: Facts, tensor: int, wants: list[GradEvent]) -> WayOut:
@@ -100,7 +100,7 @@ def way_out(facts: Facts, tensor: int, wants: list[GradEvent]) -> WayOut:
         for record in sorted(records, key=lambda record: not _is_meant(facts, want, record)):
             cuts, values = facts.ways.cuts(tensor, record)
             if cuts:
-                others = any(_is_meant(facts, want, other) for other in facts.trace.backwards)
+                others = any(_gives(facts, want, other) for other in facts.trace.backwards)
                 return WayOut(facts.ways.worst(cuts), values, _is_meant(facts, want, record), others)
     return WayOut()
 
@@ -122,6 +122,13 @@ def _step_before(facts: Facts, want: GradEvent) -> int:
 def _is_meant(facts: Facts, want: GradEvent, record: BackwardRecord) -> bool:
     """Whether a backward gave gradients to others that the same step wanted, or to none that any step did."""
     return want.optimizer is None or facts.is_for(record, want.optimizer)
+
+
+def _gives(facts: Facts, want: GradEvent, record: BackwardRecord) -> bool:
+    """Whether a backward gave gradients to others that the same step wanted."""
+    if want.optimizer is None:
+        return True
+    return not facts.trace.optimizers[want.optimizer].tensors.keys().isdisjoint(record.written)
 
 
 def forgotten(facts: Facts, flow: Flow, escaped: list[OpRecord]) -> list[int]:
