@@ -113,7 +113,7 @@ def test_answers(text: str) -> None:
     agree(lambda torch: eval(text, {**names(torch), "__name__": __name__}))
 
 
-PATHS = None, [0, 1, 0, 1], [1, 2, 0, 1], (2, 0, 1, 0), [], [0, 1, 1, 2], [1, 1, 0, 1], [0, -1, 0, 1], "x"
+PATHS: tuple[Any, ...] = None, [0, 1, 0, 1], [1, 2, 0, 1], (2, 0, 1, 0), [], [0, 1, 1, 2], [1, 1, 0, 1], [0, -1, 0, 1], "x"
 
 
 @pytest.mark.parametrize("path", PATHS)

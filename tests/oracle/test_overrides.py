@@ -256,5 +256,5 @@ def noting(torch: Any, log: Any, skip: str = "") -> Any:
             log(func.__name__, [each.__name__ for each in types], len(args))
         return super(kind, cls).__torch_function__(func, types, args, kwargs or {})
 
-    kind = type("Noting", (torch.Tensor,), {"__torch_function__": classmethod(__torch_function__)})
+    kind: Any = type("Noting", (torch.Tensor,), {"__torch_function__": classmethod(__torch_function__)})
     return kind

@@ -140,7 +140,7 @@ def nodes_of_backward_hooks(torch: Any, log: Any) -> None:
 
 @cases
 def initialisers_in_a_function_mode(torch: Any, log: Any) -> None:
-    class Mode(torch.overrides.TorchFunctionMode):  # type: ignore[misc]
+    class Mode(torch.overrides.TorchFunctionMode):
         def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
             if func.__name__ != "__get__":
                 log(func.__name__, len(args), sorted(kwargs or {}))

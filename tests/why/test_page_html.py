@@ -80,8 +80,8 @@ def test_the_page_lies_where_it_was_asked_for(
     monkeypatch.undo()
     monkeypatch.chdir(tmp_path)
     assert main(["why", "goes_away.py", "--engine", "undertow", "--html=nowhere/report.html"]) == 2
-    said = capsys.readouterr()
-    assert "no folder" in said.err and "begun" not in said.out  # said before the program runs, not after
+    out, err = capsys.readouterr()
+    assert "no folder" in err and "begun" not in out  # said before the program runs, not after
 
 
 def test_its_data_cannot_end_its_script_element(written: str) -> None:

@@ -281,7 +281,7 @@ def test_what_nobody_could_watch_is_refused(looks: Any) -> None:
         torch.compile(looks)(torch.ones(2))
 
 
-_random = random.Random(1)
+_random: random.Random = random.Random(1)
 
 
 @pytest.mark.filterwarnings("ignore:.* was compiled 9 times")
