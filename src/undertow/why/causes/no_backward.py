@@ -21,11 +21,10 @@ class NoBackward(Cause):
             return None
         name = facts.name(miss.tensor)
         reaching = facts.reaching(miss.tensor)
-        way = way_out(facts, miss.tensor, miss.wants)
+        cut = way_out(facts, miss.tensor, miss.wants).cut
         only_grad = reaching and all(record.kind == "grad" for record in reaching)
-        # A loss of the same step that it was cut off from comes before a call that asked for it.
-        asked = [record for record in reaching if miss.tensor in (record.inputs or ()) and not way.meant]
-        if only_grad and (asked or (way.cut is None and not is_forgotten(facts, miss.tensor))):
+        asked = [] if _goes_on(facts, miss.tensor) else [one for one in reaching if miss.tensor in (one.inputs or ())]
+        if only_grad and (asked or (cut is None and not is_forgotten(facts, miss.tensor))):
             call = (asked or reaching)[-1]
             roots = [facts.made_at(root) for root in call.roots]
             return Finding(
@@ -53,3 +52,9 @@ class NoBackward(Cause):
             "call backward() on it, or add it to what is differentiated",
             tensor=miss.tensor,
         )  # fmt: skip
+
+
+def _goes_on(facts: Facts, tensor: int) -> bool:
+    """Whether what autograd.grad() returned for a tensor goes into a loss that backward() is called on."""
+    ops = [facts.trace.ops[number] for number in facts.ways.differentiated]
+    return any(op.kind == "grad" and tensor in op.inputs for op in ops)
