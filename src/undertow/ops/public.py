@@ -20,7 +20,9 @@ Function = Callable[..., Any]
 F = TypeVar("F", bound=Callable[..., Any])
 
 # Writing functions that look at their arguments before they look whether the tensor may be written to.
-CHECKED_BY_THEMSELVES = frozenset("detach_ fill_diagonal_ float_power_ resize_ resize_as_ set_".split())
+CHECKED_BY_THEMSELVES = frozenset(
+    "apply_ detach_ fill_diagonal_ float_power_ map2_ map_ resize_ resize_as_ set_".split()
+)
 TAKEN_AS_OUT = (TensorCore, tuple, list, type(None), bool, int, float, complex)
 
 # Parameters that have other names in another form of a function.
