@@ -145,6 +145,29 @@ def kept_before_and_read_at_a_later_turn() -> Case:
 
 
 @case
+def kept_before_a_call_that_is_skipped() -> Case:
+    model, kept, steps = nn.Linear(3, 2), list[Any](), list[int]()
+    optimizer, scaler = optim.SGD(model.parameters(), lr=0.1), torch.amp.GradScaler("cpu")
+    model.register_forward_hook(lambda module, args, out: kept.append(out))
+    optimizer.register_step_post_hook(lambda optimizer, args, kwargs: steps.append(len(kept)))
+
+    def step(x: Any, factor: Any) -> None:
+        optimizer.zero_grad()
+        out = model(x)
+        loss = (out * 1).sum() * factor
+        with torch.no_grad():
+            out.mul_(3)
+        scaler.scale(loss).backward()
+        scaler.step(optimizer)
+        scaler.update()
+
+    def args(turn: int) -> tuple[Any, Any]:
+        return (*images(0), torch.tensor([1.0, float("inf"), 2.0][turn]))
+
+    return Case(step, model, args=args, look=lambda: [[out.detach() for out in kept], steps])
+
+
+@case
 def state_that_the_step_left_before() -> Case:
     model, kept, state = layers(), list[Any](), {"hidden": torch.zeros(6, 3)}
     model[3].register_forward_hook(lambda module, args, out: kept.append(state["hidden"].sum().item()))

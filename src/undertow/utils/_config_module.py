@@ -212,10 +212,10 @@ class ContextDecorator(contextlib.ContextDecorator):
     """For a `with` block, a function, or all the tests of a class."""
 
     def __enter__(self) -> Any:
-        raise NotImplementedError("NYI")
+        raise NotImplementedError(f"{type(self).__name__} has to say what its `with` block begins with")
 
     def __exit__(self, *exception: Any) -> Any:
-        raise NotImplementedError("NYI")
+        raise NotImplementedError(f"{type(self).__name__} has to say what its `with` block ends with")
 
     def __call__(self, func: Any) -> Any:
         if not isinstance(func, type):

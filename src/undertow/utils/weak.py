@@ -33,20 +33,16 @@ class WeakIdRef(weakref.ref):
         return one is two if one is not None and two is not None else self is other
 
 
-class _WeakHashRef(weakref.ref):
+class _WeakHashRef(WeakIdRef):
     """A weak reference that equals another one to an equal object, and keeps its hash after that has gone."""
 
-    __slots__ = ("_id",)
+    __slots__ = ()
 
     def __init__(self, key: Any, callback: Callable[[Any], Any] | None = None) -> None:
-        super().__init__(key, callback)  # type: ignore[call-arg]
+        super().__init__(key, callback)
         self._id = hash(key)
 
-    def __call__(self) -> Any:
-        return super().__call__()
-
-    def __hash__(self) -> int:
-        return self._id
+    __hash__ = WeakIdRef.__hash__
 
     def __eq__(self, other: object) -> bool:
         one, two = self(), other() if isinstance(other, weakref.ref) else None

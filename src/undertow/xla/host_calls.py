@@ -149,8 +149,15 @@ class HostCall:
         """Those that the step has computed."""
         return [look for look in self.looks.values() if not look.role.itself]
 
+    def is_made(self, values: Sequence[Any]) -> bool:
+        """Whether the part of the step that it belongs to takes effect."""
+        return self.only_if is None or bool(values[self.only_if])
+
     def call(self, values: list[Any]) -> tuple[Any, Any, list[Any]]:
-        """Calls the hook; what it was given, what it returned, and what the tensors held afterwards."""
+        """Calls the hook; what it was given, what it returned, and what the tensors held afterwards.
+
+        Also if it is not made, what hooks before it keep is brought up to its turn.
+        """
         device = self.device()
         numbers = [(where, held_at(*where)) for where, _ in self.numbers]
         try:
@@ -167,7 +174,7 @@ class HostCall:
                 put(*where, shown(number))
             self.before_hook(players)
             with set_grad_enabled(self.recording), autocast_as_it_was(self.autocast), self.schedules():
-                answer = self.hook(*args, **kwargs)
+                answer = self.hook(*args, **kwargs) if self.is_made(values) else None
             self._refuse_attributes([players[look.role] for look in self.computed()])
             return args, answer, self._held(players) if self.may_write else []
         finally:
@@ -278,8 +285,6 @@ class Later(HostCall):
     def run(self) -> None:
         """Calls the hook with the values of this step."""
         values = [array.cell.value for array in self.captured]
-        if self.only_if is not None and not values[self.only_if]:
-            return
         _, answer, after = self.call(values)
         if answer is not None:
             raise CompileError(
@@ -372,13 +377,13 @@ class Inside(HostCall):
     def _call_in_program(self, results: Callable[..., list[Any]], spec: list[Any], raised: list[BaseException]) -> Any:
         def on_host(*values: Any) -> list[Any]:
             nothing = [np.zeros(each.shape, each.dtype) for each in spec]
-            if raised or (self.only_if is not None and not values[self.only_if]):
-                # eager code would not have come here; the results are thrown away
+            if raised:  # eager code would not have come here; the results are thrown away
                 return nothing
             try:
                 self.values = list(values)
                 with uncompiled():
-                    return [np.asarray(each) for each in results(*self.call(self.values))]
+                    called = self.call(self.values)
+                    return [np.asarray(each) for each in results(*called)] if self.is_made(values) else nothing
             except BaseException as error:
                 raised.append(error)
                 return nothing
