@@ -16,19 +16,14 @@ import threading
 from collections import deque
 from collections.abc import Callable, Container
 from types import CellType
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 from undertow._core import TensorCore
 from undertow.hooks import RemovableHandle
 from undertow.modes import local
-from undertow.nn.modules.module import Module
 from undertow.optim.lr_scheduler import LRScheduler, ReduceLROnPlateau
-from undertow.optim.optimizer import Optimizer
 from undertow.tree import leaves
-from undertow.xla.cast import Cast
 from undertow.xla.effects import Effect, Effects, Kind, Read, analyse
-from undertow.xla.effects import Place as EffectPlace
-from undertow.xla.effects.objects import instance_dict
 from undertow.xla.errors import CompileError
 from undertow.xla.hook_facts import (
     acts_on_own,
@@ -42,7 +37,7 @@ from undertow.xla.hook_facts import (
     kind_of_variable,
     takes_no_answer,
 )
-from undertow.xla.host_calls import HostCall, Inside, Kept, Later, Placed, tensors_of
+from undertow.xla.host_calls import Inside, Kept, Later, Placed, tensors_of
 from undertow.xla.host_statements import (
     AsItIs,
     Environment,
@@ -51,17 +46,17 @@ from undertow.xla.host_statements import (
     Statement,
     hidden,
 )
+from undertow.xla.hosting import Hosting
 from undertow.xla.marks import Mark
 from undertow.xla.numbers import Baked, Figure
-from undertow.xla.places import PLAIN, Place, held_at, place_at, places_of
+from undertow.xla.places import PLAIN
 from undertow.xla.plan import Again, Plan
 from undertow.xla.recompiled import RETURNED
 from undertow.xla.registrations import Registrations
 from undertow.xp.device_array import DeviceArray
 from undertow.xp.device_memory import NeedsValue, Watch
-from undertow.xp.jax_tracing import is_traced
 
-_Call = TypeVar("_Call", bound=HostCall)
+_HOOKS = "Which hooks there are is part of the program: register them before the step"
 
 
 class Turn(NamedTuple):
@@ -73,31 +68,18 @@ class Turn(NamedTuple):
     effects: Effects
 
 
-class Firing:
+class Firing(Hosting):
     """Takes the place of `hooks.fire` while a step is traced."""
 
     witness: Callable[..., None] | None = None  # told of every hook and what it is given, when the program has run
 
     def __init__(self, plan: Plan, registrations: Registrations, known: Container[int] | None = None) -> None:
-        self.plan = plan
-        self.registrations = registrations
-        self.known = known  # ids of the modules and optimizers that the step is known to use; None: that does not matter
+        super().__init__(plan, registrations, known)
         self.thread = threading.get_ident()
-        self.cast = Cast()
-        self._calls: list[tuple[Effects, HostCall]] = []
-        self.later: list[Later] = []
-        self.turns: list[Later] = []  # those, and what the witness is told, in their order
-        self.placed: list[Placed] = []
-        self.raised: list[BaseException] = []  # by hooks inside the program
-        self.has_inside = False
         self.packs: dict[int, Any] = {}  # pack hooks that fired, by the id of the unpack hook beside them
         self.reads: list[Read] = []  # values that hooks in the program depend on
-        self.groups: set[int] = set()  # ids of optimizers' groups, the numbers in which are the program's
         self.stores: list[tuple[dict[Any, Any], dict[Any, Any]]] = []  # where they store something, and what was there
         self.environment = Environment()
-        self.returned: Returned | None = None  # the statement that gives the step's result
-        self.traced: list[tuple[Any, Effects]] = []
-        self.hosted: list[tuple[Any, Effects]] = []
         self._met: set[Any] = set()  # hooks in parts that had their turn
         self._old: dict[int, Any] = {}  # what hooks change and the step has not made: to find that out takes a while
         self._taken_out: list[RemovableHandle] = []  # handles that hooks on the host remove
@@ -218,16 +200,6 @@ class Firing:
             raise Again from None
         self._met.add(key)
         return answer
-
-    def _find_state(self, effects: Effects) -> None:
-        """What a module, an optimizer or a leaf holds is state of the step, also if only a hook reaches it."""
-        if self.known is None:
-            return
-        held = [(each, read.name) for read in (*effects.holds, *effects.reads) for each in leaves(read.get())]
-        new = [(each, name) for each, name in held if _has_state(each) and id(each) not in self.known]
-        if new:
-            self.plan.roots += new
-            raise Again
 
     def _hosted(self, turn: Turn, why: str) -> Any:
         """Has the hook run on the host: after the program if nothing waits for it."""
@@ -357,113 +329,6 @@ class Firing:
         self.returned = None
         return returned
 
-    def _found(self, effects: Effects) -> tuple[list[Any], list[tuple[Any, Any]]]:
-        """What a hook on the host finds by name: tensors with an identity; and places in which it finds, at its turn, a
-        number that the step changes, or a tensor that each call computes anew."""
-        computed = [read for read in effects.holds if read.kept_at is not None and _is_computed(read.get())]
-        found = [tensor for read in effects.holds if read not in computed for tensor in tensors_of(read.get())]
-        found += [tensor for its, call in self._calls if its.feeds(effects) for tensor in call.tensors_from_outside()]
-        return found, self._counters(effects) + [read.kept_at for read in computed if read.kept_at is not None]
-
-    def finish(self) -> None:
-        """After the trace: a traced hook must not depend on what hooks on the host change from step to step."""
-        if self.cast.stale_roles() or self.cast.stale_props():
-            if self.plan.all_inside:
-                Inside(_nothing, (), {}, []).place(None, False, self.raised)
-            else:
-                last = Later(_nothing, (), {}, [])
-                self.later.append(last)
-                self.turns.append(last)
-        self.cast.finish()
-        self._calls.clear()
-        for hook, effects in self.traced:
-            if any(its.feeds(effects) for _, its in self.hosted):
-                self._again(hook)
-
-    def _noted(self, effects: Effects, call: _Call) -> _Call:
-        """Notes a call on the host: those that read what it keeps are to see its tensors as they are at their turn."""
-        self._calls.append((effects, call))
-        return call
-
-    def _put_off(self, later: Later) -> None:
-        self.later.append(later)
-        (self.turns if self.returned is None else self.returned.behind).append(later)
-
-    def refuse_other_turns(self, of_step: Effects) -> None:
-        """Hooks on the host run beside the step's Python code, not at their turn in it: neither may depend on the other."""
-        of_hooks = {(effect.file, effect.line) for _, effects in self.hosted for effect in effects.effects}
-        own = [effect for effect in of_step.effects if (effect.file, effect.line) not in of_hooks]  # it may define hooks
-        used = (*of_step.places, *map(_place, own))
-        for hook, effects in self.hosted:
-            for read in effects.reads:
-                shown = isinstance(read.value, Figure) or id(read.owner) in Watch.trace.schedules.hosted
-                if not shown and read.changed():  # what is shown is as it is at its turn
-                    self._keep(hook)
-                    raise self._refusal(hook, f"it reads `{read.name}`, which the step changes after its turn. {_APART}")
-            for effect in effects.effects:
-                if id(effect.target) in self.groups:
-                    self._keep(hook)
-                    raise self._refusal(hook, f"it {effect}, on which the program depends. Let a hook of its own do that")
-                if effect.target is not None and any(map(_place(effect).overlaps, used)):
-                    self._keep(hook)
-                    raise self._refusal(hook, f"it {effect}, and the step itself uses that. {_APART}")
-
-    def refuse_shared(self, changed: set[Place]) -> None:
-        """The step itself may not change what a hook on the host reads or changes."""
-        stored = {each for _, effects in self.traced for effect in effects.effects for each in _places(effect)}
-        of_step = changed - stored
-        for hook, effects in self.hosted:
-            changing = [*map(_place, effects.effects)]
-            for each in (*effects.places, *changing):
-                here = set() if each.owner is None else of_step & places_of(each.owner, each.name)
-                if here and (each in changing or not here <= self.plan.counters.keys()):
-                    whole = next((read for read in effects.reads if each.name is None and read.get() is each.owner), None)
-                    if each not in changing and whole is not None and not whole.changed():
-                        continue  # since its turn the step has left it alone
-                    name = each.name or ("something" if whole is None else whole.name)
-                    self._keep(hook)
-                    raise self._refusal(hook, f"it uses `{name}`, which the step itself changes. {_APART}")
-
-    def _count(self, effect: Effect) -> bool:
-        """Whether what the step changes is a number, and an input: hooks on the host see it as it is at their turn."""
-        holder, key = effect.target, effect.attribute
-        if id(holder) in self.groups:
-            return True
-        if not isinstance(holder, (dict, CellType)):
-            holder = instance_dict(holder)
-        if not self.plan.counts or (key is None) is not isinstance(holder, CellType):
-            return False
-        if place_at(holder, key) not in self.plan.counters:
-            if type(held_at(holder, key)) not in (int, float):
-                return False
-            self.plan.counters[place_at(holder, key)] = (holder, key)
-            raise Again
-        return True
-
-    def _counters(self, effects: Effects) -> list[tuple[Any, Any]]:
-        """The places of such numbers that a hook reads, options of optimizers among them."""
-        owners = [each.owner for each in effects.places if id(each.owner) in self.groups]
-        read = {here for each in effects.places if each.owner is not None for here in places_of(each.owner, each.name)}
-        read -= {here for effect in effects.effects for here in _places(effect)}  # what it changes itself is there
-        found = {place_at(group, key): (group, key) for group in owners for key in group}
-        found.update({here: place for here, place in self.plan.counters.items() if here in read})
-        numbers = (Figure, *PLAIN)
-        return [place for place in found.values() if all(isinstance(each, numbers) for each in leaves(held_at(*place)))]
-
-    def _keep(self, hook: Any) -> None:
-        """A statement that the step's other code depends on stays in the trace."""
-        if isinstance(hook, Statement) and self.plan.body is not None:
-            self.plan.body.keep(hook.mark)
-            raise Again
-
-    def changed_on_host(self) -> set[Place]:
-        """What hooks and statements on the host change from step to step, and no program depends on."""
-        effects = [effect for _, effects in self.hosted for effect in effects.effects]
-        if self.plan.body is not None:
-            read = [place for _, its in self.traced for place in its.places]
-            effects += [effect for effect in self.plan.body.moved_effects() if not effect.feeds(tuple(read))]
-        return {each for effect in effects for each in _places(effect)}
-
     def _variable(self, value: Any) -> Any:
         """A variable of a statement: tensors are shown as they are at its turn, objects from outside used as they are."""
         return value if isinstance(value, (TensorCore, Figure, *PLAIN)) or Watch.trace.is_own(value) else AsItIs(value)
@@ -476,55 +341,15 @@ class Firing:
         self.packs[id(saving[-1][1])] = hook
         return True
 
-    def _place(self, hook: Any, runs: str, why: str) -> Placed:
-        placed = Placed(hook, runs, why, self.registrations.of(hook))
-        self.placed.append(placed)
-        return placed
-
-    def _refusal(self, hook: Any, why: str) -> CompileError:
-        return CompileError(f"undertow.compile: {self._place(hook, 'nowhere', why)} can't be compiled: {why}.")
-
-    def _again(self, hook: Any) -> None:
-        self.plan.on_host.add(id(hook))
-        raise Again
-
 
 def _kinds(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[list[Kind], dict[str, Kind]]:
     return [kind_of(arg) for arg in args], {name: kind_of(arg) for name, arg in kwargs.items()}
-
-
-_HOOKS = "Which hooks there are is part of the program: register them before the step"
-_APART = "Do that outside of the step, with what it returns"
 
 
 def _leave_schedulers(effects: Effects, placed: Placed) -> None:
     for effect in effects.effects:
         if isinstance(effect.target, ReduceLROnPlateau):
             Watch.trace.schedules.leave_to_host(effect.target, str(placed))
-
-
-def _place(effect: Effect) -> EffectPlace:
-    return EffectPlace(effect.target, effect.attribute)
-
-
-def _places(effect: Effect) -> set[Place]:
-    return set() if effect.target is None else places_of(effect.target, effect.attribute)
-
-
-def _is_computed(value: Any) -> bool:
-    return isinstance(value, TensorCore) and type(value._array) is DeviceArray and not Watch.trace.is_from_outside(value)
-
-
-def _nothing() -> None:
-    """When the step is over, tensors that hooks keep are what they are then."""
-
-
-def _has_state(value: Any) -> bool:
-    if not isinstance(value, TensorCore):
-        return isinstance(value, (Module, Optimizer))
-    if value._is_strided and type(value._array) is DeviceArray and is_traced(value._array.value):  # the step has made it
-        return False
-    return value._requires_grad and value._edge is None and value._view is None
 
 
 def _told(hook: Any, *args: Any, **kwargs: Any) -> None:

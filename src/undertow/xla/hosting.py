@@ -1,0 +1,206 @@
+"""What runs on the host beside a program: hooks and statements, in their order, and what neither side may depend on.
+
+The step's Python code runs once, in the trace; what is on the host runs at every call. So a hook there may not read what
+the step changes after its turn, and the step may not read what it changes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Container
+from types import CellType
+from typing import Any, TypeVar
+
+from undertow._core import TensorCore
+from undertow.nn.modules.module import Module
+from undertow.optim.optimizer import Optimizer
+from undertow.tree import leaves
+from undertow.xla.cast import Cast
+from undertow.xla.effects import Effect, Effects
+from undertow.xla.effects import Place as EffectPlace
+from undertow.xla.effects.objects import instance_dict
+from undertow.xla.errors import CompileError
+from undertow.xla.host_calls import HostCall, Inside, Later, Placed, tensors_of
+from undertow.xla.host_statements import Returned, Statement
+from undertow.xla.numbers import Figure
+from undertow.xla.places import PLAIN, Place, held_at, place_at, places_of
+from undertow.xla.plan import Again, Plan
+from undertow.xla.registrations import Registrations
+from undertow.xp.device_array import DeviceArray
+from undertow.xp.device_memory import Watch
+from undertow.xp.jax_tracing import is_traced
+
+_Call = TypeVar("_Call", bound=HostCall)
+_APART = "Do that outside of the step, with what it returns"
+
+
+class Hosting:
+    """The calls on the host that a trace has noted."""
+
+    def __init__(self, plan: Plan, registrations: Registrations, known: Container[int] | None = None) -> None:
+        self.plan = plan
+        self.registrations = registrations
+        self.known = known  # ids of the modules and optimizers that the step is known to use; None: that does not matter
+        self.cast = Cast()
+        self._calls: list[tuple[Effects, HostCall]] = []  # what each is known to do, until the trace is over
+        self.later: list[Later] = []
+        self.turns: list[Later] = []  # those, and what the witness is told, in their order
+        self.placed: list[Placed] = []
+        self.raised: list[BaseException] = []  # by hooks inside the program
+        self.has_inside = False
+        self.groups: set[int] = set()  # ids of optimizers' groups, the numbers in which are the program's
+        self.returned: Returned | None = None  # the statement that gives the step's result
+        self.traced: list[tuple[Any, Effects]] = []
+        self.hosted: list[tuple[Any, Effects]] = []
+
+    def _find_state(self, effects: Effects) -> None:
+        """What a module, an optimizer or a leaf holds is state of the step, also if only a hook reaches it."""
+        if self.known is None:
+            return
+        held = [(each, read.name) for read in (*effects.holds, *effects.reads) for each in leaves(read.get())]
+        new = [(each, name) for each, name in held if _has_state(each) and id(each) not in self.known]
+        if new:
+            self.plan.roots += new
+            raise Again
+
+    def _found(self, effects: Effects) -> tuple[list[Any], list[tuple[Any, Any]]]:
+        """What a hook on the host finds by name: tensors with an identity; and places in which it finds, at its turn, a
+        number that the step changes, or a tensor that each call computes anew."""
+        computed = [read for read in effects.holds if read.kept_at is not None and _is_computed(read.get())]
+        found = [tensor for read in effects.holds if read not in computed for tensor in tensors_of(read.get())]
+        found += [tensor for its, call in self._calls if its.feeds(effects) for tensor in call.tensors_from_outside()]
+        return found, self._counters(effects) + [read.kept_at for read in computed if read.kept_at is not None]
+
+    def finish(self) -> None:
+        """After the trace: a traced hook must not depend on what hooks on the host change from step to step."""
+        if self.cast.stale_roles() or self.cast.stale_props():
+            if self.plan.all_inside:
+                Inside(_nothing, (), {}, []).place(None, False, self.raised)
+            else:
+                last = Later(_nothing, (), {}, [])
+                self.later.append(last)
+                self.turns.append(last)
+        self.cast.finish()
+        self._calls.clear()
+        for hook, effects in self.traced:
+            if any(its.feeds(effects) for _, its in self.hosted):
+                self._again(hook)
+
+    def _noted(self, effects: Effects, call: _Call) -> _Call:
+        """Notes a call on the host: those that read what it keeps are to see its tensors as they are at their turn."""
+        self._calls.append((effects, call))
+        return call
+
+    def _put_off(self, later: Later) -> None:
+        self.later.append(later)
+        (self.turns if self.returned is None else self.returned.behind).append(later)
+
+    def refuse_other_turns(self, of_step: Effects) -> None:
+        """Hooks on the host run beside the step's Python code, not at their turn in it: neither may depend on the other."""
+        of_hooks = {(effect.file, effect.line) for _, effects in self.hosted for effect in effects.effects}
+        own = [effect for effect in of_step.effects if (effect.file, effect.line) not in of_hooks]  # it may define hooks
+        used = (*of_step.places, *map(_place, own))
+        for hook, effects in self.hosted:
+            for read in effects.reads:
+                shown = isinstance(read.value, Figure) or id(read.owner) in Watch.trace.schedules.hosted
+                if not shown and read.changed():  # what is shown is as it is at its turn
+                    self._keep(hook)
+                    raise self._refusal(hook, f"it reads `{read.name}`, which the step changes after its turn. {_APART}")
+            for effect in effects.effects:
+                if id(effect.target) in self.groups:
+                    self._keep(hook)
+                    raise self._refusal(hook, f"it {effect}, on which the program depends. Let a hook of its own do that")
+                if effect.target is not None and any(map(_place(effect).overlaps, used)):
+                    self._keep(hook)
+                    raise self._refusal(hook, f"it {effect}, and the step itself uses that. {_APART}")
+
+    def refuse_shared(self, changed: set[Place]) -> None:
+        """The step itself may not change what a hook on the host reads or changes."""
+        stored = {each for _, effects in self.traced for effect in effects.effects for each in _places(effect)}
+        of_step = changed - stored
+        for hook, effects in self.hosted:
+            changing = [*map(_place, effects.effects)]
+            for each in (*effects.places, *changing):
+                here = set() if each.owner is None else of_step & places_of(each.owner, each.name)
+                if here and (each in changing or not here <= self.plan.counters.keys()):
+                    whole = next((read for read in effects.reads if each.name is None and read.get() is each.owner), None)
+                    if each not in changing and whole is not None and not whole.changed():
+                        continue  # since its turn the step has left it alone
+                    name = each.name or ("something" if whole is None else whole.name)
+                    self._keep(hook)
+                    raise self._refusal(hook, f"it uses `{name}`, which the step itself changes. {_APART}")
+
+    def _count(self, effect: Effect) -> bool:
+        """Whether what the step changes is a number, and an input: hooks on the host see it as it is at their turn."""
+        holder, key = effect.target, effect.attribute
+        if id(holder) in self.groups:
+            return True
+        if not isinstance(holder, (dict, CellType)):
+            holder = instance_dict(holder)
+        if not self.plan.counts or (key is None) is not isinstance(holder, CellType):
+            return False
+        if place_at(holder, key) not in self.plan.counters:
+            if type(held_at(holder, key)) not in (int, float):
+                return False
+            self.plan.counters[place_at(holder, key)] = (holder, key)
+            raise Again
+        return True
+
+    def _counters(self, effects: Effects) -> list[tuple[Any, Any]]:
+        """The places of such numbers that a hook reads, options of optimizers among them."""
+        owners = [each.owner for each in effects.places if id(each.owner) in self.groups]
+        read = {here for each in effects.places if each.owner is not None for here in places_of(each.owner, each.name)}
+        read -= {here for effect in effects.effects for here in _places(effect)}  # what it changes itself is there
+        found = {place_at(group, key): (group, key) for group in owners for key in group}
+        found.update({here: place for here, place in self.plan.counters.items() if here in read})
+        numbers = (Figure, *PLAIN)
+        return [place for place in found.values() if all(isinstance(each, numbers) for each in leaves(held_at(*place)))]
+
+    def _keep(self, hook: Any) -> None:
+        """A statement that the step's other code depends on stays in the trace."""
+        if isinstance(hook, Statement) and self.plan.body is not None:
+            self.plan.body.keep(hook.mark)
+            raise Again
+
+    def changed_on_host(self) -> set[Place]:
+        """What hooks and statements on the host change from step to step, and no program depends on."""
+        effects = [effect for _, effects in self.hosted for effect in effects.effects]
+        if self.plan.body is not None:
+            read = [place for _, its in self.traced for place in its.places]
+            effects += [effect for effect in self.plan.body.moved_effects() if not effect.feeds(tuple(read))]
+        return {each for effect in effects for each in _places(effect)}
+
+    def _place(self, hook: Any, runs: str, why: str) -> Placed:
+        placed = Placed(hook, runs, why, self.registrations.of(hook))
+        self.placed.append(placed)
+        return placed
+
+    def _refusal(self, hook: Any, why: str) -> CompileError:
+        return CompileError(f"undertow.compile: {self._place(hook, 'nowhere', why)} can't be compiled: {why}.")
+
+    def _again(self, hook: Any) -> None:
+        self.plan.on_host.add(id(hook))
+        raise Again
+
+
+def _place(effect: Effect) -> EffectPlace:
+    return EffectPlace(effect.target, effect.attribute)
+
+
+def _places(effect: Effect) -> set[Place]:
+    return set() if effect.target is None else places_of(effect.target, effect.attribute)
+
+
+def _is_computed(value: Any) -> bool:
+    return isinstance(value, TensorCore) and type(value._array) is DeviceArray and not Watch.trace.is_from_outside(value)
+
+
+def _has_state(value: Any) -> bool:
+    if not isinstance(value, TensorCore):
+        return isinstance(value, (Module, Optimizer))
+    if value._is_strided and type(value._array) is DeviceArray and is_traced(value._array.value):  # the step has made it
+        return False
+    return value._requires_grad and value._edge is None and value._view is None
+
+
+def _nothing() -> None:
+    """When the step is over, tensors that hooks keep are what they are then."""
