@@ -1,9 +1,12 @@
 """Adding a gradient into a leaf's `.grad`.
 
-NOTE whose array it is. The first gradient becomes `.grad` itself if nobody else holds it, which saves a copy of every
-parameter's size; any other is copied, because the next backward adds to `.grad` in place. Whether somebody else holds an
-array is read off its reference count. How many references the engine itself has at that moment depends on the
-interpreter, so `own_references.py` finds out when undertow is imported, by trying. Until then everything is copied.
+NOTE whose array it is. The first gradient becomes `.grad` itself if nothing else holds it, which saves a copy of every
+parameter's size; any other is copied, because the next backward adds to `.grad` in place. What holds an array is read off
+its reference count. How many references the engine itself has at that moment depends on the interpreter, so
+`own_references.py` finds out when undertow is imported, by trying. Until then everything is copied.
+
+A gradient that hooks have seen arrives as the tensor that they saw, and the count that decides is the tensor's, as in
+PyTorch: a hook that keeps `g` keeps its value, one that keeps `g.detach()` shares memory with `.grad` from then on.
 """
 
 from __future__ import annotations
@@ -29,17 +32,13 @@ from undertow.xp.device_placement import placed
 copy_gradient = op("copy", lambda xp, self: xp.copy(self), node="CopyBackwards", self=lambda g: g)
 
 ARRAYS = (ndarray, DeviceArray)
-_own_references = 0
 
 
-def set_own_references(count: int) -> None:
-    """How often an array that only the engine holds is referred to where `accumulate` looks."""
-    global _own_references
-    _own_references = count
+def accumulate(task: Any, node: AccumulateGrad, g: Any, more_references: int = 0) -> None:
+    """Add g to the leaf's gradient, in place unless the pass is recorded, then fire post-accumulate hooks.
 
-
-def accumulate(task: Any, node: AccumulateGrad, g: Any) -> None:
-    """Adds g to the leaf's gradient, in place unless the pass is recorded, then fires post-accumulate hooks."""
+    `more_references`: those of the engine to `g` beyond the traversal's own.
+    """
     leaf = node.variable
     meta = leaf._meta
     if g is not None and leaf._requires_grad:  # it may have been switched off since the graph was made
@@ -48,6 +47,8 @@ def accumulate(task: Any, node: AccumulateGrad, g: Any) -> None:
                 "leaf variable has been moved into the graph interior: it was written to with a recorded operation after "
                 "it was used, so that its gradient can't be kept. Write to a clone()."
             )
+        seen, unshared = isinstance(g, TensorCore), getrefcount(g) <= firing.own_references + more_references
+        g = task.value(g)
         if special.listeners:
             special.listeners[-1](node, g, ())
         if special.active:
@@ -65,12 +66,7 @@ def accumulate(task: Any, node: AccumulateGrad, g: Any) -> None:
                 meta.grad = apply(copy_gradient, g) if grad is None else grad + g
             elif grad is None:
                 # Its own memory, laid out as the leaf is. A view, or a stretched or transposed array, is not.
-                own = (
-                    type(g) is ndarray
-                    and g.base is None
-                    and getrefcount(g) <= _own_references
-                    and g.strides == array.strides
-                )
+                own = unshared and type(g) is ndarray and (seen or g.base is None) and g.strides == array.strides
                 meta.grad = wrap(g if own else copy_like(g, array))
                 if special.active and local.modes.inference:
                     meta.grad._storage = InferenceStorage()

@@ -43,7 +43,7 @@ class BackwardPass:
 
     __slots__ = (
         "xp", "freed", "executed", "captures", "captured", "callbacks", "running", "reached", "recorded", "silent",
-        "number", "lone_root", "accumulates", "__weakref__",
+        "number", "lone_root", "accumulates", "shared", "__weakref__",
     )  # fmt: skip
 
     def __init__(self, keep_graph: bool, create_graph: bool) -> None:
@@ -60,6 +60,7 @@ class BackwardPass:
         self.reached: set[Node] = set()  # every node that leads from the roots
         self.lone_root: Node | None = None
         self.accumulates = True  # into `.grad`; else it brings gradients back
+        self.shared: list[Any] = []  # what hooks saw of arrays that something else held: no leaf may take these for its own
 
     def tensor(self, value: Any) -> Any:
         """A gradient as users see it."""
@@ -183,7 +184,7 @@ def traverse(task: BackwardPass, roots: Sequence[Edge], grads: Sequence[Any], wa
             if type(node) is AccumulateGrad:
                 meta = node.variable._meta
                 if meta.hooks:
-                    g = task.value(firing.fire_tensor_hooks(task, node, g))
+                    g = firing.fire_tensor_hooks(task, node, g)
                 accumulate(task, node, g)
                 if meta.hooks or meta.post_hooks:
                     modes.grad_enabled = recorded
@@ -234,40 +235,40 @@ def traverse(task: BackwardPass, roots: Sequence[Edge], grads: Sequence[Any], wa
         results = ()  # so that a gradient held here does not look shared to its accumulator
 
 
-def run_with_hooks(task: BackwardPass, node: Node, g: Any) -> tuple[Any, ...] | None:
-    """One node with everything that may happen around it; None if the pass ends here."""
-    executed = task.executed
+def run_with_hooks(task: BackwardPass, node: Node, g: Any, more_references: int = 0) -> tuple[Any, ...] | None:
+    """One node with everything that may happen around it; None if the pass ends here.
+
+    `more_references`, here and in `run_node`: how many callers beyond the first name `g`.
+    """
+    executed, incoming = task.executed, g
     if special.active and type(node) is AccumulateGrad and g is not None:
         g = brought_to(node.variable, g)
     if executed is None:
-        g = firing.fire_tensor_hooks(task, node, g)
+        g = firing.fire_tensor_hooks(task, node, g, more_references + 2)
     else:
         captures = task.captures.get(node, ())
         last = bool(captures) and not _goes_on(task, node)
         if not last:
             g = _capture(task, node, captures, g)
-        g = firing.fire_tensor_hooks(task, node, g)
+        g = firing.fire_tensor_hooks(task, node, g, more_references + 2)
         if last:  # hooks change what is captured only where the pass ends
             _capture(task, node, captures, g)
             return None
         if node not in executed:
             return None
-    return run_node(task, node, g)
+    return run_node(task, node, g, more_references + 2 if g is incoming else 0)
 
 
-def run_node(task: BackwardPass, node: Node, g: Any) -> tuple[Any, ...]:
-    """A node between its own hooks."""
-    executed, extras = task.executed, node._extras
+def run_node(task: BackwardPass, node: Node, g: Any, more_references: int = 0) -> tuple[Any, ...]:
+    """Run a node between its own hooks."""
+    executed, extras, incoming = task.executed, node._extras, g
     if extras is not None and extras.pre_hooks:
         g = firing.fire_pre_hooks(task, node, g)
     single = node._n_outputs == 1
-    values = task.value(g) if single else [task.value(part) for part in g]
     if type(node) is AccumulateGrad:
-        if extras is None:
-            g = None  # so that the gradient does not look shared
-        accumulate(task, node, values)
+        accumulate(task, node, g, more_references + 2 if g is incoming else 0)
         results: tuple[Any, ...] = ()
-    elif node._takes(values):
+    elif node._takes(values := task.value(g) if single else [task.value(part) for part in g]):
         needs = None if executed is None else needs_of(node, executed)
         if special.active:
             results = _run_where_it_lies(task, node, values, needs)
@@ -319,7 +320,7 @@ def run_watched(task: BackwardPass, node: Node, g: Any) -> tuple[Any, ...] | Non
     """`run_with_hooks` in anomaly mode: what goes wrong at a node, or in its hooks, is told with the node's origin."""
     before, task.running = task.running, node
     try:
-        results = run_with_hooks(task, node, g)
+        results = run_with_hooks(task, node, g, 1)
         if results is not None and special.anomaly_check_nan:
             anomaly.check_nan(node, results)
         return results

@@ -7,29 +7,41 @@ hooks see the same object. The engine takes it apart again where it computes.
 from __future__ import annotations
 
 from collections import OrderedDict
+from sys import getrefcount
 from typing import Any
 
 from undertow import hooks
 from undertow._core import TensorCore, ndarray, wrap
 from undertow.autograd.node import AccumulateGrad, Node
 
+own_references = 0  # of the engine to a gradient that nothing else holds: see NOTE whose array it is, in accumulate.py
 
-def fire_tensor_hooks(task: Any, node: Node, g: Any) -> Any:
-    """Tensor hooks of a node's outputs (or of a leaf), then the writes of `retain_grad`."""
+
+def set_own_references(count: int) -> None:
+    """Set how often an array that only the engine holds is referred to where `accumulate` looks."""
+    global own_references
+    own_references = count
+
+
+def fire_tensor_hooks(task: Any, node: Node, g: Any, more_references: int = 0) -> Any:
+    """Fire tensor hooks of a node's outputs (or of a leaf), then write what `retain_grad` asks for.
+
+    `more_references`: those of the engine to `g` beyond the traversal's own.
+    """
     if task.silent:
         return g
     task.running = node
     if type(node) is AccumulateGrad:
         own = node.variable._meta.hooks
-        return _through(own, g) if own else g
+        return _through(task, own, g, more_references + 1) if own else g
     hooked, single = node._tensor_hooks, node._n_outputs == 1
     if hooked:
         if single:
-            g = _through(hooked, g)
+            g = _through(task, hooked, g, more_references + 1)
         else:
             for nr, own in list(hooked.items()) if node._tells_absence else sorted(hooked.items()):
                 if own and (g[nr] is not None or node._tells_absence):
-                    g[nr] = _through(own, g[nr])
+                    g[nr] = _through(task, own, g[nr], 0)
     extras = node._extras
     if extras is None or not extras.retained:
         return g
@@ -42,8 +54,10 @@ def fire_tensor_hooks(task: Any, node: Node, g: Any) -> Any:
     return g
 
 
-def _through(own: OrderedDict[int, hooks.Hook], g: Any) -> Any:
+def _through(task: Any, own: OrderedDict[int, hooks.Hook], g: Any, more_references: int) -> Any:
     shown = wrap(g) if type(g) is ndarray else g if g is None or isinstance(g, TensorCore) else wrap(g)
+    if shown is not g and getrefcount(g) > own_references + more_references + 1:  # one more: the tensor's
+        task.shared.append(shown)
     for hook in tuple(own.values()):  # read before the first one runs: hooks may add and remove hooks
         answer = hooks.fire(hook, shown)
         if answer is not None:
