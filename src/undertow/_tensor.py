@@ -137,11 +137,11 @@ def _adopted(found: Any, name: str) -> Any:
 
 
 def _refuse_writing(value: property, name: str) -> None:
-    def refuse(self: Any, value: Any) -> None:
+    def refuse(self: Any, value: Any = None) -> None:
         raise AttributeError(f"attribute '{name}' of 'torch._C.TensorBase' objects is not writable")
 
     if value.fset is None:
-        value.__init__(value.fget, refuse, value.fdel, value.__doc__)  # type: ignore[misc]
+        value.__init__(value.fget, refuse, value.fdel or refuse, value.__doc__)  # type: ignore[misc]
 
 
 _finish(Tensor)

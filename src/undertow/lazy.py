@@ -172,6 +172,10 @@ class LateMethod:
         self.find()
         object.__setattr__(instance, self.name, value)  # a property's setter, or an attribute of this instance
 
+    def __delete__(self, instance: Any) -> None:
+        self.find()
+        object.__delattr__(instance, self.name)
+
 
 class LackingMethod:
     """Stands in Tensor for a method of PyTorch's that undertow lacks: it is not there, and who asks is told so by name."""

@@ -9,6 +9,7 @@ import numpy as np
 
 from undertow._core import InferenceStorage, TensorCore, tensor_class, wrap
 from undertow.asking import DisableTorchFunctionSubclass, dispatch_disabled
+from undertow.autograd.outputs import bump
 from undertow.dtypes import DTYPE_OF
 from undertow.factory_arguments import check_options, made, parse_kind
 from undertow.from_data import copied, legacy_tensor, warn_of_copy_construction
@@ -58,13 +59,16 @@ class CopyMethods(TensorCore):
         """The same memory outside the graph; writes to it are not counted, so gradients may silently be wrong."""
         if special.dispatcher is not None and special.dispatcher.takes((self,)):
             return self.detach()
-        return wrap(self._array)
+        data = wrap(self._array)
+        if type(self._storage) is InferenceStorage:
+            data._storage = InferenceStorage()
+        return data
 
     @data.setter
     def data(self, value: Any) -> None:
         if not isinstance(value, TensorCore):
             raise TypeError(f"Variable data has to be a tensor, but got {type(value).__name__}")
-        if value.is_meta != self.is_meta:
+        if value.is_meta != self.is_meta or value._is_strided != self._is_strided:
             raise RuntimeError(
                 "Attempted to call `variable.set_data(tensor)`, but `variable` and `tensor` have incompatible tensor type."
             )
@@ -73,6 +77,8 @@ class CopyMethods(TensorCore):
         if self._requires_grad and not DTYPE_OF[value._array.dtype].is_inexact:
             raise RuntimeError("data set to a tensor that requires gradients must be floating point or complex dtype")
         self._array = value._array
+        if type(value._storage) is InferenceStorage and type(self._storage) is not InferenceStorage:
+            self._storage = InferenceStorage()
 
     @data.deleter
     def data(self) -> None:
@@ -174,6 +180,7 @@ class CopyMethods(TensorCore):
                     f"subclass. Have {type(self).__name__}'s new_empty() do so, or give the class a __deepcopy__()."
                 )
             result = memo[id(self)] = shell(deep_copied_array(self._array, memo), type(self), self._requires_grad)
+            bump(result)  # PyTorch puts the copied memory into a tensor that it makes before
             if self._meta is not None and self._meta.grad is not None:
                 result._get_meta().grad = copy.deepcopy(self._meta.grad, memo)
             if self.__dict__:
@@ -221,7 +228,9 @@ def rebuild_tensor(array: Array, requires_grad: bool, layout: Any = None, cls: A
     if layout is not None:
         dtype, shape, strides, offset = layout
         array = np.ndarray(shape, dtype, array, offset * dtype.itemsize, strides)
-    return shell(array, cls or tensor_class(), requires_grad)
+    result = shell(array, cls or tensor_class(), requires_grad)
+    bump(result)
+    return result
 
 
 def rebuild_reflected(source: Any, functions: tuple[Any, ...]) -> Any:

@@ -483,3 +483,57 @@ def the_second_run_saves_more(torch, log):
 
     y = torch.utils.checkpoint.checkpoint(run, leaf(torch), use_reentrant=False, early_stop=False)
     attempt(log, "backward", lambda: y.sum().backward())
+
+
+@cases
+def backward_passes_of_one_group_share_the_second_run(torch, log):
+    runs = []
+
+    def run(a):
+        runs.append(1)
+        return a.sin().exp(), a.cos().exp()
+
+    from importlib import import_module
+
+    group = import_module(torch.__name__ + ".utils.checkpoint").GraphExecGroup
+    x = leaf(torch)
+    y, z = torch.utils.checkpoint.checkpoint(run, x, use_reentrant=False)
+    with group():
+        log(torch.autograd.grad(y.sum(), x), len(runs))
+        log(torch.autograd.grad(z.sum(), x), len(runs))
+    y, z = torch.utils.checkpoint.checkpoint(run, x, use_reentrant=False)
+    with group() as entered:
+        log(torch.autograd.grad(y.sum(), x, retain_graph=True), entered is not None)
+        attempt(log, "overlapping", lambda: torch.autograd.grad(y.sum(), x))
+        attempt(log, "nested", lambda: group().__enter__(), words=4)
+    log(torch.autograd.grad(y.sum(), x), len(runs))
+
+
+@cases
+def debug_lists_the_operators_of_both_runs(torch, log):
+    runs = []
+
+    def run(a):
+        runs.append(1)
+        b = a.sin()
+        return b.exp() if len(runs) % 2 else b
+
+    def texts(use):
+        try:
+            use()
+        except RuntimeError as error:
+            return [phrase in str(error) for phrase in (
+                "Operations executed during the original forward:", "Operations executed during recomputation:",
+                "$1: f32[2] = torch._ops.aten.sin.default($0)", "$2: f32[2] = torch._ops.aten.exp.default($1)",
+                "(1 of 2 in original)", "(2 of 2 in original)", "in recompute)", "ERROR: Detected non-determinism",
+                "return b.exp()" if torch.__name__ == "undertow" else "test_autograd_checkpoint.py",
+            )]  # fmt: skip
+
+    checkpoint = torch.utils.checkpoint.checkpoint
+    log(texts(lambda: checkpoint(run, leaf(torch), use_reentrant=False, debug=True).sum().backward()))
+    with torch.utils.checkpoint.set_checkpoint_debug_enabled(True):
+        log(texts(lambda: checkpoint(run, leaf(torch), use_reentrant=False).sum().backward()))
+    with torch.utils.checkpoint.set_checkpoint_debug_enabled(False):
+        log(texts(lambda: checkpoint(run, leaf(torch), use_reentrant=False, debug=True).sum().backward()))
+    attempt(log, "context_fn", lambda: checkpoint(
+        run, leaf(torch), use_reentrant=False, debug=True, context_fn=lambda: (1, 2)))  # fmt: skip

@@ -23,6 +23,7 @@ from undertow.autograd.node import AccumulateGrad
 from undertow.autograd.outputs import bump, refuse_overlap
 from undertow.autograd.writes import check_writable
 from undertow.modes import local, special
+from undertow.ops.arguments import broadcast_two
 from undertow.rules.rule import op
 from undertow.storage import is_dense
 from undertow.xp.device_array import DeviceArray
@@ -123,6 +124,8 @@ def copy_like(g: Any, leaf_array: Any) -> Any:
 def _add_in_place(grad: Any, g: Any) -> None:
     check_writable(grad, recorded=False)
     array = grad._array
+    if g.shape != array.shape:  # the leaf was given other data since its last gradient
+        broadcast_two(array.shape, g.shape)
     if type(array) is ndarray:
         refuse_overlap(array)
         np.add(array, g, out=array, casting="unsafe")

@@ -18,7 +18,7 @@ from undertow._core import InferenceStorage, TensorCore, ndarray, wrap
 from undertow.autograd.node import edge_of
 from undertow.autograd.operands import compute
 from undertow.autograd.outputs import into
-from undertow.autograd.record import pack_saved, record
+from undertow.autograd.record import pack_in_vain, pack_saved, record
 from undertow.autograd.rule_node import FIT, node_class
 from undertow.autograd.saved import SavedInput, SavedOutput
 from undertow.autograd.specialise import specialised_apply
@@ -340,7 +340,12 @@ def apply_generally(rule: Rule, inputs: tuple[Any, ...], statics: dict[str, Any]
         inputs = local.modes.autocast.for_rule(rule, inputs)
     if special.dispatcher is not None and special.dispatcher.takes(inputs):
         return special.dispatcher.run(rule, inputs, statics)
-    arrays, chores, values = quietly(compute, rule, inputs, statics)
+    try:
+        arrays, chores, values = quietly(compute, rule, inputs, statics)
+    except Exception:
+        if local.modes.saved_hooks:
+            pack_in_vain(rule, inputs)
+        raise
     shown = len(values) - len(rule.hidden)
     if special.active and local.modes.home is not None:
         with Home(None):  # results are where the rule made them

@@ -148,7 +148,12 @@ def _found(
     tensors = {id(seed._array): seed for seed in seeds}
     results = []
     for place, (target, value) in enumerate(zip(wanted, values, strict=True)):
-        if value is None and materialize_grads and isinstance(target, TensorCore):
+        if value is None and materialize_grads:
+            if not isinstance(target, TensorCore):
+                raise RuntimeError(
+                    "materialize_grads cannot be used when the given input is a GradientEdge, whose shape is not known. "
+                    "Pass the tensor, or allow_unused=True."
+                )
             zeros = np.zeros_like(target._array)
             value = wrap(zeros).requires_grad_() if create_graph else zeros
         if value is None and not allow_unused:
@@ -274,6 +279,12 @@ def _seed(place: int, output: Any, g: Any) -> Any:
     if not isinstance(g, TensorCore):
         raise TypeError(f"gradients can be either Tensors or None, but got {type(g).__name__}")
     if isinstance(output, GradientEdge):
+        specs = output_specs(output.node)
+        if specs and specs[output.output_nr].shape != g._array.shape:
+            raise RuntimeError(
+                f"Mismatch in shape: grad_output[{place}] has a shape of {size_of(g._array.shape)} and "
+                f"output[{place}] has a shape of {size_of(specs[output.output_nr].shape)}."
+            )
         return g
     if g._array.shape != output._array.shape:
         raise RuntimeError(

@@ -124,6 +124,7 @@ def run_pass(task: BackwardPass, roots: Sequence[Edge], grads: Sequence[Any], wa
     """A pass that knows where it goes, in the modes that hold meanwhile; then the callbacks that were queued in it."""
     modes = local.modes
     before, outer = modes.grad_enabled, modes.backward_pass
+    packing, modes.saved_hooks = modes.saved_hooks, modes.saved_hooks.copy()  # so that what is entered or left stays inside
     modes.grad_enabled, modes.backward_pass = task.recorded, task
     modes.backward_depth += 1
     try:
@@ -131,7 +132,7 @@ def run_pass(task: BackwardPass, roots: Sequence[Edge], grads: Sequence[Any], wa
         for callback in task.callbacks:
             hooks.fire(callback)
     finally:
-        modes.grad_enabled, modes.backward_pass = before, outer
+        modes.grad_enabled, modes.backward_pass, modes.saved_hooks = before, outer, packing
         modes.backward_depth -= 1
 
 

@@ -20,7 +20,7 @@ from undertow.autograd.levels import Level, LevelInput, Pushed, input_edge, node
 from undertow.autograd.node import Node
 from undertow.autograd.saved import left_behind
 from undertow.dtypes import DTYPE_OF
-from undertow.modes import local, special
+from undertow.modes import special
 
 __all__ = ["UnpackedDualTensor", "dual_level", "enter_dual_level", "exit_dual_level", "make_dual", "unpack_dual"]
 
@@ -158,15 +158,22 @@ class _DualLevel(Level):
         return tangents if any(tangent is not None for tangent in tangents) else None
 
     def push_through(
-        self, function: Any, ctx: Any, inputs: tuple[Any, ...], tangents: list[Any], outputs: tuple[Any, ...]
-    ) -> None:
-        """A custom function inside the level: its `jvp` gives its outputs their derivatives."""
+        self, ctx: Any, inputs: tuple[Any, ...], tangents: list[Any], returned: tuple[Any, ...],
+        outputs: tuple[Any, ...], written: tuple[Any, ...], constant: tuple[Any, ...],
+    ) -> None:  # fmt: skip
+        """A custom function inside the level: its `jvp` gives its outputs their derivatives.
+
+        `returned` is what forward gave, `outputs` what became of that in the graph; forward said of some that it wrote
+        into them, and of some that they are constant.
+        """
+        moved = [(given, tangent) for given, tangent in zip(inputs, tangents, strict=True) if tangent is not None]
+        versions = [tangent._get_storage().version for _, tangent in moved]
         if ctx._materialize:
             tangents = [
                 creation.zeros_like(given.detach()) if tangent is None and _is_real_or_complex(given) else tangent
                 for given, tangent in zip(inputs, tangents, strict=True)
             ]
-        answer = function.jvp(ctx, *tangents)
+        answer = ctx.apply_jvp(*tangents)
         answers = answer if isinstance(answer, tuple) else (answer,)
         if len(answers) != len(outputs):
             raise RuntimeError(
@@ -176,14 +183,57 @@ class _DualLevel(Level):
         for nr, (output, tangent) in enumerate(zip(outputs, answers, strict=True)):
             if tangent is not None and not isinstance(tangent, TensorCore):
                 raise RuntimeError(f"expected Variable or None (got {type(tangent).__name__}) for grad output {nr}.")
-            unrecorded = not local.modes.grad_enabled and not any(output is each for each in ctx.non_differentiable or ())
-            if _is_real_or_complex(output) and (output._requires_grad or unrecorded):
-                if tangent is None:
-                    raise RuntimeError(f"jvp returned None for output {nr}, which has a derivative: return a tensor.")
-                _check_size(output, tangent)
-                if not output._requires_grad:
-                    output._edge, output._requires_grad = (LevelInput(None, self), 0), True
-                self.add(output, self.release(tangent))
+            if not _is_real_or_complex(output) or any(returned[nr] is each for each in constant):
+                if tangent is not None:
+                    raise RuntimeError(
+                        f"Function's jvp returned a gradient at position {nr}, but the output there carries none: return "
+                        "None at that position."
+                    )
+                continue
+            if tangent is None:
+                raise RuntimeError(f"jvp returned None for output {nr}, which has a derivative: return a tensor.")
+            _check_size(output, tangent)
+            if any(returned[nr] is each for each in written):
+                _check_written_tangent(returned[nr], tangent, moved, versions)
+            else:
+                _check_viewed_tangent(output, tangent, moved)
+            if not output._requires_grad:
+                output._edge, output._requires_grad = (LevelInput(None, self), 0), True
+            self.add(output, self.release(tangent))
+
+
+def _check_written_tangent(
+    written: Any, tangent: Any, moved: list[tuple[Any, Any]], versions: list[int]
+) -> None:
+    """What forward writes into carries its tangent along: jvp has to write into that, and return it."""
+    for (given, before), version in zip(moved, versions, strict=True):
+        if given is written and tangent._get_storage().version == version:
+            raise RuntimeError(
+                "An inplace custom Function is not modifying the forward mode gradients inplace. Forward writes into "
+                "this input, so jvp has to write into the tangent that it is given for it."
+            )
+        if given is written and before is not tangent:
+            raise RuntimeError(
+                "An inplace custom Function is not returning the forward mode gradients as-is. Return from jvp the very "
+                "tangent that it was given and wrote into."
+            )
+
+
+def _check_viewed_tangent(output: Any, tangent: Any, moved: list[tuple[Any, Any]]) -> None:
+    """The tangent of a view of an input is a view of that input's tangent."""
+    for given, before in moved:
+        if given._storage is None or given._storage is not output._storage:
+            continue
+        if tangent is before or tangent._view is None:
+            raise RuntimeError(
+                "A custom Function's forward is returning a view (or an input as-is) but the jvp is not returning a view. "
+                "Return a view of the tangent that jvp is given, such as tangent.view_as(tangent)."
+            )
+        if tangent._storage is not before._storage:
+            raise RuntimeError(
+                "A custom Function is returning a view but the jvp is not returning a view of the same base. Take it from "
+                "the tangent that jvp is given."
+            )
 
 
 @contextmanager

@@ -65,6 +65,8 @@ class Function(metaclass=FunctionMeta):
     """
 
     generate_vmap_rule = False
+    boxed_grads_call = False  # backward(ctx, grads): one list, which backward may clear as it uses the gradients
+    clear_saved_tensors_on_access = False  # ctx.saved_tensors gives the tensors away, once
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         warn(
@@ -129,6 +131,9 @@ def _apply(cls: type[Function], args: tuple[Any, ...], kwargs: dict[str, Any]) -
             "In order to use an autograd.Function with functorch transforms (vmap, grad, jvp, jacrev, ...), it must "
             f"override the setup_context staticmethod. {cls.__name__} does not: its forward takes ctx."
         )
+    for name in ("boxed_grads_call", "clear_saved_tensors_on_access"):
+        if not isinstance(flag := getattr(cls, name), bool):
+            raise RuntimeError(f"{name} must be a bool, got {type(flag).__name__}")
     args = _in_order(cls, args, kwargs)
     node = cls._backward_cls()
     places = tuple([place for place, arg in enumerate(args) if isinstance(arg, TensorCore)])
@@ -152,13 +157,14 @@ def _apply(cls: type[Function], args: tuple[Any, ...], kwargs: dict[str, Any]) -
         else:
             output = cls.forward(node, *args)
     outputs = output if isinstance(output, tuple) else (output,)
+    written, constant = node.dirty_tensors or (), node.non_differentiable or ()
     wrapped = wrap_outputs(node, args, places, outputs, records)
     if records:
         save(node, wrapped)
         if special.anomaly:
             note_origin(node)
     if tangents is not None:
-        special.duals.push_through(cls, node, args, tangents, wrapped)
+        special.duals.push_through(node, args, tangents, outputs, wrapped, written, constant)
     return wrapped if isinstance(output, tuple) else wrapped[0]
 
 

@@ -30,6 +30,7 @@ class FunctionCtx:
     dirty_tensors: tuple[Any, ...] | None = None
     non_differentiable: tuple[Any, ...] | None = None
     _materialize = True
+    _materialize_non_diff_grads = True  # whether outputs that carry no gradient reach backward as zeros, too
     saved_for_forward: tuple[Any, ...] | None = None
 
     def save_for_backward(self, *tensors: Any) -> None:
@@ -40,7 +41,9 @@ class FunctionCtx:
         """Keeps tensors for `jvp`."""
         for tensor in tensors:
             if not (isinstance(tensor, TensorCore) or tensor is None):
-                raise AssertionError("save_for_forward expects all arguments to be tensors or None")
+                raise AssertionError(
+                    "save_for_forward expects all arguments to be tensors; keep other values as attributes of ctx."
+                )
         self.saved_for_forward = tensors
 
     def mark_dirty(self, *args: Any) -> None:
@@ -80,6 +83,8 @@ class FunctionNode(FunctionCtx, Node):
     _forward_cls: Any
     needs_input_grad: tuple[bool, ...] = ()
     _n_outputs = 1
+    _given_away = False  # see clear_saved_tensors_on_access
+    _in_jvp = False
 
     def __init__(self) -> None:
         self._edges: tuple[Edge | None, ...] = ()
@@ -90,6 +95,7 @@ class FunctionNode(FunctionCtx, Node):
         self._tensor_places: tuple[int, ...] = ()  # positions of tensors among the arguments
         self._given_specs: tuple[Spec, ...] = ()
         self._result_specs: list[Spec] = []
+        self._constant_outputs: set[int] = set()  # numbers of those that were marked as non-differentiable
 
     def _takes(self, g: Any) -> bool:
         return True
@@ -105,11 +111,28 @@ class FunctionNode(FunctionCtx, Node):
 
     @property
     def saved_tensors(self) -> tuple[Any, ...]:
-        """What `save_for_backward` kept."""
+        """What `save_for_backward` kept; in `jvp`, what `save_for_forward` did."""
+        if self._in_jvp:
+            return self.saved_for_forward or ()
         saved = self._kept_tensors
         if type(saved) is Freed:
             raise freed_graph(self._node_name(), saved.at)
-        return tuple([None if part is None else part.open(self) for part in saved])
+        if self._given_away:
+            raise RuntimeError(
+                "saved_tensors can only be accessed once when clear_saved_tensors_on_access=True is set: "
+                f"{self._forward_cls.__name__} gave them away at the first access. Keep what that returned, or leave "
+                "clear_saved_tensors_on_access=False."
+            )
+        opened = tuple([None if part is None else part.open(self) for part in saved])
+        if self._forward_cls.clear_saved_tensors_on_access:
+            self._given_away, self._kept_tensors = True, ()
+        return opened
+
+    def maybe_clear_saved_tensors(self) -> None:
+        """Release the saved tensors now, if the backward pass will do so anyway."""
+        task = local.modes.backward_pass
+        if task is not None and task.freed is not None:
+            self._release(task.freed)
 
     @property
     def _raw_saved_tensors(self) -> tuple[Any, ...]:
@@ -124,18 +147,37 @@ class FunctionNode(FunctionCtx, Node):
 
     def apply(self, *grads: Any) -> Any:
         """Calls the user's backward."""
+        written = self._forward_cls._written_backward()
+        return written(self, list(grads)) if self._forward_cls.boxed_grads_call else written(self, *grads)
+
+    def apply_boxed(self, *grads: Any) -> Any:
+        """Call the user's backward with what it is given: the list of gradients, for one that takes a list."""
         return self._forward_cls._written_backward()(self, *grads)
+
+    def apply_jvp(self, *tangents: Any) -> Any:
+        """Call the user's jvp, which finds in `saved_tensors` what was saved for it."""
+        self._in_jvp = True
+        try:
+            return self._forward_cls.jvp(self, *tangents)
+        finally:
+            self._in_jvp = False
 
     def _run(self, xp: Any, g: Any, needs: Any) -> tuple[Any, ...]:
         parts = [g] if self._n_outputs == 1 else list(g)
         grads = []
-        for part, spec in zip(parts, self._result_specs, strict=True):
-            if part is None:
-                if self._materialize and spec.dtype is not None:
+        for nr, (part, spec) in enumerate(zip(parts, self._result_specs, strict=True)):
+            if part is None and self._materialize and spec.dtype is not None:
+                if self._materialize_non_diff_grads or nr not in self._constant_outputs:
                     part = xp.zeros(spec.shape, spec.dtype)
             grads.append(part if part is None or isinstance(part, TensorCore) else wrap(part))
+        part = parts = None
         task = local.modes.backward_pass
-        results = self.apply(*grads) if task is None or not task.silent else self._pushed_forward(grads)
+        if task is not None and task.silent:
+            results = self._pushed_forward(grads)
+        elif self._forward_cls.boxed_grads_call:
+            results = self.apply_boxed(grads)  # this very list, so that clearing it lets go of the gradients
+        else:
+            results = self.apply(*grads)
         return self._check_gradients(xp, results if isinstance(results, tuple) else (results,))
 
     def _pushed_forward(self, grads: list[Any]) -> tuple[Any, ...]:
@@ -148,7 +190,7 @@ class FunctionNode(FunctionCtx, Node):
             if DTYPE_OF[spec.dtype].is_inexact:
                 tangents[place] = wrap(np.zeros(spec.shape, spec.dtype))
                 tangents[place]._requires_grad = True
-        answer = self._forward_cls.jvp(self, *tangents)
+        answer = self.apply_jvp(*tangents)
         answers = answer if isinstance(answer, tuple) else (answer,)
         pairs = [(out, g) for out, g in zip(answers, grads) if isinstance(out, TensorCore) and isinstance(g, TensorCore)]
         pairs = [(out, g) for out, g in pairs if out._requires_grad]

@@ -59,18 +59,18 @@ def wrap_outputs(
                 "Some elements marked as dirty during the forward method were not returned as output. Return "
                 "what forward() writes to, so that it gets its new place in the graph."
             )
-        if records and id(tensor) not in given:
-            warn(
-                "ctx.mark_dirty() received a tensor that was not an input. Mark inputs that forward() writes "
-                "to, and nothing else.",
-            )
-        if records and tensor._edge is None and tensor._requires_grad:
+        if records and id(tensor) not in constant and _is_leaf_that_requires_grad(tensor):
             bump(tensor)
             raise RuntimeError(
                 "a leaf Variable that requires grad has been used in an in-place operation. Its old value could not be "
                 "differentiated any more: apply the function to a clone()."
             )
-        if records and tensor._view is not None and len(outputs) > 1:
+        if records and id(tensor) not in given:
+            warn(
+                "ctx.mark_dirty() received a tensor that was not an input. Mark inputs that forward() writes "
+                "to, and nothing else.",
+            )
+        if records and id(tensor) not in constant and tensor._view is not None and len(outputs) > 1:
             raise RuntimeError(
                 "If your Function modifies inplace an input that is a view of another Tensor, your Function cannot return "
                 f"more than one Tensor. {node._node_name()} returned {len(outputs)} values. Apply it to a clone() of the "
@@ -87,13 +87,15 @@ def wrap_outputs(
         spec = spec_of(output)
         node._result_specs.append(spec)
         is_input = id(output) in given
+        if id(output) in constant or not DTYPE_OF[spec.dtype].is_inexact:
+            node._constant_outputs.add(nr)
         differentiable = records and id(output) not in constant and DTYPE_OF[spec.dtype].is_inexact
-        if id(output) in dirty and not records and output._requires_grad:
+        if id(output) in dirty and not differentiable and output._requires_grad:
             check_writable(output, False)
             bump(output)
             results.append(_plain_output(output, is_input))
         elif id(output) in dirty:
-            results.append(_dirty_output(node, nr, output, records))
+            results.append(_dirty_output(node, nr, output, differentiable))
         elif not differentiable:
             results.append(_plain_output(output, is_input))
         else:
@@ -105,6 +107,12 @@ def spec_of(tensor: Any) -> Spec:
     """Shape and dtype of a tensor, which may be sparse."""
     array = tensor._array if tensor._is_strided else tensor._values()._array
     return Spec(tuple(tensor.shape), array.dtype)
+
+
+def _is_leaf_that_requires_grad(tensor: Any) -> bool:
+    """Whether a write would be one to a leaf; a view made inside forward is a leaf if what it shows requires grad."""
+    view = tensor._view
+    return tensor._edge is None and (tensor._requires_grad or (view is not None and view.base._requires_grad))
 
 
 def _dirty_output(node: Any, nr: int, tensor: Any, records: bool) -> Any:
@@ -141,7 +149,7 @@ def _fresh_output(node: Any, nr: int, output: Any, is_input: bool, several: bool
         output = output.detach()
     elif output._view is not None:
         view = output._view
-        output._view = View(view.base, steps_of(view), view.version, "multi_output" if several else "function")
+        output._view = View(view.base, steps_of(view), _version(output), "multi_output" if several else "function")
     output._edge = (node, nr)
     output._requires_grad = True
     return output

@@ -58,6 +58,8 @@ class saved_tensors_hooks:
             hooks.noted.append((user_site(), self.pack_hook, self.unpack_hook))
 
     def __exit__(self, *exc: Any) -> None:
+        if not local.modes.saved_hooks:
+            raise RuntimeError("There is no saved_tensors_hooks block to leave: it was left before, or in a backward pass.")
         local.modes.saved_hooks.pop()
 
 

@@ -57,6 +57,10 @@ class HookMethods(TensorCore):
         else:
             node._tensor_hooks = {**node._hooked_outputs(), nr: value}
 
+    @_backward_hooks.deleter
+    def _backward_hooks(self) -> None:
+        raise RuntimeError("Deletion of _backwards_hooks not allowed!")
+
     def register_hook(self, hook: hooks.Hook) -> hooks.RemovableHandle:
         """hook(grad) -> Tensor or None; a result replaces the gradient that flows on.
 
@@ -128,6 +132,10 @@ class AutogradMethods(HookMethods):
         if not isinstance(value, bool):
             raise RuntimeError("requires_grad must be a bool")
         self._set_requires_grad(value, "floating point and complex")
+
+    @requires_grad.deleter
+    def requires_grad(self) -> None:
+        raise RuntimeError("requires_grad must be a bool. Set it to False instead of deleting it.")
 
     def _set_requires_grad(self, value: bool, kinds: str, in_place: bool = False) -> None:
         if self._edge is not None and (not value or not in_place):
@@ -204,6 +212,11 @@ class AutogradMethods(HookMethods):
             return
         if not isinstance(value, TensorCore):
             raise TypeError(f"assigned grad expected to be a Tensor or None but got grad of type {type(value).__name__}")
+        if value.is_meta != self.is_meta:
+            raise RuntimeError(
+                f"attempting to assign a gradient with device type '{value.device.type}' to a tensor with device type "
+                f"'{self.device.type}'. A gradient lies where its tensor does."
+            )
         if value is self:
             raise RuntimeError("can't assign Variable as its own grad")
         own = None if self._meta is None else self._meta.grad_dtype
@@ -289,6 +302,8 @@ class AutogradMethods(HookMethods):
                 "Can't detach views in-place. Use detach() instead: the view's gradient goes through its base, "
                 "which would stay in the graph."
             )
+        if local.modes.inference:
+            return self  # autograd is off altogether
         own = self._backward_hooks
         self._edge = None
         self._requires_grad = False

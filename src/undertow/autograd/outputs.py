@@ -105,6 +105,7 @@ def copied_into(out: Any, result: Any, name: str) -> Any:
 
 def write_out(out: Any, result: Any, name: str, casts: bool = False) -> None:
     """Writes a result into the tensor given as `out=` to the function of that name."""
+    refuse_inference(out)
     refuse_overlap(out._array)
     refuse_dtype(name, DTYPE_OF[result._array.dtype], DTYPE_OF[out._array.dtype], casts)
     if out._array.shape != result._array.shape:
@@ -117,6 +118,15 @@ def write_out(out: Any, result: Any, name: str, casts: bool = False) -> None:
         out._array = empty_beside(out._array, result._array.shape, result._array)
     quietly(np.copyto, out._array, result._array, casting="unsafe")
     bump(out)
+
+
+def refuse_inference(target: Any) -> None:
+    """What was made in inference mode is written to in inference mode only."""
+    if type(target._storage) is InferenceStorage and not local.modes.inference:
+        raise RuntimeError(
+            "Inplace update to inference tensor outside InferenceMode is not allowed. Write to a clone() of it, "
+            "which is a normal tensor, or in inference mode."
+        )
 
 
 def refuse_overlap(array: Any) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 from undertow._core import TensorCore
 from undertow.autograd.node import edge_of, note_origin
 from undertow.autograd.rule_node import FIT, RuleNode, node_class
-from undertow.autograd.saved import SavedInput, SavedOutput, SavedValue
+from undertow.autograd.saved import Packed, SavedInput, SavedOutput, SavedValue
 from undertow.autograd.shown_names import PRIVATE
 from undertow.autograd.views import refresh_view
 from undertow.dtypes import DTYPE_OF
@@ -116,10 +116,11 @@ class KeptInputs:
     def __setitem__(self, place: int, saved: Any) -> None:
         self.early[place] = saved
 
-    def freeze(self) -> None:
-        """Before a write: the inputs' versions count as of now."""
+    def freeze(self, rule: Rule, edges: tuple[Any, ...]) -> None:
+        """Before a write: the versions of the inputs that gradients will read count as of now."""
+        needed, last = _needed(rule, edges), len(rule.inputs) - 1
         for place, given in enumerate(self.inputs):
-            if isinstance(given, TensorCore):
+            if isinstance(given, TensorCore) and rule.inputs[min(place, last)] in needed:
                 self.early.setdefault(place, SavedInput(given))
 
 
@@ -127,11 +128,14 @@ def _save(rule: Rule, edges: tuple[Any, ...], kept: KeptInputs, results: Sequenc
     """What the gradients of the inputs that have an edge will read, and None for the rest of the rule's list."""
     if not rule.saves:
         return ()
-    if rule.variadic or rule.joint is not None:
-        needed = frozenset(rule.saves)
-    else:
-        needed = frozenset().union(*[names for edge, names in zip(edges, rule.needed) if edge is not None])
+    needed = _needed(rule, edges)
     return tuple([_save_one(rule, name, kept, results) if name in needed else None for name in rule.saves])
+
+
+def _needed(rule: Rule, edges: tuple[Any, ...]) -> frozenset[str]:
+    if rule.variadic or rule.joint is not None:
+        return frozenset(rule.saves)
+    return frozenset().union(*[names for edge, names in zip(edges, rule.needed) if edge is not None])
 
 
 def _save_one(rule: Rule, name: str, kept: KeptInputs, results: Sequence[Any]) -> Any:
@@ -164,6 +168,21 @@ def pack_saved(node: RuleNode) -> None:
     """Hands all that a node saved to the pack hook."""
     own = PRIVATE.get(node.rule.node_name)
     save_hooks_of(node, node.saved, [place for place, name in enumerate(node.rule.saves) if name in own] if own else ())
+
+
+def pack_in_vain(rule: Rule, inputs: Sequence[Any]) -> None:
+    """Show the pack hook the inputs of an op that failed: PyTorch saves inputs before it computes."""
+    edges, modes = edges_of(rule, inputs), local.modes
+    if edges is None or special.duals is not None or modes.pushing is not None or modes.saved_hooks_disabled is not None:
+        return
+    pack, unpack, _ = modes.saved_hooks[-1]
+    needed, kept = _needed(rule, edges), KeptInputs(inputs, [None] * len(inputs))
+    for name in rule.saves:
+        if name in needed and name in rule.inputs:
+            value = _save_one(rule, name, kept, ())
+            for part in value if type(value) is tuple else (value,):
+                if type(part) is SavedInput:
+                    Packed(part.tensor, part.tensor, pack, unpack)
 
 
 def save_hooks_of(node: Any, saved: tuple[Any, ...], private: Collection[int] = ()) -> None:

@@ -17,8 +17,8 @@ from undertow._core import InferenceStorage, TensorCore, ndarray
 from undertow.autograd.apply import FAST_DTYPES, NUMBERS, PLAIN, settle, tensor_among, with_numbers
 from undertow.autograd.node import Edge, Node, edge_of, note_origin
 from undertow.autograd.operands import operands, run_forward
-from undertow.autograd.outputs import bump, refuse_overlap
-from undertow.autograd.record import KeptInputs, edges_of, make_node
+from undertow.autograd.outputs import bump, refuse_inference, refuse_overlap
+from undertow.autograd.record import KeptInputs, edges_of, make_node, pack_in_vain
 from undertow.autograd.rule_node import FIT, RuleNode
 from undertow.autograd.saved import Freed, SavedInput, SavedOutput, described_source
 from undertow.autograd.views import (
@@ -60,8 +60,13 @@ def apply_in_place(rule: Rule, target: Any, *others: Any, **statics: Any) -> Any
     if kept is not None:
         if rule.inputs[0] in rule.saves:
             kept[0] = SavedInput(_snapshot(target))
-        kept.freeze()
-    value = quietly(run_forward, rule, arrays, statics)
+        kept.freeze(rule, edges)
+    try:
+        value = quietly(run_forward, rule, arrays, statics)
+    except Exception:
+        if local.modes.saved_hooks:
+            pack_in_vain(rule, inputs)
+        raise
     check_castable(value, half, target)
     quietly(write, target, value)
     if edges is not None:
@@ -146,12 +151,7 @@ def check_castable(value: Any, half: Any, target: Any) -> None:
 
 def check_writable(target: Any, recorded: bool) -> None:
     """Refuses writes whose gradient would be wrong or lost."""
-    if special.active or type(target._storage) is InferenceStorage:
-        if type(target._storage) is InferenceStorage and not local.modes.inference:
-            raise RuntimeError(
-                "Inplace update to inference tensor outside InferenceMode is not allowed. Write to a clone() of it, "
-                "which is a normal tensor, or in inference mode."
-            )
+    refuse_inference(target)
     if not recorded:
         return
     view = target._view

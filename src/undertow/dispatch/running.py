@@ -203,7 +203,7 @@ def run_write(
             before = offer(aten("clone"), (target,), {})
             before._edge, before._requires_grad = target._edge, target._requires_grad
             kept[0] = SavedInput(before)
-        kept.freeze()
+        kept.freeze(rule, edges)
     version = target._get_storage().version
     offer(*call, write)
     if target._get_storage().version == version:  # a tensor that wraps others has no memory of its own to write to

@@ -10,12 +10,12 @@ import numpy as np
 
 from undertow._core import TensorCore, wrap
 from undertow.autograd.apply import apply, settle
-from undertow.autograd.outputs import bump, overlaps, record_without_derivative, refuse_overlap
+from undertow.autograd.outputs import bump, overlaps, record_without_derivative, refuse_inference, refuse_overlap
 from undertow.autograd.record import KeptInputs, edges_of, make_node
 from undertow.autograd.rule_node import FIT
 from undertow.autograd.writes import check_writable, guards, rebase
 from undertow.dtypes import DTYPE_OF
-from undertow.modes import special
+from undertow.modes import local, special
 from undertow.ops.arguments import as_element, broadcast_two, check_tensor, invalid_combination, must_be, spread_ints
 from undertow.ops.parts import as_strided
 from undertow.ops.public import overloaded, public
@@ -56,7 +56,7 @@ def write_in_place(
     kept = None
     if edges is not None:
         kept = KeptInputs(inputs, [given._array if isinstance(given, TensorCore) else given for given in inputs])
-        kept.freeze()
+        kept.freeze(rule, edges)
     for guard in guards:
         guard.before_write(target)
     writer(array)
@@ -238,8 +238,11 @@ def fill_diagonal_(self: Any, fill_value: Any, wrap: bool = False) -> Any:
 @public
 def resize_(self: Any, *sizes: Any, memory_format: Any = None) -> Any:
     """Gives a tensor another size; elements that memory already held stay, new ones are whatever was there."""
-    if self.requires_grad:
+    if self.requires_grad and not local.modes.inference:
         raise RuntimeError("cannot resize variables that require grad")
+    if special.duals is not None and special.duals.tangent_of(self) is not None:
+        raise RuntimeError("cannot resize variables that has a forward grad: resize a detach() of it")
+    refuse_inference(self)
     size = spread_ints(sizes, "resize_", "size")
     if any(n < 0 for n in size):
         raise RuntimeError("numel: integer multiplication overflow")

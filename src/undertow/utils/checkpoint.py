@@ -8,6 +8,7 @@ tensor; the first unpack runs the function again and fills in what the tickets s
 from __future__ import annotations
 
 import contextlib
+import functools
 import weakref
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
@@ -51,7 +52,7 @@ def set_checkpoint_early_stop(enable: bool) -> Iterator[None]:
 
 @contextlib.contextmanager
 def set_checkpoint_debug_enabled(enabled: bool | None) -> Iterator[None]:
-    """Whether errors about a second run that differs list what was saved in both; overrides the argument."""
+    """Whether errors about a second run that differs list the operators of both; overrides the argument."""
     before, _settings["debug"] = _settings["debug"], enabled
     try:
         yield
@@ -206,17 +207,44 @@ class _EnoughRecomputed(Exception):
     """Ends the second run once every tensor that backward can still ask for is there."""
 
 
+class GraphExecGroup:
+    """Backward passes inside the block share one second run of each checkpointed call.
+
+    They must not need the same saved tensor: each is given away once.
+    """
+
+    current: GraphExecGroup | None = None
+
+    def __enter__(self) -> GraphExecGroup:
+        if GraphExecGroup.current is not None:
+            raise RuntimeError(f"GraphExecGroup contexts cannot be nested. Leave {GraphExecGroup.current} first.")
+        GraphExecGroup.current = self
+        return self
+
+    def __exit__(self, *exc: Any) -> None:
+        if GraphExecGroup.current is not self:
+            raise RuntimeError("This GraphExecGroup was not entered, or has been left.")
+        GraphExecGroup.current = None
+
+    @classmethod
+    def _get_current_group(cls) -> GraphExecGroup | None:
+        return cls.current
+
+
 class _Frame:
     """One checkpointed call: the tickets of its first run, and a second run for each backward pass that asks."""
 
-    def __init__(self, rerun: Callable[[], Any], early_stop: bool, determinism_check: str, debug: bool) -> None:
+    def __init__(
+        self, rerun: Callable[[], Any], early_stop: bool, determinism_check: str, explain: Callable[[str], str]
+    ) -> None:
         self.rerun = rerun
         self.early_stop = early_stop
         self.determinism_check = determinism_check
-        self.debug = debug
+        self.explain = explain  # what is said of a second run that differs
         self.tickets: list[weakref.ref[_Ticket]] = []
         self.metadata: list[dict[str, Any]] = []
-        self.reruns: weakref.WeakKeyDictionary[Any, _Rerun] = weakref.WeakKeyDictionary()  # by backward pass
+        # By backward pass, or by the group of passes that share one.
+        self.reruns: weakref.WeakKeyDictionary[Any, _Rerun] = weakref.WeakKeyDictionary()
 
     def pack(self, tensor: Any) -> _Ticket:
         ticket = _Ticket(len(self.tickets))
@@ -225,7 +253,7 @@ class _Frame:
         return ticket
 
     def unpack(self, ticket: _Ticket) -> Any:
-        task = local.modes.backward_pass
+        task = GraphExecGroup.current or local.modes.backward_pass
         rerun = None if task is None else self.reruns.get(task)
         if rerun is None:
             rerun = _Rerun(self)
@@ -241,6 +269,7 @@ class _Rerun:
     def __init__(self, frame: _Frame) -> None:
         self.frame = frame
         self.tensors: dict[int, Any] = {}
+        self.taken: set[int] = set()
         self.metadata: list[dict[str, Any]] = []
 
     def run(self) -> None:
@@ -256,8 +285,10 @@ class _Rerun:
         self.metadata.append(_metadata(tensor))
         if number >= len(tickets):
             raise CheckpointError(
-                "torch.utils.checkpoint: trying to save more tensors during recomputation than during the original "
-                f"forward pass, which saved {len(tickets)}." + self._listing()
+                self.frame.explain(
+                    "torch.utils.checkpoint: trying to save more tensors during recomputation than during the original "
+                    f"forward pass, which saved {len(tickets)}."
+                )
             )
         if tickets[number]() is not None:
             self.tensors[number] = tensor.detach()
@@ -267,21 +298,32 @@ class _Rerun:
 
     def take(self, number: int) -> Any:
         """A tensor, once: it is given back to the memory as soon as backward is done with it."""
-        if number not in self.tensors:
-            raise CheckpointError(
-                "torch.utils.checkpoint: Unpack is being triggered for a tensor that was either never recomputed, or "
-                "already unpacked once. If you are calling ctx.saved_tensors in backward, make sure to do so only once: "
-                "keep what it returns."
-            )
-        return self.tensors.pop(number)
+        if number in self.tensors:
+            self.taken.add(number)
+            return self.tensors.pop(number)
+        if number not in self.taken:
+            what = "was never recomputed"
+        else:
+            what = "was already unpacked once"
+            if GraphExecGroup.current is not None:
+                what += (
+                    ". Performing two backward calls that overlap is not allowed inside one GraphExecGroup: they share one "
+                    "recomputation, which gives each saved tensor away once"
+                )
+        raise CheckpointError(
+            f"torch.utils.checkpoint: Unpack is being triggered for a tensor that {what}. If you are calling "
+            "ctx.saved_tensors in backward, make sure to do so only once: keep what it returns."
+        )
 
     def _compare(self) -> None:
         first_run = self.frame.metadata
         if len(self.metadata) != len(first_run):
             raise CheckpointError(
-                "torch.utils.checkpoint: A different number of tensors was saved during the original forward and "
-                f"recomputation.\nNumber of tensors saved during forward: {len(first_run)}\nNumber of tensors saved "
-                f"during recomputation: {len(self.metadata)}." + self._listing()
+                self.frame.explain(
+                    "torch.utils.checkpoint: A different number of tensors was saved during the original forward and "
+                    f"recomputation.\nNumber of tensors saved during forward: {len(first_run)}\nNumber of tensors saved "
+                    f"during recomputation: {len(self.metadata)}."
+                )
             )
         if self.frame.determinism_check == "none":
             return
@@ -292,14 +334,18 @@ class _Rerun:
         ]
         if differing:
             raise CheckpointError(
-                "torch.utils.checkpoint: Recomputed values for the following tensors have different metadata than during "
-                "the forward pass.\n" + "\n".join(differing) + self._listing()
+                self.frame.explain(
+                    "torch.utils.checkpoint: Recomputed values for the following tensors have different metadata than "
+                    "during the forward pass.\n" + "\n".join(differing)
+                )
             )
 
-    def _listing(self) -> str:
-        if not self.frame.debug:
-            return "\nPass debug=True to checkpoint() to see everything that was saved in both runs."
-        return f"\nSaved in forward: {self.frame.metadata}\nSaved in recomputation: {self.metadata}"
+
+def _with_a_tip(found: str) -> str:
+    return (
+        f"{found}\nTip: to see the operators of both runs, pass debug=True to checkpoint(), or call it inside "
+        "set_checkpoint_debug_enabled(True)."
+    )
 
 
 def _metadata(tensor: Any) -> dict[str, Any]:
@@ -343,6 +389,15 @@ def _without_reentry(
 ) -> Any:
     if determinism_check not in ("default", "none"):
         raise ValueError(f"determinism_check should be one of ['default', 'none'], but got {determinism_check}")
+    debug = debug if _settings["debug"] is None else bool(_settings["debug"])
+    explain = _with_a_tip
+    if debug:
+        if context_fn is not noop_context_fn:
+            raise ValueError("debug=True is incompatible with non-default context_fn. It has contexts of its own for that.")
+        from undertow.utils import _checkpoint_debug
+
+        logs = _checkpoint_debug.OperatorLog(), _checkpoint_debug.OperatorLog()
+        context_fn, explain = (lambda: logs), functools.partial(_checkpoint_debug.differing_runs, *logs)
     forward_context, recompute_context = context_fn()
     if not local.modes.grad_enabled:
         return function(*args, **kwargs)
@@ -358,13 +413,8 @@ def _without_reentry(
         with _as_before(state, autocast), recompute_context:
             return function(*inputs, **kwargs)
 
-    chosen_stop, chosen_debug = _settings["early_stop"], _settings["debug"]
-    frame = _Frame(
-        rerun,
-        early_stop if chosen_stop is None else bool(chosen_stop),
-        determinism_check,
-        debug if chosen_debug is None else bool(chosen_debug),
-    )
+    stops = early_stop if _settings["early_stop"] is None else bool(_settings["early_stop"])
+    frame = _Frame(rerun, stops, determinism_check, explain)
     with all_saved_hooks(frame.pack, frame.unpack), forward_context:
         return function(*args, **kwargs)
 
@@ -382,7 +432,8 @@ _HOMES |= dict.fromkeys(
 __getattr__, __dir__ = lazy_names(__name__, _HOMES)
 
 __all__ = [  # noqa: F822
-    "CheckpointError", "CheckpointFunction", "CheckpointPolicy", "DefaultDeviceType", "SelectiveCheckpointContext",
-    "check_backward_validity", "checkpoint", "checkpoint_sequential", "create_selective_checkpoint_contexts",
+    "CheckpointError", "CheckpointFunction", "CheckpointPolicy", "DefaultDeviceType", "GraphExecGroup",
+    "SelectiveCheckpointContext", "check_backward_validity", "checkpoint", "checkpoint_sequential",
+    "create_selective_checkpoint_contexts",
     "detach_variable", "noop_context_fn", "set_checkpoint_debug_enabled", "set_checkpoint_early_stop",
 ]  # fmt: skip
