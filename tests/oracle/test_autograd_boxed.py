@@ -1,4 +1,4 @@
-"""Custom functions that let go early: gradients in a list that backward may clear, saved tensors that are given away once."""
+"""Custom functions that let go early: gradients in a list that backward clears, saved tensors given away once."""
 
 from __future__ import annotations
 
