@@ -324,19 +324,6 @@ class LayoutMethods(TensorCore):
         return False
 
     @property
-    def _grad(self) -> Any:
-        """`.grad` without a word about tensors that have none."""
-        return None if self._meta is None else self._meta.grad
-
-    @_grad.setter
-    def _grad(self, value: Any) -> None:
-        self.grad = value
-
-    @_grad.deleter
-    def _grad(self) -> None:
-        self.grad = None
-
-    @property
     def _grad_fn(self) -> Any:
         """The node that computed this tensor; set to None, it cuts the tensor from the graph."""
         return self.grad_fn

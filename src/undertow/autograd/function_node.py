@@ -163,14 +163,7 @@ class FunctionNode(FunctionCtx, Node):
             self._in_jvp = False
 
     def _run(self, xp: Any, g: Any, needs: Any) -> tuple[Any, ...]:
-        parts = [g] if self._n_outputs == 1 else list(g)
-        grads = []
-        for nr, (part, spec) in enumerate(zip(parts, self._result_specs, strict=True)):
-            if part is None and self._materialize and spec.dtype is not None:
-                if self._materialize_non_diff_grads or nr not in self._constant_outputs:
-                    part = xp.zeros(spec.shape, spec.dtype)
-            grads.append(part if part is None or isinstance(part, TensorCore) else wrap(part))
-        part = parts = None
+        grads = self._materialized(xp, [g] if self._n_outputs == 1 else g)
         task = local.modes.backward_pass
         if task is not None and task.silent:
             results = self._pushed_forward(grads)
@@ -179,6 +172,16 @@ class FunctionNode(FunctionCtx, Node):
         else:
             results = self.apply(*grads)
         return self._check_gradients(xp, results if isinstance(results, tuple) else (results,))
+
+    def _materialized(self, xp: Any, parts: Sequence[Any]) -> list[Any]:
+        """The gradients as tensors; zeros for what nothing reached, unless the function said otherwise."""
+        grads = []
+        for nr, (part, spec) in enumerate(zip(parts, self._result_specs, strict=True)):
+            if part is None and self._materialize and spec.dtype is not None:
+                if self._materialize_non_diff_grads or nr not in self._constant_outputs:
+                    part = xp.zeros(spec.shape, spec.dtype)
+            grads.append(part if part is None or isinstance(part, TensorCore) else wrap(part))
+        return grads
 
     def _pushed_forward(self, grads: list[Any]) -> tuple[Any, ...]:
         """What backward would give if `jvp` were all there is: jvp is linear, so its own gradient turns it round.

@@ -239,6 +239,19 @@ class AutogradMethods(HookMethods):
         self.grad = None
 
     @property
+    def _grad(self) -> Any:
+        """`.grad` without a word about tensors that have none."""
+        return None if self._meta is None else self._meta.grad
+
+    @_grad.setter
+    def _grad(self, value: Any) -> None:
+        self.grad = value
+
+    @_grad.deleter
+    def _grad(self) -> None:
+        self.grad = None
+
+    @property
     def grad_dtype(self) -> dtypes.dtype | None:
         """The dtype of the gradients that a leaf keeps: its own until another one is set; None takes them as they come."""
         if not self.is_leaf:

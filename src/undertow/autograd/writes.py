@@ -56,8 +56,9 @@ def apply_in_place(rule: Rule, target: Any, *others: Any, **statics: Any) -> Any
         if isinstance(other, TensorCore) and other._storage is not None and other._storage is target._storage:
             check_overlap(target._array, other._array)
     arrays, chores, half = quietly(operands, rule, inputs)
-    kept = KeptInputs(inputs, arrays) if edges is not None else None
-    if kept is not None:
+    kept = None
+    if edges is not None:
+        kept = KeptInputs(inputs, arrays)
         if rule.inputs[0] in rule.saves:
             kept[0] = SavedInput(_snapshot(target))
         kept.freeze(rule, edges)
