@@ -21,9 +21,12 @@ from undertow.amp.casting import autocast_as_it_was
 from undertow.autograd.differentiate import backward
 from undertow.autograd.function import Function
 from undertow.autograd.graph import all_saved_hooks
-from undertow.lazy import lazy_names
+from undertow.lazy import late_function, lazy_names
 from undertow.modes import enable_grad, local
 from undertow.sites import warn
+
+operator_log = late_function(__name__, "undertow.utils._checkpoint_debug", "OperatorLog")
+differing_runs = late_function(__name__, "undertow.utils._checkpoint_debug", "differing_runs")
 
 ContextFactory = Callable[[], tuple[Any, Any]]
 
@@ -394,10 +397,8 @@ def _without_reentry(
     if debug:
         if context_fn is not noop_context_fn:
             raise ValueError("debug=True is incompatible with non-default context_fn. It has contexts of its own for that.")
-        from undertow.utils import _checkpoint_debug
-
-        logs = _checkpoint_debug.OperatorLog(), _checkpoint_debug.OperatorLog()
-        context_fn, explain = (lambda: logs), functools.partial(_checkpoint_debug.differing_runs, *logs)
+        logs = operator_log(), operator_log()
+        context_fn, explain = (lambda: logs), functools.partial(differing_runs, *logs)
     forward_context, recompute_context = context_fn()
     if not local.modes.grad_enabled:
         return function(*args, **kwargs)
