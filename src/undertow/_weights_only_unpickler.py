@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import builtins
 import io
-import pickletools
 from collections.abc import Callable
 from typing import IO, Any
 
+from undertow.serialization.named_in import NameReader
 from undertow.serialization.rebuild import REBUILD
 from undertow.serialization.safe_globals import ALLOWED, added_by_name
 from undertow.serialization.safe_globals import _added as _marked_safe
@@ -26,7 +27,7 @@ class Unpickler:
         self.file, self.encoding = file, encoding
 
     def persistent_load(self, pid: Any) -> Any:
-        raise ValueError(f"no storage is known by {pid!r}: a program that reads one sets `persistent_load`")
+        raise ValueError(f"no storage is known: a program that reads one sets `persistent_load`")
 
     def load(self) -> Any:
         """The next object of the file."""
@@ -44,15 +45,8 @@ def load(file: IO[bytes], *, encoding: str = "ASCII") -> Any:
 
 def get_globals_in_pkl(file: IO[bytes]) -> set[str]:
     """The full names of the classes and functions that a pickle names."""
-    found, texts = set(), list[str]()
-    for opcode, argument, _ in pickletools.genops(file):
-        if opcode.name == "GLOBAL":
-            found.add(str(argument).replace(" ", ".").replace("__builtin__", "builtins"))
-        elif opcode.name == "STACK_GLOBAL":
-            found.add(".".join(texts[-2:]))
-        elif isinstance(argument, str):
-            texts.append(argument)
-    return found
+    builtin = {name: f"builtins.{name}" for name in vars(builtins)}
+    return {builtin.get(name, name) for name in NameReader(file.read()).load()}
 
 
 def _remove_safe_globals(globals_to_remove: list[Any]) -> None:

@@ -7,29 +7,28 @@ a file can be mapped into memory as it is.
 
 from __future__ import annotations
 
-import io
 import mmap
 import os
 import struct
-import zipfile
 import zlib
 from typing import IO, Any
 
 import numpy as np
 
+from undertow.serialization.directory import (
+    CENTRAL, COUNTED_ELSEWHERE, ELSEWHERE, END, END64, END64_PLACE, LOCAL, BadArchive, Record, read_directory,
+)  # fmt: skip
 from undertow.utils.serialization import config
 
 Bytes = np.ndarray[Any, np.dtype[np.uint8]]
 
 _UTF8_NAMES = 1 << 11
-_LONGEST = _ELSEWHERE = 0xFFFFFFFF  # a 32-bit field with this value sends the reader to the zip64 fields
-_MOST_ENTRIES = _COUNTED_ELSEWHERE = 0xFFFF
-_LOCAL = struct.Struct("<4s5H3I2H")
-_CENTRAL = struct.Struct("<4s6H3I5H2I")
-_END = struct.Struct("<4s4H2IH")
-_END64 = struct.Struct("<4sQ2H2I4Q")
-_END64_PLACE = struct.Struct("<4sIQI")
+_LONGEST = ELSEWHERE
+_MOST_ENTRIES = COUNTED_ELSEWHERE
 _PADDING_ID = b"FB"
+_EXPANSION = 16  # how many times its size a compressed file may unpack to, beyond what is free
+_FREE_PICKLE, _FREE_DATA = 64 << 10, 16 << 20
+_PIECE = 1 << 20  # bytes unpacked at once
 _CORRUPT = "The file was cut short, damaged or changed after it was saved: save it, copy it or download it again."
 
 
@@ -51,12 +50,12 @@ class ArchiveWriter:
         self.fingerprint = zlib.crc32(path, zlib.crc32(checksum.to_bytes(4, "little"), self.fingerprint))
         start, size = self.position, len(view)
         sizes64 = struct.pack("<2H2Q", 1, 16, size, size) if size >= _LONGEST else b""
-        shown_size = _ELSEWHERE if sizes64 else size
-        begin = start + _LOCAL.size + len(path) + len(sizes64) + 4
+        shown_size = ELSEWHERE if sizes64 else size
+        begin = start + LOCAL.size + len(path) + len(sizes64) + 4
         pad = -begin % config.save.storage_alignment
         extra = sizes64 + _PADDING_ID + struct.pack("<H", pad) + b"Z" * pad
         self._put(
-            _LOCAL.pack(b"PK\3\4", 45, _UTF8_NAMES, 0, 0, 0x21, checksum, shown_size, shown_size, len(path), len(extra))
+            LOCAL.pack(b"PK\3\4", 45, _UTF8_NAMES, 0, 0, 0x21, checksum, shown_size, shown_size, len(path), len(extra))
         )
         self._put(path + extra)
         self._put(view)
@@ -64,9 +63,9 @@ class ArchiveWriter:
         if start >= _LONGEST:
             fields64.append(start)
         extra64 = struct.pack(f"<2H{len(fields64)}Q", 1, 8 * len(fields64), *fields64) if fields64 else b""
-        entry = _CENTRAL.pack(
+        entry = CENTRAL.pack(
             b"PK\1\2", 45, 45, _UTF8_NAMES, 0, 0, 0x21, checksum, shown_size, shown_size, len(path), len(extra64),
-            0, 0, 0, 0, _ELSEWHERE if start >= _LONGEST else start,
+            0, 0, 0, 0, ELSEWHERE if start >= _LONGEST else start,
         )  # fmt: skip
         self.directory.append(entry + path + extra64)
 
@@ -78,11 +77,11 @@ class ArchiveWriter:
         end = self.position
         large = count >= _MOST_ENTRIES or end >= _LONGEST
         if large:
-            self._put(_END64.pack(b"PK\6\6", _END64.size - 12, 45, 45, 0, 0, count, count, end - start, start))
-            self._put(_END64_PLACE.pack(b"PK\6\7", 0, end, 1))
-        shown = _COUNTED_ELSEWHERE if large else count
-        place = (_ELSEWHERE, _ELSEWHERE) if large else (end - start, start)
-        self._put(_END.pack(b"PK\5\6", 0, 0, shown, shown, *place, 0))
+            self._put(END64.pack(b"PK\6\6", END64.size - 12, 45, 45, 0, 0, count, count, end - start, start))
+            self._put(END64_PLACE.pack(b"PK\6\7", 0, end, 1))
+        shown = COUNTED_ELSEWHERE if large else count
+        place = (ELSEWHERE, ELSEWHERE) if large else (end - start, start)
+        self._put(END.pack(b"PK\5\6", 0, 0, shown, shown, *place, 0))
 
     def _put(self, data: Any) -> None:
         self.out.write(data)
@@ -90,80 +89,82 @@ class ArchiveWriter:
 
 
 class ArchiveReader:
-    """Reads the records of a checkpoint that is open in `file`, called `label` in errors."""
+    """Reads the records of the checkpoint that begins where `file` stands; errors call it `label`."""
 
     def __init__(self, file: IO[bytes], label: str, mapped: Any = None) -> None:
         self.file = file
         self.label = label
         self.mapped = mapped
+        self.unpacked = 0  # bytes that compressed records gave so far
+        self.base = file.tell()
+        self.length = file.seek(0, os.SEEK_END) - self.base
         try:
-            entries = zipfile.ZipFile(file).infolist()
-        except (zipfile.BadZipFile, struct.error, NotImplementedError, OverflowError, OSError, ValueError) as error:
+            self.records = read_directory(file, self.base, self.length)
+        except (BadArchive, struct.error, OverflowError, OSError, ValueError) as error:
             raise RuntimeError(
                 f"PytorchStreamReader failed reading zip archive: failed finding central directory. {label}: {error}. "
                 f"{_CORRUPT}"
             ) from None
-        self.entries = {entry.filename: entry for entry in entries}
-        folders = [name[: -len("data.pkl")] for name in self.entries if name.endswith("/data.pkl")]
-        if len(folders) != 1:
+        self.folder = next(iter(self.records), "").partition("/")[0] + "/"
+        if "data.pkl" not in self:
             raise RuntimeError(
                 f"PytorchStreamReader failed locating file data.pkl: file not found. {label} is a zip archive with "
-                f"{len(folders) or 'no'} data.pkl in it, not a checkpoint."
+                "no data.pkl in it, not a checkpoint."
             )
-        self.folder = folders[0]
 
     def __contains__(self, name: str) -> bool:
-        return self.folder + name in self.entries
+        return self.folder + name in self.records
 
     def size(self, name: str) -> int:
         """How many bytes a record holds."""
-        return self._entry(name).file_size
+        return self.record(name).size
 
     def read(self, name: str) -> Bytes:
         """A record's bytes in memory of their own."""
-        entry = self._entry(name)
-        begin = self._begin(entry)
-        if entry.compress_type == zipfile.ZIP_STORED:
-            content = self._read_stored(entry, begin)
-        else:
-            content = self._read_compressed(entry)
-        if entry.CRC and zlib.crc32(content.data) != entry.CRC:  # 0 where the writer left checksums out
-            raise self._broken(entry, "its checksum does not fit its bytes (mmap=True does not look at it)")
+        record = self.record(name)
+        begin = self.begin(record)
+        content = self._unpack(record, begin) if record.compressed else self._read_stored(record, begin)
+        if record.checksum and zlib.crc32(content.data) != record.checksum:  # 0 where the writer left checksums out
+            raise self._broken(record, "its checksum does not fit its bytes (mmap=True does not look at it)")
         return content
 
     def map(self, name: str) -> Bytes:
         """A record's bytes where the file is mapped into memory; nothing is read before it is used."""
-        entry = self._entry(name)
-        if entry.compress_type != zipfile.ZIP_STORED or not entry.file_size:
+        record = self.record(name)
+        if record.compressed or not record.size:
             return self.read(name)
-        return np.frombuffer(self.mapped, np.uint8, entry.file_size, self._begin(entry))
+        return np.frombuffer(self.mapped, np.uint8, record.size, self.begin(record))
 
-    def _entry(self, name: str) -> zipfile.ZipInfo:
-        entry = self.entries.get(self.folder + name)
-        if entry is None:
-            raise RuntimeError(f"PytorchStreamReader failed locating file {name}: file not found in {self.label}.")
-        return entry
+    def blank(self, name: str) -> Bytes:
+        """Memory for a record's bytes, which are not read."""
+        record = self.record(name)
+        if record.compressed:
+            self._check_expansion(record)
+        return np.empty(record.size, np.uint8)
 
-    def _begin(self, entry: zipfile.ZipInfo) -> int:
-        """Where a record's bytes begin."""
-        header = b""
-        if 0 <= entry.header_offset < self._length():
-            self.file.seek(entry.header_offset)
-            header = self.file.read(_LOCAL.size)
-        if len(header) < _LOCAL.size or header[:4] != b"PK\3\4":
-            raise self._broken(entry, "it has no header")
-        *_, name_length, extra_length = _LOCAL.unpack(header)
-        begin = entry.header_offset + _LOCAL.size + name_length + extra_length
-        stored = entry.compress_type == zipfile.ZIP_STORED
-        if (stored and entry.file_size != entry.compress_size) or begin + entry.compress_size > self._length():
-            raise self._broken(entry, "it reaches beyond the end of the file")
-        return begin
+    def record(self, name: str) -> Record:
+        """What the directory says of a record."""
+        found = self.records.get(self.folder + name)
+        if found is None:
+            raise RuntimeError(f"PytorchStreamReader failed locating file {name[:80]}: file not found in {self.label}.")
+        return found
 
-    def _length(self) -> int:
-        return self.file.seek(0, io.SEEK_END)
+    def begin(self, record: Record) -> int:
+        """Where a record's bytes begin in the file."""
+        self.file.seek(self.base + record.start)
+        header = self.file.read(LOCAL.size)
+        if len(header) < LOCAL.size or header[:4] != b"PK\3\4":
+            raise self._broken(record, "it has no header")
+        _, _, _, method, *_, name_length, extra_length = LOCAL.unpack(header)
+        if bool(method) != record.compressed or self.file.read(name_length) != record.name.encode():
+            raise self._broken(record, "its header is not what the directory says")
+        begin = record.start + LOCAL.size + name_length + extra_length
+        if begin + record.packed > record.limit:
+            raise self._broken(record, "it reaches beyond its end")
+        return self.base + begin
 
-    def _read_stored(self, entry: zipfile.ZipInfo, begin: int) -> Bytes:
-        content = np.empty(entry.file_size, np.uint8)
+    def _read_stored(self, record: Record, begin: int) -> Bytes:
+        content = np.empty(record.size, np.uint8)
         self.file.seek(begin)
         if hasattr(self.file, "readinto"):
             rest = content.data
@@ -174,26 +175,42 @@ class ArchiveReader:
                 rest = rest[count:]
             missing = len(rest)
         else:
-            data = self.file.read(entry.file_size)
-            missing = entry.file_size - len(data)
+            data = self.file.read(record.size)
+            missing = record.size - len(data)
             content[: len(data)] = np.frombuffer(data, np.uint8)
         if missing:
-            raise self._broken(entry, f"{missing} of its bytes are missing")
+            raise self._broken(record, f"{missing} of its bytes are missing")
         return content
 
-    def _read_compressed(self, entry: zipfile.ZipInfo) -> Bytes:
-        """A record that some other program compressed; never more than its directory entry says."""
+    def _unpack(self, record: Record, begin: int) -> Bytes:
+        """A record that another program compressed; never more than its directory entry says."""
+        self._check_expansion(record)
+        self.file.seek(begin)
+        content = np.empty(record.size, np.uint8)
+        place, left, unpacker = 0, record.packed, zlib.decompressobj(-zlib.MAX_WBITS)
         try:
-            with zipfile.ZipFile(self.file).open(entry) as record:
-                data = record.read(entry.file_size + 1)
-        except (zipfile.BadZipFile, zlib.error, NotImplementedError, RuntimeError, EOFError, OSError) as error:
-            raise self._broken(entry, str(error)) from None
-        if len(data) != entry.file_size:
-            raise self._broken(entry, "its size is not what the directory says")
-        return np.frombuffer(bytearray(data), np.uint8)
+            while not unpacker.eof and (unpacker.unconsumed_tail or left):
+                packed = unpacker.unconsumed_tail or self.file.read(min(left, _PIECE))
+                left -= 0 if unpacker.unconsumed_tail else max(len(packed), 1)
+                piece = np.frombuffer(unpacker.decompress(packed, _PIECE), np.uint8)
+                content[place : place + len(piece)] = piece
+                place += len(piece)
+        except (zlib.error, ValueError) as error:  # a ValueError where a piece is longer than what is left
+            raise self._broken(record, str(error)) from None
+        if place != record.size or not unpacker.eof:
+            raise self._broken(record, "its size is not what the directory says")
+        return content
 
-    def _broken(self, entry: zipfile.ZipInfo, reason: str) -> RuntimeError:
-        name = entry.filename[len(self.folder) :]
+    def _check_expansion(self, record: Record) -> None:
+        """Refuse a small file that unpacks to a large one; a pickle more so, as its objects are larger than it."""
+        self.unpacked += record.size
+        of_pickle = record.name == f"{self.folder}data.pkl"
+        within = _FREE_PICKLE + _EXPANSION * record.packed if of_pickle else _FREE_DATA + _EXPANSION * self.length
+        if (record.size if of_pickle else self.unpacked) > within:
+            raise self._broken(record, f"the file unpacks to more than {within} bytes, {_EXPANSION} times its size")
+
+    def _broken(self, record: Record, reason: str) -> RuntimeError:
+        name = record.name[len(self.folder) :][:80]
         return RuntimeError(f"PytorchStreamReader failed reading file {name}: {reason} in {self.label}. {_CORRUPT}")
 
 

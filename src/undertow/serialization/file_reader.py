@@ -33,11 +33,11 @@ class PyTorchFileReader:
 
     def get_record_offset(self, name: str) -> int:
         """Where in the file a record's bytes begin."""
-        return self._archive._begin(self._archive._entry(name))
+        return self._archive.begin(self._archive.record(name))
 
     def get_all_records(self) -> list[str]:
         """The names of all records."""
-        return [name.removeprefix(self._archive.folder) for name in self._archive.entries]
+        return [name.removeprefix(self._archive.folder) for name in self._archive.records]
 
     def version(self) -> int:
         """The version of the format."""

@@ -11,6 +11,7 @@ from typing import IO, Any
 
 import numpy as np
 
+from undertow.serialization.limits import reason
 from undertow.serialization.storages import StorageType, StoredMemory, TypedStorage, check_pid
 from undertow.serialization.unpickling import TRIPS, Source
 from undertow.storage import UntypedStorage, flat_memory
@@ -40,6 +41,10 @@ def load(source: Source, file: IO[bytes], restore: Callable[[Any, str], Any]) ->
     return _LegacyFile(source, file, restore).load()
 
 
+def _no_storage(pid: Any) -> Any:
+    raise pickle.UnpicklingError("a storage is named where none can be")
+
+
 class _LegacyFile:
     """A file while it is read: the pickles first, which say how large the storages that follow are."""
 
@@ -51,6 +56,7 @@ class _LegacyFile:
         self.length = file.seek(0, io.SEEK_END) - start
         file.seek(start)
         self.made: dict[str, tuple[StorageType, Any]] = {}  # our memory for each storage
+        self.claimed = 0  # bytes of all storages
         self.restored: dict[str, Any] = {}  # where map_location put it
 
     def load(self) -> Any:
@@ -60,25 +66,32 @@ class _LegacyFile:
             magic = self.read_plain()
         except pickle.UnpicklingError:
             raise pickle.UnpicklingError(f"{label} is not a checkpoint. {self.guess(start)}") from None
-        if magic != MAGIC_NUMBER:
+        if type(magic) is not int or magic != MAGIC_NUMBER:
             raise RuntimeError(f"Invalid magic number; corrupt file? {label} is not a checkpoint.")
         version, system = self.read_plain(), self.read_plain()
-        if version != PROTOCOL_VERSION:
-            raise RuntimeError(f"Invalid protocol version: {version} in {label}")
+        if type(version) is not int or version != PROTOCOL_VERSION:
+            raise RuntimeError(f"Invalid protocol version in {label}, which should be {PROTOCOL_VERSION}")
         result = self.source.unpickle(self.file, self.length, self.persistent_load)
         keys = self.read_plain()
         try:
+            self.check_keys(keys)
             self.fill(keys, "little" if system["little_endian"] else "big")
         except (struct.error, *TRIPS) as error:
             raise RuntimeError(
-                f"unexpected EOF, expected more bytes. The file might be corrupted: {label} ({type(error).__name__}: "
-                f"{error})."
-            ) from error
+                f"unexpected EOF, expected more bytes. The file might be corrupted: {label} ({reason(error)})."
+            ) from None
         return result
+
+    def check_keys(self, keys: Any) -> None:
+        """Refuse a list of storages that leaves one out, or has one twice: its bytes would be others'."""
+        if type(keys) is not list or not all(type(key) is str for key in keys) or len(set(keys)) != len(keys):
+            raise TypeError("the keys of the storages are not a list of names")
+        if self.made.keys() != set(keys):
+            raise ValueError("the keys of the storages are not those that the objects lie in")
 
     def read_plain(self) -> Any:
         """The next pickle, which holds numbers, text and containers only."""
-        return self.source.read_safely(self.file, self.length, self.persistent_load)
+        return self.source.read_safely(self.file, self.length, _no_storage)
 
     def guess(self, start: int) -> str:
         """What the file may be instead."""
@@ -97,10 +110,11 @@ class _LegacyFile:
         kind, key, location, count = check_pid(pid[:5] if isinstance(pid, tuple) else pid)
         if key not in self.made:
             nbytes = count * kind.itemsize
-            if nbytes > self.length:
+            self.claimed += nbytes
+            if self.claimed > self.length:
                 raise RuntimeError(
-                    f"unexpected EOF, expected {nbytes - self.length} more bytes. The file might be corrupted: "
-                    f"{self.source.label} is shorter than its storage {key}."
+                    f"unexpected EOF, expected {self.claimed - self.length} more bytes. The file might be corrupted: "
+                    f"{self.source.label} is shorter than its storages up to {key}."
                 )
             memory = UntypedStorage(np.zeros(nbytes, np.uint8))
             self.made[key] = kind, memory
@@ -108,6 +122,8 @@ class _LegacyFile:
         memory = self.restored[key]
         if view is not None:
             _, offset, size = view
+            if type(offset) is not int or type(size) is not int or not 0 <= offset <= offset + size <= count:
+                raise pickle.UnpicklingError(f"a view of storage {key} leaves it")
             begin = offset * kind.itemsize
             memory = UntypedStorage(flat_memory(memory.root)[begin : begin + size * kind.itemsize])
         return memory if kind.dtype is None else TypedStorage.over(memory, kind.dtype)

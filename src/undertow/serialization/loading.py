@@ -6,15 +6,13 @@ import contextlib
 import io
 import os
 import pickle
-import pickletools
 import sys
 from typing import IO, Any
-
-import numpy as np
 
 from undertow.serialization import legacy
 from undertow.serialization.archive import ArchiveReader, map_file
 from undertow.serialization.locations import MAP_LOCATION, restorer
+from undertow.serialization.named_in import NameReader
 from undertow.serialization.safe_globals import ALLOWED, added_by_name
 from undertow.serialization.saving import FileLike
 from undertow.serialization.settings import LoadEndianness, settings
@@ -120,7 +118,7 @@ def _load_archive(source: Source, file: IO[bytes], map_location: MAP_LOCATION, m
             if held != nbytes:
                 raise RuntimeError(f"storage {key} of {source.label} has {held} bytes, but {nbytes} were expected")
             if settings.skips_data:
-                content = np.empty(nbytes, np.uint8)
+                content = archive.blank(f"data/{key}")
             else:
                 content = _aligned(archive.read(f"data/{key}") if mapped is None else archive.map(f"data/{key}"), kind)
             if swapped:
@@ -152,29 +150,19 @@ def _aligned(content: Any, kind: StorageType) -> Any:
 
 
 def get_unsafe_globals_in_checkpoint(f: FileLike) -> list[str]:
-    """The names in a file that weights_only=True refuses, found without running anything."""
-    label = Source(f, True, pickle, {}).label
+    """The names in a file that weights_only=True refuses, found without running anything.
+
+    A file whose names cannot all be told without running it is refused.
+    """
+    source = Source(f, True, pickle, {})
     with _opened(f) as file:
+        start = file.tell()
         opening = file.read(len(_ZIP))
-        file.seek(0)
+        file.seek(start)
         if opening != _ZIP:
-            raise ValueError(f"Expected input to be a checkpoint returned by torch.save, but {label} is not a zip file")
-        pickled = ArchiveReader(file, label).read("data.pkl").tobytes()
+            raise ValueError(
+                f"Expected input to be a checkpoint returned by torch.save, but {source.label} is not a zip file"
+            )
+        pickled = ArchiveReader(file, source.label).read("data.pkl").tobytes()
     allowed = {*ALLOWED, *added_by_name()}
-    return [name for name in _globals_in(pickled) if name not in allowed]
-
-
-def _globals_in(pickled: bytes) -> list[str]:
-    names: dict[str, None] = {}
-    texts: list[Any] = []
-    for code, argument, _ in pickletools.genops(pickled):
-        if code.name in ("GLOBAL", "INST"):
-            module, _, name = str(argument).partition(" ")
-        elif code.name == "STACK_GLOBAL":
-            module, name = texts[-2:]
-        else:
-            if isinstance(argument, str):
-                texts.append(argument)
-            continue
-        names[name if module in ("builtins", "__builtin__") else f"{module}.{name}"] = None
-    return list(names)
+    return [name for name in source.run(NameReader(pickled, allowed)) if name not in allowed]

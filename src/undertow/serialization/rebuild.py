@@ -15,6 +15,7 @@ import numpy as np
 from undertow import dtypes
 from undertow._core import Storage, TensorCore, tensor_class, wrap
 from undertow.hooks import warn_if_has_hooks
+from undertow.layouts import layout as Layout
 from undertow.layouts import sparse_coo
 from undertow.mirrors import origin, reflect, reflections
 from undertow.nn.parameter import Parameter
@@ -26,6 +27,8 @@ from undertow.storage import UntypedStorage, flat_memory
 from undertow.xp.device_placement import placed
 
 Call = tuple[Any, tuple[Any, ...]]
+_MOST_DIMS = 64
+_LARGEST = 2**63 - 1
 
 
 # --- to the file
@@ -133,17 +136,24 @@ def rebuild_parameter_with_state(data: Any, requires_grad: Any, hooks: Any, stat
 def rebuild_sparse_tensor(layout: Any, data: Any) -> Any:
     """A sparse tensor of its parts, whose places must lie inside of it."""
     if layout is not sparse_coo:
-        raise NotImplementedError(f"rebuilding sparse tensor for layout {layout}")
+        name = layout if isinstance(layout, Layout) else type(layout).__name__
+        raise NotImplementedError(f"rebuilding sparse tensor for layout {name}")
     indices, values, size, coalesced = data if len(data) == 4 else (*data, None)
+    if not (isinstance(indices, TensorCore) and isinstance(values, TensorCore)):
+        raise TypeError("a sparse tensor must be made of tensors")
+    check_layout(size, size, 0)
     return sparse_coo_tensor(indices, values, size, check_invariants=True, is_coalesced=coalesced)
 
 
 def rebuild_from_type(function: Any, cls: Any, args: Any, state: Any) -> Any:
     """A tensor of a subclass, or with attributes."""
-    result = function(*args)
-    if type(result) is not cls:
-        result = result.as_subclass(cls)
-    if "__setstate__" in vars(cls):
+    return as_type(function(*args), cls, state, "__setstate__" in vars(cls))
+
+
+def as_type(tensor: Any, cls: Any, state: Any, by_its_own_method: bool) -> Any:
+    """The tensor as one of a subclass, with attributes, which the class may set itself."""
+    result = tensor if type(tensor) is cls else tensor.as_subclass(cls)
+    if by_its_own_method:
         result.__setstate__(state)
     else:
         set_attributes(result, state)
@@ -169,11 +179,7 @@ def set_attributes(target: Any, state: Any) -> None:
 
 def _over(memory: UntypedStorage, kind: dtypes.dtype, offset: Any, size: Any, stride: Any) -> Any:
     """A tensor at some place in a memory, which it must not leave."""
-    for name, numbers in (("size", size), ("stride", stride), ("storage_offset", (offset,))):
-        if not isinstance(numbers, tuple) or not all(type(n) is int and n >= 0 for n in numbers):
-            raise TypeError(f"{name} must be whole numbers of at least 0, not {numbers!r}")
-    if len(size) != len(stride):
-        raise ValueError(f"{len(size)} sizes do not go with {len(stride)} strides")
+    check_layout(size, stride, offset)
     itemsize = kind.itemsize
     last = -1 if 0 in size else offset + sum([(n - 1) * step for n, step in zip(size, stride)])
     nbytes = memory.nbytes()
@@ -195,8 +201,21 @@ def _over(memory: UntypedStorage, kind: dtypes.dtype, offset: Any, size: Any, st
     return tensor
 
 
+def check_layout(size: Any, stride: Any, offset: Any) -> None:
+    """Refuse sizes, strides and an offset that no tensor has."""
+    for name, numbers in (("size", size), ("stride", stride), ("storage_offset", (offset,))):
+        if not isinstance(numbers, tuple) or len(numbers) > _MOST_DIMS:
+            raise TypeError(f"{name} must be a tuple of at most {_MOST_DIMS} numbers, not a {type(numbers).__name__}")
+        if not all(type(n) is int and 0 <= n <= _LARGEST for n in numbers):
+            raise TypeError(f"{name} must be whole numbers from 0 to {_LARGEST}")
+    if len(size) != len(stride):
+        raise ValueError(f"{len(size)} sizes do not go with {len(stride)} strides")
+
+
 def _finished(tensor: Any, requires_grad: Any, metadata: Any) -> Any:
     if metadata:
+        if not isinstance(metadata, dict):
+            raise TypeError(f"a tensor's metadata must be a dict, not a {type(metadata).__name__}")
         for name, function in (("conj", np.conjugate), ("neg", np.negative)):
             if metadata.get(name):
                 tensor._array = reflect(tensor._array, function)

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import _codecs
-import pickle
 from collections import Counter, OrderedDict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Any
 
 from undertow import dtypes
@@ -13,13 +12,12 @@ from undertow._tensor import Tensor
 from undertow.devices import device
 from undertow.nn.parameter import Parameter
 from undertow.serialization.names import get_layout, torch_name
-from undertow.serialization.rebuild import REBUILD, rebuild_parameter
+from undertow.serialization.rebuild import REBUILD
 from undertow.serialization.storages import BY_NAME
 from undertow.sizes import Size
 
 SafeGlobal = Callable[..., Any] | tuple[Callable[..., Any], str]
 
-_MOST_PARTS_OF_A_KEY = 10_000
 _added: list[SafeGlobal] = []
 
 
@@ -73,61 +71,9 @@ def _own_name(item: Any) -> tuple[str, str]:
     try:
         return item.__module__, item.__qualname__
     except AttributeError:
-        raise TypeError(f"add_safe_globals wants classes and functions, not {item!r}") from None
+        raise TypeError(f"add_safe_globals wants classes and functions, not a {type(item).__name__}") from None
 
 
-# --- containers, each made without trusting what the file gives it
-
-
-def check_key(key: Any) -> Any:
-    """Refuses tuples so deep or so wide inside that hashing them would not end."""
-    if type(key) is tuple:
-        rest, count = [key], 0
-        while rest:
-            part = rest.pop()
-            count += 1 + len(part)
-            if count > _MOST_PARTS_OF_A_KEY:
-                raise pickle.UnpicklingError("a dict or a set has a key of too many parts")
-            rest += [item for item in part if type(item) is tuple]
-    return key
-
-
-def _ordered_dict(items: Iterable[Any] = ()) -> OrderedDict[Any, Any]:
-    return OrderedDict([(check_key(key), value) for key, value in items])
-
-
-def _set(items: Iterable[Any] = ()) -> set[Any]:
-    return {check_key(item) for item in items}
-
-
-def _counter(counts: Any = ()) -> Counter[Any]:
-    return Counter(dict(counts))  # its keys were checked as they were read
-
-
-def _bytearray(content: Any = b"", encoding: str = "latin-1") -> bytearray:
-    return bytearray(content) if isinstance(content, (bytes, bytearray)) else bytearray(_encode(content, encoding))
-
-
-def _parameter(data: Any = None, requires_grad: Any = True) -> Any:
-    return rebuild_parameter(data, requires_grad, None)
-
-
-def _encode(text: Any, encoding: str = "latin1") -> bytes:
-    """How bytes are written in older pickles; other codecs would be code of somebody else's choice."""
-    if encoding not in ("latin1", "latin-1") or not isinstance(text, str):
-        raise pickle.UnpicklingError(f"bytes may be written as latin1 only, not as {encoding!r}")
-    return text.encode("latin1")
-
-
-MAKERS: dict[Any, Callable[..., Any]] = {
-    OrderedDict: _ordered_dict,
-    Counter: _counter,
-    set: _set,
-    bytearray: _bytearray,
-    bytes: lambda: b"",  # that is how empty bytes are written
-    _codecs.encode: _encode,
-    Parameter: _parameter,
-}
 ALLOWED: dict[str, Any] = {
     **REBUILD,
     **BY_NAME,

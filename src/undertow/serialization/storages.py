@@ -12,6 +12,7 @@ from undertow.storage import extent_of, root_of
 from undertow.typed_storage import TypedStorage as TypedStorage
 
 Array = np.ndarray[Any, Any]
+_LONGEST_NAME = 200
 
 
 class StorageType:
@@ -106,17 +107,17 @@ def _empty_strides(shape: tuple[int, ...]) -> tuple[int, ...]:
 
 def check_pid(pid: Any) -> tuple[StorageType, str, str, int]:
     """A file's reference to a storage, as (type, key, location, number of elements)."""
-    if not isinstance(pid, tuple) or len(pid) != 5 or pid[0] != "storage":
-        raise pickle.UnpicklingError(f"a reference to a storage was expected, not {pid!r}")
+    if not isinstance(pid, tuple) or len(pid) != 5 or type(pid[0]) is not str or pid[0] != "storage":
+        raise pickle.UnpicklingError(f"a reference to a storage was expected, not a {type(pid).__name__}")
     _, kind, key, location, count = pid
     if isinstance(location, bytes):
-        location = location.decode("ascii")
+        location = location[: _LONGEST_NAME + 1].decode("ascii")
     if (
         not isinstance(kind, StorageType)
-        or not isinstance(key, str)
-        or not isinstance(location, str)
+        or not (isinstance(key, str) and len(key) <= _LONGEST_NAME)
+        or not (isinstance(location, str) and len(location) <= _LONGEST_NAME)
         or type(count) is not int
-        or count < 0
+        or not 0 <= count < 2**60
     ):
-        raise pickle.UnpicklingError(f"a reference to a storage was expected, not {pid!r}")
+        raise pickle.UnpicklingError("a reference to a storage does not say its type, key, location and size")
     return kind, key, location, count

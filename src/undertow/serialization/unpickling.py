@@ -7,13 +7,14 @@ import pickle
 from collections.abc import Callable
 from typing import IO, Any
 
+from undertow.serialization.limits import reason
 from undertow.serialization.names import is_torch, undertow_object
 from undertow.serialization.weights_only import Reader
 
 # What a damaged or hostile pickle can make the reader trip over.
 TRIPS = (
     AttributeError, IndexError, KeyError, LookupError, MemoryError, OverflowError, RecursionError, TypeError,
-    UnicodeError, ValueError,
+    UnicodeError, ValueError, ZeroDivisionError,
 )  # fmt: skip
 
 
@@ -50,14 +51,18 @@ class Source:
 
     def read_safely(self, file: IO[bytes], length: int, persistent_load: Callable[[Any], Any]) -> Any:
         """The next pickle, as data only."""
+        return self.run(Reader(file, length, persistent_load))
+
+    def run(self, reader: Reader) -> Any:
+        """What a reader makes of its pickle; its errors name the file."""
         try:
-            return Reader(file, length, persistent_load).load()
+            return reader.load()
         except pickle.UnpicklingError as error:
             raise pickle.UnpicklingError(self._refusal(str(error))) from None
         except TRIPS as error:
             if error is self.callers_error:
                 raise
-            raise pickle.UnpicklingError(self._refusal(f"{type(error).__name__}: {error}")) from error
+            raise pickle.UnpicklingError(self._refusal(reason(error))) from None
         except RuntimeError as error:
             if self.label in str(error):
                 raise

@@ -14,14 +14,26 @@ from typing import IO, Any
 
 from undertow._core import TensorCore
 from undertow._tensor import Tensor
-from undertow.serialization.rebuild import set_attributes
-from undertow.serialization.safe_globals import ALLOWED, MAKERS, added_by_name, check_key
+from undertow.serialization.limits import Limits, shown
+from undertow.serialization.makers import MAKERS, TENSOR_MAKERS
+from undertow.serialization.rebuild import as_type, rebuild_from_type, set_attributes
+from undertow.serialization.safe_globals import ALLOWED, added_by_name
+from undertow.serialization.storages import TypedStorage
+from undertow.storage import UntypedStorage
 
 _DANGEROUS = {"sys", "os", "posix", "nt", "subprocess", "shutil", "runpy", "importlib", "pty", "socket"}
 _HIGHEST_PROTOCOL = 5
 _ONLY_NAMED = (Tensor,)  # may be named as the class of a tensor, but not called: it would make memory of any size
 
+_MAKERS = {id(function): maker for function, maker in MAKERS.items()}
+_CALLABLE_IDS = {id(item) for item in ALLOWED.values() if item not in _ONLY_NAMED}
+
 Refused = pickle.UnpicklingError
+
+
+def full_name(module: str, name: str) -> str:
+    """The name under which something may be allowed."""
+    return name if module in ("builtins", "__builtin__") else f"{module}.{name}"
 
 
 class Reader:
@@ -30,6 +42,8 @@ class Reader:
     `longest` is how many bytes the file has, and `persistent_load` answers its references to storages.
     """
 
+    steps: dict[bytes, Callable[[Reader], Any]]  # what each instruction does
+
     def __init__(self, file: IO[bytes], longest: int, persistent_load: Callable[[Any], Any]) -> None:
         self.file = file
         self.longest = longest
@@ -37,9 +51,11 @@ class Reader:
         self.stack: list[Any] = []
         self.marks: list[list[Any]] = []
         self.memo: dict[int, Any] = {}
+        self.limits = Limits(longest)
         self.added = added_by_name()
-        known = [*ALLOWED.values(), *self.added.values()]
-        self.callable_ids = {id(item) for item in known if item not in _ONLY_NAMED}
+        self.added_ids = {id(item) for item in self.added.values()}
+        self.callable_ids = _CALLABLE_IDS | self.added_ids
+        self.storages: set[str] = set()  # the keys of those that were read
         self.added_classes = tuple([item for item in self.added.values() if isinstance(item, type)])
 
     def load(self) -> Any:
@@ -51,7 +67,7 @@ class Reader:
                 raise Refused("the pickle ends in the middle")
             if code == b".":
                 return self.stack.pop()
-            step = _STEPS.get(code)
+            step = self.steps.get(code)
             if step is None:
                 raise Refused(f"Unsupported operand {code[0]}: it is not needed to describe data")
             step(self)
@@ -85,14 +101,15 @@ class Reader:
 
     def find(self, module: str, name: str) -> Any:
         """What a name in the file stands for; nothing is imported to answer."""
-        full = name if module in ("builtins", "__builtin__") else f"{module}.{name}"
+        full = full_name(module, name)
         found = self.added.get(full)
         if found is None:
             found = ALLOWED.get(full)
         if found is not None:
             return found
+        full = shown(full)
         if module.partition(".")[0] in _DANGEROUS:
-            raise Refused(f"Trying to load unsupported GLOBAL {full} whose module {module} is blocked.")
+            raise Refused(f"Trying to load unsupported GLOBAL {full} whose module {shown(module)} is blocked.")
         raise Refused(
             f"Unsupported global: GLOBAL {full} was not an allowed global by default. If you trust this class or "
             f"function, allow it with `torch.serialization.add_safe_globals([{full}])` or in a `with "
@@ -101,24 +118,51 @@ class Reader:
 
     def call(self) -> None:
         args = self.stack.pop()
-        function = self.stack[-1]
-        self.check_callable(function, args)
-        self.stack[-1] = MAKERS.get(function, function)(*args)
+        self.stack[-1] = self.apply(self.stack[-1], args)
 
     def new_object(self) -> None:
         args = self.stack.pop()
         cls = self.stack[-1]
-        self.check_callable(cls, args)
-        self.stack[-1] = MAKERS[cls](*args) if cls in MAKERS else cls.__new__(cls, *args)
+        if cls in self.added_classes and id(cls) not in _MAKERS:
+            self.check_callable(cls, args)
+            self.stack[-1] = cls.__new__(cls, *args)
+        else:
+            self.stack[-1] = self.apply(cls, args)
+
+    def apply(self, function: Any, args: Any) -> Any:
+        """Call what the file may call, or what stands for it here."""
+        self.check_callable(function, args)
+        if function is rebuild_from_type:
+            return self.rebuilt_from_type(*args)
+        maker = _MAKERS.get(id(function))
+        if maker is not None:
+            return maker(self.limits, *args)
+        if id(function) in self.added_ids:
+            return function(*args)
+        raise Refused(f"Trying to call a {type(function).__name__}, which files may only name")
 
     def check_callable(self, function: Any, args: Any) -> None:
         """Everything callable on the stack came from `find`; anything else is a value that must not be called."""
         if type(args) is not tuple or id(function) not in self.callable_ids:
-            raise Refused(f"Trying to call {function!r}, which the file did not get by an allowed name")
+            raise Refused(f"Trying to call a {type(function).__name__}, which the file did not get by an allowed name")
+
+    def rebuilt_from_type(self, function: Any, cls: Any, args: Any, state: Any) -> Any:
+        """A tensor of a subclass, or with attributes: only what makes tensors may be called to make it."""
+        self.check_callable(function, args)
+        if not (isinstance(cls, type) and issubclass(cls, TensorCore)):
+            raise Refused("a tensor's class is no class of tensors")
+        if id(function) in _MAKERS and function not in TENSOR_MAKERS:
+            raise Refused(f"Trying to make a tensor by a {type(function).__name__} that makes none")
+        tensor = self.apply(function, args)
+        if not isinstance(tensor, TensorCore):
+            raise Refused(f"a tensor was to be made, and not a {type(tensor).__name__}")
+        self.pay_for(state)
+        return as_type(tensor, cls, state, cls in self.added_classes and "__setstate__" in vars(cls))
 
     def build(self) -> None:
         state = self.stack.pop()
         target = self.stack[-1]
+        self.pay_for(state)
         if isinstance(target, TensorCore) or type(target) in (OrderedDict, Counter):
             set_attributes(target, state)
         elif type(target) in self.added_classes:
@@ -128,6 +172,11 @@ class Reader:
                 set_attributes(target, state)
         else:
             raise Refused(f"Can only build Tensor, Parameter, OrderedDict or types allowlisted, not {type(target)}")
+
+    def pay_for(self, state: Any) -> None:
+        for part in state if type(state) is tuple and len(state) == 2 else (state,):
+            if isinstance(part, dict):
+                self.limits.spend(len(part))
 
     # --- containers
 
@@ -144,13 +193,13 @@ class Reader:
         if len(items) % 2:
             raise Refused("a dict has a key without a value")
         for position in range(0, len(items), 2):
-            target[check_key(items[position])] = items[position + 1]
+            target[self.limits.key(target, items[position])] = items[position + 1]
 
     def add_items(self, items: list[Any]) -> None:
         target = self.stack[-1]
         if type(target) is not set:
             raise Refused(f"Can only add to sets, but got {type(target)}")
-        target.update(check_key(item) for item in items)
+        target.update(self.limits.key(target, item) for item in items)
 
     def make_tuple(self, length: int) -> None:
         if len(self.stack) < length:
@@ -169,9 +218,14 @@ class Reader:
 
     def reference(self) -> None:
         pid = self.stack.pop()
-        if type(pid) is not tuple or not pid or pid[0] != "storage":
+        if type(pid) is not tuple or not pid or type(pid[0]) is not str or pid[0] != "storage":
             raise Refused("Only persistent_load of storage is allowed")
-        self.stack.append(self.persistent_load(pid))
+        storage = self.persistent_load(pid)
+        memory = storage.untyped() if isinstance(storage, TypedStorage) else storage
+        if isinstance(memory, UntypedStorage) and pid[2] not in self.storages:
+            self.storages.add(pid[2])
+            self.limits.earn(memory.nbytes())
+        self.stack.append(storage)
 
     def protocol(self) -> None:
         found = self.take(1)[0]
@@ -237,10 +291,10 @@ _STEPS: dict[bytes, Callable[[Reader], Any]] = {
     # names, calls, storages
     b"c": _global,
     b"\x93": _stack_global,
-    b"R": Reader.call,
-    b"\x81": Reader.new_object,
-    b"b": Reader.build,
-    b"Q": Reader.reference,
+    b"R": lambda r: r.call(),
+    b"\x81": lambda r: r.new_object(),
+    b"b": lambda r: r.build(),
+    b"Q": lambda r: r.reference(),
     # memory and bookkeeping
     b"q": lambda r: r.remember(r.take(1)[0]),
     b"r": lambda r: r.remember(r.number("<I")),
@@ -251,3 +305,5 @@ _STEPS: dict[bytes, Callable[[Reader], Any]] = {
     b"\x80": Reader.protocol,
     b"\x95": lambda r: r.take(8),  # a frame's length: framing is of no use here
 }
+
+Reader.steps = _STEPS

@@ -1,0 +1,77 @@
+"""What reading a pickle may cost, in proportion to the bytes that were written for it.
+
+A pickle can use an object any number of times for two bytes each. So a kilobyte can ask to hash a tuple of 2**60 parts,
+to copy one text a thousand times, or to fill a dict with keys that all collide. Whatever takes longer than writing it
+took is paid for from an allowance; a file that honest code saved needs a small part of it.
+"""
+
+from __future__ import annotations
+
+import pickle
+from collections import Counter
+from typing import Any
+
+_FREE = 1_000_000
+_PER_BYTE = 16
+_MOST_PARTS_OF_A_KEY = 10_000
+_DEEPEST_KEY = 100
+_MOST_COLLISIONS = 64
+_HASHED_AS_ITSELF = 1 << 60  # smaller whole numbers have hashes of their own
+
+
+class Limits:
+    """The allowance of one pickle of `length` bytes."""
+
+    def __init__(self, length: int) -> None:
+        self.left = _FREE + _PER_BYTE * length
+        self.hashes: dict[int, tuple[Any, Counter[int]]] = {}  # by the id of the dict or set, which must stay alive
+
+    def spend(self, amount: int) -> None:
+        """Pay for `amount` steps, or bytes, that the file did not spell out."""
+        self.left -= amount
+        if self.left < 0:
+            raise pickle.UnpicklingError("the pickle asks for more than a file of its size can hold")
+
+    def earn(self, nbytes: int) -> None:
+        """Allow for work on a storage that was read."""
+        self.left += nbytes
+
+    def key(self, owner: Any, key: Any) -> Any:
+        """Return a key of a dict or set, having checked that hashing and comparing it comes to an end."""
+        kind = type(key)
+        if kind is str or (kind is int and -_HASHED_AS_ITSELF < key < _HASHED_AS_ITSELF):
+            return key
+        if isinstance(key, (tuple, int, float, complex)):  # other hashes are random, or of classes the user allowed
+            self.spend(_weight(key))
+            _, seen = self.hashes.setdefault(id(owner), (owner, Counter()))
+            code = hash(key)
+            seen[code] += 1
+            if seen[code] > _MOST_COLLISIONS:
+                raise pickle.UnpicklingError("a dict or a set has too many keys of one hash")
+        return key
+
+
+def _weight(key: Any) -> int:
+    """Count the parts of a key; refuse tuples so deep or so wide inside that hashing them would not end."""
+    weight, level = 0, [(key,)]
+    for _ in range(_DEEPEST_KEY):
+        for part in level:
+            weight += 1 + len(part) + sum([item.bit_length() >> 6 for item in part if isinstance(item, int)])
+            if weight > _MOST_PARTS_OF_A_KEY:
+                raise pickle.UnpicklingError("a dict or a set has a key of too many parts")
+        level = [item for part in level for item in part if isinstance(item, tuple)]
+        if not level:
+            return weight
+    raise pickle.UnpicklingError("a dict or a set has a key that is nested too deeply")
+
+
+def shown(text: str, longest: int = 200) -> str:
+    """Return text out of a file for an error: no longer than a line or two, and printable."""
+    text = text if len(text) <= longest else f"{text[:longest]}…"
+    return text if text.isprintable() else ascii(text)
+
+
+def reason(error: BaseException) -> str:
+    """Return an error's words. Values it carries are named by type: those of a file may take for ever to format."""
+    words = [shown(each) if isinstance(each, str) else f"<{type(each).__name__}>" for each in error.args]
+    return f"{type(error).__name__}: {', '.join(words)}" if words else type(error).__name__
