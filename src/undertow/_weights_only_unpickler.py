@@ -27,7 +27,7 @@ class Unpickler:
         self.file, self.encoding = file, encoding
 
     def persistent_load(self, pid: Any) -> Any:
-        raise ValueError(f"no storage is known: a program that reads one sets `persistent_load`")
+        raise ValueError("no storage is known: a program that reads one sets `persistent_load`")
 
     def load(self) -> Any:
         """The next object of the file."""

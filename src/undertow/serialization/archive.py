@@ -16,7 +16,16 @@ from typing import IO, Any
 import numpy as np
 
 from undertow.serialization.directory import (
-    CENTRAL, COUNTED_ELSEWHERE, ELSEWHERE, END, END64, END64_PLACE, LOCAL, BadArchive, Record, read_directory,
+    CENTRAL,
+    COUNTED_ELSEWHERE,
+    ELSEWHERE,
+    END,
+    END64,
+    END64_PLACE,
+    LOCAL,
+    BadArchive,
+    Record,
+    read_directory,
 )  # fmt: skip
 from undertow.utils.serialization import config
 

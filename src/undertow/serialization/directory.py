@@ -43,7 +43,7 @@ class Record(NamedTuple):
 
 
 class _End(NamedTuple):
-    count: int
+    entries: int
     size: int
     start: int
 
@@ -53,7 +53,7 @@ def read_directory(file: IO[bytes], base: int, length: int) -> dict[str, Record]
     end = _end_of(file, base, length)
     file.seek(base + end.start)
     content = file.read(end.size)
-    entries = list(_entries(content, end.count))
+    entries = list(_entries(content, end.entries))
     entries.sort(key=lambda entry: entry.start)
     records: dict[str, Record] = {}
     for entry, after in itertools.zip_longest(entries, entries[1:]):

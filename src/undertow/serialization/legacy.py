@@ -121,7 +121,7 @@ class _LegacyFile:
             self.restored[key] = self.source.restored(self.restore, memory, location)
         memory = self.restored[key]
         if view is not None:
-            _, offset, size = view
+            _, offset, size = view if type(view) is tuple and len(view) == 3 else (None, None, None)
             if type(offset) is not int or type(size) is not int or not 0 <= offset <= offset + size <= count:
                 raise pickle.UnpicklingError(f"a view of storage {key} leaves it")
             begin = offset * kind.itemsize

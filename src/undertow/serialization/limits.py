@@ -42,7 +42,7 @@ class Limits:
         if kind is str or (kind is int and -_HASHED_AS_ITSELF < key < _HASHED_AS_ITSELF):
             return key
         if isinstance(key, (tuple, int, float, complex)):  # other hashes are random, or of classes the user allowed
-            self.spend(_weight(key))
+            self.spend(4 * _weight(key))
             _, seen = self.hashes.setdefault(id(owner), (owner, Counter()))
             code = hash(key)
             seen[code] += 1

@@ -11,6 +11,7 @@ from typing import IO, Any
 
 from undertow.serialization import legacy
 from undertow.serialization.archive import ArchiveReader, map_file
+from undertow.serialization.limits import shown
 from undertow.serialization.locations import MAP_LOCATION, restorer
 from undertow.serialization.named_in import NameReader
 from undertow.serialization.safe_globals import ALLOWED, added_by_name
@@ -135,7 +136,7 @@ def _byteorder(archive: ArchiveReader) -> str:
     if "byteorder" in archive:
         found = archive.read("byteorder").tobytes().decode("ascii", "replace")
         if found not in ("little", "big"):
-            raise ValueError(f"Unknown endianness type: {found} in {archive.label}")
+            raise ValueError(f"Unknown endianness type: {shown(found, 20)} in {archive.label}")
         return found
     assumed = config.load.endianness
     if assumed is LoadEndianness.NATIVE:

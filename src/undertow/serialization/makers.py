@@ -26,7 +26,8 @@ Maker = Callable[..., Any]
 
 _LONGEST_NAME = 64
 _MOST_DEVICES = 128
-_TENSOR = 256  # what a tensor costs: its object is larger than the call that makes it
+ITEM = 16  # what an item of a dict or set costs,
+_TENSOR = 256  # and a tensor: they are larger than what the file says of them
 
 
 def _check(fits: bool, wanted: str) -> None:
@@ -36,7 +37,7 @@ def _check(fits: bool, wanted: str) -> None:
 
 def _pairs(limits: Limits, target: dict[Any, Any], items: Any) -> None:
     _check(type(items) in (tuple, list, dict, OrderedDict, Counter), "a dict, or a list of pairs,")
-    limits.spend(len(items))
+    limits.spend(ITEM * len(items))
     for pair in items.items() if isinstance(items, dict) else items:
         _check(type(pair) in (tuple, list) and len(pair) == 2, "a dict, which is made of pairs,")
         target[limits.key(target, pair[0])] = pair[1]
@@ -56,7 +57,7 @@ def _counter(limits: Limits, counts: Any = ()) -> Counter[Any]:
 
 def _set(limits: Limits, items: Any = ()) -> set[Any]:
     _check(type(items) in (tuple, list, set), "a set, which is made of a list,")
-    limits.spend(len(items))
+    limits.spend(ITEM * len(items))
     made: set[Any] = set()
     made.update(limits.key(made, item) for item in items)
     return made
@@ -87,7 +88,7 @@ def _complex(limits: Limits, *parts: Any) -> complex:
 
 def _size(limits: Limits, sizes: Any = ()) -> Size:
     _check(type(sizes) in (tuple, list), "a size, which is made of whole numbers,")
-    limits.spend(len(sizes))
+    limits.spend(4 * len(sizes))
     _check(all(type(n) is int for n in sizes), "a size, which is made of whole numbers,")
     return Size(sizes)
 
@@ -116,7 +117,7 @@ def _tensor(function: Maker, metadata: int) -> Maker:
 
     def make(limits: Limits, *args: Any) -> Any:
         limits.spend(_TENSOR)
-        if len(args) > 2 and (_is_bound(args[0]) or isinstance(args[-1], dict) and len(args) > metadata):
+        if len(args) > 2 and (_is_bound(args[0]) or (isinstance(args[-1], dict) and len(args) > metadata)):
             rebuild.check_layout(args[2], args[2], 0)
             limits.spend(math.prod(args[2]))  # all elements are computed, and a stride of 0 makes any number of one
         return function(*args)

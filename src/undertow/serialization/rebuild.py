@@ -219,6 +219,8 @@ def _finished(tensor: Any, requires_grad: Any, metadata: Any) -> Any:
         for name, function in (("conj", np.conjugate), ("neg", np.negative)):
             if metadata.get(name):
                 tensor._array = reflect(tensor._array, function)
+    if type(requires_grad) is not bool:
+        raise TypeError(f"requires_grad must be True or False, not a {type(requires_grad).__name__}")
     if requires_grad:
         tensor.requires_grad = True
     return tensor

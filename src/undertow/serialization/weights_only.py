@@ -15,7 +15,7 @@ from typing import IO, Any
 from undertow._core import TensorCore
 from undertow._tensor import Tensor
 from undertow.serialization.limits import Limits, shown
-from undertow.serialization.makers import MAKERS, TENSOR_MAKERS
+from undertow.serialization.makers import ITEM, MAKERS, TENSOR_MAKERS
 from undertow.serialization.rebuild import as_type, rebuild_from_type, set_attributes
 from undertow.serialization.safe_globals import ALLOWED, added_by_name
 from undertow.serialization.storages import TypedStorage
@@ -26,6 +26,7 @@ _HIGHEST_PROTOCOL = 5
 _ONLY_NAMED = (Tensor,)  # may be named as the class of a tensor, but not called: it would make memory of any size
 
 _MAKERS = {id(function): maker for function, maker in MAKERS.items()}
+_MAKES_TENSORS = {id(function) for function in TENSOR_MAKERS}
 _CALLABLE_IDS = {id(item) for item in ALLOWED.values() if item not in _ONLY_NAMED}
 
 Refused = pickle.UnpicklingError
@@ -151,7 +152,7 @@ class Reader:
         self.check_callable(function, args)
         if not (isinstance(cls, type) and issubclass(cls, TensorCore)):
             raise Refused("a tensor's class is no class of tensors")
-        if id(function) in _MAKERS and function not in TENSOR_MAKERS:
+        if id(function) not in (_MAKES_TENSORS if id(function) in _CALLABLE_IDS else self.added_ids):
             raise Refused(f"Trying to make a tensor by a {type(function).__name__} that makes none")
         tensor = self.apply(function, args)
         if not isinstance(tensor, TensorCore):
@@ -176,7 +177,7 @@ class Reader:
     def pay_for(self, state: Any) -> None:
         for part in state if type(state) is tuple and len(state) == 2 else (state,):
             if isinstance(part, dict):
-                self.limits.spend(len(part))
+                self.limits.spend(ITEM * len(part))
 
     # --- containers
 
