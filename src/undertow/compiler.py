@@ -13,7 +13,7 @@ from collections.abc import Callable
 from typing import Any
 
 from undertow.modes import ContextDecorator, special
-from undertow.xp.device_memory import Watch
+from undertow.xp.device_memory import Stops, Watch
 
 __all__ = [
     "allow_in_graph", "assume_constant_result", "compile", "cudagraph_mark_step_begin", "disable", "is_compiling",
@@ -102,6 +102,10 @@ _STANCES = (
 )  # fmt: skip
 
 
+class NotInStep(Stops, AssertionError):
+    """Something that only code around a compiled step may do."""
+
+
 class set_stance(ContextDecorator):
     """Says what calls of compiled functions do from now on; as context manager or decorator, what they do inside.
 
@@ -113,7 +117,7 @@ class set_stance(ContextDecorator):
         self, stance: str = "default", *, skip_guard_eval_unsafe: bool = False, force_backend: Any = None
     ) -> None:
         if is_compiling():
-            raise AssertionError("torch.compiler.set_stance can't be part of a compiled step: set it around the call")
+            raise NotInStep("torch.compiler.set_stance can't be part of a compiled step: set it around the call")
         if stance not in _STANCES:
             raise RuntimeError(f"invalid torch.compile stance '{stance}': it is one of {', '.join(_STANCES)}")
         if stance != "default" and force_backend is not None:

@@ -101,20 +101,6 @@ def test_a_counter_that_the_step_reads() -> None:
     refused(step, "held.calls")
 
 
-def test_a_name_that_the_step_sets_for_its_hooks() -> None:
-    log: list[str] = []
-    held = types.SimpleNamespace(phase="none")
-    weight = watched(lambda gradient: log.append(held.phase))
-
-    def step() -> None:
-        held.phase = "first"
-        (weight * x).sum().backward()
-        held.phase = "none"
-
-    refused(step, "held.phase")
-    assert held.phase == "none"
-
-
 def test_an_option_that_a_hook_changes_and_logs() -> None:
     weight, log = torch.ones(3, requires_grad=True), []
     optimizer = optim.SGD([weight], lr=0.1)

@@ -49,8 +49,16 @@ class Assembled(Traced):
     def __init__(self, call: Call, plan: Plan) -> None:
         started = time.perf_counter()
         super().__init__(call, plan)
-        self._assemble(self.closed, self.outputs, self.trace)
-        del self.closed, self.trace
+        try:
+            self._assemble(self.closed, self.outputs, self.trace)
+        except BaseException:
+            self.trace.undo()
+            self.marks.restore()
+            raise
+        self.trace.finish()
+        self.marks.restore_versions()
+        del self.closed, self.trace, self.marks
+        del self.plan, self.body  # which know the arguments that it was traced with; the way back has what it needs
         self.trace_seconds = time.perf_counter() - started
         self.compile_seconds: float | None = None
 
@@ -111,9 +119,6 @@ class Assembled(Traced):
         # Said where they are: else JAX compiles once for arrays that may be anywhere, and again for those put there.
         there = jax.sharding.SingleDeviceSharding(self.jax_device)
         self.jitted = jax.jit(run, donate_argnums=given_away, keep_unused=True, in_shardings=there)
-        self.exit_after_trace = True
-        trace.finish()
-        del self.plan, self.body  # which know the arguments that it was traced with; the way back has what it needs
 
     def _owners(self, trace: Trace) -> dict[int, tuple[Any, DeviceArray]]:
         """Which tensor of the step's own stands on a memory, by the memory's cell; notes which memories are arguments'."""

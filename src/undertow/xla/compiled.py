@@ -31,7 +31,7 @@ from undertow.xla.records import ChangedRecord, Kinds
 from undertow.xla.sparse_parts import apart, parts_of_sparse
 from undertow.xla.traced import Call
 from undertow.xp.device_array import DeviceArray
-from undertow.xp.device_memory import Compiling, Watch
+from undertow.xp.device_memory import Compiling, Stops, Watch
 from undertow.xp.precision import Precision
 
 MANY = 8  # recompiles of one step after which a warning says why
@@ -61,6 +61,7 @@ class Compiled:
         keep_on_disk()
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Run the program that fits. A call in which the step raises runs as it is written, up to its error."""
         if Watch.trace is not None and Watch.trace.thread == threading.get_ident():
             return self.function(*args, **kwargs)  # part of a larger step that is being compiled
         if Inside.threads and threading.get_ident() in Inside.threads:
@@ -83,10 +84,8 @@ class Compiled:
             if numbers:
                 given = self._numbers.setdefault(tuple(key), Numbers())
                 given[:], numbers = numbers, given
-            for program in programs:
-                if program.fits(arguments):
-                    return program.run(arguments)
-            if special.stance == "default" or self._may_compile():
+            program, failure = next((each for each in programs if each.fits(arguments)), None), None
+            if program is None and (special.stance == "default" or self._may_compile()):
                 if self._kinds.meet((args, kwargs)):  # which makes it another key
                     return self(*args, **kwargs)
                 try:
@@ -95,8 +94,19 @@ class Compiled:
                     if not self._kinds.keep_whole((args, kwargs)):
                         raise
                     return self(*args, **kwargs)
+                except Exception as error:
+                    if isinstance(error, Stops):
+                        raise
+                    failure = error
+            if program is not None and program.admits(arguments):
                 return program.run(arguments)
-        return self.function(*args, **kwargs)
+        result = self.function(*args, **kwargs)
+        if failure is not None:
+            warn(
+                f"{self.name} ran as it is written: compiling it raised {failure!r}, which running it does not raise.",
+                CompileWarning,
+            )
+        return result
 
     def _may_compile(self) -> bool:
         """Whether a call for which there is no program yet is to be compiled; see `torch.compiler.set_stance`."""

@@ -13,7 +13,7 @@ from typing import Any
 
 from undertow.tree import map_leaves
 from undertow.xla.numbers import Figure, Uncountable
-from undertow.xla.places import Numbers, held_at, place_at, put
+from undertow.xla.places import Numbers, Place, held_at, place_at, put
 from undertow.xla.results import FIXED, figures_in, graph_is_left, hidden_in, nodes_behind, parts_of, tensors_in
 
 
@@ -77,6 +77,10 @@ class Counters:
         for place, figure in zip(self.places, figures):
             put(*place, figure)
 
+    def shown(self) -> dict[Place, Any]:
+        """Return what the trace finds in the places."""
+        return {place_at(*place): figure for place, figure in zip(self.places, self._shown)}
+
     def take_back(self) -> None:
         """Puts back the numbers that the step has not changed."""
         for place, held, shown in zip(self.places, self._held, self._shown):
@@ -84,7 +88,7 @@ class Counters:
                 put(*place, held)
 
     def restore(self) -> None:
-        """Puts back all of them, after a trace that came to nothing."""
+        """Put back all of them."""
         for place, held in zip(self.places, self._held):
             put(*place, held)
 

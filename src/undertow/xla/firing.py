@@ -287,7 +287,8 @@ class Firing(Hosting):
         inside_objects = [*hidden(known, self.known or ())]
         if any(isinstance(each, Figure) for each in inside_objects):
             raise Baked
-        if not all(self._count(effect) for effect in feeding) or inside_objects or mark.opens_saved:
+        shown = [self._count(effect) or self._remembers(effect) for effect in feeding]
+        if not all(shown) or inside_objects or mark.opens_saved:
             body.keep(mark)
             raise Again
         for other, its in self.traced:

@@ -64,6 +64,10 @@ class _ShownNumber:
         self.place, self.kind = place, kind
 
 
+class _Contents(list[Any]):
+    """In the place of all that a list, deque or set holds: what stands for each of its elements."""
+
+
 class Kept:
     """In the place of what a pack hook on the host gave: it stays there, until the unpack hook is called with it."""
 
@@ -85,7 +89,7 @@ class HostCall:
 
     def __init__(
         self, hook: Any, args: Any, kwargs: Any, found: list[Any], placed: Placed | None = None,
-        counters: Sequence[tuple[Any, Any]] = (),
+        places: Sequence[tuple[Any, Any]] = (),
     ) -> None:  # fmt: skip
         self.hook, self.placed = hook, placed or Placed(hook, "", "")
         self.recording, self.autocast = local.modes.grad_enabled, local.modes.autocast
@@ -103,7 +107,11 @@ class HostCall:
             self._seen(tensor, by_name=True)
         self.args = tuple([self._taken(arg) for arg in args])
         self.kwargs = {name: self._taken(arg) for name, arg in kwargs.items()}
-        self.numbers = [(place, self._taken(held_at(*place))) for place in counters]  # found by name
+        self.state = [(place, self._held_at(*place)) for place in places]  # what it finds in Python's places
+
+    def _held_at(self, holder: Any, key: Any) -> Any:
+        held = held_at(holder, key)
+        return _Contents(map(self._taken, held)) if isinstance(key, slice) else self._taken(held)
 
     def _capture(self, array: DeviceArray) -> int:
         self.captured.append(array.copy())
@@ -159,7 +167,7 @@ class HostCall:
         Also if it is not made, what hooks before it keep is brought up to its turn.
         """
         device = self.device()
-        numbers = [(where, held_at(*where)) for where, _ in self.numbers]
+        before = [(place, held_at(*place)) for place, _ in self.state]
         try:
             for look in self.updates:
                 look.update(values, device)
@@ -170,16 +178,16 @@ class HostCall:
                     shown(turn)
             args = tuple(map(shown, self.args))
             kwargs = {name: shown(arg) for name, arg in self.kwargs.items()}
-            for where, number in self.numbers:
-                put(*where, shown(number))
+            for (holder, key), held in self.state:
+                put(holder, key, shown(held))
             self.before_hook(players)
             with set_grad_enabled(self.recording), autocast_as_it_was(self.autocast), self.schedules():
                 answer = self.hook(*args, **kwargs) if self.is_made(values) else None
             self._refuse_attributes([players[look.role] for look in self.computed()])
             return args, answer, self._held(players) if self.may_write else []
         finally:
-            for where, number in numbers:
-                put(*where, number)
+            for (holder, key), held in reversed(before):
+                put(holder, key, held)
             for look in self.looks.values():
                 look.undress()
 
@@ -237,6 +245,8 @@ class _Shown:
             return part.kind(self._values[part.place])
         if type(part) is Turn:
             return self._prop(part)
+        if type(part) is _Contents:
+            return [*map(self, part)]
         if type(part) is Parts:
             return make(*map(self, part))
         return part.value if type(part) is Kept else part

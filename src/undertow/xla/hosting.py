@@ -6,7 +6,7 @@ the step changes after its turn, and the step may not read what it changes.
 
 from __future__ import annotations
 
-from collections.abc import Container
+from collections.abc import Container, Iterable
 from types import CellType
 from typing import Any, TypeVar
 
@@ -15,16 +15,18 @@ from undertow.nn.modules.module import Module
 from undertow.optim.optimizer import Optimizer
 from undertow.tree import leaves
 from undertow.xla.cast import Cast
-from undertow.xla.effects import Effect, Effects
+from undertow.xla.effects import Effect, Effects, Read
 from undertow.xla.effects import Place as EffectPlace
 from undertow.xla.effects.objects import instance_dict
 from undertow.xla.errors import CompileError
 from undertow.xla.host_calls import HostCall, Inside, Later, Placed, tensors_of
 from undertow.xla.host_statements import Returned, Statement
 from undertow.xla.numbers import Figure
-from undertow.xla.places import PLAIN, Place, held_at, place_at, places_of
+from undertow.xla.places import ABSENT, PLAIN, Change, Place, Places, held_at, place_at, places_of
 from undertow.xla.plan import Again, Plan
 from undertow.xla.registrations import Registrations
+from undertow.xla.results import tensors_in
+from undertow.xla.snapshot import Snapshot
 from undertow.xp.device_array import DeviceArray
 from undertow.xp.device_memory import Watch
 from undertow.xp.jax_tracing import is_traced
@@ -51,6 +53,8 @@ class Hosting:
         self.returned: Returned | None = None  # the statement that gives the step's result
         self.traced: list[tuple[Any, Effects]] = []
         self.hosted: list[tuple[Any, Effects]] = []
+        self.entry: Snapshot | None = None  # what the step's Python state was before the trace
+        self.stand_ins: dict[Place, Any] = {}  # what the trace finds in places that are inputs of the program
 
     def _find_state(self, effects: Effects) -> None:
         """What a module, an optimizer or a leaf holds is state of the step, also if only a hook reaches it."""
@@ -68,7 +72,46 @@ class Hosting:
         computed = [read for read in effects.holds if read.kept_at is not None and _is_computed(read.get())]
         found = [tensor for read in effects.holds if read not in computed for tensor in tensors_of(read.get())]
         found += [tensor for its, call in self._calls if its.feeds(effects) for tensor in call.tensors_from_outside()]
-        return found, self._counters(effects) + [read.kept_at for read in computed if read.kept_at is not None]
+        places = self._options(effects) + self._changed_by_now(effects)
+        known = {place_at(*place) for place in places if isinstance(place[1], (str, int, type(None)))}
+        kept = [read.kept_at for read in computed if read.kept_at is not None]
+        return found, places + [place for place in kept if place_at(*place) not in known]
+
+    def _changed_by_now(self, effects: Effects) -> list[tuple[Any, Any]]:
+        """Places that the step has changed before this call on the host: it is to find there what it would find eagerly.
+
+        Those with tensors only if the call is known to look there: each tensor is one more output of the program.
+        """
+        if self.entry is None:
+            return []
+        read, changed = Places(effects.places), Places(map(_place, effects.effects))  # see `refuse_shared`
+        return [
+            (change.holder, change.key)
+            for change in self.entry.changes()
+            if not self._is_stand_in(change)
+            and not changed.meet(change.holder, change.key)
+            and (read.meet(change.holder, change.key) or not tensors_in(change.now))
+        ]
+
+    def _is_stand_in(self, change: Change) -> bool:
+        """Whether the step has changed nothing: the trace finds something in the place that stands for what is there."""
+        if not isinstance(change.key, slice):
+            return self.stand_ins.get(place_at(change.holder, change.key), ABSENT) is change.now
+        pairs = enumerate(zip(change.before, change.now))
+        return len(change.before) == len(change.now) and all(
+            now is before or self.stand_ins.get(place_at(change.holder, place), ABSENT) is now
+            for place, (before, now) in pairs
+        )
+
+    def _shows(self, read: Read) -> bool:
+        """Whether a call on the host finds at its turn what it would find eagerly."""
+        if isinstance(read.value, Figure) or id(read.owner) in Watch.trace.schedules.hosted:
+            return True
+        if self.entry is None:
+            return False
+        if read.kept_at is not None:  # a tuple does not change: the place that holds it does
+            return isinstance(read.kept_at[0], tuple) or self.entry.covers(*read.kept_at)
+        return self.entry.covers(read.get() if read.owner is None else read.owner)
 
     def finish(self) -> None:
         """After the trace: a traced hook must not depend on what hooks on the host change from step to step."""
@@ -101,8 +144,7 @@ class Hosting:
         used = (*of_step.places, *map(_place, own))
         for hook, effects in self.hosted:
             for read in effects.reads:
-                shown = isinstance(read.value, Figure) or id(read.owner) in Watch.trace.schedules.hosted
-                if not shown and read.changed():  # what is shown is as it is at its turn
+                if not self._shows(read) and read.changed():
                     self._keep(hook)
                     raise self._refusal(hook, f"it reads `{read.name}`, which the step changes after its turn. {_APART}")
             for effect in effects.effects:
@@ -113,21 +155,16 @@ class Hosting:
                     self._keep(hook)
                     raise self._refusal(hook, f"it {effect}, and the step itself uses that. {_APART}")
 
-    def refuse_shared(self, changed: set[Place]) -> None:
-        """The step itself may not change what a hook on the host reads or changes."""
-        stored = {each for _, effects in self.traced for effect in effects.effects for each in _places(effect)}
-        of_step = changed - stored
+    def refuse_shared(self, left: Iterable[tuple[Any, Any, Any]]) -> None:
+        """Refuse a hook on the host that changes what the step itself changes: they would not take turns."""
+        stored = Places([_place(effect) for _, effects in self.traced for effect in effects.effects])
+        of_step = [(holder, key) for holder, key, _ in left if not stored.meet(holder, key)]
         for hook, effects in self.hosted:
-            changing = [*map(_place, effects.effects)]
-            for each in (*effects.places, *changing):
-                here = set() if each.owner is None else of_step & places_of(each.owner, each.name)
-                if here and (each in changing or not here <= self.plan.counters.keys()):
-                    whole = next((read for read in effects.reads if each.name is None and read.get() is each.owner), None)
-                    if each not in changing and whole is not None and not whole.changed():
-                        continue  # since its turn the step has left it alone
-                    name = each.name or ("something" if whole is None else whole.name)
+            for effect in effects.effects:
+                changed = Places([_place(effect)])
+                if any(changed.meet(*place) for place in of_step):
                     self._keep(hook)
-                    raise self._refusal(hook, f"it uses `{name}`, which the step itself changes. {_APART}")
+                    raise self._refusal(hook, f"it {effect}, and the step itself changes that. {_APART}")
 
     def _count(self, effect: Effect) -> bool:
         """Whether what the step changes is a number, and an input: hooks on the host see it as it is at their turn."""
@@ -145,13 +182,17 @@ class Hosting:
             raise Again
         return True
 
-    def _counters(self, effects: Effects) -> list[tuple[Any, Any]]:
-        """The places of such numbers that a hook reads, options of optimizers among them."""
+    def _remembers(self, effect: Effect) -> bool:
+        """Whether the step changes what a snapshot has: calls on the host find it there as it is at their turn."""
+        if self.entry is None or effect.target is None:
+            return False
+        holders = (effect.target, instance_dict(effect.target))
+        return any(self.entry.covers(holder, effect.attribute) for holder in holders)
+
+    def _options(self, effects: Effects) -> list[tuple[Any, Any]]:
+        """The places of optimizers' options that a hook reads."""
         owners = [each.owner for each in effects.places if id(each.owner) in self.groups]
-        read = {here for each in effects.places if each.owner is not None for here in places_of(each.owner, each.name)}
-        read -= {here for effect in effects.effects for here in _places(effect)}  # what it changes itself is there
         found = {place_at(group, key): (group, key) for group in owners for key in group}
-        found.update({here: place for here, place in self.plan.counters.items() if here in read})
         numbers = (Figure, *PLAIN)
         return [place for place in found.values() if all(isinstance(each, numbers) for each in leaves(held_at(*place)))]
 

@@ -8,8 +8,9 @@ from __future__ import annotations
 import types
 from array import array
 from collections import deque
-from collections.abc import Iterator, MutableMapping
-from typing import Any
+from collections.abc import Iterable, Iterator, MutableMapping
+from operator import is_
+from typing import Any, NamedTuple
 
 from undertow._core import Meta, TensorCore
 from undertow.xla.effects import trust
@@ -19,6 +20,15 @@ PLAIN = (int, float, complex, str, bytes, bool, type(None))
 ABSENT = object()
 
 Place = tuple[int, Any]  # an id and a key; see `place_at`
+
+
+class Change(NamedTuple):
+    """A place that holds a different value than it held. The key of a whole list is a slice, of an array `...`."""
+
+    holder: Any
+    key: Any
+    before: Any
+    now: Any  # ABSENT: the entry is gone
 
 
 class Slots(MutableMapping[str, Any]):
@@ -113,10 +123,32 @@ def places_of(target: Any, attribute: str | None) -> set[Place]:
     return {(id(instance_dict(target)), attribute), (id(target), attribute)}
 
 
+class Places:
+    """Places that some code reads or changes. One without a key stands for all of a container."""
+
+    def __init__(self, places: Iterable[tuple[Any, str | None]]) -> None:
+        self._places = {here for owner, name in places if owner is not None for here in places_of(owner, name)}
+        self._owners = {owner for owner, _ in self._places}
+
+    def meet(self, holder: Any, key: Any) -> bool:
+        """Whether a place is among these, or part of one, or has one as its part."""
+        owner, key = place_at(holder, None if isinstance(key, (slice, type(...))) else key)
+        if owner not in self._owners:
+            return False
+        return key is None or (owner, None) in self._places or (owner, key) in self._places
+
+
 def held_at(holder: Any, key: Any) -> Any:
-    """What is in a place: an entry of a mapping or a list or, without a key, a closure cell; ABSENT if nothing is."""
+    """What is in a place: an entry of a mapping or a list or, without a key, a closure cell; ABSENT if nothing is.
+
+    Of a whole list or array (see `Change`) it is a copy.
+    """
     if key is None:
         return contents_of(holder)
+    if isinstance(key, slice):
+        return list(holder)
+    if key is ...:
+        return holder.copy()
     if isinstance(holder, (list, deque, array, bytearray)):
         return holder[key] if key < len(holder) else ABSENT
     return holder.get(key, ABSENT)
@@ -137,18 +169,36 @@ def change(key: Any, before: Any, now: Any) -> str:
     return f"{key} was {described(before)} and is {described(now)}"
 
 
-def put(holder: Any, key: Any, *value: Any) -> None:
-    """Leaves a value where the step left it."""
-    if not value:
-        holder.pop(key, None)
+def changes_in(holder: Any, held: dict[Any, Any]) -> Iterator[Change]:
+    """Yield what a mapping holds differently. Entries whose order changed are removed first, then added in order."""
+    now = dict(holder)
+    if len(now) == len(held) and all(map(is_, now.values(), held.values())) and all(map(is_, now, held)):
+        return
+    common = [key for key in held if key in now], [key for key in now if key in held]
+    moved = isinstance(holder, dict) and not all(map(is_, *common))  # tensors as keys compare by value
+    for key, before in held.items():
+        if moved or key not in now:
+            yield Change(holder, key, before, ABSENT)
+    for key, value in now.items():
+        if moved or value is not held.get(key, ABSENT):
+            yield Change(holder, key, held.get(key, ABSENT), value)
+
+
+def put(holder: Any, key: Any, value: Any) -> None:
+    """Leave a value in a place; ABSENT: nothing."""
+    if value is ABSENT:
+        if key is None:
+            del holder.cell_contents
+        else:
+            holder.pop(key, None)
     elif key is None:
-        holder.cell_contents = value[0]
+        holder.cell_contents = value
     elif isinstance(key, slice):
-        refill(holder, value[0])
+        refill(holder, value)
     elif isinstance(holder, (Meta, TensorCore)):
-        setattr(holder, key, value[0])
+        setattr(holder, key, value)
     else:
-        holder[key] = value[0]
+        holder[key] = value
 
 
 def put_back(holder: Any, held: dict[Any, Any]) -> None:

@@ -25,7 +25,7 @@ from undertow.xla.arriving import still_hold
 from undertow.xla.assembling import Assembled
 from undertow.xla.lending import ALONE, a_copy
 from undertow.xla.numbers import Figure
-from undertow.xla.places import change, put
+from undertow.xla.places import ABSENT, change, put
 from undertow.xla.plan import Plan
 from undertow.xla.results import Rebuilt
 from undertow.xla.trace import draw_again
@@ -57,6 +57,16 @@ class Program(Assembled):
         for holds, _ in self.guards:
             if not holds(arguments):
                 return False
+        return True
+
+    def admits(self, arguments: list[Any]) -> bool:
+        """Whether labels, indices and the like pass the checks that eager code makes of them."""
+        try:
+            for check in self.checks:
+                check.run(arguments)
+        except Exception:
+            self.schedules.rewind()
+            return False
         return True
 
     def misfit(self, arguments: list[Any]) -> str:
@@ -110,8 +120,6 @@ class Program(Assembled):
 
     def run(self, arguments: list[Any]) -> Any:
         """One step."""
-        for check in self.checks:
-            check.run(arguments)
         values = []
         for tensor, held, cell in self.donated:
             if tensor._array is not held:
@@ -140,8 +148,7 @@ class Program(Assembled):
             array = arguments[place]._array
             values.append(array.value if type(array) is DeviceArray else array.copy())
         if self.draws:
-            drawn = self.first_draws or draw_again(self.draws)
-            self.first_draws = None
+            drawn = draw_again(self.draws)
             values += [drawn[place] if part is None else drawn[place][part] for place, part in self.draw_inputs]
         if self.uses_numbers:
             values.append(self._numbers())
@@ -244,10 +251,8 @@ class Program(Assembled):
                 array.cell.writes += 1
             else:
                 array[...] = results[place]
-        if not self.exit_after_trace:
-            for storage, bumps in self.bumps:
-                storage.version += bumps
-        self.exit_after_trace = False
+        for storage, bumps in self.bumps:
+            storage.version += bumps
 
     def _put_numbers(self) -> None:
         """What the step makes of optimizers' numbers, and of its own."""
@@ -263,13 +268,9 @@ class Program(Assembled):
         renewed = {id(self.arguments[place]): arguments[place] for place in self.passed_on}
         shown = self.cast.made() if self.cast.props else ()
         rebuilt = Rebuilt(lambda tensor: self._renewed(tensor, renewed), self.known, self.own_objects, shown)
-        for place, entry in enumerate(self.exit):
-            if place in self.exit_if and not self.exit_if[place].cell.value:
-                continue
-            if len(entry) == 2:
-                put(*entry)
-            else:
-                put(entry[0], entry[1], rebuilt(entry[2]))
+        for place, (holder, key, value) in enumerate(self.exit):
+            if place not in self.exit_if or self.exit_if[place].cell.value:
+                put(holder, key, value if value is ABSENT else rebuilt(value))
         if self.given.changes:
             self.given.change(arguments, lambda tensor: self._renewed(tensor, renewed))
         result = rebuilt(self.result)

@@ -31,6 +31,7 @@ class Renewed:
         self._looks = [look_of(value) for value in held]
         self._without_shapes = [look_of(value, shapes=False) for value in held]
         self._with_shapes = [True] * len(held)
+        self._held: list[Any] = []  # what the places hold, while the trace finds something else there
         self._shown: list[Any] = []  # what the trace finds in the places
         self._shown_tensors: list[list[Any]] = []
         self._shown_grads: list[list[Any]] = []
@@ -79,6 +80,10 @@ class Renewed:
                 if type(array) is DeviceArray:
                     array.forget_shape()
 
+    def stand_ins(self) -> dict[Place, Any]:
+        """Return what the trace finds in the places."""
+        return {place_at(*place): value for place, value in zip(self.places, self._shown)}
+
     def take_back(self) -> None:
         """Puts back what the step has not replaced. A container that it wrote to might be in other hands, too."""
         self._asked = [not all(type(each) is DeviceArray and each.forgets_shape() for each in own) for own in self._arrays]
@@ -87,6 +92,11 @@ class Renewed:
                 put(*place, held)
             if [*map(id, tensors_in(shown))] != [*map(id, before)]:
                 self.refused.append(place_at(*place))
+
+    def restore(self) -> None:
+        """Put back all of it."""
+        for place, held in zip(self.places, self._held):
+            put(*place, held)
 
     def name_of(self, stand_in: Any) -> str:
         """The place in which the trace found a tensor, in words."""

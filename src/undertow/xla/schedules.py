@@ -16,6 +16,7 @@ import numpy as np
 from undertow.xla.errors import CompileError
 from undertow.xla.numbers import Figure, Known, Number, Of, Questions, of
 from undertow.xla.options import Options
+from undertow.xla.places import put_back
 from undertow.xp.device_memory import Watch
 
 
@@ -26,6 +27,7 @@ class Schedules:
         self.options, self.known, self.hosted = options, known, {id(each) for each in hosted}
         self.plain = plain  # whether all numbers are held to their values
         self.made: list[tuple[list[Of], Any, Callable[[], Any]]] = []  # what the options are by then; whose step; the step
+        self._opt_called: list[bool] = []  # by then: whether the optimizer has stepped, which a scheduler checks
         self._before: list[tuple[dict[str, Any], dict[str, Any]]] = []  # attributes of schedulers
         self._ready = False
         self._turns: list[list[tuple[dict[str, Any], dict[str, Any]]]] = []  # attributes after each of the steps
@@ -40,6 +42,7 @@ class Schedules:
         first = len(options.places) + len(options.counts) + len(options.counters.places) + len(options.extra)
         options.put([number.value if isinstance(number, Figure) else number for number in held])
         self.made.append(([of(number) for number in held], scheduler, lambda: step(scheduler, *args, **kwargs)))
+        self._opt_called.append(getattr(scheduler.optimizer, "_opt_called", False))
         self._remember(scheduler)
         Watch.trace = None  # what it computes with are plain numbers
         try:
@@ -88,10 +91,11 @@ class Schedules:
         count = len(numbers)
         self._ready = True
         try:
-            for follows, scheduler, step in self.made:
+            for (follows, scheduler, step), called in zip(self.made, self._opt_called):
                 options.put([each(numbers) for each in follows])
                 self._remember(scheduler)
-                step()
+                with _opt_called(scheduler.optimizer, called):
+                    step()
                 self._turns.append([(attributes, dict(attributes)) for attributes, _ in self._before])
                 numbers += options.in_groups()
         except BaseException:
@@ -137,6 +141,18 @@ class Schedules:
         """What a step has left in the options."""
         count = len(self.options.places)
         return np.array(self.options.extra[place * count : (place + 1) * count])
+
+
+@contextmanager
+def _opt_called(optimizer: Any, called: bool) -> Iterator[None]:
+    """Inside, an optimizer has stepped if it had in the trace: a program that is yet to run makes its steps."""
+    attributes = vars(optimizer)
+    before = dict(attributes)
+    attributes["_opt_called"] = called or before.get("_opt_called", False)
+    try:
+        yield
+    finally:
+        put_back(attributes, before)
 
 
 class Late(Number):

@@ -21,9 +21,11 @@ from undertow.xla.errors import CompileError
 from undertow.xla.histories import Histories
 from undertow.xla.places import (
     ABSENT,
+    Change,
     Numbers,
     Place,
     change,
+    changes_in,
     contents_of,
     held_at,
     place_at,
@@ -50,6 +52,8 @@ class Snapshot:
         self.leaf_hooks = [(tensor, [dict(own or ()) for own in _hook_maps(tensor._meta)]) for tensor in state.tensors]
         self.watches_gradients = True
         self._holders = {id(holder) for holder, _ in (*self.maps, *self.lists)}
+        self._covered = {place_at(each, None)[0] for each, _ in (*self.maps, *self.lists, *self.cells, *self.arrays)}
+        self._covered_names = {(id(names), name) for names, name, _ in self.globals}
         self._learning = [tensor for tensor in state.tensors if tensor._requires_grad]
         self._frozen = [tensor for tensor in state.tensors if not tensor._requires_grad]
         self._looks = [(tensor, _look_of(tensor._meta and tensor._meta.grad)) for tensor in self._learning]
@@ -269,8 +273,32 @@ class Snapshot:
             and self._counts(holder, key)
         }
 
+    def covers(self, holder: Any, key: Any = None) -> bool:
+        """Whether a place, or a whole container, is one of those that were remembered."""
+        owner, key = place_at(holder, key)
+        return owner in self._covered or (owner, key) in self._covered_names
+
+    def changes(self) -> Iterator[Change]:
+        """Yield each place that holds a different object than it held: entries, whole lists, arrays, cells, globals."""
+        for holder, held in self.maps:
+            yield from changes_in(holder, held)
+        for into, kept in self.lists:
+            if len(into) != len(kept) or not all(map(is_, into, kept)):
+                yield Change(into, slice(None), kept, list(into))
+        for array, contents in self.arrays:
+            if not _equal(array, contents):
+                yield Change(array, ..., contents, array.copy())
+        for cell, before in self.cells:
+            now = contents_of(cell)
+            if now is not before:
+                yield Change(cell, None, before, now)
+        for names, name, before in self.globals:
+            now = names.get(name, ABSENT)
+            if now is not before:
+                yield Change(names, name, before, now)
+
     def restore(self) -> None:
-        """Puts everything back, after a trace that came to nothing."""
+        """Put everything back, as it was before the trace."""
         for holder, held in self.maps:
             if len(holder) != len(held) or not all(map(is_, holder.values(), held.values())):
                 put_back(holder, held)
@@ -294,10 +322,9 @@ class Snapshot:
             for own, before in zip(_hook_maps(tensor._meta), hook_maps):
                 if own is not None and [*own.values()] != [*before.values()]:
                     put_back(own, before)
-        self.restore_gradients()
-
-    def restore_gradients(self) -> None:
-        """Puts back the gradients alone."""
+        for hooks, before in self.hooks:
+            if [*hooks.values()] != [*before.values()]:
+                put_back(hooks, before)
         for tensor, grad in self.grads:
             if tensor._meta is not None:
                 tensor._meta.grad = grad

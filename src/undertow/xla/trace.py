@@ -159,7 +159,7 @@ class Trace:
         self.draws: list[Draw] = []
         self._counted: dict[int, tuple[Any, Any]] = {}
         self.counts: dict[int, Any] = {}  # what stands for optimizers' step counts, by the id of the tensor
-        self.first_draws: list[Any] = []  # what they gave during the trace, which the first call uses
+        self.first_draws: list[Any] = []  # what they gave during the trace
         self.draws_inside = False  # whether the program stops for draws, because one depended on a value
         self._by_memory: dict[tuple[Any, ...], DeviceArray] = {}
         self._made: weakref.WeakKeyDictionary[Cell, None] = weakref.WeakKeyDictionary()  # in order, unlike a set
@@ -444,6 +444,10 @@ class Trace:
             tensor._array = array
         for cell, value, writes in self.cells.values():
             cell.value, cell.writes = value, writes + 1
+        self._rewind_streams()
+
+    def _rewind_streams(self) -> None:
+        """Let random streams go on from where the trace began: each call draws for itself."""
         for (_, stream), state in zip(self._streams, self._before):
             stream.set_state(state)
 
@@ -456,5 +460,6 @@ class Trace:
         for tensor, array in self.originals:
             tensor._array = array
         self.originals.clear()
+        self._rewind_streams()
 
 

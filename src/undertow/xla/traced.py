@@ -21,7 +21,7 @@ from undertow.xla.firing import Firing
 from undertow.xla.host_calls import Later, Placed
 from undertow.xla.numbers import Baked, Figure, Known, Questions, baked, inputs
 from undertow.xla.options import Options
-from undertow.xla.places import ABSENT, Place, contents_of, held_at, place_at, put
+from undertow.xla.places import ABSENT, Place, changes_in, held_at, place_at
 from undertow.xla.plan import Again, Plan
 from undertow.xla.reach import Reached
 from undertow.xla.records import ChangedRecord, records_together
@@ -37,6 +37,7 @@ from undertow.xla.results import (
     tensors_in,
     values_in,
 )
+from undertow.xla.rollback import Rollback, TensorMarks
 from undertow.xla.schedules import Schedules
 from undertow.xla.snapshot import Snapshot
 from undertow.xla.sparse_parts import together
@@ -52,24 +53,6 @@ class Call(NamedTuple):
     function: Callable[..., Any]
     args: tuple[Any, ...]
     kwargs: dict[str, Any]
-
-
-class Marks:
-    """What a trace changes in tensors besides their values: versions of their memory, and where they come from."""
-
-    def __init__(self, tensors: list[Any], arguments: list[Any]) -> None:
-        self._versions = [(storage, storage.version) for storage in [tensor._get_storage() for tensor in tensors]]
-        self._edges = [(tensor, tensor._edge, tensor._requires_grad) for tensor in (*tensors, *arguments)]
-
-    def restore(self) -> None:
-        for storage, version in self._versions:
-            storage.version = version
-        for tensor, edge, flag in self._edges:
-            tensor._edge, tensor._requires_grad = edge, flag
-
-    def bumps(self) -> list[tuple[Any, int]]:
-        """By how much the step raised which versions."""
-        return [(storage, storage.version - was) for storage, was in self._versions if storage.version != was]
 
 
 class Traced:
@@ -88,32 +71,27 @@ class Traced:
         call = self._find_inputs(call, state)
         trace, firing = Trace(self.device), Firing(plan, self.registrations, state.seen)
         trace.firing, trace.state, trace.schedules = firing, state, self.schedules
+        firing.entry = self.entry
         firing.cast.expect(self.given.own())
         firing.groups = {id(group) for optimizer in state.optimizers for group in optimizer.param_groups}
-        numbers, marks = self.options.values(), Marks(state.tensors, self.arguments)
+        numbers, self.marks = self.options.values(), TensorMarks(state.tensors, self.arguments)
+        renewed = self.given.renewed
+        roll_back = Rollback(self.entry, self.options, self.counters, renewed, self.schedules, firing.stores)
         try:
             closed, outputs = self._trace(call, state, trace, firing, numbers)
         except BaseException as raised:
             error = trace.stopped[0] if trace.stopped and isinstance(raised, Exception) else raised
             forget_cached(state.caches, trace.is_made)
-            self.schedules.rewind()
-            self.options.put(numbers)
             trace.undo()
-            self.entry.restore()
-            for holder, held in reversed(firing.stores):  # the first knew it unchanged
-                holder.clear()
-                holder.update(held)
-            self.counters.restore()
-            marks.restore()
+            roll_back()
+            self.marks.restore()
             self._raise_instead(error)
             if error is raised:
                 raise
             raise error from None
-        self.options.put(numbers)
-        self.entry.restore_gradients()  # the first call reads them, too
         self.questions = Questions(self.known_numbers.asked, numbers + self.options.extra)
-        self.schedules.rewind()
-        self.bumps = marks.bumps()
+        roll_back()
+        self.bumps = self.marks.bumps()
         self._keep(firing, trace)
         self.closed, self.outputs, self.trace = closed, outputs, trace
 
@@ -179,7 +157,6 @@ class Traced:
         trace.arriving.finish()
         self.returned = firing.returned
         self.draws: list[Draw] = trace.draws
-        self.first_draws: list[Any] | None = trace.first_draws
 
     def _trace(
         self, call: Call, state: Reached, trace: Trace, firing: Firing, numbers: list[float]
@@ -206,6 +183,7 @@ class Traced:
                 trace.arriving.captured(tensor, tensor._array, originals.get(id(tensor)))
             as_inputs = inputs(numbers, options, self.known_numbers, len(self.counters.places))
             given = self._show(as_inputs, numbers, trace)
+            firing.stand_ins = self.counters.shown() | self.given.renewed.stand_ins()
             args, kwargs = records_together(together(from_places((call.args, call.kwargs), self.plan.numbers)))
             self.handed = Handed((args, [*kwargs.values()]), self.plan.kinds)
             self.result = self._run(call.function, args, kwargs, firing)
@@ -278,12 +256,12 @@ class Traced:
         self.exit = self._settle(firing.stores)
         self.handed.refuse_to_leave([*self.left_behind(), *[entry[1] for entry in self.exit]], self.known)
         self.counters.check(self.exit, self.result, self.known)
-        firing.refuse_shared({place_at(entry[0], entry[1] if type(entry[1]) is str else None) for entry in self.exit})
+        firing.refuse_shared(self.exit)
         self.entry.ignore(firing.changed_on_host() | self.entry.large_arrays_in(trace.host_memories()[1]))
         graphs = [tensor._edge for tensor in tensors_in(self.left_behind(), self.known) if graph_is_left(tensor)]
         self.figures = [(each, DeviceArray(each.traced)) for each, _ in figures_in(nodes_behind(graphs))]
         self.leaves_numbers = bool(self.figures or values_in(self.left_behind(), self.known, Figure))
-        self.exit_if = self._put_back(trace.chosen)
+        self.exit_if = self._left_only_if(trace.chosen)
         refuse_hidden(self.left_behind(), self.known, trace.is_made)
         for name in forget_cached(state.caches, trace.is_made):
             raise CompileError(
@@ -299,41 +277,24 @@ class Traced:
             trace.uses_gradients or state.optimizers or any(entry[1] == "grad" for entry in self.exit)
         )
 
-    def _settle(self, stores: list[tuple[dict[Any, Any], dict[Any, Any]]]) -> list[tuple[Any, ...]]:
+    def _settle(self, stores: list[tuple[dict[Any, Any], dict[Any, Any]]]) -> list[tuple[Any, Any, Any]]:
         """What the step left where: (holder, key, value)."""
-        left: list[tuple[Any, ...]] = []
+        left: list[tuple[Any, Any, Any]] = []
         noted = len(self.plan.replaced) + len(self.plan.counters)
-        maps: dict[int, tuple[Any, dict[Any, Any]]] = {}
-        for holder, held in (*self.entry.maps, *stores):
-            maps.setdefault(id(holder), (holder, held))  # the first knew it unchanged
-        for holder, held in maps.values():
-            for key, now in list(holder.items()):
-                if now is not held.get(key, ABSENT):
-                    left.append((holder, key, now))
-                    self._note_renewed(holder, key, held.get(key), now)
-            left += [(holder, key) for key in held if key not in holder]
-        for into, kept in self.entry.lists:
-            if len(into) != len(kept) or any(a is not b for a, b in zip(into, kept)):
-                left.append((into, slice(None), list(into)))
-                if len(into) == len(kept) and not isinstance(into, set):
-                    for number, (before, now) in enumerate(zip(kept, list(into))):
-                        if now is not before:
-                            self._note_renewed(into, number, before, now)
-        for array, contents in self.entry.arrays:
-            if array.tobytes() != contents.tobytes():
-                left.append((array, ..., array.copy()))
-        for cell, before in self.entry.cells:
-            now = contents_of(cell)
-            if now is not before and now is not ABSENT:
-                left.append((cell, None, now))
-                self._note_renewed(cell, None, before, now)
-        for names, name, before in self.entry.globals:
-            now = names.get(name, ABSENT)
-            if now is ABSENT and before is not ABSENT:
-                left.append((names, name))
-            elif now is not before:
-                left.append((names, name, now))
-                self._note_renewed(names, name, before, now)
+        entered = {id(holder) for holder, _ in self.entry.maps}
+        others: dict[int, tuple[Any, dict[Any, Any]]] = {}
+        for holder, held in stores:
+            others.setdefault(id(holder), (holder, held))  # the first knew it unchanged
+        changes = [each for place, pair in others.items() if place not in entered for each in changes_in(*pair)]
+        for holder, key, before, now in (*self.entry.changes(), *changes):
+            left.append((holder, key, now))
+            if not isinstance(key, slice):
+                if now is not before:  # else only its place among the entries is different
+                    self._note_renewed(holder, key, before, now)
+            elif len(before) == len(now) and not isinstance(holder, set):
+                for number, (was, value) in enumerate(zip(before, now)):
+                    if value is not was:
+                        self._note_renewed(holder, number, was, value)
         for tensor, before in self.entry.grads:
             meta = tensor._meta
             now = None if meta is None else meta.grad
@@ -348,14 +309,8 @@ class Traced:
             raise Again
         return left
 
-    def _put_back(self, chosen: dict[tuple[int, Any], DeviceArray]) -> dict[int, DeviceArray]:
-        """Takes away what is left only after some calls; by its place in `exit`, what says whether it is."""
-        held = {id(holder): (holder, before) for holder, before in self.entry.maps}
-        for place, key in chosen:
-            holder, before = held[place]
-            holder.pop(key, None)
-            if key in before:
-                holder[key] = before[key]
+    def _left_only_if(self, chosen: dict[tuple[int, Any], DeviceArray]) -> dict[int, DeviceArray]:
+        """By its place in `exit`: for what is left only after some calls, what says whether it is."""
         places = [place for place, entry in enumerate(self.exit) if isinstance(entry[0], dict)]
         keys = {place: (id(self.exit[place][0]), self.exit[place][1]) for place in places}
         return {place: chosen[key] for place, key in keys.items() if key in chosen}
@@ -364,8 +319,8 @@ class Traced:
         """Tensors in the place of alike ones, or another number: what is there becomes an input, for the next trace."""
         here = place_at(holder, key)
         if self.given.renewed.holds_place(holder, key) or self.counters.holds_place(holder, key):
-            put(holder, key, before)  # for the first call to read
-        elif type(before) in (int, float) and type(now) in (int, float):
+            return
+        if type(before) in (int, float) and type(now) in (int, float):
             if self.plan.counts and not self.plan.plain_numbers:
                 self.plan.counters[here] = (holder, key)
         elif here not in self.plan.watched and tensors_in(before):
@@ -391,4 +346,4 @@ class Traced:
             raise Again
 
     def left_behind(self) -> list[Any]:
-        return [self.result, *[entry[2] for entry in self.exit if len(entry) > 2]]
+        return [self.result, *[value for _, _, value in self.exit if value is not ABSENT]]

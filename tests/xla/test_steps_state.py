@@ -1,0 +1,271 @@
+"""Python state that steps and hooks share: a trace leaves it alone, and hooks on the host find it as at their turn."""
+
+from __future__ import annotations
+
+import collections
+import types
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import undertow as torch
+from tests.xla.twins import Case, Cases, agree, seen
+from undertow import nn, optim
+from undertow.xla import CompileError
+
+case = Cases()
+
+
+@pytest.mark.parametrize("name", case)
+def test_state_is_that_of_eager_mode(name: str) -> None:
+    agree(case[name], steps=5)
+
+
+def one(turn: int) -> tuple[Any, ...]:
+    return (torch.full((3,), 0.5 + 0.25 * turn),)
+
+
+class Settings:
+    count = 0
+
+
+class Slotted:
+    __slots__ = ("count",)
+
+
+def _counting(kind: str) -> tuple[Callable[[], Any], Callable[[], None]]:
+    """A counter kept in some kind of place: what it is now, and a function that counts."""
+    containers: dict[str, Any] = {
+        "dict": {"n": 0}, "list": [0], "counter": collections.Counter(n=0), "array": np.zeros(1, np.int64),
+        "defaultdict": collections.defaultdict(int, n=0), "deque": collections.deque([0]),
+    }  # fmt: skip
+    entries: Any = containers.get(kind)
+    key: Any = 0 if kind in ("list", "array", "deque") else "n"
+    nonlocal_count = 0
+    held = types.SimpleNamespace(count=0, inner={"n": 0}, text="", pair=(0, "a"), flag=False, share=1.0)
+    slotted: Any = Slotted()
+    slotted.count = 0
+    kinds: Any = type("Kinds", (Settings,), {"count": 0})
+
+    def count_entry() -> None:
+        entries[key] += 1
+
+    def count_nonlocal() -> None:
+        nonlocal nonlocal_count
+        nonlocal_count += 1
+
+    def count_attribute() -> None:
+        held.count += 1
+
+    def count_slot() -> None:
+        slotted.count += 1
+
+    def count_class() -> None:
+        kinds.count += 1
+
+    def count_inner() -> None:
+        held.inner["n"] = held.inner["n"] + 1
+
+    def lengthen() -> None:
+        held.text += "a"
+
+    def renew_pair() -> None:
+        held.pair = (held.pair[0] + 1, "b")
+
+    def halve() -> None:
+        held.share *= 0.5
+
+    others: dict[str, tuple[Callable[[], Any], Callable[[], None]]] = {
+        "nonlocal": (lambda: nonlocal_count, count_nonlocal),
+        "attribute": (lambda: held.count, count_attribute),
+        "slot": (lambda: slotted.count, count_slot),
+        "class": (lambda: kinds.count, count_class),
+        "inner": (lambda: held.inner["n"], count_inner),
+        "text": (lambda: len(held.text), lengthen),
+        "pair": (lambda: held.pair[0], renew_pair),
+        "float": (lambda: held.share, halve),
+    }
+    return others[kind] if kind in others else (lambda: int(entries[key]), count_entry)
+
+
+KINDS = ("dict", "list", "counter", "defaultdict", "deque", "array", "nonlocal", "attribute", "slot", "class", "inner",
+         "text", "pair", "float")  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_hook_sees_a_counter_that_the_step_computes_with(kind: str) -> None:
+    def build() -> Case:
+        weight, log = nn.Parameter(torch.ones(3)), list[Any]()
+        now, count = _counting(kind)
+        weight.register_hook(lambda gradient: log.append(now()))
+
+        def step(x: Any) -> Any:
+            (weight * x).sum().backward()
+            count()
+            (weight * x * now()).sum().backward()
+            count()
+            return now()
+
+        return Case(step, weight, args=one, log=log, look=now)
+
+    agree(build, steps=4)
+
+
+@case
+def a_hook_counts_and_another_one_stores_into_the_same_dict() -> Case:
+    first, second, state = nn.Parameter(torch.ones(3)), nn.Parameter(torch.ones(3)), {"n": 0, "k": 0}
+
+    def count(gradient: Any) -> None:
+        state["n"] += 1
+
+    def store(gradient: Any) -> None:
+        state["k"] = 5
+
+    first.register_hook(count)
+    second.register_hook(store)
+
+    def step(x: Any) -> Any:
+        ((first + second) * x * state["n"]).sum().backward()
+        return x * state["n"]
+
+    return Case(step, first, second, args=one, look=lambda: dict(state))
+
+
+@case
+def the_name_of_a_phase_and_a_list_that_grows() -> Case:
+    weight, held, log = nn.Parameter(torch.ones(3)), types.SimpleNamespace(phase="none", parts=[]), list[Any]()
+    weight.register_hook(lambda gradient: log.append((held.phase, len(held.parts), gradient.sum().item())))
+
+    def step(x: Any) -> Any:
+        held.phase = "first"
+        held.parts.append(x.shape[0])
+        (weight * x).sum().backward()
+        held.phase = "second"
+        held.parts.append(len(held.parts))
+        (weight * x * len(held.parts)).sum().backward()
+        held.phase = "none"
+        return held.parts[-1]
+
+    return Case(step, weight, args=one, log=log, look=lambda: [held.phase, list(held.parts)])
+
+
+@case
+def optimizer_state_that_the_first_step_makes() -> Case:
+    weight, log = nn.Parameter(torch.ones(3)), list[Any]()
+    optimizer = optim.SGD([weight], lr=0.1, momentum=0.5)
+    optimizer.register_step_pre_hook(lambda o, args, kwargs: log.append([len(each) for each in o.state.values()]))
+    optimizer.register_step_post_hook(lambda o, args, kwargs: log.append([sorted(each) for each in o.state.values()]))
+
+    def step(x: Any) -> None:
+        optimizer.zero_grad()
+        (weight * x).pow(2).sum().backward()
+        optimizer.step()
+
+    return Case(step, weight, optimizer, args=one, log=log)
+
+
+@case
+def entries_that_move_to_the_end() -> Case:
+    table: dict[str, Any] = {"a": 1, "b": 2, "c": 3}
+
+    def step(x: Any) -> Any:
+        first = next(iter(table))
+        table[first] = table.pop(first)
+        return x * table[first]
+
+    return Case(step, args=one, look=lambda: list(table.items()))
+
+
+def _raising(build: Callable[[], tuple[Any, Callable[[], Any]]], compiled: bool, calls: int = 4) -> list[Any]:
+    torch.manual_seed(0)
+    step, look = build()
+    with_indices = "indices" in step.__code__.co_varnames
+    step = torch.compile(step) if compiled else step
+    found: list[Any] = []
+    for turn in range(calls):
+        try:
+            found.append(seen(step(*one(turn), *([torch.tensor([turn + 2])] if with_indices else ()))))
+        except (ValueError, IndexError, KeyError) as error:
+            found.append((type(error), str(error)))
+        found.append([seen(look()), torch.get_rng_state().sum().item()])
+    return found
+
+
+def _raises_in_the_step() -> tuple[Any, Callable[[], Any]]:
+    model, state, log = nn.Linear(3, 2), {"n": 0}, list[Any]()
+    optimizer = optim.SGD(model.parameters(), lr=0.1, momentum=0.5)
+    model.weight.register_hook(lambda gradient: log.append(state["n"]))
+
+    def step(x: Any) -> Any:
+        state["n"] += 1
+        log.append("begun")
+        optimizer.zero_grad()
+        (model(x) * torch.rand(2)).sum().backward()
+        if state["n"] % 2 == 0:
+            raise ValueError(f"at {state['n']}")
+        optimizer.step()
+        return state["n"]
+
+    return step, lambda: [model, optimizer, dict(state), list(log)]
+
+
+def _raises_in_a_traced_hook() -> tuple[Any, Callable[[], Any]]:
+    model, state = nn.Linear(3, 2), {"n": 0}
+
+    def check(gradient: Any) -> Any:
+        if state["n"] > 2:
+            raise KeyError("too often")
+        return gradient * 2
+
+    model.weight.register_hook(check)
+
+    def step(x: Any) -> Any:
+        state["n"] += 1
+        model(x).sum().backward()
+        return state["n"]
+
+    return step, lambda: [model, dict(state)]
+
+
+def _raises_for_an_index() -> tuple[Any, Callable[[], Any]]:
+    table, log = nn.Embedding(4, 3), list[Any]()
+    optimizer = optim.SGD(table.parameters(), lr=0.1)
+    table.weight.register_hook(lambda gradient: log.append(gradient.sum().item()))
+
+    def step(x: Any, indices: Any) -> Any:
+        optimizer.zero_grad()
+        (table(torch.tensor([1, 2])).sum() * x).sum().backward()
+        optimizer.step()
+        return table(indices).detach()
+
+    return step, lambda: [table, optimizer, list(log)]
+
+
+@pytest.mark.parametrize("build", [_raises_in_the_step, _raises_in_a_traced_hook, _raises_for_an_index])
+def test_what_happens_before_an_error_happens(build: Any) -> None:
+    assert repr(_raising(build, True)) == repr(_raising(build, False))
+
+
+def test_a_step_that_is_refused_has_changed_nothing() -> None:
+    model, log = nn.Linear(3, 2), list[Any]()
+    state: dict[str, Any] = {"n": 0, "entries": [1]}
+    model.weight.register_hook(lambda gradient: state["entries"].append(2))
+
+    @torch.compile
+    def step(x: Any) -> Any:
+        state["n"] += 1
+        state["entries"].insert(0, state["n"])
+        log.append(state["n"])
+        loss = (model(x) * torch.rand(2)).sum()
+        loss.backward()
+        if loss > 0:
+            x = model(x)
+        return x
+
+    look = lambda: repr([seen(model), state, log, torch.get_rng_state().sum().item()])
+    before = look()
+    with pytest.raises(CompileError):
+        step(torch.ones(3))
+    assert look() == before
