@@ -29,7 +29,7 @@ def freed_graph(node_name: str, freed_at: Site | None) -> RuntimeError:
     return RuntimeError(
         "Trying to backward through the graph a second time (or directly access saved tensors after they have already "
         f"been freed). {node_name} has given back the values it saved.{where}\n"
-        "Cures: call that backward (or autograd.grad) with retain_graph=True; or add the losses and call backward "
+        "Specify retain_graph=True in that backward (or autograd.grad); or add the losses and call backward "
         "once; or, if an old result was carried into this graph from an earlier step, detach() it."
     )
 
@@ -49,24 +49,25 @@ def written_view(origin: str, name: str, through_another: bool) -> RuntimeError:
     if origin == "no_grad":
         view = "A view was" if name == "This tensor" else f"{name} is a view of a view which was"
         return RuntimeError(
-            f"{view} created in no_grad mode and {what} modified inplace with grad mode enabled. Which of the two was "
-            "meant can't be known: do both inside the no_grad block, or both outside."
+            f"{view} created in no_grad mode and {what} modified inplace with grad mode enabled. This use case is "
+            "ambiguous and error-prone: do both inside the no_grad block, or both outside."
         )
     if origin == "inference":
         view = "A view was" if name == "This tensor" else f"{name} is a view of a view which was"
         return RuntimeError(
-            f"{view} created in inference mode and {what} modified inplace in normal mode. Do both in the same mode, "
-            "or clone() the view first."
+            f"{view} created in inference mode and {what} modified inplace in normal mode. This use case is ambiguous "
+            "and error-prone: do both inside the inference_mode block, or both outside."
         )
     if origin == "function":
         return RuntimeError(
             f"{name} is a view and {what} modified inplace. This view was created inside a custom Function (or because an "
-            "input was returned as-is), whose own backward a write through the view would bypass. Clone the output of "
-            "the custom Function, or write to a clone()."
+            "input was returned as-is), whose own backward a write through the view would bypass. Fix this by cloning "
+            "the output of the custom Function."
         )
     return RuntimeError(
-        f"{name} is a view and {what} modified inplace. This view is the output of a function that returns multiple views, "
-        "and a write to one of them can't be told from a write to the others. Use the out-of-place form."
+        f"{name} is a view and {what} modified inplace. This view is the output of a function that returns multiple views. "
+        "Such functions do not allow that, because a write to one view can't be told from a write to the others. You "
+        "should replace the inplace operation by an out-of-place one."
     )
 
 
@@ -86,7 +87,8 @@ def overwritten(
             lines.append(f"It was overwritten at {site}: {site.source}")
     if not writes:
         lines.append(
-            "Hint: under torch.autograd.set_detect_anomaly(True) this message names the line that overwrote it."
+            "Hint: enable anomaly detection to find the operation that overwrote it: under "
+            "torch.autograd.set_detect_anomaly(True) this message names its line."
         )
     lines.append("Cure: use the out-of-place form of that write, or write to a clone().")
     return RuntimeError("\n".join(lines))

@@ -85,18 +85,31 @@ def extent_of(root: Array) -> int:
     return root.itemsize + sum([(n - 1) * stride for n, stride in zip(root.shape, root.strides, strict=True)])
 
 
-def check_overlap(written: Array, read: Array) -> None:
-    """Refuses to read from memory that is half overwritten: two dense arrays that share a part, or all in another order."""
-    if written is read or type(written) is not np.ndarray or not (is_dense(written) and is_dense(read)):
+def share_storage(one: Any, other: Any) -> bool:
+    """Whether two tensors are aliases, as far as autograd knows. A tensor without aliases may have no storage yet."""
+    return one is other or (one._storage is not None and one._storage is other._storage)
+
+
+def check_overlap(written: Array, read: Array, apart: bool = False) -> None:
+    """Refuses to read from memory that is half overwritten: two dense arrays that share a part, or all in another order.
+
+    `apart`: they may share nothing, not even all of it.
+    """
+    if (written is read and not apart) or type(written) is not np.ndarray or not (is_dense(written) and is_dense(read)):
         return
     first, second = [array.__array_interface__["data"][0] for array in (written, read)]
-    if first == second and written.nbytes == read.nbytes and written.strides == read.strides:
+    if first == second and written.nbytes == read.nbytes and _steps(written) == _steps(read) and not apart:
         return
     if first < second + read.nbytes and second < first + written.nbytes:
         raise RuntimeError(
             "unsupported operation: some elements of the input tensor and the written-to tensor refer to a single memory "
             "location. Please clone() the tensor before performing the operation."
         )
+
+
+def _steps(array: Array) -> list[int]:
+    """The strides that matter."""
+    return [stride for stride, n in zip(array.strides, array.shape, strict=True) if n != 1]
 
 
 def is_dense(array: Array) -> bool:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import warnings
+
 import pytest
 
 import undertow
 from tests.oracle.harness import agree
-from tests.oracle.programs import Table, function, leaf, succeeds
+from tests.oracle.programs import Table, attempt, function, leaf, succeeds
 
 cases = Table()
 
@@ -147,3 +149,25 @@ def marking_what_is_no_input_as_dirty_warns(torch, log):
     made.apply(torch.ones(2))
     log("recorded")
     made.apply(leaf(torch))
+
+
+def test_each_calculation_has_a_warning_of_its_own():
+    def program(torch, log):
+        nan = function(torch, lambda ctx, a: a * 2, lambda ctx, g: g * float("nan"))
+        outer = function(
+            torch, lambda ctx, a: (ctx.save_for_backward(a), a**2)[1], lambda ctx, g: nan.apply(ctx.saved_tensors[0]) * g
+        )
+        phrases = ("Anomaly Detection", "Error detected in MadeBackward", "caused the error", "Previous calculation was",
+                   "induced the previous calculation", "No forward pass information")  # fmt: skip
+        for forward_too in (True, False):
+            with warnings.catch_warnings(record=True) as caught:
+                warnings.simplefilter("always")
+                x = torch.ones(2, requires_grad=True)
+                y = None if forward_too else outer.apply(x).sum()
+                with torch.autograd.detect_anomaly():
+                    y = outer.apply(x).sum() if y is None else y
+                    (g,) = torch.autograd.grad(y, x, create_graph=True)
+                    attempt(log, "second", lambda g=g: g.sum().backward())
+            log([[phrase in str(item.message) for phrase in phrases] for item in caught])
+
+    agree(program)

@@ -139,3 +139,80 @@ def test_the_angle_at_the_origin():
         return first, torch.autograd.grad((first[0] + first[1]).sum(), [y, x])
 
     agree(program)
+
+
+def test_phrases_that_programs_look_for():
+    """Not the opening words, but what stands further on in a message and is searched for."""
+
+    def program(torch, log):
+        x = torch.ones(2, requires_grad=True)
+
+        def twice():
+            y = (x * x).sum()
+            y.backward()
+            y.backward()
+
+        def saved_twice():
+            y = x * x
+            saved = y.grad_fn._raw_saved_self
+            y.sum().backward()
+            saved.register_hooks(lambda t: t, lambda t: t)
+
+        def overwritten():
+            y = x * 2
+            z = y * y
+            y.add_(1)
+            z.sum().backward()
+
+        def viewed_unrecorded():
+            y = x.clone()
+            with torch.no_grad():
+                view = y[:1]
+            view.add_(1)
+
+        def viewed_in_inference():
+            y = x.clone()
+            with torch.inference_mode():
+                view = y[:1]
+            view.add_(1)
+
+        def one_of_several_views():
+            x.clone().split(1)[0].add_(1)
+
+        def of_a_function():
+            made = type("Made", (torch.autograd.Function,), {"forward": staticmethod(lambda ctx, a: a)})
+            made.apply(x.clone()).add_(1)
+
+        def inference_tensor():
+            with torch.inference_mode():
+                made = torch.ones(2)
+            made.add_(1)
+
+        def inference_tensor_saved():
+            with torch.inference_mode():
+                made = torch.ones(2)
+            x * made
+
+        def unused():
+            torch.autograd.grad((x * 2).sum(), torch.ones(2, requires_grad=True))
+
+        for action, phrase in {
+            twice: "Specify retain_graph=True",
+            saved_twice: "Specify retain_graph=True",
+            overwritten: "Hint: enable anomaly detection to find the operation",
+            viewed_unrecorded: "use case is ambiguous and error-prone",
+            viewed_in_inference: "both inside the inference_mode block",
+            one_of_several_views: "replace the inplace operation by an out-of-place one",
+            of_a_function: "cloning the output of the custom Function",
+            inference_tensor: "make a clone to get a normal tensor",
+            inference_tensor_saved: "make a clone to get a normal tensor",
+            unused: "allow_unused=True if this is the desired behavior",
+        }.items():
+            try:
+                action()
+            except RuntimeError as error:
+                log(action.__name__, phrase in str(error))
+            else:
+                log(action.__name__, "no error")
+
+    agree(program)

@@ -345,3 +345,16 @@ def test_saved_values_of_methods(name):
         log({a: getattr(node, a) for a in ("_saved_self", "_saved_result") if hasattr(node, a)})
 
     agree(program)
+
+
+def test_gradients_of_softmax_are_steps_of_their_own():
+    def program(torch, log):
+        for name in ("softmax", "log_softmax"):
+            x = torch.tensor([[0.1, 0.7, -0.2], [1.0, 0.3, 0.5]], dtype=torch.float64, requires_grad=True)
+            v = torch.tensor([[0.3, 0.1, 0.9], [0.2, -1.0, 0.4]], dtype=torch.float64, requires_grad=True)
+            (g,) = torch.autograd.grad(getattr(x, name)(1), x, v, create_graph=True)
+            log(g.grad_fn.name(), [node.name() for node, _ in g.grad_fn.next_functions], g.grad_fn._saved_dim)
+            second = torch.autograd.grad((g**2).sum(), [x, v], create_graph=True)
+            log(g, second, torch.autograd.grad((second[0] ** 2).sum() + (second[1] ** 3).sum(), [x, v]))
+
+    agree(program, requires_grad=False)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -66,25 +67,27 @@ def _switch(mode: bool, check_nan: bool) -> None:
 
 
 def explain(error: Exception, node: Node) -> None:
-    """Notes the forward lines of a node on the exception that its backward, or a hook there, raised."""
-    story = _story(node)
-    warn(f"Error detected in {node._node_name()}. {story}")
-    error.add_note(story)
+    """Warn with the forward lines of a node whose backward, or a hook there, raised; note them on the exception too."""
+    for story in _stories(node):
+        warn(story)
+        error.add_note(story)
 
 
-def _story(node: Node) -> str:
-    stack = node._extras.stack if node._extras is not None else None
-    if not stack:
-        return "No forward pass information available. Anomaly mode must be on in the forward pass too."
-    story = "Traceback of forward call that caused the error:\n" + format_stack(stack)
-    parent = node._extras.parent if node._extras is not None else None
-    while parent is not None:
-        story += f"\n\nPrevious calculation was induced by {parent._node_name()}. "
-        story += "Traceback of forward call that induced the previous calculation:\n"
-        extras = parent._extras
-        story += format_stack(extras.stack) if extras is not None and extras.stack else "(not recorded)\n"
-        parent = extras.parent if extras is not None else None
-    return story
+def _stories(node: Node | None) -> Iterator[str]:
+    """Where a node was made; if in a backward pass, where the node was made that ran then, and so on."""
+    opening = "Error detected in {}. Traceback of forward call that caused the error:\n"
+    while node is not None:
+        extras, name = node._extras, node._node_name()
+        if extras is None or not extras.stack:
+            yield (
+                f"Error detected in {name}. No forward pass information available. Anomaly mode must be on in the forward "
+                "pass too."
+            )
+            return
+        yield opening.format(name) + format_stack(extras.stack)
+        opening = "\n\nPrevious calculation was induced by {}. "
+        opening += "Traceback of forward call that induced the previous calculation:\n"
+        node = extras.parent
 
 
 def check_nan(node: Node, results: tuple[Any, ...]) -> None:

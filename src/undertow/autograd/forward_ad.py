@@ -186,8 +186,8 @@ class _DualLevel(Level):
             if not _is_real_or_complex(output) or any(returned[nr] is each for each in constant):
                 if tangent is not None:
                     raise RuntimeError(
-                        f"Function's jvp returned a gradient at position {nr}, but the output there carries none: return "
-                        "None at that position."
+                        f"Function's jvp returned a gradient at position {nr}, but the corresponding forward output is not "
+                        "differentiable: return None at that position."
                     )
                 continue
             if tangent is None:

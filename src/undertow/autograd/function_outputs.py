@@ -56,8 +56,8 @@ def wrap_outputs(
             )
         if id(tensor) not in returned:
             raise RuntimeError(
-                "Some elements marked as dirty during the forward method were not returned as output. Return "
-                "what forward() writes to, so that it gets its new place in the graph."
+                "Some elements marked as dirty during the forward method were not returned as output. What "
+                "is modified inplace must be returned, so that it gets its new place in the graph."
             )
         if records and id(tensor) not in constant and _is_leaf_that_requires_grad(tensor):
             bump(tensor)
@@ -144,7 +144,7 @@ def _alias(tensor: Any, origin: str) -> Any:
 
 def _fresh_output(node: Any, nr: int, output: Any, is_input: bool, several: bool) -> Any:
     if is_input:
-        output = _alias(output, "function")
+        output = _alias(output, "multi_output" if several else "function")
     elif output._requires_grad and (output._edge is None or output._edge[0] is not node):
         output = output.detach()
     elif output._view is not None:

@@ -215,7 +215,7 @@ class AutogradMethods(HookMethods):
         if value.is_meta != self.is_meta:
             raise RuntimeError(
                 f"attempting to assign a gradient with device type '{value.device.type}' to a tensor with device type "
-                f"'{self.device.type}'. A gradient lies where its tensor does."
+                f"'{self.device.type}'. Please ensure that they are on the same device."
             )
         if value is self:
             raise RuntimeError("can't assign Variable as its own grad")
@@ -230,7 +230,7 @@ class AutogradMethods(HookMethods):
         if value.shape != self.shape:
             raise RuntimeError(
                 f"attempting to assign a gradient of size '{list(value.shape)}' to a tensor of size "
-                f"'{list(self.shape)}'. A gradient has the shape of its tensor."
+                f"'{list(self.shape)}'. Please ensure that they are the same size."
             )
         self._get_meta().grad = value
 

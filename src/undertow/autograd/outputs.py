@@ -21,6 +21,7 @@ from undertow.xp.quiet import quietly
 _WORDS = "undertow.ops.out_words"
 manner_of = late_function(__name__, _WORDS, "manner_of")
 refuse_dtype = late_function(__name__, _WORDS, "refuse_dtype")
+refuse_shared = late_function(__name__, _WORDS, "refuse_shared")
 step_inside = late_function(__name__, _WORDS, "step_inside")
 
 
@@ -42,6 +43,7 @@ def into(out: Any, compute: Callable[[], Any], inputs: Sequence[Any], name: str,
         refuse_recording("aten::" + name, (out,))
     else:
         refuse_recording(name, (*inputs, out))
+    refuse_shared(name, out, inputs)
     write_out(out, unrecorded(compute), name, casts)
     if manner == "undifferentiated":
         record_without_derivative(out, inputs, "aten::" + name)
@@ -124,8 +126,8 @@ def refuse_inference(target: Any) -> None:
     """What was made in inference mode is written to in inference mode only."""
     if type(target._storage) is InferenceStorage and not local.modes.inference:
         raise RuntimeError(
-            "Inplace update to inference tensor outside InferenceMode is not allowed. Write to a clone() of it, "
-            "which is a normal tensor, or in inference mode."
+            "Inplace update to inference tensor outside InferenceMode is not allowed. You can make a clone to get a normal "
+            "tensor, or write in inference mode."
         )
 
 

@@ -83,7 +83,7 @@ class SavedInput(SavedValue):
         if version < 0 and not local.modes.transforms:  # which record in inference mode too
             raise RuntimeError(
                 "Inference tensors cannot be saved for backward. A tensor made in inference mode can't be part of a "
-                "computation that is recorded: use a clone() of it, or torch.no_grad() in place of inference_mode()."
+                "computation that is recorded: make a clone to get a normal tensor, or use `torch.no_grad()` instead."
             )
         self.packed = None
 
@@ -190,7 +190,7 @@ class Packed:
         tensor = hooks.fire(self.unpack_hook, self.value)  # in the backward pass's own mode
         if not isinstance(tensor, TensorCore):
             raise TypeError(
-                f"Output of saved tensor unpack_hook expected to be a Tensor but got result of type {type(tensor)}"
+                f"Output of saved tensor unpack_hook expected to be a Tensor but got result of type {type(tensor).__name__}"
             )
         found, saved = tensor._array.shape, self.shape
         if found != saved:  # as long as it can be stretched, the formula may well take it
@@ -237,7 +237,7 @@ class SavedTensor:
         if type(saved) is Freed:
             raise RuntimeError(
                 "Calling register_hooks on a saved tensor after it has been freed. Saved tensors are freed by backward(): "
-                "register before it, or keep them with retain_graph=True."
+                "register before it. Specify retain_graph=True there to keep them."
             )
         if not isinstance(saved, SavedValue):
             raise RuntimeError("Calling register_hooks on a saved tensor with value None is forbidden")

@@ -147,6 +147,8 @@ def view_as_complex(input: Any) -> Any:
         raise RuntimeError("Tensor must have a last dimension with stride 1")
     if any(stride % (2 * array.itemsize) for stride in array.strides[:-1]):
         raise RuntimeError("Tensor must have a stride divisible by 2 for all but last dimension")
+    if input.storage_offset() % 2:
+        raise RuntimeError("Tensor must have a storage_offset divisible by 2")
     return apply(rules.view_as_complex, input)
 
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from undertow._core import TensorCore, wrap
 from undertow.autograd.apply import apply
-from undertow.autograd.outputs import into
+from undertow.autograd.outputs import into, overlaps
 from undertow.autograd.writes import apply_in_place
 from undertow.dtypes import DTYPE_OF
 from undertow.ops.arguments import (
@@ -27,6 +27,7 @@ from undertow.ops.parts import diagonal_dims
 from undertow.ops.public import overloaded, public
 from undertow.ops.scatter import check_in_range, gather
 from undertow.ops.shape import reshape_to
+from undertow.ops.writing import write_in_place
 from undertow.rules import index as rules
 from undertow.sites import warn_once
 from undertow.xp.device_array import checked, values_known
@@ -206,8 +207,17 @@ def index_fill_(self: Any, dim: int, index: Any, value: Any) -> Any:
     """Writes a value into the slices of a dim that an index names."""
     dim, index, value = _check_fill(self, dim, index, value)
     if isinstance(value, TensorCore):
-        return apply_in_place(rules.index_fill_tensor, self, value, index, dim=dim)
-    return apply_in_place(rules.index_fill, self, index, dim=dim, value=value)
+        rule, tensors, statics = rules.index_fill_tensor, (value, index), {"dim": dim}
+    else:
+        rule, tensors, statics = rules.index_fill, (index,), {"dim": dim, "value": value}
+    if not overlaps(self._array):
+        return apply_in_place(rule, self, *tensors, **statics)
+
+    def write(out: Any) -> None:
+        out[(*[slice(None)] * dim, index._array)] = value._array if isinstance(value, TensorCore) else value
+
+    warning = "Use of index_fill_ on expanded tensors is deprecated. Write to a clone() of the tensor."
+    return write_in_place(rule, self, tensors, statics, write, warning)
 
 
 def _check_reduce(input: Any, dim: Any, index: Any, source: Any, reduce: str) -> int:

@@ -33,6 +33,7 @@ from undertow.rules import convert, index
 from undertow.rules import shape as rules
 from undertow.rules.rule import Spec
 from undertow.sizes import wrapped_dim
+from undertow.storage import check_overlap, share_storage
 from undertow.xp.device_array import DeviceArray
 from undertow.xp.device_memory import Watch
 from undertow.xp.namespaces import namespace_of
@@ -210,6 +211,9 @@ def put_indexed(target: Any, indices: list[Any], values: Any, accumulate: bool) 
         except ValueError:
             explain_values(target, indices, values)
 
+    for read in (values, *indices):
+        if read is not None and share_storage(read, target):
+            check_overlap(target._array, read._array, apart=True)
     return write_in_place(index.index_put, target, (values, *indices), {"accumulate": accumulate}, write, _STRETCHED)
 
 

@@ -13,6 +13,7 @@ from undertow.autograd.outputs import (
     manner_of,
     record_without_derivative,
     refuse_recording,
+    refuse_shared,
     unrecorded,
     write_out,
 )
@@ -55,6 +56,8 @@ def into_all(kind: Any, name: str, out: Any, compute: Callable[[], Sequence[Any]
         refuse_recording("aten::" + name, out)
     else:
         refuse_recording(name, (*inputs, *out))
+    for target in out:
+        refuse_shared(name, target, inputs)
     for target, result in zip(out, unrecorded(compute), strict=True):
         write_out(target, result, "" if name in ("max", "min") else name)  # which cast where there is one result
         if undifferentiated:

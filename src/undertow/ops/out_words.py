@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Any
+
+from undertow._core import TensorCore
 from undertow.dtypes import dtype
+from undertow.storage import check_overlap, share_storage
 
 # In the words below: the result's dtype and the one that was given, under PyTorch's two kinds of names for them.
 _SAME = "Expected out tensor to have dtype {result_c}, but got {given_c} instead"
@@ -129,6 +134,27 @@ _STEP_INSIDE = {
 
 # Functions that look at the dtype before they look whether a gradient is wanted.
 _DTYPE_FIRST = frozenset(["linalg_multi_dot", "float_power"])
+
+
+# Functions that read an input while they write: `out` may be that input, but not show other parts of its memory.
+_READ_ALONG = frozenset(
+    "cumsum cumprod logcumsumexp scatter scatter_add scatter_reduce index_add index_copy index_reduce linalg_vector_norm "
+    "max min median nanmedian mode addmm sort topk renorm conj_physical".split()
+)
+# Functions that read an input anywhere while they write: `out` may show none of its memory.
+_READ_ANYWHERE = frozenset(
+    "cat stack gather index_select take masked_select kthvalue linalg_cross addr".split()
+)
+
+
+def refuse_shared(name: str, out: Any, inputs: Sequence[Any]) -> None:
+    """Refuse an `out` in whose memory a function would read what it has written."""
+    if not (name in _READ_ALONG or name in _READ_ANYWHERE):
+        return
+    for place, given in enumerate(inputs):
+        if isinstance(given, TensorCore) and share_storage(given, out):
+            apart = name in _READ_ANYWHERE or (place > 1 and name.startswith(("scatter", "index_")))
+            check_overlap(out._array, given._array, apart)
 
 
 def manner_of(name: str) -> str:

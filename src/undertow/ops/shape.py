@@ -121,6 +121,13 @@ _view_bits = op("view", lambda xp, self, *, dtype: self.view(dtype), view=True)
 
 
 def view_dtype(input: Any, kind: dtype) -> Any:
+    """`view_bits`, outside the graph: to autograd these are other numbers, in the same memory."""
+    result = view_bits(input, kind)
+    result._view = None
+    return result
+
+
+def view_bits(input: Any, kind: dtype) -> Any:
     """The same bits as numbers of another dtype; the last dim grows or shrinks with the element size."""
     array = input._array
     have, want = array.itemsize, kind.numpy.itemsize

@@ -96,7 +96,7 @@ def view_copy(input: Any, size: Any = None, *, dtype: Any = None, out: Any = Non
     if not isinstance(wanted, (tuple, list, Dtype)):
         raise invalid_combination("view_copy", [value for value in (input, size) if value is not None])
     if isinstance(wanted, Dtype):
-        return _copied("view_copy", input, lambda x: shape.view_dtype(x, wanted), out)
+        return _copied("view_copy", input, lambda x: shape.view_bits(x, wanted), out)
     sizes = as_ints(wanted, "view_copy", "size", 2)
     return _copied("view_copy", input, lambda x: shape.view_to(x.contiguous(), sizes), out)
 

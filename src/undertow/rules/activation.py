@@ -154,6 +154,23 @@ softmax = op("softmax", lambda xp, self, *, dim: xp.softmax(self, dim), promote=
 log_softmax = op("log_softmax", lambda xp, self, *, dim: xp.log_softmax(self, dim), promote="same", accepts="f",
                  self=lambda xp, g, result, dim: xp.log_softmax_grad(g, result, dim))  # fmt: skip
 
+# Their gradients as steps of their own, for a backward pass that is recorded.
+softmax_backward_data = op(
+    "softmax_backward_data", lambda xp, grad_output, output, *, dim: xp.softmax_grad(grad_output, output, dim),
+    promote="same", accepts="f",
+    grad_output=lambda xp, g, output, dim: xp.softmax_grad(g, output, dim),
+    output=lambda xp, g, grad_output, output, dim: (
+        g * (grad_output - xp.sum(grad_output * output, dim, True)) - grad_output * xp.sum(g * output, dim, True)
+    ),
+)  # fmt: skip
+
+log_softmax_backward_data = op(
+    "log_softmax_backward_data", lambda xp, grad_output, output, *, dim: xp.log_softmax_grad(grad_output, output, dim),
+    promote="same", accepts="f",
+    grad_output=lambda xp, g, output, dim: g - xp.sum(g * xp.exp(output), dim, True),
+    output=lambda xp, g, grad_output, output, dim: -g * xp.exp(output) * xp.sum(grad_output, dim, True),
+)  # fmt: skip
+
 # With `out=` PyTorch keeps a history that it can't differentiate.
 softmax_out = op("softmax", lambda xp, self, *, dim: xp.softmax(self, dim), promote="same", accepts="f",
                  node=NOT_IMPLEMENTED, self=not_differentiated("softmax"))  # fmt: skip

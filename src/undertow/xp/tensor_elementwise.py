@@ -6,7 +6,7 @@ import math
 from typing import Any
 
 from undertow.autograd.apply import apply
-from undertow.ops import clamp, elementwise, reduce
+from undertow.ops import clamp, elementwise
 from undertow.ops.activation import log_softmax, silu, softmax  # noqa: F401
 from undertow.ops.activation import logsigmoid as log_sigmoid  # noqa: F401
 from undertow.ops.arithmetic import add, fmod, remainder, square  # noqa: F401
@@ -87,11 +87,11 @@ def silu_grad(g: Any, x: Any) -> Any:
 
 
 def softmax_grad(g: Any, y: Any, axis: int) -> Any:
-    return y * (g - reduce.sum(g * y, axis, keepdim=True))
+    return apply(activation.softmax_backward_data, g, y, dim=axis)
 
 
 def log_softmax_grad(g: Any, y: Any, axis: int) -> Any:
-    return g - exp(y) * reduce.sum(g, axis, keepdim=True)
+    return apply(activation.log_softmax_backward_data, g, y, dim=axis)
 
 
 def round(x: Any, decimals: int) -> Any:
