@@ -206,6 +206,7 @@ def index_fill(input: Any, dim: int, index: Any, value: Any) -> Any:
 def index_fill_(self: Any, dim: int, index: Any, value: Any) -> Any:
     """Writes a value into the slices of a dim that an index names."""
     dim, index, value = _check_fill(self, dim, index, value)
+    tensors: tuple[Any, ...]
     if isinstance(value, TensorCore):
         rule, tensors, statics = rules.index_fill_tensor, (value, index), {"dim": dim}
     else:
