@@ -103,6 +103,7 @@ def agree(
     requires_grad: bool = True,
     warns: bool = False,
     raises: bool | None = None,
+    reference: Program | None = None,
 ) -> Outcome:
     """Assert that `program(torch)` or `program(torch, log)` does the same on both libraries; return undertow's outcome.
 
@@ -112,16 +113,16 @@ def agree(
     requires_grad  compare `requires_grad` of every tensor returned or logged
     warns          every warning of torch's must be given too; a warning that torch does not give is always a failure
     raises         True: torch must raise; False: torch must not raise; None: either, as long as both do the same
+    reference      the program with more exact floats, asked only where a value differs: see `facts.differences`
     """
     expected = outcome(real_torch, program, words)
     if isinstance(expected.error, NameError) or (raises is not None and raises != (expected.error is not None)):
         raise AssertionError(f"the program itself is wrong: on torch it {_ending(expected, words)}") from expected.error
     actual = outcome(undertow, program, words)
-    lines = list(_error_differences(expected, actual, words))
     tolerance: dict[str, Any] = {"rtol": rtol, "atol": atol, "graph": graph, "requires_grad": requires_grad}
-    lines += differences(expected.log, actual.log, "log", **tolerance)
-    if not lines:
-        lines += differences(expected.result, actual.result, "result", **tolerance)
+    lines = _differences(expected, actual, words, tolerance, Outcome())
+    if lines and reference is not None:
+        lines = _differences(expected, actual, words, tolerance, outcome(real_torch, reference, words))
     if expected.printed != actual.printed:
         lines.append(f"printed:\n  torch:\n{_indented(expected.printed)}\n  undertow:\n{_indented(actual.printed)}")
     lines += _warning_differences(expected.warned, actual.warned, warns)
@@ -178,6 +179,16 @@ def agree_op(
         )
 
     return agree(program, **options)
+
+
+def _differences(
+    expected: Outcome, actual: Outcome, words: int, tolerance: dict[str, Any], exact: Outcome
+) -> list[str]:
+    lines = list(_error_differences(expected, actual, words))
+    lines += differences(expected.log, actual.log, "log", **tolerance, reference=exact.log)
+    if not lines:
+        lines += differences(expected.result, actual.result, "result", **tolerance, reference=exact.result)
+    return lines
 
 
 def _wants_log(program: Program) -> bool:

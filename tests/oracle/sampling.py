@@ -47,13 +47,14 @@ class Values:
     below: int = 0
     literal: Any = None
 
-    def tensor(self, torch: ModuleType, seed: str, dtype: str, grad: bool) -> Any:
-        """The leaf of the library `torch` that this describes."""
+    def tensor(self, torch: ModuleType, seed: str, dtype: str, grad: bool, exact: bool = False) -> Any:
+        """The leaf of the library `torch` that this describes; an `exact` one has the same numbers in float64."""
         name = self.dtype or dtype
         carried = "float32" if name == "bfloat16" else name
         random = np.random.default_rng(zlib.crc32(seed.encode()))
         array = np.asarray(self.literal if self.kind == "literal" else self._numbers(random, carried))
-        return to_tensor(torch, array.astype(carried), grad and self.grad and name in INEXACT, name)
+        made = to_tensor(torch, array.astype(carried), dtype=name)
+        return (widened(torch, made) if exact else made).requires_grad_(grad and self.grad and name in INEXACT)
 
     def _numbers(self, random: np.random.Generator, dtype: str) -> Any:
         if dtype.startswith("complex"):
@@ -82,6 +83,12 @@ class Values:
         low, high = {"unit": (0.1, 0.9), "probability": (0.1, 0.9), "above_one": (1.1, 2.9)}.get(self.kind, (0.3, 2.4))
         numbers = random.uniform(low, high, shape)
         return numbers * random.choice([-1.0, 1.0], shape) if self.kind in ("signed", "unit") else numbers
+
+
+def widened(torch: ModuleType, tensor: Any) -> Any:
+    """A tensor of floats in float64, one of complex numbers in complex128."""
+    wide = {False: torch.float64, True: torch.complex128}[tensor.is_complex()]
+    return tensor.to(wide) if tensor.is_floating_point() or tensor.is_complex() else tensor
 
 
 def signed(*shape: int, dtype: str | None = None, grad: bool = True) -> Values:
@@ -152,10 +159,10 @@ class Sample:
     words: int = 8
     tolerance: tuple[float, float] | None = None
 
-    def environment(self, torch: ModuleType, grad: bool) -> dict[str, Any]:
+    def environment(self, torch: ModuleType, grad: bool, exact: bool = False) -> dict[str, Any]:
         """The names that the program may use."""
         tensors = {
-            name: value.tensor(torch, f"{self.seed}/{name}", self.dtype, grad) for name, value in self.inputs.items()
+            name: value.tensor(torch, f"{self.seed}/{name}", self.dtype, grad, exact) for name, value in self.inputs.items()
         }
         return {"torch": torch, "F": _functional(torch), "inf": float("inf"), "nan": float("nan"), **tensors}
 

@@ -15,7 +15,7 @@ import pytest
 import torch as real_torch
 
 from tests.oracle import harness
-from tests.oracle.facts import opening
+from tests.oracle.facts import SPACING, opening
 from tests.oracle.harness import agree, agree_error, agree_op
 
 
@@ -63,6 +63,29 @@ def test_a_difference_is_caught(what: str) -> None:
 @pytest.mark.parametrize("second", [False, True])
 def test_no_difference_passes(what: str, second: bool) -> None:
     agree(lambda torch, log: DIFFERENT[what](torch, log, second))
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32", "complex64"])
+@pytest.mark.parametrize(("ours", "theirs", "agrees"), [(3, -1.5, False), (1.5, -1.5, True), (3, 4, True), (9, 4, False)])
+def test_rounding_is_measured_against_a_reference(dtype: str, ours: float, theirs: float, agrees: bool) -> None:
+    """Errors in units in the last place of the largest number: two are allowed, or as many as torch has itself."""
+    runs = itertools.count()
+    unit = SPACING[dtype] * 256
+
+    def program(torch: Any) -> Any:
+        error = ours if next(runs) else theirs
+        return torch.tensor([256.0, error * unit + 0.5], dtype=torch.float64).to(getattr(torch, dtype))
+
+    def exactly(torch: Any) -> Any:
+        return torch.tensor([256.0, 0.5], dtype=torch.float64)
+
+    def compared() -> Any:
+        return agree(program, rtol=0, atol=0, reference=exactly)
+
+    if agrees:
+        compared()
+    else:
+        pytest.raises(AssertionError, compared)
 
 
 def test_the_graph_is_compared_on_request() -> None:
