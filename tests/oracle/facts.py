@@ -157,7 +157,8 @@ def differences(
             counts = f"{where}: {len(expected)} items from torch, {len(actual)} from undertow"
             yield f"{counts}\n    torch    {expected}\n    undertow {actual}"
             return
-        exact = reference if type(reference) is type(expected) and len(reference) == len(expected) else [None] * len(expected)
+        parallel = type(reference) is type(expected) and len(reference) == len(expected)
+        exact = reference if parallel else [None] * len(expected)
         for index, (one, other, third) in enumerate(zip(expected, actual, exact, strict=True)):
             yield from differences(one, other, f"{where}[{index}]", **options, reference=third)
     elif isinstance(expected, dict):
