@@ -14,6 +14,8 @@ from typing import Any
 
 import numpy as np
 
+from tests.oracle.cpus import last_bits
+
 # rtol and atol by dtype; everything not listed is compared exactly.
 TOLERANCES: dict[str, tuple[float, float]] = {
     "float16": (1e-3, 1e-5),
@@ -171,9 +173,8 @@ def differences(
     elif isinstance(expected, np.ndarray):
         yield from _array_differences(expected, actual, where, expected.dtype.name, actual.dtype.name, rtol, atol)
     elif isinstance(expected, (float, complex)):
-        if not np.isclose(
-            expected, actual, rtol=1e-6 if rtol is None else rtol, atol=1e-7 if atol is None else atol, equal_nan=True
-        ):
+        rtol, atol = last_bits(1e-6 if rtol is None else rtol, 1e-7 if atol is None else atol, "float64", expected)
+        if not np.isclose(expected, actual, rtol=rtol, atol=atol, equal_nan=True):
             yield f"{where}: {expected!r} from torch, {actual!r} from undertow"
     elif expected != actual:
         yield f"{where}: {_short(expected)} from torch, {_short(actual)} from undertow"
@@ -220,6 +221,7 @@ def _array_differences(
     rtol = default_rtol if rtol is None else rtol
     atol = default_atol if atol is None else atol
     if expected.dtype.kind in "fc":
+        rtol, atol = last_bits(rtol, atol, expected_dtype, expected)
         equal = np.isclose(actual, expected, rtol=rtol, atol=atol, equal_nan=True)
         if expected_dtype in SPACING and exact is not None and exact.shape == expected.shape:
             equal |= _rounded(expected, actual, exact, SPACING[expected_dtype])

@@ -30,7 +30,7 @@ torch.scatter_add(g, 0, i[:0], x).sum().backward(); g.grad
 x.scatter_add_(0, i[:0], x.clone()), x.scatter_(0, i[:0], 2.0), x.scatter_reduce_(0, i[:0], x.clone(), "amax")
 torch.Generator(None).device, torch.Generator(device=None).device
 torch.diff(x, n=0, prepend=x)
-torch.histogram(x), torch.histogram(torch.tensor([.5, -1, 2, 0]), 100), torch.histogram(torch.arange(0, 1.01, .1), 10)
+torch.histogram(x), torch.histogram(torch.tensor([.51, -1, 2, .02]), 100), torch.histogram(torch.arange(0, 1.01, .1), 10)
 torch.histogram(s, 10), torch.histogram(e, 4), torch.histogram(x / 3, 7, density=True), torch.histogramdd(x / 3 - 1.5, 2)
 torch.isin(2, x.bfloat16()), torch.isin(x.bfloat16(), torch.tensor([2.]))
 torch.scatter_add(i[:4], -1, torch.tensor(2), i[:4]), torch.scatter(x[0], 0, torch.tensor(2), x[1])
