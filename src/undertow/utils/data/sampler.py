@@ -72,7 +72,7 @@ class RandomSampler(Sampler[int]):
         stream = generator.stream
         if self.replacement:
             whole, rest = divmod(self.num_samples, _DRAWN_AT_ONCE)
-            for count in (*itertools.repeat(_DRAWN_AT_ONCE, whole), rest):
+            for count in itertools.chain(itertools.repeat(_DRAWN_AT_ONCE, whole), (rest,)):
                 yield from stream.integers(count, 0, length).tolist()
         else:
             whole, rest = divmod(self.num_samples, length)
