@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from undertow.sites import Site
@@ -21,6 +22,22 @@ class AcceleratorError(RuntimeError):
     """An accelerator failed. Nothing here raises it; programs catch it."""
 
     __module__ = "torch"
+
+
+def out_of_memory(error: MemoryError) -> RuntimeError:
+    """Say in PyTorch's class and words that NumPy found no memory for an array."""
+    shape, dtype = getattr(error, "shape", None), getattr(error, "dtype", None)
+    if shape is None or dtype is None:
+        return cannot_allocate(str(error) or "more than there is")
+    return cannot_allocate(f"{math.prod(shape) * dtype.itemsize} bytes, for shape {list(shape)} and dtype {dtype}")
+
+
+def cannot_allocate(what: str) -> RuntimeError:
+    """There is no memory for what a program asks for."""
+    return RuntimeError(
+        "[enforce fail at alloc_cpu.cpp:127] err == 0. DefaultCPUAllocator: can't allocate memory: you tried to allocate "
+        f"{what}."
+    )
 
 
 def freed_graph(node_name: str, freed_at: Site | None) -> RuntimeError:

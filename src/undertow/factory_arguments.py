@@ -15,6 +15,7 @@ from undertow._core import InferenceStorage, TensorCore, wrap
 from undertow.autograd.outputs import bump
 from undertow.devices import _defaults, cpu, device
 from undertow.dtypes import DTYPE_OF, as_dtype, dtype, get_default_dtype
+from undertow.errors import cannot_allocate
 from undertow.layouts import CHANNELS_LAST, axes_of, layout, memory_format, strided
 from undertow.modes import local, special
 from undertow.ops.arguments import as_ints, binding_error, is_listed_int, must_be
@@ -72,10 +73,7 @@ def check_size(sizes: tuple[int, ...], name: str) -> tuple[int, ...]:
     if count >= 2**60:
         raise RuntimeError(f"Storage size calculation overflowed with sizes={list(sizes)}")
     if count >= 2**46:  # no machine has so much
-        raise RuntimeError(
-            "[enforce fail at alloc_cpu.cpp:127] err == 0. DefaultCPUAllocator: can't allocate memory: you tried to "
-            f"allocate {count} elements"
-        )
+        raise cannot_allocate(f"{count} elements")
     return sizes
 
 

@@ -79,7 +79,7 @@ def unary(rule: Rule, name: str = "", doc: str = "") -> Callable[..., Any]:
             if type(array) is ndarray and array.dtype in FAST_DTYPES:
                 try:
                     value = silently(forward, array)
-                except RuntimeError:  # another thread is computing too
+                except (RuntimeError, MemoryError):  # another thread is computing too
                     return call(function, rule, (input,), {}, None)
                 if type(value) is not ndarray:
                     value = _asarray(value)
@@ -166,7 +166,7 @@ def binary(
                 if type(b) is ndarray:
                     try:
                         value = silently(forward, a, b)
-                    except (ValueError, RuntimeError):  # shapes that do not fit, or another thread is computing too
+                    except (ValueError, RuntimeError, MemoryError):  # shapes that do not fit, or another thread is computing too
                         return call(function, rule, (input, other), {}, None)
                     if type(value) is not ndarray:
                         value = _asarray(value)

@@ -29,7 +29,7 @@ The usual forward case: plain tensors (or None) of one float dtype, no rare mode
             if a_self.__class__ is ndarray and dtype_ in FAST_DTYPES:
                 try:
                     computed_ = silently(forward, xp, a_self, dim=dim, keepdim=keepdim)
-                except (ValueError, TypeError, RuntimeError):
+                except (ValueError, TypeError, RuntimeError, MemoryError):
                     return general(rule, (self,), {'dim': dim, 'keepdim': keepdim})
                 result_ = wrap(computed_)
                 modes_ = local.modes
@@ -167,7 +167,7 @@ def _computing(rule: Rule, generally: str) -> list[str]:
     return [
         "try:",
         f"    computed_ = silently(forward, xp, {arguments})",
-        "except (ValueError, TypeError, RuntimeError):",
+        "except (ValueError, TypeError, RuntimeError, MemoryError):",
         f"    {generally}",
     ]
 

@@ -96,7 +96,7 @@ def _take_rows(self: Any, rows: Any) -> Any | None:
         return None
     try:
         result = wrap(array.take(picks, 0))
-    except IndexError:
+    except (IndexError, MemoryError):
         return None
     modes = local.modes
     if modes.grad_enabled and self._view is not None:

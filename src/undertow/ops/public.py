@@ -10,6 +10,7 @@ from undertow import asking, tree
 from undertow._core import TensorCore
 from undertow.autograd import apply as _apply
 from undertow.autograd.writes import apply_in_place, check_writable, wrote_directly
+from undertow.errors import out_of_memory
 from undertow.modes import local, special
 from undertow.ops.arguments import NUMPY_SPELLINGS, as_method_error, binding_error, invalid_combination, must_be
 from undertow.rules.rule import Rule
@@ -88,6 +89,8 @@ def public(function: F, several: bool = False) -> F:
             if in_place and args and isinstance(args[0], TensorCore):  # whether it may be written to is asked first
                 check_writable(args[0], local.modes.grad_enabled)
             raise
+        except MemoryError as error:
+            raise out_of_memory(error) from None
 
     return asked  # type: ignore[return-value]
 
@@ -112,6 +115,8 @@ def public_method(function: F) -> F:
             if error.__traceback__.tb_next is not None:  # raised inside the function, not by the call
                 raise
             binding_error(function, (self, *args), kwargs, False, asked.__qualname__)
+        except MemoryError as error:
+            raise out_of_memory(error) from None
 
     return asked  # type: ignore[return-value]
 

@@ -13,6 +13,8 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from undertow.errors import out_of_memory
+
 F = TypeVar("F", bound=Callable[..., Any])
 
 _context = contextvars.Context()
@@ -24,10 +26,12 @@ silently = _context.run
 
 
 def quietly(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-    """Calls a function in silence, from any thread and at any depth."""
+    """Call a function in silence, from any thread and at any depth; without memory it fails as PyTorch does."""
     before = _setting.set(_ignore)
     try:
         return function(*args, **kwargs)
+    except MemoryError as error:
+        raise out_of_memory(error) from None
     finally:
         _setting.reset(before)
 
