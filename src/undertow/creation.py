@@ -15,12 +15,14 @@ from undertow.factory_arguments import (
     check_options,
     check_size,
     empty_array,
+    has_no_values,
     into_out,
     made,
     number,
     parse_kind,
     parse_size,
     scalar_array,
+    without_values,
 )
 from undertow.layouts import memory_format, preserve_format, sparse_coo
 from undertow.ops.arguments import as_element, as_int, as_ints, check_tensor, must_be
@@ -54,7 +56,8 @@ def _constant(name: str, fill: Fill, doc: str) -> Callable[..., Any]:
         check_options(name, device, layout, pin_memory)
         if out is not None:
             return into_out(out, fill(sizes, kind.numpy), name, dtype)
-        return made(fill(sizes, kind.numpy), name, requires_grad, device)
+        array = without_values(sizes, kind.numpy) if has_no_values(device) else fill(sizes, kind.numpy)
+        return made(array, name, requires_grad, device)
 
     factory.__name__ = factory.__qualname__ = name
     factory.__doc__ = doc
@@ -89,6 +92,8 @@ def empty(
     if layout is sparse_coo:
         return _sparse_zeros(sizes, kind, requires_grad)
     check_options("empty", device, layout, pin_memory)
+    if has_no_values(device) and memory_format is None and out is None:
+        return made(without_values(sizes, kind.numpy), "empty", requires_grad, device)
     array = unset(empty_array(sizes, kind.numpy, memory_format))
     return into_out(out, array, "empty", dtype) if out is not None else made(array, "empty", requires_grad, device)
 
@@ -159,6 +164,8 @@ def full(
     value = number(fill_value, "full", "fill_value", 2)
     kind = parse_kind(dtype, "full", SCALAR_DTYPE[type(value)] if out is None else DTYPE_OF[out._array.dtype])
     check_options("full", device, layout, pin_memory)
+    if has_no_values(device) and out is None:
+        return made(without_values(sizes, kind.numpy), "full", requires_grad, device)
     array = _filled(np.empty(sizes, kind.numpy), value, kind)
     return into_out(out, array, "full", dtype) if out is not None else made(array, "full", requires_grad, device)
 
@@ -205,6 +212,8 @@ def eye(
             raise RuntimeError(f"{letter} must be greater or equal to 0, got {count}")
     kind = parse_kind(dtype, "eye")
     check_options("eye", device, layout, pin_memory)
+    if has_no_values(device) and out is None:
+        return made(without_values((rows, columns), kind.numpy), "eye", requires_grad, device)
     array = np.eye(rows, columns, dtype=kind.numpy)
     return into_out(out, array, "eye", dtype) if out is not None else made(array, "eye", requires_grad, device)
 
@@ -222,6 +231,8 @@ def like(
     kind = parse_kind(dtype, name, DTYPE_OF[source.dtype])
     if order is None or order is preserve_format:
         if source.flags.c_contiguous:
+            if has_no_values(device or input.device):
+                return without_values(source.shape, kind.numpy), kind
             return np.empty(source.shape, kind.numpy), kind
         if 0 in source.strides:
             source = copy_array(source)
@@ -245,11 +256,12 @@ def _like_factory(name: str, value: int | None, doc: str) -> Callable[..., Any]:
         memory_format: Any = None,
     ) -> Any:
         array, _ = like(input, name, dtype, layout, device, pin_memory, memory_format)
+        where = device or input.device
         if value is None:
             unset(array)
-        else:
+        elif not has_no_values(where):
             array.fill(value)
-        return made(array, name, requires_grad, device or input.device)
+        return made(array, name, requires_grad, where)
 
     factory.__name__ = factory.__qualname__ = name
     factory.__doc__ = doc
@@ -277,7 +289,8 @@ def full_like(
     check_tensor(input, "full_like")
     value = number(fill_value, "full_like", "fill_value", 2)
     array, kind = like(input, "full_like", dtype, layout, device, pin_memory, memory_format)
-    return made(_filled(array, value, kind), "full_like", requires_grad, device or input.device)
+    where = device or input.device
+    return made(array if has_no_values(where) else _filled(array, value, kind), "full_like", requires_grad, where)
 
 
 def _new_method(name: str, fill: Fill, doc: str) -> Callable[..., Any]:
@@ -296,7 +309,9 @@ def _new_method(name: str, fill: Fill, doc: str) -> Callable[..., Any]:
         sizes = parse_size(args, size, name)
         kind = parse_kind(dtype, name, DTYPE_OF[self._array.dtype])
         check_options(name, device, layout, pin_memory)
-        return made(fill(sizes, kind.numpy), name, requires_grad, device or self.device)
+        where = device or self.device
+        array = without_values(sizes, kind.numpy) if has_no_values(where) else fill(sizes, kind.numpy)
+        return made(array, name, requires_grad, where)
 
     method.__name__, method.__qualname__, method.__doc__ = name, f"CreationMethods.{name}", doc
     return public(method)
@@ -330,7 +345,10 @@ class CreationMethods(TensorCore):
         value = number(fill_value, "new_full", "fill_value", 2)
         kind = parse_kind(dtype, "new_full", DTYPE_OF[self._array.dtype])
         check_options("new_full", device, layout, pin_memory)
-        return made(_filled(np.empty(sizes, kind.numpy), value, kind), "new_full", requires_grad, device or self.device)
+        where = device or self.device
+        if has_no_values(where):
+            return made(without_values(sizes, kind.numpy), "new_full", requires_grad, where)
+        return made(_filled(np.empty(sizes, kind.numpy), value, kind), "new_full", requires_grad, where)
 
     @public
     def new_empty_strided(self, size: Any, stride: Any, dtype: Any = None, **options: Any) -> Any:

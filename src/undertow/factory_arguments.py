@@ -84,6 +84,7 @@ def parse_kind(kind: Any, name: str, default: dtype | None = None) -> dtype:
     return kind if type(kind) is dtype else as_dtype(kind, name, "dtype")
 
 
+LARGE = 1 << 30  # bytes of a tensor on the device `meta` that are asked for as memory, which nothing touches
 _FROM_DATA = ("tensor", "as_tensor", "asarray", "from_dlpack")  # these make a tensor here and move it
 
 
@@ -104,6 +105,26 @@ def check_options(name: str, where: Any, order: Any = None, pin_memory: Any = Fa
             "pin_memory=True requires a CUDA or other accelerator backend; no pinned memory allocator is available on "
             "this system."
         )
+
+
+def has_no_values(where: Any) -> bool:
+    """Whether a new tensor lies on the device `meta`: nothing is drawn or filled there."""
+    where = _defaults.stack[-1] if where is None else where
+    return where is not cpu and device_named(where).type == "meta"
+
+
+def without_values(sizes: tuple[int, ...], kind: np.dtype[Any]) -> Array:
+    """An array of which only shape, strides and dtype count. A large one is address space that has no memory behind it."""
+    size = math.prod(sizes) * kind.itemsize
+    if size <= LARGE:
+        return np.zeros(sizes, kind)  # functions that look at values find none that they would refuse
+    mmap = importlib.import_module("mmap")  # seldom needed, and importing undertow has to be quick
+    unbacked = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | getattr(mmap, "MAP_NORESERVE", 0)
+    try:
+        space = mmap.mmap(-1, size, unbacked, mmap.PROT_READ)
+    except (OSError, ValueError):
+        return np.broadcast_to(np.zeros((), kind), sizes)
+    return np.frombuffer(space, kind).reshape(sizes)
 
 
 def made(array: Any, name: str, requires_grad: Any = False, where: Any = None) -> Any:

@@ -9,13 +9,12 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
 from undertow import asking, tree
 from undertow._core import TensorCore
 from undertow._tensor import Tensor
 from undertow.devices import device as Device
 from undertow.dtypes import DTYPE_OF
+from undertow.factory_arguments import without_values
 from undertow.modes import is_grad_enabled
 from undertow.nn.parameter import Parameter
 from undertow.storage import UntypedStorage, root_of
@@ -23,7 +22,6 @@ from undertow.tensor_convert import _parse_to, converted, device_named
 
 _META = Device("meta")
 _NO_DATA = "Cannot copy out of meta tensor; no data!"
-_LARGE = 1 << 30  # bytes; beyond, one element stands for all
 _RESHAPING = frozenset("t_ transpose_ swapaxes_ swapdims_ squeeze_ unsqueeze_ resize_ resize_as_ as_strided_ set_".split())
 
 
@@ -68,7 +66,7 @@ class MetaTensor(Tensor):
         """What `type(parameter)(values)` makes of a parameter without values: a parameter with these."""
         if not isinstance(data, MetaTensor):
             return Parameter(data, requires_grad)
-        made = as_meta(_unset(data._array.shape, data._array.dtype))
+        made = as_meta(without_values(data._array.shape, data._array.dtype))
         made._requires_grad = requires_grad
         made.__dict__.update(attributes, _is_param=True)
         return made
@@ -137,7 +135,7 @@ class MetaTensor(Tensor):
         )
 
     def __deepcopy__(self, memo: Any) -> Any:
-        copy = as_meta(_unset(self._array.shape, self._array.dtype))
+        copy = as_meta(without_values(self._array.shape, self._array.dtype))
         copy._requires_grad = self._requires_grad
         copy.__dict__.update(self.__dict__)
         memo[id(self)] = copy
@@ -167,13 +165,6 @@ def _is_write(name: str) -> bool:
     return name.endswith("_") and not name.endswith("__") and name not in ("requires_grad_", "detach_", *_RESHAPING)
 
 
-def _unset(shape: tuple[int, ...], dtype: Any) -> Any:
-    """Memory of a shape that nobody reads or sets."""
-    if int(np.prod(shape)) * dtype.itemsize > _LARGE:
-        return np.broadcast_to(np.zeros((), dtype), shape)
-    return np.empty(shape, dtype)
-
-
 def as_meta(given: Any) -> Any:
     """A tensor, or an array's shape and dtype, on the device `meta`."""
     if isinstance(given, MetaTensor):
@@ -190,7 +181,7 @@ def as_meta(given: Any) -> Any:
 
 
 def _rebuilt(shape: tuple[int, ...], dtype: Any, requires_grad: bool, attributes: dict[str, Any]) -> Any:
-    made = as_meta(_unset(shape, dtype.numpy))
+    made = as_meta(without_values(shape, dtype.numpy))
     made._requires_grad = requires_grad
     made.__dict__.update(attributes)
     return made
@@ -203,4 +194,4 @@ def moved_to_meta(tensor: Any, dtype: Any = None) -> Any:
         moved = as_meta(converted(tensor, kind, copy=True))
         moved.grad_fn.register_prehook(_no_copy)
         return moved
-    return as_meta(_unset(tensor._array.shape, kind.numpy))
+    return as_meta(without_values(tensor._array.shape, kind.numpy))

@@ -14,7 +14,17 @@ from undertow.autograd.apply import apply
 from undertow.creation import like
 from undertow.devices import device
 from undertow.dtypes import DTYPE_OF, SCALAR_DTYPE
-from undertow.factory_arguments import check_options, check_size, into_out, made, number, parse_kind, parse_size
+from undertow.factory_arguments import (
+    check_options,
+    check_size,
+    has_no_values,
+    into_out,
+    made,
+    number,
+    parse_kind,
+    parse_size,
+    without_values,
+)
 from undertow.generators import Generator as Generator
 from undertow.generators import default_generator as default_generator
 from undertow.generators import stream_of
@@ -148,7 +158,10 @@ def _random_factory(name: str, fill: Callable[[Any, Generator | None], Any], doc
         check_options(name, device, layout, pin_memory)
         if out is not None:
             return _into(out, sizes, lambda array: fill(array, generator), name, dtype)
-        return made(fill(np.empty(sizes, parse_kind(dtype, name).numpy), generator), name, requires_grad, device)
+        kind = parse_kind(dtype, name).numpy
+        if has_no_values(device):
+            return made(without_values(sizes, kind), name, requires_grad, device)
+        return made(fill(np.empty(sizes, kind), generator), name, requires_grad, device)
 
     factory.__name__ = factory.__qualname__ = name
     factory.__doc__ = doc
@@ -212,6 +225,8 @@ def randint(
     if out is not None:
         return _into(out, sizes, lambda array: _fill(array, generator, integer_draw(*bounds)), "randint", dtype)
     kind = parse_kind(dtype, "randint", SCALAR_DTYPE[int])
+    if has_no_values(device):
+        return made(without_values(sizes, kind.numpy), "randint", requires_grad, device)
     return made(_fill(np.empty(sizes, kind.numpy), generator, integer_draw(*bounds)), "randint", requires_grad, device)
 
 
@@ -233,7 +248,10 @@ def randperm(
         raise RuntimeError(f"Trying to create tensor with negative dimension {count}: [{count}]")
     check_options("randperm", device, layout, pin_memory)
     own = SCALAR_DTYPE[int] if out is None else DTYPE_OF[out._array.dtype]
-    array = stream_of(generator).permutation(count, parse_kind(dtype, "randperm", own).numpy)
+    kind = parse_kind(dtype, "randperm", own).numpy
+    if has_no_values(device) and out is None:
+        return made(without_values((count,), kind), "randperm", requires_grad, device)
+    array = stream_of(generator).permutation(count, kind)
     return into_out(out, array, "randperm", dtype) if out is not None else made(array, "randperm", requires_grad, device)
 
 
@@ -252,7 +270,8 @@ def _random_like(name: str, fill: Callable[[Any, Generator | None], Any], doc: s
         memory_format: Any = None,
     ) -> Any:
         array, _ = like(input, name, dtype, layout, device, pin_memory, memory_format)
-        return made(fill(array, generator), name, requires_grad, device or input.device)
+        where = device or input.device
+        return made(array if has_no_values(where) else fill(array, generator), name, requires_grad, where)
 
     factory.__name__ = factory.__qualname__ = name
     factory.__doc__ = doc
@@ -286,7 +305,9 @@ def randint_like(
     bounds = [as_int(given.get(key, 0), "randint_like", key) for key in ("low", "high")]
     array, _ = like(input, "randint_like", dtype, layout, device, pin_memory, memory_format)
     check_bounded(array.dtype)
-    return made(_fill(array, generator, integer_draw(*bounds)), "randint_like", requires_grad, device or input.device)
+    where = device or input.device
+    filled = array if has_no_values(where) else _fill(array, generator, integer_draw(*bounds))
+    return made(filled, "randint_like", requires_grad, where)
 
 
 @overloaded
@@ -314,6 +335,8 @@ def normal(
         check_options("normal", device, layout, pin_memory)
         numbers = number(mean, "normal", "mean"), number(std, "normal", "std")
         kind = parse_kind(dtype, "normal", None if out is None else DTYPE_OF[out._array.dtype])
+        if has_no_values(device) and out is None:
+            return made(without_values(sizes, kind.numpy), "normal", requires_grad, device)
         array = _fill_normal(np.empty(sizes, kind.numpy), generator, *numbers)
         return into_out(out, array, "normal", dtype) if out is not None else made(array, "normal", requires_grad, device)
     if size is not None:

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from undertow.dtypes import DTYPE_OF, SCALAR_DTYPE, bfloat16, dtype, get_default_dtype
-from undertow.factory_arguments import check_options, into_out, made, number, parse_kind
+from undertow.factory_arguments import check_options, has_no_values, into_out, made, number, parse_kind, without_values
 from undertow.ops.arguments import as_element, as_int, invalid_combination
 from undertow.ops.public import overloaded, public
 from undertow.sites import warn
@@ -46,6 +46,10 @@ def arange(
     else:
         kind = parse_kind(dtype, "arange", _range_kind(first, last, by))
     check_options("arange", device, layout, pin_memory)
+    if out is None and has_no_values(device):
+        _arange(first, first, by, kind)  # refuses what the CPU refuses
+        count = max(math.ceil((last - first) / by), 0)
+        return made(without_values((count,), kind.numpy), "arange", requires_grad, device)
     array = _arange(first, last, by, kind)
     if out is None:
         return made(array, "arange", requires_grad, device)
@@ -152,6 +156,8 @@ def linspace(
     """That many numbers from start to end, both included."""
     first, last, count, kind = _parse_space("linspace", start, end, steps, out, dtype)
     check_options("linspace", device, layout, pin_memory)
+    if out is None and has_no_values(device):
+        return made(without_values((count,), kind.numpy), "linspace", requires_grad, device)
     array = _spaced(first, last, count, kind)
     return into_out(out, array, "linspace", dtype) if out is not None else made(array, "linspace", requires_grad, device)
 

@@ -94,3 +94,23 @@ def test_a_module_is_built_without_values_and_given_them() -> None:
         return out, net[1].bias.grad
 
     agree(program)
+
+
+def test_factories_take_no_memory_and_draw_nothing():
+    def program(torch, log):
+        torch.manual_seed(0)
+        many = 2**20
+        made = [
+            torch.rand(2**10, 3, 2**16, 2**16, device="meta"), torch.randn(many, many, device="meta"),
+            torch.randint(0, 3, (many, many), device="meta"), torch.zeros(many, many, device="meta"),
+            torch.full((many, many), 1.5, device="meta"), torch.eye(many, device="meta"),
+            torch.arange(many * many, device="meta"), torch.arange(0, 1, 0.3, device="meta"),
+            torch.linspace(0, 1, many * many, device="meta"), torch.randperm(many * many, device="meta"),
+            torch.normal(0.0, 1.0, (many, many), device="meta"), torch.nn.Linear(many, many, device="meta").weight,
+        ]  # fmt: skip
+        made += [torch.zeros_like(made[1]), torch.rand_like(made[1]), made[1].new_ones(many, many)]
+        for tensor in made:
+            log(tensor.shape, tensor.stride(), tensor.dtype, tensor.device, tensor.view(-1).shape)
+        log(torch.rand(3))
+
+    agree(program)

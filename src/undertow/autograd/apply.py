@@ -166,7 +166,7 @@ def binary(
                 if type(b) is ndarray:
                     try:
                         value = silently(forward, a, b)
-                    except (ValueError, RuntimeError, MemoryError):  # shapes that do not fit, or another thread is computing too
+                    except (ValueError, RuntimeError, MemoryError):  # shapes do not fit, or another thread computes
                         return call(function, rule, (input, other), {}, None)
                     if type(value) is not ndarray:
                         value = _asarray(value)
