@@ -7,7 +7,6 @@ import importlib.util
 import os
 import re
 import sys
-import tempfile
 import urllib.request
 from pathlib import Path
 from types import ModuleType
@@ -16,6 +15,7 @@ from urllib.parse import urlparse
 
 from undertow.lazy import lazy_names
 from undertow.serialization import load as load_file
+from undertow.serialization.atomic import replacing
 
 __all__ = ["download_url_to_file", "get_dir", "help", "list", "load", "load_state_dict_from_url", "set_dir"]
 
@@ -43,32 +43,36 @@ def set_dir(d: str | os.PathLike[str]) -> None:
     _folder = os.path.expanduser(os.fspath(d))
 
 
+def _make_folder(folder: str) -> None:
+    """Makes a folder, and those above it, for this user only: what lies in it will be loaded."""
+    if not os.path.isdir(folder):
+        parent = os.path.dirname(os.path.abspath(folder))
+        _make_folder(parent)
+        os.makedirs(folder, mode=0o700, exist_ok=True)
+
+
 def download_url_to_file(url: str, dst: str, hash_prefix: str | None = None, progress: bool = True) -> None:
     """Fetches a file. It appears under its name only when it is complete and its SHA-256 begins as expected."""
     target = os.path.expanduser(dst)
     request = urllib.request.Request(url, headers={"User-Agent": "torch.hub"})
-    with urllib.request.urlopen(request) as answer:
+    with urllib.request.urlopen(request) as answer, replacing(os.path.abspath(target)) as file:
         size = int(answer.headers.get("Content-Length") or 0)
-        handle, partial = tempfile.mkstemp(dir=os.path.dirname(os.path.abspath(target)), suffix=".partial")
-        try:
-            digest = hashlib.sha256()
-            fetched = 0
-            with os.fdopen(handle, "wb") as file:
-                while chunk := answer.read(READ_DATA_CHUNK):
-                    file.write(chunk)
-                    digest.update(chunk)
-                    fetched += len(chunk)
-                    if progress and sys.stderr.isatty():
-                        share = f"{100 * fetched // size} %" if size else f"{fetched >> 10} KiB"
-                        print(f"\r{os.path.basename(target)}: {share}", end="", file=sys.stderr, flush=True)
-            if progress and sys.stderr.isatty():
-                print(file=sys.stderr)
-            if hash_prefix is not None and not digest.hexdigest().startswith(hash_prefix):
-                raise RuntimeError(f'invalid hash value (expected "{hash_prefix}", got "{digest.hexdigest()}")')
-            os.replace(partial, target)
-        finally:
-            if os.path.exists(partial):
-                os.remove(partial)
+        digest = hashlib.sha256()
+        fetched = 0
+        shows = progress and sys.stderr.isatty()
+        while chunk := answer.read(READ_DATA_CHUNK):
+            file.write(chunk)
+            digest.update(chunk)
+            fetched += len(chunk)
+            if shows:
+                share = f"{100 * fetched // size} %" if size else f"{fetched >> 10} KiB"
+                print(f"\r{os.path.basename(target)}: {share}", end="", file=sys.stderr, flush=True)
+        if shows:
+            print(file=sys.stderr)
+        if size and fetched != size:
+            raise RuntimeError(f"the download of {url} ended after {fetched} of {size} bytes: try again")
+        if hash_prefix is not None and not digest.hexdigest().startswith(hash_prefix):
+            raise RuntimeError(f'invalid hash value (expected "{hash_prefix}", got "{digest.hexdigest()}")')
 
 
 def load_state_dict_from_url(
@@ -78,11 +82,15 @@ def load_state_dict_from_url(
     progress: bool = True,
     check_hash: bool = False,
     file_name: str | None = None,
-    weights_only: bool = False,
+    weights_only: bool = True,
 ) -> Any:
-    """Loads a checkpoint from the web, or from the cache if it was fetched before."""
+    """Loads a checkpoint from the web, or from the cache if it was fetched before.
+
+    What the web sends is read as data only, unless `weights_only=False` says that it may run code. (PyTorch's default
+    is still False here, other than that of its `load`.)
+    """
     folder = os.path.join(get_dir(), "checkpoints") if model_dir is None else model_dir
-    os.makedirs(folder, exist_ok=True)
+    _make_folder(folder)
     cached = os.path.join(folder, file_name or os.path.basename(urlparse(url).path))
     if not os.path.exists(cached):
         sys.stderr.write(f'Downloading: "{url}" to {cached}\n')

@@ -8,7 +8,6 @@ import os
 import pickle
 import sys
 from collections import OrderedDict
-from collections.abc import Iterator
 from pathlib import Path
 from types import FunctionType
 from typing import IO, Any
@@ -23,6 +22,7 @@ from undertow.layouts import layout
 from undertow.serialization import legacy
 from undertow.serialization.archive import ArchiveWriter
 from undertow.serialization.atomic import replacing
+from undertow.serialization.deep_pickler import DeepPickler
 from undertow.serialization.names import torch_name
 from undertow.serialization.rebuild import TorchFunction, has_own_reduction, reduced
 from undertow.serialization.settings import settings
@@ -114,20 +114,8 @@ def _pickled(
 
     pickler = _pickler_class(pickle_module)(buffer, protocol=protocol)
     pickler.persistent_id = persistent_id
-    with _deeper_recursion():
-        pickler.dump(obj)
+    pickler.dump(obj)
     return buffer.getvalue(), memories
-
-
-@contextlib.contextmanager
-def _deeper_recursion() -> Iterator[None]:
-    """A pickler written in Python needs several frames where PyTorch's needs one; nests must not fail earlier."""
-    before = sys.getrecursionlimit()
-    sys.setrecursionlimit(before * 5)
-    try:
-        yield
-    finally:
-        sys.setrecursionlimit(before)
 
 
 def _as_stored(item: StoredMemory | UntypedStorage | TypedStorage) -> StoredMemory:
@@ -143,7 +131,7 @@ def _pickler_class(pickle_module: Any) -> Any:
 
     Names can only be changed in a pickler written in Python; those of another module in C keep undertow's.
     """
-    base: Any = pickle._Pickler if pickle_module is pickle else pickle_module.Pickler
+    base: Any = DeepPickler if pickle_module is pickle else pickle_module.Pickler
     theirs = getattr(base, "reducer_override", None)
 
     class TorchPickler(base):
@@ -166,7 +154,7 @@ def _pickler_class(pickle_module: Any) -> Any:
                 return _GENERATOR, (device("cpu"),), (obj.initial_seed(), None, obj.get_state())
             return NotImplemented if theirs is None else theirs(self, obj)
 
-        if issubclass(base, pickle._Pickler):
+        if issubclass(base, pickle._Pickler):  # type: ignore[attr-defined]
 
             def save_global(self, obj: Any, name: str | None = None) -> None:
                 known = torch_name(obj, name)

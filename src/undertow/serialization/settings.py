@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import mmap
+import threading
 from enum import Enum
 from typing import Any
 
@@ -20,8 +21,8 @@ class LoadEndianness(Enum):
     BIG = 3
 
 
-class _Settings:
-    """What `skip_data` says; all else is in `utils.serialization.config`."""
+class _Settings(threading.local):
+    """What `skip_data` says, in each thread for itself; all else is in `utils.serialization.config`."""
 
     skips_data = False
 

@@ -1,7 +1,7 @@
 """Modules that hold settings: `install_config_module` makes one of a module whose variables are defaults.
 
-Settings are plain variables, so reading one costs what reading a variable costs. Only names that the module began with
-can be set. `patch` sets some for a block, a function or a class of tests.
+Only names that the module began with can be set. `patch` sets some for a block, a function or a class of tests. What is
+set holds in the thread (or the task of asyncio) that set it, as on PyTorch: two threads cannot undo each other's blocks.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ import pickle
 import unittest
 import warnings
 from collections.abc import Callable, Iterator
+from contextvars import ContextVar
 from types import FunctionType, ModuleType
 from typing import Any
 
@@ -75,14 +76,22 @@ class ConfigModule(ModuleType):
     _defaults: dict[str, Any]
     _special: dict[str, _Config]
     _config: dict[str, Any]  # both, in the order of the file
+    _first: dict[str, Any]  # their values until they are set
+    _set: ContextVar[dict[str, Any]]  # what was set in this context
     _open_ended = False  # whether names may be set that the module did not begin with
 
     def _absent(self, name: str) -> AttributeError:
         return AttributeError(f"{self.__name__.replace('undertow', 'torch', 1)}.{name} does not exist")
 
     def __getattr__(self, name: str) -> Any:
-        special = self.__dict__.get("_special", {}).get(name)
+        held = self.__dict__
+        if "_set" not in held:
+            raise self._absent(name)
+        special = held["_special"].get(name)
         if special is None:
+            for values in (held["_set"].get(), held["_first"]):
+                if name in values:
+                    return values[name]
             raise self._absent(name)
         if special.deprecated and not special.warned:
             special.warned = True
@@ -95,28 +104,40 @@ class ConfigModule(ModuleType):
         if special.alias is not None:
             module, _, other = special.alias.rpartition(".")
             return getattr(importlib.import_module(module), other)
-        return self.__dict__["_special_values"][name]
+        return self._now()[name]
+
+    def _now(self) -> dict[str, Any]:
+        """All values in this context."""
+        return {**self._first, **self._set.get()}
 
     def __setattr__(self, name: str, value: Any) -> None:
         special = self.__dict__.get("_special", {}).get(name)
         if special is not None and special.alias is not None:
             module, _, other = special.alias.rpartition(".")
             setattr(importlib.import_module(module), other, value)
-        elif special is not None:
-            self.__dict__["_special_values"][name] = value
-        elif name in self._defaults or self._open_ended or name.startswith("__"):
+        elif name.startswith("__"):
             self.__dict__[name] = value
+        elif special is not None or name in self._defaults or self._open_ended:
+            self._set.set({**self._set.get(), name: value})
         else:
             raise self._absent(name)
 
     def __delattr__(self, name: str) -> None:
-        if name not in self.__dict__:
+        """Remove a setting, everywhere."""
+        if name in self.__dict__:
+            del self.__dict__[name]
+            return
+        if name not in self._now():
             raise self._absent(name)
-        del self.__dict__[name]
+        self._first.pop(name, None)
+        self._set.set({other: value for other, value in self._set.get().items() if other != name})
+
+    def __dir__(self) -> list[str]:
+        return sorted({*super().__dir__(), *[name for name in self._now() if "." not in name]})
 
     def _values(self) -> dict[str, Any]:
         """Every setting that has no other name, as it is now."""
-        values = {**self.__dict__, **self.__dict__["_special_values"]}
+        values = self._now()
         return {name: values[name] for name in self._config if name in values}
 
     def _is_default(self, name: str) -> bool:
@@ -290,15 +311,17 @@ def install_config_module(module: ModuleType, open_ended: bool = False) -> None:
         order[name] = value
         if isinstance(value, _Config):
             special[name] = value
-            if owner is module:
-                delattr(module, name)
         else:
             defaults[name] = value
-    module.__dict__.update({name: copy.copy(value) for name, value in defaults.items()})
+        if owner is module:
+            delattr(module, name)
+    first = {name: copy.copy(value) for name, value in defaults.items()}
+    first |= {name: each.first_value() for name, each in special.items() if each.alias is None}
     module.__dict__.update(
         _defaults=defaults,
         _special=special,
-        _special_values={name: each.first_value() for name, each in special.items() if each.alias is None},
+        _first=first,
+        _set=ContextVar(f"{module.__name__} as set", default={}),  # noqa: B039  (it is never changed, only replaced)
         _open_ended=open_ended,
         _config=order,
     )
