@@ -118,6 +118,39 @@ def test_a_file_that_only_writes() -> None:
     assert torch.load(io.BytesIO(pipe.content))["a"].tolist() == [0.0, 1.0, 2.0]
 
 
+@pytest.mark.parametrize("zipped", [True, False], ids=["zip", "legacy"])
+def test_a_file_that_takes_a_part_at_a_time(zipped: bool) -> None:
+    class Narrow(io.BytesIO):
+        """Like a file without a buffer, or a socket."""
+
+        def write(self, data: Any) -> int:
+            return super().write(memoryview(data).cast("B")[:7] if len(data) else data)
+
+    file = Narrow()
+    torch.save({"a": torch.arange(30.0)}, file, _use_new_zipfile_serialization=zipped)
+    assert torch.load(io.BytesIO(file.getvalue()))["a"].tolist() == list(range(30))
+
+
+def test_a_file_that_takes_nothing() -> None:
+    class Stopped(io.BytesIO):
+        def write(self, data: Any) -> int:
+            return 0
+
+    with pytest.raises(OSError, match="wrote 0 of"):
+        torch.save([1], Stopped())
+
+
+def test_an_object_that_fails_to_be_pickled_touches_nothing(old: Path) -> None:
+    class Failing:
+        def __reduce__(self) -> Any:
+            raise KeyError("boom")
+
+    with pytest.raises(KeyError, match="boom"):
+        torch.save([torch.ones(3), Failing()], old)
+    assert torch.load(old) == {"epoch": 1}
+    assert os.listdir(old.parent) == ["model.pt"]
+
+
 def test_a_device_is_written_to_and_not_replaced() -> None:
     torch.save([1], os.devnull)
     assert stat.S_ISCHR(os.stat(os.devnull).st_mode)

@@ -93,8 +93,18 @@ class ArchiveWriter:
         self._put(END.pack(b"PK\5\6", 0, 0, shown, shown, *place, 0))
 
     def _put(self, data: Any) -> None:
-        self.out.write(data)
+        write_all(self.out, data)
         self.position += len(data)
+
+
+def write_all(out: Any, data: Any) -> None:
+    """Write all of some bytes: a file without a buffer may take a part of them, and says how many."""
+    count = out.write(data)
+    while type(count) is int and count < len(data):
+        if count <= 0:
+            raise OSError(f"{type(out).__name__}.write wrote {count} of {len(data)} bytes")
+        data = memoryview(data)[count:]
+        count = out.write(data)
 
 
 class ArchiveReader:

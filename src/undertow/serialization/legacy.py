@@ -11,6 +11,7 @@ from typing import IO, Any
 
 import numpy as np
 
+from undertow.serialization.archive import write_all
 from undertow.serialization.limits import reason
 from undertow.serialization.storages import StorageType, StoredMemory, TypedStorage, check_pid
 from undertow.serialization.unpickling import TRIPS, Source
@@ -28,12 +29,12 @@ def write(out: Any, pickled: bytes, memories: dict[str, StoredMemory], protocol:
         "type_sizes": {"short": 2, "int": 4, "long": 4},
     }
     for value in (MAGIC_NUMBER, PROTOCOL_VERSION, system):
-        out.write(pickle.dumps(value, protocol))
-    out.write(pickled)
-    out.write(pickle.dumps(sorted(memories), protocol))
+        write_all(out, pickle.dumps(value, protocol))
+    write_all(out, pickled)
+    write_all(out, pickle.dumps(sorted(memories), protocol))
     for key in sorted(memories):
-        out.write(struct.pack("<q", memories[key].size))
-        out.write(flat_memory(memories[key].root).data)
+        write_all(out, struct.pack("<q", memories[key].size))
+        write_all(out, flat_memory(memories[key].root).data)
 
 
 def load(source: Source, file: IO[bytes], restore: Callable[[Any, str], Any]) -> Any:

@@ -9,7 +9,8 @@ from itertools import chain
 from typing import Any
 
 from undertow._core import TensorCore
-from undertow.nn.modules.module import Module, _indent
+from undertow.nn.modules._module_text import indent
+from undertow.nn.modules.module import Module
 from undertow.nn.modules.module import _addindent as _addindent
 from undertow.nn.parameter import Parameter
 from undertow.sites import warn
@@ -201,9 +202,11 @@ class ModuleList(Module):
             self.append(module)
         return self
 
-    def __repr__(self) -> str:
+    def _shown_modules(self) -> list[Any]:
+        return list(self)
+
+    def _text_around(self, texts: list[str]) -> str:
         """Like a module's, with runs of equal entries folded: (0-2): 3 x Linear(...)."""
-        texts = [repr(module) for module in self]
         if not texts:
             return self._get_name() + "()"
         runs: list[list[Any]] = []
@@ -213,7 +216,7 @@ class ModuleList(Module):
             else:
                 runs.append([place, place, text])
         lines = [
-            f"({first}): {_indent(text)}" if first == last else f"({first}-{last}): {last - first + 1} x {_indent(text)}"
+            f"({first}): {indent(text)}" if first == last else f"({first}-{last}): {last - first + 1} x {indent(text)}"
             for first, last, text in runs
         ]
         return f"{self._get_name()}(\n  " + "\n  ".join(lines) + "\n)"

@@ -12,6 +12,7 @@ from undertow.nn.modules import _hook_registry as _registry
 from undertow.nn.modules import _module_tree as _tree
 from undertow.nn.modules._backward_hook import BackwardHook as BackwardHook
 from undertow.nn.modules._hook_registry import ModuleHooks
+from undertow.nn.modules._module_text import ModuleText
 from undertow.nn.modules._module_tree import ModuleTree, registered
 from undertow.nn.modules._parameters_ready import attach as attach_parameters_ready
 from undertow.nn.modules._state_dict import EXTRA_STATE_KEY_SUFFIX, StateDict
@@ -50,7 +51,7 @@ _HOOK_MAPS = (
 )  # fmt: skip
 
 
-class Module(ModuleHooks, StateDict, ModuleTree):
+class Module(ModuleHooks, StateDict, ModuleTree, ModuleText):
     """Base of all neural network modules.
 
     >>> class Twice(torch.nn.Module):
@@ -262,29 +263,6 @@ class Module(ModuleHooks, StateDict, ModuleTree):
     def share_memory(self) -> Any:
         """Moves everything to memory that other processes can see."""
         return self._apply(lambda t: t.share_memory_())
-
-    # --- text
-
-    def _get_name(self) -> str:
-        return type(self).__name__
-
-    def extra_repr(self) -> str:
-        """What to print between the parentheses."""
-        return ""
-
-    def __repr__(self) -> str:
-        extra = self.extra_repr()
-        lines = extra.split("\n") if extra else []
-        children = [f"({name}): {_indent(repr(module))}" for name, module in self._modules.items()]
-        if len(lines) == 1 and not children:
-            return f"{self._get_name()}({lines[0]})"
-        if not lines and not children:
-            return f"{self._get_name()}()"
-        return f"{self._get_name()}(\n  " + "\n  ".join(lines + children) + "\n)"
-
-
-def _indent(text: str) -> str:
-    return text.replace("\n", "\n  ")
 
 
 def _addindent(s_: str, numSpaces: int) -> str:
