@@ -109,7 +109,7 @@ def pickled(kind: Any, value: object, protocol: int) -> bytes:
 def test_the_bytes_are_those_of_pythons_pickler(name: str, protocol: int) -> None:
     value = VALUES[name]
     content = pickled(DeepPickler, value, protocol)
-    assert content == pickled(pickle._Pickler, value, protocol)  # type: ignore[attr-defined]
+    assert content == pickled(pickle._Pickler, value, protocol)
     if name != "names":
         assert pickle.loads(content) == value
 
@@ -128,7 +128,7 @@ def test_objects_that_hold_themselves(protocol: int) -> None:
     point.y = [point]
     for value in (row, pair, long, table, point):
         content = pickled(DeepPickler, value, protocol)
-        assert content == pickled(pickle._Pickler, value, protocol)  # type: ignore[attr-defined]
+        assert content == pickled(pickle._Pickler, value, protocol)
     loaded = pickle.loads(pickled(DeepPickler, point, protocol))
     assert loaded.y[0] is loaded
 

@@ -26,10 +26,10 @@ from undertow.serialization import archive
 SOURCE = Path(torch.__file__).parent.parent
 
 
-def elsewhere(function: Callable[[], Any]) -> Any:
+def elsewhere(function: Callable[..., Any], *args: Any) -> Any:
     """What a function returns in another thread."""
     results: list[Any] = []
-    thread = threading.Thread(target=lambda: results.append(function()))
+    thread = threading.Thread(target=lambda: results.append(function(*args)))
     thread.start()
     thread.join()
     return results[0]
@@ -69,9 +69,9 @@ def test_settings_hold_where_they_hold_in_pytorch() -> None:
             torch.serialization.set_default_mmap_options(mmap.MAP_SHARED),
         ):  # fmt: skip
             torch.serialization.set_default_load_endianness(torch.serialization.LoadEndianness.BIG)
-            seen.append((settings(torch), elsewhere(lambda torch=torch: settings(torch))))
+            seen.append((settings(torch), elsewhere(settings, torch)))
             torch.serialization.set_default_load_endianness(None)
-        seen.append((settings(torch), elsewhere(lambda torch=torch: settings(torch))))
+        seen.append((settings(torch), elsewhere(settings, torch)))
     assert seen[:2] == seen[2:]
     assert seen[0][0] != seen[0][1]  # otherwise the test could not fail
 
@@ -180,7 +180,8 @@ def test_a_new_file_that_was_taken_for_abandoned_is_made_again(tmp_path: Path, m
     """Another process finds the file between its making and its locking, and removes it."""
     from undertow.serialization import atomic
 
-    locked, removed = atomic._locked, []
+    locked = atomic._locked
+    removed: list[str] = []
 
     def locked_too_late(file: Any) -> bool:
         if not removed:

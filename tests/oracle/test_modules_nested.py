@@ -7,6 +7,7 @@ import io
 import pickle
 import threading
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import pytest
@@ -39,8 +40,12 @@ def on_a_fresh_stack(function: Callable[[], Any]) -> Any:
     return results[0]
 
 
+def _mixed_text(torch: Any) -> str:
+    return repr(nested(torch, 200, mixed=True))
+
+
 def test_texts_of_nests_are_those_of_torch() -> None:
-    texts = [on_a_fresh_stack(lambda torch=torch: repr(nested(torch, 200, mixed=True))) for torch in (real_torch, undertow)]
+    texts = [on_a_fresh_stack(partial(_mixed_text, torch)) for torch in (real_torch, undertow)]
     assert texts[0] == texts[1]
 
 

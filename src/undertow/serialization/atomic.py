@@ -33,8 +33,8 @@ def replacing(path: str) -> Iterator[IO[bytes]]:
     except FileNotFoundError:
         old_mode = None
     if old_mode is not None and not stat.S_ISREG(old_mode):  # a pipe or a device cannot be replaced
-        with open(target, "wb") as out:
-            yield out
+        with open(target, "wb") as device:
+            yield device
         return
     prefix = f".{_short(os.path.basename(target))}.{_machine()}-"
     _remove_abandoned(parent, prefix)

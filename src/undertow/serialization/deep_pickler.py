@@ -17,10 +17,11 @@ Steps = Iterator[Any]  # yields each object that is to be written next
 
 _BATCH = 1000
 _TUPLES = {1: pickle.TUPLE1, 2: pickle.TUPLE2, 3: pickle.TUPLE3}
+_Pickler: Any = pickle._Pickler  # the one written in Python
 _ATOMS = (int, float, bool, type(None))
 
 
-class DeepPickler(pickle._Pickler):  # type: ignore[name-defined,misc]
+class DeepPickler(_Pickler):
     """Writes what Python's picklers write."""
 
     def save(self, obj: Any, save_persistent_id: bool = True) -> None:

@@ -154,7 +154,7 @@ def _pickler_class(pickle_module: Any) -> Any:
                 return _GENERATOR, (device("cpu"),), (obj.initial_seed(), None, obj.get_state())
             return NotImplemented if theirs is None else theirs(self, obj)
 
-        if issubclass(base, pickle._Pickler):  # type: ignore[attr-defined]
+        if issubclass(base, pickle._Pickler):
 
             def save_global(self, obj: Any, name: str | None = None) -> None:
                 known = torch_name(obj, name)

@@ -123,14 +123,15 @@ class ConfigModule(ModuleType):
             raise self._absent(name)
 
     def __delattr__(self, name: str) -> None:
-        """Remove a setting, everywhere."""
-        if name in self.__dict__:
-            del self.__dict__[name]
-            return
-        if name not in self._now():
-            raise self._absent(name)
-        self._first.pop(name, None)
-        self._set.set({other: value for other, value in self._set.get().items() if other != name})
+        """Undo the setting of a name; one that was not set here is removed."""
+        for values in (self._set.get(), self._first, self.__dict__):
+            if name in values:
+                if values is self._set.get():
+                    self._set.set({other: value for other, value in values.items() if other != name})
+                else:
+                    del values[name]
+                return
+        raise self._absent(name)
 
     def __dir__(self) -> list[str]:
         return sorted({*super().__dir__(), *[name for name in self._now() if "." not in name]})
