@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import gc
+from collections.abc import Iterator
+from contextlib import nullcontext
 
 import pytest
+
+import undertow
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -12,3 +16,17 @@ def small_heap() -> None:
     """Each compile collects garbage: what earlier files left in JAX's caches and undertow's need not be looked at again."""
     gc.collect()
     gc.freeze()
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Tests of whole steps, and of reading code, run under both spellings. (All others of this folder were, and agree.)"""
+    name = metafunc.module.__name__.rpartition(".")[2]
+    both = name.startswith("test_step") or name == "test_effects"
+    metafunc.parametrize("spelling", ["undertow", "torch"] if both else ["undertow"], indirect=True, scope="module")
+
+
+@pytest.fixture(autouse=True, scope="module")
+def spelling(request: pytest.FixtureRequest) -> Iterator[None]:
+    """How programs spell undertow: `torch` is as under `undertow run`, where its classes say that they are torch's."""
+    with undertow.pretend_torch() if request.param == "torch" else nullcontext():
+        yield

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from typing import Any
 
@@ -167,7 +168,7 @@ def hooks(*subjects: Any) -> HookList:
         elif hasattr(subject, "grad_fn"):
             entries += _of_tensor(package, tensor_text(subject), subject)
             entries += _of_graph(package, subject)
-            if package.__name__ == "torch" and subject.grad_fn is not None:
+            if package is not sys.modules["undertow"] and subject.grad_fn is not None:
                 remarks.append(
                     "PyTorch does not list the hooks on nodes of a graph; those on its tensors are known if they were "
                     "registered inside why.ledger() or why.watch()"

@@ -9,16 +9,16 @@ from functools import cache
 from types import CodeType, FunctionType, MethodType
 from typing import Any
 
+from undertow.ownership import is_own_class, module_name
 from undertow.why.places import Place, Places
 
 
 def package_of(*values: Any) -> Any:
     """The package, undertow or torch, that the first of these objects with one belongs to."""
     for value in values:
-        roots = {cls.__module__.partition(".")[0] for cls in type(value).__mro__}
-        if "undertow" in roots:  # asked first: undertow's nodes carry the module name that PyTorch's have
+        if any(map(is_own_class, type(value).__mro__)):
             return sys.modules["undertow"]
-        if "torch" in roots:
+        if any(module_name(cls).partition(".")[0] == "torch" for cls in type(value).__mro__):
             return sys.modules["torch"]  # it made the object, so it is there; undertow itself never imports it
     given = ", ".join(type(value).__name__ for value in values) or "nothing"
     raise TypeError(f"why asks about modules, tensors, optimizers and handles of undertow or torch, but got {given}")

@@ -15,7 +15,7 @@ from collections.abc import Callable
 from types import FrameType
 from typing import Any, Protocol
 
-from undertow.why.objects import packages, part, places, unwrapped
+from undertow.why.objects import package_of, packages, part, places, unwrapped
 from undertow.why.places import Place
 
 # registrar -> the kind of hook, as reports call it
@@ -68,7 +68,7 @@ class Registration:
 
     def __init__(self, handle: Any, frame: FrameType | None) -> None:
         self.handle = handle  # knows the map it is in, weakly
-        self.package = type(handle).__module__.partition(".")[0]
+        self.package = package_of(handle)
         self.fired: int | None = None  # None: nobody counts
         self.place: Place | None = None
         self.removed: Place | None = None  # where its handle was removed
@@ -151,7 +151,7 @@ def tensor_text(tensor: Any) -> str:
     return f"{type(tensor).__name__}{list(tensor.shape)}{made}"
 
 
-_KNOWN: dict[tuple[str, int], Registration] = {}  # (engine, handle id) -> what was seen
+_KNOWN: dict[tuple[Any, int], Registration] = {}  # (engine, handle id) -> what was seen
 _MOST_KNOWN = 10_000
 _listeners: list[Listener] = []
 _undo: list[tuple[Any, str, Any]] = []
@@ -159,11 +159,11 @@ _undo: list[tuple[Any, str, Any]] = []
 
 def seen(package: Any, handle_id: int) -> Registration | None:
     """What is known of the registration with this handle."""
-    return _KNOWN.get((package.__name__, handle_id))
+    return _KNOWN.get((package, handle_id))
 
 
 def all_seen(package: Any) -> list[Registration]:
-    return [known for known in list(_KNOWN.values()) if known.package == package.__name__]
+    return [known for known in list(_KNOWN.values()) if known.package is package]
 
 
 def listen(listener: Listener) -> None:
@@ -212,7 +212,7 @@ def _settled_first(original: Any) -> Any:
 
 def _removed(original: Any) -> Any:
     def remove(handle: Any) -> None:
-        known = _KNOWN.get((type(handle).__module__.partition(".")[0], getattr(handle, "id", -1)))
+        known = _KNOWN.get((package_of(handle), getattr(handle, "id", -1)))
         if known is not None and known.removed is None:
             known.removed = places().of(sys._getframe(1))
         original(handle)

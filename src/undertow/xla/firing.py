@@ -29,10 +29,10 @@ from undertow.xla.hook_facts import (
     acts_on_own,
     captured_by,
     changed_argument,
-    home_of,
     hooks_alike,
     hooks_on_leaves,
     is_own,
+    is_watched,
     kind_of,
     kind_of_variable,
     takes_no_answer,
@@ -88,7 +88,7 @@ class Firing(Hosting):
         unpacks = len(args) == 1 and type(args[0]) is Kept  # what a hook on the host has packed
         if (is_own(hook) and not unpacks) or threading.get_ident() != self.thread:
             return hook(*args, **kwargs)  # undertow's own bookkeeping is made of tensor work
-        subject = getattr(hook, "hook", hook) if home_of(hook).startswith("undertow.why") else hook
+        subject = getattr(hook, "hook", hook) if is_watched(hook) else hook
         kinds = _kinds(args, kwargs)
         effects = analyse(subject, *kinds)
         for effect in effects.effects:

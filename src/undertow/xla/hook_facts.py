@@ -28,24 +28,30 @@ _OF_ANY_MODULE = frozenset(vars(Module()))
 
 
 def is_own(hook: Any) -> bool:
-    """Whether a hook is undertow's own."""
-    home = home_of(hook)
-    return home.partition(".")[0] == "undertow" and not home.startswith("undertow.why")  # a watched hook is the user's
+    """Whether a hook is undertow's own; one that `why` watches is the user's."""
+    code = _written_as(hook)
+    return code is not None and trust.home(code) == "own" and not is_watched(hook)
 
 
-def home_of(hook: Any) -> str:
-    """The module in which a hook's code was written; undertow's `__module__`s say what PyTorch's say."""
+def is_watched(hook: Any) -> bool:
+    """Whether it is a function of `why` around a hook."""
+    code = _written_as(hook)
+    return code is not None and trust.own_module(code.__code__.co_filename).startswith("why.")
+
+
+def _written_as(hook: Any) -> FunctionType | None:
+    """The function that runs when a hook is called, behind what wraps it; None if it is not known, or a module's."""
     while isinstance(hook, functools.partial):
         hook = hook.func
     if isinstance(hook, Module) or isinstance(getattr(hook, "__self__", None), Module):
-        return ""  # which may have parts of the user's
+        return None  # which may have parts of the user's
     if "__wrapped__" in instance_dict(hook):
-        return home_of(hook.__wrapped__)  # as by `@no_grad()`
+        return _written_as(hook.__wrapped__)  # as by `@no_grad()`
     for code in (hook.__func__ if isinstance(hook, MethodType) else hook, type(hook).__call__):
         if isinstance(code, FunctionType):
             inner = vars(code).get("__wrapped__")
-            return code.__globals__.get("__name__", "") if inner is None else home_of(inner)
-    return getattr(hook, "__module__", None) or ""
+            return code if inner is None else _written_as(inner)
+    return None
 
 
 def captured_by(hook: Any) -> list[Any]:

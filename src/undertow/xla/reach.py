@@ -30,12 +30,13 @@ from undertow.optim import optimizer as optimizers_
 from undertow.optim.lbfgs import LBFGS
 from undertow.optim.lr_scheduler import LRScheduler
 from undertow.optim.optimizer import Optimizer
+from undertow.ownership import module_name, own_part
 from undertow.xla.effects import trust
 from undertow.xla.effects.objects import instance_dict
 from undertow.xla.places import PLAIN, OfClass, Place, Slots, contents_of, place_at
 
-_WITH_STATE = ("undertow.optim", "undertow.amp")  # schedulers and scalers are looked through as if they were the user's
-_FOREIGN = ("jax", "torch.")  # objects that are taken as they are
+_WITH_STATE = ("optim", "amp")  # parts of undertow: schedulers and scalers are looked through as if they were the user's
+_FOREIGN = ("jax", "jaxlib", "torch")  # packages whose objects are taken as they are
 _OPEN = (types.SimpleNamespace, argparse.Namespace)  # the standard library's, filled by the user
 _CACHED = type(functools.lru_cache(len))
 _LOOKS_AT_SCHEDULERS = {"last_epoch", "get_last_lr", "_last_lr", "_step_count", "state_dict", "T_cur"}
@@ -50,7 +51,7 @@ GLOBAL_HOOKS = [
     if name.startswith("_global_") and hasattr(value, "values")
 ]
 
-_NOTES_ON_HOOKS = ("_with_kwargs", "_always_called")  # on some of a module's hooks, which are watched themselves
+_NOTES_ON_HOOKS = ("_with_kwargs", "_always_called")  # on some of a module's hooks
 
 
 class Reached:
@@ -67,6 +68,7 @@ class Reached:
         self.modules: list[Module] = []
         self.optimizers: list[Optimizer] = []
         self.maps: list[tuple[Any, str]] = []  # dicts, and attributes of objects and classes
+        self.notes_on_hooks: set[int] = set()  # ids of those among them that say how hooks are called
         self.lists: list[tuple[Any, str]] = []  # lists, deques and sets
         self.arrays: list[tuple[np.ndarray[Any, Any], str]] = []
         self.cells: list[tuple[Any, str]] = []  # closure cells
@@ -160,9 +162,11 @@ class Reached:
             self.caches.append((root, name))
         kind = type(root)
         home = trust.home(kind)
-        if isinstance(root, types.ModuleType) or home in ("numpy", "builtin") or kind.__module__.startswith(_FOREIGN):
+        if isinstance(root, types.ModuleType) or home in ("numpy", "builtin"):
             return
-        if home == "own" and not kind.__module__.startswith(_WITH_STATE):
+        if home == "own" and own_part(kind).partition(".")[0] not in _WITH_STATE:
+            return
+        if home != "own" and module_name(kind).partition(".")[0] in _FOREIGN:
             return
         if home == "standard" and trust.field_of(root) == "output":  # what was written there matters to no program
             if isinstance(root, logging.Logger):
@@ -217,8 +221,9 @@ class Reached:
             for key, value in list(vars(module).items()):
                 if "hooks" in key and isinstance(value, dict):  # which hooks there are; `firing` looks into them
                     self.seen.add(id(value))
-                    if not key.endswith(_NOTES_ON_HOOKS):
-                        self.maps.append((value, f"the {key.removeprefix('_').replace('_', ' ')} of {shown}"))
+                    self.maps.append((value, f"the {key.removeprefix('_').replace('_', ' ')} of {shown}"))
+                    if key.endswith(_NOTES_ON_HOOKS):
+                        self.notes_on_hooks.add(id(value))
                 elif key != "_modules" and place_at(vars(module), key) not in self.replaced:
                     self._add(value, f"{shown}.{key.removeprefix('_')}" if key != "_parameters" else shown)
             for holder in (module._parameters, module._buffers):

@@ -10,6 +10,7 @@ from typing import Any
 
 from undertow import hooks
 from undertow.sites import Site
+from undertow.xla.effects import trust
 from undertow.xla.reach import GLOBAL_HOOKS, Reached
 
 
@@ -71,7 +72,7 @@ def _inside(hook: Any) -> Iterator[Any]:
         hook = hook.func
     if hasattr(hook, "hook"):
         yield hook.hook
-    if (getattr(hook, "__module__", None) or "").startswith("undertow"):
+    if trust.home(hook) == "own":
         for cell in getattr(hook, "__closure__", None) or ():
             if callable(cell.cell_contents):
                 yield cell.cell_contents

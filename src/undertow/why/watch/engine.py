@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from undertow.modes import local, special
+from undertow.ownership import is_own_module
 from undertow.why.watch.patches import Patches
 
 _LARGE = 4096
@@ -24,7 +25,7 @@ class Engine:
     def __init__(self, torch: Any) -> None:
         self.torch = torch
         package = torch.__name__
-        self.name = "undertow" if package == "undertow" else "torch"
+        self.name = "undertow" if is_own_module(torch) else "torch"
         self.overrides = importlib.import_module(f"{package}.overrides")
         self.nn = importlib.import_module(f"{package}.nn")
         self.module_file = importlib.import_module(f"{package}.nn.modules.module")
@@ -141,10 +142,10 @@ class Engine:
             return -1
 
     def address(self, tensor: Any) -> int | None:
-        """Where a tensor's values lie; None for one without memory of its own, as inside vmap and grad."""
+        """Where a tensor's values lie; None for one without memory of its own: inside vmap and grad, a lazy module's."""
         try:
             return tensor.data_ptr()
-        except RuntimeError:
+        except (RuntimeError, ValueError):
             return None
 
     # --- nodes
@@ -198,13 +199,17 @@ class UndertowEngine(Engine):
         special.as_written -= 1
 
     def peak(self, tensor: Any) -> float | None:
+        if not has_array(tensor):
+            return super().peak(tensor)
         return peak_of(tensor._array) if self.kind_of(tensor)[1] else None
 
     def norm(self, tensor: Any) -> float | None:
-        length = carried_norm(tensor)
+        length = carried_norm(tensor) if has_array(tensor) else None
         return super().norm(tensor) if length is None else length
 
     def kind_of(self, tensor: Any) -> tuple[str, bool]:
+        if not has_array(tensor):
+            return super().kind_of(tensor)
         dtype = tensor._array.dtype
         known = self._kinds.get(dtype)
         if known is None:
@@ -269,6 +274,14 @@ class _NoModes:
         local.modes.function_modes = self.before
 
 
+def has_array(tensor: Any) -> bool:
+    """Whether a tensor has a memory that may be looked at; inside vmap it holds all examples at once."""
+    try:
+        return tensor._array is not None
+    except RuntimeError:
+        return False
+
+
 def peak_of(array: Any) -> float | None:
     """The largest absolute value of an undertow tensor's array."""
     if type(array) is not np.ndarray:
@@ -301,4 +314,4 @@ def carried_norm(gradient: Any) -> float | None:
 
 def engine_of(torch: Any) -> Engine:
     """The engine behind a torch-like package."""
-    return UndertowEngine(torch) if torch.__name__ == "undertow" else Engine(torch)
+    return UndertowEngine(torch) if is_own_module(torch) else Engine(torch)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import weakref
 from typing import Any
 
+from undertow.ownership import is_own_class, module_name
 from undertow.why.places import Place
 from undertow.why.trace import ModuleRecord, TensorRecord, Trace
 from undertow.why.watch.engine import Engine
@@ -80,7 +81,6 @@ class Modules(Objects):
     def __init__(self, trace: Trace, engine: Engine) -> None:
         super().__init__(trace)
         self.engine = engine
-        self.library = engine.torch.__name__.partition(".")[0] + "."
 
     def see(self, module: Any, place: Place | None) -> ModuleRecord:
         """The record of a module, made if there is none."""
@@ -92,7 +92,7 @@ class Modules(Objects):
                 time=self.trace.tick(),
                 place=place,
                 type=cls.__name__,
-                library=f"{cls.__module__}.".startswith((self.library, "torch.")),
+                library=is_own_class(cls) or module_name(cls).partition(".")[0] == "torch",
                 callable=any("forward" in vars(base) for base in cls.__mro__ if base is not self.engine.Module),
             )
             self.trace.modules.append(record)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import builtins
 import cmath
 import collections
 import contextlib
@@ -21,6 +20,7 @@ from typing import Any
 import numpy as np
 
 from undertow._tensor import Tensor
+from undertow.ownership import is_own_class, module_name
 
 _OWN_FOLDER = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))) + os.sep
 _NUMPY_FOLDER = os.path.dirname(os.path.abspath(np.__file__)) + os.sep
@@ -194,20 +194,16 @@ _homes: weakref.WeakKeyDictionary[type, str] = weakref.WeakKeyDictionary()
 
 
 def _home_of_class(kind: type) -> str:
-    if kind.__module__.partition(".")[0] == "torch":
-        # Classes of undertow's go by PyTorch's names: what they are made of tells, or where they are found.
-        for part in vars(kind).values():
-            if isinstance(part, FunctionType):
-                return _folder(part.__code__.co_filename)
-        module = sys.modules.get("undertow" + kind.__module__.removeprefix("torch"))
-        return "own" if vars(module or object).get(kind.__name__) is kind else "user"
-    module = sys.modules.get(kind.__module__)
-    if module is builtins:
+    if is_own_class(kind):
+        return "own"
+    name = module_name(kind)
+    if name == "builtins":
         return "builtin"
-    file = getattr(module, "__file__", None)
-    if file is not None:
-        return _folder(file)
-    return "standard" if kind.__module__.partition(".")[0] in sys.stdlib_module_names else "user"
+    file = getattr(sys.modules.get(name), "__file__", None)
+    if file is None:
+        return "standard" if name.partition(".")[0] in sys.stdlib_module_names else "user"
+    whose = _folder(file)
+    return "user" if whose == "own" else whose  # a name of undertow's that was copied
 
 
 def home(value: Any) -> str:
@@ -219,8 +215,8 @@ def home(value: Any) -> str:
         if found is None:
             found = _homes[value] = _home_of_class(value)
         return found
-    if isinstance(value, (BuiltinFunctionType, np.ufunc)) or type(value).__module__.startswith("numpy"):
-        root = (getattr(value, "__module__", None) or type(value).__module__).partition(".")[0]
+    if isinstance(value, (BuiltinFunctionType, np.ufunc)) or module_name(type(value)).startswith("numpy"):
+        root = (getattr(value, "__module__", None) or module_name(type(value))).partition(".")[0]
         return "numpy" if root == "numpy" else "builtin"
     return home(type(value))
 
@@ -262,7 +258,7 @@ def field_of(value: Any) -> str:
     if isinstance(value, (list, dict, set, collections.deque, bytearray, np.ndarray)):
         return ""
     module = getattr(value, "__module__", None) or getattr(getattr(value, "__objclass__", value), "__module__", None)
-    module = module or type(value).__module__
+    module = module if isinstance(module, str) else module_name(type(value))
     if module == "builtins":
         return _BUILTIN_FIELDS.get(getattr(value, "__name__", ""), "unknown")
     while module:
@@ -287,7 +283,7 @@ def written_here(value: Any) -> bool:
     if isinstance(value, FunctionType):
         file: str | None = value.__code__.co_filename
     else:
-        module = sys.modules.get(value.__module__) if isinstance(value, type) else value
+        module = sys.modules.get(module_name(value)) if isinstance(value, type) else value
         file = getattr(module, "__file__", None)
     whose = module_home(value) if isinstance(value, ModuleType) else home(value)
     return whose == "user" and not (file or "").startswith(_INSTALLED_FOLDERS)

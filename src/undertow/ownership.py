@@ -1,0 +1,58 @@
+"""Whether a class or a module is undertow's own: under `pretend_torch` classes say that they are torch's."""
+
+from __future__ import annotations
+
+import functools
+import sys
+import weakref
+from types import FunctionType, ModuleType
+from typing import Any
+
+from undertow.sites import PACKAGE
+
+_known: weakref.WeakKeyDictionary[type, bool] = weakref.WeakKeyDictionary()
+
+
+def module_name(kind: type) -> str:
+    """The module that a class says it is from; empty where that is no name (a descriptor, None)."""
+    name = kind.__module__
+    return name if isinstance(name, str) else ""
+
+
+def is_own_module(module: ModuleType) -> bool:
+    """Whether a module is one of undertow's, under whatever name."""
+    return (getattr(module, "__file__", None) or "").startswith(PACKAGE)
+
+
+def is_own_class(kind: type) -> bool:
+    """Whether a class is one of undertow's, whether it says `undertow` or `torch`."""
+    known = _known.get(kind)
+    if known is None:
+        known = _known[kind] = _is_own(kind)
+    return known
+
+
+def own_part(kind: type) -> str:
+    """The part of undertow that a class of its own is in: `optim.lr_scheduler`."""
+    return module_name(kind).partition(".")[2]
+
+
+def _is_own(kind: type) -> bool:
+    package, _, part = module_name(kind).partition(".")
+    if package not in ("undertow", "torch"):
+        return False
+    home = sys.modules.get(f"undertow.{part}" if part else "undertow")
+    if home is not None and _found(home, kind.__qualname__) is kind:
+        return True
+    files = [each.__code__.co_filename for each in vars(kind).values() if isinstance(each, FunctionType)]
+    written = [file for file in files if not file.startswith("<")]  # others are generated, by a dataclass, say
+    if written:  # else its name was copied, or it is PyTorch's, perhaps with a method that `why` has wrapped
+        return all(file.startswith(PACKAGE) for file in written)
+    return is_own_class(type(kind)) or any(map(is_own_class, kind.__bases__))
+
+
+def _found(home: Any, name: str) -> Any:
+    try:
+        return functools.reduce(getattr, name.split("."), home)
+    except (AttributeError, ImportError):
+        return None
