@@ -57,14 +57,14 @@ class Snapshot:
         self._learning = [tensor for tensor in state.tensors if tensor._requires_grad]
         self._frozen = [tensor for tensor in state.tensors if not tensor._requires_grad]
         self._looks = [(tensor, _look_of(tensor._meta and tensor._meta.grad)) for tensor in self._learning]
-        self._maps_of = [(tensor, _hook_maps(tensor._meta)) for tensor in self._learning]
+        self._maps_of = [(tensor, _hook_maps(tensor._meta)) for tensor in state.tensors]
         self._node_hooks = [(tensor, hooks_on_node(tensor._meta)) for tensor in self._learning]
         self._grad_dtypes = [(tensor, _wanted(tensor._meta)) for tensor in self._learning]
         self._with_node_hooks = [each for each in self._node_hooks if each[1]]  # they may go with their node, uncounted
         self._kinds = [*map(type, state.modules)]
         self._code = Code(state)
         self.histories = Histories(state.tensors)
-        leaf_hooks = [hooks for _, own in self._maps_of for hooks in own if hooks or _is_plain(hooks)]
+        leaf_hooks = [hooks for _, own in self._maps_of for hooks in own if hooks is not None]
         self._hook_maps = [*self.hooks, *[(hooks, dict(hooks)) for hooks in leaf_hooks]]
         self._ignored: set[Place] = set()
         self.ignore(state.replaced)
@@ -87,7 +87,8 @@ class Snapshot:
         watched = [pair for pair in watched if type(pair[0]) is not CountedHooks]
         filled = [(holder, held) for holder, held in watched if held]
         # Of maps of hooks the sizes are glanced at, too: `OrderedDict.__setitem__(hooks, …)` goes past those who count.
-        self._empty = [holder for holder, held in (*watched, *self._counted) if not held]
+        empty = [holder for holder, held in (*watched, *self._counted) if not held]
+        self._empty = [holder for holder in empty if id(holder) not in self.state.notes_on_hooks]
         glanced = [(holder.values(), [*held.values()]) for holder, held in filled]
         self._partly_lists: list[tuple[Any, list[Any]]] = []
         for items, kept in self.lists:
@@ -155,7 +156,7 @@ class Snapshot:
                     return False
         if self.histories.difference():
             return False
-        return all(hooks_on_node(tensor._meta) == hooks for tensor, hooks in self._with_node_hooks)
+        return all(_same_hooks(hooks_on_node(tensor._meta), hooks) for tensor, hooks in self._with_node_hooks)
 
     def _hooks_hold(self) -> bool:
         """Whether modules, optimizers and leaves have the hooks they had; then nobody asks until hooks change somewhere."""
@@ -165,9 +166,9 @@ class Snapshot:
                 return False
         for tensor, maps in self._maps_of:
             for own, hooks in zip(_hook_maps(tensor._meta), maps):
-                if own is not hooks and (own or hooks):
+                if own is not hooks and (own or hooks or _is_plain(own)):
                     return False
-        if any(hooks_on_node(tensor._meta) != hooks for tensor, hooks in self._node_hooks):
+        if not all(_same_hooks(hooks_on_node(tensor._meta), hooks) for tensor, hooks in self._node_hooks):
             return False
         if any(_wanted(tensor._meta) != dtype for tensor, dtype in self._grad_dtypes):
             return False
@@ -211,10 +212,10 @@ class Snapshot:
                 shape = list(tensor._array.shape)
                 yield False, f"a parameter of shape {shape} {had} when the step was compiled, and now {has}"
         for tensor, hooks in self.leaf_hooks:
-            if [dict(own or ()) for own in _hook_maps(tensor._meta)] != hooks:
+            if not all(map(_same_map, _hook_maps(tensor._meta), hooks)):
                 yield False, f"the hooks on a tensor of shape {list(tensor._array.shape)} changed"
         for tensor, node_hooks in self._node_hooks:
-            if hooks_on_node(tensor._meta) != node_hooks:
+            if not _same_hooks(hooks_on_node(tensor._meta), node_hooks):
                 yield False, f"the hooks on the node of a leaf of shape {list(tensor._array.shape)} changed"
         for tensor, dtype in self._grad_dtypes:
             if _wanted(tensor._meta) != dtype:
@@ -320,7 +321,7 @@ class Snapshot:
                 array[...] = contents
         for tensor, hook_maps in self.leaf_hooks:
             for own, before in zip(_hook_maps(tensor._meta), hook_maps):
-                if own is not None and [*own.values()] != [*before.values()]:
+                if own is not None and not _same_map(own, before):
                     put_back(own, before)
         for hooks, before in self.hooks:
             if [*hooks.values()] != [*before.values()]:
@@ -358,6 +359,16 @@ def _hook_maps(meta: Any) -> tuple[Any, Any]:
 def _wanted(meta: Any) -> tuple[Any] | None:
     """The dtype that a leaf wants its gradient in, if it has said so."""
     return None if meta is None or meta.grad_dtype is None else (meta.grad_dtype.dtype,)
+
+
+def _same_hooks(now: list[Any] | None, before: list[Any] | None) -> bool:
+    """Whether two lists are of the same hooks, which may equal others."""
+    return now is before or (len(now or ()) == len(before or ()) and all(map(is_, now or (), before or ())))
+
+
+def _same_map(now: Any, before: dict[int, Any]) -> bool:
+    """Whether a map holds the hooks that it held, in their order."""
+    return _same_hooks([*(now or ()), *(now or {}).values()], [*before, *before.values()])
 
 
 def _is_plain(hooks: Any) -> bool:

@@ -1,0 +1,234 @@
+"""Hooks of every kind that come and go between calls, by handle or by editing the map that holds them.
+
+Each kind goes through sequences of changes with calls between them. What hooks noted, and the gradients, must be what they
+are without compiling. A guard that misses a change shows as a hook that is silent, or that still fires.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+import undertow as torch
+from tests.xla.twins import differences, seen
+from undertow import nn, optim
+from undertow.autograd.graph import register_multi_grad_hook
+from undertow.nn.modules import module as modules
+from undertow.optim import optimizer as optimizers
+
+
+class World:
+    """A model, its optimizer and a step, and what hooks of one kind noted. Each hook is another one: `n` tells which."""
+
+    def __init__(self) -> None:
+        torch.manual_seed(0)
+        self.layer = nn.Linear(2, 1, bias=False)
+        self.weight = self.layer.weight
+        self.node = self.weight.expand_as(self.weight).grad_fn.next_functions[0][0]
+        self.optimizer = optim.SGD([self.weight], lr=0.1)
+        self.outside = (self.weight * 2).detach().requires_grad_()
+        self.computed = self.outside * 3  # has a graph that is older than the step
+        self.log: list[Any] = []
+        self.count = 0
+
+    def step(self, x: Any) -> Any:
+        self.optimizer.zero_grad()
+        loss = self.layer(x).pow(2).sum() + (self.computed.sum() * 0.5)
+        loss.backward(retain_graph=True)
+        self.optimizer.step()
+        return len(self.layer.state_dict())
+
+    def hook(self, scale: Callable[..., Any] | None = None) -> Callable[..., Any]:
+        """A new hook: one that notes it was called, or one that changes what it is given and so is part of the program."""
+        self.count += 1
+        number, log = self.count, self.log
+        if scale is None or number % 2:
+            return lambda *args: log.append(number)
+        return lambda *args: scale(number, *args)
+
+
+Scale = Callable[..., Any] | None
+Kind = tuple[Callable[[World, Any], Any], Callable[[World], tuple[Any, str] | None], Scale]
+
+
+def of_leaf(n: int, grad: Any) -> Any:
+    return grad * n
+
+
+def of_node(n: int, grads: Any, *_: Any) -> Any:
+    return tuple(grad * n for grad in grads)
+
+
+def of_post(n: int, leaf: Any) -> None:
+    leaf.grad.mul_(n)
+
+
+def of_output(n: int, module: Any, args: Any, output: Any) -> Any:
+    return output * n
+
+
+def of_input(n: int, module: Any, args: Any) -> Any:
+    return (args[0] * n,)
+
+
+def of_gradients(n: int, module: Any, grads: Any, *_: Any) -> Any:
+    return tuple(None if grad is None else grad * n for grad in grads)
+
+
+def of_state(n: int, module: Any, state: Any, *_: Any) -> None:
+    state[f"hook {n}"] = torch.zeros(1)
+
+
+def nowhere(world: World) -> None:
+    """For kinds whose maps are out of reach."""
+
+
+# How a hook is registered; where the map that holds it is: (owner, attribute); what a hook of this kind may change.
+KINDS: dict[str, Kind] = {
+    "tensor": (lambda w, h: w.weight.register_hook(h), lambda w: (w.weight, "_backward_hooks"), of_leaf),
+    "post-accumulate": (
+        lambda w, h: w.weight.register_post_accumulate_grad_hook(h),
+        lambda w: (w.weight, "_post_accumulate_grad_hooks"),
+        of_post,
+    ),
+    "node pre": (lambda w, h: w.node.register_prehook(h), nowhere, of_node),
+    "node": (lambda w, h: w.node.register_hook(h), nowhere, None),
+    "older graph": (lambda w, h: w.computed.register_hook(h), nowhere, of_leaf),
+    "older graph, node": (lambda w, h: w.computed.grad_fn.register_prehook(h), nowhere, of_node),
+    "older graph, leaf": (lambda w, h: w.outside.register_hook(h), lambda w: (w.outside, "_backward_hooks"), of_leaf),
+    "multi-grad": (lambda w, h: register_multi_grad_hook([w.weight, w.outside], h), nowhere, None),
+    "multi-grad, any": (lambda w, h: register_multi_grad_hook([w.weight], h, mode="any"), nowhere, None),
+    "forward": (lambda w, h: w.layer.register_forward_hook(h), lambda w: (w.layer, "_forward_hooks"), of_output),
+    "forward pre": (lambda w, h: w.layer.register_forward_pre_hook(h), lambda w: (w.layer, "_forward_pre_hooks"), of_input),
+    "backward": (lambda w, h: w.layer.register_full_backward_hook(h), nowhere, None),
+    "backward pre": (
+        lambda w, h: w.layer.register_full_backward_pre_hook(h), lambda w: (w.layer, "_backward_pre_hooks"), of_gradients
+    ),
+    "all modules, forward": (
+        lambda w, h: modules.register_module_forward_hook(h), lambda w: (modules, "_global_forward_hooks"), of_output
+    ),
+    "all modules, forward pre": (
+        lambda w, h: modules.register_module_forward_pre_hook(h), lambda w: (modules, "_global_forward_pre_hooks"), of_input
+    ),
+    "all modules, backward": (lambda w, h: modules.register_module_full_backward_hook(h), nowhere, None),
+    "all modules, backward pre": (
+        lambda w, h: modules.register_module_full_backward_pre_hook(h),
+        lambda w: (modules, "_global_backward_pre_hooks"),
+        of_gradients,
+    ),
+    "state dict": (
+        lambda w, h: w.layer.register_state_dict_post_hook(h), lambda w: (w.layer, "_state_dict_hooks"), None
+    ),
+    "state dict, edits it": (lambda w, h: w.layer._register_state_dict_hook(h), nowhere, of_state),
+    "state dict pre": (
+        lambda w, h: w.layer.register_state_dict_pre_hook(h), lambda w: (w.layer, "_state_dict_pre_hooks"), None
+    ),
+    "optimizer pre": (
+        lambda w, h: w.optimizer.register_step_pre_hook(h), lambda w: (w.optimizer, "_optimizer_step_pre_hooks"), None
+    ),
+    "optimizer post": (
+        lambda w, h: w.optimizer.register_step_post_hook(h), lambda w: (w.optimizer, "_optimizer_step_post_hooks"), None
+    ),
+    "all optimizers, pre": (lambda w, h: optimizers.register_optimizer_step_pre_hook(h), nowhere, None),
+    "all optimizers, post": (lambda w, h: optimizers.register_optimizer_step_post_hook(h), nowhere, None),
+}  # fmt: skip
+
+
+def played(kind: str, changes: str, compiled: bool) -> list[Any]:
+    """All that was seen after each change and the call behind it."""
+    add, where, scale = KINDS[kind]
+    world = World()
+    step = torch.compile(world.step) if compiled else world.step
+    found: list[Any] = []
+    handles: list[Any] = []
+
+    def call() -> None:
+        world.log.append("call")
+        result = step(torch.ones(1, 2, requires_grad=True))
+        found.append(seen([result, list(world.log), world.weight, world.outside]))
+
+    try:
+        for change in changes.split():
+            if change == "call":
+                call()
+            elif change == "add":
+                handles.append(add(world, world.hook(scale)))
+            elif change in ("remove", "remove_first"):
+                handles.pop(0 if change == "remove_first" else -1).remove()
+            else:
+                owner, name = where(world)  # type: ignore[misc]
+                EDITS[change](owner, name, world.hook(scale))
+    finally:
+        for handle in handles:
+            handle.remove()
+        if owner_of_all(where(world)):
+            getattr(*where(world)).clear()  # type: ignore[misc]
+    return found
+
+
+def owner_of_all(where: tuple[Any, str] | None) -> bool:
+    return where is not None and where[0] is modules
+
+
+def put(owner: Any, name: str, hook: Any) -> None:
+    getattr(owner, name)[10**9] = hook
+
+
+def replace(owner: Any, name: str, hook: Any) -> None:
+    if owner is not modules and name != "_post_accumulate_grad_hooks":
+        setattr(owner, name, OrderedDict())
+
+
+def drop(owner: Any, name: str, hook: Any) -> None:
+    if name == "_backward_hooks":
+        owner._backward_hooks = None
+    else:
+        getattr(owner, name).clear()
+
+
+def by_registrar(owner: Any, name: str, hook: Any) -> None:
+    """Where `None` was set there is no map to put it into."""
+    if name == "_backward_hooks":
+        owner.register_hook(hook)
+    else:
+        put(owner, name, hook)
+
+
+EDITS: dict[str, Callable[[Any, str, Any], Any]] = {
+    "put": put,
+    "delete": lambda owner, name, hook: getattr(owner, name).__delitem__(10**9),
+    "clear": lambda owner, name, hook: getattr(owner, name).clear(),
+    "replace": replace,
+    "drop": drop,
+    "register": by_registrar,
+    "update": lambda owner, name, hook: getattr(owner, name).update({10**9: hook, 10**9 + 1: hook}),
+}
+
+# Changes one after the other. A call is compiled, unless there is a program for the hooks that there are.
+BY_HANDLE = {
+    "never had one": "call add call remove add add call remove_first call",
+    "had one before": "add remove call add call remove call",
+}
+BY_HAND = {
+    "in the map": "add remove call put call put call delete update call clear call",
+    "another map": "add replace call put call clear put call",
+    "no map": "add remove drop call register call clear call",
+}
+
+
+@pytest.mark.filterwarnings("ignore:.*was compiled .* times")
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("changes", BY_HANDLE)
+def test_hooks_that_come_and_go(kind: str, changes: str) -> None:
+    assert not differences(played(kind, BY_HANDLE[changes], False), played(kind, BY_HANDLE[changes], True))
+
+
+@pytest.mark.parametrize(
+    "kind", ["tensor", "post-accumulate", "forward", "backward pre", "all modules, forward", "optimizer pre"]
+)
+@pytest.mark.parametrize("changes", BY_HAND)
+def test_maps_that_are_edited(kind: str, changes: str) -> None:
+    assert not differences(played(kind, BY_HAND[changes], False), played(kind, BY_HAND[changes], True))
