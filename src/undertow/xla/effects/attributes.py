@@ -100,7 +100,7 @@ class Attributes(State):
             if name.startswith("is_"):
                 return ONE[PLAIN]
             return ONE[MADE] if atom is MADE else ONE[TENSOR]
-        if atom is TENSORS and name in ("items", "keys", "get"):
+        if atom is TENSORS and (name in ("items", "keys", "get") or name in trust.OWN_CHANGES):
             return frozenset([Method(name, atom)])
         return self.unknown(f"reads `.{name}` of a tensor", node)
 

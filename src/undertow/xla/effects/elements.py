@@ -242,6 +242,8 @@ class Elements(Attributes):
                 self.effect("update" if updating else "store", f"{verb} `{atom.name}`", node, atom.value)
         elif atom in (TENSOR, MADE, OWN):
             self.writes = True
+        elif atom is TENSORS:  # a container that the function is given, which who calls it goes on with
+            self.effect("call", "stores into what it is given", node, field="own")
         elif atom not in (PLAIN, NONE):
             self.effect("update" if updating else "store", "stores into something from outside", node)
 

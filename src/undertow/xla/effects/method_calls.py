@@ -76,6 +76,9 @@ class MethodCalls(BuiltinCalls):
             return ONE[NONE]
         if owner is OWN:
             return ONE[OWN]
+        if owner is TENSORS and name in trust.OWN_CHANGES:
+            self.effect("call", f"{trust.PHRASES.get(name, 'changes')} what it is given", node, field="own")
+            return frozenset([TENSORS, NONE])
         if owner is TENSORS and name in ("items", "get", "values", "keys"):
             pair = self.fresh_tuple(node, [ONE[PLAIN], frozenset([TENSOR, NONE])], "pair")
             answers = {"items": self.fresh(node, list, pair), "keys": self.fresh(node, set, ONE[PLAIN])}
