@@ -23,7 +23,7 @@ SOURCE = Path(__file__).parent.parent / "src"
 LAYERS: tuple[tuple[str, ...], ...] = (
     (
         "_homes", "symbols", "lazy", "lacking", "progress_bar", "errors", "hooks", "modes", "tree", "dtypes", "sites",
-        "devices", "layouts", "sizes", "return_types", "torch_named",
+        "ownership", "devices", "layouts", "sizes", "return_types", "torch_named",
     ),
     ("torch_version", "_environment", "_compile", "_sources", "_logging"),
     ("xp", "random_stream"),
