@@ -256,7 +256,9 @@ def convert(result: Any, cls: Any) -> Any:
 
 
 def resolve_name(f: Any) -> str | None:
-    """The public name of a function, such as `torch.Tensor.add`; None if it has none."""
+    """The public name of a function or an operator, such as `torch.Tensor.add`; None if it has none."""
+    if hasattr(f, "_qualified_op_name") or hasattr(f, "_overloadpacket"):
+        return str(f)
     names: dict[Any, str] = {}
     for name, _, value in members():
         names.setdefault(value, name)

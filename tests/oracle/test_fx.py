@@ -227,3 +227,18 @@ def test_names_of_nodes() -> None:
         return [graph.placeholder(word).name for word in words], [graph.get_attr(word).name for word in words]
 
     agree(program)
+
+
+def test_an_insertion_point_acts_without_a_with_block() -> None:
+    def program(torch: ModuleType, log: Log) -> None:
+        traced = torch.fx.symbolic_trace(lambda x: torch.relu(x) + 1)
+        relu = next(node for node in traced.graph.nodes if node.op == "call_function")
+        traced.graph.inserting_after(relu)
+        traced.graph.call_function(torch.neg, (relu,))
+        log([str(node) for node in traced.graph.nodes])
+        with traced.graph.inserting_before(relu):
+            traced.graph.call_function(torch.abs, (relu.args[0],))
+        traced.graph.call_function(torch.exp, (relu,))
+        log([str(node) for node in traced.graph.nodes])
+
+    agree(program)

@@ -181,3 +181,20 @@ def test_transformer(options):
         return list(module.state_dict()), differentiate(module, (output,), source)
 
     agree(program, rtol=1e-4, atol=1e-4)
+
+
+def test_weights_put_in_the_place_of_parameters():
+    def program(torch, log):
+        torch.manual_seed(0)
+        layer, x = torch.nn.LSTM(2, 3, num_layers=2, bidirectional=True), torch.randn(4, 1, 2)
+        others = [(weight * 2).detach().requires_grad_() for weight in layer._flat_weights]
+        layer._flat_weights = others
+        layer(x)[0].sum().backward()
+        log([other.grad for other in others], layer.weight_ih_l0.grad, layer._flat_weights is others)
+        layer.weight_ih_l0 = torch.nn.Parameter(torch.zeros(12, 2))
+        log(layer(x)[0])
+        layer._flat_weights = others
+        layer.double()
+        log([weight.dtype for weight in layer._flat_weights], layer(x.double())[0])
+
+    agree(program)

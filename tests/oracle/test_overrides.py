@@ -258,3 +258,11 @@ def noting(torch: Any, log: Any, skip: str = "") -> Any:
 
     kind: Any = type("Noting", (torch.Tensor,), {"__torch_function__": classmethod(__torch_function__)})
     return kind
+
+
+def test_names_of_operators() -> None:
+    def program(torch: Any, log: Any) -> None:
+        aten = torch.ops.aten
+        log([torch.overrides.resolve_name(each) for each in (aten.add, aten.add.Tensor, torch.add, torch.Tensor.add)])
+
+    agree(program)

@@ -269,3 +269,10 @@ def test_deterministic_algorithms(code: str) -> None:
                     torch.utils.deterministic.fill_uninitialized_memory = True
 
     agree(program, warns=True)
+
+
+def test_timed_statements_find_torch():
+    def program(torch, log):
+        log(torch.utils.benchmark.Timer("torch.ones(x)", globals={"x": 2}).timeit(3).number_per_run)
+
+    agree(program)

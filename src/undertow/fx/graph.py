@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import builtins
-import contextlib
 import keyword
 import re
 from collections.abc import Callable, Iterator
@@ -68,6 +67,20 @@ class NodeList:
 
     def __reversed__(self) -> NodeList:
         return NodeList(self.graph, not self.backwards)
+
+
+class _InsertPoint:
+    """Where a graph adds nodes: set when it is made, and set back when a `with` block around it ends."""
+
+    def __init__(self, graph: Graph, insert: Callable[[Node], None]) -> None:
+        self._graph, self._before = graph, graph._insert
+        graph._insert = insert
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, *error: object) -> None:
+        self._graph._insert = self._before
 
 
 class Graph:
@@ -171,36 +184,21 @@ class Graph:
         """Adds what the program returns."""
         return self.create_node("output", "output", args=(result,), type_expr=type_expr)
 
-    @contextlib.contextmanager
-    def _inserting(self, insert: Callable[[Node], None]) -> Iterator[None]:
-        before, self._insert = self._insert, insert
-        try:
-            yield
-        finally:
-            self._insert = before
-
     def inserting_before(self, n: Node | None = None) -> Any:
-        """In a `with` block, nodes are added before `n` (at the beginning, if there is none)."""
+        """Add nodes before `n` (at the beginning, if there is none): from now on, or in a `with` block."""
         if n is None:
             return self.inserting_after(self._root)
         if n.graph is not self:
             raise AssertionError("Node to insert before is not in graph.")
-        return self._inserting(n.prepend)
+        return _InsertPoint(self, n.prepend)
 
     def inserting_after(self, n: Node | None = None) -> Any:
-        """In a `with` block, nodes are added after `n`, each after the one before (at the end, if there is none)."""
+        """Add nodes right after `n` (at the end, if there is none): from now on, or in a `with` block."""
         if n is None:
             return self.inserting_before(self._root)
         if n.graph is not self:
             raise AssertionError("Node to insert after is not in graph.")
-        last = n
-
-        def insert(node: Node) -> None:
-            nonlocal last
-            last.append(node)
-            last = node
-
-        return self._inserting(insert if n is not self._root else n.append)
+        return _InsertPoint(self, n.append)
 
     # --- removing
 

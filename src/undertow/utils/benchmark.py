@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import statistics
+import sys
 import textwrap
 import timeit
 from collections.abc import Callable, Iterable
@@ -115,7 +116,7 @@ class Timer:
         if language not in ("python", 0) and getattr(language, "name", "PYTHON") != "PYTHON":
             raise NotImplementedError("undertow times Python only")
         stmt, setup = textwrap.dedent(stmt).strip(), textwrap.dedent(setup).strip()
-        self._globals = dict(globals or {})
+        self._globals = {"torch": sys.modules["undertow"], **(globals or {})}
         self._timer = timeit.Timer(stmt, setup, timer, self._globals)
         self._task = _Task(stmt, setup, label, sub_label, description, num_threads)
 

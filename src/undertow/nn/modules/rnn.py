@@ -122,12 +122,27 @@ class RNNBase(Module):
 
     @property
     def _flat_weights(self) -> list[Any]:
-        return [getattr(self, name) for name in self._flat_weights_names]
+        """The weights that the layers compute with: the parameters, unless a program has put others in their place."""
+        given = self.__dict__.get("_given_weights")
+        return [getattr(self, name) for name in self._flat_weights_names] if given is None else given
+
+    @_flat_weights.setter
+    def _flat_weights(self, weights: list[Any]) -> None:
+        self.__dict__["_given_weights"] = weights
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        super().__setattr__(name, value)
+        if "_given_weights" in self.__dict__ and name in self._flat_weights_names:
+            del self.__dict__["_given_weights"]
+
+    def _apply(self, fn: Any, recurse: bool = True) -> Any:
+        self.__dict__.pop("_given_weights", None)
+        return super()._apply(fn, recurse)
 
     def __getstate__(self) -> dict[str, Any]:
         """PyTorch keeps its lists of weights in files."""
         lists = {name: getattr(self, name) for name in _LISTS}
-        return self.__dict__ | lists
+        return {name: value for name, value in self.__dict__.items() if name != "_given_weights"} | lists
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         state = {name: value for name, value in state.items() if name not in _LISTS}
@@ -259,9 +274,10 @@ class RNNBase(Module):
 
     def _run(self, data: Any, hx: Any, sizes: tuple[int, ...]) -> tuple[Any, Any]:
         """Outputs and last state; data has time first, or is packed."""
-        names = ("weight_ih", "weight_hh", "bias_ih", "bias_hh", "weight_hr")
+        kinds = ("weight_ih", "weight_hh", "bias_ih", "bias_hh", "weight_hr")
+        found = dict(zip(self._flat_weights_names, self._flat_weights))
         weights = [
-            tuple([getattr(self, name + suffix, None) for name in names])
+            tuple([found.get(kind + suffix) for kind in kinds])
             for layer in range(self.num_layers)
             for suffix in self._suffixes(layer)
         ]
