@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 import torch as real_torch
 import torch.nn.attention
+import torch.utils.benchmark
 
 import undertow
 from tests.oracle.harness import agree, agree_error, without_cuda
