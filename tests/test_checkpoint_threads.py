@@ -22,6 +22,7 @@ import undertow
 import undertow as torch
 import undertow.utils.serialization
 from undertow.serialization import archive
+from undertow.serialization.safetensors import load_file, save_file
 
 SOURCE = Path(torch.__file__).parent.parent
 
@@ -156,6 +157,40 @@ def test_what_killed_saves_leave_is_removed_by_the_next(tmp_path: Path) -> None:
     assert left[:3] == [".model.pt.0123456789ab.saving", ".model.pt.notes", ".model.pt.saving"]
     assert left[3].startswith(".other.pt.") and left[4:] == ["model.pt", "model.pt.saving"]
     assert torch.load(path) == {"epoch": 3}
+
+
+def test_what_killed_saves_of_safetensors_leave_is_removed(tmp_path: Path) -> None:
+    """The library makes files of its own; its process is killed when they are written and not yet in place."""
+    path = tmp_path / "model.safetensors"
+    program = """
+        import os, signal, sys
+        sys.path.insert(0, sys.argv[1])
+        import safetensors
+        import undertow as torch
+        from undertow.serialization.safetensors import save_file
+        write = safetensors.serialize_file
+        def write_and_die(*args, **kwargs):
+            write(*args, **kwargs)
+            os.kill(os.getpid(), signal.SIGKILL)
+        safetensors.serialize_file = write_and_die
+        save_file({"a": torch.ones(3)}, sys.argv[2])
+    """
+    save_file({"a": torch.zeros(3)}, path)
+    command = [sys.executable, "-c", textwrap.dedent(program), str(SOURCE), str(path)]
+    assert subprocess.run(command).returncode == -signal.SIGKILL
+    assert load_file(path)["a"].tolist() == [0.0, 0.0, 0.0] and len(os.listdir(tmp_path)) == 3
+    save_file({"a": torch.full((3,), 2.0)}, path)
+    assert load_file(path)["a"].tolist() == [2.0, 2.0, 2.0] and os.listdir(tmp_path) == ["model.safetensors"]
+
+
+def test_permissions_of_safetensors_are_the_usual_ones(tmp_path: Path) -> None:
+    (tmp_path / "usual").touch()
+    path = tmp_path / "model.safetensors"
+    save_file({"a": torch.ones(1)}, path)
+    assert path.stat().st_mode == (tmp_path / "usual").stat().st_mode
+    path.chmod(0o640)
+    save_file({"a": torch.ones(1)}, path)
+    assert path.stat().st_mode & 0o777 == 0o640
 
 
 def test_a_save_under_way_is_left_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

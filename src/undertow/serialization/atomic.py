@@ -6,6 +6,7 @@ import contextlib
 import hashlib
 import os
 import secrets
+import shutil
 import socket
 import stat
 from collections.abc import Iterator
@@ -22,45 +23,78 @@ except ImportError:  # Windows, where a file that is open cannot be removed anyw
 def replacing(path: str) -> Iterator[IO[bytes]]:
     """A file that takes the place of `path` once it is complete and safely on the disk.
 
-    Until then it has a name of its own beside it, `file.name`. What saves that were killed have left there is removed.
+    Until then it has a name of its own beside it. What saves that were killed have left there is removed.
     """
-    target = os.path.realpath(path)  # what a link points to is replaced, not the link
-    parent = os.path.dirname(target)
-    if not os.path.isdir(parent):
-        raise RuntimeError(f"Parent directory {os.path.dirname(path)} does not exist.")
-    try:
-        old_mode: int | None = os.stat(target).st_mode
-    except FileNotFoundError:
-        old_mode = None
-    if old_mode is not None and not stat.S_ISREG(old_mode):  # a pipe or a device cannot be replaced
+    target, mode = _target(path)
+    if mode is not None and not stat.S_ISREG(mode):  # a pipe or a device cannot be replaced
         with open(target, "wb") as device:
             yield device
         return
-    prefix = f".{_short(os.path.basename(target))}.{_machine()}-"
-    _remove_abandoned(parent, prefix)
-    out = _new_file(os.path.join(parent, prefix), 0o666 if old_mode is None else 0o600)
+    with _claim(target, mode) as out:
+        yield out
+        out.flush()
+        _put_in_place(out.name, out.fileno(), target, mode)
+
+
+@contextlib.contextmanager
+def replacing_by_name(path: str) -> Iterator[str]:
+    """The same for a library that makes the file itself: the name to give it, in a folder that holds nothing else."""
+    target, mode = _target(path)
+    if mode is not None and not stat.S_ISREG(mode):
+        yield target
+        return
+    with _claim(target, mode) as claim:
+        folder = claim.name + _FOLDER
+        os.mkdir(folder, 0o700)
+        try:
+            name = os.path.join(folder, "content")
+            yield name
+            with open(name, "rb") as out:
+                new_mode = os.fstat(claim.fileno()).st_mode if mode is None else mode
+                _put_in_place(name, out.fileno(), target, new_mode)
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+def _target(path: str) -> tuple[str, int | None]:
+    """The file to be replaced, which is what a link points to, and its mode if there is one."""
+    target = os.path.realpath(path)
+    if not os.path.isdir(os.path.dirname(target)):
+        raise RuntimeError(f"Parent directory {os.path.dirname(path)} does not exist.")
     try:
-        with out:
-            yield out
-            out.flush()
-            os.fsync(out.fileno())
-            if old_mode is not None:
-                os.chmod(out.name, stat.S_IMODE(old_mode))
-            if fcntl is not None:  # renamed while it is locked, so that it cannot be taken for abandoned
-                os.replace(out.name, target)
-        if fcntl is None:
-            os.replace(out.name, target)
-    except BaseException:
-        with contextlib.suppress(OSError):
-            os.unlink(out.name)
-        raise
-    _sync_folder(parent)
+        return target, os.stat(target).st_mode
+    except FileNotFoundError:
+        return target, None
+
+
+def _put_in_place(name: str, descriptor: int, target: str, mode: int | None) -> None:
+    os.fsync(descriptor)
+    if mode is not None:
+        os.chmod(name, stat.S_IMODE(mode))
+    os.replace(name, target)
+    _sync_folder(os.path.dirname(target))
 
 
 # --- files of saves that are under way: locked by their process, which the system undoes when it ends
 
 _ENDING = ".saving"
+_FOLDER = ".files"  # of a library's own, after the name of the file that is locked
 _LONGEST_NAME = 200
+
+
+@contextlib.contextmanager
+def _claim(target: str, mode: int | None) -> Iterator[IO[bytes]]:
+    """A locked file beside the target, which is removed if it is still there at the end."""
+    folder, name = os.path.split(target)
+    prefix = f".{_short(name)}.{_machine()}-"
+    _remove_abandoned(folder, prefix)
+    file = _new_file(os.path.join(folder, prefix), 0o666 if mode is None else 0o600)
+    try:
+        with file:
+            yield file
+    finally:
+        with contextlib.suppress(OSError):
+            os.unlink(file.name)
 
 
 @cache
@@ -112,11 +146,13 @@ def _remove_abandoned(folder: str, prefix: str) -> None:
 def _remove_if_abandoned(path: str) -> None:
     if not stat.S_ISREG(os.lstat(path).st_mode):
         return
+    if fcntl is None:  # fails while its process lives
+        os.unlink(path)
+        shutil.rmtree(path + _FOLDER, ignore_errors=True)
+        return
     with open(path, "rb") as file:
-        if fcntl is not None:
-            fcntl.flock(file.fileno(), fcntl.LOCK_EX | fcntl.LOCK_NB)  # fails while its process lives
-            os.unlink(path)
-    if fcntl is None:
+        fcntl.flock(file.fileno(), fcntl.LOCK_EX | fcntl.LOCK_NB)  # fails while its process lives
+        shutil.rmtree(path + _FOLDER, ignore_errors=True)
         os.unlink(path)
 
 

@@ -19,7 +19,7 @@ import numpy as np
 
 from undertow import dtypes
 from undertow._core import TensorCore, wrap
-from undertow.serialization.atomic import replacing
+from undertow.serialization.atomic import replacing_by_name
 from undertow.serialization.locations import default_restore_location
 from undertow.storage import UntypedStorage, root_of
 
@@ -112,8 +112,8 @@ def save_file(tensors: Tensors, filename: Path, metadata: dict[str, str] | None 
     """Saves tensors by name. An interrupted save leaves the old file as it was."""
     library = _library()
     specs, alive = _specs(library, tensors)
-    with replacing(os.fspath(filename)) as out:
-        library.serialize_file(specs, out.name, metadata=metadata)
+    with replacing_by_name(os.fspath(filename)) as name:
+        library.serialize_file(specs, name, metadata=metadata)
     del alive
 
 

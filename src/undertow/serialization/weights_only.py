@@ -23,11 +23,11 @@ from undertow.storage import UntypedStorage
 
 _DANGEROUS = {"sys", "os", "posix", "nt", "subprocess", "shutil", "runpy", "importlib", "pty", "socket"}
 _HIGHEST_PROTOCOL = 5
-_ONLY_NAMED = (Tensor,)  # may be named as the class of a tensor, but not called: it would make memory of any size
+_ONLY_NAMED_IDS = {id(Tensor)}  # a tensor's class may be named, but not called: it would make memory of any size
 
 _MAKERS = {id(function): maker for function, maker in MAKERS.items()}
 _MAKES_TENSORS = {id(function) for function in TENSOR_MAKERS}
-_CALLABLE_IDS = {id(item) for item in ALLOWED.values() if item not in _ONLY_NAMED}
+_CALLABLE_IDS = {id(item) for item in ALLOWED.values()} - _ONLY_NAMED_IDS
 
 Refused = pickle.UnpicklingError
 
@@ -54,7 +54,7 @@ class Reader:
         self.memo: dict[int, Any] = {}
         self.limits = Limits(longest)
         self.added = added_by_name()
-        self.added_ids = {id(item) for item in self.added.values()}
+        self.added_ids = {id(item) for item in self.added.values()} - _ONLY_NAMED_IDS
         self.callable_ids = _CALLABLE_IDS | self.added_ids
         self.storages: set[str] = set()  # the keys of those that were read
         self.added_classes = tuple([item for item in self.added.values() if isinstance(item, type)])
