@@ -155,7 +155,7 @@ class CopyMethods(TensorCore):
 
     @public_method
     def __deepcopy__(self, memo: dict[int, Any]) -> Any:
-        if self._edge is not None:
+        if not self.is_leaf:
             raise RuntimeError(
                 "Only Tensors created explicitly by the user (graph leaves) support the deepcopy protocol at the moment."
                 "  Copy detach() of it, or rebuild what computed it on the copied leaves."
@@ -179,7 +179,7 @@ class CopyMethods(TensorCore):
                     "types that implement new_empty() and for which that function returns another instance of the same "
                     f"subclass. Have {type(self).__name__}'s new_empty() do so, or give the class a __deepcopy__()."
                 )
-            result = memo[id(self)] = shell(deep_copied_array(self._array, memo), type(self), self._requires_grad)
+            result = memo[id(self)] = shell(deep_copied_array(self._array, memo), type(self), self.requires_grad)
             bump(result)  # PyTorch puts the copied memory into a tensor that it makes before
             if self._meta is not None and self._meta.grad is not None:
                 result._get_meta().grad = copy.deepcopy(self._meta.grad, memo)

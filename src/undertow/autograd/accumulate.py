@@ -60,7 +60,7 @@ def accumulate(task: Any, node: AccumulateGrad, g: Any, more_references: int = 0
         with node.lock:
             grad = meta.grad
             if special.dispatcher is not None and not task.recorded and special.dispatcher.takes((g, grad)):
-                meta.grad = special.dispatcher.accumulated(leaf, grad, g)
+                meta.grad = special.dispatcher.accumulated(leaf, grad, g, unshared)
             elif is_sparse(g) or is_sparse(grad):
                 meta.grad = _with_sparse(grad, g, task.recorded)
             elif isinstance(g, TensorCore):

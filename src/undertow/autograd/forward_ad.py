@@ -17,8 +17,9 @@ from undertow import creation
 from undertow._core import TensorCore
 from undertow.autograd.differentiate import GradientEdge
 from undertow.autograd.levels import Level, LevelInput, Pushed, input_edge, nodes_behind, requires_grad
-from undertow.autograd.node import Node
+from undertow.autograd.node import AccumulateGrad, Node
 from undertow.autograd.saved import left_behind
+from undertow.autograd.tangents import laid_out_as, no_formula, refuse_out
 from undertow.dtypes import DTYPE_OF
 from undertow.modes import special
 
@@ -54,7 +55,7 @@ class _DualLevel(Level):
     def add(self, dual: Any, tangent: Any) -> None:
         """Makes a tensor a dual: an input of this level, or an output of a custom function."""
         node, number = dual._edge
-        self.duals.setdefault(node, {})[number] = (input_edge(dual), tangent)
+        self.duals.setdefault(node, {})[number] = (input_edge(dual), laid_out_as(dual, tangent))
         self.note(dual)
         self.known.clear()
 
@@ -95,9 +96,28 @@ class _DualLevel(Level):
 
     def leads_to(self, tensor: Any) -> bool:
         """Whether a tensor depends on one of the duals."""
-        if tensor._edge is None:
+        return tensor._edge is not None and self._reaches_a_dual(tensor._edge[0])
+
+    def refuse_without_formula(self, node: Node, in_place: bool) -> None:
+        """Refuse to record an op on a dual that PyTorch cannot push forward."""
+        if self.pushing or not any(edge is not None and self._reaches_a_dual(edge[0]) for edge in node._edges):
+            return
+        error = no_formula(node, in_place)
+        if error is not None:
+            raise error
+
+    def refuse_out(self, name: str, tensors: Sequence[Any]) -> None:
+        """Refuse `out=` where one of the tensors has a tangent."""
+        refuse_out(self, name, tensors)
+
+    def is_view_of_a_leaf(self, tensor: Any) -> bool:
+        """Whether a tensor is a dual made of a leaf that asks for gradients."""
+        node = tensor._edge[0] if tensor._edge is not None else None
+        if type(node) is not LevelInput or node.level is not self:
             return False
-        start = tensor._edge[0]
+        return node._edges[0] is not None and isinstance(node._edges[0][0], AccumulateGrad)
+
+    def _reaches_a_dual(self, start: Node) -> bool:
         if start not in self.known:
             seen, stack, found = {start}, [start], False
             while stack and not found:
@@ -129,6 +149,7 @@ class _DualLevel(Level):
                     return None
                 pushed = Pushed(self, [tensor], [edge for edge, _ in reached])
             found = self.release(pushed.along([tangent for _, tangent in reached])[0])
+            found = laid_out_as(tensor, found)
             if found._edge is not None:
                 self.tangents.add(found._edge[0])
             return found
@@ -310,6 +331,11 @@ def make_dual(tensor: Any, tangent: Any, *, level: int | None = None) -> Any:
         raise RuntimeError(
             "Making a dual Tensor based on a Tensor that already has a forward gradient at the same level 0 is not "
             "supported."
+        )
+    if found.tangent_of(tangent) is not None:
+        raise RuntimeError(
+            "Setting a forward grad that itself has a forward gradient at the same level is not supported. Give "
+            "unpack_dual(tangent).primal, or a tangent from outside the level."
         )
     dual = found.begin(tensor)
     found.add(dual, tangent)

@@ -52,6 +52,8 @@ def into(out: Any, compute: Callable[[], Any], inputs: Sequence[Any], name: str,
 
 def refuse_recording(name: str, tensors: Sequence[Any]) -> None:
     """`out=` is not differentiated: no tensor of the call may want a gradient while gradients are recorded."""
+    if special.duals is not None:
+        special.duals.refuse_out(name, tensors)
     if local.modes.grad_enabled:
         for given in tensors:
             if isinstance(given, TensorCore) and given._requires_grad:

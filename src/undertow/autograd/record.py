@@ -92,7 +92,7 @@ def make_node(
         node._n_outputs = len(shown)
         node.outputs = [Spec(result._array.shape, result._array.dtype) for result in shown]
     if special.active:
-        _special_chores(node)
+        _special_chores(node, in_place=bool(results) and results[0] is inputs[0])
     if saved and modes.saved_hooks:
         pack_saved(node)
     return node
@@ -156,12 +156,14 @@ def _save_one(rule: Rule, name: str, kept: KeptInputs, results: Sequence[Any]) -
     return kept[place]
 
 
-def _special_chores(node: RuleNode) -> None:
+def _special_chores(node: RuleNode, in_place: bool) -> None:
     """The rare modes at the making of a node: anomaly mode's stack, derivatives under no_grad."""
     if special.anomaly:
         note_origin(node)
-    if special.duals is not None and not local.modes.grad_enabled:
-        special.duals.unasked.add(node)
+    if special.duals is not None:
+        special.duals.refuse_without_formula(node, in_place)
+        if not local.modes.grad_enabled:
+            special.duals.unasked.add(node)
 
 
 def pack_saved(node: RuleNode) -> None:

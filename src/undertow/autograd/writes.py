@@ -164,6 +164,11 @@ def check_writable(target: Any, recorded: bool) -> None:
                 "a view of a leaf Variable that requires grad is being used in an in-place operation. "
                 "Write under torch.no_grad(), or to a clone() of the leaf."
             )
+    elif special.duals is not None and special.duals.is_view_of_a_leaf(target):
+        raise RuntimeError(
+            "a view of a leaf Variable that requires grad is being used in an in-place operation. Make the dual of a "
+            "clone() of the leaf."
+        )
     elif _is_leaf(target) and target._requires_grad:
         raise RuntimeError(
             "a leaf Variable that requires grad is being used in an in-place operation. Its old value could not be "

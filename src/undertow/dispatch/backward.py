@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from typing import Any
 
 import numpy as np
@@ -18,9 +17,6 @@ from undertow.dtypes import DTYPE_OF
 from undertow.layouts import preserve_format
 from undertow.modes import local
 from undertow.xp import numpy as numpy_xp
-
-# How often the engine itself refers to a gradient that it hands to `accumulated`, where tried; else all are copied.
-OWN_REFERENCES = 6 if sys.version_info < (3, 14) else 0
 
 # Rules whose gradient is one operator of PyTorch's, with other arguments than undertow's formula has.
 WHOLE = {
@@ -165,7 +161,7 @@ def seed(output: Any) -> Any:
     return do("ones_like", output, pin_memory=False, memory_format=preserve_format)
 
 
-def accumulated(leaf: Any, grad: Any, g: Any) -> Any:
+def accumulated(leaf: Any, grad: Any, g: Any, unshared: bool) -> Any:
     """A leaf's gradient after a pass that is not recorded has brought `g`.
 
     The first one is kept as it is if nobody else holds it and it lies in memory as the leaf does; else it is copied.
@@ -174,7 +170,7 @@ def accumulated(leaf: Any, grad: Any, g: Any) -> Any:
         g = wrap(g)
     if grad is not None:
         return do("add_.Tensor", grad, g)
-    if sys.getrefcount(g) <= OWN_REFERENCES and g.stride() == leaf.stride():
+    if unshared and g.stride() == leaf.stride():
         return do("detach", g)
     fresh = do("new_empty_strided", g, list(leaf.shape), list(leaf.stride()), **like(g))
     return do("copy_", fresh, g)

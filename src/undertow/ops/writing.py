@@ -241,7 +241,7 @@ def resize_(self: Any, *sizes: Any, memory_format: Any = None) -> Any:
     if self.requires_grad and not local.modes.inference:
         raise RuntimeError("cannot resize variables that require grad")
     if special.duals is not None and special.duals.tangent_of(self) is not None:
-        raise RuntimeError("cannot resize variables that has a forward grad: resize a detach() of it")
+        raise RuntimeError("cannot resize variables that has a forward grad. Resize a detach() of it.")
     refuse_inference(self)
     size = spread_ints(sizes, "resize_", "size")
     if any(n < 0 for n in size):

@@ -1,0 +1,71 @@
+"""What forward mode asks of tangents, and of ops: the layout of the tensor they belong to, and a formula in PyTorch."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from undertow.creation import zeros
+from undertow.rules.elementwise import NOT_IMPLEMENTED
+
+# Ops that PyTorch has no forward formula for, by the node that they record.
+WITHOUT_FORMULA = {
+    "CdistBackward0": "_cdist_forward", "CholeskyBackward0": "cholesky", "ConvTbcBackward0": "conv_tbc",
+    "CtcLossBackward0": "_ctc_loss", "EmbeddingBagBackward0": "_embedding_bag", "GeqrfBackward0": "geqrf",
+    "GridSampler2DBackward0": "grid_sampler_2d", "GridSampler3DBackward0": "grid_sampler_3d", "IgammaBackward0": "igamma",
+    "IgammacBackward0": "igammac", "IndexReduceBackward0": "index_reduce", "MultiMarginLossBackward0": "multi_margin_loss",
+    "MultilabelMarginLossBackward0": "multilabel_margin_loss_forward", "OrmqrBackward0": "ormqr",
+    "PdistBackward0": "_pdist_forward", "RreluWithNoiseBackward1": "rrelu_with_noise",
+    "ScaledDotProductFlashAttentionForCpuBackward0": "_scaled_dot_product_flash_attention_for_cpu",
+    "SegmentReduceBackward0": "segment_reduce", "SpecialZetaBackward0": "special_zeta",
+    "SpecialZetaBackward1": "special_zeta", "Unique2Backward0": "_unique2", "UniqueDimBackward0": "unique_dim",
+}  # fmt: skip
+
+
+def no_formula(node: Any, in_place: bool) -> NotImplementedError | None:
+    """The error for an op that has no forward formula; None for one that has."""
+    rule = node.rule
+    name = WITHOUT_FORMULA.get(rule.node_name)
+    if rule.node_name in (NOT_IMPLEMENTED, "NotImplemented"):
+        name = "aten::" + ("floor_divide" if rule.name == "div_floor" else rule.name)
+    if name is None:
+        return None
+    return NotImplementedError(
+        f"Trying to use forward AD with {name}{'_' if in_place else ''} that does not support it because it has not been "
+        "implemented yet. Take the derivative in reverse mode (backward, torch.func.vjp), or write the op as a custom "
+        "Function with a jvp."
+    )
+
+
+def refuse_out(level: Any, name: str, tensors: Sequence[Any]) -> None:
+    """Refuse `out=` where one of the tensors has a tangent."""
+    if level.follows(tensors):
+        raise NotImplementedError(
+            f"Trying to use forward AD with {name}_out that does not support it because it is an out= function. Call it "
+            "without out=."
+        )
+
+
+def laid_out_as(primal: Any, tangent: Any) -> Any:
+    """A tangent in the layout of its tensor: strides, place in the memory, and whether it is conjugated or negated."""
+    if tangent is None or not (primal._is_strided and tangent._is_strided) or primal.is_meta:
+        return tangent
+    if _layout(primal) == _layout(tangent):
+        return tangent
+    memory = zeros(_elements(primal), dtype=primal.dtype, device=primal.device)
+    copy = memory.as_strided(primal.shape, primal.stride(), primal.storage_offset())
+    if primal.is_conj():
+        copy = copy.conj()
+    if primal.is_neg():
+        copy = copy._neg_view()
+    return copy.copy_(tangent)
+
+
+def _layout(tensor: Any) -> tuple[Any, ...]:
+    steps = [step for step, n in zip(tensor.stride(), tensor.shape, strict=True) if n != 1]
+    return steps, tensor.storage_offset(), _elements(tensor), tensor.is_conj(), tensor.is_neg()
+
+
+def _elements(tensor: Any) -> int:
+    """How many elements fit into a tensor's memory."""
+    return tensor.untyped_storage().nbytes() // tensor.element_size()

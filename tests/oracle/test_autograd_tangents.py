@@ -1,0 +1,144 @@
+"""Forward mode: which tangents a tensor may have, how they lie in memory, and which ops refuse them."""
+
+from __future__ import annotations
+
+import copy
+
+import pytest
+
+from tests.oracle.harness import agree
+from tests.oracle.programs import Table, attempt, leaf
+
+cases = Table()
+
+
+@cases.test
+def test_tangents(program):
+    agree(program)
+
+
+def dual(torch, *shape):
+    made = torch.arange(1.0, 1 + torch.ones(*shape).numel()).view(*shape)
+    return torch.autograd.forward_ad.make_dual(made / made.sum(), torch.ones(*shape))
+
+
+# --- layout --------------------------------------------------------------------------------------------------------------
+
+
+@cases
+def a_tangent_lies_as_its_tensor_does(torch, log):
+    fw = torch.autograd.forward_ad
+    for label, (primal, tangent) in {
+        "the same": (torch.rand(2, 3), torch.rand(2, 3)),
+        "turned": (torch.rand(2, 3), torch.rand(3, 2).t()),
+        "both turned": (torch.rand(3, 2).t(), torch.rand(3, 2).t()),
+        "of a slice": (torch.rand(4, 3)[::2], torch.rand(2, 3)),
+        "of a later part": (torch.rand(4, 3)[1:3], torch.rand(2, 3)),
+        "both slices": (torch.rand(2, 3)[:, :2], torch.rand(2, 3)[:, :2]),
+        "stretched": (torch.rand(2, 3), torch.rand(3).expand(2, 3)),
+        "of a stretched one": (torch.rand(3).expand(2, 3), torch.rand(2, 3)),
+        "another dtype": (torch.rand(2, 3), torch.rand(2, 3, dtype=torch.float64)),
+        "another dtype, turned": (torch.rand(2, 3), torch.rand(3, 2, dtype=torch.float64).t()),
+    }.items():
+        with fw.dual_level():
+
+            def layout(primal=primal, tangent=tangent):
+                found = fw.unpack_dual(fw.make_dual(primal, tangent)).tangent
+                shared = found.data_ptr() == tangent.data_ptr()
+                return found, found.stride(), found.storage_offset(), shared
+
+            attempt(log, label, layout)
+
+
+@cases
+def tangents_of_results_lie_as_the_results(torch, log):
+    fw = torch.autograd.forward_ad
+    with fw.dual_level():
+        x = dual(torch, 3, 4)
+        for y in (x.t() + 1, x * x, x.t() * x.t(), x[:, 1:], x[::2] * 2, x.sum(0), x @ x.t(), x.permute(1, 0).exp()):
+            tangent = fw.unpack_dual(y).tangent
+            log(tangent, tangent.stride() == y.stride(), tangent.storage_offset() == y.storage_offset())
+
+
+@cases
+def conjugated_and_negated(torch, log):
+    fw = torch.autograd.forward_ad
+    primal, tangent = torch.tensor([1 + 2j, 3 - 1j]), torch.tensor([2 - 1j, 0.5 + 1j])
+    with fw.dual_level():
+        for a in (primal, primal.conj()):
+            for b in (tangent, tangent.conj()):
+                x = fw.make_dual(a, b)
+                for y in (x, x.conj(), x.imag, x.conj().imag, x.resolve_conj()):
+                    found = fw.unpack_dual(y)
+                    log(found.primal.is_conj(), found.tangent.is_conj(), found.primal.is_neg(), found.tangent.is_neg())
+                    log(found.tangent.resolve_conj().resolve_neg())
+        found = fw.unpack_dual(fw.make_dual(torch._neg_view(torch.ones(2)), torch.ones(2)))
+        log(found.tangent.is_neg(), found.tangent.resolve_neg())
+
+
+# --- refusals ------------------------------------------------------------------------------------------------------------
+
+
+@cases
+def one_tangent_for_each_level(torch, log):
+    fw = torch.autograd.forward_ad
+    with fw.dual_level():
+        x = dual(torch, 2)
+        attempt(log, "of a dual", lambda: fw.make_dual(x, torch.ones(2)))
+        attempt(log, "of what depends on one", lambda: fw.make_dual(x * 2, torch.ones(2)))
+        attempt(log, "a dual", lambda: fw.make_dual(torch.ones(2), x))
+        attempt(log, "what depends on one", lambda: fw.make_dual(torch.ones(2), x * 2))
+
+
+@cases
+def writes_and_copies_of_duals(torch, log):
+    fw = torch.autograd.forward_ad
+    with fw.dual_level():
+        attempt(log, "of a leaf", lambda: fw.make_dual(leaf(torch), torch.ones(2)).mul_(2))
+        attempt(log, "resized", lambda: dual(torch, 3).resize_(2))
+        for made in (dual(torch, 2), dual(torch, 2) * 2):
+            log(fw.unpack_dual(copy.deepcopy(made)))
+        attempt(log, "out=", lambda: torch.add(dual(torch, 2), 1, out=torch.empty(2)))
+        attempt(log, "into a dual", lambda: torch.add(torch.ones(2), 1, out=dual(torch, 2)))
+        with torch.no_grad():
+            attempt(log, "out= under no_grad", lambda: torch.mm(dual(torch, 2, 2), torch.eye(2), out=torch.empty(2, 2)))
+        log(torch.add(torch.ones(2), 1, out=torch.empty(2)))
+
+
+WITHOUT_FORMULA = {
+    "cdist": lambda torch, x: torch.cdist(x, x + 1),
+    "pdist": lambda torch, x: torch.nn.functional.pdist(x),
+    "cholesky": lambda torch, x: torch.cholesky(x @ x.t() + torch.eye(3)),
+    "embedding_bag": lambda torch, x: torch.nn.functional.embedding_bag(torch.tensor([[0, 1]]), x),
+    "grid_sample": lambda torch, x: torch.nn.functional.grid_sample(
+        x.view(1, 1, 3, 3), torch.zeros(1, 2, 2, 2), align_corners=False),
+    "index_reduce": lambda torch, x: x.index_reduce(0, torch.tensor([0]), torch.ones(1, 3), "amax"),
+    "index_reduce_": lambda torch, x: x.clone().index_reduce_(0, torch.tensor([0]), torch.ones(1, 3), "amax"),
+    "multi_margin_loss": lambda torch, x: torch.nn.functional.multi_margin_loss(x, torch.tensor([0, 1, 2])),
+    "multilabel_margin_loss": lambda torch, x: torch.nn.functional.multilabel_margin_loss(
+        x, torch.zeros(3, 3, dtype=torch.int64)),
+    "ctc_loss": lambda torch, x: torch.nn.functional.ctc_loss(
+        x.log_softmax(1), torch.tensor([1]), torch.tensor(3), torch.tensor(1)),
+    "segment_reduce": lambda torch, x: torch.segment_reduce(x, "sum", lengths=torch.tensor([1, 2])),
+    "zeta": lambda torch, x: torch.special.zeta(2.0, x + 1),
+    "igamma": lambda torch, x: torch.igamma(x, x),
+    "unique": lambda torch, x: torch.unique(x),
+    "unique along a dim": lambda torch, x: torch.unique(x, dim=0),
+    "ormqr": lambda torch, x: torch.ormqr(x, torch.ones(3), torch.eye(3)),
+    "floor_divide": lambda torch, x: torch.floor_divide(x, 0.5),
+    "heaviside": lambda torch, x: torch.heaviside(x, x),
+    "heaviside_": lambda torch, x: x.clone().heaviside_(x),
+    "attention": lambda torch, x: torch.nn.functional.scaled_dot_product_attention(*[x.view(1, 1, 3, 3)] * 3),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", WITHOUT_FORMULA)
+def test_ops_without_a_forward_formula(name):
+    def program(torch, log):
+        with torch.autograd.forward_ad.dual_level():
+            attempt(log, "dual", lambda: WITHOUT_FORMULA[name](torch, dual(torch, 3, 3)), words=12)
+            with torch.no_grad():
+                attempt(log, "dual", lambda: WITHOUT_FORMULA[name](torch, dual(torch, 3, 3)), words=12)
+            log(WITHOUT_FORMULA[name](torch, torch.rand(3, 3) + 0.5))
+
+    agree(program, warns=False)
