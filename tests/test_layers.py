@@ -52,7 +52,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
         "autograd.forward_ad", "autograd.function", "autograd.function_node", "autograd.function_outputs",
         "autograd.functional", "autograd.gradcheck", "autograd.gradient_checks", "autograd.gradient_demands",
         "autograd.graph", "autograd.gradcheck_steps", "autograd.jacobians", "autograd.levels", "autograd.methods",
-        "autograd.nested_io", "autograd.own_references",
+        "autograd.nested_io", "autograd.own_references", "autograd.tangents",
     ),
     ("_late_methods", "_tensor", "autograd"),
     (

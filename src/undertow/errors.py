@@ -24,11 +24,11 @@ class AcceleratorError(RuntimeError):
     __module__ = "torch"
 
 
-def out_of_memory(error: MemoryError) -> RuntimeError:
-    """Say in PyTorch's class and words that NumPy found no memory for an array."""
+def out_of_memory(error: MemoryError) -> Exception:
+    """Say in PyTorch's class and words that NumPy found no memory for an array. A hook's own MemoryError stays as it is."""
     shape, dtype = getattr(error, "shape", None), getattr(error, "dtype", None)
     if shape is None or dtype is None:
-        return cannot_allocate(str(error) or "more than there is")
+        return error
     return cannot_allocate(f"{math.prod(shape) * dtype.itemsize} bytes, for shape {list(shape)} and dtype {dtype}")
 
 
