@@ -29,11 +29,18 @@ def map_leaves(function: Callable[[Any], Any], tree: Any, ends: type | None = No
         return function(tree)
     if isinstance(tree, tuple):
         parts = [map_leaves(function, item, ends) for item in tree]
-        return type(tree)(*parts) if hasattr(tree, "_fields") else type(tree)(parts)
+        return _alike(tree, type(tree)(*parts) if hasattr(tree, "_fields") else type(tree)(parts))
     if isinstance(tree, list):
-        return type(tree)(map_leaves(function, item, ends) for item in tree)
+        return _alike(tree, type(tree)(map_leaves(function, item, ends) for item in tree))
     if isinstance(tree, dict):
         made = copy.copy(tree)  # with what else a class of dicts keeps
         made.update([(key, map_leaves(function, item, ends)) for key, item in tree.items()])
         return made
     return function(tree)
+
+
+def _alike(tree: Any, made: Any) -> Any:
+    """A container with the attributes that another one of its class has."""
+    if getattr(tree, "__dict__", None):
+        made.__dict__.update(tree.__dict__)
+    return made

@@ -857,10 +857,10 @@ EFFECTS: dict[str, tuple[Any, tuple[Any, ...], str, str]] = {
     "keeper_closure": (make_keeper(), T, "store", "sets nonlocal `last`"),
     "global_counter": (global_counter, T, "update", "updates global `TOTAL`"),
     "global_store": (global_store, T, "store", "sets global `TOTAL`"),
-    "globals": (through_globals, T, "call", "calls `globals`"),
+    "globals": (through_globals, T, "store", "sets `globals()['TOTAL']`"),
     "setattr": (lambda g: setattr(SETTINGS, "last", g), T, "store", "sets `SETTINGS.last`"),
     "setattr_name": (lambda g: setattr(SETTINGS, TABLE["name"], g), T, "store", "sets `SETTINGS.a`"),
-    "vars": (lambda g: vars(SETTINGS).update(a=g), T, "call", "calls `vars`"),
+    "vars": (lambda g: vars(SETTINGS).update(a=g), T, "update", "reaches into `SETTINGS.__dict__`"),
     "dunder_dict": (lambda g: SETTINGS.__dict__.update(a=g), T, "update", "reaches into `SETTINGS.__dict__`"),
     "exec": (lambda g: exec("x = 1"), T, "call", "calls `exec`"),
     "function_attribute": (function_attribute, T, "update", "updates `function_attribute.calls`"),
@@ -947,5 +947,7 @@ EFFECTS: dict[str, tuple[Any, tuple[Any, ...], str, str]] = {
     "profiled": (with_profiler, T, "call", "calls `torch.profiler.profile`"),
     "unbound": (lambda g: g * not_defined_anywhere, T, "call", "uses `not_defined_anywhere`"),  # noqa: F821
     "with_generator": (lambda g: noted().__enter__(), T, "call", "appends"),
-    "methodcaller": (lambda g: __import__("operator").methodcaller("append", g)(EVENTS), T, "call", "calls `__import__`"),
+    "methodcaller": (
+        lambda g: __import__("operator").methodcaller("append", g)(EVENTS), T, "call", "calls `operator.methodcaller`"
+    ),
 }

@@ -150,7 +150,7 @@ class Settings(threading.local):
 
 
 settings = Settings()
-_DEFAULTS = {"cpu": dtypes.bfloat16, "xla": dtypes.bfloat16, "mkldnn": dtypes.bfloat16}
+DEFAULTS = {"cpu": dtypes.bfloat16, "xla": dtypes.bfloat16, "mkldnn": dtypes.bfloat16}
 _HERE = ("cpu", "cuda", "xla")  # types of device that tensors can live on
 _CASTING_DEVICES = ("cpu", "cuda", "xpu", "ipu", "hpu", "xla", "privateuseone", "mps", "mtia", "maia")
 
@@ -186,7 +186,7 @@ def get_autocast_dtype(device_type: str) -> dtype:
         raise RuntimeError("unsupported scalarType")
     if local.modes.autocast is not None and kind in local.modes.autocast.lower:
         return local.modes.autocast.lower[kind]
-    return settings.dtype.get(kind) or _DEFAULTS.get(kind, dtypes.float16)
+    return settings.dtype.get(kind) or DEFAULTS.get(kind, dtypes.float16)
 
 
 def set_autocast_dtype(device_type: str, dtype: dtype) -> None:

@@ -90,6 +90,10 @@ class Arguments:
         """What the trace sees in the place of an argument."""
         return self._stand_ins[id(value)] if isinstance(value, TensorCore) else value
 
+    def pairs(self) -> tuple[list[Any], list[Any]]:
+        """The tensors of this call, and what the trace sees in their place."""
+        return self._given, self.tensors[: self.n_given]
+
     def fit(self, arguments: list[Any]) -> bool:
         """Whether the same arguments are the same tensors as when the program was made."""
         if self.renewed.places:
@@ -301,6 +305,10 @@ def _grad(tensor: Any) -> Any:
 
 def _stand_in(tensor: Any) -> Any:
     leaf = wrap(tensor._array)
+    if type(leaf) is not type(tensor):
+        leaf.__class__ = type(tensor)
+    if tensor.__dict__:
+        leaf.__dict__.update(tensor.__dict__)
     leaf._requires_grad = tensor._requires_grad
     if tensor._edge is None and tensor._meta is not None:
         meta = leaf._get_meta()

@@ -57,8 +57,9 @@ _CURES = {
     "debugger": "debug the step as it is, without torch.compile",
     "files": "look outside, and give what is there to the step as an argument",
     "iterator": "take from it outside, and give what it gives to the step as an argument",
+    "reflection": "write down the name of what it reads, or give it to the step as an argument",
 }
-_CURE = "do it outside, with what the step returns, or in a hook"
+_CURE = "do it outside, before (what it reads may be an argument) or after, with what the step returns, or in a hook"
 _OF_ANY_MODULE = frozenset(vars(Module()))
 
 
@@ -201,7 +202,7 @@ class Body:
                 continue
             if effect is not None and effect.field in _CURES and (len(group) > 1 or statements.stored(statement)):
                 continue
-            if effect is not None and effect.field == "debugger":
+            if effect is not None and effect.field in ("debugger", "reflection"):
                 continue
             for each in group:
                 why = "it uses what is known only there" if effect is None or each is not statement else f"it {effect.what}"

@@ -7,10 +7,12 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from undertow._core import TensorCore
+from undertow.devices import get_default_device
 from undertow.dtypes import SCALAR_DTYPE
-from undertow.modes import local
+from undertow.modes import Deterministic, local
 from undertow.xla.places import PLAIN, described
 from undertow.xla.records import Record
+from undertow.xla.settings import unusual_dtypes
 from undertow.xp.precision import Precision
 
 _ANOTHER = ", object "  # what follows tells objects apart
@@ -51,6 +53,9 @@ def looks_of(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[s
         "inference mode": "on" if modes.inference else "off",
         "autocast": autocast or "off",
         "the default dtype": str(SCALAR_DTYPE[float]),
+        "the default device": str(get_default_device()),
+        "the dtypes of autocast": ", ".join(f"{kind} to {dtype}" for kind, dtype in unusual_dtypes()) or "the usual ones",
+        "deterministic algorithms": "wanted" if Deterministic.wanted else "not wanted",
         "the precision of products": str(Precision.float32_products),
         "the number of hooks on saved tensors": str(len(modes.saved_hooks)),
     }

@@ -12,15 +12,17 @@ from typing import Any
 
 from undertow._core import TensorCore
 from undertow._dynamo import config
+from undertow._tensor import Tensor
 from undertow.devices import cpu
-from undertow.dtypes import SCALAR_DTYPE
 from undertow.modes import ThreadModes, local, special
 from undertow.sites import warn
+from undertow.sizes import Size
 from undertow.xla.arguments import hooks_on_node
 from undertow.xla.body import Body
 from undertow.xla.cache import keep_on_disk
 from undertow.xla.causes import argument_names, difference, looks_of
 from undertow.xla.counters import in_places
+from undertow.xla.effects.objects import instance_dict
 from undertow.xla.errors import CompileError, CompileWarning
 from undertow.xla.host_calls import Inside
 from undertow.xla.numbers import Baked
@@ -28,11 +30,12 @@ from undertow.xla.places import Numbers
 from undertow.xla.plan import Again, Plan
 from undertow.xla.program import Program
 from undertow.xla.records import ChangedRecord, Kinds
+from undertow.xla.settings import settings_now
+from undertow.xla.signatures import attributes_of, signature
 from undertow.xla.sparse_parts import apart, parts_of_sparse
 from undertow.xla.traced import Call
 from undertow.xp.device_array import DeviceArray
 from undertow.xp.device_memory import Compiling, Stops, Watch
-from undertow.xp.precision import Precision
 
 MANY = 8  # recompiles of one step after which a warning says why
 MOST = 16  # programs for arguments of one look; what changes at every call would make ever more
@@ -71,11 +74,8 @@ class Compiled:
         arguments: list[Any] = []
         numbers: list[Any] = []
         modes = local.modes
-        autocast = modes.autocast and (*modes.autocast.lower.items(),)
-        key: list[Any] = [
-            modes.grad_enabled, modes.inference, autocast, SCALAR_DTYPE[float], Precision.float32_products
-        ]  # fmt: skip
-        if special.active or modes.saved_hooks:
+        key: list[Any] = settings_now(modes)
+        if special.active or modes.saved_hooks or modes.dispatch_modes:
             key += _rare_modes(modes)
         if args or kwargs:
             _describe((args, kwargs), key, arguments, numbers, self._kinds, [])
@@ -95,7 +95,7 @@ class Compiled:
                         raise
                     return self(*args, **kwargs)
                 except Exception as error:
-                    if isinstance(error, (Stops, Warning)):  # a filter may make errors of warnings
+                    if isinstance(error, Stops):
                         raise
                     failure = error
             if program is not None and program.admits(arguments):
@@ -192,9 +192,10 @@ class Compiled:
 
 def _rare_modes(modes: ThreadModes) -> tuple[Any, ...]:
     """What is on around a call, and would act on the ops in it."""
-    if modes.function_modes:
+    asking = [*modes.function_modes, *modes.dispatch_modes]
+    if asking:
         raise CompileError(
-            f"undertow.compile: a {type(modes.function_modes[-1]).__name__} is on around a compiled step, and wants to see "
+            f"undertow.compile: a {type(asking[-1]).__name__} is on around a compiled step, and wants to see "
             "every function that it calls. A program calls none: leave the mode, or call the step uncompiled."
         )
     return tuple((id(pack), id(unpack)) for pack, unpack, _ in modes.saved_hooks)
@@ -212,6 +213,10 @@ def _describe(
         array, meta = tree._array, tree._meta
         tensors.append(tree)
         key += (array.shape, array.dtype, tree._requires_grad)
+        if type(tree) is not Tensor:
+            key.append(type(tree))
+        if tree.__dict__:
+            key.append(attributes_of(tree))
         if not array.flags.c_contiguous:  # draws are made in the order of memory
             key.append(array.strides)
         if type(array) is DeviceArray and array.device is not cpu:
@@ -221,12 +226,16 @@ def _describe(
             key += map(id, hooks_on_node(meta) or ())
             if meta.grad_dtype is not None:
                 key += ("grad_dtype", meta.grad_dtype.dtype)
-    elif isinstance(tree, (tuple, list)):
+    elif isinstance(tree, (tuple, list)) and type(tree) is not Size:
         key += (type(tree), len(tree))
+        if type(tree) not in (tuple, list) and instance_dict(tree):
+            key.append(attributes_of(tree))
         for part in tree:
             _describe(part, key, tensors, numbers, kinds, met)
     elif isinstance(tree, dict):
-        key += (type(tree), *map(_key_of, tree))
+        key += (type(tree), *map(signature, tree))
+        if type(tree) is not dict and instance_dict(tree):
+            key.append(attributes_of(tree))
         for part in tree.values():
             _describe(part, key, tensors, numbers, kinds, met)
     elif type(tree) in (int, float):
@@ -238,18 +247,7 @@ def _describe(
         met.append(tree)
         _describe(() if again else vars(tree), key, tensors, numbers, kinds, met)
     else:
-        key.append(_key_of(tree))
-
-
-def _key_of(value: Any) -> Any:
-    """A value that is part of the program, so that another value needs another program."""
-    try:
-        hash(value)
-    except TypeError:
-        return id(value)
-    if type(value) is float and (not value or value != value):
-        return float, repr(value)  # 0.0 equals -0.0, and nan nothing
-    return type(value), value
+        key.append(signature(tree))
 
 
 def reset() -> None:

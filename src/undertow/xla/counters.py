@@ -11,6 +11,7 @@ import itertools
 from collections.abc import Container, Iterable
 from typing import Any
 
+from undertow.sizes import Size
 from undertow.tree import map_leaves
 from undertow.xla.numbers import Figure, Uncountable
 from undertow.xla.places import Numbers, Place, held_at, place_at, put
@@ -29,7 +30,7 @@ class Given:
 def in_places(arguments: Any) -> Any:
     """Arguments with places in the stead of plain numbers, in order."""
     places = itertools.count()
-    return map_leaves(lambda leaf: Given(next(places)) if type(leaf) in (int, float) else leaf, arguments)
+    return map_leaves(lambda leaf: Given(next(places)) if type(leaf) in (int, float) else leaf, arguments, ends=Size)
 
 
 def from_places(arguments: Any, numbers: list[Any]) -> Any:

@@ -9,18 +9,20 @@ import types
 from array import array
 from collections import deque
 from collections.abc import Iterable, Iterator, MutableMapping
-from operator import is_
+from operator import getitem, is_
 from typing import Any, NamedTuple
+
+import numpy as np
 
 from undertow._core import Meta, TensorCore
 from undertow.xla.effects import trust
 from undertow.xla.effects.objects import instance_dict
 
 PLAIN = (int, float, complex, str, bytes, bool, type(None))
+EXACT = frozenset(PLAIN)  # an object of a class that inherits from one of these may have attributes
 ABSENT = object()
 
 Place = tuple[int, Any]  # an id and a key; see `place_at`
-Stores = list[tuple[MutableMapping[Any, Any], dict[Any, Any]]]  # mappings that are changed, and what they held
 
 
 class Change(NamedTuple):
@@ -104,12 +106,16 @@ def contents_of(cell: Any) -> Any:
 
 
 def same(a: Any, b: Any) -> bool:
-    """Whether two values are one object, or equal plain values."""
+    """Whether two values are one object, or plain values that nothing tells apart."""
     if a is b:
         return True
-    if type(a) is float and type(b) is float and not a:
-        return repr(a) == repr(b)  # 0.0 equals -0.0
-    return type(a) is type(b) and isinstance(a, PLAIN) and (a == b or (a != a and b != b))
+    if type(a) is not type(b):
+        return False
+    if type(a) in (float, complex):
+        return repr(a) == repr(b)  # 0.0 equals -0.0, and nan nothing
+    if isinstance(a, np.generic):
+        return a.dtype == b.dtype and a.tobytes() == b.tobytes() and not a.dtype.hasobject
+    return type(a) in EXACT and a == b
 
 
 def place_at(holder: Any, key: Any) -> Place:
@@ -139,16 +145,6 @@ class Places:
         return key is None or (owner, None) in self._places or (owner, key) in self._places
 
 
-def holder_of(owner: Any, attribute: str | None) -> MutableMapping[Any, Any] | None:
-    """The mapping in which an object keeps an attribute; None if it has none."""
-    if isinstance(owner, dict):
-        return owner
-    if isinstance(owner, type):
-        return OfClass(owner)
-    slots = Slots(owner)
-    return slots if attribute in slots.members else getattr(owner, "__dict__", None)
-
-
 def held_at(holder: Any, key: Any) -> Any:
     """What is in a place: an entry of a mapping or a list or, without a key, a closure cell; ABSENT if nothing is.
 
@@ -161,8 +157,9 @@ def held_at(holder: Any, key: Any) -> Any:
     if key is ...:
         return holder.copy()
     if isinstance(holder, (list, deque, array, bytearray)):
-        return holder[key] if key < len(holder) else ABSENT
-    return holder.get(key, ABSENT)
+        own: Any = list.__getitem__ if isinstance(holder, list) else getitem  # a subclass may compute what it gives
+        return own(holder, key) if key < len(holder) else ABSENT
+    return dict.get(holder, key, ABSENT) if isinstance(holder, dict) else holder.get(key, ABSENT)
 
 
 def described(value: Any) -> str:

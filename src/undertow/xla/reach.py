@@ -7,23 +7,25 @@ and to their classes. `snapshot` remembers what they held.
 from __future__ import annotations
 
 import argparse
-import builtins
-import dis
+import contextvars
 import functools
 import gc
 import logging
 import os
+import sys
 import threading
 import types
 import weakref
 from array import array
-from collections import deque
-from collections.abc import Collection, Container, Iterator, Mapping
-from typing import Any
+from collections import defaultdict, deque
+from collections.abc import Callable, Collection, Container, Iterator, Mapping
+from operator import eq
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from undertow._core import TensorCore
+from undertow._tensor import Tensor
 from undertow.nn.modules import module as modules_
 from undertow.nn.modules.module import Module
 from undertow.optim import optimizer as optimizers_
@@ -31,9 +33,10 @@ from undertow.optim.lbfgs import LBFGS
 from undertow.optim.lr_scheduler import LRScheduler
 from undertow.optim.optimizer import Optimizer
 from undertow.ownership import module_name, own_part
+from undertow.xla.code_names import Import, names_of
 from undertow.xla.effects import trust
 from undertow.xla.effects.objects import instance_dict
-from undertow.xla.places import PLAIN, OfClass, Place, Slots, contents_of, place_at
+from undertow.xla.places import ABSENT, EXACT, PLAIN, OfClass, Place, Slots, contents_of, place_at, same
 
 _WITH_STATE = ("optim", "amp")  # parts of undertow: schedulers and scalers are looked through as if they were the user's
 _FOREIGN = ("jax", "jaxlib", "torch")  # packages whose objects are taken as they are
@@ -41,6 +44,12 @@ _OPEN = (types.SimpleNamespace, argparse.Namespace)  # the standard library's, f
 _CACHED = type(functools.lru_cache(len))
 _LOOKS_AT_SCHEDULERS = {"last_epoch", "get_last_lr", "_last_lr", "_step_count", "state_dict", "T_cur"}
 _ENVIRONMENT = {"environ", "getenv"}
+_PLAIN_LOOKUP = (object.__getattribute__, Module.__getattribute__)
+_THROUGH: tuple[type, ...] = (
+    types.MappingProxyType, types.BuiltinMethodType, types.MethodWrapperType, type({}.keys()), type({}.values()),
+    type({}.items()),
+)  # fmt: skip
+_PATCHABLE = 1 << 9  # classes that Python code made have this flag
 DEPTH = 3  # how far other objects of the standard library are followed
 WATCHED_BYTES = 1 << 16  # NumPy arrays up to this size are compared before a call; others, if the step reads their numbers
 
@@ -52,6 +61,14 @@ GLOBAL_HOOKS = [
 ]
 
 _NOTES_ON_HOOKS = ("_with_kwargs", "_always_called")  # on some of a module's hooks
+
+
+class Look(NamedTuple):
+    """A value that is kept in no place of its own: a context variable's, what a weak reference leads to."""
+
+    name: str
+    get: Callable[[], Any]
+    alike: Callable[[Any, Any], bool] = same
 
 
 class Reached:
@@ -73,13 +90,17 @@ class Reached:
         self.arrays: list[tuple[np.ndarray[Any, Any], str]] = []
         self.cells: list[tuple[Any, str]] = []  # closure cells
         self.globals: list[tuple[dict[str, Any], str]] = []  # names in a module
+        self.loaded: list[str] = []  # modules that code imports: keys of `sys.modules`
+        self.looks: list[Look] = []  # what is kept in no place
+        self.owners: list[tuple[Any, dict[str, Any]]] = []  # objects, and the dicts that hold their attributes
         self.caches: list[tuple[Any, str]] = []  # functions that keep what they gave
         self.functions: list[types.FunctionType] = []  # of the user's
         self.classes: list[type] = []
+        self.other_classes: list[type] = []  # of undertow and of others, which may be patched
         self.objects: list[Any] = []
         self.seen: set[int] = set()  # ids of all that was found
         self._kept: list[Any] = []  # so that no id is used again
-        self._named: set[tuple[int, str]] = set()
+        self._named: set[tuple[int | str, str]] = set()
         self.mentioned: set[str] = set()  # names in code, of attributes too
         self._schedulers: list[tuple[Any, str]] = []
         self._waiting: deque[tuple[Any, str, int]] = deque()
@@ -103,7 +124,7 @@ class Reached:
         return hosted
 
     def _add(self, root: Any, name: str, depth: int = 0) -> None:
-        if not isinstance(root, PLAIN) and self._is_new(root):
+        if type(root) not in EXACT and self._is_new(root):
             self._waiting.append((root, name, depth))
 
     def _is_new(self, root: Any) -> bool:
@@ -128,23 +149,37 @@ class Reached:
         elif isinstance(root, types.MethodType):
             self._add(root.__self__, name)
             self._add(root.__func__, name)
-        elif isinstance(root, dict):
-            self._look_into(root, name, depth)
-        elif isinstance(root, (list, deque, set, array, bytearray)):
-            self.lists.append((root, name))
-            for place, value in enumerate(root):
-                if place_at(root, place) not in self.replaced:
-                    self._add(value, f"{name}[{place}]", depth)
-        elif isinstance(root, (tuple, frozenset)):
-            for place, value in enumerate(root):
-                self._add(value, f"{name}[{place}]", depth)
+        elif isinstance(root, (dict, list, deque, set, array, bytearray, tuple, frozenset)):
+            self._look_at_container(root, name, depth)
         elif isinstance(root, np.ndarray):
-            if (root.nbytes <= WATCHED_BYTES or id(root) in self._computed_with) and not root.dtype.hasobject:
-                self.arrays.append((root, name))
+            self._look_at_array(root, name, depth)
         elif isinstance(root, type):
             self._look_at_class(root, name)
         else:
             self._look_at_object(root, name, depth)
+
+    def _look_at_container(self, root: Any, name: str, depth: int) -> None:
+        if isinstance(root, dict):
+            self._look_into(root, name, depth)
+        else:
+            if not isinstance(root, (tuple, frozenset)):
+                self.lists.append((root, name))
+            for place, value in enumerate(root):
+                if place_at(root, place) not in self.replaced:
+                    self._add(value, f"{name}[{place}]", depth)
+        for inner in _parts(root):
+            self._add(inner, name, depth)
+        if trust.home(type(root)) == "user":  # which may have attributes, and methods that compute
+            self._look_into_object(root, name, depth)
+
+    def _look_at_array(self, root: Any, name: str, depth: int) -> None:
+        if root.dtype.hasobject:
+            self.looks.append(Look(f"the NumPy array {name}", lambda: (root.shape, *map(id, root.flat)), eq))
+            self._kept.append(root.copy())
+            for value in root.flat:
+                self._add(value, name, depth)
+        elif root.nbytes <= WATCHED_BYTES or id(root) in self._computed_with:
+            self.arrays.append((root, name))
 
     def _look_into(self, holder: Any, name: str, depth: int = 0) -> None:
         """A dict, or attributes that are shown like one."""
@@ -160,6 +195,10 @@ class Reached:
             self._add(inner, name, depth)
         if isinstance(root, _CACHED):
             self.caches.append((root, name))
+        elif isinstance(root, contextvars.ContextVar):
+            self.looks.append(Look(name, lambda: root.get(ABSENT)))
+        elif isinstance(root, functools.partial):
+            self.looks.append(Look(name, lambda: (id(root.func), id(root.args), id(root.keywords)), eq))
         kind = type(root)
         home = trust.home(kind)
         if isinstance(root, types.ModuleType) or home in ("numpy", "builtin"):
@@ -188,6 +227,7 @@ class Reached:
         self.objects.append(root)
         attributes, slots = instance_dict(root), Slots(root)
         if type(root).__dictoffset__:
+            self._own(root, attributes)
             self.maps.append((attributes, name))
             for key, value in list(attributes.items()):
                 if place_at(attributes, key) not in self.replaced:
@@ -196,10 +236,20 @@ class Reached:
             self._look_into(slots, name, depth)
         self._add(kind, kind.__name__)
 
+    def _own(self, owner: Any, attributes: dict[str, Any]) -> None:
+        """Notes in which dict an object keeps its attributes: another one may take its place."""
+        if type(owner).__getattribute__ in _PLAIN_LOOKUP and not isinstance(owner, threading.local):
+            self.owners.append((owner, attributes))
+
     def _look_at_class(self, root: type, name: str) -> None:
-        """The attributes of a class of the user's, and the code in it."""
+        """The attributes of a class of the user's, and the code in it; those of its metaclass, which it has as well."""
+        if trust.written_here(type(root)):
+            self._add(type(root), type(root).__name__)
         for kind in root.__mro__:
-            if trust.written_here(kind) and (kind is root or self._is_new(kind)):
+            if not trust.written_here(kind):
+                if kind.__flags__ & _PATCHABLE and kind is not Tensor and (kind is root or self._is_new(kind)):
+                    self.other_classes.append(kind)
+            elif kind is root or self._is_new(kind):
                 self.classes.append(kind)
                 attributes = OfClass(kind)
                 self.maps.append((attributes, kind.__name__))
@@ -213,7 +263,9 @@ class Reached:
             if module is not root and not self._is_new(module):
                 continue
             self.modules.append(module)
+            self._own(module, vars(module))
             self._add(type(module), type(module).__name__)
+            self._look_at_own_forward(type(module))
             self.maps.append((vars(module), shown))
             for holder in (module._parameters, module._buffers, module._modules):
                 self.seen.add(id(holder))
@@ -261,33 +313,81 @@ class Reached:
         if not trust.written_here(root):
             return
         self.functions.append(root)
-        own, names, stored = _names_of(root.__code__)
-        self.mentioned |= self._names_left.get(root.__code__, names)
-        self._look_up(root.__globals__, own, names)
-        if not names.isdisjoint(_ENVIRONMENT):
+        names = names_of(root.__code__)
+        self.mentioned |= self._names_left.get(root.__code__, names.all)
+        self._look_up(root, names.globals, names.all)
+        for each in names.imports:
+            self._look_at_import(each, root.__globals__, names.all)
+        if not names.all.isdisjoint(_ENVIRONMENT):
             self._add(os.environ._data, "os.environ")  # type: ignore[attr-defined]
-        for used in stored - root.__globals__.keys():
+        for used in names.stored - root.__globals__.keys():
             self._name(root.__globals__, used)
         for value in (*(root.__defaults__ or ()), root.__kwdefaults__):
             self._add(value, name)
         self._add(vars(root), name)
 
-    def _look_up(
-        self, namespace: dict[str, Any], own: set[str], names: set[str], within: frozenset[int] = frozenset()
-    ) -> None:
-        """The names that some code may look up in its module, and those in modules that it finds there."""
+    def _look_at_own_forward(self, kind: type) -> None:
+        """The functions that the forward of one of undertow's layers calls, by name: they may be replaced."""
+        forward = vars(kind).get("forward")
+        if isinstance(forward, types.FunctionType) and trust.home(forward) == "own" and self._is_new(forward):
+            names = names_of(forward.__code__)
+            self._look_up(forward, names.globals, names.all)
+
+    def _look_up(self, code: types.FunctionType, own: set[str], names: set[str]) -> None:
+        """The names that some code may look up: in its module, among builtins, and in modules that it finds there."""
+        met: set[int] = set()
+        builtin: dict[str, Any] = code.__builtins__  # type: ignore[attr-defined]
         for used in sorted(own):
-            if used not in namespace:
-                if hasattr(builtins, used) and not within:  # until somebody takes the name
-                    self._name(namespace, used)
+            if used in code.__globals__:
+                self._look_up_one(code.__globals__, used, names, met)
                 continue
-            self._name(namespace, used)
-            value = namespace[used]
-            if not isinstance(value, types.ModuleType):
-                if place_at(namespace, used) not in self.replaced:
-                    self._add(value, used)
-            elif (trust.written_here(value) or trust.module_home(value) == "own") and id(value) not in within:
-                self._look_up(vars(value), names, names, within | {id(value)})
+            self._name(code.__globals__, used)  # the name may be taken
+            if used in builtin:
+                self._look_up_one(builtin, used, names, met)
+            else:
+                self._name(builtin, used)
+
+    def _look_up_one(self, namespace: dict[str, Any], used: str, names: set[str], met: set[int]) -> None:
+        value = namespace[used]
+        self._name(namespace, used)
+        if isinstance(value, types.ModuleType):
+            self._look_up_in(value, names, met)
+        elif value is not sys.modules and place_at(namespace, used) not in self.replaced:
+            self._add(value, used)
+
+    def _look_up_in(self, module: types.ModuleType, names: set[str], met: set[int]) -> None:
+        """Names in a module, and in modules that are found there."""
+        if id(module) in met:
+            return
+        met.add(id(module))
+        namespace = vars(module)
+        for used in sorted(names & namespace.keys()):
+            self._look_up_one(namespace, used, names, met)
+        if "__getattr__" in namespace and trust.written_here(module):  # it gives the others
+            self._look_up_one(namespace, "__getattr__", names, met)
+
+    def _look_at_import(self, statement: Import, namespace: dict[str, Any], names: set[str]) -> None:
+        """A module that code imports when it runs, and the names in it."""
+        met: set[int] = set()
+        for name in statement.loaded(namespace):
+            if ("sys.modules", name) not in self._named:
+                self._named.add(("sys.modules", name))
+                self.loaded.append(name)
+            if name in sys.modules:
+                self._look_up_in(sys.modules[name], names, met)
+
+    def name(self, namespace: dict[str, Any], key: str) -> None:
+        """Follows a name that code looks up by other means than by writing it down."""
+        if namespace is sys.modules:
+            if ("sys.modules", key) not in self._named:
+                self._named.add(("sys.modules", key))
+                self.loaded.append(key)
+        elif key in namespace:
+            self._look_up_one(namespace, key, set(), set())
+        else:
+            self._name(namespace, key)
+        while self._waiting:
+            self._look(*self._waiting.popleft())
 
     def _name(self, namespace: dict[str, Any], name: str) -> None:
         if (id(namespace), name) not in self._named:
@@ -301,24 +401,6 @@ def steps_on_host(scheduler: Any) -> bool:
     groups = scheduler.optimizer.param_groups if marked else ()
     inner = getattr(scheduler, "_schedulers", ())
     return marked and all(type(group["lr"]) is float for group in groups) and all(map(steps_on_host, inner))
-
-
-_ON_GLOBALS = {
-    "DELETE_GLOBAL", "LOAD_FROM_DICT_OR_GLOBALS", "LOAD_GLOBAL", "LOAD_NAME", "STORE_GLOBAL",
-}  # fmt: skip
-
-
-def _names_of(code: types.CodeType) -> tuple[set[str], set[str], set[str]]:
-    """What a function, and those written inside it, may look up: globals; these and attributes. Then globals they set."""
-    found = [(each.opname, each.argval) for each in dis.get_instructions(code)]
-    own = {name for operation, name in found if operation in _ON_GLOBALS}
-    names = set(code.co_names)
-    stored = {name for operation, name in found if operation == "STORE_GLOBAL"}
-    for constant in code.co_consts:
-        if isinstance(constant, types.CodeType):
-            for all_of_them, more in zip((own, names, stored), _names_of(constant)):
-                all_of_them |= more
-    return own, names, stored
 
 
 def _parts(root: Any) -> Iterator[Any]:
@@ -335,8 +417,16 @@ def _parts(root: Any) -> Iterator[Any]:
         yield root()
     elif isinstance(root, weakref.ProxyTypes):
         yield root.__dir__.__self__
-    elif isinstance(root, types.MappingProxyType):
-        yield from gc.get_referents(root)
+    elif isinstance(root, contextvars.ContextVar):
+        yield root.get(None)
+    elif isinstance(root, defaultdict):
+        yield root.default_factory
+    elif isinstance(root, memoryview):
+        yield root.obj
+    elif isinstance(root, os._Environ):
+        yield root._data  # type: ignore[attr-defined]
+    elif isinstance(root, _THROUGH):
+        yield from (each for each in gc.get_referents(root) if not isinstance(each, types.ModuleType))
     elif isinstance(root, threading.local):
         yield vars(root)
     elif "__wrapped__" in instance_dict(root):  # what is cached, or compiled

@@ -6,9 +6,10 @@ at hand does not fit; after the trace it tells what the step left where.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable, Iterator
 from itertools import chain
-from operator import attrgetter, is_
+from operator import attrgetter, contains, getitem, is_
 from typing import Any
 
 import numpy as np
@@ -33,7 +34,8 @@ from undertow.xla.places import (
     refill,
     same,
 )
-from undertow.xla.reach import GLOBAL_HOOKS, WATCHED_BYTES, Reached
+from undertow.xla.reach import GLOBAL_HOOKS, WATCHED_BYTES, Look, Reached
+from undertow.xla.settings import LOOKS
 
 
 class Snapshot:
@@ -46,6 +48,11 @@ class Snapshot:
         self.arrays = [(array, array.copy("C")) for array, _ in state.arrays]
         self.cells = [(cell, contents_of(cell)) for cell, _ in state.cells]
         self.globals = [(holder, name, holder.get(name, ABSENT)) for holder, name in state.globals]
+        self.loaded = [(sys.modules, name, sys.modules.get(name, ABSENT)) for name in state.loaded]
+        asked = [Look(name, LOOKS[name]) for name in sorted(state.mentioned & LOOKS.keys())]
+        self._looks_at = [(look, look.get()) for look in (*state.looks, *asked)]
+        self._owners = [owner for owner, _ in state.owners]
+        self._dicts = [attributes for _, attributes in state.owners]
         self.grads = [(tensor, tensor._meta.grad if tensor._meta is not None else None) for tensor in state.tensors]
         self.flags = [(tensor, tensor._requires_grad) for tensor in state.tensors]
         self.hooks = [(holder, dict(holder)) for holder in GLOBAL_HOOKS]
@@ -107,7 +114,10 @@ class Snapshot:
         self._sizes = [len(held) for _, held in (*glanced, *hooked)]
         self._values = [*chain.from_iterable([held for _, held in glanced])]
         self._cells = [(cell, was) for cell, was in self.cells if self._counts(cell)]
-        self._globals = [(holder, name, was) for holder, name, was in self.globals if self._counts(holder, name)]
+        names = (*self.globals, *self.loaded, *self._code.names)
+        self._globals = [each for each in names if self._counts(each[0], each[1])]
+        self._present = _columns([each for each in self._globals if each[2] is not ABSENT], 3)
+        self._absent = _columns([each[:2] for each in self._globals if each[2] is ABSENT], 2)
         self._arrays = [(array, contents) for array, contents in self.arrays if self._counts(array)]
 
     def _counts(self, holder: Any, key: Any = None) -> bool:
@@ -143,17 +153,32 @@ class Snapshot:
             now = contents_of(cell)
             if now is not was and not same(now, was):
                 return False
-        for names, name, was in self._globals:
-            now = names.get(name, ABSENT)
-            if now is not was and not same(now, was):
+        homes, names, kept = self._present
+        try:
+            if not all(map(is_, map(getitem, homes, names), kept)) and not all(map(same, map(getitem, homes, names), kept)):
+                return False
+        except KeyError:  # a name is gone
+            return False
+        if any(map(contains, *self._absent)):
+            return False
+        if not all(map(is_, map(_ATTRIBUTES, self._owners), self._dicts)):
+            return False
+        for look, was in self._looks_at:
+            if not look.alike(look.get(), was):
                 return False
         for array, contents in self._arrays:
             if not _equal(array, contents):
                 return False
         if self.watches_gradients:
             for tensor, look in self._looks:
-                if _look_of(tensor._meta and tensor._meta.grad) != look:
-                    return False
+                meta = tensor._meta
+                grad = None if meta is None else meta.grad
+                if grad is None:
+                    if look is not None:
+                        return False
+                elif not (look and grad._is_strided and grad._requires_grad is look[1] and grad._array.dtype is look[0]):
+                    if _look_of(grad) != look:  # dtypes may be equal and not the same
+                        return False
         if self.histories.difference():
             return False
         return all(_same_hooks(hooks_on_node(tensor._meta), hooks) for tensor, hooks in self._with_node_hooks)
@@ -198,6 +223,12 @@ class Snapshot:
         for holder, name, was in self._globals:
             if not same(holder.get(name, ABSENT), was):
                 yield False, change(name, was, holder.get(name, ABSENT))
+        for owner, attributes in zip(self._owners, self._dicts):
+            if owner.__dict__ is not attributes:
+                yield False, f"the attributes of a {type(owner).__name__} are in another dict"
+        for look, was in self._looks_at:
+            if not look.alike(look.get(), was):
+                yield False, change(look.name, was, look.get())
         for (array, name), (_, contents) in zip(self.state.arrays, self.arrays):
             if not _equal(array, contents) and self._counts(array):
                 yield False, f"the NumPy array {name} changed"
@@ -332,6 +363,11 @@ class Snapshot:
 
 
 _REQUIRES_GRAD = attrgetter("_requires_grad")
+_ATTRIBUTES = attrgetter("__dict__")
+
+
+def _columns(rows: list[tuple[Any, ...]], width: int) -> list[list[Any]]:
+    return [[row[place] for row in rows] for place in range(width)]
 
 
 def _look_of(grad: Any) -> Any:

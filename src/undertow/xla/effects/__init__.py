@@ -133,6 +133,7 @@ def together(readings: Sequence[Reading]) -> Reading:
         holds=tuple([read for each in found for read in each.holds]),
         places=tuple([place for each in found for place in each.places]),
         writes=any(each.writes for each in found),
+        names=tuple([name for each in found for name in each.names]),
     )
     changes: dict[int, set[Atom]] = {}
     for each in readings:

@@ -234,15 +234,22 @@ class Attributes(State):
 
     def _module_attribute(self, atom: Known, name: str, node: Any) -> Value:
         module = atom.value
+        if name == "__dict__":
+            return frozenset([Known(vars(module), f"{atom.name}.__dict__")])
         found = vars(module).get(name, MISSING)
         if found is MISSING:
             if trust.module_home(module) == "user":
-                if "__getattr__" in vars(module):
-                    return self.unknown(f"reads `{atom.name}.{name}` through the module's `__getattr__`", node)
+                self.looked_up(vars(module), name)
+                fallback = vars(module).get("__getattr__")
+                if isinstance(fallback, FunctionType):
+                    return self.call_function(fallback, Arguments([frozenset([Known(name, repr(name))])]), node)
                 return ONE[PLAIN]
             found = getattr(module, name, MISSING)
             if found is MISSING:
+                self.looked_up(vars(module), name)
                 return ONE[PLAIN]
+        if name in vars(module):
+            self.looked_up(vars(module), name)
         known = Known(found, f"{atom.name}.{name}", lambda: vars(module).get(name, MISSING))
         if trust.module_home(module) == "user":
             self.found(known, vars(module), name)  # where a function of that module has its globals

@@ -5,6 +5,7 @@ from __future__ import annotations
 import collections
 import functools
 import itertools
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -150,11 +151,15 @@ class BuiltinCalls(Functions):
         return self.fresh(node, list, result)
 
     def _call_getattr(self, arguments: Arguments, node: Any) -> Value:
-        name = self._constant(arguments, 1)
+        names = self.known_strings(arguments.positional[1]) if len(arguments.positional) > 1 else None
         result = EMPTY.union(*arguments.positional[2:])
         for atom in arguments.positional[0] if arguments.positional else ONE[OPAQUE]:
-            if name is not None:
-                result |= self.attribute(atom, name, node)
+            if names:
+                result |= EMPTY.union(*[self.attribute(atom, name, node) for name in names])
+            elif isinstance(atom, Known) and isinstance(atom.value, ModuleType):
+                for name in vars(atom.value):
+                    self.looked_up(vars(atom.value), name)
+                result |= self.unknown("reads an attribute whose name is not known", node)
             elif atom is PLAIN or atom is NONE:
                 result |= ONE[PLAIN]
             else:

@@ -14,6 +14,7 @@ from undertow.optim import Optimizer
 from undertow.xla.effects import trust
 from undertow.xla.effects.objects import MISSING, in_class, instance_dict
 from undertow.xla.effects.own_calls import OwnCalls
+from undertow.xla.effects.reflection import UNSEEN, is_getter, special_functions
 from undertow.xla.effects.values import (
     EMPTY,
     MADE,
@@ -33,12 +34,13 @@ from undertow.xla.effects.values import (
     Value,
     is_plain,
 )  # fmt: skip
+from undertow.xla.settings import GUARDED
 
 _MOST_ROUNDS = 10
 _SPECIAL = {
     id(function): function.__name__
     for function in (getattr, hasattr, setattr, delattr, next, type, super, zip, enumerate, dict, map)
-}
+} | dict(special_functions())
 
 
 class Calls(OwnCalls):
@@ -98,6 +100,11 @@ class Calls(OwnCalls):
             found = special(arguments, node)
             if found is not None:
                 return found
+        if id(value) in GUARDED:
+            self.use(arguments.all())
+            return ONE[PLAIN]
+        if id(value) in UNSEEN:
+            return self.computed(f"calls `{UNSEEN[id(value)].removeprefix('builtins.')}`", node)
         if isinstance(value, FunctionType):
             return self._call_python(atom, value, arguments, node)
         if isinstance(value, types.MethodType):
@@ -111,7 +118,9 @@ class Calls(OwnCalls):
         if id(value) in trust.ELEMENT_RESULT:
             return self._element_result(value, arguments, node)
         if id(value) in trust.MAKERS:
-            return self._make(value, arguments, node)
+            return self.made_getter(value, arguments) or self._make(value, arguments, node)
+        if is_getter(value):
+            return self._call_getter(value, arguments, node)
         if isinstance(value, type):
             return self._construct(atom, arguments, node, entering)
         if isinstance(value, functools.partial):

@@ -13,7 +13,7 @@ from undertow.nn import Module
 from undertow.utils.data import DataLoader
 from undertow.xla.effects import trust
 from undertow.xla.effects.attributes import Attributes, is_tensor
-from undertow.xla.effects.objects import MISSING, element, in_class, instance_dict
+from undertow.xla.effects.objects import MISSING, element, in_class, instance_dict, is_namespace
 from undertow.xla.effects.values import (
     EMPTY,
     GROUPS,
@@ -110,6 +110,8 @@ class Elements(Attributes):
             if isinstance(value, np.ndarray):
                 self.use(frozenset([atom]))
                 return frozenset([atom, PLAIN])
+            if is_namespace(value):
+                return self.computed(f"goes through all of `{atom.name}`", node)
             if isinstance(value, (list, dict, set, frozenset, tuple, collections.deque)):
                 self.use(frozenset([atom]))
                 extra = self.protocols(frozenset([atom]), node)
@@ -187,11 +189,13 @@ class Elements(Attributes):
                 return self.unknown(f"reads the setting {constant!r} of a parameter group", node)
             return ONE[GROUPS]
         if isinstance(atom, Known):
-            return self._known_item(atom, constant, node)
+            return self._known_item(atom, constant, key, node)
         return self._elements(atom, node)
 
-    def _known_item(self, atom: Known, constant: Any, node: Any) -> Value:
+    def _known_item(self, atom: Known, constant: Any, key: Value, node: Any) -> Value:
         value = atom.value
+        if is_namespace(value):
+            return self.namespace_item(atom, key, node)
         custom = in_class(type(value), "__getitem__")
         if isinstance(custom, FunctionType) and trust.home(custom) == "user":
             return self.call_function(custom, Arguments([frozenset([atom]), ONE[PLAIN]]), node)
@@ -237,6 +241,15 @@ class Elements(Attributes):
         elif isinstance(atom, Known):
             if is_tensor(atom.value):
                 self.writes = True
+            elif is_namespace(atom.value):
+                names = self.known_strings(key)
+                for name in names or ():
+                    self.looked_up(atom.value, name)
+                    verb = "updates" if updating else "sets"
+                    kind = "update" if updating else "store"
+                    self.effect(kind, f"{verb} `{atom.name}[{name!r}]`", node, atom.value, name)
+                if not names:
+                    self.computed(f"stores into `{atom.name}[…]` by a name that is not known", node)
             else:
                 verb = "updates" if updating else "stores into"
                 self.effect("update" if updating else "store", f"{verb} `{atom.name}`", node, atom.value)

@@ -8,6 +8,7 @@ from typing import Any
 
 from undertow.xla.effects.calls import Calls
 from undertow.xla.effects.findings import cell_of
+from undertow.xla.effects.objects import is_namespace
 from undertow.xla.effects.values import (
     EMPTY,
     MADE,
@@ -155,7 +156,28 @@ class Expressions(Calls):
                 self.protocols(value, part)
                 if part.format_spec is not None:
                     self.value(part.format_spec, scope)
-        return ONE[PLAIN]
+        return self._joined(node.values, scope)
+
+    def _joined(self, parts: list[ast.expr], scope: Scope) -> Value:
+        """The string that an f-string makes of others which are known: it may be a name."""
+        texts = []
+        for part in parts:
+            plain = isinstance(part, ast.FormattedValue) and part.conversion == -1 and part.format_spec is None
+            value = self.value(part.value if plain else part, scope) if plain or isinstance(part, ast.Constant) else EMPTY  # type: ignore[attr-defined]
+            known = self.known_strings(value)
+            if not known or len(known) != 1:
+                return ONE[PLAIN]
+            texts += known
+        text = "".join(texts)
+        return frozenset([Known(text, repr(text))])
+
+    def evaluate(self, node: ast.expr) -> Value:
+        assert self.frame is not None
+        for part in ast.walk(node):
+            if isinstance(part, ast.Name) and self.owner_of(part.id, self.frame.scope) is None:
+                if cell_of(self.function, part.id) is None:
+                    self.looked_up(self.function.__globals__, part.id)
+        return self.value(node, self.frame.scope)
 
     see_TemplateStr = see_JoinedStr
 
@@ -266,7 +288,12 @@ class Expressions(Calls):
         return EMPTY.union(*values)
 
     def see_BinOp(self, node: ast.BinOp, scope: Scope) -> Value:
-        return self.arithmetic([self.value(node.left, scope), self.value(node.right, scope)], node)
+        left, right = self.value(node.left, scope), self.value(node.right, scope)
+        if isinstance(node.op, ast.Add) and len(left) == len(right) == 1:
+            first, second = self.known_strings(left), self.known_strings(right)
+            if first and second:
+                return frozenset([Known(first[0] + second[0], repr(first[0] + second[0]))])
+        return self.arithmetic([left, right], node)
 
     def see_UnaryOp(self, node: ast.UnaryOp, scope: Scope) -> Value:
         value = self.arithmetic([self.value(node.operand, scope)], node)
@@ -275,6 +302,12 @@ class Expressions(Calls):
     def see_Compare(self, node: ast.Compare, scope: Scope) -> Value:
         values = [self.value(part, scope) for part in (node.left, *node.comparators)]
         if all(isinstance(op, (ast.Is, ast.IsNot)) for op in node.ops):
+            return ONE[PLAIN]
+        for op, left, right in zip(node.ops, values, values[1:]):
+            for atom in right if isinstance(op, (ast.In, ast.NotIn)) else EMPTY:
+                if isinstance(atom, Known) and is_namespace(atom.value):
+                    self.namespace_item(atom, left, node)
+        if any(isinstance(atom, Known) and is_namespace(atom.value) for value in values for atom in value):
             return ONE[PLAIN]
         self.arithmetic(values, node)
         return ONE[MADE] if any(value & TENSORISH for value in values) else ONE[PLAIN]

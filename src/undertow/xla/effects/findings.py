@@ -76,6 +76,7 @@ class Effects:
     reads: values that a traced program would hold as constants; holds: tensors and modules that it finds by name.
     writes: may write into tensors that it did not make, or set their `.grad`; so it must run where its result is used.
     places: where it reads from outside; touches: the objects concerned.
+    names: what it looks up in modules, and which modules, where the code does not say so by itself.
     """
 
     effects: tuple[Effect, ...]
@@ -84,6 +85,7 @@ class Effects:
     holds: tuple[Read, ...]
     places: tuple[Place, ...]
     writes: bool
+    names: tuple[tuple[dict[str, Any], str], ...] = ()
 
     @property
     def pure(self) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from contextlib import ExitStack
+from contextvars import ContextVar
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,8 @@ import numpy as np
 from undertow.autograd import Function
 from undertow.xla.effects import trust
 from undertow.xla.effects.attributes import is_tensor
-from undertow.xla.effects.builtin_calls import BuiltinCalls
+from undertow.xla.effects.objects import is_namespace
+from undertow.xla.effects.reflection import Reflection
 from undertow.xla.effects.values import (
     EMPTY,
     MADE,
@@ -35,7 +37,7 @@ from undertow.xla.effects.values import (
 _CONTAINERS = (list, tuple, dict, set, frozenset)
 
 
-class MethodCalls(BuiltinCalls):
+class MethodCalls(Reflection):
     """How such methods are called."""
 
     def call_method(self, method: Method, arguments: Arguments, node: Any) -> Value:
@@ -132,6 +134,15 @@ class MethodCalls(BuiltinCalls):
 
     def _known_method(self, owner: Known, name: str, arguments: Arguments, node: Any) -> Value:
         value = owner.value
+        if isinstance(value, ContextVar):
+            if name == "get":
+                return self.read_of_variable(owner, arguments)
+            self.effect("update", f"calls `{owner.name}.{name}`", node, value)
+            return ONE[OPAQUE]
+        if is_namespace(value):
+            found = self.namespace_method(owner, name, arguments, node)
+            if found is not None:
+                return found
         if isinstance(value, np.ufunc):
             return self._call_numpy(value, name, arguments, node)
         if isinstance(value, np.ndarray) and not hasattr(np.ndarray, name):  # a tensor that shares its memory

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import types
 from typing import Any
 
@@ -49,6 +50,15 @@ def stored(owner: Any, name: str) -> Any:
         except (AttributeError, TypeError):
             return MISSING
     return MISSING
+
+
+def is_namespace(value: Any) -> bool:
+    """Whether a dict holds the names of a module, or all modules."""
+    return value is sys.modules or (type(value) is dict and ("__builtins__" in value or _is_of_module(value)))
+
+
+def _is_of_module(value: dict[Any, Any]) -> bool:
+    return isinstance(value.get("__name__"), str) and instance_dict(sys.modules.get(value["__name__"])) is value
 
 
 def static_value(owner: Any, name: str) -> Any:

@@ -21,6 +21,7 @@ from undertow.xla.effects.values import (
     ONE,
     OPAQUE,
     OWN,
+    PLAIN,
     Arguments,
     Atom,
     Fresh,
@@ -84,6 +85,8 @@ class State(ABC):
         self._reads: dict[Any, Read] = {}
         self._holds: dict[Any, Read] = {}
         self._places: dict[Any, Place] = {}
+        self._names: dict[tuple[int, str], tuple[dict[str, Any], str]] = {}
+        self.parsed: dict[tuple[int, str], Any] = {}  # what `eval` is given, as syntax trees
 
     @property
     def function(self) -> Any:
@@ -138,6 +141,9 @@ class State(ABC):
     @abstractmethod
     def body(self, node: Any, scope: Scope) -> None: ...
 
+    @abstractmethod
+    def evaluate(self, node: Any) -> Value: ...
+
     # --- findings
 
     def effect(
@@ -175,6 +181,36 @@ class State(ABC):
 
     def place(self, owner: Any, attribute: str | None) -> None:
         self._places.setdefault((id(owner), attribute), Place(owner, attribute))
+
+    def looked_up(self, namespace: dict[str, Any], name: str) -> None:
+        """Notes a name in a module that the code looks up, whether it is there or not."""
+        self._names.setdefault((id(namespace), name), (namespace, name))
+
+    def computed(self, what: str, node: Any) -> Value:
+        """A read of something whose name is not known: nothing can tell whether it changes."""
+        self.effect("call", what, node, field="reflection")
+        return ONE[OPAQUE]
+
+    def known_strings(self, value: Value) -> list[str] | None:
+        """The strings that a value may be; None if it may be anything else."""
+        texts = [atom.value for atom in value if isinstance(atom, Known) and isinstance(atom.value, str)]
+        return texts if len(texts) == len(value) else None
+
+    def namespace_item(self, atom: Known, key: Value, node: Any) -> Value:
+        """What there is under a name in a module, or which module of a name is loaded."""
+        names = self.known_strings(key)
+        if not names:
+            return self.computed(f"reads `{atom.name}[…]` by a name that is not known", node)
+        found: set[Atom] = set()
+        namespace = atom.value
+        for name in names:
+            self.looked_up(namespace, name)
+            value = namespace.get(name, MISSING)
+            if value is not MISSING:
+                known = Known(value, f"{atom.name}[{name!r}]", functools.partial(namespace.get, name, MISSING))
+                self.found(known, atom.value, name)
+                found.add(known)
+        return frozenset(found) or ONE[PLAIN]
 
     def hold(self, value: Value) -> None:
         """Notes modules, optimizers and tensors given to code that is not gone through: it may read all they hold."""
@@ -279,6 +315,7 @@ class State(ABC):
             tuple(self._holds.values()),
             places,
             self.writes or self.may_write,
+            tuple(self._names.values()),
         )
 
     def _finished(self, effect: Effect, places: tuple[Place, ...]) -> Effect:

@@ -21,6 +21,7 @@ import numpy as np
 
 from undertow._tensor import Tensor
 from undertow.ownership import is_own_class, module_name
+from undertow.xla.settings import ANSWERED
 
 _OWN_FOLDER = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))) + os.sep
 _NUMPY_FOLDER = os.path.dirname(os.path.abspath(np.__file__)) + os.sep
@@ -197,7 +198,7 @@ def _home_of_class(kind: type) -> str:
     if is_own_class(kind):
         return "own"
     name = module_name(kind)
-    if name == "builtins":
+    if name in ("", "builtins") or name.startswith("_cython_"):  # classes of Cython's functions
         return "builtin"
     file = getattr(sys.modules.get(name), "__file__", None)
     if file is None:
@@ -230,6 +231,8 @@ def own_module(filename: str) -> str:
 
 def own_effect(name: str, module: str) -> bool:
     """Whether a function of undertow's does more than work on tensors."""
+    if name in ANSWERED:
+        return False
     package, _, rest = module.partition(".")
     if package not in ("undertow", "torch"):
         rest = module

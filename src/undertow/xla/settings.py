@@ -1,0 +1,67 @@
+"""Settings of the process and of a thread that a step's operations obey, or that its code asks for."""
+
+from __future__ import annotations
+
+import gc
+import os
+import sys
+import threading
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+from undertow.amp.casting import DEFAULTS
+from undertow.amp.casting import settings as casting
+from undertow.backends.cuda import attention_kernels
+from undertow.devices import get_default_device
+from undertow.dtypes import SCALAR_DTYPE, float16
+from undertow.modes import Deterministic, ThreadModes
+from undertow.process_settings import get_num_interop_threads, get_num_threads, is_warn_always_enabled
+from undertow.random import initial_seed
+from undertow.xp.precision import Precision
+
+# What functions by these names answer, and what attributes by these names are. Where code names one, it is looked at
+# before each call; `settings_now` has those that operations obey.
+LOOKS: dict[str, Callable[[], Any]] = {
+    "active_count": threading.active_count,
+    "current_thread": threading.current_thread,
+    "fill_uninitialized_memory": lambda: Deterministic.fills_memory,
+    "get_ident": threading.get_ident,
+    "get_num_interop_threads": get_num_interop_threads,
+    "get_num_threads": get_num_threads,
+    "getcwd": os.getcwd,
+    "getpid": os.getpid,
+    "getprofile": sys.getprofile,
+    "getrecursionlimit": sys.getrecursionlimit,
+    "getswitchinterval": sys.getswitchinterval,
+    "gettrace": sys.gettrace,
+    "initial_seed": initial_seed,
+    "is_autocast_cache_enabled": lambda: casting.cache_enabled,
+    "is_warn_always_enabled": is_warn_always_enabled,
+    "isenabled": gc.isenabled,
+    **{f"{kernel}_sdp_enabled": partial(attention_kernels.get, kernel) for kernel in attention_kernels},
+}
+ANSWERED = LOOKS.keys() | {
+    "are_deterministic_algorithms_enabled", "get_deterministic_debug_mode", "get_float32_matmul_precision",
+    "is_deterministic_algorithms_warn_only_enabled",
+}  # fmt: skip
+GUARDED = {id(function) for function in (os.getenv, *LOOKS.values())}  # calls that need no further thought
+
+
+def unusual_dtypes() -> list[tuple[str, Any]]:
+    """The types of device on which autocast computes in another dtype than by default."""
+    return [(kind, dtype) for kind, dtype in casting.dtype.items() if dtype is not DEFAULTS.get(kind, float16)]
+
+
+def settings_now(modes: ThreadModes) -> list[Any]:
+    """What is set around a call, and changes what its operations do."""
+    autocast = modes.autocast and (*modes.autocast.lower.items(),)
+    found = [
+        modes.grad_enabled, modes.inference, autocast, SCALAR_DTYPE[float], Precision.float32_products,
+        get_default_device(),
+    ]  # fmt: skip
+    if casting.dtype:
+        found += unusual_dtypes()
+    if Deterministic.wanted:
+        found += ["deterministic", Deterministic.warn_only, Deterministic.fills_memory]
+    return found

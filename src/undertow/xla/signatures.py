@@ -1,0 +1,51 @@
+"""What tells one argument from another: two with the same signature are alike in all that a step could ask of them.
+
+Equality is not enough. 1 equals True, 0.0 equals -0.0, and what objects of the user's call equal is up to their `__eq__`.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Hashable
+from decimal import Decimal
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from undertow.devices import device
+from undertow.dtypes import dtype
+from undertow.layouts import layout, memory_format
+from undertow.sizes import Size
+from undertow.xla.effects.objects import instance_dict
+from undertow.xla.places import Slots
+
+_BY_VALUE = frozenset(
+    (int, str, bytes, bool, type(None), type(Ellipsis), dtype, device, layout, memory_format, Size)
+)
+_BY_WORDS = frozenset((float, complex, Decimal, Fraction, range))  # what they print tells all
+
+
+def signature(value: Any) -> Hashable:
+    """Describe a value so that whatever has an equal description may stand for it; others count by which object it is."""
+    kind = type(value)
+    if kind in _BY_VALUE:
+        return kind, value
+    if kind in _BY_WORDS:
+        return kind, repr(value)
+    if kind in (tuple, frozenset):
+        return kind, tuple(map(signature, value))  # also a set is gone through in one order
+    if kind is slice:
+        return kind, signature((value.start, value.stop, value.step))
+    if isinstance(value, np.generic) and not value.dtype.hasobject:
+        return kind, value.dtype, value.tobytes()
+    parameters = getattr(kind, "__dataclass_params__", None)
+    if parameters is not None and parameters.frozen and dataclasses.is_dataclass(value):
+        return kind, attributes_of(value)
+    return kind, "object", id(value)
+
+
+def attributes_of(value: Any) -> Hashable:
+    """Describe what an object itself stores."""
+    stored = {**instance_dict(value), **Slots(value)}
+    return tuple([(name, signature(each)) for name, each in stored.items()])
