@@ -144,16 +144,20 @@ def _remove_abandoned(folder: str, prefix: str) -> None:
 
 
 def _remove_if_abandoned(path: str) -> None:
-    if not stat.S_ISREG(os.lstat(path).st_mode):
+    found = os.lstat(path)
+    if not stat.S_ISREG(found.st_mode) or (fcntl is not None and found.st_uid != os.geteuid()):
         return
     if fcntl is None:  # fails while its process lives
         os.unlink(path)
         shutil.rmtree(path + _FOLDER, ignore_errors=True)
         return
-    with open(path, "rb") as file:
-        fcntl.flock(file.fileno(), fcntl.LOCK_EX | fcntl.LOCK_NB)  # fails while its process lives
+    descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)  # never waits, whatever the file has become
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)  # fails while its process lives
         shutil.rmtree(path + _FOLDER, ignore_errors=True)
         os.unlink(path)
+    finally:
+        os.close(descriptor)
 
 
 def _sync_folder(folder: str) -> None:
