@@ -10,10 +10,10 @@ from typing import IO, Any
 from undertow.serialization.named_in import NameReader
 from undertow.serialization.rebuild import REBUILD
 from undertow.serialization.safe_globals import ALLOWED, added_by_name
-from undertow.serialization.safe_globals import _added as _marked_safe
 from undertow.serialization.safe_globals import add_safe_globals as _add_safe_globals  # noqa: F401
 from undertow.serialization.safe_globals import clear_safe_globals as _clear_safe_globals  # noqa: F401
 from undertow.serialization.safe_globals import get_safe_globals as _get_safe_globals  # noqa: F401
+from undertow.serialization.safe_globals import remove_safe_globals as _remove_safe_globals  # noqa: F401
 from undertow.serialization.safe_globals import safe_globals as _safe_globals  # noqa: F401
 from undertow.serialization.weights_only import Reader
 
@@ -47,11 +47,6 @@ def get_globals_in_pkl(file: IO[bytes]) -> set[str]:
     """The full names of the classes and functions that a pickle names."""
     builtin = {name: f"builtins.{name}" for name in vars(builtins)}
     return {builtin.get(name, name) for name in NameReader(file.read()).load()}
-
-
-def _remove_safe_globals(globals_to_remove: list[Any]) -> None:
-    """Forgets some of what was added."""
-    _marked_safe[:] = [each for each in _marked_safe if each not in globals_to_remove]
 
 
 def _get_user_allowed_globals() -> dict[str, Any]:

@@ -164,6 +164,32 @@ def test_safe_globals() -> None:
     agree_error(program, words=4)
 
 
+def test_blocks_of_safe_globals_that_overlap() -> None:
+    def program(torch: Any, log: Log) -> Any:
+        serialization = torch.serialization
+
+        def note() -> None:
+            log([item in serialization.get_safe_globals() for item in (Point, fractions.Fraction)])
+
+        first, second = serialization.safe_globals([Point]), serialization.safe_globals([fractions.Fraction])
+        for step in (first.__enter__, second.__enter__):
+            step()
+            note()
+        for block in (first, second):
+            block.__exit__(None, None, None)
+            note()
+        with serialization.safe_globals([Point]):
+            serialization.add_safe_globals([fractions.Fraction])
+        note()
+        with serialization.safe_globals([fractions.Fraction]):
+            with serialization.safe_globals([Point]):
+                note()
+            note()
+        note()
+
+    agree(program, raises=False)
+
+
 def test_safe_globals_may_be_renamed() -> None:
     def program(torch: Any, log: Log) -> Any:
         file = saved(torch, Point(3))

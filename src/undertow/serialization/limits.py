@@ -43,6 +43,8 @@ class Limits:
             return key
         if isinstance(key, (tuple, int, float, complex)):  # other hashes are random, or of classes the user allowed
             self.spend(4 * _weight(key))
+            if isinstance(owner, (dict, set)) and len(owner) < _MOST_COLLISIONS:
+                return key
             _, seen = self.hashes.setdefault(id(owner), (owner, Counter()))
             code = hash(key)
             seen[code] += 1

@@ -41,6 +41,11 @@ def clear_safe_globals() -> None:
     _added.clear()
 
 
+def remove_safe_globals(safe_globals: list[SafeGlobal]) -> None:
+    """Forgets some of what was added. What other blocks add, which may overlap with this one, stays."""
+    _added[:] = [item for item in _added if item not in safe_globals]
+
+
 class safe_globals:
     """`with safe_globals([MyClass]): load(...)`: adds them for the length of the block."""
 
@@ -48,11 +53,10 @@ class safe_globals:
         self.safe_globals = safe_globals
 
     def __enter__(self) -> None:
-        self.before = get_safe_globals()
         add_safe_globals(self.safe_globals)
 
     def __exit__(self, *exception: Any) -> None:
-        _added[:] = self.before
+        remove_safe_globals(self.safe_globals)
 
 
 def added_by_name() -> dict[str, Any]:

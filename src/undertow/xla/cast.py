@@ -93,18 +93,18 @@ class Role:
         return other or self.kept._array.cell.writes != self.writes
 
     def player(self) -> Any:
-        """Who plays it in this call, if anybody still holds that tensor."""
-        return self._player()
+        """Return the tensor that plays it in this call, if that is held still, or an alias of it: a view, a NumPy array."""
+        player, memory = self._player(), self._memory()
+        if player is None and memory is not None:
+            player = wrap(memory)
+            self._player = ref(player)
+        return player
 
     def dress(self, look: Look, value: Any, device: Device | None) -> Any:
-        array = self.refresh(look, value)
-        if array is None:
+        if self.refresh(look, value) is None:
             array = np.array(value) if device is None or device is cpu else DeviceArray(value, device)
             self._memory, self._worn = ref(array), look.writes
-        player = self._player()
-        if player is None:
-            player = wrap(array)
-            self._player = ref(player)
+        player = self.player()
         player._requires_grad = look.requires_grad
         player._edge = (gone(look.node_name)(), 0) if look.node_name else None
         return player

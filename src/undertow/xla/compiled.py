@@ -95,7 +95,7 @@ class Compiled:
                         raise
                     return self(*args, **kwargs)
                 except Exception as error:
-                    if isinstance(error, Stops):
+                    if isinstance(error, (Stops, Warning)):  # a filter may make errors of warnings
                         raise
                     failure = error
             if program is not None and program.admits(arguments):

@@ -67,9 +67,12 @@ def fill(made: Any, parts: Iterable[Part]) -> None:
 
 
 def made_of(kind: type, parts: Iterable[Part]) -> Any:
-    """A tuple or a frozenset."""
+    """A tuple or a frozenset, with its attributes."""
+    parts = [*parts]
     values = [part.value for part in parts if part.is_item]
-    return kind(*values) if hasattr(kind, "_fields") else kind(values)
+    made = kind(*values) if hasattr(kind, "_fields") else kind(values)
+    fill(made, [part for part in parts if not part.is_item])
+    return made
 
 
 def _methods(container: Any) -> Any:

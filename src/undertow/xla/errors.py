@@ -4,10 +4,18 @@ from __future__ import annotations
 
 import os
 
+import jax
+
+from undertow.sites import PACKAGE
 from undertow.xp.device_memory import NeedsValue, Stops
 from undertow.xp.jax_tracing import ShapeNeedsValues
 
-_FOREIGN = (os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep, f"{os.sep}jax{os.sep}")
+# What JAX raises where code of undertow's asks a value of it that only the program has.
+OF_JAX = (
+    jax.errors.ConcretizationTypeError, jax.errors.TracerArrayConversionError, jax.errors.TracerIntegerConversionError,
+    jax.errors.NonConcreteBooleanIndexError, jax.errors.UnexpectedTracerError,
+)  # fmt: skip
+_FOREIGN = (PACKAGE, os.path.dirname(os.path.abspath(jax.__file__)) + os.sep)
 
 
 class CompileError(Stops, RuntimeError):
@@ -25,9 +33,8 @@ def explained(error: Exception) -> CompileError:
     site, trace = "an unknown line", error.__traceback__
     while trace is not None:
         frame = trace.tb_frame
-        name, home = frame.f_code.co_filename, frame.f_globals.get("__name__", "")
-        if home.partition(".")[0] not in ("undertow", "jax") and not any(part in name for part in _FOREIGN):
-            site = f"{name}:{trace.tb_lineno}"
+        if not frame.f_code.co_filename.startswith(_FOREIGN):
+            site = f"{frame.f_code.co_filename}:{trace.tb_lineno}"
         trace = trace.tb_next
     what = str(error).partition("\n")[0]
     if not isinstance(error, ShapeNeedsValues):

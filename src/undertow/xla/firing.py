@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from collections.abc import Callable, Container
+from collections.abc import Callable, Container, MutableMapping
 from types import CellType
 from typing import Any, NamedTuple
 
@@ -23,18 +23,20 @@ from undertow.hooks import RemovableHandle
 from undertow.modes import local
 from undertow.optim.lr_scheduler import LRScheduler, ReduceLROnPlateau
 from undertow.tree import leaves
-from undertow.xla.effects import Effect, Effects, Kind, Read, analyse
+from undertow.xla.effects import Effect, Effects, Read, analyse
 from undertow.xla.errors import CompileError
 from undertow.xla.hook_facts import (
     acts_on_own,
     captured_by,
     changed_argument,
+    effects_of,
     hooks_alike,
     hooks_on_leaves,
     is_own,
     is_watched,
     kind_of,
     kind_of_variable,
+    kinds_of,
     takes_no_answer,
 )
 from undertow.xla.host_calls import Inside, Kept, Later, Placed, tensors_of
@@ -49,10 +51,11 @@ from undertow.xla.host_statements import (
 from undertow.xla.hosting import Hosting
 from undertow.xla.marks import Mark
 from undertow.xla.numbers import Baked, Figure
-from undertow.xla.places import PLAIN
+from undertow.xla.places import PLAIN, Stores, holder_of
 from undertow.xla.plan import Again, Plan
 from undertow.xla.recompiled import RETURNED
 from undertow.xla.registrations import Registrations
+from undertow.xla.results import objects_in
 from undertow.xp.device_array import DeviceArray
 from undertow.xp.device_memory import NeedsValue, Watch
 
@@ -78,7 +81,7 @@ class Firing(Hosting):
         self.thread = threading.get_ident()
         self.packs: dict[int, Any] = {}  # pack hooks that fired, by the id of the unpack hook beside them
         self.reads: list[Read] = []  # values that hooks in the program depend on
-        self.stores: list[tuple[dict[Any, Any], dict[Any, Any]]] = []  # where they store something, and what was there
+        self.stores: Stores = []  # where they store something, and what was there
         self.environment = Environment()
         self._met: set[Any] = set()  # hooks in parts that had their turn
         self._old: dict[int, Any] = {}  # what hooks change and the step has not made: to find that out takes a while
@@ -89,8 +92,8 @@ class Firing(Hosting):
         if (is_own(hook) and not unpacks) or threading.get_ident() != self.thread:
             return hook(*args, **kwargs)  # undertow's own bookkeeping is made of tensor work
         subject = getattr(hook, "hook", hook) if is_watched(hook) else hook
-        kinds = _kinds(args, kwargs)
-        effects = analyse(subject, *kinds)
+        kinds = kinds_of(args, kwargs)
+        effects = effects_of(subject, args, kwargs, Watch.trace.is_own)
         for effect in effects.effects:
             if effect.what.startswith("registers a hook on a tensor from outside"):
                 raise self._refusal(hook, f"it {effect}. {_HOOKS}")
@@ -139,14 +142,14 @@ class Firing(Hosting):
         self._old[id(target)] = target
         return False
 
-    def _traced(self, turn: Turn, holders: list[dict[Any, Any]]) -> Any:
+    def _traced(self, turn: Turn, holders: list[MutableMapping[Any, Any]]) -> Any:
         """Runs the hook now. At most it stores something, which comes out the same on every call."""
         try:
             return self._run(turn, holders, "it only computes with tensors")
         except NeedsValue as error:
             return self._hosted(turn, f"it needs a value: {error.asked or error}")
 
-    def _run(self, turn: Turn, holders: list[dict[Any, Any]], why: str) -> Any:
+    def _run(self, turn: Turn, holders: list[MutableMapping[Any, Any]], why: str) -> Any:
         hook, args, kwargs, effects = turn
         before = [(array, array.value) for array in _arrays((args, kwargs), effects)]
         self.stores += [(holder, dict(holder)) for holder in holders]
@@ -179,7 +182,10 @@ class Firing(Hosting):
             return False
         if any(effect.field == "unknown" or isinstance(effect.target, (RemovableHandle, LRScheduler)) for effect in others):
             return False
-        call = hook, *_kinds(args, kwargs)
+        given = objects_in([each for each in leaves((args, kwargs)) if kind_of(each) == "other"], ())
+        if any(id(effect.target) in given for effect in effects.effects):  # not known to who reads its statements
+            return False
+        call = hook, *kinds_of(args, kwargs)
         return self.plan.body.take_in(call, self._met, [*hooks_alike(Watch.trace.state, call)])
 
     def _in_parts(self, turn: Turn, key: Any) -> Any:
@@ -343,10 +349,6 @@ class Firing(Hosting):
         return True
 
 
-def _kinds(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[list[Kind], dict[str, Kind]]:
-    return [kind_of(arg) for arg in args], {name: kind_of(arg) for name, arg in kwargs.items()}
-
-
 def _leave_schedulers(effects: Effects, placed: Placed) -> None:
     for effect in effects.effects:
         if isinstance(effect.target, ReduceLROnPlateau):
@@ -368,8 +370,8 @@ def _arrays(given: Any, effects: Effects) -> list[DeviceArray]:
     return [tensor._array for tensor in tensors if type(tensor._array) is DeviceArray]
 
 
-def _holder(effect: Effect) -> dict[Any, Any] | None:
+def _holder(effect: Effect) -> MutableMapping[Any, Any] | None:
     """The mapping that a store changes, if it is one that gives the same on every call or is watched anyway."""
     if effect.target is None or (effect.kind != "store" and not acts_on_own(effect)):
         return None
-    return effect.target if isinstance(effect.target, dict) else getattr(effect.target, "__dict__", None)
+    return holder_of(effect.target, effect.attribute)

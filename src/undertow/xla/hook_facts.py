@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import replace
 from types import FunctionType, MethodType
 from typing import Any
 
@@ -15,14 +16,16 @@ from undertow.modes import local
 from undertow.nn.modules.module import Module
 from undertow.optim.lr_scheduler import LRScheduler
 from undertow.optim.optimizer import Optimizer
+from undertow.tree import leaves
 from undertow.xla.arguments import hooks_on_node
-from undertow.xla.effects import Called, Effect, Exactly, Kind, Parts, trust
+from undertow.xla.effects import Called, Effect, Effects, Exactly, Kind, Parts, analyse, trust
 from undertow.xla.effects.objects import instance_dict
 from undertow.xla.host_statements import AsItIs
 from undertow.xla.numbers import Figure
 from undertow.xla.places import PLAIN, contents_of
 from undertow.xla.reach import Reached
 from undertow.xla.registrations import code_of
+from undertow.xla.results import objects_in
 
 _OF_ANY_MODULE = frozenset(vars(Module()))
 
@@ -87,15 +90,41 @@ def kind_of_variable(value: Any) -> Kind:
     return Exactly(value.value) if type(value) is AsItIs else kind_of(value)
 
 
+def effects_of(hook: Any, args: tuple[Any, ...], kwargs: dict[str, Any], is_new: Callable[[Any], bool]) -> Effects:
+    """What calling a hook does. Effects on objects that it is given and that the step has made are marked as `given`:
+    the step goes on with these."""
+    effects = analyse(hook, *kinds_of(args, kwargs))
+    unknown = [each for each in effects.effects if each.target is None and (each.kind != "call" or each.field == "unknown")]
+    objects = [each for each in leaves((args, kwargs)) if kind_of(each) == "other"] if unknown else []
+    if not objects:
+        return effects
+    exactly = analyse(hook, [_exactly(arg) for arg in args], {name: _exactly(arg) for name, arg in kwargs.items()})
+    made = objects_in([each for each in objects if is_new(each)], ())
+    marked = [replace(each, field="given") if id(each.target) in made else each for each in exactly.effects]
+    return replace(effects, effects=tuple(marked))
+
+
+def kinds_of(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[list[Kind], dict[str, Kind]]:
+    """What is known of a hook's arguments."""
+    return [kind_of(arg) for arg in args], {name: kind_of(arg) for name, arg in kwargs.items()}
+
+
+def _exactly(arg: Any) -> Kind:
+    kind = kind_of(arg)
+    return Parts(tuple(map(_exactly, arg))) if isinstance(kind, Parts) else Exactly(arg) if kind == "other" else kind
+
+
 def acts_on_own(effect: Effect) -> bool:
-    """Whether an effect is on what programs are made of, undertow's objects and modes: it must happen during a trace.
+    """Whether an effect is on what programs are made of: undertow's objects and modes, or what the step has made.
+
+    It must happen during a trace.
 
     Handles that remove hooks, and schedulers, have ways of their own.
     """
     target = effect.target
     if isinstance(target, (RemovableHandle, LRScheduler)):
         return False
-    if effect.field == "own":
+    if effect.field in ("own", "given"):
         return True
     if isinstance(target, (Module, Optimizer)):
         kind: Any = type(target)

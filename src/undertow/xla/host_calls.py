@@ -268,7 +268,7 @@ def tensors_of(holder: Any) -> Iterator[Any]:
         for group in holder.param_groups:
             yield from group["params"]
         for kept in holder.state.values():
-            yield from (each for each in kept.values() if isinstance(each, TensorCore))
+            yield from (each for each in leaves(kept) if isinstance(each, TensorCore))
     elif is_sparse(holder):
         yield from parts_of_sparse(holder)[:2]
     elif isinstance(holder, TensorCore):

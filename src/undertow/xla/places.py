@@ -23,6 +23,7 @@ EXACT = frozenset(PLAIN)  # an object of a class that inherits from one of these
 ABSENT = object()
 
 Place = tuple[int, Any]  # an id and a key; see `place_at`
+Stores = list[tuple[MutableMapping[Any, Any], dict[Any, Any]]]  # mappings that are changed, and what they held
 
 
 class Change(NamedTuple):
@@ -143,6 +144,16 @@ class Places:
         if owner not in self._owners:
             return False
         return key is None or (owner, None) in self._places or (owner, key) in self._places
+
+
+def holder_of(owner: Any, attribute: str | None) -> MutableMapping[Any, Any] | None:
+    """The mapping in which an object keeps an attribute; None if it has none."""
+    if isinstance(owner, dict):
+        return owner
+    if isinstance(owner, type):
+        return OfClass(owner)
+    slots = Slots(owner)
+    return slots if attribute in slots.members else getattr(owner, "__dict__", None)
 
 
 def held_at(holder: Any, key: Any) -> Any:

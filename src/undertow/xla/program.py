@@ -30,6 +30,7 @@ from undertow.xla.plan import Plan
 from undertow.xla.results import Rebuilt
 from undertow.xla.trace import draw_again
 from undertow.xla.traced import Call
+from undertow.xp import numpy as numpy_xp
 from undertow.xp.device_array import DeviceArray
 from undertow.xp.device_memory import Cell
 
@@ -324,10 +325,12 @@ class Program(Assembled):
         return tensor
 
     def _on_argument(self, value: Any, renewed: dict[int, Any]) -> Any:
-        """A tensor over the memory of an argument: a view of it, or the argument without its history."""
+        """A tensor over the memory of an argument: a view of it, or the argument, or a view, without its history."""
         if value._view is not None:
             return view_again(self._renewed(value._view.base, renewed), value._view.steps)
-        return renewed[id(self.arguments[self.argument_cells[id(value._array.cell)]])].detach()
+        tensor = renewed[id(self.arguments[self.argument_cells[id(value._array.cell)]])].detach()
+        tensor._array = _part_of(tensor._array, value._array)
+        return tensor
 
     def _renewed_array(self, array: DeviceArray, renewed: dict[int, Any]) -> DeviceArray:
         """The memory, or the view of it, that a new tensor stands on."""
@@ -338,6 +341,14 @@ class Program(Assembled):
         if id(array.cell) not in renewed:
             renewed[id(array.cell)] = array.like(array.cell.value)
         return renewed[id(array.cell)]
+
+
+def _part_of(whole: Any, traced: DeviceArray) -> Any:
+    """The part of an array that a trace saw as a view of what stood for it."""
+    if traced._parent is None:
+        return whole
+    above = _part_of(whole, traced._parent)
+    return above.view_by(traced._take, traced._put) if type(above) is DeviceArray else traced._take(numpy_xp, above)
 
 
 def _owned(array: Any) -> bool:

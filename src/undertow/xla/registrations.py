@@ -47,6 +47,15 @@ class Registrations:
         lines = self._lines.get(id(hook), [])
         return lines[0] + (f" and {len(lines) - 1} more" if len(lines) > 1 else "") if lines else ""
 
+    def reached(self) -> Reached:
+        """Find all that was there before the step: what it reaches, and what only its hooks do."""
+        found = Reached()
+        found.seen.update(self._state.seen)
+        for hook in [each for own in self._maps() for each in own.values()]:
+            for each in (hook, *_inside(hook)):
+                found.walk(each, "a hook")
+        return found
+
     def _maps(self) -> Iterator[dict[int, Any]]:
         for tensor in (*self._state.tensors, *self._arguments):
             if tensor._meta is not None:

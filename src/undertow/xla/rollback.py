@@ -7,16 +7,15 @@ that is made again with a better plan, nor one that fails.
 
 from __future__ import annotations
 
+from contextlib import ExitStack
 from typing import Any
 
 from undertow.xla.counters import Counters
 from undertow.xla.options import Options
-from undertow.xla.places import put_back
+from undertow.xla.places import Stores, put_back
 from undertow.xla.renewed import Renewed
 from undertow.xla.schedules import Schedules
 from undertow.xla.snapshot import Snapshot
-
-Stores = list[tuple[dict[Any, Any], dict[Any, Any]]]  # mappings into which traced hooks store, and what they held
 
 
 class Rollback:
@@ -31,13 +30,14 @@ class Rollback:
 
     def __call__(self) -> None:
         """Put everything back. The snapshot comes after the stores: these were noted while the trace was on."""
-        self._schedules.rewind()
-        self._options.put(self._numbers)
-        for holder, held in reversed(self._stores):
-            put_back(holder, held)
-        self._entry.restore()
-        self._renewed.restore()
-        self._counters.restore()
+        with ExitStack() as steps:  # the last one first; one that fails does not keep the others from being done
+            steps.callback(self._counters.restore)
+            steps.callback(self._renewed.restore)
+            steps.callback(self._entry.restore)
+            for holder, held in self._stores:
+                steps.callback(put_back, holder, held)
+            steps.callback(self._options.put, self._numbers)
+            steps.callback(self._schedules.rewind)
 
 
 class TensorMarks:

@@ -169,6 +169,7 @@ class Trace:
         self.firing: Any = None
         self.uses_gradients = False  # whether anybody looked at a .grad
         self.state = Reached()  # what the step reaches
+        self.before = Reached()  # with what only hooks reach
         self.arriving = Arriving()  # whole numbers that follow from the arguments
         self.schedules: Any = None  # the schedulers among it that step on the host
         self.choice: DeviceArray | None = None  # whether the part of the step that is being traced takes effect
@@ -289,12 +290,12 @@ class Trace:
 
     def is_own(self, value: Any) -> bool:
         """Whether a container or an object is one that the step makes, or that holds what it makes."""
-        return is_own(value, self.state.seen, self._young.ids())
+        return is_own(value, self.before.seen, self._young.ids())
 
     def is_new(self, value: Any, hook: Any) -> bool:
         """Whether a container or a cell that a hook changes is younger than the trace."""
         young = self._young.ids()
-        if id(value) in self.state.seen:
+        if id(value) in self.before.seen:
             return False
         if not isinstance(value, dict):
             return id(value) in young
@@ -304,7 +305,7 @@ class Trace:
     def own_among(self, values: Iterable[Any]) -> set[int]:
         """The ids of those among some containers and objects."""
         young = self._young.ids()
-        return {id(value) for value in values if is_own(value, self.state.seen, young)}
+        return {id(value) for value in values if is_own(value, self.before.seen, young)}
 
     def is_from_outside(self, tensor: Any) -> bool:
         """Whether a tensor was there before the trace, and is part of it."""

@@ -16,13 +16,13 @@ from undertow.modes import local
 from undertow.tree import leaves, map_leaves
 from undertow.xla.arguments import Arguments, Handed, refuse_overlaps
 from undertow.xla.counters import Counters, from_places
-from undertow.xla.errors import CompileError, explained
+from undertow.xla.errors import OF_JAX, CompileError, explained
 from undertow.xla.facts import Facts
 from undertow.xla.firing import Firing
 from undertow.xla.host_calls import Later, Placed
 from undertow.xla.numbers import Baked, Figure, Known, Questions, baked, inputs
 from undertow.xla.options import Options
-from undertow.xla.places import ABSENT, Place, changes_in, held_at, place_at
+from undertow.xla.places import ABSENT, Place, Stores, changes_in, held_at, place_at
 from undertow.xla.plan import Again, Plan
 from undertow.xla.reach import Reached
 from undertow.xla.records import ChangedRecord, records_together
@@ -72,7 +72,7 @@ class Traced:
         call = self._find_inputs(call, state)
         trace, firing = Trace(self.device), Firing(plan, self.registrations, state.seen)
         trace.firing, trace.state, trace.schedules = firing, state, self.schedules
-        firing.entry = self.entry
+        trace.before, firing.entry = self.registrations.reached(), self.entry
         firing.cast.expect(self.given.own())
         firing.groups = {id(group) for optimizer in state.optimizers for group in optimizer.param_groups}
         numbers, self.marks = self.options.values(), TensorMarks(state.tensors, self.arguments)
@@ -149,7 +149,7 @@ class Traced:
             plan.counts = False  # maybe that is why
             plan.counters.clear()
             raise Again from None
-        if isinstance(error, (NeedsValue, jax.errors.ConcretizationTypeError)):
+        if isinstance(error, (NeedsValue, *OF_JAX)):
             raise explained(error) from None
         if isinstance(error, CompileError):
             raise CompileError(str(error)) from None  # without the way through JAX
@@ -287,14 +287,14 @@ class Traced:
             trace.uses_gradients or state.optimizers or any(entry[1] == "grad" for entry in self.exit)
         )
 
-    def _settle(self, stores: list[tuple[dict[Any, Any], dict[Any, Any]]]) -> list[tuple[Any, Any, Any]]:
+    def _settle(self, stores: Stores) -> list[tuple[Any, Any, Any]]:
         """What the step left where: (holder, key, value)."""
         left: list[tuple[Any, Any, Any]] = []
         noted = len(self.plan.replaced) + len(self.plan.counters)
-        entered = {id(holder) for holder, _ in self.entry.maps}
-        others: dict[int, tuple[Any, dict[Any, Any]]] = {}
+        entered = {place_at(holder, None) for holder, _ in self.entry.maps}
+        others: dict[Place, tuple[Any, dict[Any, Any]]] = {}
         for holder, held in stores:
-            others.setdefault(id(holder), (holder, held))  # the first knew it unchanged
+            others.setdefault(place_at(holder, None), (holder, held))  # the first knew it unchanged
         changes = [each for place, pair in others.items() if place not in entered for each in changes_in(*pair)]
         for holder, key, before, now in (*self.entry.changes(), *changes):
             left.append((holder, key, now))

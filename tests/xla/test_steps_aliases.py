@@ -1,0 +1,134 @@
+"""Aliases of memory that a program writes to: detached tensors, views and NumPy arrays see what later calls write."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import undertow as torch
+from tests.xla.twins import Case, agree
+from undertow import nn, optim
+
+Alias = Callable[[Any], Any]
+
+ALIASES: dict[str, Alias] = {
+    "itself": lambda tensor: tensor,
+    "detach": lambda tensor: tensor.detach(),
+    "data": lambda tensor: tensor.data,
+    "numpy": lambda tensor: tensor.detach().numpy(),
+    "numpy_row": lambda tensor: tensor.detach().numpy()[0],
+    "asarray": lambda tensor: np.asarray(tensor.detach()),
+    "memoryview": lambda tensor: memoryview(tensor.detach().numpy()),
+    "from_numpy": lambda tensor: torch.from_numpy(tensor.detach().numpy()),
+    "from_dlpack": lambda tensor: torch.from_dlpack(tensor.detach()),
+    "view": lambda tensor: tensor.detach().view(-1),
+    "row": lambda tensor: tensor.detach()[0],
+    "transposed": lambda tensor: tensor.detach().t(),
+    "detached_view": lambda tensor: tensor.view(-1).detach(),
+}
+
+
+def ones(turn: int) -> tuple[Any, ...]:
+    return (torch.full((2, 3), 1.0 + 0.25 * turn),)
+
+
+def looked_at(kept: list[Any]) -> list[Any]:
+    """The aliases as arrays of their own; a look at one must not be what keeps it up to date."""
+    return [np.array(each.detach() if isinstance(each, torch.Tensor) else each) for each in kept]
+
+
+def parameters() -> list[tuple[Any, Alias]]:
+    """A parameter for each kind of alias: nothing else holds its memory."""
+    return [(nn.Parameter(torch.full((2, 3), 1.0 + place)), alias) for place, alias in enumerate(ALIASES.values())]
+
+
+@pytest.mark.parametrize("looks", ["each_time", "at_the_end"])
+@pytest.mark.parametrize("clears", ["never", "to_zero", "to_none"])
+def test_of_gradients_kept_by_hooks(clears: str, looks: str) -> None:
+    def build() -> Case:
+        pairs, kept = parameters(), list[Any]()
+
+        def keeper(alias: Alias) -> Callable[[Any], None]:
+            def keep(parameter: Any) -> None:
+                kept.append(alias(parameter.grad))
+
+            return keep
+
+        for parameter, alias in pairs:
+            parameter.register_post_accumulate_grad_hook(keeper(alias))
+        optimizer = optim.SGD([parameter for parameter, _ in pairs], lr=0.1)
+
+        def step(x: Any) -> None:
+            if clears != "never":
+                optimizer.zero_grad(set_to_none=clears == "to_none")
+            sum([(parameter * x).pow(2).sum() for parameter, _ in pairs]).backward()
+            optimizer.step()
+
+        def look() -> Any:
+            return looked_at(kept) if looks == "each_time" or len(kept) == 4 * len(pairs) else None
+
+        return Case(step, args=ones, look=look)
+
+    agree(build, steps=4)
+
+
+@pytest.mark.parametrize("what", ["gradient", "parameter"])
+def test_kept_by_the_step_or_between_calls(what: str) -> None:
+    def build() -> Case:
+        a, b, c, d, e = [nn.Parameter(torch.full((2, 3), 1.0 + place)) for place in range(5)]
+        between = parameters()
+        everything = [a, b, c, d, e, *[parameter for parameter, _ in between]]
+        optimizer = optim.SGD(everything, lr=0.1, momentum=0.5)
+        kept, kept_outside = list[Any](), list[Any]()
+        of = (lambda parameter: parameter.grad) if what == "gradient" else (lambda parameter: parameter)
+
+        def step(x: Any) -> Any:
+            sum([(parameter * x).pow(2).sum() for parameter in everything]).backward()
+            optimizer.step()
+            kept.append(of(a).detach())
+            kept.append(of(b).detach().numpy()[1])
+            return [of(c).view(-1).detach(), of(d).detach()[0], of(e).data]
+
+        def keep(turn: int) -> None:
+            kept_outside.extend([alias(of(parameter)) for parameter, alias in between] if turn < 2 else ())
+
+        return Case(step, args=ones, between=keep, look=lambda: looked_at([*kept, *kept_outside]))
+
+    agree(build, steps=4)
+
+
+def test_of_arguments_that_the_step_writes_to() -> None:
+    def build() -> Case:
+        arguments = [torch.full((2, 3), 1.0 + place) for place in range(len(ALIASES))]
+        kept = [alias(each) for each, alias in zip(arguments, ALIASES.values())]
+
+        def step(*given: Any) -> Any:
+            for each in given:
+                each.mul_(1.5)
+            return [given[0].view(-1).detach(), given[1].detach()[1], given[2].t()[0].detach().view(2, 1)]
+
+        return Case(step, args=lambda turn: tuple(arguments), look=lambda: looked_at(kept))
+
+    agree(build, steps=4)
+
+
+def test_writes_through_an_alias_are_seen_by_the_next_call() -> None:
+    def build() -> Case:
+        pairs, kept = parameters(), list[Any]()
+        for parameter, alias in pairs:
+            parameter.register_post_accumulate_grad_hook(lambda p, alias=alias: kept.append(alias(p.grad)))
+
+        def step(x: Any) -> Any:
+            sum([(parameter * x).pow(2).sum() for parameter, _ in pairs]).backward()
+            return [parameter.grad.sum() for parameter, _ in pairs]
+
+        def between(turn: int) -> None:
+            for each in kept[: len(pairs)]:
+                np.asarray(each.detach() if isinstance(each, torch.Tensor) else each)[...] *= 0.5
+
+        return Case(step, args=ones, between=between, look=lambda: looked_at(kept))
+
+    agree(build, steps=4)
