@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable
+from contextlib import ExitStack
 from typing import Any
 
 import pytest
@@ -15,7 +16,7 @@ import pytest
 import undertow as torch
 from tests.xla.twins import differences, seen
 from undertow import nn, optim
-from undertow.autograd.graph import register_multi_grad_hook
+from undertow.autograd.graph import register_multi_grad_hook, saved_tensors_hooks
 from undertow.nn.modules import module as modules
 from undertow.optim import optimizer as optimizers
 
@@ -232,3 +233,21 @@ def test_hooks_that_come_and_go(kind: str, changes: str) -> None:
 @pytest.mark.parametrize("changes", BY_HAND)
 def test_maps_that_are_edited(kind: str, changes: str) -> None:
     assert not differences(played(kind, BY_HAND[changes], False), played(kind, BY_HAND[changes], True))
+
+
+def test_saved_tensors_hooks_around_calls() -> None:
+    def played(compiled: bool) -> list[Any]:
+        world = World()
+        step = torch.compile(world.step) if compiled else world.step
+        for numbers in ([], [1], [], [2], [2, 3], [3], [1], []):
+            with ExitStack() as stack:
+                for n in numbers:
+                    # Others in each call: those of an earlier one may have lain at the same address.
+                    packs = lambda tensor, n=n: (world.log.append(("pack", n)), tensor * n)[1]
+                    unpacks = (lambda tensor: tensor) if n == 3 else lambda tensor, n=n: tensor + n
+                    stack.enter_context(saved_tensors_hooks(packs, unpacks))
+                world.log.append("call")
+                step(torch.ones(1, 2))
+        return seen([world.log, world.weight])
+
+    assert not differences(played(False), played(True))

@@ -8,6 +8,7 @@ from collections import namedtuple
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pytest
 
 import undertow as torch
@@ -304,3 +305,18 @@ def test_nothing_of_a_trace_that_ends_early_stays(how: str) -> None:
     (weight * 2).sum().backward()  # nothing of the program is in the way
     left: list[Any] = [weight.grad, State.last]
     assert [each.tolist() for each in left] == [[2, 2], [4, 4]]
+
+
+def test_what_jax_raises_names_the_line() -> None:
+    def step(x: Any) -> Any:
+        return np.asarray(x._array.cell.value)  # past all that undertow watches
+
+    with pytest.raises(CompileError, match=r"test_steps_odd_state.py:\d+, .*only the program has"):
+        torch.compile(step)(torch.ones(2))
+
+
+def test_an_argument_that_holds_itself() -> None:
+    items: list[Any] = [torch.ones(2)]
+    items.append(items)
+    with pytest.raises(CompileError, match="holds itself"):
+        torch.compile(lambda items: items[0] * 2)(items)

@@ -78,7 +78,13 @@ class Compiled:
         if special.active or modes.saved_hooks or modes.dispatch_modes:
             key += _rare_modes(modes)
         if args or kwargs:
-            _describe((args, kwargs), key, arguments, numbers, self._kinds, [])
+            try:
+                _describe((args, kwargs), key, arguments, numbers, self._kinds, [])
+            except RecursionError:
+                raise CompileError(
+                    f"undertow.compile: a list or dict among the arguments of {self.name} holds itself, or is nested too "
+                    "deeply. Reach it by its name instead."
+                ) from None
         with _one_at_a_time:
             programs = self.programs.setdefault(tuple(key), [])
             if numbers:
