@@ -236,16 +236,22 @@ def test_maps_that_are_edited(kind: str, changes: str) -> None:
 
 
 def test_saved_tensors_hooks_around_calls() -> None:
+    def pair(n: int, log: list[Any]) -> tuple[Any, Any]:
+        """New hooks for each call: those of an earlier one may have lain at the same address."""
+
+        def pack(tensor: Any) -> Any:
+            log.append(("pack", n))
+            return tensor * n
+
+        return pack, lambda packed: packed + n
+
     def played(compiled: bool) -> list[Any]:
         world = World()
         step = torch.compile(world.step) if compiled else world.step
         for numbers in ([], [1], [], [2], [2, 3], [3], [1], []):
             with ExitStack() as stack:
                 for n in numbers:
-                    # Others in each call: those of an earlier one may have lain at the same address.
-                    packs = lambda tensor, n=n: (world.log.append(("pack", n)), tensor * n)[1]
-                    unpacks = (lambda tensor: tensor) if n == 3 else lambda tensor, n=n: tensor + n
-                    stack.enter_context(saved_tensors_hooks(packs, unpacks))
+                    stack.enter_context(saved_tensors_hooks(*pair(n, world.log)))
                 world.log.append("call")
                 step(torch.ones(1, 2))
         return seen([world.log, world.weight])

@@ -127,7 +127,7 @@ def test_classes_are_undertows_under_either_name() -> None:
 
 def test_classes_of_pytorch_and_of_others_are_not() -> None:
     Copied = type("Copied", (undertow.nn.Module,), {"__module__": "torch.nn.modules", "forward": lambda self, x: x})
-    Odd = type("Odd", (), {"__module__": property(lambda self: 1)})
+    Odd = type("Odd", (), {"__module__": property(lambda self: 1), "method": lambda self: 2})
     for kind in (real_torch.nn.Linear, real_torch.FloatTensor, real_torch.optim.SGD, real_torch.Size, Copied, Odd):
         assert not ownership.is_own_class(kind) and trust.home(kind) == "user", kind
     assert package_of(real_torch.ones(1)) is real_torch and package_of(undertow.ones(1)) is undertow

@@ -198,6 +198,9 @@ def _home_of_class(kind: type) -> str:
     if is_own_class(kind):
         return "own"
     name = module_name(kind)
+    written = [each for each in vars(kind).values() if isinstance(each, FunctionType)] if not name else []
+    if written:
+        return home(written[0])
     if name in ("", "builtins") or name.startswith("_cython_"):  # classes of Cython's functions
         return "builtin"
     file = getattr(sys.modules.get(name), "__file__", None)
