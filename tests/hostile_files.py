@@ -5,6 +5,8 @@
 
 from __future__ import annotations
 
+import bz2
+import lzma
 import pickle
 import struct
 import zipfile
@@ -293,14 +295,17 @@ def _repetitions() -> Iterator[tuple[str, bytes]]:
     ) + (again(1) + b"Q") * rounds
 
 
+def _deflated(content: bytes, times: int) -> bytes:
+    """Some bytes many times over, without ever having them all in memory."""
+    packer = zlib.compressobj(9, zlib.DEFLATED, -15)
+    return b"".join([packer.compress(content) for _ in range(times)]) + packer.flush()
+
+
 def _archives() -> Iterator[tuple[str, bytes]]:
     """Archives that contradict themselves."""
     first, version, data = USUAL
     other = Entry("a/data.pkl", call("os", "system", SHELL) + STOP)
-    deflated = zlib.compressobj(9, zlib.DEFLATED, -15)
-    zeros = deflated.compress(bytes(64 << 20)) + deflated.flush()
-    packed = zlib.compressobj(9, zlib.DEFLATED, -15)
-    pickled = packed.compress(b"\x8f" * (8 << 20)) + packed.flush()
+    zeros, pickled = _deflated(bytes(1 << 20), 64), _deflated(b"\x8f" * (1 << 20), 8)
     usual = by_hand(*USUAL)
 
     def packed_as(content: bytes, size: int) -> bytes:
@@ -322,8 +327,9 @@ def _archives() -> Iterator[tuple[str, bytes]]:
         yield f"flag of a storage: {meaning}", by_hand(first, version, Entry("a/data/0", BYTES, flags=flag))
     for method in (1, 6, 9, 12, 14, 93, 95, 98, 99):
         yield f"packed by method {method}", by_hand(Entry("a/data.pkl", GOOD, method=method), version, data)
-    for module, method in (("bz2", zipfile.ZIP_BZIP2), ("lzma", zipfile.ZIP_LZMA)):
-        yield f"a bomb by {module}", archive(GOOD, {"data/0": bytes(32 << 20)}, method)
+    for method, content in ((12, bz2.compress(bytes(4 << 20), 1)), (14, lzma.compress(bytes(4 << 20), preset=0))):
+        bomb = Entry("a/data/0", content, method=method, size=4 << 20, checksum=0)
+        yield f"a bomb by method {method}", by_hand(first, version, bomb)
     for count in (0, 1, 2, 4, 100, 0xFFFF):
         yield f"a count of {count}", by_hand(*USUAL, count=count)
     for shift in (-1, 1, 30, 1 << 31):
