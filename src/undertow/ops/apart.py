@@ -110,6 +110,8 @@ def as_strided_scatter(input: Any, src: Any, size: Any, stride: Any, storage_off
     check_tensor(src, "as_strided_scatter", "src", 2)
     statics = strides_wanted(input, size, stride, storage_offset, "as_strided_scatter")
     check_fits_part(as_strided(alias_of(input), size, stride, storage_offset), src)
+    if input.requires_grad and not input.is_contiguous():
+        raise RuntimeError("as_strided_scatter is currently only supported for contiguous inputs, if they require grad.")
     return apply(index_rules.as_strided_scatter, input, src, **statics)
 
 

@@ -17,6 +17,7 @@ from undertow.ops.arguments import (
     broadcast_two,
     check_tensor,
     invalid_combination,
+    no_kernel,
     refuse_undetermined,
     scalar_name,
     wrap_dim,
@@ -228,6 +229,8 @@ def _check_reduce(input: Any, dim: Any, index: Any, source: Any, reduce: str) ->
         )
     dim = _check_add(input, dim, index, source, "index_reduce_()")
     warn_once("index_reduce() is in beta and the API may change at any time.")
+    if input._array.dtype.kind == "b":
+        raise no_kernel("index_func_", input)
     return dim
 
 

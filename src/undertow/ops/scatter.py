@@ -11,7 +11,7 @@ from undertow.autograd.apply import apply
 from undertow.autograd.outputs import into
 from undertow.autograd.writes import apply_in_place
 from undertow.dtypes import DTYPE_OF
-from undertow.ops.arguments import as_element, as_int, check_tensor, invalid_combination, wrap_dim
+from undertow.ops.arguments import as_element, as_int, check_tensor, invalid_combination, no_kernel, wrap_dim
 from undertow.ops.public import overloaded, public
 from undertow.rules import index as rules
 from undertow.rules.rule import op
@@ -207,6 +207,8 @@ def _check_reduce(input: Any, dim: Any, index: Any, src: Any, reduce: str) -> in
     check_tensor(src, "scatter_reduce", "src", 4)
     if reduce not in ("sum", "prod", "mean", "amax", "amin", "max", "min"):
         raise RuntimeError(f"reduce argument must be either sum, prod, mean, amax or amin, got {reduce}")
+    if reduce == "mean" and input._array.dtype.kind == "b":
+        raise no_kernel("scatter_gather_tensor_cpu_reduce_mean", input)
     return _check_scatter(input, dim, index, src, "scatter_reduce")
 
 

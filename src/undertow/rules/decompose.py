@@ -177,7 +177,10 @@ linalg_pinv = op("linalg_pinv", lambda xp, self, *, cutoff, hermitian: xp.pinv(s
 
 
 def least_squares_gradient(xp: Any, g: Any, needs: Any, self: Any, b: Any, cutoff: Any) -> tuple[Any, Any]:
-    """X = A⁺ B: of A it goes through the pseudo-inverse, of B it is (A⁺)ᴴ g."""
+    """X = A⁺ B: of A it goes through the pseudo-inverse, of B it is (A⁺)ᴴ g.
+
+    The residuals are the squared lengths of R = B − A X, where Aᴴ R = 0: of B they are 2 g R, of A −2 g R Xᴴ.
+    """
     A, B = self, b
     P = xp.pinv(A, cutoff, False)
     vector = B.ndim == A.ndim - 1
@@ -186,6 +189,11 @@ def least_squares_gradient(xp: Any, g: Any, needs: Any, self: Any, b: Any, cutof
     if needs[0]:
         of_A = xp.sum_to_shape(pinv_gradient(xp, xp.matmul(gX, adjoint(xp, columns)), A, P), A.shape)
     of_B = xp.matmul(adjoint(xp, P), gX)
+    if g[1] is not None and 0 not in g[1].shape:
+        X = xp.matmul(P, columns)
+        R = 2 * xp.expand_dims(g[1], -2) * (columns - xp.matmul(A, X))
+        of_B = of_B + R
+        of_A = None if of_A is None else of_A - xp.sum_to_shape(xp.matmul(R, adjoint(xp, X)), A.shape)
     return of_A, xp.reshape(of_B, B.shape) if vector else xp.sum_to_shape(of_B, B.shape)
 
 

@@ -124,9 +124,9 @@ diagonal_scatter = op("diagonal_scatter", lambda xp, self, src, *, offset, dim1,
 
 as_strided_scatter = op("as_strided_scatter", lambda xp, self, src, *, size, stride, storage_offset, layout: replace_part(
                             xp, self, src, lambda g: xp.as_strided_backward(g, size, stride, storage_offset, layout)),
-                        self=lambda xp, g, src_spec, size, stride, storage_offset, layout: replace_part(
-                            xp, g, xp.zeros(src_spec.shape, src_spec.dtype),
-                            lambda part: xp.as_strided_backward(part, size, stride, storage_offset, layout)),
+                        # PyTorch's: of the part that was replaced, where one would expect that of the rest.
+                        self=lambda xp, g, size, stride, storage_offset, layout: xp.as_strided_backward(
+                            xp.as_strided(g, size, stride, storage_offset, layout), size, stride, storage_offset, layout),
                         src=lambda xp, g, size, stride, storage_offset, layout: xp.as_strided(
                             g, size, stride, storage_offset, layout))
 # fmt: on

@@ -37,14 +37,12 @@ def vector_norm_gradient(xp: Any, g: Any, self: Any, result: Any, ord: float, di
     if ord in (inf, -inf):
         return xp.sgn(self) * share(xp, g, xp.abs(self) == norm, dim)
     nothing = norm == 0
+    if ord == 2:  # whose own derivative is NaN at 0, as in PyTorch, and so below 1
+        return g * xp.where(nothing, xp.zeros_like(self), self / norm)
     solid = xp.where(nothing, xp.ones_like(norm), norm)
-    if ord == 2:
-        return self * xp.where(nothing, xp.zeros_like(g), g / solid)
     size = xp.abs(self)
     if ord < 1:
-        still = self == 0
-        size = xp.where(still, xp.ones_like(size), size)
-        direction = xp.where(still, xp.zeros_like(self), xp.sgn(self) * size ** (ord - 1))
+        direction = xp.where(self == 0, xp.zeros_like(self), xp.sgn(self) * size ** (ord - 1))
         return direction * g * norm ** (1 - ord)
     scale = xp.where(nothing, xp.zeros_like(g), g / solid ** (ord - 1))
     if ord < 2:

@@ -242,6 +242,8 @@ def _identity(reduce: str, dtype: np.dtype[Any]) -> Any:
     """The value that does not count; integers have no infinity but a largest value."""
     if reduce in ("sum", "mean", "prod"):
         return int(reduce == "prod")
+    if dtype.kind == "b":
+        return reduce == "amin"
     if dtype.kind in "iu":
         return np.iinfo(dtype).min if reduce == "amax" else np.iinfo(dtype).max
     return -math.inf if reduce == "amax" else math.inf

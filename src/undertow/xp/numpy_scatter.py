@@ -115,7 +115,9 @@ def scatter_reduce(x: Array, axis: int, index: Array, source: Array, reduce: str
 
 
 def _representable(identity: float, dtype: np.dtype) -> Any:
-    """The identity of a reduction in the dtype; integers have no infinity but a largest value."""
+    """The identity of a reduction in the dtype; integers have no infinity but a largest value, and so have bools."""
+    if dtype.kind == "b":
+        return identity > 0
     if dtype.kind in "iu" and math.isinf(identity):
         return np.iinfo(dtype).max if identity > 0 else np.iinfo(dtype).min
     return identity
