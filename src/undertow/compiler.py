@@ -23,17 +23,20 @@ __all__ = [
 
 def compile(
     model: Any = None, *, fullgraph: bool = False, dynamic: bool | None = None, backend: Any = "inductor",
-    mode: str | None = None, options: dict[str, Any] | None = None, disable: bool = False,
+    mode: str | None = None, options: dict[str, Any] | None = None, disable: bool = False, fallback: str | None = None,
 ) -> Any:  # fmt: skip
     """Makes one XLA program of a function or module: a whole training step, with its hooks, backward and optimizer.
 
-    Also as a decorator. The other options are PyTorch's, for its own backends, and change nothing here, apart from
-    `disable`. `compile.explain()` says what was compiled, what was captured, which hooks run where, and why a step was
-    compiled again.
+    Also as a decorator. fallback: what a step that can't be compiled does; None has it raise CompileError, "eager" has it
+    run as it is written, with a warning. The other options are PyTorch's, for its own backends, and change nothing here,
+    apart from `disable`. `compile.explain()` says what was compiled, what was captured, which hooks run where, and why a
+    step was compiled again.
     """
     if model is None:
-        return lambda given: compile(given, disable=disable)
-    return model if disable or os.environ.get("TORCHDYNAMO_DISABLE") == "1" else compiler().compile(model)
+        return lambda given: compile(given, disable=disable, fallback=fallback)
+    if disable or os.environ.get("TORCHDYNAMO_DISABLE") == "1":
+        return model
+    return compiler().compile(model, fallback)
 
 
 def explain(compiled: Any = None) -> Any:

@@ -27,7 +27,7 @@ def element(tensor: Any, function: str = "") -> Any:
         if function == "item":
             raise RuntimeError(f"a Tensor with {array.size} elements cannot be converted to Scalar")
         raise ValueError("only one element tensors can be converted to Python scalars")
-    return array.item() if array.dtype.kind != "V" else float(array.reshape(())[()])
+    return array.item() if array.dtype.kind != "V" or type(array) is DeviceArray else float(array.reshape(())[()])
 
 
 def _real_element(tensor: Any, c_type: str) -> Any:
@@ -106,7 +106,7 @@ class PythonMethods(TensorCore):
         if array.size != 1:
             found = "more than one value" if array.size else "no values"
             raise RuntimeError(f"Boolean value of Tensor with {found} is ambiguous")
-        return bool(array.reshape(())[()])
+        return bool(array if type(array) is DeviceArray else array.reshape(())[()])
 
     @public
     def __int__(self) -> int:

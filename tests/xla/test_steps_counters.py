@@ -341,3 +341,88 @@ def test_numbers_in_a_graph_that_is_left() -> None:
         assert_close(first, also)
         assert_close(*[torch.autograd.grad(each.sum(), weight)[0] for each in (first, also)])
     assert len(torch.compile.explain(compiled).data[0]["programs"]) == 2
+
+
+# --- functions of numbers that code in C computes
+
+
+def _schedule(momentum: Any, start: Any) -> Case:
+    """An average of weights whose momentum is computed from a step counter by hand."""
+    model, average = nn.Linear(3, 2), nn.Linear(3, 2)
+    optimizer = optim.SGD(model.parameters(), lr=0.1)
+    state = {"n": start}
+
+    def step(x: Any) -> Any:
+        state["n"] += 1
+        m = momentum(state["n"])
+        for group in optimizer.param_groups:
+            group["lr"] = 0.1 * m
+        optimizer.zero_grad()
+        loss = model(x).pow(2).mean()
+        loss.backward()
+        optimizer.step()
+        with torch.no_grad():
+            for p, q in zip(average.parameters(), model.parameters()):
+                p.mul_(m).add_(q, alpha=1 - m)
+        return loss.detach(), x * m
+
+    return Case(step, model, average, args=one, look=lambda: [dict(state), optimizer.param_groups[0]["lr"]])
+
+
+cosine = math.cos
+SCHEDULES: dict[str, Any] = {
+    "cosine": lambda n: 0.5 * (1 + math.cos(math.pi * n / 20)),
+    "imported": lambda n: 1 - 0.01 * (cosine(math.pi * min(n, 3) / 10) + 1) / 2,
+    "warm up": lambda n: min(1.0, float(n) / 100) * math.sqrt(n),
+    "exponential": lambda n: math.exp(-n / 10) + math.pow(0.5, n) + 0.9**n,
+    "rounded": lambda n: round(n / 7, 2) + int(n / 3) * 0.1 + math.floor(n / 4) * 0.01,
+    "logarithm": lambda n: math.log1p(n) / math.log(100, 2) if math.isfinite(n) else 0.0,
+    "hyperbolic": lambda n: math.tanh(n / 5) + math.fmod(n, 3) * 0.1 + math.hypot(n, 2) * 0.01,
+}
+
+
+@pytest.mark.parametrize("name", SCHEDULES)
+@pytest.mark.parametrize("start", [0, 0.5])
+def test_schedules_written_by_hand_are_one_program(name: str, start: float) -> None:
+    momentum = SCHEDULES[name]
+
+    def build() -> Case:
+        def called(n: Any) -> Any:
+            return momentum(n)
+
+        return _schedule(called, start)
+
+    agree(build, steps=6, programs=4 if name == "imported" else 2, tolerance=1e-6)
+
+
+def test_a_learning_rate_in_c_code() -> None:
+    def build() -> Case:
+        weight = nn.Parameter(torch.ones(3))
+        optimizer = optim.SGD([weight], lr=0.5)
+
+        def step(x: Any) -> Any:
+            optimizer.zero_grad()
+            (weight * x).sum().backward()
+            optimizer.step()
+            return x * math.sqrt(optimizer.param_groups[0]["lr"])
+
+        def anneal(turn: int) -> None:
+            optimizer.param_groups[0]["lr"] *= 0.9
+
+        return Case(step, weight, args=lambda turn: (torch.ones(3),), between=anneal)
+
+    agree(build, steps=5, programs=2)
+
+
+def test_what_math_refuses_is_raised() -> None:
+    state = {"n": 2}
+
+    @torch.compile
+    def step(x: Any) -> Any:
+        state["n"] -= 1
+        return x * math.log(state["n"] + 1.0)
+
+    for expected in (math.log(2.0), 0.0):
+        assert step(torch.ones(1)).item() == pytest.approx(expected)
+    with pytest.raises(ValueError, match="math domain error"):
+        step(torch.ones(1))

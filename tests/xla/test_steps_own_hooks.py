@@ -284,8 +284,8 @@ def test_what_the_step_makes_and_a_hook_on_the_host_changes_is_refused() -> None
 
     @torch.compile
     def step(x: Any) -> Any:
-        values: list[float] = []
-        handle = layer.register_forward_hook(lambda module, args, out: values.append(out.sum().item()))
+        values: list[Any] = []
+        handle = layer.register_forward_hook(lambda module, args, out: values.extend([print(end="")]))
         out = layer(x).sum()
         handle.remove()
         return out * len(values)

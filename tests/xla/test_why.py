@@ -37,15 +37,13 @@ def test_why_says_where_hooks_run_in_a_compiled_step() -> None:
 def test_a_step_that_was_refused_says_why() -> None:
     @torch.compile
     def step(x: torch.Tensor) -> torch.Tensor:
-        while x.sum() < 100:
-            x = x * 2
-        return x
+        return x[x > 0]
 
     assert "not called yet" in str(why.compiled(step))
     with pytest.raises(torch.xla.CompileError):
         step(torch.ones(3))
     assert "none compiled" in str(why.compiled(step)) and "refused: " in str(why.compiled(step))
-    assert "the value of a tensor" in why.compiled(step).notes()[0]
+    assert "depends on the values" in why.compiled(step).notes()[0]
 
 
 def test_what_made_a_step_compile_again_is_what_the_program_can_see() -> None:

@@ -62,6 +62,11 @@ class Assembled(Traced):
         self.trace_seconds = time.perf_counter() - started
         self.compile_seconds: float | None = None
 
+    @property
+    def may_come_to_nothing(self) -> bool:
+        """Whether a call may find out at its end that it has not happened: a hook raises, or a decision was another one."""
+        return bool(self.later or self.has_inside or self.decides)
+
     def _assemble(self, closed: Any, outputs: list[Cell], trace: Trace) -> None:
         """The traced program as a jitted function of its inputs."""
         known = {id(cell) for cell, _, _ in trace.cells.values()}
@@ -93,6 +98,8 @@ class Assembled(Traced):
         self.made = outputs[sum(sizes) :]
         self._find_places(trace, owners)
         self._hand_over(gradients, small_gradients)
+        places = {id(cell): place for place, cell in enumerate(outputs)}  # nothing is bundled where there are decisions
+        self.decided_at = [places[id(array.cell)] for array in self.decisions.asked]
 
         jaxpr = closed.jaxpr.replace(constvars=[], invars=[each.var for each in inputs], outvars=outvars)
         self.size = len(jaxpr.eqns)
@@ -113,7 +120,7 @@ class Assembled(Traced):
             return _bundled(results, *sizes)
 
         given_away = [*range(n_donated)]
-        self.gives_numbers = self.uses_numbers and self.next_numbers is not None and not (self.later or self.has_inside)
+        self.gives_numbers = self.uses_numbers and self.next_numbers is not None and not self.may_come_to_nothing
         if self.gives_numbers:  # the last input: the numbers of the next call take its place
             given_away.append(n_donated + len(inputs) - n_own - len(packed) - len(constants) - 1)
         # Said where they are: else JAX compiles once for arrays that may be anywhere, and again for those put there.
@@ -156,7 +163,7 @@ class Assembled(Traced):
             elif id(source) in self.argument_cells:
                 inputs.append(Input("argument", var, source, self.argument_cells[id(source)]))
             else:
-                donated = id(source) in written and not (self.later or self.has_inside)  # a hook may raise
+                donated = id(source) in written and not self.may_come_to_nothing
                 inputs.append(Input("donated" if donated else "state", var, source, (*owners[id(source)], source)))
         self._pack_small_states([each for each in inputs if each.kind == "donated"])
         inputs.sort(key=lambda each: KINDS.index(each.kind))
@@ -237,7 +244,7 @@ class Assembled(Traced):
 
         Those that get an array of their own, and small ones that share one.
         """
-        if self.later or self.has_inside or self.way_back is not None:  # a hook may raise; a way back keeps the values
+        if self.may_come_to_nothing or self.way_back is not None:  # which keeps the values
             return [], []
         left = [each for part in self.left_behind() for each in tensors_in(part, self.known)]
         shown = Counter(id(each._array.cell) for each in left if _on_device(each))

@@ -21,6 +21,7 @@ from undertow.nn.modules.module import Module
 from undertow.optim.lr_scheduler import ReduceLROnPlateau
 from undertow.optim.optimizer import Optimizer
 from undertow.sites import PACKAGE, warn
+from undertow.xla.cures import OTHERWISE, cure_of, is_elsewhere
 from undertow.xla.effects import (
     Called,
     Chain,
@@ -38,6 +39,7 @@ from undertow.xla.effects import (
 from undertow.xla.effects.objects import instance_dict
 from undertow.xla.effects.values import OPAQUE, TENSORISH, Atom, Fresh, Known
 from undertow.xla.errors import CompileError, CompileWarning
+from undertow.xla.lifted import Lifting
 from undertow.xla.marks import Mark
 from undertow.xla.pieces import take_apart
 from undertow.xla.places import OfClass, Slots, contents_of
@@ -51,15 +53,6 @@ Moved = dict[int, tuple[Statements, ast.stmt, str]]  # statements by their ids, 
 
 _MOST_ROUNDS = 12
 _MOST_TIMES = 4  # that hooks of one definition are taken in, each of which takes another trace
-_CURES = {
-    "random": "draw random numbers with torch.rand and its like, or give them to the step as arguments",
-    "clock": "measure outside the step",
-    "debugger": "debug the step as it is, without torch.compile",
-    "files": "look outside, and give what is there to the step as an argument",
-    "iterator": "take from it outside, and give what it gives to the step as an argument",
-    "reflection": "write down the name of what it reads, or give it to the step as an argument",
-}
-_CURE = "do it outside, before (what it reads may be an argument) or after, with what the step returns, or in a hook"
 _OF_ANY_MODULE = frozenset(vars(Module()))
 
 
@@ -84,6 +77,7 @@ class Body:
         self._known: dict[int, Statements] = {}
         self._code: list[tuple[FunctionType, Any]] = []
         self._said: set[str] = set()
+        self._lifted: dict[int, tuple[FunctionType, Any, Lifting]] = {}  # by their ids: those in which they are replaced
         self.whole = self._read()
         self._plan()
 
@@ -139,12 +133,20 @@ class Body:
             self._plan()
             return
         by_function: dict[int, tuple[Statements, dict[int, Mark]]] = {}
-        for mark in sorted(marks, key=lambda mark: not mark.refusal):
+        for mark in sorted(marks, key=lambda mark: (not mark.refusal, mark.changes_unknown)):
             own = by_function.setdefault(id(mark.statements), (mark.statements, {}))[1]
             own.setdefault(id(mark.statement), mark)
         self._code = []
+        for known in self._known.values():
+            if id(known.function) in self._lifted:
+                by_function.setdefault(id(known), (known, {}))
+        for function, node, lifting in self._lifted.values():
+            code = with_marks(function, node, {}, lifting) if isinstance(node, ast.Lambda) else None
+            if code is not None:
+                self._code.append((function, code))
         for statements, own in by_function.values():
-            code = with_marks(statements.function, statements.node, own)
+            lift = self._lifted[id(statements.function)][2] if id(statements.function) in self._lifted else None
+            code = with_marks(statements.function, statements.node, own, lift)
             if code is not None:
                 self._code.append((statements.function, code))
             elif not moved.keys().isdisjoint(own):
@@ -200,7 +202,7 @@ class Body:
                 continue
             if effect is not None and any(isinstance(each, ast.Return) for each in group):
                 continue
-            if effect is not None and effect.field in _CURES and (len(group) > 1 or statements.stored(statement)):
+            if effect is not None and is_elsewhere(effect.field) and (len(group) > 1 or statements.stored(statement)):
                 continue
             if effect is not None and effect.field in ("debugger", "reflection"):
                 continue
@@ -264,7 +266,7 @@ class Body:
     def _is_watched(self, effect: Effect) -> bool:
         """Whether a change is seen before the next call, which then compiles again."""
         target = effect.target
-        if effect.field in _CURES:
+        if is_elsewhere(effect.field):
             return False
         if id(target) in self._watched or (id(target), effect.attribute) in self._watched_names:
             return True
@@ -281,12 +283,12 @@ class Body:
                     continue
                 said["warning"] = (
                     f"the step {effect}, and that can't be followed. If it does more than work on tensors, it does so when "
-                    f"the step is compiled and not on later calls: {_CURE}."
+                    f"the step is compiled and not on later calls: {OTHERWISE}."
                 )
             else:
                 said["refusal"] = (
                     f"undertow.compile: the step {effect}, which would happen when it is compiled, and not on later calls: "
-                    f"{_CURES.get(effect.field, _CURE)}."
+                    f"{cure_of(effect)}."
                 )
             for chain in chains:
                 levels = list(self._levels(chain))
@@ -294,8 +296,9 @@ class Body:
                     self._say_now(**said)
                 elif levels[-1][1]:
                     statements, path = levels[-1]
+                    unknown = effect.target is None and effect.kind != "call"
                     for each in self._of_the_same_code(statements):
-                        yield Mark(each, path[-1], effect.what, **said)
+                        yield Mark(each, path[-1], effect.what, **said, changes_unknown=unknown)
 
     # --- hooks in parts
 
@@ -373,6 +376,23 @@ class Body:
         """Leaves a statement where it is after all."""
         self._kept.add(id(mark.statement))
         self._plan()
+
+    def lift(self, code: CodeType | None = None) -> bool:
+        """Has functions in C replaced where a function, or any, calls them; False if there are no more."""
+        for frame in self.whole.frames:
+            self._statements(frame)
+        found = [(known.function, known.node) for known in self._known.values()]
+        lambdas = [frame for frame in self.whole.frames if isinstance(frame.node, ast.Lambda)]
+        found += [(frame.function, frame.node) for frame in lambdas if isinstance(frame.owner, FunctionType)]
+        before = len(self._lifted)
+        for function, node in found:
+            if id(function) not in self._lifted and (code is None or _is_code_of(function, code)):
+                lifting = Lifting(function, node)
+                if lifting.finds_any:
+                    self._lifted[id(function)] = function, node, lifting
+        if len(self._lifted) > before:
+            self._plan()
+        return len(self._lifted) > before
 
     def move_what_asked(self, error: NeedsValue) -> bool:
         """Moves the statement that asked for a value; False if it can't be."""

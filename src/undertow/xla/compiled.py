@@ -22,6 +22,7 @@ from undertow.xla.body import Body
 from undertow.xla.cache import keep_on_disk
 from undertow.xla.causes import argument_names, difference, looks_of
 from undertow.xla.counters import in_places
+from undertow.xla.decisions import Answer, Hints, Mispredicted
 from undertow.xla.effects.objects import instance_dict
 from undertow.xla.errors import CompileError, CompileWarning
 from undertow.xla.host_calls import Inside
@@ -39,22 +40,34 @@ from undertow.xp.device_memory import Compiling, Stops, Watch
 
 MANY = 8  # recompiles of one step after which a warning says why
 MOST = 16  # programs for arguments of one look; what changes at every call would make ever more
+KEPT = 64  # programs of one step in all: those that were used last
+_CAUSES = 256  # why it was compiled again, the last of them
 
 everything: weakref.WeakSet[Compiled] = weakref.WeakSet()
 _turns = itertools.count()
+_clock = itertools.count()  # the time, in calls
 _one_at_a_time = threading.RLock()  # of all steps: while one is traced, what others do would be traced too
 
 
 class Compiled:
     """A function whose calls run as one program."""
 
-    def __init__(self, function: Callable[..., Any]) -> None:
+    def __init__(self, function: Callable[..., Any], fallback: str | None = None) -> None:
+        if fallback not in (None, "eager"):
+            raise ValueError(
+                f"undertow.compile: fallback is {fallback!r}, and says what a step that is refused does: None has it raise "
+                '(CompileError), "eager" has it run as it is written'
+            )
         functools.update_wrapper(self, function)
         self.function = self._torchdynamo_orig_callable = function
         self.name = getattr(function, "__qualname__", type(function).__qualname__)
         self.programs: dict[Any, list[Program]] = {}
         self._numbers: dict[Any, Numbers] = {}  # by the same keys: where programs find plain numbers among arguments
         self.causes: list[str] = []
+        self._recompiles = 0
+        self.evicted = 0  # programs that were made and are not kept any more
+        self.fallback = fallback
+        self.eager: dict[Any, str] = {}  # keys of calls that run as they are written, and why
         self._looks: list[dict[str, str]] = []  # of the calls that were compiled last
         self.refused = ""  # why the last call was not compiled
         self._was_called = False
@@ -76,7 +89,11 @@ class Compiled:
         modes = local.modes
         key: list[Any] = settings_now(modes)
         if special.active or modes.saved_hooks or modes.dispatch_modes:
-            key += _rare_modes(modes)
+            try:
+                key += _rare_modes(modes)
+            except CompileError as error:
+                self._fall_back("modes", error)
+                return self.function(*args, **kwargs)
         if args or kwargs:
             try:
                 _describe((args, kwargs), key, arguments, numbers, self._kinds, [])
@@ -90,22 +107,46 @@ class Compiled:
             if numbers:
                 given = self._numbers.setdefault(tuple(key), Numbers())
                 given[:], numbers = numbers, given
-            program, failure = next((each for each in programs if each.fits(arguments)), None), None
-            if program is None and (special.stance == "default" or self._may_compile()):
-                if self._kinds.meet((args, kwargs)):  # which makes it another key
-                    return self(*args, **kwargs)
+            answers: tuple[Answer, ...] = ()  # to the step's first decisions about values, in this call
+            hints: Hints = {}
+            failure = None
+            compiles = not (self.eager and tuple(key) in self.eager)
+            for place, program in enumerate(programs):
+                if program.decides and program.decisions.answers[: len(answers)] != [*answers]:
+                    continue
+                if program.fits(arguments):
+                    program.used = next(_clock)
+                    if place:  # the next call may well be like this one
+                        programs.insert(0, programs.pop(place))
+                    if not program.admits(arguments):
+                        compiles = False
+                        break
+                    try:
+                        return program.run_from(answers, arguments)
+                    except Mispredicted as other:
+                        answers, hints = other.answers, other.hints
+            compiles = compiles and (special.stance == "default" or self._may_compile())
+            if compiles and self._kinds.meet((args, kwargs)):  # which makes it another key
+                return self(*args, **kwargs)
+            while compiles:
                 try:
-                    program = self._compile(programs, args, kwargs, arguments, numbers)
-                except (ChangedRecord, CompileError):
-                    if not self._kinds.keep_whole((args, kwargs)):
-                        raise
-                    return self(*args, **kwargs)
+                    program = self._compile(programs, args, kwargs, arguments, numbers, (answers, hints))
+                except (ChangedRecord, CompileError) as error:
+                    if self._kinds.keep_whole((args, kwargs)):
+                        return self(*args, **kwargs)
+                    self._fall_back(tuple(key), error)
+                    break
                 except Exception as error:
                     if isinstance(error, (Stops, Warning)):  # a filter may make errors of warnings
                         raise
                     failure = error
-            if program is not None and program.admits(arguments):
-                return program.run(arguments)
+                    break
+                if not program.admits(arguments):
+                    break
+                try:
+                    return program.run_from(program.decisions.known, arguments)
+                except Mispredicted as other:
+                    answers, hints = other.answers, other.hints
         result = self.function(*args, **kwargs)
         if failure is not None:
             warn(
@@ -113,6 +154,19 @@ class Compiled:
                 CompileWarning,
             )
         return result
+
+    def _fall_back(self, key: Any, error: Exception) -> None:
+        """Lets calls like one that is refused run as they are written, if that was asked for. Says so once."""
+        if self.fallback is None or not isinstance(error, CompileError):
+            raise error
+        reason = str(error).removeprefix("undertow.compile: ")
+        if reason not in self.eager.values():
+            warn(f"{self.name} runs as it is written, without a program: {reason}", CompileWarning)
+        self.eager[key] = reason
+        if not self.programs.get(key, True):
+            del self.programs[key]
+        while len(self.eager) > KEPT:
+            del self.eager[next(iter(self.eager))]
 
     def _may_compile(self) -> bool:
         """Whether a call for which there is no program yet is to be compiled; see `torch.compiler.set_stance`."""
@@ -128,18 +182,18 @@ class Compiled:
         """A compiled method: each object has programs of its own."""
         if instance is None:
             return self
-        bound = Compiled(self.function.__get__(instance, owner))
+        bound = Compiled(self.function.__get__(instance, owner), self.fallback)
         vars(instance)[self.function.__name__] = bound
         return bound
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Compiled:
         """A copy has programs of its own, because what it works on is copied as well."""
-        twin = Compiled(copy.deepcopy(self.function, memo))
+        twin = Compiled(copy.deepcopy(self.function, memo), self.fallback)
         twin.name = self.name
         return twin
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return Compiled, (self.function,)
+        return Compiled, (self.function, self.fallback)
 
     def _compile(
         self,
@@ -148,6 +202,7 @@ class Compiled:
         kwargs: dict[str, Any],
         arguments: list[Any],
         numbers: list[Any],
+        decided: tuple[tuple[Answer, ...], Hints],
     ) -> Program:
         body = Body(self.function, args, kwargs)
         args, kwargs = self._kinds.apart((args, kwargs))
@@ -156,12 +211,15 @@ class Compiled:
             numbers.names = [name for name, value in given if type(value) in (int, float)]
         looks = looks_of(self.function, args, kwargs)
         if programs:
-            self._note(programs[0].misfit(arguments))
+            other = programs[0].decisions.difference(decided[0])
+            self._note(other or programs[0].misfit(arguments))
         elif self._looks:
             self._note(difference(self._looks, looks))
         plan = Plan()
         if programs:  # numbers that have changed may change again
             plan.counters.update(programs[0].changing_numbers())
+            plan.decided.update(programs[0].decided_lines)
+        plan.answers, plan.hints = [*decided[0]], decided[1]
         plan.kinds = self._kinds
         plan.body, plan.counts = body, not body.compares_types()
         self._looks = [*self._looks[-MOST:], looks]
@@ -175,23 +233,40 @@ class Compiled:
                     program = Program(Call(self.function, args, kwargs), plan)
                 break
             except Baked:
-                plan.plain_numbers = True
+                if not body.lift():
+                    plan.plain_numbers = True
             except Again:  # the plan knows more about the hooks now
                 continue
             except CompileError as error:
                 self.refused = str(error)
                 raise
         self.refused = ""
+        program.turn, program.used = next(_turns), next(_clock)
         programs.insert(0, program)
-        del programs[MOST:]
+        self._evict(programs)
         return program
+
+    def _evict(self, programs: list[Program]) -> None:
+        """Lets go of the programs that were used least recently, if there are too many."""
+        if len(programs) > MOST:
+            programs.remove(min(programs, key=lambda each: each.used))
+            self.evicted += 1
+        while sum(map(len, self.programs.values())) > KEPT:
+            key = min((key for key in self.programs if self.programs[key]), key=lambda key: self.programs[key][-1].used)
+            self.programs[key].remove(min(self.programs[key], key=lambda each: each.used))
+            self.evicted += 1
+        for key in [key for key, kept in self.programs.items() if not kept]:
+            del self.programs[key]
+            self._numbers.pop(key, None)
 
     def _note(self, cause: str) -> None:
         self.causes.append(cause)
-        if len(self.causes) % MANY == 0:
+        del self.causes[:-_CAUSES]
+        self._recompiles += 1
+        if self._recompiles % MANY == 0:
             warn(
-                f"{self.name} was compiled {len(self.causes) + 1} times, now because "
-                f"{cause}. compile.explain() has every cause.",
+                f"{self.name} was compiled {self._recompiles + 1} times, now because "
+                f"{cause}. compile.explain() has the causes.",
                 CompileWarning,
             )
 
@@ -263,3 +338,5 @@ def reset() -> None:
         compiled._looks.clear()
         compiled._numbers.clear()
         compiled.causes.clear()
+        compiled.eager.clear()
+        compiled._recompiles = compiled.evicted = 0

@@ -15,6 +15,7 @@ from __future__ import annotations
 import threading
 from collections import deque
 from collections.abc import Callable, Container, MutableMapping
+from enum import Enum
 from types import CellType
 from typing import Any, NamedTuple
 
@@ -147,7 +148,16 @@ class Firing(Hosting):
         try:
             return self._run(turn, holders, "it only computes with tensors")
         except NeedsValue as error:
-            return self._hosted(turn, f"it needs a value: {error.asked or error}")
+            undecided = error.line is not None and error.line not in self.plan.decided
+            if not (undecided and self.plan.decides_in_hooks):
+                try:
+                    return self._hosted(turn, f"it needs a value: {error.asked or error}")
+                except CompileError:
+                    if not undecided:
+                        raise
+            assert error.line is not None
+            self.plan.decided.add(error.line)
+            raise Again from None
 
     def _run(self, turn: Turn, holders: list[MutableMapping[Any, Any]], why: str) -> Any:
         hook, args, kwargs, effects = turn
@@ -211,8 +221,9 @@ class Firing(Hosting):
         """Has the hook run on the host: after the program if nothing waits for it."""
         hook, args, kwargs, effects = turn
         body = self.plan.body
-        if any(isinstance(each, Figure) for each in captured_by(hook)):  # the step made the hook, for this turn
-            raise Baked
+        captured = [each for each in captured_by(hook) if isinstance(each, Figure)]
+        if captured:  # the step made the hook, for this turn
+            raise captured[0].refusal() if captured[0].is_asked else Baked
         if self._may_come_apart(turn):
             raise Again
         for effect in filter(acts_on_own, effects.effects):
@@ -266,6 +277,7 @@ class Firing(Hosting):
         placed = self._place(hook, "inside the program, on the host", why)
         call = self._noted(effects, Inside(hook, args, kwargs, found, placed, places))
         self.has_inside = True
+        self._waited_for.append((hook, effects))
         if packs:
             return call.keep(args[0]._array, self.raised)
         if unpacks:
@@ -278,6 +290,9 @@ class Firing(Hosting):
         body = self.plan.body
         assert body is not None
         if mark.refusal:
+            changed = mark.changed(variables) if mark.changes_unknown else None
+            if changed is not None and all(map(self._may_change, changed)):
+                return True
             raise CompileError(mark.refusal)
         if mark.warning:
             body.warn(mark)
@@ -291,7 +306,7 @@ class Firing(Hosting):
             return self._returns(Statement(mark, function, given, self.environment), effects, variables)
         feeding = [effect for effect in body.rest.effects if effect.feeds(effects.places)]
         inside_objects = [*hidden(known, self.known or ())]
-        if any(isinstance(each, Figure) for each in inside_objects):
+        if any(isinstance(each, Figure) and not each.is_asked for each in inside_objects):
             raise Baked
         shown = [self._count(effect) or self._remembers(effect) for effect in feeding]
         if not all(shown) or inside_objects or mark.opens_saved:
@@ -310,6 +325,7 @@ class Firing(Hosting):
         self.placed.append(placed)
         if inside:
             self.has_inside = True
+            self._waited_for.append((statement, effects))
             self._noted(effects, Inside(statement, (known,), {}, found, placed, places)).place(None, False, self.raised)
             return False
         later = self._noted(effects, Later(statement, (known,), {}, found, placed, places))
@@ -317,6 +333,10 @@ class Firing(Hosting):
         self._put_off(later)
         _leave_schedulers(effects, placed)
         return False
+
+    def _may_change(self, value: Any) -> bool:
+        """Whether a statement that changes an object may run in the trace: eager code makes it anew in each call."""
+        return isinstance(value, (TensorCore, frozenset, tuple, Enum, *PLAIN)) or Watch.trace.is_own(value)
 
     def _returns(self, statement: Statement, effects: Effects, variables: dict[str, Any]) -> bool:
         """Notes the statement that gives the result: it runs at the very end, and finds all as the step leaves it."""

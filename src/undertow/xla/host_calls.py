@@ -129,7 +129,7 @@ class HostCall:
 
     def _taken(self, value: Any) -> Any:
         if isinstance(value, Figure):
-            return _ShownNumber(self._capture(value.as_array()), type(value.value))
+            return _ShownNumber(self._capture(value.as_array()), value.kind)
         if isinstance(value, (Module, Optimizer)):
             for tensor in tensors_of(value):
                 self._seen(tensor, by_name=True)
@@ -385,9 +385,13 @@ class Inside(HostCall):
         return wrap(DeviceArray(value))
 
     def _call_in_program(self, results: Callable[..., list[Any]], spec: list[Any], raised: list[BaseException]) -> Any:
+        decisions = Watch.trace.decisions
+        operands = decisions.operands()
+
         def on_host(*values: Any) -> list[Any]:
             nothing = [np.zeros(each.shape, each.dtype) for each in spec]
-            if raised:  # eager code would not have come here; the results are thrown away
+            asked, values = values[: len(operands)], values[len(operands) :]
+            if raised or not decisions.hold(asked):  # eager code would not have come here; the results are thrown away
                 return nothing
             try:
                 self.values = list(values)
@@ -400,7 +404,7 @@ class Inside(HostCall):
             finally:
                 self.values = ()
 
-        values = io_callback(on_host, spec, *[array.value for array in self.captured], ordered=True)
+        values = io_callback(on_host, spec, *operands, *[array.value for array in self.captured], ordered=True)
         self.captured.clear()  # or they would be results of the program
         self.given = ()
         return values

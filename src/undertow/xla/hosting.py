@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 from undertow._core import TensorCore
 from undertow.nn.modules.module import Module
 from undertow.optim.optimizer import Optimizer
+from undertow.sites import Site
 from undertow.tree import leaves
 from undertow.xla.cast import Cast
 from undertow.xla.effects import Effect, Effects, Read
@@ -49,6 +50,7 @@ class Hosting:
         self.placed: list[Placed] = []
         self.raised: list[BaseException] = []  # by hooks inside the program
         self.has_inside = False
+        self._waited_for: list[tuple[Any, Effects]] = []  # those that the program stops for
         self.groups: set[int] = set()  # ids of optimizers' groups, the numbers in which are the program's
         self.returned: Returned | None = None  # the statement that gives the step's result
         self.traced: list[tuple[Any, Effects]] = []
@@ -132,6 +134,18 @@ class Hosting:
         """Notes a call on the host: those that read what it keeps are to see its tensors as they are at their turn."""
         self._calls.append((effects, call))
         return call
+
+    def refuse_calls_before(self, site: Site | None) -> None:
+        """A decision about a value comes: what the program has stopped for would run again, should the guess be wrong."""
+        for hook, effects in self._waited_for:
+            if not effects.effects and not self.plan.decides_in_hooks:  # it only asks for values, as the step does
+                self.plan.decides_in_hooks, self.plan.all_inside, self.plan.waits_for = True, False, ""
+                raise Again
+            raise self._refusal(
+                hook,
+                f"the program stops for it, and at {site} the step decides about a value, so that it might run twice. Let "
+                "the step decide before it fires, or let one hook compute and another one do the rest",
+            )
 
     def _put_off(self, later: Later) -> None:
         self.later.append(later)

@@ -5,20 +5,44 @@ from __future__ import annotations
 import ast
 import sys
 import threading
+from collections.abc import Mapping
 from types import FunctionType
+from typing import Any
 
 from undertow.xla.pieces import written
 from undertow.xla.recompiled import alone
 from undertow.xla.statements import Statements
 from undertow.xp.device_memory import Watch
 
+_UNKNOWN = object()
+
+
+def _meant(expression: ast.expr, names: Mapping[str, Any]) -> Any:
+    """What a name means, an attribute or an entry, found without running code of anybody's."""
+    if isinstance(expression, ast.Name):
+        return names.get(expression.id, _UNKNOWN)
+    if isinstance(expression, ast.Attribute):
+        return getattr(_meant(expression.value, names), "__dict__", {}).get(expression.attr, _UNKNOWN)
+    if isinstance(expression, ast.Subscript):
+        holder, place = _meant(expression.value, names), expression.slice
+        key: Any = place.value if isinstance(place, ast.Constant) else _meant(place, names)
+        if type(holder) is dict and isinstance(key, (str, int)):
+            return holder.get(key, _UNKNOWN)
+        if type(holder) is list and type(key) is int and -len(holder) <= key < len(holder):
+            return holder[key]
+    return _UNKNOWN
+
 
 class Mark:
     """A statement that the trace has to ask about: one that is moved, or one that must not be reached."""
 
-    def __init__(self, statements: Statements, statement: ast.stmt, why: str, refusal: str = "", warning: str = "") -> None:
+    def __init__(
+        self, statements: Statements, statement: ast.stmt, why: str, refusal: str = "", warning: str = "",
+        changes_unknown: bool = False,
+    ) -> None:  # fmt: skip
         self.statements, self.statement = statements, statement
         self.why, self.refusal, self.warning = why, refusal, warning
+        self.changes_unknown = changes_unknown  # whether it is refused because nothing is known of what it changes
         self.stored = statements.stored(statement)
         self.returns = isinstance(statement, ast.Return)
         self.is_handled = statements.is_handled(statement)
@@ -34,6 +58,22 @@ class Mark:
         if trace is None or trace.thread != threading.get_ident():
             return True
         return trace.firing.meets(self, sys._getframe(1).f_locals)
+
+    def changed(self, variables: Mapping[str, Any]) -> list[Any] | None:
+        """The objects that the statement changes, now that its turn has come; None if that can't be told."""
+        statement = self.statement
+        if not isinstance(statement, (ast.Assign, ast.AugAssign, ast.Delete)):
+            return None
+        names = {**self.statements.function.__globals__, **variables}
+        found: list[Any] = []
+        for target in [statement.target] if isinstance(statement, ast.AugAssign) else statement.targets:
+            if isinstance(target, (ast.Subscript, ast.Attribute)):
+                found.append(_meant(target.value, names))
+            elif not isinstance(target, ast.Name):
+                return None
+            if isinstance(statement, ast.AugAssign):
+                found.append(_meant(target, names))
+        return None if any(each is _UNKNOWN for each in found) else found
 
     def alone(self, given: tuple[str, ...]) -> FunctionType:
         """A function that runs the statement, given these variables."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 from undertow._dynamo import OptimizedModule
@@ -9,15 +10,20 @@ from undertow.nn.modules.module import Module
 from undertow.xla.compiled import Compiled
 
 
-def _program_of(call: Any) -> Compiled:
+def _program_of(call: Any, fallback: str | None = None) -> Compiled:
     """The calls of a module as a program, under the name of its class."""
-    compiled = Compiled(call)
+    compiled = Compiled(call, fallback)
     compiled.name = type(call.__self__).__qualname__
     return compiled
 
 
-def compile(function: Any) -> Any:
-    """Makes one XLA program of a step, or two of a module: forward and backward."""
+def compile(function: Any, fallback: str | None = None) -> Any:
+    """Makes one XLA program of a step, or two of a module: forward and backward.
+
+    fallback: what a step that can't be compiled does. None: raises CompileError; "eager": runs as it is written.
+    """
     if isinstance(function, Module):
-        return OptimizedModule(function, _program_of)
-    return function if isinstance(function, Compiled) else Compiled(function)
+        return OptimizedModule(function, partial(_program_of, fallback=fallback))
+    if isinstance(function, Compiled) and fallback == function.fallback:
+        return function
+    return Compiled(function.function if isinstance(function, Compiled) else function, fallback)

@@ -13,7 +13,9 @@ from __future__ import annotations
 
 import math
 import operator
+import sys
 from collections.abc import Callable
+from types import FrameType
 from typing import Any
 
 import numpy as np
@@ -21,7 +23,7 @@ import numpy as np
 from undertow._core import TensorCore, wrap
 from undertow.dtypes import SCALAR_DTYPE
 from undertow.xp.device_array import DeviceArray
-from undertow.xp.device_memory import Stops
+from undertow.xp.device_memory import Stops, Watch
 
 Values = list[float]  # of a program's numbers, in order
 Of = Callable[[Values], float]
@@ -56,10 +58,22 @@ class Figure:
     traced: Any  # a 0-dim float64 array
     of: Of  # how it follows from a program's numbers
     known: Known
+    is_asked = False  # whether only the program knows it; see `asked`
+
+    @property
+    def kind(self) -> type:
+        """The type of the number."""
+        return type(self.value)
+
+    def refusal(self) -> Exception:
+        """Why the number itself can't be had."""
+        raise NotImplementedError
 
     # --- arithmetic
 
     def _combined(self, function: Callable[..., Any], other: Any, swapped: bool) -> Any:
+        if isinstance(other, Figure) and other.is_asked:
+            return NotImplemented  # it knows how
         mine, its = self.of, of(other)
         counted = not isinstance(self, Number) or (isinstance(other, Figure) and not isinstance(other, Number))
         if isinstance(other, Figure):
@@ -122,6 +136,8 @@ class Figure:
     def _answer(self, question: Callable[[float, Any], Any], about: Any = None) -> Any:
         if isinstance(about, TensorCore):
             return question(wrap(self.as_array(_floating(about._array))), about)
+        if isinstance(about, Figure) and about.is_asked:
+            return NotImplemented
         answer = question(self.value, about.value if isinstance(about, Figure) else about)
         self.known.asked.append((question, self.of, of(about), answer))
         return answer
@@ -130,16 +146,19 @@ class Figure:
         return self._answer(_is_true)
 
     def __float__(self) -> float:
+        _lift(sys._getframe(1))
         return float(self._answer(_itself))
 
     item = __float__
 
     def __int__(self) -> int:
+        _lift(sys._getframe(1))
         return int(self._answer(_itself))
 
     __trunc__ = __int__
 
     def __round__(self, digits: int | None = None) -> Any:
+        _lift(sys._getframe(1))
         return round(self._answer(_itself), digits)
 
     def __hash__(self) -> int:
@@ -210,6 +229,12 @@ def _kind(value: Any, about: Any = None) -> type[Real] | None:
     if type(value) is float:
         return Real
     return Whole if type(value) is int and abs(value) <= LARGEST else None
+
+
+def _lift(frame: FrameType) -> None:
+    """Code in C wants a number itself: another trace may have a function in its place that does not."""
+    if Watch.trace is not None:
+        Watch.trace.lift(frame)
 
 
 def _nothing(values: Values) -> Any:
@@ -317,7 +342,8 @@ class Questions:
 def _same_answer(asked: Question, values: Values) -> bool:
     question, of, about, answer = asked
     try:
-        return question(of(values), about(values)) == answer
+        now = question(of(values), about(values))
+        return now == answer or (now != now and answer != answer)  # nan is itself, too
     except ArithmeticError:  # the step itself will say so
         return False
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from undertow.xla.body import Body
+from undertow.xla.decisions import Answer, Hints, Line
 from undertow.xla.places import Place
 from undertow.xla.records import Kinds
 from undertow.xp.device_memory import Stops
@@ -26,6 +27,10 @@ class Plan:
         self.counters: dict[Place, tuple[Any, Any]] = {}  # places in which it leaves another number
         self.counts = True  # whether such numbers may be inputs
         self.plain_numbers = False  # whether no number may be one: one got where it would stay as it is
+        self.decided: set[Line] = set()  # lines that ask for values, and go on with a guess; see `decisions`
+        self.decides_in_hooks = False  # whether hooks that only ask for values do so, too
+        self.answers: list[Answer] = []  # to the first decisions of the call that is traced
+        self.hints: Hints = {}  # to others
         self.numbers: list[Any] = []  # those among the arguments; see `counters.in_places`
         self.watched: set[Place] = set()  # places in which it does, too, but more counts than their values
         self.roots: list[tuple[Any, str]] = []  # modules and optimizers that only hooks reach, and their names

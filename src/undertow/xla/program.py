@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import functools
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from sys import getrefcount
 from typing import Any, NamedTuple
 
@@ -20,9 +20,11 @@ import numpy as np
 
 from undertow._core import InferenceStorage, TensorCore, wrap
 from undertow._tensor import Tensor
+from undertow.generators import alive
 from undertow.xla.arguments import view_again
 from undertow.xla.arriving import still_hold
 from undertow.xla.assembling import Assembled
+from undertow.xla.decisions import Answer, Mispredicted
 from undertow.xla.lending import ALONE, a_copy
 from undertow.xla.numbers import Figure
 from undertow.xla.places import ABSENT, change, put
@@ -44,6 +46,8 @@ class Guard(NamedTuple):
 
 class Program(Assembled):
     """One compiled variant of a step."""
+
+    turn = used = 0  # when it was made, among all, and used, in calls
 
     def __init__(self, call: Call, plan: Plan) -> None:
         super().__init__(call, plan)
@@ -121,6 +125,11 @@ class Program(Assembled):
         read = next(read for read in self.reads if read.changed())
         return f"`{read.name}`, which a hook reads, was {read.value!r} and is {read.get()!r}"
 
+    def run_from(self, answers: Sequence[Answer], arguments: list[Any]) -> Any:
+        """One step, given answers to its first decisions about values. Raises Mispredicted if it makes others."""
+        self.decisions.trusted = len(answers)
+        return self.run(arguments)
+
     def run(self, arguments: list[Any]) -> Any:
         """One step."""
         values = []
@@ -150,6 +159,7 @@ class Program(Assembled):
         for place in self.argument_inputs:
             array = arguments[place]._array
             values.append(array.value if type(array) is DeviceArray else array.copy())
+        streams = [(generator.stream, generator.stream.get_state()) for generator in alive] if self.decided_at else ()
         if self.draws:
             drawn = draw_again(self.draws)
             values += [drawn[place] if part is None else drawn[place][part] for place, part in self.draw_inputs]
@@ -166,6 +176,14 @@ class Program(Assembled):
                 raise self.raised.pop()
         if self.compile_seconds is None:
             self.compile_seconds = time.perf_counter() - started
+        if self.decided_at:
+            try:
+                self.decisions.check([results[place] for place in self.decided_at])
+            except Mispredicted:
+                for stream, state in streams:
+                    stream.set_state(state)
+                self._end()
+                raise
         result = self._finish(results, arguments)
         for cell in self.lent:
             cell.host = None
@@ -174,6 +192,13 @@ class Program(Assembled):
             result = self.returned.of(result)
         self.cast.end()
         return result
+
+    def _end(self) -> None:
+        """Ends a call that came to nothing."""
+        for cell in self.lent:
+            cell.host = None
+        self.lent.clear()
+        self.cast.end()
 
     def _numbers_now(self) -> list[float]:
         """The optimizers' numbers: those that `fits` has just seen, unless a scheduler stepped meanwhile."""

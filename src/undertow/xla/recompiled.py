@@ -23,9 +23,13 @@ RETURNED = type("Returned", (), {"__repr__": lambda self: "what the step returns
 
 
 def with_marks(
-    function: FunctionType, node: ast.FunctionDef, marks: Mapping[int, Callable[[], bool]]
-) -> CodeType | None:
-    """The code of a function that asks before statements with these ids. None if it can't be made."""
+    function: FunctionType, node: ast.FunctionDef | ast.Lambda, marks: Mapping[int, Callable[[], bool]],
+    stand_in: Callable[[ast.expr], Any] | None = None,
+) -> CodeType | None:  # fmt: skip
+    """The code of a function that asks before statements with these ids. None if it can't be made.
+
+    stand_in: gives what is called in the place of something else, or None.
+    """
     copies: dict[int, Any] = {}
     twin = copy.deepcopy(node, copies)
     constants: dict[str, Any] = {_name(RETURNED): RETURNED}
@@ -34,6 +38,17 @@ def with_marks(
         asked[id(copies[statement])] = _name(mark)
         constants[_name(mark)] = mark
     _Marking(asked).visit(twin)
+    for call in [part for part in ast.walk(twin) if isinstance(part, ast.Call)]:
+        other = None if stand_in is None else stand_in(call.func)
+        if other is not None:
+            call.func = ast.copy_location(ast.Constant(_name(other)), call.func)
+            constants[_name(other)] = other
+    if isinstance(twin, ast.Lambda):
+        made = ast.copy_location(ast.Return(twin.body), twin)
+        definition = defined("lambda_", (), [made], twin)
+        definition.args = twin.args
+        code = _code(function, definition, constants)
+        return None if code is None else code.replace(co_name="<lambda>")
     return _code(function, twin, constants)
 
 

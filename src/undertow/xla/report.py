@@ -7,7 +7,7 @@ from typing import Any
 
 from undertow._dynamo import OptimizedModule
 from undertow.nn.modules.module import Module
-from undertow.xla.compiled import Compiled, everything
+from undertow.xla.compiled import KEPT, MOST, Compiled, everything
 from undertow.xla.program import Program
 from undertow.xla.registrations import where_defined
 from undertow.xla.trace import Draw
@@ -28,12 +28,15 @@ class Report:
 
 def _facts(compiled: Compiled) -> dict[str, Any]:
     programs = [program for programs in compiled.programs.values() for program in programs]
+    programs.sort(key=lambda program: -program.turn)
     return {
         "name": compiled.name,
         "where": where_defined(_code_of(compiled.function)),
         "programs": [_program(program) for program in programs],
         "recompiles": list(compiled.causes),
+        "evicted": compiled.evicted,
         "refused": compiled.refused,
+        "eager": list(dict.fromkeys(compiled.eager.values())),
     }
 
 
@@ -63,6 +66,7 @@ def _program(program: Program) -> dict[str, Any]:
         ],
         "written": len(program.outputs),
         "numbers": len(program.options.places) if program.uses_numbers else 0,
+        "decisions": [{"where": where, "answer": answer} for where, answer in program.decisions.listed()],
         "draws": sum(type(draw) is Draw for draw in program.draws),
         "trace_seconds": program.trace_seconds,
         "compile_seconds": program.compile_seconds,
@@ -91,6 +95,8 @@ def _text(facts: dict[str, Any]) -> str:
             f"leaves {_count(program['written'], 'tensor')}; traced in {program['trace_seconds']:.2f} s"
             + (f", compiled in {compiled:.2f} s" if compiled is not None else "")
         )
+        for decision in program["decisions"]:
+            lines.append(f"    where {decision['where']}, asks for a value, it is {decision['answer']}")
         for hook in program["hooks"]:
             times = f" ({hook['times']} times a step)" if hook["times"] > 1 else ""
             registered = hook["registered"] and f"registered at {hook['registered']}"
@@ -101,7 +107,12 @@ def _text(facts: dict[str, Any]) -> str:
             lines.append(f"    {line['source']} ({line['where']}) runs {line['runs']}{times}: {line['why']}")
     for cause in facts["recompiles"]:
         lines.append(f"  compiled again because {cause}")
-    if facts["refused"]:
+    if facts["evicted"]:
+        kept = f"the {KEPT} that were used last are kept"
+        lines.append(f"  {_count(facts['evicted'], 'program')} evicted: {kept}, {MOST} for arguments that look alike")
+    for reason in facts["eager"]:
+        lines.append(f"  runs as it is written: {reason.splitlines()[0]}")
+    if facts["refused"] and not facts["eager"]:
         lines.append(f"  refused: {facts['refused'].splitlines()[0]}")
     return "\n".join(lines)
 

@@ -165,9 +165,13 @@ class Rebuilt:
         return bool(values_in(value, self._known, TensorCore) or values_in(value, self._known, Figure))
 
 
+def _is_unknown(value: Any) -> bool:
+    return isinstance(value, Figure) and value.is_asked
+
+
 def refuse_hidden(tree: Any, known: Container[int], is_made: Callable[[Any], bool]) -> None:
     """Tensors of the program may not be where they can't be replaced."""
-    if any(isinstance(value, TensorCore) and is_made(value) for value in hidden_in(tree, known)):
+    if any(_is_unknown(value) or (isinstance(value, TensorCore) and is_made(value)) for value in hidden_in(tree, known)):
         raise CompileError(
             "undertow.compile: the step returns or leaves behind a function or an iterator that holds tensors, "
             "which can't be made anew for each call. Return the tensors themselves, in tuples, dicts or objects."

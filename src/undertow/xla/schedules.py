@@ -39,6 +39,9 @@ class Schedules:
         """Makes a step for the numbers of the first call, and inputs of what it leaves."""
         options = self.options
         held = options.in_groups()
+        for number in held:
+            if isinstance(number, Figure) and number.is_asked:  # the scheduler steps before the program
+                raise number.refusal()
         first = len(options.places) + len(options.counts) + len(options.counters.places) + len(options.extra)
         options.put([number.value if isinstance(number, Figure) else number for number in held])
         self.made.append(([of(number) for number in held], scheduler, lambda: step(scheduler, *args, **kwargs)))

@@ -10,9 +10,12 @@ from __future__ import annotations
 
 import itertools
 import math
+import os
+import sys
 import threading
 import weakref
 from collections.abc import Callable, Iterable, Sequence
+from types import FrameType
 from typing import Any, NamedTuple
 
 import jax
@@ -29,13 +32,17 @@ from undertow.devices import device as Device
 from undertow.generators import Generator, alive
 from undertow.modes import local, special
 from undertow.random_stream.memory_order import memory_order
-from undertow.sites import user_site
+from undertow.sites import Site, outside
 from undertow.storage import memories_behind
 from undertow.xla.arriving import Arriving
+from undertow.xla.asked import asked
 from undertow.xla.choices import only_if
+from undertow.xla.cures import VALUE, VALUE_FOR_NUMPY
+from undertow.xla.decisions import Decisions
 from undertow.xla.errors import CompileError
-from undertow.xla.numbers import exactly
+from undertow.xla.numbers import Figure, exactly
 from undertow.xla.numpy_memory import Made
+from undertow.xla.plan import Again
 from undertow.xla.reach import Reached
 from undertow.xla.young import Young, is_own
 from undertow.xp import jax as _words  # noqa: F401  (turns on 64-bit types)
@@ -44,7 +51,16 @@ from undertow.xp.device_memory import Cell, NeedsValue, Watch, may_be_known
 from undertow.xp.device_placement import jax_device
 from undertow.xp.target import Target
 
+_NUMPY = os.path.dirname(os.path.abspath(np.__file__)) + os.sep
 _turns = itertools.count(1 << 40, 1 << 40)  # far more than any memory is written to
+
+
+def _asking() -> Site | None:
+    """The line of the user's program that led here; not one of NumPy's, through which undertow itself asks."""
+    frame = outside(sys._getframe(1))
+    while frame is not None and frame.f_code.co_filename.startswith(_NUMPY):
+        frame = outside(frame.f_back)
+    return None if frame is None else Site(frame.f_code.co_filename, frame.f_lineno, frame.f_code.co_name)
 
 
 class Draw:
@@ -68,8 +84,9 @@ class Earlier(NamedTuple):
 
 
 def draw_inside(
-    stream: Any, method: str, args: tuple[Any, ...], kwargs: dict[str, Any], raised: list[BaseException]
-) -> Any:
+    stream: Any, method: str, args: tuple[Any, ...], kwargs: dict[str, Any], raised: list[BaseException],
+    decisions: Decisions,
+) -> Any:  # fmt: skip
     """A call of a stream for which the program stops: what it draws depends on values, or comes after such a draw."""
     places = [place for place, arg in enumerate(args) if type(arg) is DeviceArray]
 
@@ -85,16 +102,18 @@ def draw_inside(
     if not isinstance(tried, (np.ndarray, tuple, type(None))):
         raise CompileError(f"undertow.compile: {method}() of a generator after a draw that depends on values")
     spec = jax.tree.map(lambda part: jax.ShapeDtypeStruct(part.shape, part.dtype), tried)
+    count = len(decisions)
 
     def on_host(*values: Any) -> Any:
         try:
-            if not raised:  # else eager code would not have come here
-                return draw(values)
+            if not raised and decisions.hold(values[:count]):  # else eager code would not have come here
+                return draw(values[count:])
         except BaseException as error:
             raised.append(error)
         return jax.tree.map(lambda part: np.zeros(part.shape, part.dtype), spec)
 
-    return wrapped(io_callback(on_host, spec, *[args[place].value for place in places], ordered=True))
+    operands = [*decisions.operands(), *[args[place].value for place in places]]
+    return wrapped(io_callback(on_host, spec, *operands, ordered=True))
 
 
 def draw_again(draws: list[Draw]) -> list[Any]:
@@ -122,7 +141,7 @@ class WatchedStream:
             sources = [trace.earlier(arg) if type(arg) is DeviceArray else arg for arg in args]
             if trace.draws_inside or any(source is None and arg is not None for source, arg in zip(sources, args)):
                 trace.draws_inside = trace.firing.has_inside = True
-                return draw_inside(self._stream, name, args, kwargs, trace.firing.raised)
+                return draw_inside(self._stream, name, args, kwargs, trace.firing.raised, trace.decisions)
             draw = Draw(self._stream, name, tuple(sources), kwargs)
             return trace.drawn(draw, draw.again(trace.first_draws))
 
@@ -172,6 +191,7 @@ class Trace:
         self.before = Reached()  # with what only hooks reach
         self.arriving = Arriving()  # whole numbers that follow from the arguments
         self.schedules: Any = None  # the schedulers among it that step on the host
+        self.decisions = Decisions()
         self.choice: DeviceArray | None = None  # whether the part of the step that is being traced takes effect
         self.chosen: dict[tuple[int, Any], DeviceArray] = {}  # what such parts put into mappings, and whether they do
 
@@ -232,13 +252,20 @@ class Trace:
 
     def known(self, array: Any) -> Any:
         """A value that is the same in every call, so that Python may look at it."""
-        with jax.ensure_compile_time_eval():
+        with self.computing_now():
             return jax.numpy.asarray(array)
+
+    def computing_now(self) -> Any:
+        """A block in which JAX computes, and does not trace."""
+        return jax.ensure_compile_time_eval()
 
     def is_constant(self, array: DeviceArray) -> bool:
         """Whether a value is the same in every call, and so known: nothing was computed for it."""
-        value = array.value
-        return not isinstance(value, jax.core.Tracer) and id(value) not in self.inputs
+        return self.is_constant_value(array.value)
+
+    def is_constant_value(self, value: Any) -> bool:
+        """The same of what an array holds, or of a number."""
+        return not isinstance(value, (jax.core.Tracer, Figure)) and id(value) not in self.inputs
 
     def adopt(self, tensor: Any) -> None:
         """Makes the memory of a tensor from outside an input of the program."""
@@ -388,14 +415,14 @@ class Trace:
 
     def demand(self, holds: DeviceArray, complaint: str) -> None:
         """Stops the program with a RuntimeError unless a value is true."""
-        raised = self.firing.raised
+        raised, decisions = self.firing.raised, self.decisions
         self.firing.has_inside = True
 
-        def on_host(held: Any) -> None:
-            if not held and not raised:
+        def on_host(held: Any, *values: Any) -> None:
+            if not held and not raised and decisions.hold(values):
                 raised.append(RuntimeError(complaint))
 
-        io_callback(on_host, None, holds.value, ordered=True)
+        io_callback(on_host, None, holds.value, *decisions.operands(), ordered=True)
 
     def memories(self) -> list[Cell]:
         """All that the step can write to now."""
@@ -416,16 +443,69 @@ class Trace:
 
     def unknown(self, array: DeviceArray) -> NeedsValue:
         """What user code is told that asks for a value."""
-        site = user_site()
+        site = _asking()
         line = f", in `{site.source}`" if site is not None and site.source else ""
         asked = f"the value of a tensor of shape {list(array.shape)} was asked for at {site or 'an unknown line'}{line}"
-        error = NeedsValue(
-            f"{asked}, and the step goes on with it. While it is compiled, values are not known: keep it a tensor (without "
-            ".item(), float() or int()), write a choice with torch.where, or return the tensor and look at it outside the "
-            "compiled step."
-        )
-        error.asked = asked
+        cure = VALUE if array.size == 1 else VALUE_FOR_NUMPY
+        error = NeedsValue(f"{asked}, and the step goes on with it. While it is compiled, values are not known: {cure}.")
+        error.asked, error.line = asked, None if site is None else (site.filename, site.lineno)
         return error
+
+    def truth(self, array: DeviceArray) -> bool:
+        """Whether a value is true, where code asks that may go on with a guess; see `decisions`."""
+        site = _asking()
+        if threading.get_ident() != self.thread:
+            return bool(np.asarray(array.value))
+        if site is None or (site.filename, site.lineno) not in self.firing.plan.decided:
+            raise self.unknown(array)
+        return self.decide(array.value)
+
+    def decide(self, value: Any, guess: bool | None = None) -> bool:
+        """Whether a value is true, for all that the trace knows."""
+        if isinstance(value, (bool, np.bool_)):
+            return bool(value)
+        site = _asking()
+        self.firing.refuse_calls_before(site)
+        return self.decisions.answer(value, site, guess)
+
+    def whole_of(self, array: DeviceArray) -> int:
+        """The only element of an array of whole numbers, where code asks for it that may go on with a guess."""
+        site = _asking()
+        if threading.get_ident() != self.thread:
+            return int(np.asarray(array.value))
+        if site is None or (site.filename, site.lineno) not in self.firing.plan.decided:
+            raise self.unknown(array)
+        return self.whole(array.value)
+
+    def whole(self, value: Any) -> int:
+        """A whole number that code wants to know: others make other programs."""
+        site = _asking()
+        self.firing.refuse_calls_before(site)
+        return self.decisions.whole(value, site)
+
+    def number(self, array: DeviceArray) -> Any:
+        """The only element of an array, where code asks for it that may go on with what stands for it; see `asked`."""
+        site = _asking()
+        if threading.get_ident() != self.thread:
+            return np.asarray(array.value).item()
+        if site is None or (site.filename, site.lineno) not in self.firing.plan.decided:
+            raise self.unknown(array)
+        number = self.truth(array) if array.dtype.kind == "b" else asked(array)
+        if number is None:
+            raise self.unknown(array)
+        return number
+
+    def needs_number(self, array: DeviceArray, frame: FrameType | None) -> Exception:
+        """Why such a number itself can't be had; Again, if code can be given functions that do without it."""
+        if frame is not None:
+            self.lift(frame)
+        return self.unknown(array)
+
+    def lift(self, frame: FrameType) -> None:
+        """Has functions in C that a frame's code calls replaced in the next trace, if there are any; see `lifted`."""
+        body = None if self.firing is None or threading.get_ident() != self.thread else self.firing.plan.body
+        if body is not None and body.lift(frame.f_code):
+            raise Again
 
     # --- what is left
 

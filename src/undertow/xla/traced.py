@@ -16,6 +16,7 @@ from undertow.modes import local
 from undertow.tree import leaves, map_leaves
 from undertow.xla.arguments import Arguments, Handed, refuse_overlaps
 from undertow.xla.counters import Counters, from_places
+from undertow.xla.decisions import Decisions, Unverified
 from undertow.xla.errors import OF_JAX, CompileError, explained
 from undertow.xla.facts import Facts
 from undertow.xla.firing import Firing
@@ -43,9 +44,11 @@ from undertow.xla.schedules import Schedules
 from undertow.xla.snapshot import Snapshot
 from undertow.xla.sparse_parts import together
 from undertow.xla.trace import Draw, Trace
+from undertow.xp import jax_layout
 from undertow.xp.device_array import DeviceArray
 from undertow.xp.device_memory import Cell, NeedsValue, Stops, Watch
 from undertow.xp.device_placement import jax_device
+from undertow.xp.target import traced_for
 
 
 class Call(NamedTuple):
@@ -78,10 +81,16 @@ class Traced:
         numbers, self.marks = self.options.values(), TensorMarks(state.tensors, self.arguments)
         renewed = self.given.renewed
         roll_back = Rollback(self.entry, self.options, self.counters, renewed, self.schedules, firing.stores)
+        trace.decisions = self.decisions = Decisions(plan.answers, plan.hints)
+        self.failure: Exception | None = None  # of a trace that went on with guesses
         try:
             closed, outputs = self._trace(call, state, trace, firing, numbers)
+            if self.failure is not None:
+                self._verify(closed, trace, numbers)
         except BaseException as raised:
             error = trace.stopped[0] if trace.stopped and isinstance(raised, Exception) else raised
+            if raised is self.failure or isinstance(raised, Again):
+                error = raised
             forget_cached(state.caches, trace.is_made)
             trace.undo()
             roll_back()
@@ -94,6 +103,7 @@ class Traced:
         roll_back()
         self.bumps = self.marks.bumps()
         self._keep(firing, trace)
+        self.decisions.finish()
         self.closed, self.outputs, self.trace = closed, outputs, trace
 
     def _reached(self, call: Call) -> Reached:
@@ -142,8 +152,8 @@ class Traced:
     def _raise_instead(self, error: BaseException) -> None:
         """Raises what a failed trace means: another try, or the error in the step's words. Returns if it is the error."""
         plan = self.plan
-        if isinstance(error, NeedsValue) and plan.body is not None and plan.body.move_what_asked(error):
-            raise Again from None
+        if isinstance(error, NeedsValue):
+            self._way_on(error)
         failed = isinstance(error, Exception) and not isinstance(error, (Again, Baked, ChangedRecord))
         if self.counters.places and failed:
             plan.counts = False  # maybe that is why
@@ -155,9 +165,38 @@ class Traced:
             raise CompileError(str(error)) from None  # without the way through JAX
         error.__notes__ = [note for note in getattr(error, "__notes__", ()) if "JAX" not in note]
 
+    def _way_on(self, error: NeedsValue) -> None:
+        """Raises Again if another trace may go on where this one needed a value: on the host, or with a guess."""
+        plan = self.plan
+        if plan.body is not None and plan.body.move_what_asked(error):
+            raise Again from None
+        if error.line is not None and error.line not in plan.decided:
+            plan.decided.add(error.line)
+            raise Again from None
+
+    def _verify(self, closed: Any, trace: Trace, numbers: list[float]) -> None:
+        """Find out what the guesses of a failed trace ought to be; if they are right, the failure is the step's own."""
+        inputs = [value if cell.host is None else cell.host for cell, value, _ in trace.cells.values()]
+        values = [np.array(numbers, np.float64), *inputs[: len(closed.jaxpr.invars) - 1]]
+        self.decisions.evaluating = True
+
+        def run(*values: Any) -> list[Any]:
+            with traced_for(self.jax_device.platform):
+                return jax_layout.evaluate(closed.jaxpr, closed.consts, *values)
+
+        answers, hints = self.decisions.verified(jax.block_until_ready(jax.jit(run)(*values)))
+        right = answers == self.decisions.answers
+        if not right or isinstance(self.failure, Unverified):
+            self.plan.answers, self.plan.hints = answers, hints
+            raise Again
+        assert self.failure is not None
+        raise self.failure
+
     def _keep(self, firing: Firing, trace: Trace) -> None:
         """What calls of the program need of its trace."""
         self.later: list[Later] = firing.later
+        self.decided_lines = self.plan.decided
+        self.decides = bool(self.decisions.answers)
         self.turns, self.cast = firing.turns, firing.cast
         self.has_inside, self.raised = firing.has_inside, firing.raised
         self.placed: list[Placed] = firing.placed
@@ -183,6 +222,18 @@ class Traced:
 
         def body(options: Any, *values: Any) -> list[Any]:
             trace.of_jax = options._trace
+            try:
+                return step(options, *values)
+            except Exception as error:
+                if isinstance(error, (Again, Baked, ChangedRecord)) or not self.decisions.are_guessed:
+                    raise
+                stopped: Any = trace.stopped[0] if trace.stopped else error
+                if isinstance(stopped, NeedsValue):
+                    self._way_on(stopped)
+                self.failure = stopped  # maybe a step that does not come here
+                return self.decisions.operands()
+
+        def step(options: Any, *values: Any) -> list[Any]:
             for cell, value in zip(known, values, strict=True):
                 cell.value = value
             for tensor in tensors:

@@ -95,7 +95,9 @@ class DeviceArray(DeviceMemory, NDArrayOperatorsMixin):
         if index is Ellipsis:
             self.write(unwrapped(value))
         else:
-            self._replace(self.value.at[unwrapped(index)].set(unwrapped(value)))
+            index, value = unwrapped(index), unwrapped(value)
+            with self.writing(value, *(index if type(index) is tuple else (index,))):
+                self._replace(self.value.at[index].set(value))
 
     # --- where a real number is asked for
 
@@ -110,15 +112,23 @@ class DeviceArray(DeviceMemory, NDArrayOperatorsMixin):
         return array if dtype is None else array.astype(dtype, copy=False)
 
     def item(self, *index: Any) -> Any:
+        if Watch.trace is not None and self.size == 1 and not Watch.trace.is_constant(self):
+            return Watch.trace.number(self)
         return self.numpy().item(*index)
 
     def tolist(self) -> Any:
+        if Watch.trace is not None and 0 < self.size <= _LISTED and not Watch.trace.is_constant(self):
+            return [self[place].tolist() for place in range(len(self))] if self.shape else self.item()
         return self.numpy().tolist()
 
     def __bool__(self) -> bool:
+        if Watch.trace is not None and self.size == 1 and not Watch.trace.is_constant(self):
+            return Watch.trace.truth(self)
         return bool(self.numpy())
 
     def __int__(self) -> int:
+        if Watch.trace is not None and self.size == 1 and self.dtype.kind in "iub" and not Watch.trace.is_constant(self):
+            return Watch.trace.whole_of(self)
         return int(self.numpy())
 
     def __float__(self) -> float:
@@ -128,7 +138,7 @@ class DeviceArray(DeviceMemory, NDArrayOperatorsMixin):
         return complex(self.numpy())
 
     def __index__(self) -> int:
-        return self.numpy().__index__()
+        return int(self) if self.dtype.kind in "iub" and self.size == 1 else self.numpy().__index__()
 
     # --- NumPy's functions, called on such arrays
 
@@ -136,8 +146,12 @@ class DeviceArray(DeviceMemory, NDArrayOperatorsMixin):
         import jax.numpy as jnp
 
         options.pop("casting", None)
-        if out is None and method == "__call__" and is_known(inputs):
-            return _computed_now(ufunc)(*inputs, **options)
+        if method == "__call__" and is_known(inputs) and (out is None or type(out[0]) is DeviceArray):
+            computed = _computed_now(ufunc)(*inputs, **options)
+            if out is None:
+                return computed
+            out[0].write(computed.value)
+            return out[0]
         function = getattr(jnp, ufunc.__name__)
         if method == "at":
             into, *rest = inputs
@@ -167,7 +181,9 @@ class DeviceArray(DeviceMemory, NDArrayOperatorsMixin):
             if type(into) is not DeviceArray:
                 np.copyto(into, np.asarray(value), **kwargs)
             elif "where" in kwargs:
-                into.write(jnp.where(unwrapped(kwargs["where"]), unwrapped(value), into.value))
+                where, value = unwrapped(kwargs["where"]), unwrapped(value)
+                with into.writing(where, value):
+                    into.write(jnp.where(where, value, into.value))
             else:
                 into.write(unwrapped(value))
             return None
@@ -186,6 +202,7 @@ class DeviceArray(DeviceMemory, NDArrayOperatorsMixin):
     __hash__ = object.__hash__
 
 
+_LISTED = 64  # numbers that a trace makes a list of
 _SHAPED_BY_VALUES = frozenset({"argwhere", "flatnonzero", "nonzero", "unique"})
 _CHANGING = frozenset({"sort", "partition", "put", "resize", "setfield", "setflags", "byteswap"})
 

@@ -12,6 +12,7 @@ import math
 import threading
 import time
 from collections.abc import Callable, Iterable
+from contextlib import nullcontext
 from functools import cache
 from typing import Any, Self
 
@@ -99,6 +100,7 @@ class NeedsValue(Stops, RuntimeError):
     """Python asked for a number that is known only when the compiled program runs."""
 
     asked = ""  # for what, and where, without the cure
+    line: tuple[str, int] | None = None  # where: the file and the line of it
 
 
 class Cell:
@@ -208,14 +210,21 @@ class DeviceMemory:
         """Replaces the value, in the array's own shape and dtype."""
         import jax.numpy as jnp
 
-        value = jax_namespace().constant(value) if type(value) is np.ndarray else jnp.asarray(value)
-        if value.dtype != self.dtype:
-            if value.dtype.kind == "c" and self.dtype.kind != "c":
-                value = value.real
-            value = value.astype(self.dtype)
-        if value.shape != self.shape:
-            value = jnp.broadcast_to(value, self.shape)
-        self._replace(value)
+        with self.writing(value):
+            value = jax_namespace().constant(value) if type(value) is np.ndarray else jnp.asarray(value)
+            if value.dtype != self.dtype:
+                if value.dtype.kind == "c" and self.dtype.kind != "c":
+                    value = value.real
+                value = value.astype(self.dtype)
+            if value.shape != self.shape:
+                value = jnp.broadcast_to(value, self.shape)
+            self._replace(value)
+
+    def writing(self, *values: Any) -> Any:
+        """A block in which values are written: what is known stays so, if they are known, too."""
+        if not self.is_known() or not all(map(Watch.trace.is_constant_value, values)):
+            return nullcontext()
+        return Watch.trace.computing_now()
 
     def _replace(self, value: Value) -> None:
         if self._parent is not None:
@@ -299,9 +308,9 @@ def device_of(value: Any) -> Device:
     return cpu if there is None or there.platform == "cpu" else Device("cuda", there.id)
 
 
-FEW = 10_000
+FEW = 1 << 20
 
 
 def may_be_known(array: Any) -> bool:
     """Whether an array is one that a trace computes with, if it can."""
-    return array.dtype.kind in "iub" and array.size <= FEW
+    return array.dtype.kind in "iubf" and array.size <= FEW

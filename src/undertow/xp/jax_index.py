@@ -20,7 +20,11 @@ from undertow.xp.jax_tracing import IN_BOUNDS, ShapeNeedsValues, as_short_index,
 Array = Any
 Shape = tuple[int, ...]
 
-MASK_CURE = "Keep the shape: torch.where(mask, x, other), or multiply by the mask."
+MASK_CURE = (
+    "Keep the shape: torch.where(mask, x, other), or multiply by the mask ((x * mask).sum() / mask.sum() is the mean of "
+    "x[mask]); cross_entropy and nll_loss have ignore_index. Or run the step as it is written: compile(step, "
+    'fallback="eager").'
+)
 
 
 def _key(word: str, indices: tuple[Any, ...]) -> tuple[Any, ...]:

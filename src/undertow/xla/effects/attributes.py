@@ -316,6 +316,7 @@ class Attributes(State):
                 self.effect(kind, f"{verb} `.{name}` of a tensor", node)
         elif atom not in (PLAIN, NONE) and not isinstance(atom, Closure):
             self.effect(kind, f"{verb} `.{name}` of an object", node)
+            self.change(atom)
 
     def _set_of_tensor(self, atom: Atom, name: str, node: Any) -> None:
         self.writes = True

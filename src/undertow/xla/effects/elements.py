@@ -259,6 +259,7 @@ class Elements(Attributes):
             self.effect("call", "stores into what it is given", node, field="own")
         elif atom not in (PLAIN, NONE):
             self.effect("update" if updating else "store", "stores into something from outside", node)
+            self.change(atom)
 
     def write_into(self, atom: Atom, value: Value, node: Any, name: str) -> None:
         """`+=` and its like, which change some objects in place."""
@@ -275,6 +276,7 @@ class Elements(Attributes):
             self.writes = True
         elif atom not in (PLAIN, NONE):
             self.effect("update", f"updates `{name}`", node)
+            self.change(atom)
 
     # --- operators
 
