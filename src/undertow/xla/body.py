@@ -40,7 +40,7 @@ from undertow.xla.effects.objects import instance_dict
 from undertow.xla.effects.values import OPAQUE, TENSORISH, Atom, Fresh, Known
 from undertow.xla.errors import CompileError, CompileWarning
 from undertow.xla.lifted import Lifting
-from undertow.xla.marks import Mark
+from undertow.xla.marks import Mark, MarkedCode
 from undertow.xla.pieces import take_apart
 from undertow.xla.places import OfClass, Slots, contents_of
 from undertow.xla.reach import Reached
@@ -75,7 +75,7 @@ class Body:
         self._fed: set[int] = set()  # nor are these: others read what they change
         self._wanted: list[tuple[Statements, ast.stmt]] = []  # those that asked for values
         self._known: dict[int, Statements] = {}
-        self._code: list[tuple[FunctionType, Any]] = []
+        self.code = MarkedCode([])
         self._said: set[str] = set()
         self._lifted: dict[int, tuple[FunctionType, Any, Lifting]] = {}  # by their ids: those in which they are replaced
         self.whole = self._read()
@@ -136,23 +136,24 @@ class Body:
         for mark in sorted(marks, key=lambda mark: (not mark.refusal, mark.changes_unknown)):
             own = by_function.setdefault(id(mark.statements), (mark.statements, {}))[1]
             own.setdefault(id(mark.statement), mark)
-        self._code = []
+        marked: list[tuple[FunctionType, Any]] = []
         for known in self._known.values():
             if id(known.function) in self._lifted:
                 by_function.setdefault(id(known), (known, {}))
         for function, node, lifting in self._lifted.values():
             code = with_marks(function, node, {}, lifting) if isinstance(node, ast.Lambda) else None
             if code is not None:
-                self._code.append((function, code))
+                marked.append((function, code))
         for statements, own in by_function.values():
             lift = self._lifted[id(statements.function)][2] if id(statements.function) in self._lifted else None
             code = with_marks(statements.function, statements.node, own, lift)
             if code is not None:
-                self._code.append((statements.function, code))
+                marked.append((statements.function, code))
             elif not moved.keys().isdisjoint(own):
                 self._kept.update(own)
                 self._plan()
                 return
+        self.code = MarkedCode(marked)
 
     def _without(self, moved: Moved) -> tuple[Reading, list[int]]:
         """What the code does without some statements; and which of those change what it reads."""
@@ -436,15 +437,6 @@ class Body:
         self._wanted = [(self._known[id(known.function)], each) for known, each in self._wanted]
         self.whole = self._read()
         return True
-
-    def __enter__(self) -> None:
-        self._before = [(function, function.__code__) for function, _ in self._code]
-        for function, code in self._code:
-            function.__code__ = code
-
-    def __exit__(self, *exc: Any) -> None:
-        for function, code in self._before:
-            function.__code__ = code
 
 
 def _key(call: Called) -> Any:

@@ -31,6 +31,7 @@ from undertow.xla.places import Numbers
 from undertow.xla.plan import Again, Plan
 from undertow.xla.program import Program
 from undertow.xla.records import ChangedRecord, Kinds
+from undertow.xla.replay import Interrupted
 from undertow.xla.settings import settings_now
 from undertow.xla.signatures import attributes_of, signature
 from undertow.xla.sparse_parts import apart, parts_of_sparse
@@ -109,7 +110,7 @@ class Compiled:
                 given[:], numbers = numbers, given
             answers: tuple[Answer, ...] = ()  # to the step's first decisions about values, in this call
             hints: Hints = {}
-            failure = None
+            failure, interrupted = None, None
             compiles = not (self.eager and tuple(key) in self.eager)
             for place, program in enumerate(programs):
                 if program.decides and program.decisions.answers[: len(answers)] != [*answers]:
@@ -125,6 +126,9 @@ class Compiled:
                         return program.run_from(answers, arguments)
                     except Mispredicted as other:
                         answers, hints = other.answers, other.hints
+                    except Interrupted:
+                        interrupted, compiles = program, False
+                        break
             compiles = compiles and (special.stance == "default" or self._may_compile())
             if compiles and self._kinds.meet((args, kwargs)):  # which makes it another key
                 return self(*args, **kwargs)
@@ -147,6 +151,11 @@ class Compiled:
                     return program.run_from(program.decisions.known, arguments)
                 except Mispredicted as other:
                     answers, hints = other.answers, other.hints
+                except Interrupted:
+                    interrupted = program
+                    break
+            if interrupted is not None:
+                return interrupted.replay(self.function, args, kwargs)
         result = self.function(*args, **kwargs)
         if failure is not None:
             warn(

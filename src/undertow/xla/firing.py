@@ -70,6 +70,7 @@ class Turn(NamedTuple):
     args: tuple[Any, ...]
     kwargs: dict[str, Any]
     effects: Effects
+    number: int
 
 
 class Firing(Hosting):
@@ -92,6 +93,7 @@ class Firing(Hosting):
         unpacks = len(args) == 1 and type(args[0]) is Kept  # what a hook on the host has packed
         if (is_own(hook) and not unpacks) or threading.get_ident() != self.thread:
             return hook(*args, **kwargs)  # undertow's own bookkeeping is made of tensor work
+        number = self.fired = self.fired + 1
         subject = getattr(hook, "hook", hook) if is_watched(hook) else hook
         kinds = kinds_of(args, kwargs)
         effects = effects_of(subject, args, kwargs, Watch.trace.is_own)
@@ -106,20 +108,20 @@ class Firing(Hosting):
         self._is_pack(hook)
         part = None if self.plan.body is None else self.plan.body.part_of((hook, *kinds))
         if part is not None:
-            return self._in_parts(Turn(hook, args, kwargs, part[1]), part[0])
+            return self._in_parts(Turn(hook, args, kwargs, part[1], number), part[0])
         lasting = [effect for effect in effects.effects if id(effect.target) not in self.groups]
         holders = [holder for holder in map(_holder, lasting) if holder is not None]
         always = not holders or Watch.trace.choice is None  # what is stored on some calls only is stored on the host
         may_be = all(self._may_be_traced(effect, hook) for effect in lasting)
         if always and may_be and id(hook) not in self.plan.on_host and not unpacks:
-            return self._traced(Turn(hook, args, kwargs, effects), holders)
+            return self._traced(Turn(hook, args, kwargs, effects, number), holders)
         why = "another hook reads what it stores, or changes what it reads"
         if unpacks or hook in self.packs.values():
             why = "it unpacks what was packed on the host" if unpacks else "its unpack hook runs on the host"
         others = [effect for effect in effects.effects if not acts_on_own(effect)]
         if others:
             why = f"it {others[0].what}" + (f" (line {others[0].line})" if others[0].line else "")
-        return self._hosted(Turn(hook, args, kwargs, effects), why)
+        return self._hosted(Turn(hook, args, kwargs, effects, number), why)
 
     def _may_be_traced(self, effect: Effect, hook: Any) -> bool:
         return acts_on_own(effect) or _holder(effect) is not None or self._is_for_step(effect, hook)
@@ -148,6 +150,7 @@ class Firing(Hosting):
         try:
             return self._run(turn, holders, "it only computes with tensors")
         except NeedsValue as error:
+            self.fired = turn.number  # on the host nothing fires inside it
             undecided = error.line is not None and error.line not in self.plan.decided
             if not (undecided and self.plan.decides_in_hooks):
                 try:
@@ -160,7 +163,7 @@ class Firing(Hosting):
             raise Again from None
 
     def _run(self, turn: Turn, holders: list[MutableMapping[Any, Any]], why: str) -> Any:
-        hook, args, kwargs, effects = turn
+        hook, args, kwargs, effects, _ = turn
         before = [(array, array.value) for array in _arrays((args, kwargs), effects)]
         self.stores += [(holder, dict(holder)) for holder in holders]
         stopped: list[BaseException] = Watch.trace.stopped
@@ -185,7 +188,7 @@ class Firing(Hosting):
 
     def _may_come_apart(self, turn: Turn) -> bool:
         """Whether a hook that the program would wait for, or that nothing can be made of, is to be taken apart."""
-        hook, args, kwargs, effects = turn
+        hook, args, kwargs, effects, _ = turn
         others = [effect for effect in effects.effects if not acts_on_own(effect)]
         comes_after = effects.returns is False and not effects.writes and len(others) == len(effects.effects)
         if self.plan.body is None or not others or comes_after or self._is_pack(hook) or id(hook) in self.packs:
@@ -219,7 +222,7 @@ class Firing(Hosting):
 
     def _hosted(self, turn: Turn, why: str) -> Any:
         """Has the hook run on the host: after the program if nothing waits for it."""
-        hook, args, kwargs, effects = turn
+        hook, args, kwargs, effects, _ = turn
         body = self.plan.body
         captured = [each for each in captured_by(hook) if isinstance(each, Figure)]
         if captured:  # the step made the hook, for this turn
@@ -241,7 +244,7 @@ class Firing(Hosting):
         found, places = self._found(effects)
         if effects.returns is False and not effects.writes and not self.plan.all_inside:
             placed = self._place(hook, "after the program", why)
-            self._put_off(self._noted(effects, Later(hook, args, kwargs, found, placed, places)))
+            self._put_off(self._noted(effects, Later(hook, args, kwargs, found, placed, places), turn.number))
             return None
         if self.later and (effects.effects or id(hook) in self.plan.on_host):
             self.plan.all_inside, self.plan.waits_for = True, self._place(hook, "", "").name
@@ -257,7 +260,7 @@ class Firing(Hosting):
 
     def _inside(self, turn: Turn, found: list[Any], places: list[Any], why: str) -> Any:
         """Has the program stop for the hook, and go on with what it gives."""
-        hook, args, kwargs, effects = turn
+        hook, args, kwargs, effects, _ = turn
         packs = self._is_pack(hook) and type(args[0]) is not Kept
         unpacks = id(hook) in self.packs
         if unpacks and not packs and type(args[0]) is not Kept:  # it gets what the pack hook gives, from the host
@@ -275,7 +278,7 @@ class Firing(Hosting):
                 "Let one hook compute, and another one do the rest",
             )
         placed = self._place(hook, "inside the program, on the host", why)
-        call = self._noted(effects, Inside(hook, args, kwargs, found, placed, places))
+        call = self._noted(effects, Inside(hook, args, kwargs, found, placed, places), turn.number)
         self.has_inside = True
         self._waited_for.append((hook, effects))
         if packs:
@@ -297,6 +300,7 @@ class Firing(Hosting):
         if mark.warning:
             body.warn(mark)
             return True
+        number = self.fired = self.fired + 1
         known = {name: self._variable(variables[name]) for name in mark.used if name in variables}
         given = tuple(sorted({*known, *(self.environment.of(mark)[0] & set(mark.used))}))
         function = mark.alone(given)
@@ -326,9 +330,10 @@ class Firing(Hosting):
         if inside:
             self.has_inside = True
             self._waited_for.append((statement, effects))
-            self._noted(effects, Inside(statement, (known,), {}, found, placed, places)).place(None, False, self.raised)
+            call = self._noted(effects, Inside(statement, (known,), {}, found, placed, places), number)
+            call.place(None, False, self.raised)
             return False
-        later = self._noted(effects, Later(statement, (known,), {}, found, placed, places))
+        later = self._noted(effects, Later(statement, (known,), {}, found, placed, places), number)
         later.may_write = effects.writes
         self._put_off(later)
         _leave_schedulers(effects, placed)

@@ -86,6 +86,10 @@ class HostCall:
 
     captures_all = True  # also tensors from outside to which the step has not written
     may_write = False  # whether it is to be known afterwards what the tensors hold
+    turn = 0  # among all hooks and marked statements of the trace
+    done = False  # whether it was made in the present call of the program
+    answer: Any = None  # what it gave then
+    error: BaseException | None = None  # what it raised
 
     def __init__(
         self, hook: Any, args: Any, kwargs: Any, found: list[Any], placed: Placed | None = None,
@@ -144,6 +148,10 @@ class HostCall:
             turn = self.turns[prop] = prop.at_turn()
             turn.parts = turn.each(self._taken)
         return self.turns[prop]
+
+    def begin(self) -> None:
+        """Before a call of the program: it was not made yet."""
+        self.done, self.answer, self.error = False, None, None
 
     def own(self) -> list[Look]:
         """The tensors from outside that it sees."""
@@ -295,7 +303,12 @@ class Later(HostCall):
     def run(self) -> None:
         """Calls the hook with the values of this step."""
         values = [array.cell.value for array in self.captured]
-        _, answer, after = self.call(values)
+        try:
+            _, answer, after = self.call(values)
+        except Exception as error:
+            self.error = error
+            raise
+        self.done = True
         if answer is not None:
             raise CompileError(
                 f"undertow.compile: {self.placed} runs after the program, and returned a value, which comes too late"
@@ -397,8 +410,11 @@ class Inside(HostCall):
                 self.values = list(values)
                 with uncompiled():
                     called = self.call(self.values)
-                    return [np.asarray(each) for each in results(*called)] if self.is_made(values) else nothing
+                    given = [np.asarray(each) for each in results(*called)] if self.is_made(values) else nothing
+                self.done, self.answer = True, called[1]
+                return given
             except BaseException as error:
+                self.error = error
                 raised.append(error)
                 return nothing
             finally:

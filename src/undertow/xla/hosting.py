@@ -45,6 +45,8 @@ class Hosting:
         self.known = known  # ids of the modules and optimizers that the step is known to use; None: that does not matter
         self.cast = Cast()
         self._calls: list[tuple[Effects, HostCall]] = []  # what each is known to do, until the trace is over
+        self.fired = 0  # how many hooks and marked statements had their turn
+        self.host_calls: list[HostCall] = []
         self.later: list[Later] = []
         self.turns: list[Later] = []  # those, and what the witness is told, in their order
         self.placed: list[Placed] = []
@@ -130,9 +132,11 @@ class Hosting:
             if any(its.feeds(effects) for _, its in self.hosted):
                 self._again(hook)
 
-    def _noted(self, effects: Effects, call: _Call) -> _Call:
+    def _noted(self, effects: Effects, call: _Call, number: int) -> _Call:
         """Notes a call on the host: those that read what it keeps are to see its tensors as they are at their turn."""
         self._calls.append((effects, call))
+        self.host_calls.append(call)
+        call.turn = number
         return call
 
     def refuse_calls_before(self, site: Site | None) -> None:

@@ -6,8 +6,8 @@ import ast
 import sys
 import threading
 from collections.abc import Mapping
-from types import FunctionType
-from typing import Any
+from types import CodeType, FunctionType
+from typing import Any, Protocol
 
 from undertow.xla.pieces import written
 from undertow.xla.recompiled import alone
@@ -33,8 +33,33 @@ def _meant(expression: ast.expr, names: Mapping[str, Any]) -> Any:
     return _UNKNOWN
 
 
+class Replaying(Protocol):
+    """What knows, while a step runs as it is written, which statements have run; see `replay`."""
+
+    def meets(self, mark: Mark) -> bool: ...
+
+
+class MarkedCode:
+    """A block in which functions have code that asks before marked statements."""
+
+    def __init__(self, code: list[tuple[FunctionType, CodeType]]) -> None:
+        self._code = code
+        self._before: list[tuple[FunctionType, CodeType]] = []
+
+    def __enter__(self) -> None:
+        self._before = [(function, function.__code__) for function, _ in self._code]
+        for function, code in self._code:
+            function.__code__ = code
+
+    def __exit__(self, *exc: Any) -> None:
+        for function, code in self._before:
+            function.__code__ = code
+
+
 class Mark:
     """A statement that the trace has to ask about: one that is moved, or one that must not be reached."""
+
+    replay: Replaying | None = None
 
     def __init__(
         self, statements: Statements, statement: ast.stmt, why: str, refusal: str = "", warning: str = "",
@@ -56,7 +81,8 @@ class Mark:
         """Whether the statement is to run now."""
         trace = Watch.trace
         if trace is None or trace.thread != threading.get_ident():
-            return True
+            asked = Mark.replay is not None and not (self.refusal or self.warning)
+            return Mark.replay.meets(self) if asked else True  # type: ignore[union-attr]
         return trace.firing.meets(self, sys._getframe(1).f_locals)
 
     def changed(self, variables: Mapping[str, Any]) -> list[Any] | None:

@@ -25,10 +25,13 @@ from undertow.xla.arguments import view_again
 from undertow.xla.arriving import still_hold
 from undertow.xla.assembling import Assembled
 from undertow.xla.decisions import Answer, Mispredicted
+from undertow.xla.errors import CompileError
+from undertow.xla.host_calls import HostCall, Inside
 from undertow.xla.lending import ALONE, a_copy
 from undertow.xla.numbers import Figure
 from undertow.xla.places import ABSENT, change, put
 from undertow.xla.plan import Plan
+from undertow.xla.replay import Interrupted, Replay
 from undertow.xla.results import Rebuilt
 from undertow.xla.trace import draw_again
 from undertow.xla.traced import Call
@@ -130,8 +133,35 @@ class Program(Assembled):
         self.decisions.trusted = len(answers)
         return self.run(arguments)
 
+    def replay(self, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Run the step as it is written, after a call on the host has raised."""
+        for stream, state in self.stream_states:
+            stream.set_state(state)
+        try:
+            return Replay(self.host_calls, self.code).run(function, args, kwargs)
+        finally:
+            self._begin_host_calls()
+
+    def _begin_host_calls(self) -> None:
+        for call in self.host_calls:
+            call.begin()
+
     def run(self, arguments: list[Any]) -> Any:
-        """One step."""
+        """One step. Raise Interrupted if a call on the host raises and `replay` can find out what eager mode leaves."""
+        if not self.host_calls:
+            return self._call(arguments)
+        self.stream_states = [(stream, stream.get_state()) for stream in self.streams]
+        try:
+            return self._call(arguments)
+        except Exception as error:
+            self._end()
+            calls = self.host_calls
+            if isinstance(error, CompileError) or not any(call.error is error for call in calls) or any(map(_wrote, calls)):
+                self._begin_host_calls()
+                raise
+            raise Interrupted from None
+
+    def _call(self, arguments: list[Any]) -> Any:
         values = []
         for tensor, held, cell in self.donated:
             if tensor._array is not held:
@@ -185,16 +215,13 @@ class Program(Assembled):
                 self._end()
                 raise
         result = self._finish(results, arguments)
-        for cell in self.lent:
-            cell.host = None
-        self.lent.clear()
         if self.returned is not None:
             result = self.returned.of(result)
-        self.cast.end()
+        self._end()
         return result
 
     def _end(self) -> None:
-        """Ends a call that came to nothing."""
+        """After a call."""
         for cell in self.lent:
             cell.host = None
         self.lent.clear()
@@ -366,6 +393,11 @@ class Program(Assembled):
         if id(array.cell) not in renewed:
             renewed[id(array.cell)] = array.like(array.cell.value)
         return renewed[id(array.cell)]
+
+
+def _wrote(call: HostCall) -> bool:
+    """Whether a call on the host may have written into tensors of the program, which a replay would have to do, too."""
+    return call.done and call.may_write and isinstance(call, Inside)
 
 
 def _part_of(whole: Any, traced: DeviceArray) -> Any:

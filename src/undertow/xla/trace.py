@@ -138,6 +138,7 @@ class WatchedStream:
         def call(*args: Any, **kwargs: Any) -> Any:
             trace = self._trace
             args, kwargs = tuple(map(exactly, args)), {key: exactly(value) for key, value in kwargs.items()}
+            trace.streams[id(self._stream)] = self._stream
             sources = [trace.earlier(arg) if type(arg) is DeviceArray else arg for arg in args]
             if trace.draws_inside or any(source is None and arg is not None for source, arg in zip(sources, args)):
                 trace.draws_inside = trace.firing.has_inside = True
@@ -166,6 +167,7 @@ class Trace:
     def __init__(self, device: Device = cpu) -> None:
         self.device = device
         self._streams: list[tuple[Generator, Any]] = []
+        self.streams: dict[int, Any] = {}  # those that the step draws from, by id
         self._before: list[Any] = []  # the states of the streams
         self.thread = threading.get_ident()
         self._young = Young()

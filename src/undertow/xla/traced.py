@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gc
 from collections.abc import Callable
-from contextlib import nullcontext
 from typing import Any, NamedTuple
 
 import jax
@@ -21,6 +20,7 @@ from undertow.xla.errors import OF_JAX, CompileError, explained
 from undertow.xla.facts import Facts
 from undertow.xla.firing import Firing
 from undertow.xla.host_calls import Later, Placed
+from undertow.xla.marks import MarkedCode
 from undertow.xla.numbers import Baked, Figure, Known, Questions, baked, inputs
 from undertow.xla.options import Options
 from undertow.xla.places import ABSENT, Place, Stores, changes_in, held_at, place_at
@@ -68,6 +68,7 @@ class Traced:
 
     def __init__(self, call: Call, plan: Plan) -> None:
         self.plan, self.body = plan, plan.body
+        self.code = MarkedCode([]) if plan.body is None else plan.body.code
         self.last_numbers: list[float] | None = None
         self.next_numbers: DeviceArray | None = None
         self.lent: list[Cell] = []  # memories that somebody else holds too, for the time of a call
@@ -198,6 +199,7 @@ class Traced:
         self.decided_lines = self.plan.decided
         self.decides = bool(self.decisions.answers)
         self.turns, self.cast = firing.turns, firing.cast
+        self.host_calls, self.streams = firing.host_calls, [*trace.streams.values()]
         self.has_inside, self.raised = firing.has_inside, firing.raised
         self.placed: list[Placed] = firing.placed
         shown = self.given.renewed.shown()
@@ -265,7 +267,7 @@ class Traced:
             self.given.refuse_overlaps(trace.cells)
             return [cell.value for cell in outputs]
 
-        with trace, self.registrations, firing.plan.body or nullcontext():
+        with trace, self.registrations, self.code:
             closed = jax.make_jaxpr(body)(jax.ShapeDtypeStruct((len(numbers),), np.float64), *specs)
         if not self.plan.plain_numbers and baked(closed.jaxpr):
             raise Baked

@@ -121,7 +121,7 @@ class Graph:
             versions = [(storage, storage.version) for storage, _ in self.versions]
             hidden = [(leaf._meta, leaf._meta.hooks) for leaf in self.leaves]
             try:
-                with trace, self.plan.body or nullcontext():
+                with trace, nullcontext() if self.plan.body is None else self.plan.body.code:
                     for cell, value in zip(cells, [*kept, *read], strict=True):
                         cell.value, cell.host, cell.writes = value, None, cell.writes + 1
                         trace.cells[id(cell)] = (cell, value, cell.writes)
