@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import os
 from collections.abc import Iterator
 from contextlib import nullcontext
 
@@ -19,9 +20,9 @@ def small_heap() -> None:
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """Tests of whole steps, and of reading code, run under both spellings. (All others of this folder were, and agree.)"""
+    """Tests of whole steps, and of reading code, run under both spellings; with SPELLINGS=all in the environment all do."""
     name = metafunc.module.__name__.rpartition(".")[2]
-    both = name.startswith("test_step") or name == "test_effects"
+    both = name.startswith("test_step") or name == "test_effects" or os.environ.get("SPELLINGS") == "all"
     metafunc.parametrize("spelling", ["undertow", "torch"] if both else ["undertow"], indirect=True, scope="module")
 
 
