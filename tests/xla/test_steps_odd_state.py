@@ -14,8 +14,9 @@ import pytest
 import undertow as torch
 from tests.xla.twins import Case, Cases, agree
 from undertow import nn
-from undertow.xla import CompileError
+from undertow.xla import CompileError, CompileWarning
 from undertow.xla.containers import contents_of
+from undertow.xp.device_memory import Watch
 
 case = Cases()
 Pair = namedtuple("Pair", "a b")
@@ -270,7 +271,7 @@ def test_a_hook_adds_to_the_state_dict() -> None:
 # --- what a trace leaves when it ends early
 
 
-@pytest.mark.parametrize("how", ["value", "interrupt", "exit"])
+@pytest.mark.parametrize("how", ["value", "interrupt"])
 def test_nothing_of_a_trace_that_ends_early_stays(how: str) -> None:
     class State:
         last: Any = "before"
@@ -292,19 +293,44 @@ def test_nothing_of_a_trace_that_ends_early_stays(how: str) -> None:
         state.kept = table["kept"] = items[0] = x * 2
         if how == "interrupt":
             raise KeyboardInterrupt
-        if how == "exit":
-            raise SystemExit(3)
         return torch.unique(x)
 
     before = [[part[1:] for part in contents_of(each)] for each in (state, table, items)]
-    kinds = {"value": CompileError, "interrupt": KeyboardInterrupt, "exit": SystemExit}
-    with pytest.raises(kinds[how]):
+    with pytest.raises(CompileError if how == "value" else KeyboardInterrupt):
         torch.compile(step)(torch.ones(2))
     assert [[part[1:] for part in contents_of(each)] for each in (state, table, items)] == before
     assert State.last == "before" and weight.grad is None
     (weight * 2).sum().backward()  # nothing of the program is in the way
     left: list[Any] = [weight.grad, State.last]
     assert [each.tolist() for each in left] == [[2, 2], [4, 4]]
+
+
+def test_a_step_that_ends_the_program_has_done_what_comes_before() -> None:
+    saved: list[Any] = []
+
+    @torch.compile
+    def step(x: Any, last: bool) -> Any:
+        saved.append(x.sum().item())
+        if last:
+            saved.append("goodbye")
+            raise SystemExit(3)
+        return x * 2
+
+    step(torch.ones(2), False)
+    with pytest.raises(SystemExit, match="3"):
+        step(torch.ones(2), True)
+    assert saved == [2.0, 2.0, "goodbye"]
+
+
+def test_an_error_of_the_trace_alone_is_told() -> None:
+    @torch.compile
+    def step(x: Any) -> Any:
+        if Watch.trace is not None:
+            raise ValueError("only in a trace")
+        return x * 2
+
+    with pytest.warns(CompileWarning, match=r"'only in a trace'\) at .*test_steps_odd_state.py:\d+"):
+        assert step(torch.ones(2)).tolist() == [2, 2]
 
 
 def test_what_jax_raises_names_the_line() -> None:

@@ -24,7 +24,7 @@ from undertow.xla.causes import argument_names, difference, looks_of
 from undertow.xla.counters import in_places
 from undertow.xla.decisions import Answer, Hints, Mispredicted
 from undertow.xla.effects.objects import instance_dict
-from undertow.xla.errors import CompileError, CompileWarning
+from undertow.xla.errors import CompileError, CompileWarning, line_of
 from undertow.xla.host_calls import Inside
 from undertow.xla.numbers import Baked
 from undertow.xla.places import Numbers
@@ -99,10 +99,11 @@ class Compiled:
             try:
                 _describe((args, kwargs), key, arguments, numbers, self._kinds, [])
             except RecursionError:
-                raise CompileError(
-                    f"undertow.compile: a list or dict among the arguments of {self.name} holds itself, or is nested too "
-                    "deeply. Reach it by its name instead."
-                ) from None
+                words = f"a list or dict among the arguments of {self.name} holds itself, or is nested too deeply"
+                refusal = CompileError(f"undertow.compile: {words}. Reach it by its name instead.")
+                refusal.__suppress_context__ = True
+                self._fall_back("arguments", refusal)
+                return self.function(*args, **kwargs)
         with _one_at_a_time:
             programs = self.programs.setdefault(tuple(key), [])
             if numbers:
@@ -140,7 +141,7 @@ class Compiled:
                         return self(*args, **kwargs)
                     self._fall_back(tuple(key), error)
                     break
-                except Exception as error:
+                except (Exception, SystemExit) as error:
                     if isinstance(error, (Stops, Warning)):  # a filter may make errors of warnings
                         raise
                     failure = error
@@ -159,7 +160,8 @@ class Compiled:
         result = self.function(*args, **kwargs)
         if failure is not None:
             warn(
-                f"{self.name} ran as it is written: compiling it raised {failure!r}, which running it does not raise.",
+                f"{self.name} ran as it is written: compiling it raised {failure!r} at {line_of(failure)}, which running "
+                "it does not raise.",
                 CompileWarning,
             )
         return result

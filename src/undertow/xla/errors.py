@@ -30,13 +30,18 @@ def explained(error: Exception) -> CompileError:
     """A CompileError that says what was asked of values that are not known, and where."""
     if isinstance(error, NeedsValue):
         return CompileError(f"undertow.compile: {error}")
-    site, trace = "an unknown line", error.__traceback__
-    while trace is not None:
-        frame = trace.tb_frame
-        if not frame.f_code.co_filename.startswith(_FOREIGN):
-            site = f"{frame.f_code.co_filename}:{trace.tb_lineno}"
-        trace = trace.tb_next
     what = str(error).partition("\n")[0]
     if not isinstance(error, ShapeNeedsValues):
         what = f"something depends on values that only the program has. Keep it to operations on tensors. JAX says: {what}"
-    return CompileError(f"undertow.compile: at {site}, {what}")
+    return CompileError(f"undertow.compile: at {line_of(error)}, {what}")
+
+
+def line_of(error: BaseException) -> str:
+    """The user's line from which an exception came."""
+    line, trace = "an unknown line", error.__traceback__
+    while trace is not None:
+        file = trace.tb_frame.f_code.co_filename
+        if not file.startswith(_FOREIGN):
+            line = f"{file}:{trace.tb_lineno}"
+        trace = trace.tb_next
+    return line
