@@ -216,3 +216,16 @@ def test_phrases_that_programs_look_for():
                 log(action.__name__, "no error")
 
     agree(program)
+
+
+def test_batches_of_gradients_have_one_size():
+    def program(torch, log):
+        x = torch.tensor([1.0, 2.0], requires_grad=True)
+        for rows in (2, 3):
+            given = [torch.eye(2), torch.ones(rows, 2)]
+            try:
+                log(torch.autograd.grad([x**2, x**3], x, given, is_grads_batched=True))
+            except ValueError as error:
+                log(str(error)[:50])
+
+    agree(program)

@@ -167,3 +167,23 @@ def test_checkpoint_gives_back_what_only_undertow_saves():
         return heads.grad
 
     agree(program)
+
+
+def test_which_object_an_unpacked_tensor_is():
+    def program(torch, log):
+        found = []
+        keeping = type("Made", (torch.autograd.Function,), {
+            "forward": staticmethod(lambda ctx, *given: (ctx.save_for_backward(*given), given[0] * 2)[1]),
+            "backward": staticmethod(lambda ctx, g: (found.append(ctx.saved_tensors), (g, None))[1]),
+        })  # fmt: skip
+        a, c = torch.ones(2, requires_grad=True), torch.ones(2)
+        with torch.autograd.graph.saved_tensors_hooks(lambda t: t, lambda t: t):
+            packed = keeping.apply(a, c)
+            product = a * c
+        for y in (packed, keeping.apply(a, c)):
+            y.sum().backward()
+            of_a, of_c = found.pop()
+            log(of_a is a, of_a.is_leaf, of_a.requires_grad, of_a.grad_fn, of_c is c)
+        log(product.grad_fn._saved_other is c)
+
+    agree(program)

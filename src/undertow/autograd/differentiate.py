@@ -201,6 +201,11 @@ def _batched_grad(
                 f"dimensionality 0: give a gradient for output {place}, with the batch as its first dim."
             )
     batch = given[0].shape[0]
+    if any(g.shape[0] != batch for g in given):
+        raise ValueError(
+            "vmap: Expected all tensors to have the same size in the mapped dimension, got sizes "
+            f"{[g.shape[0] for g in given]} for the mapped dimension of grad_outputs"
+        )
     rows = []
     for index in range(batch):
         row = tuple([g[index] for g in given])

@@ -343,7 +343,7 @@ def _check_graph(values: Any, strict: bool, what: str) -> None:
             if what == "outputs":
                 raise RuntimeError(
                     f"Output {nr} of the user-provided function does not require gradients. In strict mode every "
-                    "output must depend on an input."
+                    "output must be computed in a differentiable manner from the input."
                 )
             if what == "jacobian":
                 raise _linear(nr)

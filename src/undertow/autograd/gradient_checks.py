@@ -97,8 +97,8 @@ def _check_inputs(given: tuple[Any, ...]) -> None:
             )
         if any(stride == 0 and size > 1 for stride, size in zip(value._array.strides, value._array.shape, strict=True)):
             raise RuntimeError(
-                f"The {nr}th input has a dimension with stride 0. Several elements share one memory there, and can't be "
-                "moved one by one: pass a .contiguous() copy."
+                f"The {nr}th input has a dimension with stride 0. gradcheck only supports inputs that are non-overlapping, "
+                "because it moves their elements one by one: pass a .contiguous() copy."
             )
         value.retain_grad()
     if not found:

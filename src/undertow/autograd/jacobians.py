@@ -18,6 +18,7 @@ from undertow.autograd.differentiate import grad
 from undertow.dtypes import DTYPE_OF
 from undertow.mirrors import sync
 from undertow.ops.complex import imag, real
+from undertow.xp.quiet import quietly
 
 Array = np.ndarray[Any, Any]
 
@@ -104,7 +105,7 @@ def difference(function: Function, place: int, direction: Array, eps: float) -> 
         below = function.values()
     finally:
         _write(array, before)
-    return [(a - b) / (2 * eps) for a, b in zip(above, below, strict=True)]
+    return [quietly(np.divide, a - b, 2 * eps) for a, b in zip(above, below, strict=True)]
 
 
 def _write(array: Array, values: Array) -> None:

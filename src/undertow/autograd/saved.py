@@ -202,8 +202,8 @@ class Packed:
                     )
             if tensor._array.size == prod(saved):
                 tensor = wrap(tensor._array.reshape(saved))
-        if self.leaf is not None and tensor._array is self.leaf._array:
-            return self.leaf
+        if edge is None and self.leaf is None:
+            return tensor
         if special.dispatcher is not None and special.dispatcher.is_class(type(tensor)):
             result = tensor.detach()  # it may have no memory of its own
         else:

@@ -31,6 +31,4 @@ class DLDeviceType(IntEnum):
 
 def to_dlpack(tensor: Any) -> Any:
     """A DLPack capsule over a tensor's memory."""
-    if tensor.requires_grad:
-        raise RuntimeError("Can't export tensors that require gradient, use tensor.detach()")
     return export(tensor._array)
