@@ -95,6 +95,46 @@ def test_changes_are_seen(name: str) -> None:
     assert not found, "eager and compiled: " + "\n".join(found)
 
 
+# What hooks in the program read is found by going through their code, so they have rows of their own.
+IN_HOOKS = """
+    an_imported_module_is_replaced whether_a_module_is_loaded an_injected_builtin a_patched_builtin a_global
+    an_attribute_of_the_builtins_module a_global_shadows_a_builtin a_patched_function_of_the_standard_library
+    a_patched_constant_of_the_standard_library an_attribute_put_into_numpy an_attribute_put_into_the_package
+    an_attribute_put_into_a_module_of_the_package an_attribute_put_into_the_package_imported_inside
+    a_patched_function_of_the_package a_patched_method_of_tensors an_attribute_put_on_modules
+    an_attribute_put_on_a_layer_class getattr_with_a_default hasattr_of_an_object getattr_of_a_module_with_a_default
+    a_method_patched_on_an_instance a_method_patched_on_a_class code numbers_as_keys negative_zero complex_negative_zero
+    a_decimal a_fraction a_numpy_array_of_objects a_context_variable a_context_variable_with_a_default
+    a_context_variable_in_a_helper thread_locals a_subclass_of_thread_locals an_environment_variable_with_getenv
+    keywords_of_a_partial_call the_recursion_limit the_identity_of_an_object whether_warnings_repeat the_number_of_threads
+    whether_autocast_caches attention_backends the_first_seed_asked_for the_namespace_by_a_constant_key eval_of_a_constant
+""".split()
+
+
+def as_a_hook(build: Callable[[], Row]) -> Callable[[], Row]:
+    """The same row with a hook that reads what its step reads."""
+
+    def built() -> Row:
+        case, weight = build(), torch.ones(3, requires_grad=True)
+        weight.register_hook(case.step)
+
+        def step(x: Any) -> Any:
+            weight.grad = None
+            (weight * x).sum().backward()
+            return weight.grad.clone()
+
+        return case._replace(step=step)
+
+    return built
+
+
+@pytest.mark.parametrize("name", IN_HOOKS)
+def test_changes_are_seen_by_hooks(name: str) -> None:
+    build = as_a_hook(rows[name])
+    found = differences(run(build, False), run(build, True))
+    assert not found, "eager and compiled: " + "\n".join(found)
+
+
 @pytest.mark.parametrize("name", refused)
 def test_reads_that_cannot_be_guarded_are_refused(name: str) -> None:
     build, words = refused[name]

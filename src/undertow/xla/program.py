@@ -94,6 +94,9 @@ class Program(Assembled):
             Guard(lambda _: self.options.still_fit(), self.options.difference),
             Guard(sharing.holds, lambda: "other tensors than before share their memory"),
         ]
+        code = self.hook_code
+        if code is not None:
+            guards.append(Guard(lambda _: code.holds(), code.difference))
         if self.facts.names:
             guards.append(Guard(self.facts.hold, self.facts.why))
         if self.uses_gradients:

@@ -18,7 +18,7 @@ import types
 import weakref
 from array import array
 from collections import defaultdict, deque
-from collections.abc import Callable, Collection, Container, Iterator, Mapping
+from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping
 from operator import eq
 from typing import Any, NamedTuple
 
@@ -76,7 +76,7 @@ class Reached:
 
     def __init__(
         self, replaced: Collection[Place] = (), names_left: Mapping[types.CodeType, set[str]] | None = None,
-        computed_with: Container[int] = (),
+        computed_with: Container[int] = (), already: Reached | None = None,
     ) -> None:  # fmt: skip
         self.replaced = replaced  # places in which each step leaves another tensor
         self._computed_with = computed_with  # ids of arrays whose numbers some code is known to read
@@ -100,8 +100,9 @@ class Reached:
         self.objects: list[Any] = []
         self.seen: set[int] = set()  # ids of all that was found
         self._kept: list[Any] = []  # so that no id is used again
-        self._named: set[tuple[int | str, str]] = set()
+        self._named: set[tuple[int | str, str]] = set() if already is None else set(already._named)  # no more to be found
         self.mentioned: set[str] = set()  # names in code, of attributes too
+        self._follows = True  # whether what is found is looked into
         self._schedulers: list[tuple[Any, str]] = []
         self._waiting: deque[tuple[Any, str, int]] = deque()
 
@@ -110,6 +111,20 @@ class Reached:
         self._add(root, name)
         while self._waiting:
             self._look(*self._waiting.popleft())
+
+    def names_in(self, functions: Iterable[types.FunctionType]) -> None:
+        """Finds the names that functions look up, and no more."""
+        self._follows = False
+        for function in functions:
+            if self._is_new(function) and trust.home(function) == "user":
+                self.functions.append(function)
+                names = names_of(function.__code__)
+                self.mentioned |= names.all
+                self._look_up(function, names.globals, names.all)
+                for each in names.imports:
+                    self._look_at_import(each, function.__globals__, names.all)
+                if not names.all.isdisjoint(_ENVIRONMENT):
+                    self.maps.append((os.environ._data, "os.environ"))  # type: ignore[attr-defined]
 
     def hosted_schedulers(self) -> list[Any]:
         """Schedulers whose steps can be made on the host. Nobody watches their state: the step does not look at it."""
@@ -124,7 +139,7 @@ class Reached:
         return hosted
 
     def _add(self, root: Any, name: str, depth: int = 0) -> None:
-        if type(root) not in EXACT and self._is_new(root):
+        if self._follows and type(root) not in EXACT and self._is_new(root):
             self._waiting.append((root, name, depth))
 
     def _is_new(self, root: Any) -> bool:

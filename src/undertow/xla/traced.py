@@ -104,8 +104,21 @@ class Traced:
         roll_back()
         self.bumps = self.marks.bumps()
         self._keep(firing, trace)
+        self._guard_hooks(firing, state)
         self.decisions.finish()
         self.closed, self.outputs, self.trace = closed, outputs, trace
+
+    def _guard_hooks(self, firing: Firing, state: Reached) -> None:
+        """Remembers the code of hooks in the program, and all that it names; what it reads of objects, `reads` has."""
+        names = Reached(state.replaced, already=state)
+        for _, effects in firing.traced:
+            names.names_in(effects.functions)
+            for namespace, name in effects.names:
+                names.name(namespace, name)
+        self.hook_code = Snapshot(names) if names.functions else None
+        if self.hook_code is not None:
+            self.hook_code.ignore({place_at(holder, key) for holder, key, _ in self.exit if type(key) is str})
+            self.hook_code.ignore(firing.changed_on_host())
 
     def _reached(self, call: Call) -> Reached:
         """Everything that the step depends on."""

@@ -134,6 +134,7 @@ def together(readings: Sequence[Reading]) -> Reading:
         places=tuple([place for each in found for place in each.places]),
         writes=any(each.writes for each in found),
         names=tuple([name for each in found for name in each.names]),
+        functions=tuple([function for each in found for function in each.functions]),
     )
     changes: dict[int, set[Atom]] = {}
     for each in readings:

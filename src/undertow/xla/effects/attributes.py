@@ -214,6 +214,10 @@ class Attributes(State):
         if isinstance(inherited, property) or isinstance(in_class(type(inherited), "__set__"), FunctionType):
             return self._inherited(inherited, kind, atom, name, node)
         own = stored(value, name)
+        if own is MISSING and kind.__dictoffset__:
+            self.depends_on(f"{atom.name}.{name}", lambda: stored(atom.get(), name), MISSING, value)
+            if inherited is not MISSING and trust.home(kind) in ("user", "own"):
+                self.depends_on(f"{kind.__name__}.{name}", lambda: in_class(type(atom.get()), name), inherited, kind)
         if own is not MISSING:
             known = Known(own, f"{atom.name}.{name}", lambda: stored(atom.get(), name))
             self.found(known, value, name)
@@ -265,6 +269,7 @@ class Attributes(State):
         found = in_class(kind, name)
         if found is MISSING:
             return self.unknown(f"reads `{atom.name}.{name}`, which is not in the class", node)
+        self.depends_on(f"{atom.name}.{name}", lambda: in_class(kind, name), found, kind)
         if isinstance(found, FunctionType):
             return frozenset([Known(found, f"{atom.name}.{name}")])
         if isinstance(found, (staticmethod, classmethod)):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import types
+from functools import partial
 from types import FunctionType
 from typing import Any
 
@@ -37,6 +38,12 @@ from undertow.xla.effects.values import (
 from undertow.xla.settings import GUARDED
 
 _MOST_ROUNDS = 10
+
+
+def _keyword(call: Any, name: str) -> Any:
+    return call.keywords.get(name, MISSING)
+
+
 _SPECIAL = {
     id(function): function.__name__
     for function in (getattr, hasattr, setattr, delattr, next, type, super, zip, enumerate, dict, map)
@@ -111,6 +118,8 @@ class Calls(OwnCalls):
             name = atom.name.rpartition(".")[0] or getattr(value.__self__, "__name__", "self")
             owner = Known(value.__self__, name, lambda: atom.get().__self__)
             return self.call_atom(Known(value.__func__, atom.name), arguments.after(frozenset([owner])), node)
+        if value is id:
+            self.identity(arguments.all())
         if id(value) in trust.PLAIN_RESULT:
             self.use(arguments.all(), deep=3)
             self.protocols(arguments.all() | self.inside(arguments.all()), node)
@@ -124,8 +133,13 @@ class Calls(OwnCalls):
         if isinstance(value, type):
             return self._construct(atom, arguments, node, entering)
         if isinstance(value, functools.partial):
+            self.depends_on(atom.name, lambda: value.func, value.func, value)
+            self.depends_on(f"arguments of {atom.name}", lambda: value.args, value.args, value)
             first = [self._part(atom, each, str(number)) for number, each in enumerate(value.args)]
-            named = {name: self._part(atom, each, name) for name, each in value.keywords.items()}
+            given = value.keywords
+            named = {
+                name: self._part(atom, each, name, partial(_keyword, value, name)) for name, each in given.items()
+            }
             inner = arguments.after(*first)
             inner.keywords = {**named, **inner.keywords}
             return self.call_atom(Known(value.func, atom.name), inner, node)
@@ -189,8 +203,8 @@ class Calls(OwnCalls):
         known = [atom.value for atom in arguments.all() if isinstance(atom, Known) and not is_plain(atom.value)]
         return [value for value in known if not isinstance(value, (Tensor, Module, Optimizer)) and not callable(value)]
 
-    def _part(self, atom: Known, value: Any, name: str) -> Value:
-        known = Known(value, f"{atom.name}.{name}")
+    def _part(self, atom: Known, value: Any, name: str, get: Any = None) -> Value:
+        known = Known(value, f"{atom.name}.{name}", get)
         self.found(known, atom.value, name)
         return frozenset([known])
 

@@ -302,6 +302,7 @@ class Expressions(Calls):
     def see_Compare(self, node: ast.Compare, scope: Scope) -> Value:
         values = [self.value(part, scope) for part in (node.left, *node.comparators)]
         if all(isinstance(op, (ast.Is, ast.IsNot)) for op in node.ops):
+            self.identity(EMPTY.union(*values))
             return ONE[PLAIN]
         for op, left, right in zip(node.ops, values, values[1:]):
             for atom in right if isinstance(op, (ast.In, ast.NotIn)) else EMPTY:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from types import CellType
+from types import CellType, FunctionType
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -77,6 +77,7 @@ class Effects:
     writes: may write into tensors that it did not make, or set their `.grad`; so it must run where its result is used.
     places: where it reads from outside; touches: the objects concerned.
     names: what it looks up in modules, and which modules, where the code does not say so by itself.
+    functions: those of the user's that were gone through.
     """
 
     effects: tuple[Effect, ...]
@@ -86,6 +87,7 @@ class Effects:
     places: tuple[Place, ...]
     writes: bool
     names: tuple[tuple[dict[str, Any], str], ...] = ()
+    functions: tuple[FunctionType, ...] = ()
 
     @property
     def pure(self) -> bool:
@@ -118,14 +120,22 @@ def same(before: Any, now: Any) -> bool:
     if before is now:
         return True
     if isinstance(before, np.ndarray):
-        return isinstance(now, np.ndarray) and before.dtype == now.dtype and np.array_equal(before, now, equal_nan=True)
+        if not isinstance(now, np.ndarray) or before.dtype != now.dtype or before.shape != now.shape:
+            return False
+        if before.dtype.hasobject:
+            return all(map(same, before.flat, now.flat))
+        return before.tobytes() == now.tobytes()
     if is_plain(before):
-        return type(before) is type(now) and (before == now or (before != before and now != now))
+        if type(before) is not type(now):
+            return False
+        if isinstance(before, (float, complex)):
+            return repr(before) == repr(now)  # 0.0 equals -0.0, and nan nothing
+        return before == now if not isinstance(before, tuple) else all(map(same, before, now)) and len(before) == len(now)
     if isinstance(before, dict):
         return (
             isinstance(now, dict)
             and len(before) == len(now)
-            and all(a is b or (is_plain(a) and a == b) for a, b in zip(before, now))
+            and all(a is b or (is_plain(a) and same(a, b)) for a, b in zip(before, now))
             and all(same(a, b) for a, b in zip(before.values(), now.values()))
         )
     if isinstance(before, frozenset):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import threading
 import types
 from typing import Any
 
@@ -26,6 +27,8 @@ def in_class(kind: type, name: str, after: type | None = None) -> Any:
 
 
 def instance_dict(owner: Any) -> dict[str, Any]:
+    if isinstance(owner, threading.local):  # one for each thread
+        return owner.__dict__
     try:
         found = object.__getattribute__(owner, "__dict__")
     except AttributeError:

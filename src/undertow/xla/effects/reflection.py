@@ -133,8 +133,10 @@ class Reflection(BuiltinCalls):
 
     def read_of_variable(self, atom: Known, arguments: Arguments) -> Value:
         """What a context variable holds; `reach` has an eye on it."""
-        value = atom.value.get(MISSING)
-        self.place(atom.value, None)
+        variable = atom.value
+        value = variable.get(MISSING)
+        self.place(variable, None)
+        self.depends_on(f"{atom.name}.get()", lambda: variable.get(MISSING), value, variable)
         found = EMPTY.union(*arguments.positional)
         return found if value is MISSING else found | {Known(value, f"{atom.name}.get()")}
 

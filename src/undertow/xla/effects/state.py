@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import functools
 from abc import ABC, abstractmethod
+from collections.abc import Callable
+from functools import partial
+from numbers import Number
 from types import CellType, FunctionType, MethodType, ModuleType
 from typing import Any
 
@@ -167,7 +170,7 @@ class State(ABC):
         if isinstance(value, ModuleType) or (isinstance(value, (FunctionType, type)) and trust.home(value) != "user"):
             return
         place = id(owner), attribute, known.name
-        if is_plain(value) or isinstance(value, (FunctionType, type, MethodType, functools.partial)):
+        if is_plain(value) or isinstance(value, (FunctionType, type, MethodType, functools.partial, Number)):
             self._reads.setdefault(place, Read(known.name, known.get, value, owner, _kept_at(owner, attribute, key)))
         elif isinstance(value, (Tensor, Module, Optimizer)):
             self._holds.setdefault(place, Read(known.name, known.get, value, None, _kept_at(owner, attribute, key)))
@@ -178,6 +181,16 @@ class State(ABC):
         """Notes that an object is called: another one in its place counts if it is of another class."""
         key = id(known.value), None, "class"
         self._reads.setdefault(key, Read(f"the class of {known.name}", lambda: type(known.get()), type(known.value)))
+
+    def depends_on(self, name: str, get: Any, value: Any, owner: Any) -> None:
+        """Notes that what a function gives, which takes no argument, matters: it is asked again before each call."""
+        self._reads.setdefault((name, id(value), id(owner)), Read(name, get, value))
+
+    def identity(self, value: Value) -> None:
+        """Notes that it matters which objects these are."""
+        for atom in value:
+            if isinstance(atom, Known) and not is_plain(atom.value):
+                self.depends_on(f"which object {atom.name} is", partial(_identity, atom.get), id(atom.value), atom.value)
 
     def place(self, owner: Any, attribute: str | None) -> None:
         self._places.setdefault((id(owner), attribute), Place(owner, attribute))
@@ -316,6 +329,7 @@ class State(ABC):
             places,
             self.writes or self.may_write,
             tuple(self._names.values()),
+            tuple({id(each.function): each.function for each in self.frames.values()}.values()),
         )
 
     def _finished(self, effect: Effect, places: tuple[Place, ...]) -> Effect:
@@ -326,6 +340,10 @@ class State(ABC):
                 what = effect.what
                 return Effect("update", what, effect.file, effect.line, effect.target, effect.attribute, effect.field)
         return effect
+
+
+def _identity(get: Callable[[], Any]) -> int:
+    return id(get())
 
 
 def _kept_at(owner: Any, attribute: str | None, key: Any) -> tuple[Any, Any] | None:
