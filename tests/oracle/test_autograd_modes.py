@@ -421,3 +421,28 @@ def inference_tensors_that_need_not_be_saved(torch, log):
         attempt(log, name, use)
         with torch.autograd.set_detect_anomaly(True):
             attempt(log, name + " in another rare mode", use)
+
+
+@cases
+def what_a_backward_switches_does_not_hold_for_the_next(torch, log):
+    def passing(label, action):
+        def backward(ctx, g):
+            log(label, torch.is_grad_enabled())
+            action()
+            return g
+
+        return type("Made", (torch.autograd.Function,), {
+            "forward": staticmethod(lambda ctx, a: a * 1), "backward": staticmethod(backward)})  # fmt: skip
+
+    def pack_something():
+        with torch.enable_grad():
+            b = torch.ones(2, requires_grad=True)
+            log((b * b).grad_fn is not None)
+
+    opened = torch.autograd.graph.saved_tensors_hooks(lambda t: (log("pack"), t)[1], lambda t: t)
+    x = torch.ones(2, requires_grad=True)
+    for action in (lambda: torch.set_grad_enabled(True), lambda: torch.set_grad_enabled(False), opened.__enter__):
+        first, second = passing("first", action), passing("second", pack_something)
+        first.apply(second.apply(x)).sum().backward()
+        (g,) = torch.autograd.grad(first.apply(second.apply(x) ** 2).sum(), x, create_graph=True)
+        log(torch.is_grad_enabled(), g.requires_grad, g)

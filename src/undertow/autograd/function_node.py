@@ -164,13 +164,18 @@ class FunctionNode(FunctionCtx, Node):
 
     def _run(self, xp: Any, g: Any, needs: Any) -> tuple[Any, ...]:
         grads = self._materialized(xp, [g] if self._n_outputs == 1 else g)
-        task = local.modes.backward_pass
-        if task is not None and task.silent:
-            results = self._pushed_forward(grads)
-        elif self._forward_cls.boxed_grads_call:
-            results = self.apply_boxed(grads)  # this very list, so that clearing it lets go of the gradients
-        else:
-            results = self.apply(*grads)
+        modes = local.modes
+        task, recording, packing = modes.backward_pass, modes.grad_enabled, modes.saved_hooks
+        modes.saved_hooks = packing.copy()
+        try:
+            if task is not None and task.silent:
+                results = self._pushed_forward(grads)
+            elif self._forward_cls.boxed_grads_call:
+                results = self.apply_boxed(grads)  # this very list, so that clearing it lets go of the gradients
+            else:
+                results = self.apply(*grads)
+        finally:  # what backward switched, entered or left does not hold for the nodes after it
+            modes.grad_enabled, modes.saved_hooks = recording, packing
         return self._check_gradients(xp, results if isinstance(results, tuple) else (results,))
 
     def _materialized(self, xp: Any, parts: Sequence[Any]) -> list[Any]:
