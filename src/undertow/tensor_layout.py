@@ -19,7 +19,7 @@ from undertow.ops.public import public
 from undertow.sites import warn
 from undertow.sizes import Size, size_of
 from undertow.storage import UntypedStorage, address, is_foreign, offset_of, root_of, with_strides
-from undertow.xp.device_array import DeviceArray, lying
+from undertow.xp.device_array import DeviceArray, in_memory, lying
 from undertow.xp.device_memory import Watch
 
 
@@ -211,7 +211,7 @@ class LayoutMethods(TensorCore):
     @public
     def stride(self, dim: int | None = None) -> Any:
         """How many elements lie between neighbours along each dim, or along one."""
-        array = self._array if Watch.trace is None or Watch.trace.device is not cpu else lying(self._array)
+        array = in_memory(self._array)
         if not array.size and not any(array.strides) and not is_foreign(array) and not root_of(array).size:
             array = with_strides(array)
         steps = tuple([step // array.itemsize for step in array.strides])
@@ -222,7 +222,9 @@ class LayoutMethods(TensorCore):
     @public
     def storage_offset(self) -> int:
         """How many elements into its memory the tensor begins."""
-        return offset_of(origin(self._array))
+        if Watch.trace is not None and type(self._array) is DeviceArray:
+            Watch.trace.refuse_offset(self._array)
+        return offset_of(origin(in_memory(self._array)))
 
     @public
     def is_contiguous(self, memory_format: memory_format | None = contiguous_format) -> bool:

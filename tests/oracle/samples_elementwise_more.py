@@ -113,6 +113,12 @@ expression("add", "masks", "(a + a, a + True, a + 1, a * a, a / a)", a=mask(4))
 expression("sub", "reflected", "(2 - a, 2.5 - a, a - 2, 2 / a, 1 / a, 2 ** a, a ** 2)", a=positive(3))
 expression("sub", "reflected_whole", "(2 - a, 2.5 - a, 2 / a, 2 ** a, a ** 2, 7 // a, 7 % a)", a=positive(4, dtype="int64"))
 expression("mul", "unsigned_wraps", "(a * 300, a + 1000, a - 300, a * -1)", a=values([1, 2, 255], "uint8"))
+expression("remainder", "signs_of_zero", "torch.copysign(torch.ones(()), a % b)", first=False,
+           a=values([0.0, -0.0, 4.0, -4.0, 0.0, -0.0, 4.0, -4.0]), b=values([2.0] * 4 + [-2.0] * 4))
+for program in ["a ** 300", "a.clone().pow_(300)", "torch.add(a, a, alpha=300)", "torch.where(a > 1, a, 300)",
+                "a.where(a > 1, 2 ** 40)", "torch.where(a > 1, a, -1)", "torch.add(a, a, alpha=-3)"]:
+    expression(program[:9], f"unsigned_{len(table.samples)}", program, raises=None, words=9, a=values([1, 2, 255], "uint8"))
+expression("where", "too_large", "torch.where(a > 0, a, 1e39)", raises=True, words=9, a=values([1.0, 2.0], "float32"))
 expression("mul", "half_overflows", "(a * 1e10, a + 70000.0, a * 65504 * 2)", first=False, a=positive(3, dtype="float16"))
 expression("mul", "huge_number", "(a * 1e300, a + 1e39, a * inf, a - inf)", first=False, a=signed(3, dtype="float32"))
 for one, other in [("2 % a", "remainder"), ("2 // a", "floor_divide")]:

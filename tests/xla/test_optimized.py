@@ -56,8 +56,17 @@ def on_each_device() -> None:
     assert losses[-1].item() < losses[0].item()
 
 
+def rounds_between_operations() -> None:
+    """A product in half precision is rounded before it is used, as in eager mode."""
+    step = lambda x, y: (x @ y) * y + x
+    for dtype in (torch.bfloat16, torch.float16):
+        x, y = torch.randn(30, 30).to(dtype), torch.randn(30, 30).to(dtype)
+        assert torch.equal(torch.compile(step)(x, y), step(x, y))
+
+
 if __name__ == "__main__":
     on_each_device()
+    rounds_between_operations()
     for module, names in CASES.items():
         for name in names:
             agree(module.case[name], tolerance=1e-4)

@@ -116,7 +116,7 @@ def operands(rule: Rule, inputs: Sequence[Any]) -> tuple[list[Any], int, dtype |
             shape = array.shape
             arrays.append(array)
         else:
-            arrays.append(None if given is None else _number(given, compute))
+            arrays.append(None if given is None else _number(given, compute, place == 1 and rule.name in _DIVISIONS))
     if common.is_complex:
         chores |= FIT if not rule.holomorphic else FIT | CONJUGATE
     if exact is common:
@@ -128,9 +128,14 @@ def _on_accelerator(inputs: Sequence[Any]) -> bool:
     return namespace_of([given._array for given in inputs if isinstance(given, TensorCore)]) is not numpy_xp
 
 
-def _number(given: Any, compute: np.dtype[Any]) -> Any:
+_DIVISIONS = frozenset("div div_floor remainder fmod".split())
+
+
+def _number(given: Any, compute: np.dtype[Any], divides: bool) -> Any:
     """A Python number as an array; integers wrap around as PyTorch's do."""
     if type(given) not in PYTHON_NUMBERS and hasattr(given, "as_array"):  # an input of a program that is being traced
+        if divides and compute.kind in "iu" and given % 2 ** (8 * compute.itemsize) == 0:
+            raise RuntimeError("ZeroDivisionError")
         return given.as_array(compute)
     try:
         return np.asarray(given, compute)

@@ -15,6 +15,8 @@ from undertow.lazy import late_function
 from undertow.modes import local, special
 from undertow.ops.arguments import type_name
 from undertow.sites import user_stack, warn
+from undertow.xp.device_array import DeviceArray
+from undertow.xp.device_memory import Watch
 from undertow.xp.device_placement import empty_beside
 from undertow.xp.quiet import quietly
 
@@ -135,7 +137,7 @@ def refuse_inference(target: Any) -> None:
 
 def refuse_overlap(array: Any) -> None:
     """Memory that shows in several places can't be written to."""
-    if 0 in array.strides and overlaps(array):
+    if (0 in array.strides or Watch.trace is not None) and overlaps(array):
         raise RuntimeError(
             "unsupported operation: more than one element of the written-to tensor refers to a single memory location. "
             "Please clone() the tensor before performing the operation."
@@ -144,6 +146,8 @@ def refuse_overlap(array: Any) -> None:
 
 def overlaps(array: Any) -> bool:
     """Whether a stretched array shows one memory location in several places."""
+    if type(array) is DeviceArray:
+        return Watch.trace is not None and array.size > 1 and array.repeats()
     return array.size > 1 and any(step == 0 and n > 1 for step, n in zip(array.strides, array.shape, strict=True))
 
 

@@ -27,7 +27,7 @@ from undertow.autograd.outputs import into
 from undertow.autograd.writes import apply_in_place, wrote_directly
 from undertow.dtypes import DTYPE_OF, INTEGRAL, complex128, float64
 from undertow.modes import special
-from undertow.ops.arguments import NUMPY_SPELLINGS, check_tensor, invalid_combination, type_name
+from undertow.ops.arguments import NUMPY_SPELLINGS, as_element, check_tensor, invalid_combination, type_name
 from undertow.ops.numbers import (
     as_factor,
     as_number,
@@ -225,10 +225,15 @@ def power(name: str, input: Any, exponent: Any, out: Any = None) -> Any:
         if is_number(exponent):
             exponent = as_number(exponent)
             _refuse_negative(input, exponent)
-            return finish(rules.pow_number, (lifted(input, exponent),), out, exponent=exponent)
+            return finish(rules.pow_number, (base := lifted(input, exponent),), out, exponent=_exponent(base, exponent))
     elif is_number(input) and isinstance(exponent, TensorCore):
         return finish(rules.pow_of_number, (lifted(exponent, input),), out, self=as_number(input))
     raise invalid_combination(name, (input, exponent))
+
+
+def _exponent(base: Any, exponent: Any) -> Any:
+    kind = DTYPE_OF[base._array.dtype]
+    return as_element(exponent, kind) if kind.category == INTEGRAL else exponent
 
 
 def _refuse_negative(input: Any, exponent: Any) -> None:
@@ -252,7 +257,7 @@ def pow_(self: Any, exponent: Any) -> Any:
     exponent = as_number(exponent)
     _refuse_negative(self, exponent)
     check_holds(self, exponent)
-    return apply_in_place(rules.pow_number, self, exponent=exponent)
+    return apply_in_place(rules.pow_number, self, exponent=_exponent(self, exponent))
 
 
 @overloaded

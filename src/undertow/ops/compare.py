@@ -10,8 +10,8 @@ from undertow._core import TensorCore, ndarray, wrap
 from undertow.autograd.apply import apply, binary, name_function, unary
 from undertow.autograd.outputs import into
 from undertow.dtypes import DTYPE_OF, FLOATING, INTEGRAL, bfloat16
-from undertow.ops.arguments import broadcast_two, check_tensor, invalid_combination, must_be
-from undertow.ops.numbers import as_number, is_number
+from undertow.ops.arguments import as_element, broadcast_two, check_tensor, invalid_combination, must_be
+from undertow.ops.numbers import as_number, is_number, lifted_dtype
 from undertow.ops.public import Function, finish, in_place, in_place_operator, operator, overloaded, public
 from undertow.rules import compare as rules
 from undertow.rules.rule import Rule
@@ -160,7 +160,20 @@ def where(condition: Any, input: Any = None, other: Any = None, *, out: Any = No
         return tuple([wrap(indices.copy()) for indices in np.nonzero(np.atleast_1d(condition._array))])
     if not all(isinstance(value, TensorCore) or is_number(value) for value in (input, other)):
         raise invalid_combination("where", [value for value in (condition, input, other) if value is not None])
-    return finish(rules.where, (input, other, _mask(condition)), out)
+    return finish(rules.where, (*_choices(input, other), _mask(condition)), out)
+
+
+def _choices(*choices: Any) -> list[Any]:
+    """What `where` chooses between; a number has to fit into the dtype of the tensor beside it."""
+    tensor = next((each for each in choices if isinstance(each, TensorCore)), None)
+    if tensor is None:
+        return [*choices]
+    return [each if isinstance(each, TensorCore) else _choice(as_number(each), tensor) for each in choices]
+
+
+def _choice(number: Any, tensor: Any) -> Any:
+    kind = lifted_dtype(tensor, number)
+    return as_element(number, kind) if kind.category == INTEGRAL or kind.itemsize == 4 else number
 
 
 def _mask(condition: Any) -> Any:
@@ -183,7 +196,7 @@ def _where_method(self: Any, condition: Any, other: Any) -> Any:
     """self where the condition holds, else other."""
     if not isinstance(condition, TensorCore) or not (isinstance(other, TensorCore) or is_number(other)):
         raise invalid_combination("where", (condition, other))
-    return apply(rules.where, self, other, _mask(condition))
+    return apply(rules.where, *_choices(self, other), _mask(condition))
 
 
 # --- operators

@@ -8,7 +8,8 @@ import numpy as np
 
 from undertow._core import TensorCore
 from undertow.autograd.apply import FAST_DTYPES, NUMBERS, apply
-from undertow.dtypes import DTYPE_OF, SCALAR_DTYPE, combine, complex32, dtype, promote
+from undertow.dtypes import DTYPE_OF, INTEGRAL, SCALAR_DTYPE, combine, complex32, dtype, promote, result_type
+from undertow.ops.arguments import as_element
 from undertow.rules import convert
 from undertow.rules.refusals import refusal
 from undertow.sites import warn_once
@@ -97,8 +98,8 @@ def refuse_bools(operands: tuple[Any, ...]) -> None:
 def as_factor(factor: Any, operands: tuple[Any, ...]) -> Any:
     """alpha as a number; a negative one goes round among bytes."""
     number = as_number(factor)
-    kinds = [DTYPE_OF[value._array.dtype] for value in operands if isinstance(value, TensorCore)]
-    return number % 256 if type(number) is int and number < 0 and all(kind.name == "uint8" for kind in kinds) else number
+    common = result_type([DTYPE_OF[value._array.dtype] for value in operands if isinstance(value, TensorCore)])
+    return as_element(number, common) if common.category == INTEGRAL else number
 
 
 def check_factor(factor: Any, operands: tuple[Any, ...]) -> None:

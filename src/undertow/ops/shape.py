@@ -24,6 +24,7 @@ from undertow.rules import arrange, convert
 from undertow.rules import shape as rules
 from undertow.rules.rule import Rule, op, twin
 from undertow.sites import warn_once
+from undertow.xp.device_array import in_memory
 from undertow.xp.numpy_shape import is_plain, restride, view_strides
 
 # --- new shapes for the same elements
@@ -56,15 +57,16 @@ def infer_size(size: tuple[int, ...], count: int) -> tuple[int, ...]:
 
 def _strided_view(input: Any, size: tuple[int, ...], rule: Rule) -> Any | None:
     """A view of a tensor that is not contiguous, or None where its strides don't allow it."""
-    strides = view_strides(input._array, size)
+    array = in_memory(input._array)
+    strides = view_strides(array, size)
     if strides is None:
         return None
-    return view_of(rule, input, restride(input._array, size, strides), {"size": size})
+    return view_of(rule, input, restride(array, size, strides), {"size": size})
 
 
 def reshape_to(input: Any, size: tuple[int, ...]) -> Any:
     """`reshape` to a size of which one number may be -1."""
-    array = input._array
+    array = in_memory(input._array)
     size = infer_size(size, array.size)
     if is_plain(array):
         return view_of(rules.view, input, array.reshape(size), {"size": size})
@@ -74,7 +76,7 @@ def reshape_to(input: Any, size: tuple[int, ...]) -> Any:
 
 def view_to(input: Any, size: tuple[int, ...]) -> Any:
     """`view` with a size of which one number may be -1."""
-    array = input._array
+    array = in_memory(input._array)
     size = infer_size(size, array.size)
     if is_plain(array):
         return view_of(rules.view, input, array.reshape(size), {"size": size})
@@ -188,7 +190,7 @@ def flatten(input: Any, start_dim: int = 0, end_dim: int = -1) -> Any:
 def ravel(input: Any) -> Any:
     """All elements as one dim."""
     check_tensor(input, "ravel")
-    return view_to(input if input._array.flags.c_contiguous else apply(arrange.contiguous, input), (-1,))
+    return view_to(input if in_memory(input._array).flags.c_contiguous else apply(arrange.contiguous, input), (-1,))
 
 
 @public

@@ -51,7 +51,7 @@ def write_in_place(
     array = target._array
     if stretched == "refuse":
         refuse_overlap(array)
-    elif stretched != "allow" and 0 in array.strides and overlaps(array):
+    elif stretched != "allow" and overlaps(array):
         warn(stretched)
     kept = None
     if edges is not None:

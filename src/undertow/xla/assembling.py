@@ -28,7 +28,7 @@ from undertow.xla.way_back import WayBack
 from undertow.xp import jax_layout
 from undertow.xp.device_array import DeviceArray
 from undertow.xp.device_memory import Cell, CellAway
-from undertow.xp.target import traced_for
+from undertow.xp.target import options_for, traced_for
 
 KINDS = ("donated", "packed", "state", "argument", "draw", "numbers", "constant")  # of inputs, in their order
 
@@ -125,7 +125,10 @@ class Assembled(Traced):
             given_away.append(n_donated + len(inputs) - n_own - len(packed) - len(constants) - 1)
         # Said where they are: else JAX compiles once for arrays that may be anywhere, and again for those put there.
         there = jax.sharding.SingleDeviceSharding(self.jax_device)
-        self.jitted = jax.jit(run, donate_argnums=given_away, keep_unused=True, in_shardings=there)
+        self.jitted = jax.jit(
+            run, donate_argnums=given_away, keep_unused=True, in_shardings=there,
+            compiler_options=options_for(self.jax_device.platform),
+        )  # fmt: skip
 
     def _owners(self, trace: Trace) -> dict[int, tuple[Any, DeviceArray]]:
         """Which tensor of the step's own stands on a memory, by the memory's cell; notes which memories are arguments'."""

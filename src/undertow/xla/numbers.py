@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from undertow._core import TensorCore, wrap
+from undertow._core import TensorCore
 from undertow.dtypes import SCALAR_DTYPE
 from undertow.xp.device_array import DeviceArray
 from undertow.xp.device_memory import Stops, Watch
@@ -82,14 +82,11 @@ class Figure:
             if counted and isinstance(other, int) and _kind(int(other)) is None:
                 raise Uncountable
             value, traced = other, float(other)
-        elif isinstance(other, TensorCore):
-            tensor = wrap(self.as_array(_floating(other._array)))
-            return function(other, tensor) if swapped else function(tensor, other)
         elif type(other) is DeviceArray:
-            array = self.as_array(_floating(other))
+            array = self.beside(other.dtype)
             return function(other, array) if swapped else function(array, other)
         else:
-            return NotImplemented
+            return NotImplemented  # a tensor knows what becomes of a number beside it
         about = (id(other),) if isinstance(other, Figure) else (type(other), other)
         if swapped:
             return self._computed((function, *about, id(self)), lambda: _figure(
@@ -111,6 +108,10 @@ class Figure:
     def as_array(self, dtype: Any = None) -> DeviceArray:
         """The number as an array of the program."""
         return DeviceArray(self.traced if dtype is None else self.traced.astype(dtype))
+
+    def beside(self, dtype: Any) -> DeviceArray:
+        """The number as an array, as NumPy would take it beside an array of this dtype."""
+        return self.as_array(dtype if dtype is not None and dtype.kind in "fcV" else None)
 
     def _changed(self, function: Callable[[Any], Any]) -> Figure:
         of, counted = self.of, not isinstance(self, Number)
@@ -135,7 +136,7 @@ class Figure:
 
     def _answer(self, question: Callable[[float, Any], Any], about: Any = None) -> Any:
         if isinstance(about, TensorCore):
-            return question(wrap(self.as_array(_floating(about._array))), about)
+            return NotImplemented  # it compares itself
         if isinstance(about, Figure) and about.is_asked:
             return NotImplemented
         answer = question(self.value, about.value if isinstance(about, Figure) else about)
@@ -210,7 +211,17 @@ class Whole(Real):
         return int(self)
 
     def as_array(self, dtype: Any = None) -> DeviceArray:
-        return super().as_array(np.int64 if dtype is None else dtype)
+        whole = DeviceArray(self.traced.astype(np.int64))
+        if dtype is None or np.dtype(dtype).kind not in "iu":
+            return whole if dtype is None else super().as_array(dtype)
+        return whole.astype(dtype, copy=False)  # integers wrap, where XLA takes the nearest one to a float
+
+    def beside(self, dtype: Any) -> DeviceArray:
+        if dtype is None or dtype.kind not in "iu":
+            return super().beside(dtype)
+        if not self._answer(_fits, dtype):
+            raise OverflowError(f"Python integer {self.value} out of bounds for {dtype}")
+        return self.as_array(dtype)
 
 
 def _figure(value: Any, traced: Any, of: Of, known: Known, counted: bool) -> Figure:
@@ -251,13 +262,13 @@ def of(value: Any) -> Of:
     return value.of if isinstance(value, Figure) else lambda values: value
 
 
-def _floating(array: Any) -> Any:
-    """The dtype in which a number meets an array; its own if the array holds integers."""
-    return array.dtype if array.dtype.kind in "fcV" else None
-
-
 def _is_true(value: float, about: Any) -> bool:
     return bool(value)
+
+
+def _fits(value: float, dtype: Any) -> bool:
+    bounds = np.iinfo(dtype)
+    return bounds.min <= value <= bounds.max
 
 
 def _itself(value: float, about: Any) -> float:

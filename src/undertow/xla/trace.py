@@ -438,6 +438,21 @@ class Trace:
         counted = self.counts[id(counter)] = self._counted[id(before)][1]
         return counted
 
+    def refuse_overlapping_write(self, array: DeviceArray) -> None:
+        """A write to an element of an expanded tensor is one to other elements, of which a program knows nothing."""
+        raise CompileError(
+            f"undertow.compile: the step writes to a tensor of shape {list(array.shape)}, or to a part of it, in which one "
+            "place in memory is several elements (expand, unfold or as_strided make such). Write to the tensor that it "
+            "was made of, or to a clone() of it."
+        )
+
+    def refuse_offset(self, array: DeviceArray) -> None:
+        """The next call may bring a tensor that begins elsewhere in its memory, which is not looked at."""
+        if array.cell.host is not None and threading.get_ident() == self.thread:
+            raise CompileError(
+                "undertow.compile: the step asks for the storage_offset() of a tensor from outside. Ask before the step."
+            )
+
     def refuse_value(self, array: DeviceArray) -> None:
         """Python wants to know a value that only the running program will know."""
         if threading.get_ident() == self.thread:

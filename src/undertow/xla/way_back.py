@@ -36,8 +36,10 @@ from undertow.xla.segments import Segment, segments_of
 from undertow.xla.trace import Trace
 from undertow.xp.device_array import DeviceArray
 from undertow.xp.device_memory import Cell, Compiling, NeedsValue, Watch
+from undertow.xp.device_placement import jax_device
 from undertow.xp.namespaces import DeviceNamespace
 from undertow.xp.precision import Precision
+from undertow.xp.target import options_for
 
 if TYPE_CHECKING:
     from undertow.xla.assembling import Assembled
@@ -91,8 +93,9 @@ class Graph:
         known = self.programs.get(key)
         if known is None or any(each.changed() for each in known[1].reads) or not still_answered(known[2], call.numbers):
             firing, asked = Firing(self.plan, self.registrations), list[Question]()
+            options = options_for(jax_device(self.device).platform)
             traced = self._traced(defined, firing, body, NumbersOfCall(self.figures, call.numbers, asked))
-            known = self.programs[key] = (jax.jit(traced), firing, asked)
+            known = self.programs[key] = (jax.jit(traced, compiler_options=options), firing, asked)
         program, firing, _ = known
         firing.cast.begin(())
         try:

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.lib.mixins import NDArrayOperatorsMixin
 
+from undertow.devices import cpu
 from undertow.devices import device as Device
 from undertow.xp import numpy as numpy_xp
 from undertow.xp.device_memory import FEW, DeviceMemory, Value, Watch, jax_namespace
@@ -212,6 +213,11 @@ def lying(array: Any) -> Any:
     return array.lying() if type(array) is DeviceArray else array
 
 
+def in_memory(array: Any) -> Any:
+    """An array with the strides that code which runs eagerly on the CPU would find."""
+    return lying(array) if Watch.trace is not None and Watch.trace.device is cpu else array
+
+
 def _is_basic(index: Any) -> bool:
     parts = index if type(index) is tuple else (index,)
     return all(part is None or part is Ellipsis or isinstance(part, (int, slice)) for part in parts)
@@ -330,9 +336,10 @@ def _with_arrays(args: Any, kwargs: Any) -> Any:
     """Numbers that are inputs of a traced program, as arrays of the dtype that they meet."""
     if not any(hasattr(arg, "as_array") for arg in (*args, *kwargs.values())):
         return args, kwargs
-    dtype = next((arg.dtype for arg in args if type(arg) is DeviceArray and arg.dtype.kind in "fV"), None)
+    dtypes = sorted([arg.dtype for arg in args if type(arg) is DeviceArray], key=lambda dtype: "bui".find(dtype.kind) >= 0)
+    dtype = dtypes[0] if dtypes else None  # a floating one, if there is any
 
     def array(arg: Any) -> Any:
-        return arg.as_array(dtype) if hasattr(arg, "as_array") else arg
+        return arg.beside(dtype) if hasattr(arg, "as_array") else arg
 
     return tuple([array(arg) for arg in args]), {name: array(arg) for name, arg in kwargs.items()}

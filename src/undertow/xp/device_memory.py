@@ -227,6 +227,8 @@ class DeviceMemory:
         return Watch.trace.computing_now()
 
     def _replace(self, value: Value) -> None:
+        if Watch.trace is not None and self.overlaps_itself():
+            Watch.trace.refuse_overlapping_write(self)
         if self._parent is not None:
             self._parent._replace(self._put(jax_namespace(), self._parent.value, value))
             return
@@ -281,9 +283,11 @@ class DeviceMemory:
         return tuple(reversed(steps))
 
     def lying(self) -> np.ndarray[Any, Any]:
-        """An empty array that lies in memory as this one would on the host: draws are made in that order."""
+        """An array that lies in memory as this one would on the host: draws are made in that order."""
         if self._parent is not None:
             return self._take(numpy_xp, self._parent.lying())
+        if self.cell.host is not None:
+            return self.cell.host
         order = self.cell.order
         if order is None:
             return np.empty(self.shape, self.dtype)
@@ -291,7 +295,28 @@ class DeviceMemory:
 
     def lies_in_order(self) -> bool:
         """Whether it would be contiguous on the host."""
-        return (self._parent is None and self.cell.order is None) or self.lying().flags.c_contiguous
+        return self._is_new_in_order() or self.lying().flags.c_contiguous
+
+    def repeats(self) -> bool:
+        """Whether one place in the host's memory would be several elements, as in an expanded tensor."""
+        return not self._is_new_in_order() and any(
+            step == 0 and n > 1 for step, n in zip(self.lying().strides, self.shape, strict=True)
+        )
+
+    def overlaps_itself(self) -> bool:
+        """Whether a write to one element may be one to another element, too."""
+        if self._is_new_in_order():
+            return False
+        reached = self.dtype.itemsize
+        steps = zip(map(abs, self.lying().strides), self.shape, strict=True)
+        for step, n in sorted((step, n) for step, n in steps if n > 1):
+            if step < reached:
+                return True
+            reached += step * (n - 1)
+        return False
+
+    def _is_new_in_order(self) -> bool:
+        return self._parent is None and self.cell.order is None and self.cell.host is None
 
     def lie_like(self, operands: Iterable[Any]) -> None:
         """Notes in which order the result of an elementwise function would lie in memory, given its operands."""

@@ -37,7 +37,8 @@ def floor_divide(x: Array, y: Array) -> Array:
     if _whole(y):
         _refuse_zero(y, x)
         return jnp.floor_divide(x, y)
-    return jnp.where(y == 0, x / y, jnp.floor_divide(x, y))
+    rounded = jnp.floor_divide(x, y)
+    return jnp.where(y == 0, x / y, jnp.where(rounded == 0, jnp.copysign(0, x / y), rounded)).astype(rounded.dtype)
 
 
 def trunc_divide(x: Array, y: Array) -> Array:
@@ -89,14 +90,25 @@ def power(x: Array, y: Any) -> Array:
         return x
     elif y is False:
         return jnp.ones_like(x)
-    if jnp.result_type(x).kind in "iu" and jnp.result_type(y).kind == "i":
+    if jnp.result_type(x).kind in "iu" and jnp.result_type(y).kind in "iu":
         if type(y) is int and y >= 0:
             return lax.integer_pow(x, y)
         x, y = _of_one_dtype(x, y)
         low = y < 0
         inverse = jnp.where(x == 1, 1, jnp.where(x == -1, jnp.where(y % 2 == 0, 1, -1), 0)).astype(y.dtype)
-        return jnp.where(low, inverse, jnp.power(x, jnp.where(low, 0, y)))
+        return jnp.where(low, inverse, _whole_power(x, jnp.where(low, 0, y)))
     return jnp.power(x, y)
+
+
+def _whole_power(x: Array, y: Array) -> Array:
+    """xʸ by squaring, which wraps around as often as it has to."""
+    x, y = jnp.broadcast_arrays(x, y)
+
+    def step(bit: Array, found: tuple[Array, Array]) -> tuple[Array, Array]:
+        power, square = found
+        return jnp.where((y >> bit.astype(y.dtype)) & 1 != 0, power * square, power), square * square
+
+    return lax.fori_loop(0, 8 * y.dtype.itemsize, step, (jnp.ones_like(x), x))[0]
 
 
 def _unless_whole(function: Any) -> Any:

@@ -11,7 +11,7 @@ import numpy as np
 from jax import lax
 
 from undertow.xp import numpy_sort
-from undertow.xp.jax_tracing import is_traced, values_of
+from undertow.xp.jax_tracing import is_traced, on_host, platform_of, shaped, values_of
 from undertow.xp.numpy_reduce import accumulator, result_dtype
 
 Array = Any
@@ -100,10 +100,33 @@ def _taken(x: Array, places: Array, axis: int) -> Array:
     return jnp.take_along_axis(x, places, axis, mode="promise_in_bounds")
 
 
+def _as_on_host(order: Array, x: Array, axis: int, first: int, sorted_there: Any) -> Array:
+    """The first places of an order. Where elements are equal the CPU's order is asked for (NOTE ties, numpy_introsort.py).
+
+    `sorted_there` sorts a NumPy array. It is not called where no elements are equal.
+    """
+    axis %= x.ndim
+    found = lax.slice_in_dim(order, 0, first, axis=axis)
+    if platform_of(x) != "cpu" or x.shape[axis] < 2:
+        return found
+    values = _taken(x, lax.slice_in_dim(order, 0, min(first + 1, x.shape[axis]), axis=axis), axis)
+    before, after = (lax.slice_in_dim(values, start, values.shape[axis] - 1 + start, axis=axis) for start in (0, 1))
+    tied = ((before == after) | ((before != before) & (after != after))).any()
+
+    def ask(x: Array) -> Array:
+        return on_host(lambda array: sorted_there(array)[1].astype(np.int32), shaped(found.shape, np.int32), x)
+
+    if is_traced(x):
+        return lax.cond(tied, ask, lambda x: found, x)
+    return ask(x) if tied else found
+
+
 def sort(x: Array, axis: int, descending: bool, stable: bool) -> tuple[Array, Array]:
     if not x.ndim:
         return x, jnp.zeros((), np.int64)
-    order = _order(x, axis, descending)
+    order, n = _order(x, axis, descending), x.shape[axis]
+    if not stable and numpy_sort.SHORT < n <= numpy_sort.MOST:
+        order = _as_on_host(order, x, axis, n, lambda array: numpy_sort.sort(array, axis, descending, stable))
     return _taken(x, order, axis), order.astype(np.int64)
 
 
@@ -111,7 +134,8 @@ def topk(x: Array, k: int, axis: int, largest: bool) -> tuple[Array, Array]:
     """The k largest (or smallest) along an axis, best first."""
     if not x.ndim:
         return x, jnp.zeros((), np.int64)
-    order = lax.slice_in_dim(_order(x, axis, largest), 0, k, axis=axis % x.ndim)
+    order = _order(x, axis, largest)
+    order = _as_on_host(order, x, axis, k, lambda array: numpy_sort.topk(array, k, axis, largest))
     return _taken(x, order, axis), order.astype(np.int64)
 
 

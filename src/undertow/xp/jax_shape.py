@@ -202,8 +202,11 @@ def astype(x: Array, dtype: np.dtype[Any]) -> Array:
         return x
     if x.dtype.kind == "c" and dtype.kind not in "cb":
         x = x.real
-    if dtype.kind in "iu" and dtype.itemsize < 4 and x.dtype.kind in "fV":
-        x = x.astype(np.int32)  # XLA would stop at the bounds of the narrow type
+    if x.dtype.kind in "fV" and (dtype.kind == "i" or dtype == np.uint8):
+        # XLA would take the nearest integer. A CPU has one for all that it can't hold, and cuts the upper bits off others.
+        wide: Any = np.dtype(np.int64 if dtype.itemsize == 8 or dtype.kind == "u" else np.int32)
+        limit = 2.0 ** (8 * wide.itemsize - 1)
+        x = jnp.where((x >= -limit) & (x < limit), x.astype(wide), np.iinfo(wide).min)
     return x.astype(dtype)
 
 

@@ -15,7 +15,12 @@ from undertow.xp.jax_tracing import on_host, shaped
 Array = Any
 
 erf, erfc, erfinv = lax.erf, lax.erfc, lax.erf_inv
-lgamma, digamma = lax.lgamma, lax.digamma
+lgamma = lax.lgamma
+
+
+def digamma(x: Array) -> Array:
+    """The logarithmic derivative of the gamma function; its pole at 0 has a sign."""
+    return jnp.where(x == 0, jnp.copysign(jnp.inf, -x).astype(x.dtype), lax.digamma(x))
 i0, i0e, i1, i1e = special.i0, special.i0e, special.i1, special.i1e
 ndtr, ndtri, log_ndtr = special.ndtr, special.ndtri, special.log_ndtr
 

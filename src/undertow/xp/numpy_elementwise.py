@@ -34,7 +34,10 @@ def remainder(x: Array, y: Array) -> Array:
     """x − y ⌊x / y⌋, with the sign of y."""
     if _whole(y):
         _refuse_zero(y, x)
-    return np.remainder(x, y)
+    result = np.remainder(x, y)
+    if result.dtype.kind in "fV":  # NumPy gives zero the sign of y
+        return np.copysign(result, np.where(result == 0, x, result))
+    return result
 
 
 def fmod(x: Array, y: Array) -> Array:

@@ -6,8 +6,17 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 
+
 class Target:
     platform: str | None = None  # JAX's word for it, "cpu" or "gpu"; None: where the arrays are, or JAX's default
+
+
+def options_for(platform: str) -> dict[str, bool]:
+    """XLA's options for a program: it may leave out a rounding to bfloat16 between two operations unless told otherwise.
+
+    On other devices than the CPU it may, as their own libraries do.
+    """
+    return {"xla_allow_excess_precision": False} if platform == "cpu" else {}
 
 
 @contextmanager

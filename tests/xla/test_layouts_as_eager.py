@@ -1,0 +1,125 @@
+"""How tensors lie in memory, as a compiled step finds it: strides, views and copies, several elements in one place."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+import undertow as torch
+from undertow.xla.errors import CompileError
+
+LAYOUTS = {
+    "in order": lambda: torch.arange(6.0).reshape(3, 2),
+    "strided": lambda: torch.arange(12.0).reshape(3, 4)[:, ::2],
+    "transposed": lambda: torch.arange(6.0).reshape(2, 3).t(),
+    "expanded": lambda: torch.ones(1, 2).expand(3, 2),
+}
+
+
+def outcome(step: Any, x: Any) -> Any:
+    """What a step returns and leaves in its argument, or raises."""
+    try:
+        result = step(x)
+    except RuntimeError as error:
+        return type(error) if isinstance(error, CompileError) else str(error)
+    return repr(result), x.tolist()
+
+
+def facts(x: Any) -> Any:
+    parts = [x, x[1:], x[:, :1], x.t(), x + 1, x.clone(), x.relu(), x.reshape(-1), x.contiguous(), torch.zeros_like(x)]
+    return [(part.stride(), part.is_contiguous()) for part in parts]
+
+
+def is_itself(x: Any) -> Any:
+    return x.contiguous() is x
+
+
+def flat_view(x: Any) -> Any:
+    return x.view(-1) + 0
+
+
+def reshaped(x: Any) -> Any:
+    y = x.reshape(-1)
+    return (y * 2).stride()
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("step", [facts, is_itself, flat_view, reshaped])
+def test_arguments_lie_as_they_do(step: Any, layout: str) -> None:
+    make = LAYOUTS[layout]
+    assert outcome(torch.compile(step), make()) == outcome(step, make())
+
+
+def test_a_program_is_for_the_strides_it_was_made_for() -> None:
+    strides = torch.compile(lambda x: x.stride())
+    assert [strides(make()) for make in LAYOUTS.values()] == [make().stride() for make in LAYOUTS.values()]
+
+
+def through_reshape(x: Any) -> None:
+    x.reshape(-1).add_(1)
+
+
+def through_transposed(x: Any) -> None:
+    x.t().reshape(-1).add_(1)
+
+
+def through_heads(x: Any) -> None:
+    x.reshape(3, 2, 1).transpose(0, 1).flatten(1).mul_(0)
+
+
+def through_ravel(x: Any) -> None:
+    x[:, 1:].ravel().add_(1)
+    x.t().ravel().add_(5)
+
+
+@pytest.mark.parametrize("layout", ["in order", "strided", "transposed"])
+@pytest.mark.parametrize("step", [through_reshape, through_transposed, through_heads, through_ravel])
+def test_reshape_is_a_view_where_memory_allows_it(step: Any, layout: str) -> None:
+    make = LAYOUTS[layout]
+    assert outcome(torch.compile(step), make()) == outcome(step, make())
+
+
+WRITES: dict[str, Any] = {
+    "add_": lambda x: x.add_(1),
+    "copy_": lambda x: x.copy_(torch.zeros(3, 2)),
+    "relu_": lambda x: x.relu_(),
+    "uniform_": lambda x: x.uniform_(),
+    "out": lambda x: torch.add(torch.ones(3, 2), 1, out=x),
+    "scatter_": lambda x: x.scatter_(0, torch.tensor([[0, 0]]), 1.0),
+    "foreach": lambda x: torch._foreach_add_([x], 1.0),
+    "column": lambda x: x[:, 1].add_(1),
+    "row": lambda x: x[0].add_(1),
+    "fill_": lambda x: x.fill_(3),
+    "item": lambda x: x.__setitem__(0, 5.0),
+    "index_put_": lambda x: x.index_put_((torch.tensor([0]),), torch.tensor(2.0)),
+}
+
+
+@pytest.mark.filterwarnings("ignore:Use of index_put_")
+@pytest.mark.parametrize("name", WRITES)
+def test_a_write_to_elements_in_one_place_is_refused(name: str) -> None:
+    """As eager mode refuses it; where that goes on, a program could not, and says so."""
+    make = LAYOUTS["expanded"]
+    eager, compiled = outcome(WRITES[name], make()), outcome(torch.compile(WRITES[name]), make())
+    assert compiled in (eager, CompileError)
+    assert isinstance(eager, str) == (compiled == eager)
+
+
+def test_a_write_through_what_the_step_expands_is_refused() -> None:
+    def rows(x: Any) -> None:
+        x[:1].expand(3, 2)[0].add_(1)
+
+    def windows(x: Any) -> None:
+        x.reshape(-1).unfold(0, 2, 1).add_(1)
+
+    for step in (rows, windows):
+        with pytest.raises(CompileError, match="one place in memory is several elements"):
+            torch.compile(step)(torch.ones(3, 2))
+
+
+def test_offsets() -> None:
+    made = torch.compile(lambda x: [(part := (x * 2)[1:, 1:]).storage_offset(), part.t()[0].storage_offset()])
+    assert made(torch.ones(3, 2)) == [3, 3]
+    with pytest.raises(CompileError, match="storage_offset"):
+        torch.compile(lambda x: x[1:].storage_offset())(torch.ones(3, 2))
