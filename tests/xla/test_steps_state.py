@@ -178,6 +178,65 @@ def entries_that_move_to_the_end() -> Case:
     return Case(step, args=one, look=lambda: list(table.items()))
 
 
+@case
+def a_list_of_tensors_that_the_step_fills() -> Case:
+    weight, cache, log = nn.Parameter(torch.ones(3)), list[Any](), list[Any]()
+    weight.register_hook(lambda gradient: log.append((len(cache), cache[-1].sum().item())))
+
+    def step(x: Any) -> Any:
+        cache.append(x * 2)
+        (weight * x).sum().backward()
+        if len(cache) > 2:
+            cache.pop(0)
+        return len(cache)
+
+    return Case(step, weight, args=one, log=log, look=lambda: list(cache))
+
+
+@case
+def a_hook_on_the_host_draws_between_draws_of_the_step() -> Case:
+    weight, log = nn.Parameter(torch.ones(3)), list[Any]()
+    weight.register_hook(lambda gradient: log.append(torch.rand(1).item()))
+
+    def step(x: Any) -> Any:
+        (weight * x * torch.rand(3)).sum().backward()
+        return torch.rand(2)
+
+    return Case(step, weight, args=one, log=log)
+
+
+def test_draws_that_come_too_late_are_refused() -> None:
+    weight, log = nn.Parameter(torch.ones(3)), list[Any]()
+    source: dict[str, Any] = {"torch": torch, "log": log}
+    exec("def draw(gradient):\n    log.append(torch.rand(1))", source)  # which can't be read
+    weight.register_hook(source["draw"])
+
+    @torch.compile
+    def step(x: Any) -> Any:
+        (weight * x).sum().backward()
+        return torch.rand(2)
+
+    with pytest.raises(CompileError, match=r"the hook draw .*uses random numbers, and the step draws others after"):
+        step(torch.ones(3))
+
+
+def test_a_hook_without_source_finds_all_that_the_step_has_changed() -> None:
+    def build() -> Case:
+        weight, cache, log = nn.Parameter(torch.ones(3)), list[Any](), list[Any]()
+        source: dict[str, Any] = {"cache": cache, "log": log}
+        exec("def look(gradient):\n    log.append((len(cache), cache[-1].sum().item()))", source)
+        weight.register_hook(source["look"])
+
+        def step(x: Any) -> Any:
+            cache.append(x * 2)
+            (weight * x).sum().backward()
+            return cache.pop()
+
+        return Case(step, weight, args=one, log=log)
+
+    agree(build, steps=4)
+
+
 def _raising(build: Callable[[], tuple[Any, Callable[[], Any]]], compiled: bool, calls: int = 4) -> list[Any]:
     torch.manual_seed(0)
     step, look = build()

@@ -239,6 +239,11 @@ class Firing(Hosting):
         for other, its in self.traced:  # in this step it would read what they only leave at the end
             if its.effects and its.feeds(effects):
                 self._again(other)
+        if effects.draws:  # draws that follow are to be made after its own
+            if not self.plan.all_inside:
+                self.plan.all_inside, self.plan.waits_for = True, self._place(hook, "", "").name
+                raise Again
+            Watch.trace.draws_inside = self.has_inside = True
         self.hosted.append((hook, effects))
         self._taken_out += [effect.target for effect in effects.effects if isinstance(effect.target, RemovableHandle)]
         found, places = self._found(effects)

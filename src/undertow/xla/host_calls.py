@@ -16,6 +16,7 @@ from undertow._core import TensorCore, wrap
 from undertow.amp.casting import autocast_as_it_was
 from undertow.autograd.apply import settle
 from undertow.devices import device as Device
+from undertow.generators import alive
 from undertow.modes import local, set_grad_enabled
 from undertow.nn.modules.module import Module
 from undertow.optim.optimizer import Optimizer
@@ -86,6 +87,8 @@ class HostCall:
 
     captures_all = True  # also tensors from outside to which the step has not written
     may_write = False  # whether it is to be known afterwards what the tensors hold
+    draws_before = 0  # how many draws the step has made before its turn
+    draws_follow = False  # whether the step makes others after it: by then they are made
     turn = 0  # among all hooks and marked statements of the trace
     done = False  # whether it was made in the present call of the program
     answer: Any = None  # what it gave then
@@ -189,7 +192,8 @@ class HostCall:
             for (holder, key), held in self.state:
                 put(holder, key, shown(held))
             self.before_hook(players)
-            with set_grad_enabled(self.recording), autocast_as_it_was(self.autocast), self.schedules():
+            undrawn = _no_draws(self.placed) if self.draws_follow else nullcontext()
+            with set_grad_enabled(self.recording), autocast_as_it_was(self.autocast), self.schedules(), undrawn:
                 answer = self.hook(*args, **kwargs) if self.is_made(values) else None
             self._refuse_attributes([players[look.role] for look in self.computed()])
             return args, answer, self._held(players) if self.may_write else []
@@ -437,6 +441,32 @@ class Inside(HostCall):
                 "or shape; a program can't change its shape while it runs"
             )
         return [found.detach().to(wanted.dtype).numpy() for found, wanted in zip(found, wanted)]
+
+
+class _ClosedStream:
+    """In the place of a random stream, while a call on the host must not draw from it."""
+
+    def __init__(self, placed: Placed) -> None:
+        self._placed = placed
+
+    def __getattr__(self, name: str) -> Any:
+        raise CompileError(
+            f"undertow.compile: {self._placed} runs on the host and uses random numbers, and the step draws others after "
+            "its turn: those are drawn already. Draw in the step, or before it."
+        )
+
+
+@contextmanager
+def _no_draws(placed: Placed) -> Iterator[None]:
+    """Refuse random draws: they would come after those that eager mode makes later."""
+    streams = [(generator, generator.stream) for generator in alive]
+    for generator, _ in streams:
+        generator.stream = _ClosedStream(placed)  # type: ignore[assignment]
+    try:
+        yield
+    finally:
+        for generator, stream in streams:
+            generator.stream = stream
 
 
 @contextmanager

@@ -77,9 +77,9 @@ class Hosting:
         found = [tensor for read in effects.holds if read not in computed for tensor in tensors_of(read.get())]
         found += [tensor for its, call in self._calls if its.feeds(effects) for tensor in call.tensors_from_outside()]
         places = self._options(effects) + self._changed_by_now(effects)
-        known = {place_at(*place) for place in places if isinstance(place[1], (str, int, type(None)))}
         kept = [read.kept_at for read in computed if read.kept_at is not None]
-        return found, places + [place for place in kept if place_at(*place) not in known]
+        known = {place_at(holder, None if isinstance(key, slice) else key) for holder, key in places}
+        return found, places + [each for each in kept if {place_at(*each), place_at(each[0], None)}.isdisjoint(known)]
 
     def _changed_by_now(self, effects: Effects) -> list[tuple[Any, Any]]:
         """Places that the step has changed before this call on the host: it is to find there what it would find eagerly.
@@ -89,12 +89,13 @@ class Hosting:
         if self.entry is None:
             return []
         read, changed = Places(effects.places), Places(map(_place, effects.effects))  # see `refuse_shared`
+        looks_anywhere = any(effect.field == "unknown" for effect in effects.effects)
         return [
             (change.holder, change.key)
             for change in self.entry.changes()
             if not self._is_stand_in(change)
             and not changed.meet(change.holder, change.key)
-            and (read.meet(change.holder, change.key) or not tensors_in(change.now))
+            and (looks_anywhere or read.meet(change.holder, change.key) or not tensors_in(change.now))
         ]
 
     def _is_stand_in(self, change: Change) -> bool:
@@ -128,6 +129,8 @@ class Hosting:
                 self.turns.append(last)
         self.cast.finish()
         self._calls.clear()
+        for call in self.host_calls:
+            call.draws_follow = call.draws_before < len(Watch.trace.draws)
         for hook, effects in self.traced:
             if any(its.feeds(effects) for _, its in self.hosted):
                 self._again(hook)
@@ -136,7 +139,7 @@ class Hosting:
         """Notes a call on the host: those that read what it keeps are to see its tensors as they are at their turn."""
         self._calls.append((effects, call))
         self.host_calls.append(call)
-        call.turn = number
+        call.turn, call.draws_before = number, len(Watch.trace.draws)
         return call
 
     def refuse_calls_before(self, site: Site | None) -> None:

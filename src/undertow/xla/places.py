@@ -169,7 +169,7 @@ def held_at(holder: Any, key: Any) -> Any:
         return holder.copy()
     if isinstance(holder, (list, deque, array, bytearray)):
         own: Any = list.__getitem__ if isinstance(holder, list) else getitem  # a subclass may compute what it gives
-        return own(holder, key) if key < len(holder) else ABSENT
+        return own(holder, key) if -len(holder) <= key < len(holder) else ABSENT
     return dict.get(holder, key, ABSENT) if isinstance(holder, dict) else holder.get(key, ABSENT)
 
 

@@ -135,6 +135,7 @@ def together(readings: Sequence[Reading]) -> Reading:
         writes=any(each.writes for each in found),
         names=tuple([name for each in found for name in each.names]),
         functions=tuple([function for each in found for function in each.functions]),
+        draws=any(each.draws for each in found),
     )
     changes: dict[int, set[Atom]] = {}
     for each in readings:

@@ -76,6 +76,7 @@ class Effects:
     reads: values that a traced program would hold as constants; holds: tensors and modules that it finds by name.
     writes: may write into tensors that it did not make, or set their `.grad`; so it must run where its result is used.
     places: where it reads from outside; touches: the objects concerned.
+    draws: draws from undertow's random streams.
     names: what it looks up in modules, and which modules, where the code does not say so by itself.
     functions: those of the user's that were gone through.
     """
@@ -88,6 +89,7 @@ class Effects:
     writes: bool
     names: tuple[tuple[dict[str, Any], str], ...] = ()
     functions: tuple[FunctionType, ...] = ()
+    draws: bool = False
 
     @property
     def pure(self) -> bool:

@@ -77,7 +77,7 @@ class State(ABC):
         self.written: set[int] = set()  # ids of statements that surely do, or call what does
         self.drawn: set[int] = set()  # ids of statements that draw from undertow's random streams
         self.changes: dict[int, set[Atom]] = {}  # by the id of a statement: objects of the code's own that it changes
-        self._writes = False
+        self._writes = self._draws = False
         self.skipped: frozenset[int] = frozenset()  # ids of statements that are left out
         self.origins: dict[Any, list[Chain]] = {}  # by which statements an effect comes about
         self.being_made: set[type] = set()  # classes whose metaclass is being gone through
@@ -233,6 +233,7 @@ class State(ABC):
 
     def draw(self) -> None:
         """Notes that random numbers of undertow's are drawn."""
+        self._draws = True
         for frame in self.stack:
             self.drawn.update(map(id, frame.path))
 
@@ -330,6 +331,7 @@ class State(ABC):
             self.writes or self.may_write,
             tuple(self._names.values()),
             tuple({id(each.function): each.function for each in self.frames.values()}.values()),
+            self._draws,
         )
 
     def _finished(self, effect: Effect, places: tuple[Place, ...]) -> Effect:
