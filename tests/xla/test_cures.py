@@ -19,7 +19,7 @@ from undertow.xla import CompileError
 lock, taken = threading.Lock(), iter(range(9))
 
 CASES: list[tuple[Any, str]] = [
-    (lambda x: x * os.getpid(), "read it before the step, into a variable"),
+    (lambda x: x * (os.cpu_count() or 1), "read it before the step, into a variable"),
     (lambda x: (os.environ.setdefault("UNDERTOW_NOTHING", "1"), x)[1], "set it before the step"),
     (lambda x: time.sleep(0) or x, "wait outside"),  # type: ignore[func-returns-value]
     (lambda x: x * time.time(), "take the time outside"),
