@@ -460,6 +460,24 @@ def test_a_division_by_nothing_raises_as_it_does_eagerly() -> None:
                 function(torch.tensor(bad))
 
 
+def test_code_that_compares_types_gets_no_stand_in() -> None:
+    def compares(x: Any) -> Any:
+        value = x.sum().item()
+        if type(value) is float:
+            x = x * 2
+        return x
+
+    def names(x: Any) -> Any:
+        value = x.sum().item()
+        if type(value).__name__ == "float":
+            x = x * 2
+        return x
+
+    for step in (compares, names):
+        with pytest.raises(CompileError, match="keep it a tensor"):
+            torch.compile(step)(torch.ones(2))
+
+
 # --- errors, and ways that are not gone
 
 

@@ -104,7 +104,7 @@ class Body:
         """Whether the code asks for the exact type of a number (`type(n) is int`): nothing else may stand for it."""
         frames = [frame for frame in self.whole.frames if trust.home(frame.function) != "own"]
         parts = (part for frame in frames for part in ast.walk(frame.node) if isinstance(part, ast.Compare))
-        return any("type" in names and not names.isdisjoint(("int", "float")) for names in map(_names_in, parts))
+        return any("type" in names and not names.isdisjoint(("int", "float", "__name__")) for names in map(_names_in, parts))
 
     # --- which statements are moved
 
@@ -478,4 +478,7 @@ def _leaves_tensors_alone(effect: Effect) -> bool:
 
 
 def _names_in(expression: ast.AST) -> set[str]:
-    return {part.id for part in ast.walk(expression) if isinstance(part, ast.Name)}
+    parts = [*ast.walk(expression)]
+    return {part.id for part in parts if isinstance(part, ast.Name)} | {
+        part.attr for part in parts if isinstance(part, ast.Attribute)
+    }

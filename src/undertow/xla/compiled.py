@@ -232,7 +232,8 @@ class Compiled:
             plan.decided.update(programs[0].decided_lines)
         plan.answers, plan.hints = [*decided[0]], decided[1]
         plan.kinds = self._kinds
-        plan.body, plan.counts = body, not body.compares_types()
+        plan.exact_types = body.compares_types()
+        plan.body, plan.counts = body, not plan.exact_types
         self._looks = [*self._looks[-MOST:], looks]
         if numbers:
             plan.numbers = numbers

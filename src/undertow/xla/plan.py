@@ -26,6 +26,7 @@ class Plan:
         self.replaced: dict[Place, tuple[Any, Any]] = {}  # places in which the step leaves other tensors each time
         self.counters: dict[Place, tuple[Any, Any]] = {}  # places in which it leaves another number
         self.counts = True  # whether such numbers may be inputs
+        self.exact_types = False  # whether code compares types of numbers, so that nothing may stand for one
         self.plain_numbers = False  # whether no number may be one: one got where it would stay as it is
         self.decided: set[Line] = set()  # lines that ask for values, and go on with a guess; see `decisions`
         self.decides_in_hooks = False  # whether hooks that only ask for values do so, too

@@ -507,7 +507,9 @@ class Trace:
             return np.asarray(array.value).item()
         if site is None or (site.filename, site.lineno) not in self.firing.plan.decided:
             raise self.unknown(array)
-        number = self.truth(array) if array.dtype.kind == "b" else asked(array)
+        if array.dtype.kind == "b":
+            return self.truth(array)
+        number = None if self.firing.plan.exact_types else asked(array)
         if number is None:
             raise self.unknown(array)
         return number
