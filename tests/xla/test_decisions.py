@@ -298,6 +298,31 @@ def buffers_and_attributes_in_a_branch() -> Case:
     return Case(step, model, optimizer, args=batches, look=lambda: [model.seen, model.last])
 
 
+@case
+def what_is_raised_is_handled() -> Case:
+    counts = {"bad": 0, "all": 0}
+
+    def body(model: Any, optimizer: Any) -> Any:
+        def step(x: Any) -> Any:
+            optimizer.zero_grad()
+            loss = model(x).pow(2).mean()
+            try:
+                if not torch.isfinite(loss):
+                    raise FloatingPointError
+                assert loss < 0.5
+                loss.backward()
+                optimizer.step()
+            except (FloatingPointError, AssertionError):
+                counts["bad"] += 1
+            finally:
+                counts["all"] += 1
+            return loss.detach()
+
+        return step
+
+    return training(body, look=lambda: dict(counts))
+
+
 # --- hooks
 
 
@@ -623,6 +648,28 @@ def test_a_compiled_module_decides() -> None:
     for eager, program in zip(results(False), results(True)):
         torch.testing.assert_close(program[0], eager[0])
         torch.testing.assert_close(program[1], eager[1])
+
+
+def test_numbers_in_the_graph_of_a_compiled_module() -> None:
+    class Scaled(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.layer = nn.Linear(3, 3)
+
+        def forward(self, x: Any) -> Any:
+            scale = x.abs().mean().item()
+            return self.layer(x) * scale + scale
+
+    torch.manual_seed(0)
+    module = Scaled()
+    compiled = torch.compile(module)
+    for size in (1.0, 3.0):
+        grads = []
+        for function in (module, compiled):
+            module.zero_grad()
+            function(torch.full((2, 3), size)).pow(2).sum().backward()
+            grads.append(module.layer.weight.grad.clone())
+        torch.testing.assert_close(grads[1], grads[0])
 
 
 def test_code_that_says_torch_decides(tmp_path: Any) -> None:

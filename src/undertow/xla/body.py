@@ -104,7 +104,8 @@ class Body:
         """Whether the code asks for the exact type of a number (`type(n) is int`): nothing else may stand for it."""
         frames = [frame for frame in self.whole.frames if trust.home(frame.function) != "own"]
         parts = (part for frame in frames for part in ast.walk(frame.node) if isinstance(part, ast.Compare))
-        return any("type" in names and not names.isdisjoint(("int", "float", "__name__")) for names in map(_names_in, parts))
+        kinds = ("int", "float", "__name__")
+        return any("type" in names and not names.isdisjoint(kinds) for names in map(_names_in, parts))
 
     # --- which statements are moved
 

@@ -376,7 +376,7 @@ class NumbersOfCall:
         """Makes the numbers those of a call, as the program that is being traced finds them."""
         for figure, kept in self._figures:
             self._before.append((figure, figure.value, figure.traced))
-            figure.value, figure.traced = figure.of(self._values), kept.value
+            figure.value, figure.traced = None if figure.is_asked else figure.of(self._values), kept.value
             if all(known is not figure.known for known, _, _ in self._known):
                 self._known.append((figure.known, figure.known.asked, figure.known.computed))
                 figure.known.asked, figure.known.computed = self._asked, {}

@@ -99,6 +99,8 @@ class Statements:
     def _may_go(self, statement: ast.stmt, whole_step: bool) -> bool:
         if any(inside not in (*each.body, *each.orelse, *each.finalbody) for each, inside in self._tries(statement)):
             return False  # what was raised is known at its turn only
+        if _holds(statement, (ast.Raise, ast.Assert)) and self.is_handled(statement):
+            return False  # on the host it would be too late
         if isinstance(statement, ast.Return):
             value = statement.value
             return whole_step and value is not None and not _holds(value, _NEVER)
