@@ -14,18 +14,18 @@ _known: weakref.WeakKeyDictionary[type, bool] = weakref.WeakKeyDictionary()
 
 
 def module_name(kind: type) -> str:
-    """The module that a class says it is from; empty where that is no name (a descriptor, None)."""
+    """Return the module that a class says it is from; empty where that is no name (a descriptor, None)."""
     name = kind.__module__
     return name if isinstance(name, str) else ""
 
 
 def is_own_module(module: ModuleType) -> bool:
-    """Whether a module is one of undertow's, under whatever name."""
+    """Tell whether a module is one of undertow's, under whatever name."""
     return (getattr(module, "__file__", None) or "").startswith(PACKAGE)
 
 
 def is_own_class(kind: type) -> bool:
-    """Whether a class is one of undertow's, whether it says `undertow` or `torch`."""
+    """Tell whether a class is one of undertow's, whether it says `undertow` or `torch`."""
     known = _known.get(kind)
     if known is None:
         known = _known[kind] = _is_own(kind)
@@ -33,7 +33,7 @@ def is_own_class(kind: type) -> bool:
 
 
 def own_part(kind: type) -> str:
-    """The part of undertow that a class of its own is in: `optim.lr_scheduler`."""
+    """Return the part of undertow that a class of its own is in: `optim.lr_scheduler`."""
     return module_name(kind).partition(".")[2]
 
 

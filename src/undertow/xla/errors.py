@@ -37,7 +37,7 @@ def explained(error: Exception) -> CompileError:
 
 
 def line_of(error: BaseException) -> str:
-    """The user's line from which an exception came."""
+    """Return the user's line from which an exception came."""
     line, trace = "an unknown line", error.__traceback__
     while trace is not None:
         file = trace.tb_frame.f_code.co_filename

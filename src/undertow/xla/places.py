@@ -147,7 +147,7 @@ class Places:
 
 
 def holder_of(owner: Any, attribute: str | None) -> MutableMapping[Any, Any] | None:
-    """The mapping in which an object keeps an attribute; None if it has none."""
+    """Return the mapping in which an object keeps an attribute; None if it has none."""
     if isinstance(owner, dict):
         return owner
     if isinstance(owner, type):

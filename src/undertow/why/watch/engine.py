@@ -275,7 +275,7 @@ class _NoModes:
 
 
 def has_array(tensor: Any) -> bool:
-    """Whether a tensor has a memory that may be looked at; inside vmap it holds all examples at once."""
+    """Tell whether a tensor has a memory that may be read; inside vmap it holds all examples at once."""
     try:
         return tensor._array is not None
     except RuntimeError:
