@@ -26,9 +26,12 @@ def is_own_module(module: ModuleType) -> bool:
 
 def is_own_class(kind: type) -> bool:
     """Tell whether a class is one of undertow's, whether it says `undertow` or `torch`."""
+    package, _, part = module_name(kind).partition(".")
+    if package not in ("undertow", "torch"):  # asked first: a class of the user's need not be hashable
+        return False
     known = _known.get(kind)
     if known is None:
-        known = _known[kind] = _is_own(kind)
+        known = _known[kind] = _is_own(kind, part)
     return known
 
 
@@ -37,16 +40,13 @@ def own_part(kind: type) -> str:
     return module_name(kind).partition(".")[2]
 
 
-def _is_own(kind: type) -> bool:
-    package, _, part = module_name(kind).partition(".")
-    if package not in ("undertow", "torch"):
-        return False
+def _is_own(kind: type, part: str) -> bool:
     home = sys.modules.get(f"undertow.{part}" if part else "undertow")
     if home is not None and _found(home, kind.__qualname__) is kind:
         return True
     files = [each.__code__.co_filename for each in vars(kind).values() if isinstance(each, FunctionType)]
     written = [file for file in files if not file.startswith("<")]  # others are generated, by a dataclass, say
-    if written:  # else its name was copied, or it is PyTorch's, perhaps with a method that `why` has wrapped
+    if written:  # if not all are undertow's, the name was copied, or it is PyTorch's, maybe with a method that `why` wraps
         return all(file.startswith(PACKAGE) for file in written)
     return is_own_class(type(kind)) or any(map(is_own_class, kind.__bases__))
 

@@ -341,6 +341,18 @@ def test_what_jax_raises_names_the_line() -> None:
         torch.compile(step)(torch.ones(2))
 
 
+def test_an_argument_of_a_class_without_a_hash() -> None:
+    class Meta(type):
+        def __eq__(cls, other: object) -> bool:
+            return cls is other
+
+    class Scale(metaclass=Meta):
+        factor = 3
+
+    with pytest.raises(CompileError, match="can't be hashed"):
+        torch.compile(lambda x, scale: x * scale.factor)(torch.ones(2), Scale())
+
+
 def test_an_argument_that_holds_itself() -> None:
     items: list[Any] = [torch.ones(2)]
     items.append(items)

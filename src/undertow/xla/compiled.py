@@ -98,8 +98,10 @@ class Compiled:
         if args or kwargs:
             try:
                 _describe((args, kwargs), key, arguments, numbers, self._kinds, [])
-            except RecursionError:
+            except (RecursionError, TypeError) as error:
                 words = f"a list or dict among the arguments of {self.name} holds itself, or is nested too deeply"
+                if isinstance(error, TypeError):  # a metaclass with an `__eq__` of its own
+                    words = f"the class of an argument of {self.name} can't be hashed ({error})"
                 refusal = CompileError(f"undertow.compile: {words}. Reach it by its name instead.")
                 refusal.__suppress_context__ = True
                 self._fall_back("arguments", refusal)

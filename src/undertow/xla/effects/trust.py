@@ -215,6 +215,8 @@ def home(value: Any) -> str:
     if isinstance(value, FunctionType):
         return _folder(value.__code__.co_filename)
     if isinstance(value, type):
+        if type(value).__hash__ is None:  # by its metaclass
+            return _home_of_class(value)
         found = _homes.get(value)
         if found is None:
             found = _homes[value] = _home_of_class(value)
