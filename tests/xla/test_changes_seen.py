@@ -2255,6 +2255,62 @@ def a_counter_of_calls() -> Row:
     return Row(step, entry(held, "other"))
 
 
+@row
+def a_distribution() -> Row:
+    held = torch.distributions.Normal(torch.tensor(0.0), torch.tensor(1.0))
+    return Row(lambda x: held.log_prob(x), lambda turn: setattr(held, "loc", torch.tensor(2.0 + turn)))
+
+
+@row
+def what_a_default_dict_makes() -> Row:
+    held: Any = collections.defaultdict(lambda: 1.0)
+
+    def change(turn: int) -> None:
+        held.default_factory = lambda: 2.0 + turn
+
+    return Row(lambda x: x * held.default_factory(), change)
+
+
+@row
+def the_seed_of_a_generator() -> Row:
+    generator = torch.Generator()
+    generator.manual_seed(1)
+    return Row(lambda x: x * (generator.initial_seed() % 7), lambda turn: generator.manual_seed(turn + 1))
+
+
+@row
+def a_tensor_by_its_name() -> Row:
+    global SCALE
+    SCALE = torch.ones(3)
+    return Row(lambda x: x * globals()["SCALE"], lambda turn: SCALE.fill_(2.0 + turn))
+
+
+@refusal("goes through all of")
+def how_many_names_there_are() -> Row:
+    return Row(lambda x: x * len(globals()))
+
+
+@refusal("goes through all of")
+def the_names_of_a_module() -> Row:
+    return Row(lambda x: x * len(dir(guard_settings)))
+
+
+@refusal("goes through all of")
+def a_loop_over_names() -> Row:
+    return Row(lambda x: x * sum(1 for name in globals() if name.startswith("S")))
+
+
+@refusal("__subclasses__")
+def the_classes_below_a_class() -> Row:
+    return Row(lambda x: x * len(Base.__subclasses__()))
+
+
+@refusal("step's code names")
+def where_a_captured_view_begins() -> Row:
+    view = torch.arange(6.0)[2:5]
+    return Row(lambda x: x * view.storage_offset())
+
+
 # --- settings of the process
 
 

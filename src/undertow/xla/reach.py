@@ -26,6 +26,7 @@ import numpy as np
 
 from undertow._core import TensorCore
 from undertow._tensor import Tensor
+from undertow.generators import Generator
 from undertow.nn.modules import module as modules_
 from undertow.nn.modules.module import Module
 from undertow.optim import optimizer as optimizers_
@@ -38,7 +39,7 @@ from undertow.xla.effects import trust
 from undertow.xla.effects.objects import instance_dict
 from undertow.xla.places import ABSENT, EXACT, PLAIN, OfClass, Place, Slots, contents_of, place_at, same
 
-_WITH_STATE = ("optim", "amp")  # parts of undertow: schedulers and scalers are looked through as if they were the user's
+_WITH_STATE = ("optim", "amp", "distributions")  # parts of undertow whose objects are looked through as the user's are
 _FOREIGN = ("jax", "jaxlib", "torch")  # packages whose objects are taken as they are
 _OPEN = (types.SimpleNamespace, argparse.Namespace)  # the standard library's, filled by the user
 _CACHED = type(functools.lru_cache(len))
@@ -92,6 +93,7 @@ class Reached:
         self.globals: list[tuple[dict[str, Any], str]] = []  # names in a module
         self.loaded: list[str] = []  # modules that code imports: keys of `sys.modules`
         self.looks: list[Look] = []  # what is kept in no place
+        self.generators: list[Generator] = []
         self.owners: list[tuple[Any, dict[str, Any]]] = []  # objects, and the dicts that hold their attributes
         self.caches: list[tuple[Any, str]] = []  # functions that keep what they gave
         self.functions: list[types.FunctionType] = []  # of the user's
@@ -184,6 +186,8 @@ class Reached:
                     self._add(value, f"{name}[{place}]", depth)
         for inner in _parts(root):
             self._add(inner, name, depth)
+        if isinstance(root, defaultdict):
+            self.looks.append(Look(f"{name}.default_factory", lambda: root.default_factory))
         if trust.home(type(root)) == "user":  # which may have attributes, and methods that compute
             self._look_into_object(root, name, depth)
 
@@ -210,6 +214,8 @@ class Reached:
             self._add(inner, name, depth)
         if isinstance(root, _CACHED):
             self.caches.append((root, name))
+        elif isinstance(root, Generator):
+            self.generators.append(root)
         elif isinstance(root, contextvars.ContextVar):
             self.looks.append(Look(name, lambda: root.get(ABSENT)))
         elif isinstance(root, functools.partial):

@@ -50,6 +50,8 @@ class Snapshot:
         self.globals = [(holder, name, holder.get(name, ABSENT)) for holder, name in state.globals]
         self.loaded = [(sys.modules, name, sys.modules.get(name, ABSENT)) for name in state.loaded]
         asked = [Look(name, LOOKS[name]) for name in sorted(state.mentioned & LOOKS.keys())]
+        if "initial_seed" in state.mentioned:
+            asked += [Look("the seed of a generator", generator.initial_seed) for generator in state.generators]
         self._looks_at = [(look, look.get()) for look in (*state.looks, *asked)]
         self._owners = [owner for owner, _ in state.owners]
         self._dicts = [attributes for _, attributes in state.owners]

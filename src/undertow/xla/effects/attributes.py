@@ -267,6 +267,8 @@ class Attributes(State):
         if member is not MISSING:
             return frozenset([Known(member, f"{atom.name}.{name}")])
         found = in_class(kind, name)
+        if name == "__subclasses__" and found is MISSING:
+            return self.computed(f"asks for `{atom.name}.__subclasses__`", node)
         if found is MISSING:
             return self.unknown(f"reads `{atom.name}.{name}`, which is not in the class", node)
         self.depends_on(f"{atom.name}.{name}", lambda: in_class(kind, name), found, kind)

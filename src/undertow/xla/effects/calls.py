@@ -13,7 +13,7 @@ from undertow._tensor import Tensor
 from undertow.nn import Module
 from undertow.optim import Optimizer
 from undertow.xla.effects import trust
-from undertow.xla.effects.objects import MISSING, in_class, instance_dict
+from undertow.xla.effects.objects import MISSING, in_class, instance_dict, is_namespace
 from undertow.xla.effects.own_calls import OwnCalls
 from undertow.xla.effects.reflection import UNSEEN, is_getter, special_functions
 from undertow.xla.effects.values import (
@@ -38,6 +38,7 @@ from undertow.xla.effects.values import (
 from undertow.xla.settings import GUARDED
 
 _MOST_ROUNDS = 10
+_OF_ALL = {id(function) for function in (len, dir, sorted, list, tuple, set, dict, frozenset)}  # of names, say
 
 
 def _keyword(call: Any, name: str) -> Any:
@@ -120,6 +121,10 @@ class Calls(OwnCalls):
             return self.call_atom(Known(value.__func__, atom.name), arguments.after(frozenset([owner])), node)
         if value is id:
             self.identity(arguments.all())
+        if id(value) in _OF_ALL:
+            for each in arguments.all():
+                if isinstance(each, Known) and (is_namespace(each.value) or isinstance(each.value, types.ModuleType)):
+                    return self.computed(f"goes through all of `{each.name}`", node)
         if id(value) in trust.PLAIN_RESULT:
             self.use(arguments.all(), deep=3)
             self.protocols(arguments.all() | self.inside(arguments.all()), node)
