@@ -6,6 +6,7 @@ call is compared: results, parameters, gradients, optimizer state, logs, kept te
 
     python -m tests.xla.step_fuzzer 0 1000            # seeds 0 to 999, a line for each class of outcome at the end
     python -m tests.xla.step_fuzzer 17 18 --source    # shows a program
+    python -m tests.xla.step_fuzzer 17 18 --shrink    # and, if engines differ, what is needed of it
     python -m tests.xla.step_fuzzer 0 100 --torch     # eager undertow against PyTorch as well
     python -m tests.xla.step_fuzzer 0 100 --pretend   # the program says `import torch`, as under `undertow run`
 """
@@ -72,7 +73,7 @@ EFFECTS = [
     "LOG.append({t}.requires_grad)", 'if S["n"] % 2 == 0: LOG.append("even {i}")', "KEPT.append({t}.detach().numpy())",
     'OUT.setdefault("{i}", []).append({t}.norm().item())', "LOG.append(len(LOG))", 'LOG.append(S["factor"])',
     'S["factor"] *= 0.9', "LOG.append({t}.data)", "LOG.append(len(KEPT))", 'if {t}.norm() > 0.5: LOG.append("large {i}")',
-    'LOG.append("{i} %.2f" % {t}.mean().item())', "KEPT[:] = KEPT[-3:]", "CFG.n = len(LOG)", "TALLY.update(a=1)",
+    'LOG.append("{i} %.2f" % (9 + {t}.mean().item()))', "KEPT[:] = KEPT[-3:]", "CFG.n = len(LOG)", "TALLY.update(a=1)",
 ]  # fmt: skip
 CHANGES = [  # of a tensor `{t}`, giving a new one
     "{t} * 0.5", "{t}.clamp(-0.1, 0.1)", '{t} * S["factor"]', "{t} * CFG.gain", "{t} + torch.randn_like({t}) * 0.01",
@@ -330,11 +331,29 @@ def compare(expected: list[Any], found: list[Any], refusal: type[Exception]) -> 
 
 
 def check(seed: int, with_torch: bool = False) -> tuple[str, str]:
+    """Run the program of a seed on all engines."""
+    return check_source(Writer(seed).program(), f"<step {seed}>", with_torch)
+
+
+def shrink(source: str, outcome: str) -> str:
+    """Leave lines out of a program as long as its outcome stays what it is."""
+    lines, place = source.split("\n"), len(source.split("\n")) - 1
+    while place >= 0:
+        fewer = lines[:place] + ["    pass" if lines[place].startswith("    ") else ""] + lines[place + 1 :]
+        try:
+            same = fewer != lines and check_source("\n".join(fewer), "<shrunk>", False)[0] == outcome
+        except Exception:  # what is left is no program
+            same = False
+        lines = fewer if same else lines
+        place -= 1
+    return "\n".join(line for line in lines if line.strip() not in ("", "pass") or line.startswith("def"))
+
+
+def check_source(source: str, name: str, with_torch: bool) -> tuple[str, str]:
     """Run one program on all engines."""
     import undertow
     from undertow.xla import CompileError
 
-    source, name = Writer(seed).program(), f"<step {seed}>"
     linecache.cache[name] = (len(source), None, source.splitlines(keepends=True), name)
     try:
         with warnings.catch_warnings():
@@ -356,6 +375,7 @@ def main() -> None:
     parser.add_argument("first", type=int)
     parser.add_argument("last", type=int)
     parser.add_argument("--source", action="store_true", help="print the programs")
+    parser.add_argument("--shrink", action="store_true", help="print what is needed of programs that differ")
     parser.add_argument("--torch", action="store_true", help="compare eager undertow with PyTorch as well")
     parser.add_argument("--pretend", action="store_true", help="answer `import torch` with undertow")
     options = parser.parse_args()
@@ -374,6 +394,8 @@ def main() -> None:
             reasons[detail[:150]] += 1
         if kind.isupper() or kind.startswith("eager"):
             print(f"{seed}: {kind}\n    {detail}", flush=True)
+            if options.shrink:
+                print(shrink(Writer(seed).program(), kind), flush=True)
     for reason, count in reasons.most_common(25):
         print(f"{count:5} {reason}")
     print(dict(outcomes))
