@@ -294,3 +294,20 @@ def keep_on_a_device(compiled: bool) -> None:
     assert all(out.min().item() == 0 for out in outs) and gradients[-1] is model[0].weight.grad
     assert all(weight.tolist() == model[0].weight.tolist() for weight in weights)
     assert all(0 < gradient.norm().item() < 0.1 for gradient in gradients)
+
+
+@case
+def hook_in_the_program_keeps_an_alias_of_the_gradient():
+    weight, kept = torch.ones(3, requires_grad=True), {}
+
+    def keep(gradient):
+        kept["gradient"] = gradient.detach()
+
+    weight.register_hook(keep)
+
+    def step(x):
+        weight.grad = None
+        (weight * x).pow(2).sum().backward()
+        weight.grad.mul_(0.5)
+
+    return Case(step, weight, kept, args=lambda turn: (torch.full((3,), turn + 1.0),), look=lambda: kept["gradient"])

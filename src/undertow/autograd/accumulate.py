@@ -67,7 +67,10 @@ def accumulate(task: Any, node: AccumulateGrad, g: Any, more_references: int = 0
                 meta.grad = apply(copy_gradient, g) if grad is None else grad + g
             elif grad is None:
                 # Its own memory, laid out as the leaf is. A view, or a stretched or transposed array, is not.
-                own = unshared and type(g) is ndarray and (seen or g.base is None) and g.strides == array.strides
+                if type(g) is ndarray:
+                    own = unshared and (seen or g.base is None) and g.strides == array.strides
+                else:  # on a device copies cost nothing until they are written to, but aliases that hooks keep count
+                    own = unshared and seen and g.shape == array.shape
                 meta.grad = wrap(g if own else copy_like(g, array))
                 if special.active and local.modes.inference:
                     meta.grad._storage = InferenceStorage()

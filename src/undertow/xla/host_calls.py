@@ -200,7 +200,7 @@ class HostCall:
         finally:
             for (holder, key), held in reversed(before):
                 put(holder, key, held)
-            for look in self.looks.values():
+            for look in (*self.updates, *self.looks.values()):
                 look.undress()
 
     def before_hook(self, players: dict[Role, Any]) -> None:
