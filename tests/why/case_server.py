@@ -12,6 +12,7 @@ import json
 import os
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -84,7 +85,7 @@ def _fork(path: str, engine: str) -> str:
 
 
 def _warm_up(torch: Any) -> None:
-    """What an engine prepares on first use is prepared before the forks."""
+    """What an engine and its watcher prepare on first use is prepared before the forks."""
     net = torch.nn.Sequential(torch.nn.Linear(2, 2), torch.nn.ReLU(), torch.nn.Linear(2, 1))
     optimizers = [torch.optim.SGD(net.parameters(), lr=0.1), torch.optim.Adam(net.parameters())]
     loss = torch.nn.functional.mse_loss(net(torch.randn(3, 2)), torch.zeros(3, 1))
@@ -93,6 +94,9 @@ def _warm_up(torch: Any) -> None:
     for optimizer in optimizers:
         optimizer.zero_grad()
         optimizer.step()
+    with tempfile.TemporaryDirectory() as folder:
+        (empty := Path(folder) / "empty.py").touch()
+        _answer(str(empty), torch.__name__)
 
 
 def _serve(engine: str) -> None:
