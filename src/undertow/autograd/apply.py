@@ -22,13 +22,12 @@ from undertow.autograd.record import pack_in_vain, pack_saved, record
 from undertow.autograd.rule_node import FIT, node_class
 from undertow.autograd.saved import SavedInput, SavedOutput
 from undertow.autograd.specialise import specialised_apply
-from undertow.autograd.views import link_view, refresh_view
+from undertow.autograd.views import link_view, refresh_view, refuse_overlap_of
 from undertow.devices import cpu
 from undertow.dtypes import DTYPE_OF
 from undertow.modes import local, special
 from undertow.ops.arguments import invalid_combination, must_be
 from undertow.rules.rule import Rule, Spec
-from undertow.storage import check_overlap
 from undertow.xp import numpy as numpy_xp
 from undertow.xp.device_array import DeviceArray
 from undertow.xp.device_memory import Watch
@@ -286,10 +285,10 @@ def call(public: Callable[..., Any], rule: Rule, inputs: tuple[Any, ...], static
 
 def apply_into(out: Any, rule: Rule, inputs: tuple[Any, ...], statics: dict[str, Any]) -> Any:
     """`out=` for a rule. One without gradients may have inputs that want them."""
-    if rule.promote in ("numeric", "float") and isinstance(out, TensorCore) and out._storage is not None:
+    if rule.promote in ("numeric", "float") and isinstance(out, TensorCore):
         for given in inputs:
-            if isinstance(given, TensorCore) and given._storage is out._storage:
-                check_overlap(out._array, given._array)
+            if isinstance(given, TensorCore):
+                refuse_overlap_of(out, given)
     if isinstance(out, TensorCore) and any(given is out for given in inputs):
         compute = lambda: _refuse_growing(out, apply_generally(rule, inputs, statics))
     else:

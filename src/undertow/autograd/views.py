@@ -20,9 +20,10 @@ from undertow.autograd.saved import described_source
 from undertow.modes import local, special
 from undertow.rules.rule import Rule, Spec
 from undertow.rules.shape import as_strided
-from undertow.storage import layout_of, root_of
+from undertow.storage import check_overlap, layout_of, root_of, share_storage
 from undertow.xp import numpy as numpy_xp
 from undertow.xp.device_array import DeviceArray
+from undertow.xp.device_memory import NeedsValue, Watch
 
 RETYPING = frozenset({"conj", "neg_view", "view_as_real", "view_as_complex"})  # steps that no strides can describe
 
@@ -55,6 +56,12 @@ def device_view(source: DeviceArray, step: Step) -> DeviceArray:
     """A view on a device, where no memory is shared: it knows how to take its part and how to put a new one back."""
 
     def put(xp: Any, whole: Any, part: Any) -> Any:
+        if part.size > whole.size:
+            raise (RuntimeError if Watch.trace is None else NeedsValue)(
+                "unsupported operation: more than one element of the written-to tensor refers to a single memory location, "
+                "because it was expanded. What a compiled step, or an accelerator, writes to must have memory for each "
+                "element: write to a clone()."
+            )
         back = step_gradient(xp, part, *step)
         if part.shape and whole.size == part.size:
             return back
@@ -168,6 +175,20 @@ def _among_siblings(xp: Any, g: Any, rule: Rule, statics: dict[str, Any], spec: 
     whole = np.broadcast_to(np.zeros((), spec.dtype), spec.shape)
     parts = rule.forward(numpy_xp, whole, **statics)
     return tuple([g if nr == place else xp.zeros(part.shape, part.dtype) for nr, part in enumerate(parts)])
+
+
+def refuse_overlap_of(written: Any, read: Any, apart: bool = False) -> None:
+    """Refuse to read from a tensor that shares memory with the one that is written; see `check_overlap`."""
+    if not share_storage(written, read):
+        return
+    arrays = [written._array, read._array]
+    if type(arrays[0]) is DeviceArray or type(arrays[1]) is DeviceArray:  # without strides: lay the views out anew
+        memory: Any = None
+        for place, tensor in enumerate((written, read)):
+            base = tensor if tensor._view is None else tensor._view.base
+            memory = np.empty(base._array.shape, base._array.dtype) if memory is None else memory
+            arrays[place] = memory if tensor is base else take_view(numpy_xp, memory, steps_of(tensor._view))
+    check_overlap(arrays[0], arrays[1], apart)
 
 
 def take_view(xp: Any, x: Any, steps: tuple[Step, ...]) -> Any:

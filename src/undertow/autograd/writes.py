@@ -26,6 +26,7 @@ from undertow.autograd.views import (
     Step,
     move_retained,
     refresh_view,
+    refuse_overlap_of,
     steps_of,
     take_view,
     view_gradient,
@@ -33,7 +34,6 @@ from undertow.autograd.views import (
 from undertow.dtypes import DTYPE_OF
 from undertow.modes import local, special
 from undertow.rules.rule import Rule
-from undertow.storage import check_overlap
 from undertow.xp import numpy as numpy_xp
 from undertow.xp.quiet import quietly, silently
 
@@ -53,8 +53,8 @@ def apply_in_place(rule: Rule, target: Any, *others: Any, **statics: Any) -> Any
     edges = edges_of(rule, inputs)
     check_writable(target, edges is not None)
     for other in others:
-        if isinstance(other, TensorCore) and other._storage is not None and other._storage is target._storage:
-            check_overlap(target._array, other._array)
+        if isinstance(other, TensorCore):
+            refuse_overlap_of(target, other)
     arrays, chores, half = quietly(operands, rule, inputs)
     kept = None
     if edges is not None:

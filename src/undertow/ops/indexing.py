@@ -17,7 +17,7 @@ from undertow.autograd.outputs import bump
 from undertow.autograd.record import pack_saved
 from undertow.autograd.rule_node import node_class
 from undertow.autograd.saved import SavedInput
-from undertow.autograd.views import refresh_view
+from undertow.autograd.views import refresh_view, refuse_overlap_of
 from undertow.autograd.writes import guards
 from undertow.dtypes import DTYPE_OF
 from undertow.modes import local, special
@@ -33,7 +33,6 @@ from undertow.rules import convert, index
 from undertow.rules import shape as rules
 from undertow.rules.rule import Spec
 from undertow.sizes import wrapped_dim
-from undertow.storage import check_overlap, share_storage
 from undertow.xp.device_array import DeviceArray
 from undertow.xp.device_memory import Watch
 from undertow.xp.namespaces import namespace_of
@@ -212,8 +211,8 @@ def put_indexed(target: Any, indices: list[Any], values: Any, accumulate: bool) 
             explain_values(target, indices, values)
 
     for read in (values, *indices):
-        if read is not None and share_storage(read, target):
-            check_overlap(target._array, read._array, apart=True)
+        if read is not None:
+            refuse_overlap_of(target, read, apart=True)
     return write_in_place(index.index_put, target, (values, *indices), {"accumulate": accumulate}, write, _STRETCHED)
 
 

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from undertow._core import TensorCore
+from undertow.autograd.views import refuse_overlap_of
 from undertow.dtypes import dtype
-from undertow.storage import check_overlap, share_storage
 
 # In the words below: the result's dtype and the one that was given, under PyTorch's two kinds of names for them.
 _SAME = "Expected out tensor to have dtype {result_c}, but got {given_c} instead"
@@ -152,9 +152,9 @@ def refuse_shared(name: str, out: Any, inputs: Sequence[Any]) -> None:
     if not (name in _READ_ALONG or name in _READ_ANYWHERE):
         return
     for place, given in enumerate(inputs):
-        if isinstance(given, TensorCore) and share_storage(given, out):
+        if isinstance(given, TensorCore):
             apart = name in _READ_ANYWHERE or (place > 1 and name.startswith(("scatter", "index_")))
-            check_overlap(out._array, given._array, apart)
+            refuse_overlap_of(out, given, apart)
 
 
 def manner_of(name: str) -> str:

@@ -13,6 +13,7 @@ from undertow.autograd.apply import apply, settle
 from undertow.autograd.outputs import bump, overlaps, record_without_derivative, refuse_inference, refuse_overlap
 from undertow.autograd.record import KeptInputs, edges_of, make_node
 from undertow.autograd.rule_node import FIT
+from undertow.autograd.views import refuse_overlap_of
 from undertow.autograd.writes import check_writable, guards, rebase
 from undertow.dtypes import DTYPE_OF
 from undertow.modes import local, special
@@ -22,7 +23,7 @@ from undertow.ops.public import overloaded, public
 from undertow.rules import arrange as rules
 from undertow.rules.rule import Rule
 from undertow.sites import warn, warn_once
-from undertow.storage import check_overlap, contiguous_strides, flat_memory, is_storage, unset
+from undertow.storage import contiguous_strides, flat_memory, is_storage, unset
 from undertow.xp.device_array import DeviceArray
 from undertow.xp.device_memory import Watch
 from undertow.xp.device_placement import placed
@@ -137,7 +138,7 @@ def copy_into(target: Any, source: Any) -> Any:
     if shared or values.shape != shape:
         check_writable(target, edges_of(rules.copy, (target, source)) is not None)  # what PyTorch looks at first
         if shared:
-            check_overlap(target._array, values)
+            refuse_overlap_of(target, source)
         wide = broadcast_two(shape, values.shape)
         if wide != shape:
             raise RuntimeError(
