@@ -76,6 +76,11 @@ def _check_weight(input: Any, weight: Any, bias: Any, groups: int, transposed: b
     shape, size = input._array.shape, list(weight._array.shape)
     if len(size) < 3:
         raise RuntimeError("weight should have at least three dimensions")
+    if len(size) > len(shape):
+        raise RuntimeError(
+            f"Expected {len(size)}-dimensional input for {len(size)}-dimensional weight {size}, but got "
+            f"{len(shape)}-dimensional input of size {list(shape)} instead"
+        )
     if len(size) != len(shape):
         raise RuntimeError(
             f"expected stride to be a single integer value or a list of {len(size) - 2} values to match the convolution "
@@ -102,8 +107,36 @@ def _check_weight(input: Any, weight: Any, bias: Any, groups: int, transposed: b
         )
 
 
-def _check_dtypes(input: Any, weight: Any, bias: Any) -> None:
+def _check_not_empty(input: Any, weight: Any, transposed: bool) -> None:
+    """Refuse what has a size of zero, unless it is the batch or the channels of the input."""
+    shape, size = input._array.shape, list(weight._array.shape)
+    if 0 in shape[:2]:
+        return
+    if 0 in shape:
+        given = [*shape[:2], 1, *shape[2:]] if len(shape) == 3 else list(shape)
+        raise RuntimeError(f"Only zero batch or zero channel inputs are supported, but got input shape: {given}")
+    if 0 in size[2:]:
+        sides = ["depth", "height", "width"][-max(2, len(size) - 2) :]
+        kernel = size[2:] if len(size) > 3 else [1, *size[2:]]
+        given_kernel = " ".join(f"kernel_{side}: {n}" for side, n in zip(sides, kernel, strict=True))
+        raise RuntimeError(f"kernel size should be greater than zero, but got {given_kernel}")
+    if transposed and 0 in size:
+        raise RuntimeError(
+            f"non-empty 2D or 4D weight tensor expected, but got: {size}, which makes no channel of output"
+        )
+
+
+def _check_dtypes(input: Any, weight: Any, bias: Any, transposed: bool) -> None:
     kind, other = DTYPE_OF[input._array.dtype], DTYPE_OF[weight._array.dtype]
+    if kind is not other and (transposed or bias is None or bias.dtype is kind) and kind.scalar_name in ("Float", "BFloat16"):
+        # PyTorch's fast kernels, which have these two dtypes, name the classes of the tensors.
+        if input._array.shape[0] != 1:
+            raise RuntimeError(
+                f"Input type ({_class_name(kind)}) and weight type ({_class_name(other)}) should be the same or input "
+                "should be a MKLDNN tensor and weight is a dense tensor"
+            )
+    if transposed and kind is not other:
+        bias = None  # the transposed convolution looks at the weight first
     if bias is not None and bias._array.dtype != input._array.dtype:
         found = DTYPE_OF[bias._array.dtype]
         raise RuntimeError(f"Input type ({kind.c_name}) and bias type ({found.c_name}) should be the same")
@@ -111,6 +144,11 @@ def _check_dtypes(input: Any, weight: Any, bias: Any) -> None:
         raise RuntimeError(f"expected scalar type {kind.scalar_name} but found {other.scalar_name}")
     if kind.category == 0:
         raise no_kernel("slow_conv2d_cpu", input)
+
+
+def _class_name(kind: Any) -> str:
+    old = kind.scalar_name in ("Float", "Double", "Int", "Long", "Short", "Char", "Byte", "Half")
+    return f"torch.{kind.scalar_name}Tensor" if old else f"CPU{kind.scalar_name}Type"
 
 
 def convolved(
@@ -126,10 +164,11 @@ def convolved(
     _check_weight(input, weight, bias, groups, transposed)
     if not transposed:
         _check_kernel_fits(input._array.shape[2:], weight._array.shape[2:], padding, dilation)
-    else:
+    elif 0 not in input._array.shape:
         _check_output_padding(output_padding, stride, dilation)
         _check_transposed_size(input._array.shape[2:], weight._array.shape[2:], stride, padding, dilation, output_padding)
-    _check_dtypes(input, weight, bias)
+    _check_not_empty(input, weight, transposed)
+    _check_dtypes(input, weight, bias, transposed)
     options = {
         "stride": stride, "padding": padding, "dilation": dilation, "transposed": transposed,
         "output_padding": output_padding, "groups": groups,
@@ -200,6 +239,7 @@ def _conv(
     given = (input, weight)
     strides, dilations = expanded(stride, rank, "stride", name, given), expanded(dilation, rank, "dilation", name, given)
     if isinstance(padding, str):
+        _check_weight(input if batched else unsqueeze(input, 0), weight, bias, as_int(groups, name, "groups"), False)
         input, paddings = _named_padding(input, weight, padding, strides, dilations)
     else:
         paddings = expanded(padding, rank, "padding", name, given)

@@ -53,6 +53,8 @@ def pdist(input: Any, p: float = 2) -> Any:
     check_tensor(input, "pdist")
     if input._array.ndim != 2:
         raise RuntimeError(f"pdist only supports 2D tensors, got: {input._array.ndim}D")
+    if not DTYPE_OF[input._array.dtype].is_floating_point:
+        raise RuntimeError("pdist only supports floating-point dtypes")
     if p < 0:
         raise RuntimeError("pdist only supports non-negative p values")
     first, second = np.triu_indices(len(input._array), 1)
@@ -70,7 +72,9 @@ def bilinear(input1: Any, input2: Any, weight: Any, bias: Any = None) -> Any:
     for dim, (n, m) in enumerate(zip(one[:-1], two[:-1], strict=True)):
         if n != m:
             raise RuntimeError(f"bilinear(): input batch dimensions do not match at dim {dim}: got {n} and {m}")
-    for argument, have, want in (("input1", one[-1], size[1]), ("input2", two[-1], size[2])):
+    if len(size) > 3:
+        raise RuntimeError(f"number of dimensions must match. The weight has {len(size)}, a bilinear form has 3.")
+    for argument, have, want in zip(("input1", "input2"), (one[-1], two[-1]), size[1:], strict=False):
         if have != want:
             raise RuntimeError(f"bilinear(): {argument} size does not match weight size: got {have} but expected {want}")
     if bias is not None and bias._array.shape[0] != size[0]:

@@ -267,6 +267,11 @@ def gumbel_softmax(logits: Any, tau: float = 1, hard: bool = False, eps: float =
     if eps != 1e-10:
         warn("`eps` parameter is deprecated and has no effect.")
     array = logits._array
+    if not logits.dtype.is_floating_point:
+        raise RuntimeError(
+            "Exponential distribution is a continuous probability distribution. dtype must be a floating point but you "
+            f"specified {logits.dtype.scalar_name}"
+        )
     drawn = default_generator.stream.exponential(array.size, dtype=array.dtype)
     noise = wrap(drawn.reshape(array.shape))
     soft = softmax((logits + -noise.log()) / tau, dim)

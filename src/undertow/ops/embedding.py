@@ -39,6 +39,15 @@ def _check_range(indices: Any, count: int) -> None:
     checked(check, indices)
 
 
+def _check_empty_table(indices: Any, count: int) -> None:
+    """PyTorch has its own words for a table without elements."""
+    if count == 0:
+        raise RuntimeError("index_select(): self indexing axis dim should be positive")
+    if values_known(indices) and not all_below(indices, count):
+        wrong = indices[(indices < 0) | (indices >= count)].reshape(-1)[0]
+        raise RuntimeError(f"INDICES element is out of DATA bounds, id={wrong} axis_dim={count}")
+
+
 @public
 def torch_embedding(
     weight: Any, indices: Any, padding_idx: int = -1, scale_grad_by_freq: bool = False, sparse: bool = False
@@ -49,6 +58,8 @@ def torch_embedding(
     if weight._array.ndim != 2:
         raise RuntimeError("'weight' must be 2-D")
     _check_indices(indices, "embedding")
+    if 0 in weight._array.shape and indices._array.size:
+        _check_empty_table(indices._array, weight._array.shape[0])
     _check_range(indices._array, weight._array.shape[0])
     return apply(
         rules.embedding, weight, indices, padding_idx=padding_idx, scale_grad_by_freq=bool(scale_grad_by_freq),
@@ -65,6 +76,11 @@ def embedding_renorm_(input: Any, indices: Any, max_norm: float, norm_type: floa
     """Shortens, in place, the named rows that are longer than `max_norm`."""
     check_tensor(input, "embedding_renorm_", "self", 1)
     _check_indices(indices, "embedding_renorm_", position=2)
+    if input._array.ndim != 2:
+        raise RuntimeError(
+            f"Expected 2-dimensional tensor, but got {input._array.ndim}-dimensional tensor for argument #1 'self' (while "
+            "checking arguments for embedding_renorm_)"
+        )
     check_writable(input, input._requires_grad and local.modes.grad_enabled)
     table = input._array
     _check_range(indices._array, table.shape[0])
@@ -124,6 +140,30 @@ def _padding_row(padding_idx: int, weight: Any) -> int:
 # --- bags
 
 
+def _bag_padding(padding_idx: int, weight: Any) -> int:
+    count = weight._array.shape[0]
+    if not -count <= padding_idx < count:
+        raise RuntimeError(
+            f"padding_idx must be within the number of embeddings, -{count} through {count - 1}, but got {padding_idx}"
+        )
+    return _padding_row(padding_idx, weight)
+
+
+def _check_weights(weight: Any, samples: Any) -> None:
+    kind = DTYPE_OF[weight._array.dtype]
+    if not kind.is_floating_point:
+        raise RuntimeError(
+            "Expected tensor for argument #1 'weight' to have one of the following scalar types: Half, BFloat16, Float, "
+            f"Double; but got torch.{kind.scalar_name}Tensor instead (while checking arguments for embedding_bag)"
+        )
+    if samples is not None and samples._array.dtype != weight._array.dtype:
+        raise RuntimeError(
+            "Expected tensor for argument #1 'weight' to have the same type as tensor for argument #1 "
+            f"'per_sample_weights'; but type torch.{kind.scalar_name}Tensor does not equal "
+            f"torch.{DTYPE_OF[samples._array.dtype].scalar_name}Tensor (while checking arguments for embedding_bag)"
+        )
+
+
 @public
 def embedding_bag(
     input: Any, weight: Any, offsets: Any = None, max_norm: float | None = None, norm_type: float = 2,
@@ -144,6 +184,8 @@ def embedding_bag(
         )
     if input._array.ndim not in (1, 2):
         raise ValueError(f"input has to be 1D or 2D Tensor, but got Tensor of dimension {input._array.ndim}")
+    if weight._array.ndim != 2:
+        raise ValueError(f"weight has to be a 2D Tensor, but got Tensor of dimension {weight._array.ndim}")
     indices, starts, samples = _flat_bags(input, offsets, per_sample_weights)
     if mode not in ("sum", "mean", "max"):
         raise ValueError("mode has to be one of sum, mean or max")
@@ -153,16 +195,19 @@ def embedding_bag(
         raise ValueError("max mode does not support sparse weights")
     if samples is not None and mode != "sum":
         raise NotImplementedError(
-            "embedding_bag: per_sample_weights was not None. Weights go with sums, mode='sum', and the mode is "
-            f"{mode!r}: multiply the rows yourself, or take the sum."
+            "embedding_bag: per_sample_weights was not None. per_sample_weights is only supported for mode='sum' (got "
+            f"mode={mode!r}): multiply the rows yourself, or take the sum."
         )
-    padding = -1 if padding_idx is None else _padding_row(padding_idx, weight)
-    if include_last_offset and len(starts) and starts[-1] < indices._array.size:
+    padding = -1 if padding_idx is None else _bag_padding(padding_idx, weight)
+    _check_weights(weight, samples)
+    if include_last_offset and not len(starts):
+        raise RuntimeError("include_last_offset: number of offset should be at least 1")
+    if include_last_offset and starts[-1] < indices._array.size:
         indices = indices[: int(starts[-1])]  # what comes after the last bag is in none
         samples = None if samples is None else samples[: int(starts[-1])]
     if max_norm is not None:
         _renormalize(weight, indices, max_norm, norm_type)
-    count, bags, scale = sorted_into_bags(indices, weight, starts, include_last_offset, padding)
+    count, bags, scale = sorted_into_bags(indices, weight, starts, include_last_offset, padding, mode)
     return reduced_bags(indices, weight, mode, scale_grad_by_freq, samples, count, bags, scale, sparse, padding)
 
 
@@ -175,7 +220,9 @@ def _flat_bags(input: Any, offsets: Any, per_sample_weights: Any) -> tuple[Any, 
                 f"sequences. However, found offsets of type {type(offsets)}"
             )
         rows, width = input._array.shape
-        starts = np.arange(0, rows * width, width) if width else np.zeros(rows, np.int64)
+        if width == 0:
+            raise RuntimeError("step must be nonzero. Bags without any index need offsets, and their indices one dim.")
+        starts = np.arange(0, rows * width, width)
         samples = None if per_sample_weights is None else per_sample_weights.reshape(-1)
         return input.reshape(-1), starts, samples
     if offsets is None:
@@ -184,11 +231,12 @@ def _flat_bags(input: Any, offsets: Any, per_sample_weights: Any) -> tuple[Any, 
         raise must_be("Tensor", offsets, "embedding_bag", "offsets")
     if offsets._array.ndim != 1:
         raise ValueError("offsets has to be a 1D Tensor")
+    _check_indices(offsets, "embedding_bag", "offsets")
     return input, offsets._array, per_sample_weights
 
 
 def sorted_into_bags(
-    indices: Any, weight: Any, starts: Any, include_last: bool, padding: int
+    indices: Any, weight: Any, starts: Any, include_last: bool, padding: int, mode: str
 ) -> tuple[int, Any, Any]:
     """How many bags there are, which one each index belongs to, and how much it counts (padding does not)."""
     _check_indices(indices, "embedding_bag")
@@ -204,11 +252,12 @@ def sorted_into_bags(
             f"offsets[-1] can not be greater than input's length {length} but got offsets[-1] of {starts[-1]}"
         )
     count = weight._array.shape[0]
+    fast = weight._array.dtype != np.float64 and padding < 0 and mode != "max"  # PyTorch's fast kernel, and its words
     wrong = np.flatnonzero((places < 0) | (places >= count)) if known else np.zeros(0, np.int64)
     if wrong.size:
         raise RuntimeError(
             f"Index {wrong[0]} of input takes value {places[wrong[0]]} which is not in the valid range [0, {count})"
-            if weight._array.dtype != np.float64 else
+            if fast else
             f"embedding_bag: Expected idx >= 0 && idx < num_embeddings but found idx to be {places[wrong[0]]}"
         )  # fmt: skip
     starts = starts[:-1] if include_last else starts

@@ -9,7 +9,7 @@ import numpy as np
 
 from undertow._core import TensorCore
 from undertow.autograd.apply import apply
-from undertow.dtypes import DTYPE_OF
+from undertow.dtypes import DTYPE_OF, get_default_dtype
 from undertow.ops.activation import logsigmoid
 from undertow.ops.arguments import check_constant, must_be, no_kernel
 from undertow.ops.clamp import clamp_min, xlogy
@@ -147,6 +147,11 @@ def huber_loss(
     if delta <= 0:
         raise RuntimeError("huber_loss does not support non-positive values for delta.")
     _check_kernel(*stretched, "huber_cpu")
+    kinds = [DTYPE_OF[given._array.dtype] for given in stretched]
+    if kinds[1].is_inexact and not kinds[0].is_inexact:
+        raise RuntimeError(
+            f"result type {kinds[1].scalar_name} can't be cast to the desired output type {kinds[0].scalar_name}"
+        )
     if weight is None and [x._array.dtype for x in stretched] == [np.float32, np.float64]:
         return apply(rules.mixed_huber_loss, *stretched, reduction=how, delta=delta)
     if weight is None:
@@ -174,10 +179,10 @@ def binary_cross_entropy(
         weight = weight.expand(input.size())
         check_constant(weight, "binary_cross_entropy", "weight")
     kinds = [DTYPE_OF[given._array.dtype] for given in (input, target)]
-    if not kinds[0].is_inexact:
-        raise no_kernel("binary_cross_entropy", input)
     if kinds[0] is not kinds[1]:
         raise RuntimeError(f"Found dtype {kinds[1].scalar_name} but expected {kinds[0].scalar_name}")
+    if not kinds[0].is_floating_point:
+        raise no_kernel("binary_cross_entropy", input)
     for name, values in (("input", input._array), ("target", target._array)):
         if values_known(values) and values.size and not (values.min() >= 0 and values.max() <= 1):  # a NaN is not either
             raise RuntimeError(f"all elements of {name} should be between 0 and 1")
@@ -195,14 +200,16 @@ def binary_cross_entropy_with_logits(
         raise ValueError(f"Target size ({target.size()}) must be the same as input size ({input.size()})")
     check_constant(weight, "binary_cross_entropy_with_logits", "weight")
     check_constant(pos_weight, "binary_cross_entropy_with_logits", "pos_weight")
+    if not DTYPE_OF[input._array.dtype].is_floating_point:
+        raise no_kernel("log_sigmoid_cpu", input)
     if target._array.dtype == bool:
         raise refusal("rsub", DTYPE_OF[target._array.dtype])
     if not DTYPE_OF[target._array.dtype].is_inexact:
         wide, narrow = (DTYPE_OF[given._array.dtype].scalar_name for given in (input, target))
         raise RuntimeError(f"result type {wide} can't be cast to the desired output type {narrow}")
-    return apply(
-        rules.binary_cross_entropy_with_logits, input, target, weight, pos_weight, reduction=how
-    )
+    loss = apply(rules.binary_cross_entropy_with_logits, input, target, weight, pos_weight, reduction=how)
+    # PyTorch writes into a tensor made of the target.
+    return loss if input._array.dtype == target._array.dtype else loss.to(target.dtype)
 
 
 @public
@@ -221,6 +228,11 @@ def kl_div(
                 "by the batch size alone, as the divergence is defined.",
             )
         how = SUM if reduction == "batchmean" else reduction_of(reduction)
+    for kind in (DTYPE_OF[given._array.dtype] for given in (input, target)):
+        if kind.is_complex:
+            raise RuntimeError("kl_div: Complex inputs not supported.")
+    if not all(DTYPE_OF[given._array.dtype].is_floating_point for given in (input, target)):
+        raise RuntimeError("kl_div: Integral inputs not supported.")
     if log_target:
         loss = exp(target) * (target - input)
     else:
@@ -236,6 +248,14 @@ def soft_margin_loss(
     """log(1 + e^(−target · input)), targets ±1."""
     how = reduction_of(reduction, size_average, reduce)
     check_constant(target, "soft_margin_loss", "target")
+    kinds = [DTYPE_OF[given._array.dtype] for given in (input, target)]
+    if target._array.dtype == bool and (input._array.dtype == bool or input.requires_grad):
+        raise refusal("neg", kinds[1])
+    if not kinds[0].is_inexact:
+        wide = kinds[1] if kinds[1].is_inexact else get_default_dtype()
+        raise RuntimeError(
+            f"result type {wide.scalar_name} can't be cast to the desired output type {kinds[0].scalar_name}"
+        )
     return apply(rules.soft_margin_loss, input, target, reduction=how)
 
 

@@ -10,7 +10,7 @@ import numpy as np
 from undertow._core import TensorCore, wrap
 from undertow.autograd.apply import apply
 from undertow.dtypes import DTYPE_OF
-from undertow.ops.arguments import check_constant, check_tensor, no_kernel
+from undertow.ops.arguments import check_constant, check_tensor, no_kernel, wrap_dim
 from undertow.ops.compare import where
 from undertow.ops.loss import MEAN, NONE, SUM, reduced, reduction_of
 from undertow.ops.public import public
@@ -65,6 +65,8 @@ def _nll(input: Any, target: Any, weight: Any, reduction: int, ignore_index: int
                 raise ValueError(f"For 1D input, 1D target must have size 1, but got target size: {labels[0]}")
             target = target.reshape(())
         _check_targets(input, target, weight, ignore_index, shape[-1])
+        if shape[-1] == 0:  # all targets are ignored: there is no class
+            return input.sum(-1) if reduction == NONE else input.sum() if reduction == SUM else input.mean()
         return apply(rules.nll_loss, input, target, weight, **statics)
     wanted = (shape[0], *shape[2:])
     if labels != wanted:
@@ -75,11 +77,14 @@ def _nll(input: Any, target: Any, weight: Any, reduction: int, ignore_index: int
         if len(shape) == 4:
             raise RuntimeError(f"size mismatch (got input: {list(shape)} , target: {list(labels)}")
         raise RuntimeError(f"Expected target size {list(wanted)}, got {list(labels)}")
+    if 0 in shape[1:] and len(shape) != 4 and math.prod(labels):
+        raise RuntimeError(f"size mismatch (got input: {list(shape)} , target: {list(labels)}")
     _check_targets(input, target, weight, ignore_index, shape[1])
     if len(shape) == 4:
         return apply(rules.nll_loss2d, input, target, weight, **statics)
-    images = input.contiguous().view(shape[0], shape[1], 1, -1)
-    loss = apply(rules.nll_loss2d, images, target.contiguous().view(shape[0], 1, -1), weight, **statics)
+    places = math.prod(shape[2:])
+    images = input.contiguous().view(shape[0], shape[1], 1, places)
+    loss = apply(rules.nll_loss2d, images, target.contiguous().view(shape[0], 1, places), weight, **statics)
     return loss.view(wanted) if reduction == NONE else loss
 
 
@@ -110,6 +115,7 @@ def cross_entropy(
         if ignore_index >= 0:
             raise RuntimeError("ignore_index is not supported for floating point target")
         return _probability_loss(input, target, weight, how, label_smoothing)
+    wrap_dim(1 if input._array.ndim != 1 else 0, input._array.ndim)
     scores = _class_scores(input)
     if label_smoothing == 0:
         return _nll(scores, target, weight, how, ignore_index)
@@ -137,7 +143,7 @@ def _probability_loss(input: Any, target: Any, weight: Any, how: int, smoothing:
     classes = input._array.shape[axis]
     if smoothing:
         _check_smoothing(smoothing)
-        target = target * (1 - smoothing) + smoothing / classes
+        target = target * (1 - smoothing) + smoothing / max(1, classes)
     if weight is not None and weight._array.shape != (classes,):
         raise RuntimeError(
             f"cross_entropy: weight tensor should be defined either for all {classes} classes or no classes but got "
@@ -173,7 +179,7 @@ def _smoothed_loss(scores: Any, target: Any, weight: Any, how: int, ignore_index
             # Ignored targets need not be classes; the weight of class 0 is looked up for them, then dropped.
             counted = weight.gather(0, target.masked_fill(ignored, 0).reshape(-1)).masked_fill(ignored.reshape(-1), 0)
             alike = alike.sum() / counted.sum()
-    return apply(scalars.times, exact, other=1 - smoothing) + apply(scalars.times, alike, other=smoothing / classes)
+    return apply(scalars.times, exact, other=1 - smoothing) + apply(scalars.times, alike, other=smoothing / classes if classes else math.nan)
 
 
 # --- margins
@@ -212,6 +218,8 @@ def multi_margin_loss(
     if not _has_margins(input):
         raise no_kernel("multi_margin_loss_cpu_kernel", input)
     check_constant(weight, "multi_margin_loss", "weight")
+    if len(shape) == 2 and labels.ndim == 0:
+        input, shape = input.reshape(-1), shape[1:]
     single = len(shape) == 1 and labels.ndim == 1
     loss = apply(
         rules.multi_margin_loss, input, target.reshape(()) if single else target, weight, p=p, margin=margin,

@@ -127,7 +127,7 @@ def embedding_bag(
     if per_sample_weights is not None and how != "sum":
         raise RuntimeError("embedding_bag: per_sample_weights only supported with mode='sum'")
     padding = -1 if padding_idx is None else padding_idx % weight._array.shape[0]
-    count, bags, scale = sorted_into_bags(indices, weight, offsets._array, include_last_offset, padding)
+    count, bags, scale = sorted_into_bags(indices, weight, offsets._array, include_last_offset, padding, how)
     out = reduced_bags(
         indices, weight, how, scale_grad_by_freq, per_sample_weights, count, bags, scale, sparse, padding
     )

@@ -75,7 +75,7 @@ def layer_norm(
 ) -> Any:  # fmt: skip
     """(x − mean) / √(var + eps) over the last dims, times weight, plus bias."""
     wanted = _check_layer("layer_norm", input, normalized_shape, weight, bias, ", ")
-    if not DTYPE_OF[input._array.dtype].is_floating_point:
+    if weight is None and not DTYPE_OF[input._array.dtype].is_floating_point:
         raise no_kernel("LayerNormKernelImpl", input)
     if _wider_parameters(input, weight, bias):
         wide = float32.numpy
@@ -95,6 +95,10 @@ def native_layer_norm(input: Any, normalized_shape: Any, weight: Any, bias: Any,
 @public
 def rms_norm(input: Any, normalized_shape: Any, weight: Any = None, eps: float | None = None) -> Any:
     """x / √(mean(x²) + eps) over the last dims, times weight."""
+    if isinstance(normalized_shape, (list, tuple)) and input._array.ndim < len(normalized_shape):
+        raise ValueError(
+            f"Input tensor must have at least {len(normalized_shape)} dimensions, but got {input._array.ndim}"
+        )
     wanted = _check_layer("rms_norm", input, normalized_shape, weight, None, "")
     kind = DTYPE_OF[input._array.dtype]
     if not kind.is_floating_point:
@@ -177,6 +181,8 @@ def normalized_batch(
     input: Any, weight: Any, bias: Any, running_mean: Any, running_var: Any, training: bool, momentum: float, eps: float
 ) -> tuple[Any, Any, Any]:
     """The normalised batch, and the mean and 1/√(var + eps) of each channel that were used."""
+    if input._array.size == 0 and input._array.ndim > 1:
+        return _empty_batch(input, weight, bias)
     _check_channels(input, weight, bias, running_mean, running_var, training)
     mixed = _wider_parameters(input, weight, bias, running_mean, running_var)
     data = input.to(float32) if mixed else input
@@ -190,6 +196,16 @@ def normalized_batch(
     if mixed or result._array.dtype != input._array.dtype:
         result = result.to(input.dtype)
     return ordered_like(result, input), mean, rstd
+
+
+def _empty_batch(input: Any, weight: Any, bias: Any) -> tuple[Any, Any, Any]:
+    """A batch without elements: PyTorch checks nothing, and the parameters get a gradient of zero."""
+    result = input.clone()
+    if weight is not None:
+        result = result * weight[0]
+    if bias is not None:
+        result = result + bias[0]
+    return result, np.zeros(0, input._array.dtype), np.zeros(0, input._array.dtype)
 
 
 def _statistics(

@@ -216,9 +216,30 @@ def cdist(x1: Any, x2: Any, p: float = 2.0, compute_mode: str = "use_mm_for_eucl
         )
     if p < 0:
         raise RuntimeError("cdist only supports non-negative p values")
+    _check_batches(a.shape[:-2], b.shape[:-2])
+    if a.dtype != b.dtype and a.size and b.size:
+        if p == 2 and _by_products(compute_mode, a, b):
+            names = _kind(x1).c_name, _kind(x2).c_name
+            raise RuntimeError(f"expected m1 and m2 to have the same dtype, but got: {names[0]} != {names[1]}")
+        raise RuntimeError(f"expected scalar type {_kind(x1).scalar_name} but found {_kind(x2).scalar_name}")
     if a.dtype.kind not in "f" or a.itemsize < 4:
         raise no_kernel("cdist", x1)
     return apply(rules.cdist, x1, x2, p=float(p))
+
+
+def _check_batches(one: tuple[int, ...], two: tuple[int, ...]) -> None:
+    for back, (n, m) in enumerate(zip(reversed(one), reversed(two), strict=False), 1):
+        if n != m and 1 not in (n, m):
+            raise RuntimeError(
+                f"The size of tensor a ({n}) must match the size of tensor b ({m}) at non-singleton dimension "
+                f"{max(len(one), len(two)) - back}"
+            )
+
+
+def _by_products(compute_mode: str, a: Any, b: Any) -> bool:
+    """Whether PyTorch computes Euclidean distances with a matrix product: if asked to, or for many rows."""
+    many = max(a.shape[-2], b.shape[-2]) > 25 and compute_mode == "use_mm_for_euclid_dist_if_necessary"
+    return many or compute_mode == "use_mm_for_euclid_dist"
 
 
 def _checked_renorm(input: Any, p: Any, dim: Any, maxnorm: Any) -> dict[str, Any]:

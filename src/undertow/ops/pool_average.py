@@ -95,6 +95,8 @@ def _target_size(name: str, input: Any, output_size: Any, rank: int) -> Sizes:
         raise TypeError("object of type 'NoneType' has no len()")
     if not isinstance(output_size, (tuple, list)):
         raise must_be("tuple of ints", output_size, name, "output_size", 2)
+    if rank == 1 and len(output_size) != 1:
+        raise RuntimeError(f"{name}() argument 'output_size' should contain one int (got {len(output_size)})")
     if len(output_size) > 1 and len(output_size) >= input._array.ndim:
         raise ValueError(f"Input dimension should be at least {len(output_size) + 1}")
     sizes = input._array.shape[input._array.ndim - len(output_size) :]
@@ -103,18 +105,24 @@ def _target_size(name: str, input: Any, output_size: Any, rank: int) -> Sizes:
     ])
 
 
-def _check_adaptive(name: str, input: Any, rank: int, comma: str) -> None:
+def _check_adaptive(name: str, input: Any, rank: int, comma: str, first: int) -> None:
+    """Refuse an input of another rank, or with a size of zero from the dim `first` on."""
     shape = input._array.shape
     if len(shape) not in (rank + 1, rank + 2):
         raise RuntimeError(f"{name}(): Expected {rank + 1}D or {rank + 2}D tensor, but got{comma} {list(shape)}")
-    for dim in range(len(shape) - rank, len(shape)):
+    _check_not_empty(name, input, first)
+    if not DTYPE_OF[input._array.dtype].is_inexact:
+        raise no_kernel(name, input)
+
+
+def _check_not_empty(name: str, input: Any, first: int) -> None:
+    shape = input._array.shape
+    for dim in range(first, len(shape)):
         if shape[dim] == 0:
             raise RuntimeError(
                 f"{name}(): Expected input to have non-zero size for non-batch dimensions, but input has sizes "
                 f"{list(shape)} with dimension {dim} being empty"
             )
-    if not DTYPE_OF[input._array.dtype].is_inexact:
-        raise no_kernel(name, input)
 
 
 def _adaptive_avg_pool(rank: int, input: Any, output_size: Any) -> Any:
@@ -129,7 +137,7 @@ def _adaptive_avg_pool(rank: int, input: Any, output_size: Any) -> Any:
         )
     if all(n == 1 for n in size) and rank > 1:
         return mean(input, tuple(range(-rank, 0)), True)
-    _check_adaptive(name, input, rank, "")
+    _check_adaptive(name, input, rank, "", input._array.ndim - rank)
     found = apply(rules.adaptive_avg_pool[rank], input, output_size=size)
     return ordered_like(found, input) if rank == 2 else found
 
@@ -146,8 +154,6 @@ def _one_size(name: str, input: Any, output_size: Any) -> Sizes:
     check_tensor(input, name)
     check_rank(name, input, 2, 3)
     size = _target_size(name, input, output_size, 1)
-    if len(size) != 1:
-        raise RuntimeError(f"{name}() argument 'output_size' should contain one int (got {len(size)})")
     return size
 
 
@@ -169,7 +175,7 @@ def _adaptive_max_pool(rank: int, input: Any, output_size: Any) -> Any:
     name = f"adaptive_max_pool{rank}d"
     check_tensor(input, name)
     size = _target_size(name, input, output_size, rank)
-    _check_adaptive(name, input, rank, ":")
+    _check_adaptive(name, input, rank, ":", 1)
     if len(size) != rank:
         raise RuntimeError(f"{name}(): internal error: output_size.size() must be {rank}")
     if min(size) < 0:
@@ -183,6 +189,7 @@ def _adaptive_max_pool(rank: int, input: Any, output_size: Any) -> Any:
 def adaptive_max_pool1d_with_indices(input: Any, output_size: Any, return_indices: bool = False) -> Any:
     """adaptive_max_pool1d, and where each largest element stands."""
     (size,) = _one_size("adaptive_max_pool1d", input, output_size)
+    _check_not_empty("adaptive_max_pool1d", input, 1)
     found = _adaptive_max_pool(2, unsqueeze(input, -2), (1, size))
     return tuple([squeeze(part, -2) for part in found])
 

@@ -105,6 +105,8 @@ class PerParameter(Optimizer):
             age, buffers = self._prepare(group, param)
             if array.dtype is not dtype or type(array) is not kind:
                 dtype, kind, x, rule = array.dtype, type(array), blocks_for(array), None
+            if differentiable and group.get("foreach"):
+                raise AssertionError("_foreach ops don't support autograd. Leave out foreach, or differentiable.")
             if x is None or differentiable:
                 steps = on_tensors(param, bool(differentiable))
                 if rule is None or age is not before:

@@ -69,6 +69,8 @@ class ASGD(PerParameter):
         else:
             beyond = max(1, age - group["t0"])
         lr = group["lr"]
+        if isinstance(lr, TensorCore):
+            lr = lr.reshape(())  # a rate of one element, whatever its dims
         put_number(state, "eta", lr / ((1 + group["lambd"] * lr * age) ** group["alpha"]))
         put_number(state, "mu", 1 / beyond)
         return eta, mu

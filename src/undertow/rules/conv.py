@@ -17,12 +17,14 @@ convolution = op("convolution",
     promote="same", accepts="ifc", half=True, keeps=("input", "weight"),
     input=lambda xp, g, weight, input_spec, stride, padding, dilation, transposed, groups:
         shortened(xp, xp.conv(g, weight, stride, padding, dilation, groups), input_spec) if transposed else
-        xp.conv_input_grad(g, weight, input_spec.shape, stride, padding, dilation, groups),
+        xp.conv_input_grad(g, weight, input_spec.shape, stride, padding, dilation, groups) if input_spec.shape[1] else
+        xp.zeros(input_spec.shape, g.dtype),
     weight=lambda xp, g, input, weight_spec, stride, padding, dilation, transposed, output_padding, groups:
         xp.conv_weight_grad(lengthened(xp, input, stride, output_padding), g, weight_spec.shape, stride, padding,
                             dilation, groups) if transposed else
-        xp.conv_weight_grad(g, input, weight_spec.shape, stride, padding, dilation, groups),
-    bias=lambda xp, g: xp.channel_sums(g))
+        xp.conv_weight_grad(g, input, weight_spec.shape, stride, padding, dilation, groups) if weight_spec.shape[1] else
+        xp.zeros(weight_spec.shape, g.dtype),
+    bias=lambda xp, g, bias_spec: xp.channel_sums(g) if g.shape[1] else xp.zeros(bias_spec.shape, g.dtype))
 
 # The backward pass, recorded.
 
@@ -74,6 +76,11 @@ def in_batch(xp: Any, function: Any, x: Any, ndim: int, *options: Any) -> Any:
 def convolve(xp: Any, input: Any, weight: Any, bias: Any, options: Any, output_padding: Any) -> Any:
     """The convolution, or with `output_padding` given the transposed one: the adjoint, plus the bias."""
     stride, padding, dilation, groups = options
+    if output_padding is None and input.shape[1] == 0:  # PyTorch gives as many channels as it takes: none
+        padded = [n + 2 * p for n, p in zip(input.shape[2:], padding, strict=True)]
+        reach = [d * (k - 1) + 1 for k, d in zip(weight.shape[2:], dilation, strict=True)]
+        counts = [(n - k) // s + 1 for n, k, s in zip(padded, reach, stride, strict=True)]
+        return xp.zeros((input.shape[0], 0, *counts), input.dtype)
     if output_padding is None:
         return xp.conv(input, weight, stride, padding, dilation, groups, bias)
     size = [

@@ -42,11 +42,12 @@ max_pool_with_indices = {rank: _max_pool(rank, indices=True) for rank in (2, 3)}
 
 def _adaptive_max_pool(rank: int) -> Rule:
     return op(f"adaptive_max_pool{rank}d",
-        lambda xp, self, *, output_size: xp.adaptive_max_pool(self, output_size),
+        lambda xp, self, *, output_size: xp.adaptive_max_pool(self, output_size) if all(output_size) else
+        nothing_found(xp, self, output_size),
         node=f"AdaptiveMaxPool{rank}DBackward0", promote="same", accepts="f", materialize=False, stepwise=True,
         outputs=2, names=("result0", "result1"), differentiable=1,
         self=lambda xp, g, self, self_spec, result1, output_size: None if g[0] is None else xp.add_to_planes(
-            g[0], result1, self_spec.shape[self_spec.ndim - len(output_size) :], False))
+            filled(g[0], f"adaptive_max_pool{rank}d"), result1, self_spec.shape[self_spec.ndim - len(output_size) :], False))
 
 
 adaptive_max_pool = {rank: _adaptive_max_pool(rank) for rank in (2, 3)}
@@ -96,7 +97,7 @@ def _adaptive_avg_pool(rank: int) -> Rule:
     return op(f"adaptive_avg_pool{rank}d", lambda xp, self, *, output_size: xp.adaptive_avg_pool(self, output_size),
               node=f"AdaptiveAvgPool{rank}DBackward0", promote="same", accepts="f", keeps=("self",), stepwise=True,
               self=lambda xp, g, self_spec, output_size: xp.adaptive_avg_pool_grad(
-                  g, self_spec.shape[self_spec.ndim - len(output_size) :]))
+                  filled(g, f"adaptive_avg_pool{rank}d"), self_spec.shape[self_spec.ndim - len(output_size) :]))
 
 
 adaptive_avg_pool = {rank: _adaptive_avg_pool(rank) for rank in (2, 3)}
@@ -105,3 +106,21 @@ adaptive_avg_pool_grad = op("adaptive_avg_pool_backward",
     lambda xp, self, *, size: xp.adaptive_avg_pool_grad(self, size),
     node="AdaptiveAvgPool2DBackwardBackward0", promote="same",
     self=lambda xp, g, self_spec, size: xp.adaptive_avg_pool(g, self_spec.shape[self_spec.ndim - len(size) :]))
+# fmt: on
+
+
+def nothing_found(xp: Any, x: Any, output_size: Any) -> tuple[Any, Any]:
+    """Of no window, the largest elements and their places."""
+    shape = (*x.shape[: x.ndim - len(output_size)], *output_size)
+    return xp.zeros(shape, x.dtype), xp.zeros(shape, "int64")
+
+
+def filled(g: Any, name: str) -> Any:
+    """A gradient that has elements: PyTorch refuses the backward pass of a pool without windows."""
+    for dim in range(1, g.ndim):
+        if g.shape[dim] == 0:
+            raise RuntimeError(
+                f"{name}_backward(): Expected grad_output to have non-zero size for non-batch dimensions, but grad_output "
+                f"has sizes {list(g.shape)} with dimension {dim} being empty"
+            )
+    return g

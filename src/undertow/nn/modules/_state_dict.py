@@ -216,24 +216,7 @@ class StateDict:
         if metadata is not None:
             state._metadata = metadata  # type: ignore[attr-defined]
 
-        def load(module: Any, part: Any, prefix: str) -> None:
-            local_metadata = {} if metadata is None else metadata.get(prefix[:-1], {})
-            if assign:
-                local_metadata["assign_to_params_buffers"] = assign
-            module._load_from_state_dict(part, prefix, local_metadata, True, missing, unexpected, errors)
-            for name, child in module._modules.items():
-                if child is not None:
-                    inner = prefix + name + "."
-                    load(child, {k: v for k, v in part.items() if k.startswith(inner)}, inner)
-            report = _IncompatibleKeys(missing, unexpected)
-            for hook in tuple(module._load_state_dict_post_hooks.values()):
-                if hooks.fire(hook, module, report) is not None:
-                    raise AssertionError(
-                        "Hooks registered with ``register_load_state_dict_post_hook`` are not expected to return new "
-                        "values, if incompatible_keys need to be modified, it should be done inplace."
-                    )
-
-        load(self, state, "")
+        _load_tree(self, state, "", metadata, assign, missing, unexpected, errors)
         if strict:
             if unexpected:
                 errors.insert(0, f"Unexpected key(s) in state_dict: {_quoted(unexpected)}. ")
@@ -243,6 +226,29 @@ class StateDict:
             listed = "\n\t".join(errors)
             raise RuntimeError(f"Error(s) in loading state_dict for {type(self).__name__}:\n\t{listed}")
         return _IncompatibleKeys(missing, unexpected)
+
+
+def _load_tree(
+    module: Any, part: Any, prefix: str, metadata: Any, assign: bool, missing: list[str], unexpected: list[str],
+    errors: list[str],
+) -> None:  # fmt: skip
+    """Loads a module and those inside it. A closure that calls itself would leave a cycle for the garbage collector."""
+    local_metadata = {} if metadata is None else metadata.get(prefix[:-1], {})
+    if assign:
+        local_metadata["assign_to_params_buffers"] = assign
+    module._load_from_state_dict(part, prefix, local_metadata, True, missing, unexpected, errors)
+    for name, child in module._modules.items():
+        if child is not None:
+            inner = prefix + name + "."
+            inside = {k: v for k, v in part.items() if k.startswith(inner)}
+            _load_tree(child, inside, inner, metadata, assign, missing, unexpected, errors)
+    report = _IncompatibleKeys(missing, unexpected)
+    for hook in tuple(module._load_state_dict_post_hooks.values()):
+        if hooks.fire(hook, module, report) is not None:
+            raise AssertionError(
+                "Hooks registered with ``register_load_state_dict_post_hook`` are not expected to return new "
+                "values, if incompatible_keys need to be modified, it should be done inplace."
+            )
 
 
 def _quoted(keys: list[str]) -> str:
