@@ -31,6 +31,8 @@ class PerParameter(Optimizer):
     _rule(x, group, age)         the rule: (param, grad, *buffers) -> the new param and buffers, in steps of x
     """
 
+    _foreach_differentiable = False  # SGD alone takes both options
+
     # Options that came after an optimizer's first release, and what a group that lacks them means.
     _later_options: dict[str, Any] = {}
     # Which devices can capture a step, in a loop and foreach.
@@ -105,7 +107,7 @@ class PerParameter(Optimizer):
             age, buffers = self._prepare(group, param)
             if array.dtype is not dtype or type(array) is not kind:
                 dtype, kind, x, rule = array.dtype, type(array), blocks_for(array), None
-            if differentiable and group.get("foreach"):
+            if differentiable and group.get("foreach") and not self._foreach_differentiable:
                 raise AssertionError("_foreach ops don't support autograd. Leave out foreach, or differentiable.")
             if x is None or differentiable:
                 steps = on_tensors(param, bool(differentiable))

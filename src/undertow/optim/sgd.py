@@ -20,6 +20,7 @@ __all__ = ["SGD", "sgd"]
 class SGD(PerParameter):
     """Each step subtracts `lr` times the gradient, or times a running sum of gradients that decays by `momentum`."""
 
+    _foreach_differentiable = True
     _later_options = {"nesterov": False, "maximize": False, "foreach": None, "differentiable": False, "fused": False}
 
     def __init__(
