@@ -128,13 +128,13 @@ def _check_not_empty(input: Any, weight: Any, transposed: bool) -> None:
 
 def _check_dtypes(input: Any, weight: Any, bias: Any, transposed: bool) -> None:
     kind, other = DTYPE_OF[input._array.dtype], DTYPE_OF[weight._array.dtype]
-    if kind is not other and (transposed or bias is None or bias.dtype is kind) and kind.scalar_name in ("Float", "BFloat16"):
-        # PyTorch's fast kernels, which have these two dtypes, name the classes of the tensors.
-        if input._array.shape[0] != 1:
-            raise RuntimeError(
-                f"Input type ({_class_name(kind)}) and weight type ({_class_name(other)}) should be the same or input "
-                "should be a MKLDNN tensor and weight is a dense tensor"
-            )
+    first = transposed or bias is None or bias.dtype is kind
+    # PyTorch's fast kernels, which have these two dtypes, name the classes of the tensors.
+    if kind is not other and first and kind.scalar_name in ("Float", "BFloat16") and input._array.shape[0] != 1:
+        raise RuntimeError(
+            f"Input type ({_class_name(kind)}) and weight type ({_class_name(other)}) should be the same. Convert one of "
+            "them with .to(dtype)."
+        )
     if transposed and kind is not other:
         bias = None  # the transposed convolution looks at the weight first
     if bias is not None and bias._array.dtype != input._array.dtype:

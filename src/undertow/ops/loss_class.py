@@ -179,7 +179,8 @@ def _smoothed_loss(scores: Any, target: Any, weight: Any, how: int, ignore_index
             # Ignored targets need not be classes; the weight of class 0 is looked up for them, then dropped.
             counted = weight.gather(0, target.masked_fill(ignored, 0).reshape(-1)).masked_fill(ignored.reshape(-1), 0)
             alike = alike.sum() / counted.sum()
-    return apply(scalars.times, exact, other=1 - smoothing) + apply(scalars.times, alike, other=smoothing / classes if classes else math.nan)
+    share = smoothing / classes if classes else math.nan
+    return apply(scalars.times, exact, other=1 - smoothing) + apply(scalars.times, alike, other=share)
 
 
 # --- margins

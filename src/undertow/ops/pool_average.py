@@ -153,8 +153,7 @@ def adaptive_avg_pool1d(input: Any, output_size: Any) -> Any:
 def _one_size(name: str, input: Any, output_size: Any) -> Sizes:
     check_tensor(input, name)
     check_rank(name, input, 2, 3)
-    size = _target_size(name, input, output_size, 1)
-    return size
+    return _target_size(name, input, output_size, 1)
 
 
 @public

@@ -47,7 +47,8 @@ def _adaptive_max_pool(rank: int) -> Rule:
         node=f"AdaptiveMaxPool{rank}DBackward0", promote="same", accepts="f", materialize=False, stepwise=True,
         outputs=2, names=("result0", "result1"), differentiable=1,
         self=lambda xp, g, self, self_spec, result1, output_size: None if g[0] is None else xp.add_to_planes(
-            filled(g[0], f"adaptive_max_pool{rank}d"), result1, self_spec.shape[self_spec.ndim - len(output_size) :], False))
+            filled(g[0], f"adaptive_max_pool{rank}d"), result1, self_spec.shape[self_spec.ndim - len(output_size) :],
+            False))
 
 
 adaptive_max_pool = {rank: _adaptive_max_pool(rank) for rank in (2, 3)}
