@@ -141,7 +141,13 @@ def _max_pool1d(
     (kernel,) = window_option(kernel_size, 1, name, "kernel_size")
     step = kernel if is_left_out(stride) else window_option(stride, 1, name, "stride")[0]
     (pad,), (spread,) = window_option(padding, 1, name, "padding"), window_option(dilation, 1, name, "dilation")
-    _check_max_pool1d(input, kernel, step, pad, spread, ceil_mode)
+    if indices and input._array.ndim not in (2, 3):
+        raise RuntimeError(
+            f"Expected 2 to 3 dimensions, but got {input._array.ndim}-dimensional tensor for argument #1 'self' (while "
+            "checking arguments for max_pool1d)"
+        )
+    if not indices:  # with indices PyTorch pools an image of one row, whose words are the other ones
+        _check_max_pool1d(input, kernel, step, pad, spread, ceil_mode)
     if not DTYPE_OF[input._array.dtype].is_inexact:
         raise no_kernel("max_pool1d_impl", input)
     found = _max_pool(2, unsqueeze(input, -2), (1, kernel), (1, step), (0, pad), (1, spread), ceil_mode, indices)
