@@ -24,11 +24,13 @@ from undertow.sites import PACKAGE, warn
 from undertow.xla.cures import OTHERWISE, cure_of, is_elsewhere
 from undertow.xla.effects import (
     Called,
-    Chain,
     Effect,
     Effects,
     Exactly,
+    Frame,
     Kind,
+    Notes,
+    Part,
     Parts,
     Reading,
     kind_of,
@@ -63,6 +65,7 @@ class Body:
         self.function = function
         given = [kind_of(arg) for arg in args], {name: kind_of(arg) for name, arg in kwargs.items()}
         self._calls: dict[Any, Called] = {None: (function, *given)}  # that are read: the step, and hooks in parts
+        self._readings: dict[Any, Reading] = {}  # of those
         self._rounds: dict[str, int] = {}  # how often hooks of a definition were taken in
         self._in_one_piece: set[str] = set()  # hooks that are not taken apart, by where they are defined
         state = Reached()
@@ -78,11 +81,19 @@ class Body:
         self.code = MarkedCode([])
         self._said: set[str] = set()
         self._lifted: dict[int, tuple[FunctionType, Any, Lifting]] = {}  # by their ids: those in which they are replaced
+        self._groups: dict[tuple[int, int], list[ast.stmt] | None] = {}  # what goes along with a statement
+        self._variables_of: dict[Any, dict[str, set[Atom]]] = {}  # what the variables of functions may be
         self.whole = self._read()
         self._plan()
 
-    def _read(self, skipped: frozenset[int] = frozenset()) -> Reading:
-        return together([read(*call, skipped) for call in self._calls.values()])
+    def _read(self) -> Reading:
+        """What the step and the hooks in parts do; each is read once, until its code is taken apart."""
+        self._variables_of, self._groups = {}, {}
+        known = self._readings
+        self._readings = {  # a hook on the host is not watched as the step is, and may come to other code in a later call
+            key: known[key] if key in known else read(*call, decides=key is None) for key, call in self._calls.items()
+        }
+        return together(list(self._readings.values()))
 
     def _statements(self, frame: Any) -> Statements | None:
         """The statements of a function that was gone through, if they can be moved."""
@@ -124,7 +135,7 @@ class Body:
                 break
             self._fed.update(fed)
         else:
-            moved, rest = {}, self.whole
+            moved, rest = {}, self.whole.whole
         self.rest, self._moved_ids = rest.effects, set(moved)
         marks = [
             Mark(each, statement, why) for known, statement, why in moved.values() for each in self._of_the_same_code(known)
@@ -156,10 +167,11 @@ class Body:
                 return
         self.code = MarkedCode(marked)
 
-    def _without(self, moved: Moved) -> tuple[Reading, list[int]]:
+    def _without(self, moved: Moved) -> tuple[Part, list[int]]:
         """What the code does without some statements; and which of those change what it reads."""
-        rest = self._read(frozenset(moved))
-        return rest, [key for key in moved if any(effect.feeds(rest.effects.places) for effect in self._effects_of(key))]
+        rest = self.whole.without(frozenset(moved))
+        places = rest.effects.places
+        return rest, [key for key in moved if any(effect.feeds(places) for effect in self.whole.effects_of(key))]
 
     def _ends(self) -> Moved:
         """The step's `return` statements, if they may run on the host."""
@@ -168,26 +180,34 @@ class Body:
         ends = [(known, path[-1]) for known in own for path in known.paths.values() if isinstance(path[-1], ast.Return)]
         if not all(known.together(end, True, lambda _: set()) and self._may_move(end) for known, end in ends):
             return {}
+        if not all(_leaves_tensors_alone(effect) for _, end in ends for effect in self.whole.effects_of(id(end))):
+            return {}
         return {id(end): (known, end, "it uses what is known only there") for known, end in ends}
 
     def _moved(self) -> Moved:
         moved: Moved = {}
-        for effect, chains in self.whole.origins:
+        first = [frame for top in self.whole.tops for frame in top.calls]
+        for key, effect in self.whole.whole.keyed.items():
             if self._deserves(effect):
-                for chain in chains:
-                    for statements, path in self._levels(chain):
-                        if self._move(statements, path, effect, moved):
-                            break
+                self._move_in(first, key, effect, moved, set())
         for statements, statement in self._wanted:
             self._move(statements, statements.paths[id(statement)], None, moved)
         return moved
 
-    def _levels(self, chain: Chain) -> Iterator[tuple[Statements, tuple[ast.stmt, ...]]]:
-        """The functions on the way to an effect, each with the statements around the way on."""
-        for frame, path in chain:
-            statements = self._statements(frame)
-            if statements is not None and all(id(each) in statements.paths for each in path):
-                yield statements, path
+    def _move_in(self, frames: list[Frame], key: Any, effect: Effect, moved: Moved, seen: set[Frame]) -> None:
+        """Moves the statements that an effect comes about by, in the outermost functions where that is possible."""
+        for frame in frames:
+            if frame not in seen:
+                seen.add(frame)
+                for notes, called in self.whole.ways(frame, key):
+                    statements = self._statements_at(frame, notes)
+                    if statements is None or not self._move(statements, notes.path, effect, moved):
+                        self._move_in(called, key, effect, moved, seen)
+
+    def _statements_at(self, frame: Frame, notes: Notes) -> Statements | None:
+        """The statements of a function, if what the notes are about is among them."""
+        statements = self._statements(frame)
+        return statements if statements is not None and all(id(each) in statements.paths for each in notes.path) else None
 
     def _move(
         self, statements: Statements, path: tuple[ast.stmt, ...], effect: Effect | None, moved: Moved
@@ -196,11 +216,8 @@ class Body:
         if any(id(each) in moved for each in path):
             return True
         for statement in path:
-            whole = statements.function is getattr(self.function, "__func__", self.function)
-            group = statements.together(statement, whole, lambda each: self._changed(statements, each))
+            group = self._group(statements, statement)
             if group is None or not all(self._may_move(each) for each in group):
-                continue
-            if len(group) > 1 and any(self._links_tensors(statements, each) for each in group):
                 continue
             if effect is not None and any(isinstance(each, ast.Return) for each in group):
                 continue
@@ -216,6 +233,20 @@ class Body:
             return True
         return False
 
+    def _group(self, statements: Statements, statement: ast.stmt) -> list[ast.stmt] | None:
+        """The statement with all that goes along, if it may go at all; None too if that would be the step's own work."""
+        key = id(statements), id(statement)
+        if key not in self._groups:
+            whole = statements.function is getattr(self.function, "__func__", self.function)
+            group = statements.together(statement, whole, lambda each: self._changed(statements, each))
+            if group and len(group) > 1 and any(self._links_tensors(statements, each) for each in group):
+                group = None
+            effects = [effect for each in group or () for effect in self.whole.effects_of(id(each))]
+            if not all(map(_leaves_tensors_alone, effects)):
+                group = None
+            self._groups[key] = group
+        return self._groups[key]
+
     def _changed(self, statements: Statements, statement: ast.stmt) -> set[str]:
         """The variables whose object a statement changes, where the step itself made it."""
         changed = self.whole.changes.get(id(statement))
@@ -228,12 +259,12 @@ class Body:
 
     def _variables(self, statements: Statements) -> dict[str, set[Atom]]:
         """What the variables of a function may be."""
-        found: dict[str, set[Atom]] = {}
-        for frame in self.whole.frames:
-            if frame.function is statements.function and frame.node is statements.node:
+        if not self._variables_of:
+            for frame in self.whole.frames:
+                known = self._variables_of.setdefault((frame.function, frame.node), {})
                 for name, value in frame.scope.values.items():
-                    found.setdefault(name, set()).update(value)
-        return found
+                    known.setdefault(name, set()).update(value)
+        return self._variables_of.get((statements.function, statements.node), {})
 
     def _links_tensors(self, statements: Statements, statement: ast.stmt) -> bool:
         """Whether a statement computes tensors for others: the step's own work, which stays in the program."""
@@ -242,20 +273,11 @@ class Body:
         return any(_may_be_tensor(atom) for name in names for atom in variables.get(name, ()))
 
     def _may_move(self, statement: ast.stmt) -> bool:
-        if any(id(statement) in ids for ids in (self._kept, self._fed, self.whole.written)):
-            return False
-        return all(_leaves_tensors_alone(effect) for effect in self._effects_of(id(statement)))
-
-    def _effects_of(self, statement: int) -> list[Effect]:
-        return [
-            effect
-            for effect, chains in self.whole.origins
-            if any(id(each) == statement for chain in chains for _, path in chain for each in path)
-        ]
+        return not any(id(statement) in ids for ids in (self._kept, self._fed, self.whole.written))
 
     def moved_effects(self) -> list[Effect]:
         """What statements on the host do, also those whose turn does not come in this trace."""
-        return [effect for statement in self._moved_ids for effect in self._effects_of(statement)]
+        return [effect for statement in self._moved_ids for effect in self.whole.effects_of(statement)]
 
     # --- which are missed
 
@@ -263,6 +285,8 @@ class Body:
         """Whether an effect has to happen on each call, and would not."""
         if effect.field in ("own", "harmless") or effect.file.startswith(PACKAGE):
             return False
+        if effect.field == "unknown" and not effect.what.startswith("calls `") and trust.is_installed(effect.file):
+            return False  # the reader lost track of a value in a package, which says little
         return effect.kind != "store" or not self._is_watched(effect)
 
     def _is_watched(self, effect: Effect) -> bool:
@@ -274,33 +298,49 @@ class Body:
             return True
         return not isinstance(target, type) and id(instance_dict(target)) in self._watched
 
-    def _watches(self, rest: Reading) -> Iterator[Mark]:
+    def _watches(self, rest: Part) -> Iterator[Mark]:
         """Marks at statements that should not be reached, because what they do would not be done again."""
-        for effect, chains in rest.origins:
-            if not self._deserves(effect) or self._is_watched(effect):
-                continue
-            said = {}
-            if effect.field == "unknown":
-                if not effect.what.startswith("calls `"):  # the reader lost track of a value, which says little
+        here = {notes for _, notes in rest.reached}
+        for frame, notes in rest.reached:
+            for key in notes.effects:
+                effect = rest.keyed[key]
+                if not self._deserves(effect) or self._is_watched(effect):
                     continue
-                said["warning"] = (
-                    f"the step {effect}, and that can't be followed. If it does more than work on tensors, it does so when "
-                    f"the step is compiled and not on later calls: {OTHERWISE}."
-                )
-            else:
-                said["refusal"] = (
-                    f"undertow.compile: the step {effect}, which would happen when it is compiled, and not on later calls: "
-                    f"{cure_of(effect)}."
-                )
-            for chain in chains:
-                levels = list(self._levels(chain))
-                if not levels:  # the step is a lambda, in which nothing can be marked
-                    self._say_now(**said)
-                elif levels[-1][1]:
-                    statements, path = levels[-1]
-                    unknown = effect.target is None and effect.kind != "call"
+                said = {}
+                if effect.field == "unknown":
+                    if not effect.what.startswith(("calls `", "is too large")):
+                        continue  # the reader lost track of a value, which says little
+                    said["warning"] = (
+                        f"the step {effect}, and that can't be followed. If it does more than work on tensors, it does so "
+                        f"when the step is compiled and not on later calls: {OTHERWISE}."
+                    )
+                else:
+                    said["refusal"] = (
+                        f"undertow.compile: the step {effect}, which would happen when it is compiled, and not on later "
+                        f"calls: {cure_of(effect)}."
+                    )
+                unknown = effect.target is None and effect.kind != "call"
+                places = list(self._nearest(frame, notes, here, set()))
+                for statements, statement in places:
                     for each in self._of_the_same_code(statements):
-                        yield Mark(each, path[-1], effect.what, **said, changes_unknown=unknown)
+                        yield Mark(each, statement, effect.what, **said, changes_unknown=unknown)
+                if not places:  # the step is a lambda, in which nothing can be marked
+                    self._say_now(**said)
+
+    def _nearest(
+        self, frame: Frame | None, notes: Notes, here: set[Notes], seen: set[Notes]
+    ) -> Iterator[tuple[Statements, ast.stmt]]:
+        """The statement that notes are about, if it can be marked, or else those around the calls that lead to it."""
+        if frame is None or notes in seen:
+            return
+        seen.add(notes)
+        statements = self._statements_at(frame, notes)
+        if statements is not None and notes.path:
+            yield statements, notes.path[-1]
+            return
+        for caller, calling in self.whole.callers[frame]:
+            if calling in here:
+                yield from self._nearest(caller, calling, here, seen)
 
     # --- hooks in parts
 
@@ -324,7 +364,9 @@ class Body:
     def part_of(self, call: Called) -> tuple[Any, Effects] | None:
         """What is left of a hook in parts when some of its statements are moved, and by what it is known."""
         key = _key(call)
-        return (key, read(*call, frozenset(self._moved_ids)).effects) if key in self._calls else None
+        if key not in self._calls:
+            return None
+        return key, self._readings[key].without(frozenset(self._moved_ids)).effects
 
     def leave(self, hook: Any) -> None:
         """Lets a hook be of one piece after all."""
@@ -436,6 +478,7 @@ class Body:
             if known.node is statements.node:
                 self._known[key] = Statements(known.function, known.node)
         self._wanted = [(self._known[id(known.function)], each) for known, each in self._wanted]
+        self._readings = {key: reading.renewed(statements.node) for key, reading in self._readings.items()}
         self.whole = self._read()
         return True
 

@@ -45,7 +45,7 @@ class Slots(MutableMapping[str, Any]):
             for kind in type(owner).__mro__
             if trust.home(kind) == "user" or not getattr(kind, "_is_strided", True)  # a sparse tensor's parts
             for name, each in vars(kind).items()
-            if type(each) is types.MemberDescriptorType
+            if type(each) is types.MemberDescriptorType and "__slots__" in vars(kind)  # not those of a class in C
         }
 
     def __getitem__(self, name: str) -> Any:

@@ -27,6 +27,9 @@ class Statements:
         self.local = bound_names(node)[0]
         self.paths: dict[int, tuple[ast.stmt, ...]] = {}  # a statement behind those that it is inside of
         self._users: dict[str, list[tuple[ast.stmt, ...]]] = {}
+        self._stored: dict[int, set[str]] = {}
+        self._used: dict[int, set[str]] = {}
+        self._goes: dict[tuple[int, bool], bool] = {}
         self._walk(node.body, ())
 
     def _walk(self, statements: list[ast.stmt], around: tuple[ast.stmt, ...]) -> None:
@@ -50,11 +53,15 @@ class Statements:
 
     def stored(self, statement: ast.stmt) -> set[str]:
         """The local variables that a statement sets."""
-        return bound_names(defined("alone", (), [statement], statement))[0] & self.local
+        if id(statement) not in self._stored:
+            self._stored[id(statement)] = bound_names(defined("alone", (), [statement], statement))[0] & self.local
+        return self._stored[id(statement)]
 
     def used(self, statement: ast.stmt) -> set[str]:
         """All names in a statement."""
-        return {name for part in ast.walk(statement) for name in _names(part)}
+        if id(statement) not in self._used:
+            self._used[id(statement)] = {name for part in ast.walk(statement) for name in _names(part)}
+        return self._used[id(statement)]
 
     def names_without(self, left_out: set[int]) -> set[str]:
         """The names in the function's code, of attributes too, without those in some statements."""
@@ -80,7 +87,10 @@ class Statements:
             each = waiting.pop()
             if any(id(part) in chosen for part in self.paths[id(each)]):
                 continue
-            if not self._may_go(each, whole_step):
+            key = id(each), whole_step
+            if key not in self._goes:
+                self._goes[key] = self._may_go(each, whole_step)
+            if not self._goes[key]:
                 return None
             chosen[id(each)] = each
             for name in self.stored(each) | changed(each):

@@ -18,8 +18,9 @@ from typing import Any, Literal
 from undertow._tensor import Tensor
 from undertow.nn import Module
 from undertow.xla.effects.findings import Effect, Effects, Place, Read
+from undertow.xla.effects.graph import Frame, Notes, Part, Reading, together
 from undertow.xla.effects.interpreter import Interpreter
-from undertow.xla.effects.state import Chain, Frame, TooLarge
+from undertow.xla.effects.state import TooLarge, gives
 from undertow.xla.effects.values import (
     EMPTY,
     MODULE,
@@ -31,15 +32,14 @@ from undertow.xla.effects.values import (
     TENSOR,
     TENSORS,
     Arguments,
-    Atom,
     Fresh,
     Known,
     Value,
 )  # fmt: skip
 
 __all__ = [
-    "Called", "Chain", "Effect", "Effects", "Exactly", "Kind", "Parts", "Place", "Read", "Reading", "analyse",
-    "analyse_module", "kind_of", "read", "together",
+    "Called", "Effect", "Effects", "Exactly", "Frame", "Kind", "Notes", "Part", "Parts", "Place", "Read", "Reading",
+    "analyse", "analyse_module", "kind_of", "read", "together",
 ]  # fmt: skip
 
 
@@ -63,7 +63,6 @@ _ATOMS = {
     "tensor": TENSOR, "tensors": TENSORS, "module": MODULE, "optimizer": OPTIMIZER, "plain": PLAIN, "none": NONE,
     "other": OPAQUE,
 }  # fmt: skip
-_MOST_ROUNDS = 25
 
 
 def analyse(
@@ -73,77 +72,34 @@ def analyse(
     return read(function, arguments, keywords).effects
 
 
-@dataclass(frozen=True, eq=False)
-class Reading:
-    """What an analysis found, and by which statements.
-
-    origins: each effect with the statements that it comes about by, from the outermost function on; written: ids of
-    statements that write into tensors or draw random numbers of undertow's, or call what does; frames: the functions that
-    were gone through; changes: by the id of a statement, the objects made by the code itself that it changes.
-    """
-
-    effects: Effects
-    origins: list[tuple[Effect, list[Chain]]]
-    written: set[int]
-    frames: list[Frame]
-    changes: dict[int, set[Atom]]
-
-
 def read(
     function: Callable[..., Any], arguments: Sequence[Kind] = (), keywords: dict[str, Kind] | None = None,
-    skipped: frozenset[int] = frozenset(),
+    decides: bool = False,
 ) -> Reading:  # fmt: skip
-    """The same with all that is known; statements with these ids are left out."""
+    """The same with all that is known; where it decides, without code that a call with these values does not come to."""
     name = getattr(function, "__name__", type(function).__name__)
     given = Arguments(
         [_value(kind, f"argument {number}") for number, kind in enumerate(arguments)],
         {name: _value(kind, name) for name, kind in (keywords or {}).items()},
     )
     interpreter = Interpreter()
-    interpreter.skipped = skipped
-    result = EMPTY
-    try:
-        for _ in range(_MOST_ROUNDS):
-            interpreter.changed = False
-            interpreter.unbound.clear()
-            result = interpreter.call_atom(Known(function, name), given, None)
-            if not interpreter.changed:
-                break
-        else:
-            raise TooLarge
-    except (TooLarge, RecursionError):
-        interpreter.frame = None
-        interpreter.may_write = True
-        interpreter.effect("call", "is too large to follow", None, field="unknown")
-    effects = interpreter.findings(result)
-    origins = [(effect, interpreter.origins[key]) for key, effect in zip(interpreter.effect_keys(), effects.effects)]
-    written = interpreter.written | interpreter.drawn
-    return Reading(effects, origins, written, list(interpreter.frames.values()), interpreter.changes)
+    interpreter.may_decide = decides
 
+    def finished() -> Reading:
+        result = EMPTY
+        try:
+            result = interpreter.outcome(Known(function, name), given)
+        except (TooLarge, RecursionError):
+            interpreter.frame, interpreter.here = None, interpreter.top
+            interpreter.here.may_write = True
+            interpreter.effect("call", "is too large to follow", None, field="unknown")
+        return Reading([interpreter.top], interpreter.order, gives(result), renewed)
 
-def together(readings: Sequence[Reading]) -> Reading:
-    """What several functions do, as if one called them all."""
-    if len(readings) == 1:
-        return readings[0]
-    found = [each.effects for each in readings]
-    effects = Effects(
-        effects=tuple([effect for each in found for effect in each.effects]),
-        returns=None,
-        reads=tuple([read for each in found for read in each.reads]),
-        holds=tuple([read for each in found for read in each.holds]),
-        places=tuple([place for each in found for place in each.places]),
-        writes=any(each.writes for each in found),
-        names=tuple([name for each in found for name in each.names]),
-        functions=tuple([function for each in found for function in each.functions]),
-        draws=any(each.draws for each in found),
-    )
-    changes: dict[int, set[Atom]] = {}
-    for each in readings:
-        for statement, atoms in each.changes.items():
-            changes.setdefault(statement, set()).update(atoms)
-    origins = [origin for each in readings for origin in each.origins]
-    frames = [frame for each in readings for frame in each.frames]
-    return Reading(effects, origins, set().union(*[each.written for each in readings]), frames, changes)
+    def renewed(node: Any) -> Reading:
+        interpreter.forget(node)
+        return finished()
+
+    return finished()
 
 
 def analyse_module(module: Module, arguments: Sequence[Kind] = ("tensor",)) -> Effects:

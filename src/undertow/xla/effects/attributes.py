@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from undertow._tensor import Tensor
+from undertow.lazy import present
 from undertow.nn import Module
 from undertow.xla.effects import trust
 from undertow.xla.effects.objects import MISSING, in_class, instance_dict, static_value, stored
@@ -21,7 +22,6 @@ from undertow.xla.effects.values import (
     MODULE,
     NONE,
     ONE,
-    OPAQUE,
     OPTIMIZER,
     OWN,
     PLAIN,
@@ -35,6 +35,7 @@ from undertow.xla.effects.values import (
     Fresh,
     Known,
     Method,
+    Namespace,
     Super,
     Value,
     is_plain,
@@ -52,6 +53,11 @@ def is_tensor(value: Any) -> bool:
     return isinstance(value, Tensor) and trust.home(type(value)) == "own"
 
 
+def named(name: str) -> Value:
+    """The name of an attribute, as code that looks for it is given it."""
+    return frozenset([Known(name, repr(name))])
+
+
 class Attributes(State):
     """How values answer to `value.name`."""
 
@@ -64,6 +70,8 @@ class Attributes(State):
             return self._fresh_attribute(atom, name, node)
         if isinstance(atom, Super):
             return self._super_attribute(atom, name, node)
+        if isinstance(atom, Namespace):
+            return frozenset([Method(name, atom)])
         if atom in TENSORISH:
             return self._tensor_attribute(atom, name, node)
         if atom is PLAIN:
@@ -99,13 +107,15 @@ class Attributes(State):
         if name in trust.TENSOR_NAMES:
             if name.startswith("is_"):
                 return ONE[PLAIN]
+            if name.startswith("_"):
+                return frozenset([TENSOR, NONE])
             return ONE[MADE] if atom is MADE else ONE[TENSOR]
         if atom is TENSORS and (name in ("items", "keys", "get") or name in trust.OWN_CHANGES):
             return frozenset([Method(name, atom)])
         return self.unknown(f"reads `.{name}` of a tensor", node)
 
     def _fresh_attribute(self, atom: Fresh, name: str, node: Any) -> Value:
-        found = atom.fields.get(name, EMPTY)
+        found = atom.field(name)
         kind = atom.kind
         if isinstance(kind, type) and trust.home(kind) == "user":
             if name == "__class__":
@@ -115,7 +125,7 @@ class Attributes(State):
                 return found | self._inherited(inherited, kind, atom, name, node)
             hook = in_class(kind, "__getattr__")
             if isinstance(hook, FunctionType) and trust.home(hook) == "user":
-                found |= self.call_function(hook, Arguments([frozenset([atom]), ONE[PLAIN]]), node)
+                found |= self.call_function(hook, Arguments([frozenset([atom]), named(name)]), node)
             return found | atom.contents | ONE[PLAIN]
         return found | frozenset([Method(name, atom)])
 
@@ -135,7 +145,7 @@ class Attributes(State):
         if found is in_class(type, "__call__"):
             return frozenset([owner])  # which makes an instance
         if in_class(object, name) is found:
-            return frozenset([Method(name, PLAIN)])
+            return frozenset([Method(name, owner if name == "__getattribute__" else PLAIN)])
         return self._inherited(found, kind, owner, name, node)
 
     def _inherited(self, found: Any, kind: type, owner: Atom, name: str, node: Any) -> Value:
@@ -156,10 +166,16 @@ class Attributes(State):
             return frozenset([Method(name, owner)])
         if isinstance(found, _SLOT_TYPES):
             if isinstance(owner, Known):
-                try:
-                    value = found.__get__(owner.value)
-                except (AttributeError, TypeError):
-                    return ONE[PLAIN]
+                key = id(owner.value), name
+                if key not in self.evaluated:  # some make another object each time
+                    try:
+                        value = found.__get__(owner.value)
+                    except (AttributeError, TypeError):
+                        return ONE[PLAIN]
+                    self.evaluated[key] = frozenset([Known(value, name)]), [owner.value]
+                (exact,) = self.evaluated[key][0]
+                assert isinstance(exact, Known)
+                value = exact.value
                 known = Known(value, f"{owner.name}.{name}", lambda: getattr(owner.get(), name))
                 self.found(known, owner.value, name)
                 return frozenset([known])
@@ -175,10 +191,12 @@ class Attributes(State):
         if isinstance(owner, Known):
             known = Known(found, f"{owner.name}.{name}", lambda: static_value(owner.get(), name))
             self.found(known, owner.value, name)
+            put = EMPTY
             for parent in kind.__mro__:
+                put |= self.restored(parent, name)
                 if name in vars(parent):
                     self.place(parent, name)
-            return frozenset([known])
+            return put | {known}
         if type(found).__name__ == "_tuplegetter":
             return owner.elements() | ONE[PLAIN] if isinstance(owner, Fresh) else ONE[PLAIN]
         return frozenset([Known(found, name)])
@@ -195,7 +213,7 @@ class Attributes(State):
                 return frozenset([Known(getattr(value, f"_{name}_"), f"{atom.name}.{name}")])
             if isinstance(value, tuple) and name in getattr(kind, "_fields", ()):
                 return frozenset([Known(getattr(value, name), f"{atom.name}.{name}")])
-            return frozenset([Method(name, PLAIN)])
+            return frozenset([Method(name, atom if self.decides and type(value) is str else PLAIN)])
         if is_tensor(value) and name not in instance_dict(value):
             if name in trust.TENSOR_METHODS:
                 return frozenset([Method(name, atom)])
@@ -203,13 +221,20 @@ class Attributes(State):
         if name == "__class__":
             return frozenset([Known(kind, kind.__name__)])
         if name == "__dict__":
-            self.effect("update", f"reaches into `{atom.name}.__dict__`", node, value)
-            return ONE[OPAQUE]
+            return frozenset([Namespace(atom)])
         if name in _ABOUT_CODE and callable(value):
             return ONE[PLAIN]
         lookup = in_class(kind, "__getattribute__")
         if isinstance(lookup, FunctionType) and trust.home(lookup) == "user":
-            return self.unknown(f"reads `{atom.name}.{name}` through `__getattribute__`", node)
+            return self.call_function(lookup, Arguments([frozenset([atom]), named(name)]), node)
+        return self.usual_attribute(atom, name, node)
+
+    def usual_attribute(self, atom: Known, name: str, node: Any) -> Value:
+        """An attribute as `object.__getattribute__` finds it, and the class's `__getattr__` if it does not."""
+        value = atom.value
+        kind = type(value)
+        if name == "__dict__":
+            return frozenset([Namespace(atom)])
         inherited = in_class(kind, name)
         if isinstance(inherited, property) or isinstance(in_class(type(inherited), "__set__"), FunctionType):
             return self._inherited(inherited, kind, atom, name, node)
@@ -218,19 +243,22 @@ class Attributes(State):
             self.depends_on(f"{atom.name}.{name}", lambda: stored(atom.get(), name), MISSING, value)
             if inherited is not MISSING and trust.home(kind) in ("user", "own"):
                 self.depends_on(f"{kind.__name__}.{name}", lambda: in_class(type(atom.get()), name), inherited, kind)
+        put = self.restored(value, name) if trust.home(kind) != "builtin" else EMPTY
         if own is not MISSING:
             known = Known(own, f"{atom.name}.{name}", lambda: stored(atom.get(), name))
             self.found(known, value, name)
-            return frozenset([known])
+            return put | {known}
         if inherited is not MISSING:
-            return self._inherited(inherited, kind, atom, name, node)
+            return put | self._inherited(inherited, kind, atom, name, node)
         if isinstance(value, np.ndarray) and name in trust.TENSOR_METHODS:
             return frozenset([Method(name, atom)])
         self.place(value, name)  # it may be there another time
+        if put:
+            return put
         fallback = in_class(kind, "__getattr__")
         if isinstance(fallback, FunctionType):
             if trust.home(fallback) == "user":
-                return self.call_function(fallback, Arguments([frozenset([atom]), ONE[PLAIN]]), node)
+                return self.call_function(fallback, Arguments([frozenset([atom]), named(name)]), node)
             return ONE[PLAIN] if isinstance(value, Module) else ONE[OWN]
         if fallback is not MISSING:
             return self.unknown(f"reads `{atom.name}.{name}` through `__getattr__`", node)
@@ -239,12 +267,12 @@ class Attributes(State):
     def _module_attribute(self, atom: Known, name: str, node: Any) -> Value:
         module = atom.value
         if name == "__dict__":
-            return frozenset([Known(vars(module), f"{atom.name}.__dict__")])
-        found = vars(module).get(name, MISSING)
+            return frozenset([Known(present(module), f"{atom.name}.__dict__")])
+        found = present(module).get(name, MISSING)
         if found is MISSING:
             if trust.module_home(module) == "user":
-                self.looked_up(vars(module), name)
-                fallback = vars(module).get("__getattr__")
+                self.looked_up(present(module), name)
+                fallback = present(module).get("__getattr__")
                 if isinstance(fallback, FunctionType):
                     return self.call_function(fallback, Arguments([frozenset([Known(name, repr(name))])]), node)
                 return ONE[PLAIN]
@@ -252,12 +280,12 @@ class Attributes(State):
             if found is MISSING:
                 self.looked_up(vars(module), name)
                 return ONE[PLAIN]
-        if name in vars(module):
-            self.looked_up(vars(module), name)
-        known = Known(found, f"{atom.name}.{name}", lambda: vars(module).get(name, MISSING))
+        if name in present(module):
+            self.looked_up(present(module), name)
+        known = Known(found, f"{atom.name}.{name}", lambda: present(module).get(name, MISSING))
         if trust.module_home(module) == "user":
-            self.found(known, vars(module), name)  # where a function of that module has its globals
-        return frozenset([known])
+            self.found(known, present(module), name)  # where a function of that module has its globals
+        return self.restored(present(module), name) | {known}
 
     def _class_attribute(self, atom: Known, name: str, node: Any) -> Value:
         kind = atom.value
@@ -277,19 +305,21 @@ class Attributes(State):
         if isinstance(found, (staticmethod, classmethod)):
             return self._inherited(found, kind, atom, name, node)
         known = Known(found, f"{atom.name}.{name}", lambda: in_class(kind, name))
+        put = EMPTY
         if trust.home(kind) == "user":
             self.found(known, kind, name)
             for parent in kind.__mro__:
+                put |= self.restored(parent, name)
                 if name in vars(parent):
                     self.place(parent, name)
-        return frozenset([known])
+        return put | {known}
 
     def _stored_by_code(self, kind: type, atom: Atom, name: str, value: Value, node: Any) -> bool:
         """Whether setting an attribute calls code of the user's, which is then gone through."""
         setter, through = in_class(kind, "__setattr__"), in_class(kind, name)
         own = frozenset([atom])
         if isinstance(setter, FunctionType) and trust.home(setter) == "user":
-            self.call_function(setter, Arguments([own, ONE[PLAIN], value]), node)
+            self.call_function(setter, Arguments([own, named(name), value]), node)
         elif isinstance(through, property) and isinstance(through.fset, FunctionType):
             self.call_function(through.fset, Arguments([own, value]), node)
         elif isinstance(in_class(type(through), "__set__"), FunctionType):
@@ -310,7 +340,8 @@ class Attributes(State):
                 return
             if self._stored_by_code(type(atom.value), atom, name, value, node):
                 return
-            target = vars(atom.value) if isinstance(atom.value, ModuleType) else atom.value
+            target = present(atom.value) if isinstance(atom.value, ModuleType) else atom.value
+            self.store(target, name, value)
             self.effect(kind, f"{verb} `{atom.name}.{name}`", node, target, name)
         elif isinstance(atom, Fresh):
             if isinstance(atom.kind, type) and trust.home(atom.kind) == "user":
@@ -322,10 +353,11 @@ class Attributes(State):
             if name not in trust.SETTABLE_ATTRIBUTES and atom is not MADE:
                 self.effect(kind, f"{verb} `.{name}` of a tensor", node)
         elif atom not in (PLAIN, NONE) and not isinstance(atom, Closure):
+            self.blur(name)
             self.effect(kind, f"{verb} `.{name}` of an object", node)
             self.change(atom)
 
     def _set_of_tensor(self, atom: Atom, name: str, node: Any) -> None:
-        self.writes = True
+        self.here.writes = True
         if name == "requires_grad" and atom is not MADE:
             self.effect("call", "sets `.requires_grad` of a tensor", node, field="own")

@@ -5,16 +5,20 @@ from __future__ import annotations
 import collections
 import functools
 import itertools
-from types import ModuleType
+from types import FunctionType, ModuleType
 from typing import Any
 
 import numpy as np
 
+from undertow.nn import Module
 from undertow.xla.effects import trust
 from undertow.xla.effects.attributes import is_tensor
+from undertow.xla.effects.decisions import agreed, is_instance, truth
 from undertow.xla.effects.elements import is_iterator
 from undertow.xla.effects.findings import cell_of
 from undertow.xla.effects.functions import Functions
+from undertow.xla.effects.objects import MISSING, in_class, stored
+from undertow.xla.effects.protocols import LOOP, TRUTH, of_function
 from undertow.xla.effects.values import (
     EMPTY,
     MADE,
@@ -34,6 +38,8 @@ from undertow.xla.effects.values import (
     Value,
     is_plain,
 )  # fmt: skip
+
+MOST_STRINGS = 16
 
 
 class BuiltinCalls(Functions):
@@ -65,7 +71,7 @@ class BuiltinCalls(Functions):
     def _element_result(self, function: Any, arguments: Arguments, node: Any) -> Value:
         everything = arguments.all()
         self.use(everything, deep=1)
-        self.protocols(everything | self.inside(everything), node)
+        self.protocols(everything | self.inside(everything), node, names=of_function(function))
         self._call_key(function, arguments, node)
         walked = frozenset(atom for atom in everything if not self.is_callback(atom) and atom is not OPAQUE)
         result: set[Atom] = set()
@@ -108,7 +114,7 @@ class BuiltinCalls(Functions):
     def _make(self, function: Any, arguments: Arguments, node: Any) -> Value:
         """Containers and iterators made of what they are given."""
         self.use(arguments.all(), deep=1)
-        self.protocols(arguments.all() | self.inside(arguments.all()), node)
+        self.protocols(arguments.all() | self.inside(arguments.all()), node, names=of_function(function))
         self._call_key(function, arguments, node)
         if function in (functools.partial, functools.wraps, functools.update_wrapper) or function in trust.CONTEXTS:
             return self.fresh(node, function, arguments.all())
@@ -151,32 +157,83 @@ class BuiltinCalls(Functions):
         return self.fresh(node, list, result)
 
     def _call_getattr(self, arguments: Arguments, node: Any) -> Value:
-        names = self.known_strings(arguments.positional[1]) if len(arguments.positional) > 1 else None
-        result = EMPTY.union(*arguments.positional[2:])
+        names = self.constants(arguments, 1)
+        result = EMPTY
         for atom in arguments.positional[0] if arguments.positional else ONE[OPAQUE]:
-            if names:
-                result |= EMPTY.union(*[self.attribute(atom, name, node) for name in names])
-            elif isinstance(atom, Known) and isinstance(atom.value, ModuleType):
+            for name in names or ():
+                there = self.has(atom, name)
+                result |= EMPTY if there is False else self.attribute(atom, name, node)
+                if not there:
+                    result = result.union(*arguments.positional[2:])
+            if names is not None:
+                continue
+            result = result.union(*arguments.positional[2:])
+            if isinstance(atom, Known) and isinstance(atom.value, ModuleType):
                 for name in vars(atom.value):
                     self.looked_up(vars(atom.value), name)
-                result |= self.unknown("reads an attribute whose name is not known", node)
-            elif atom is PLAIN or atom is NONE:
-                result |= ONE[PLAIN]
-            else:
-                result |= self.unknown("reads an attribute whose name is not known", node)
+            plain = atom is PLAIN or atom is NONE
+            result |= ONE[PLAIN] if plain else self.unknown("reads an attribute whose name is not known", node)
         return result
 
     def _call_hasattr(self, arguments: Arguments, node: Any) -> Value:
-        name = self._constant(arguments, 1)
+        name = self.constant(arguments, 1)
         for atom in arguments.positional[0] if arguments.positional else ONE[OPAQUE]:
             if name is not None and isinstance(atom, (Known, Fresh)):
                 self.attribute(atom, name, node)
             elif isinstance(atom, Known):
                 self.unknown("asks for an attribute whose name is not known", node)
-        return ONE[PLAIN]
+        if name is None or not arguments.positional:
+            return ONE[PLAIN]
+        return self.answered(agreed({self.has(atom, name) for atom in arguments.positional[0]}))
+
+    def has(self, atom: Atom, name: str) -> bool | None:
+        """Whether an object from outside has an attribute, if that is certain."""
+        if not self.decides or not isinstance(atom, Known) or isinstance(atom.value, ModuleType):
+            return None
+        value, kind = atom.value, type(atom.value)
+        if isinstance(value, type) or is_tensor(value) or self.restored(value, name):
+            return None
+        for special in ("__getattribute__", "__getattr__"):
+            method = in_class(kind, special)
+            if isinstance(method, FunctionType) and trust.home(method) == "user":
+                return None
+        inherited = in_class(kind, name)
+        if isinstance(inherited, property):
+            return None  # which may raise
+        self.place(value, name)
+        if stored(value, name) is not MISSING or inherited is not MISSING:
+            return True
+        return False if in_class(kind, "__getattr__") is MISSING or isinstance(value, Module) else None
+
+    def answered(self, answer: bool | None) -> Value:
+        """A truth value, which may be known."""
+        return ONE[PLAIN] if answer is None or not self.decides else frozenset([Known(answer, str(answer))])
+
+    def _call_isinstance(self, arguments: Arguments, node: Any) -> Value:
+        if len(arguments.positional) != 2:
+            return ONE[PLAIN]
+        return self.answered(is_instance(arguments.positional[0], self._classes(arguments.positional[1])))
+
+    def _classes(self, value: Value) -> list[Any] | None:
+        """The classes that a value is, or a tuple of; None if that is not certain."""
+        if len(value) != 1:
+            return None
+        (atom,) = value
+        if isinstance(atom, Known) and isinstance(atom.value, (type, tuple)):
+            kinds = list(atom.value) if isinstance(atom.value, tuple) else [atom.value]
+            return kinds if all(isinstance(kind, type) for kind in kinds) else None
+        if isinstance(atom, Fresh) and atom.kind is tuple and atom.items and not atom.contents:
+            inside = [self._classes(item) for item in atom.items]
+            return None if any(kinds is None for kinds in inside) else [kind for kinds in inside for kind in kinds or ()]
+        return None
+
+    def _call_bool(self, arguments: Arguments, node: Any) -> Value:
+        self.use(arguments.all())
+        self.protocols(arguments.all(), node, names=TRUTH)
+        return self.answered(truth(arguments.positional[0]) if len(arguments.positional) == 1 else None)
 
     def _call_setattr(self, arguments: Arguments, node: Any) -> Value:
-        name = self._constant(arguments, 1)
+        name = self.constant(arguments, 1)
         value = EMPTY.union(*arguments.positional[2:])
         for atom in arguments.positional[0] if arguments.positional else ONE[OPAQUE]:
             if name is None and isinstance(atom, Fresh):
@@ -187,20 +244,28 @@ class BuiltinCalls(Functions):
     def _call_delattr(self, arguments: Arguments, node: Any) -> Value:
         return self._call_setattr(arguments, node)
 
-    def _constant(self, arguments: Arguments, number: int) -> str | None:
+    def constant(self, arguments: Arguments, number: int) -> str | None:
         """An argument that is one certain string."""
-        if len(arguments.positional) > number and len(arguments.positional[number]) == 1:
-            (atom,) = arguments.positional[number]
-            if isinstance(atom, Known) and isinstance(atom.value, str):
-                return atom.value
-        return None
+        names = self.constants(arguments, number)
+        return names[0] if names and len(names) == 1 else None
+
+    def constants(self, arguments: Arguments, number: int) -> list[str] | None:
+        """The strings that an argument may be, if it is none but those."""
+        if len(arguments.positional) <= number:
+            return None
+        return self.strings(arguments.positional[number])
+
+    def strings(self, value: Value) -> list[str] | None:
+        """The strings that a value may be, if it is none but those, and few."""
+        found = [atom.value for atom in value if isinstance(atom, Known) and isinstance(atom.value, str)]
+        return found if 0 < len(found) == len(value) <= MOST_STRINGS else None
 
     def _call_next(self, arguments: Arguments, node: Any) -> Value:
         result = EMPTY.union(*arguments.positional[1:])
         for atom in arguments.positional[0] if arguments.positional else ONE[OPAQUE]:
             if isinstance(atom, Known) and is_iterator(atom.value):
                 self.effect("call", f"takes from the iterator `{atom.name}`", node, atom.value, field="iterator")
-                self.protocols(frozenset([atom]), node)
+                self.protocols(frozenset([atom]), node, names=LOOP)
                 result |= ONE[OPAQUE]
             else:
                 result |= self.elements(frozenset([atom]), node)
@@ -240,4 +305,4 @@ class BuiltinCalls(Functions):
         first = self.function.__code__.co_varnames[:1]
         if cell is None or not first:
             return self.unknown("calls `super` in an unusual way", None)
-        return frozenset(Super(cell.cell_contents, owner) for owner in outermost.values.get(first[0], EMPTY))
+        return frozenset(Super(cell.cell_contents, owner) for owner in self.variable(outermost, first[0]))

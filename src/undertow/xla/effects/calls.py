@@ -13,8 +13,10 @@ from undertow._tensor import Tensor
 from undertow.nn import Module
 from undertow.optim import Optimizer
 from undertow.xla.effects import trust
+from undertow.xla.effects.graph import Notes
 from undertow.xla.effects.objects import MISSING, in_class, instance_dict, is_namespace
 from undertow.xla.effects.own_calls import OwnCalls
+from undertow.xla.effects.protocols import TEXT, of_function
 from undertow.xla.effects.reflection import UNSEEN, is_getter, special_functions
 from undertow.xla.effects.values import (
     EMPTY,
@@ -37,7 +39,6 @@ from undertow.xla.effects.values import (
 )  # fmt: skip
 from undertow.xla.settings import GUARDED
 
-_MOST_ROUNDS = 10
 _OF_ALL = {id(function) for function in (len, dir, sorted, list, tuple, set, dict, frozenset)}  # of names, say
 
 
@@ -47,8 +48,10 @@ def _keyword(call: Any, name: str) -> Any:
 
 _SPECIAL = {
     id(function): function.__name__
-    for function in (getattr, hasattr, setattr, delattr, next, type, super, zip, enumerate, dict, map)
-} | dict(special_functions())
+    for function in (
+        getattr, hasattr, setattr, delattr, next, type, super, zip, enumerate, dict, map, isinstance, bool,
+    )
+} | dict(special_functions())  # fmt: skip
 
 
 class Calls(OwnCalls):
@@ -68,6 +71,7 @@ class Calls(OwnCalls):
         if isinstance(atom, Method):
             return self.call_method(atom, arguments, node)
         if isinstance(atom, Closure):
+            atom.readers.add(self.frame)
             return self.enter_function(atom.node, atom.frame.function, atom.scope, atom, atom.defaults, arguments, node)
         if isinstance(atom, Fresh):
             return self._call_fresh(atom, arguments, node)
@@ -76,7 +80,7 @@ class Calls(OwnCalls):
             return ONE[OWN]
         if atom in TENSORISH or atom in (PLAIN, NONE):
             return ONE[PLAIN]
-        self.may_write = True
+        self.here.may_write = True
         self.change(OPAQUE)
         return self.unknown("calls something unknown", node)
 
@@ -91,11 +95,13 @@ class Calls(OwnCalls):
             return ONE[PLAIN] if method is MISSING else self.unknown("calls an object that it made", node)
         if atom.kind is functools.wraps:
             return arguments.all()
+        if self.decides and atom.kind in (list, tuple, dict, set, frozenset):
+            return ONE[PLAIN]  # raises
         more = atom.elements() | arguments.all() if atom.kind is functools.partial else EMPTY
         inner = Arguments(arguments.positional, arguments.keywords, arguments.more | more, arguments.more_keywords | more)
         if more:
             inner.positional = []
-        return ONE[PLAIN] | self.call(atom.elements() - {PLAIN, NONE}, inner, node)
+        return ONE[PLAIN] | self.call(_callable_in(atom) - {PLAIN, NONE}, inner, node)
 
     # --- objects from outside
 
@@ -113,6 +119,10 @@ class Calls(OwnCalls):
             return ONE[PLAIN]
         if id(value) in UNSEEN:
             return self.computed(f"calls `{UNSEEN[id(value)].removeprefix('builtins.')}`", node)
+        if id(value) in trust.EVALUATED:
+            found = self._evaluated(value, arguments)
+            if found is not None:
+                return found
         if isinstance(value, FunctionType):
             return self._call_python(atom, value, arguments, node)
         if isinstance(value, types.MethodType):
@@ -127,7 +137,7 @@ class Calls(OwnCalls):
                     return self.computed(f"goes through all of `{each.name}`", node)
         if id(value) in trust.PLAIN_RESULT:
             self.use(arguments.all(), deep=3)
-            self.protocols(arguments.all() | self.inside(arguments.all()), node)
+            self.protocols(arguments.all() | self.inside(arguments.all()), node, names=of_function(value))
             return ONE[PLAIN]
         if id(value) in trust.ELEMENT_RESULT:
             return self._element_result(value, arguments, node)
@@ -163,8 +173,8 @@ class Calls(OwnCalls):
         home = trust.home(value)
         if home == "numpy":
             return self._call_numpy(value, getattr(value, "__name__", ""), arguments, node)
-        if isinstance(value, functools._lru_cache_wrapper) and self._is_pure(value.__wrapped__, arguments):
-            return self.call_atom(Known(value.__wrapped__, atom.name), arguments, node)
+        if isinstance(value, functools._lru_cache_wrapper) and isinstance(value.__wrapped__, FunctionType):
+            return self._call_cached(atom, value.__wrapped__, arguments, node)
         step = instance_dict(value).get("__wrapped__")
         if home == "own" and isinstance(step, (FunctionType, types.MethodType)):  # it is compiled
             return self.call_atom(Known(step, atom.name), arguments, node)
@@ -186,22 +196,44 @@ class Calls(OwnCalls):
         targets = self._given_away(arguments) if field == "unknown" else []
         for target in targets:
             self.place(target, None)
+            self.store(target, None, ONE[PLAIN])
             self.effect("call", what, node, target, field=field)
         if not targets or trust.home(atom.value) != "standard":
             self.effect("call", what, node, field=field)
         if trust.home(atom.value) not in ("standard", "builtin"):
-            self.may_write = True
+            self.here.may_write = True
         return ONE[NONE] if atom.value is print else ONE[OPAQUE]
 
-    def _is_pure(self, function: Any, arguments: Arguments) -> bool:
-        """Whether a function whose results are kept does nothing besides, which would not happen at each call."""
-        apart = type(self)()
-        for _ in range(_MOST_ROUNDS):
-            apart.changed = False
-            apart.call_atom(Known(function, "function"), arguments, None)
-            if not apart.changed:
-                break
-        return not apart.changed and not apart.effect_keys()
+    def _call_cached(self, atom: Known, function: FunctionType, arguments: Arguments, node: Any) -> Value:
+        """A call of a function whose results are kept: what it does besides happens once, when it is traced as well.
+
+        That is certain if each call has the same arguments; else it is not known what happens when.
+        """
+        same = all(atom is PLAIN or atom is NONE or isinstance(atom, Known) for atom in arguments.all())
+        here, self.here = self.here, Notes()
+        result = self.call_atom(Known(function, atom.name), arguments, node)
+        followed, self.here = self.here, here
+        what = f"calls `{atom.name}`"
+        for frame in followed.calls:
+            if frame not in here.cached:
+                here.cached[frame] = self.effect_here("call", what, node, field="harmless" if same else "unknown")[1]
+        if followed.effects:
+            self.effect("call", what, node, field="harmless" if same else "unknown")
+            here.may_write = here.may_write or not same
+        return result
+
+    def _evaluated(self, function: Any, arguments: Arguments) -> Value | None:
+        """What a function that only looks gives, if it is known exactly what at."""
+        exact = [_exact(value) for value in arguments.positional]
+        if MISSING in exact or arguments.keywords or arguments.maybe or arguments.more or arguments.more_keywords:
+            return None
+        key = id(function), *map(id, exact)
+        if key not in self.evaluated:  # what it makes is one object then, however often this is gone through
+            try:
+                self.evaluated[key] = frozenset([Known(function(*exact), f"{function.__name__}(…)")]), exact
+            except (TypeError, ValueError):
+                return None
+        return self.evaluated[key][0]
 
     def _given_away(self, arguments: Arguments) -> list[Any]:
         """Objects from outside that code which is not followed may change: it is given them, or is a method of one."""
@@ -248,7 +280,7 @@ class Calls(OwnCalls):
             self.call_back(arguments, node)
             return ONE[MADE] if kind.__name__ in ("Tensor", "Parameter") else ONE[OWN]
         if issubclass(kind, BaseException) and home == "builtin":
-            self.protocols(arguments.all(), node)
+            self.protocols(arguments.all(), node, names=TEXT)
             return self.fresh(node, BaseException, arguments.all())
         if home == "numpy":
             return self._call_numpy(kind, kind.__name__, arguments, node)
@@ -257,11 +289,9 @@ class Calls(OwnCalls):
         if hasattr(kind, "_member_map_"):
             return ONE[PLAIN]
         meta_call = in_class(type(kind), "__call__")
-        if isinstance(meta_call, FunctionType) and trust.home(meta_call) == "user" and kind not in self.being_made:
-            self.being_made.add(kind)
-            made = self.call_function(meta_call, arguments.after(frozenset([atom])), node)
-            self.being_made.discard(kind)
-            return made
+        if isinstance(meta_call, FunctionType) and trust.home(meta_call) == "user":
+            if self.frame is None or self.frame.within(meta_call) is None:
+                return self.call_function(meta_call, arguments.after(frozenset([atom])), node)
         made = self.fresh(node, kind, EMPTY)
         (instance,) = made
         assert isinstance(instance, Fresh)
@@ -317,3 +347,28 @@ class Calls(OwnCalls):
                 return entered, trust.home(end) == "own"
         name = atom.name if isinstance(atom, Known) else "something unknown"
         return self.unknown(f"enters `{name}`", node), False
+
+
+def _exact(value: Value) -> Any:
+    """The object that a value is for certain, or the class of one that the code makes; else MISSING."""
+    if len(value) == 1:
+        (atom,) = value
+        if isinstance(atom, Known):
+            return atom.value
+        if isinstance(atom, Fresh) and hasattr(atom.kind, "__dataclass_fields__"):
+            return atom.kind
+    return MISSING
+
+
+def _callable_in(atom: Fresh) -> Value:
+    """What an object of the code's own holds, and those that it holds, each once: they may hold each other."""
+    found: set[Atom] = set()
+    waiting, seen = [atom], {atom}
+    while waiting:
+        for each in waiting.pop().elements():
+            if not isinstance(each, Fresh) or (isinstance(each.kind, type) and trust.home(each.kind) == "user"):
+                found.add(each)
+            elif each not in seen:
+                seen.add(each)
+                waiting.append(each)
+    return frozenset(found)

@@ -14,6 +14,8 @@ from undertow.utils.data import DataLoader
 from undertow.xla.effects import trust
 from undertow.xla.effects.attributes import Attributes, is_tensor
 from undertow.xla.effects.objects import MISSING, element, in_class, instance_dict, is_namespace
+from undertow.xla.effects.protocols import EVERYTHING, LOOP, of_operator
+from undertow.xla.effects.state import ITEMS
 from undertow.xla.effects.values import (
     EMPTY,
     GROUPS,
@@ -36,19 +38,9 @@ from undertow.xla.effects.values import (
     Method,
     Value,
     is_plain,
+    joined,
     shown,
 )  # fmt: skip
-
-# What Python calls by itself when an object meets an operator, a test, a loop or a function for all kinds of objects.
-PROTOCOLS = tuple(
-    f"__{name}__"
-    for name in (
-        "len iter next bool str repr format float int index complex hash eq ne lt le gt ge contains getitem missing array "
-        "add radd sub rsub mul rmul truediv rtruediv floordiv rfloordiv mod rmod pow rpow matmul rmatmul and rand or ror "
-        "xor rxor lshift rlshift rshift rrshift neg pos abs invert round iadd isub imul itruediv ior iand ixor ilshift "
-        "irshift imatmul ifloordiv imod ipow torch_function array_ufunc array_function divmod reversed length_hint bytes"
-    ).split()
-)
 
 
 def is_iterator(value: Any) -> bool:
@@ -74,7 +66,7 @@ class Elements(Attributes):
                 found.add(NONE if each is None else PLAIN)
             else:
                 found.add(self.child(atom, key, each))
-        return self.limited(frozenset(found)) or ONE[PLAIN]
+        return joined(EMPTY, frozenset(found) | self.restored(value, ITEMS)) or ONE[PLAIN]
 
     def elements(self, value: Value, node: Any) -> Value:
         """What iterating over a value gives."""
@@ -89,7 +81,7 @@ class Elements(Attributes):
         if isinstance(atom, Fresh):
             found = atom.elements() or ONE[PLAIN]
             if isinstance(atom.kind, type) and trust.home(atom.kind) == "user":
-                found |= self.protocols(frozenset([atom]), node)
+                found |= self.protocols(frozenset([atom]), node, names=LOOP)
             return found
         if atom in (TENSOR, MADE):
             return ONE[MADE]
@@ -106,7 +98,7 @@ class Elements(Attributes):
             if isinstance(value, Tensor):
                 return ONE[MADE]
             if isinstance(value, Module):
-                return self.module_parts(value) | self.protocols(frozenset([atom]), node)
+                return self.module_parts(value) | self.protocols(frozenset([atom]), node, names=LOOP)
             if isinstance(value, np.ndarray):
                 self.use(frozenset([atom]))
                 return frozenset([atom, PLAIN])
@@ -114,9 +106,11 @@ class Elements(Attributes):
                 return self.computed(f"goes through all of `{atom.name}`", node)
             if isinstance(value, (list, dict, set, frozenset, tuple, collections.deque)):
                 self.use(frozenset([atom]))
-                extra = self.protocols(frozenset([atom]), node)
+                extra = self.protocols(frozenset([atom]), node, names=LOOP)
                 if isinstance(value, dict):
                     plain = all(map(is_plain, value))
+                    if self.decides and value and len(value) <= 16 and all(isinstance(key, str) for key in value):
+                        return extra | frozenset(Known(key, repr(key)) for key in value)
                     return extra | (ONE[PLAIN] if plain else frozenset(Known(key, f"key of {atom.name}") for key in value))
                 return extra | self.children(atom)
             if isinstance(value, DataLoader):
@@ -128,7 +122,7 @@ class Elements(Attributes):
             if isinstance(value, type) and hasattr(value, "_member_map_"):
                 return ONE[PLAIN]
             if trust.home(type(value)) == "user":
-                self.protocols(frozenset([atom]), node)
+                self.protocols(frozenset([atom]), node, names=LOOP)
                 return self.unknown(f"goes through `{atom.name}`", node)
             if trust.home(type(value)) == "own" and not trust.own_effect("", type(value).__module__):
                 return ONE[OWN]
@@ -181,6 +175,8 @@ class Elements(Attributes):
             items = atom.items
             if items and type(constant) is int and -len(items) <= constant < len(items) and not atom.contents:
                 return items[constant]
+            if isinstance(constant, str) and atom.named is not None:
+                return atom.named.get(constant, EMPTY)
             return self._elements(atom, node)
         if atom is GROUPS:
             if constant == "params":
@@ -207,7 +203,9 @@ class Elements(Attributes):
                 if each is not MISSING:
                     found = self.child(atom, constant, each)
                     self.found(found, value, None, constant)
-                    return frozenset([found])
+                    return self.restored(value, ITEMS) | {found}
+                if type(value) is dict and self.decides:  # it raises
+                    return self.restored(value, ITEMS)
             if in_class(type(value), "__missing__") is not MISSING and not isinstance(value, collections.Counter):
                 self.effect("update", f"may add a key to `{atom.name}`", node, value)
                 self.use(frozenset([atom]))
@@ -236,11 +234,15 @@ class Elements(Attributes):
             setter = in_class(atom.kind, "__setitem__") if isinstance(atom.kind, type) else None
             if isinstance(setter, FunctionType) and trust.home(setter) == "user":
                 self.call_function(setter, Arguments([frozenset([atom]), key, value]), node)
-            self.put_into(atom, key | value, key)
+            names = self.strings(key) if atom.kind is dict else None
+            for name in names or ():
+                self.put_under(atom, name, value)
+            if names is None:
+                self.put_into(atom, key | value, key)
             self.change(atom)
         elif isinstance(atom, Known):
             if is_tensor(atom.value):
-                self.writes = True
+                self.here.writes = True
             elif is_namespace(atom.value):
                 names = self.known_strings(key)
                 for name in names or ():
@@ -252,9 +254,10 @@ class Elements(Attributes):
                     self.computed(f"stores into `{atom.name}[…]` by a name that is not known", node)
             else:
                 verb = "updates" if updating else "stores into"
+                self.store(atom.value, ITEMS, key | value)
                 self.effect("update" if updating else "store", f"{verb} `{atom.name}`", node, atom.value)
         elif atom in (TENSOR, MADE, OWN):
-            self.writes = True
+            self.here.writes = True
         elif atom is TENSORS:  # a container that the function is given, which who calls it goes on with
             self.effect("call", "stores into what it is given", node, field="own")
         elif atom not in (PLAIN, NONE):
@@ -269,25 +272,28 @@ class Elements(Attributes):
         elif isinstance(atom, Known):
             changes = isinstance(atom.value, (list, set, dict, collections.deque, np.ndarray, bytearray))
             if is_tensor(atom.value):
-                self.writes = True
+                self.here.writes = True
             if changes or (not is_plain(atom.value) and not is_tensor(atom.value)):
+                self.store(atom.value, ITEMS, value | self.elements(value, node))
                 self.effect("update", f"updates `{atom.name}`", node, atom.value)
         elif atom in TENSORISH:
-            self.writes = True
+            self.here.writes = True
         elif atom not in (PLAIN, NONE):
             self.effect("update", f"updates `{name}`", node)
             self.change(atom)
 
     # --- operators
 
-    def protocols(self, value: Value, node: Any, others: Value = EMPTY) -> Value:
+    def protocols(
+        self, value: Value, node: Any, others: Value = EMPTY, names: tuple[str, ...] = EVERYTHING
+    ) -> Value:
         """Calls whatever Python might call by itself on objects of users' classes."""
         found = EMPTY
         for atom in value:
             kind: Any = type(atom.value) if isinstance(atom, Known) else getattr(atom, "kind", None)
             if not isinstance(kind, type) or trust.home(kind) != "user":
                 continue
-            for name in PROTOCOLS:
+            for name in names:
                 method = in_class(kind, name)
                 method = method.__func__ if isinstance(method, (classmethod, staticmethod)) else method
                 if isinstance(method, FunctionType) and trust.home(method) == "user" and not _is_generated(method, kind):
@@ -298,6 +304,7 @@ class Elements(Attributes):
     def arithmetic(self, values: list[Value], node: Any) -> Value:
         result = EMPTY
         together = EMPTY.union(*values)
+        names = of_operator(node)
         self.use(together)
         for atom in together:
             if isinstance(atom, Method):
@@ -309,7 +316,7 @@ class Elements(Attributes):
             elif isinstance(atom, Fresh):
                 kind = atom.kind if atom.kind in (list, tuple, dict, set) else None
                 result |= self.fresh(node, kind, atom.elements())
-                result |= self.protocols(frozenset([atom]), node, together)
+                result |= self.protocols(frozenset([atom]), node, together, names)
             elif isinstance(atom, Known):
                 outside = atom.value
                 if is_plain(outside) or isinstance(outside, (type, FunctionType, Module)):
@@ -325,7 +332,7 @@ class Elements(Attributes):
                     result |= ONE[OWN]
                 elif trust.home(type(outside)) != "user":
                     result |= ONE[PLAIN]
-                result |= self.protocols(frozenset([atom]), node, together)
+                result |= self.protocols(frozenset([atom]), node, together, names)
             else:
                 result |= self.unknown("computes with something unknown", node)
         return result

@@ -7,8 +7,11 @@ import builtins
 from typing import Any
 
 from undertow.xla.effects.calls import Calls
+from undertow.xla.effects.decisions import compared, truth
 from undertow.xla.effects.findings import cell_of
 from undertow.xla.effects.objects import is_namespace
+from undertow.xla.effects.protocols import TEXT, TRUTH
+from undertow.xla.effects.state import ITEMS, Unbound
 from undertow.xla.effects.values import (
     EMPTY,
     MADE,
@@ -19,9 +22,11 @@ from undertow.xla.effects.values import (
     TENSORISH,
     Arguments,
     Closure,
+    Fresh,
     Known,
     Scope,
     Value,
+    is_key,
 )
 
 _BUILTINS = vars(builtins)
@@ -45,12 +50,9 @@ class Expressions(Calls):
     def bind(self, name: str, value: Value, scope: Scope, updating: bool = False, node: Any = None) -> None:
         owner = self.owner_of(name, scope)
         if owner is None:
-            self.store_outside(name, scope, node, updating)
+            self.store_outside(name, value, node, updating)
             return
-        before = owner.values.get(name, EMPTY)
-        if not value <= before:
-            owner.values[name] = self.limited(before | value)
-            self.changed = True
+        self.set_variable(owner, name, value)
 
     def outside_name(self, name: str) -> tuple[Any, str | None, Known | None]:
         """Where a name from outside is kept (owner, name in it) and what is there."""
@@ -68,33 +70,35 @@ class Expressions(Calls):
             return _BUILTINS, name, Known(_BUILTINS[name], name)
         return namespace, name, None
 
-    def store_outside(self, name: str, scope: Scope, node: Any, updating: bool) -> None:
+    def store_outside(self, name: str, value: Value, node: Any, updating: bool) -> None:
         owner, attribute, _ = self.outside_name(name)
         what = "nonlocal" if attribute is None else "global"
         verb = "updates" if updating else "sets"
         if owner is _BUILTINS:
             owner = self.function.__globals__
         kind = "update" if updating else "store"
+        self.store(owner, attribute, value)
         self.effect(kind, f"{verb} {what} `{name}`", node, owner, attribute)
 
     def see_Name(self, node: ast.Name, scope: Scope) -> Value:
         name = node.id
         owner = self.owner_of(name, scope)
         if owner is not None:
-            found = owner.values.get(name, EMPTY)
+            found = self.variable(owner, name)
             if not found:
-                self.unbound[name] = node
+                self.unbound[id(owner), name] = Unbound(name, owner, self.here)
             return found
         if name == "__class__" or name == "__debug__":
             cell = cell_of(self.function, name)
             return frozenset([Known(cell.cell_contents, name)]) if cell is not None else ONE[PLAIN]
         place, attribute, known = self.outside_name(name)
         if known is None:
-            self.unbound[name] = node
-            return EMPTY
-        if place is not _BUILTINS:
-            self.found(known, place, attribute)
-        return frozenset([known])
+            self.unbound[None, name] = Unbound(name, None, self.here)
+            return ONE[OPAQUE]
+        if place is _BUILTINS:
+            return frozenset([known])
+        self.found(known, place, attribute)
+        return self.restored(place, attribute) | {known}
 
     # --- assignments
 
@@ -137,39 +141,43 @@ class Expressions(Calls):
             return ONE[OPAQUE]
         return method(node, scope)
 
-    def test(self, node: ast.expr, scope: Scope) -> None:
-        """A value asked whether it is true."""
-        value = self.value(node, scope)
+    def test(self, node: ast.expr, scope: Scope) -> tuple[bool, bool]:
+        """A value asked whether it is true: whether it may be, and whether it may not be."""
+        return self.tested(self.value(node, scope), node)
+
+    def tested(self, value: Value, node: ast.expr) -> tuple[bool, bool]:
         self.use(value)
-        self.protocols(value, node)
+        self.protocols(value, node, names=TRUTH)
+        if not value:
+            return False, False  # it is not known yet: when it is, this is gone through again
+        if not self.decides or any(isinstance(atom, Known) and self.restored(atom.value, ITEMS) for atom in value):
+            return True, True
+        answer = truth(value)
+        return answer is not False, answer is not True
 
     def see_Constant(self, node: ast.Constant, scope: Scope) -> Value:
-        if type(node.value) is str:
+        if type(node.value) in (str, bool):
             return frozenset([Known(node.value, repr(node.value))])  # it may be the name of an attribute, or a key
         return ONE[NONE] if node.value is None else ONE[PLAIN]
 
     def see_JoinedStr(self, node: ast.JoinedStr, scope: Scope) -> Value:
+        texts: list[str] | None = [""]  # what it may be, as long as that is known
         for part in node.values:
-            if isinstance(part, ast.FormattedValue):
+            new: list[str] | None = None
+            if isinstance(part, ast.Constant):
+                new = [str(part.value)]
+            elif isinstance(part, ast.FormattedValue):
                 value = self.value(part.value, scope)
                 self.use(value)
-                self.protocols(value, part)
+                self.protocols(value, part, names=TEXT)
                 if part.format_spec is not None:
                     self.value(part.format_spec, scope)
-        return self._joined(node.values, scope)
-
-    def _joined(self, parts: list[ast.expr], scope: Scope) -> Value:
-        """The string that an f-string makes of others which are known: it may be a name."""
-        texts = []
-        for part in parts:
-            plain = isinstance(part, ast.FormattedValue) and part.conversion == -1 and part.format_spec is None
-            value = self.value(part.value if plain else part, scope) if plain or isinstance(part, ast.Constant) else EMPTY  # type: ignore[attr-defined]
-            known = self.known_strings(value)
-            if not known or len(known) != 1:
-                return ONE[PLAIN]
-            texts += known
-        text = "".join(texts)
-        return frozenset([Known(text, repr(text))])
+                elif part.conversion == -1:
+                    new = self.strings(value)
+            texts = [text + more for text in texts for more in new] if texts and new else None
+        if texts is None or not 0 < len(texts) <= (16 if self.decides else 1):
+            return ONE[PLAIN]
+        return frozenset(Known(text, repr(text)) for text in texts)
 
     def evaluate(self, node: ast.expr) -> Value:
         assert self.frame is not None
@@ -197,16 +205,15 @@ class Expressions(Calls):
 
     def see_Subscript(self, node: ast.Subscript, scope: Scope) -> Value:
         key = self.value(node.slice, scope)
-        constant = node.slice.value if isinstance(node.slice, ast.Constant) else ...
+        constants = [node.slice.value if isinstance(node.slice, ast.Constant) else ...]
         if isinstance(node.slice, ast.UnaryOp) and isinstance(node.slice.operand, ast.Constant):
-            constant = -node.slice.operand.value if isinstance(node.slice.op, ast.USub) else ...  # type: ignore[operator]
-        if constant is ... and len(key) == 1:
-            (only,) = key
-            if isinstance(only, Known) and isinstance(only.value, (str, int)):
-                constant = only.value
+            constants = [-node.slice.operand.value if isinstance(node.slice.op, ast.USub) else ...]  # type: ignore[operator]
+        if constants == [...] and all(atom is NONE or is_key(atom) for atom in key):
+            constants = [atom.value if isinstance(atom, Known) else None for atom in key]
         found = EMPTY
         for atom in self.value(node.value, scope):
-            found |= self.item(atom, constant, key, node)
+            for constant in constants:
+                found |= self.item(atom, constant, key, node)
         if isinstance(node.slice, ast.Slice):
             found |= frozenset().union(*(self.sliced(atom, node) for atom in self.value(node.value, scope)))
         return found
@@ -233,13 +240,30 @@ class Expressions(Calls):
         return self.fresh(node, set, EMPTY.union(*[self.value(part, scope) for part in node.elts]))
 
     def see_Dict(self, node: ast.Dict, scope: Scope) -> Value:
-        contents, keys = EMPTY, EMPTY
+        made = self.fresh(node, dict, EMPTY)
+        (atom,) = made
+        assert isinstance(atom, Fresh)
         for key, part in zip(node.keys, node.values):
             value = self.value(part, scope)
-            known = self.elements(value, part) if key is None else self.value(key, scope)
-            contents |= known | (self.dict_values(value, part) if key is None else value)
-            keys |= known
-        return self.fresh(node, dict, contents, keys)
+            if key is None:
+                self._put_all(atom, value, part)
+            elif isinstance(key, ast.Constant) and isinstance(key.value, str):
+                self.put_under(atom, key.value, value)
+            else:
+                known = self.value(key, scope)
+                self.put_into(atom, known | value, known)
+        return made
+
+    def _put_all(self, atom: Fresh, value: Value, node: ast.expr) -> None:
+        """Adds what another mapping has, as by `**`."""
+        for other in value:
+            named = other.named if isinstance(other, Fresh) else None
+            if named is None:
+                keys = self.elements(frozenset([other]), node)
+                self.put_into(atom, keys | self.dict_values(frozenset([other]), node), keys)
+            else:
+                for name, each in named.items():
+                    self.put_under(atom, name, each)
 
     def comprehension(self, node: Any, results: list[ast.expr], kind: type | None, scope: Scope) -> Value:
         inner = self.scopes.get((id(self.frame), id(node)))
@@ -254,10 +278,18 @@ class Expressions(Calls):
                 self.effect("call", "awaits", node, field="unknown")
             source = self.value(each.iter, scope if number == 0 else inner)
             self.assign(each.target, self.elements(source, each.iter), inner)
-            for condition in each.ifs:
-                self.test(condition, inner)
+            if not all(self.test(condition, inner)[0] for condition in each.ifs):
+                return self.fresh(node, kind, EMPTY)
         values = [self.value(result, inner) for result in results]
-        return self.fresh(node, kind, EMPTY.union(*values), values[0])
+        names = self.strings(values[0]) if kind is dict else None
+        if names is None:
+            return self.fresh(node, kind, EMPTY.union(*values), values[0])
+        made = self.fresh(node, kind, EMPTY)
+        (atom,) = made
+        assert isinstance(atom, Fresh)
+        for name in names:
+            self.put_under(atom, name, values[1])
+        return made
 
     def see_ListComp(self, node: ast.ListComp, scope: Scope) -> Value:
         return self.comprehension(node, [node.elt], list, scope)
@@ -277,15 +309,21 @@ class Expressions(Calls):
         return value
 
     def see_IfExp(self, node: ast.IfExp, scope: Scope) -> Value:
-        self.test(node.test, scope)
-        return self.value(node.body, scope) | self.value(node.orelse, scope)
+        first, second = self.test(node.test, scope)
+        found = self.value(node.body, scope) if first else EMPTY
+        return found | self.value(node.orelse, scope) if second else found
 
     def see_BoolOp(self, node: ast.BoolOp, scope: Scope) -> Value:
-        values = [self.value(part, scope) for part in node.values]
-        for value in values[:-1]:
-            self.use(value)
-            self.protocols(value, node)
-        return EMPTY.union(*values)
+        found = EMPTY
+        for part in node.values[:-1]:
+            value = self.value(part, scope)
+            true, false = self.tested(value, part)
+            goes_on, ends = (true, false) if isinstance(node.op, ast.And) else (false, true)
+            if ends:
+                found |= value
+            if not goes_on:
+                return found
+        return found | self.value(node.values[-1], scope)
 
     def see_BinOp(self, node: ast.BinOp, scope: Scope) -> Value:
         left, right = self.value(node.left, scope), self.value(node.right, scope)
@@ -296,21 +334,31 @@ class Expressions(Calls):
         return self.arithmetic([left, right], node)
 
     def see_UnaryOp(self, node: ast.UnaryOp, scope: Scope) -> Value:
-        value = self.arithmetic([self.value(node.operand, scope)], node)
-        return ONE[PLAIN] if isinstance(node.op, ast.Not) else value
+        if isinstance(node.op, ast.Not):
+            true, false = self.test(node.operand, scope)
+            return ONE[PLAIN] if true and false else self.answered(false) if true or false else EMPTY
+        return self.arithmetic([self.value(node.operand, scope)], node)
 
     def see_Compare(self, node: ast.Compare, scope: Scope) -> Value:
         values = [self.value(part, scope) for part in (node.left, *node.comparators)]
+        if EMPTY in values:
+            return EMPTY
+        if not all(isinstance(op, (ast.Is, ast.IsNot)) for op in node.ops):
+            for op, left, right in zip(node.ops, values, values[1:]):
+                for atom in right if isinstance(op, (ast.In, ast.NotIn)) else EMPTY:
+                    if isinstance(atom, Known) and is_namespace(atom.value):
+                        self.namespace_item(atom, left, node)
+            if any(isinstance(atom, Known) and is_namespace(atom.value) for value in values for atom in value):
+                return ONE[PLAIN]
+            self.arithmetic(values, node)
+        changing = any(isinstance(atom, Known) and self.restored(atom.value, ITEMS) for atom in values[-1])
+        if len(values) == 2 and not changing and self.decides:
+            answer = compared(values[0], node.ops[0], values[1])
+            if answer is not None:
+                return self.answered(answer)
         if all(isinstance(op, (ast.Is, ast.IsNot)) for op in node.ops):
             self.identity(EMPTY.union(*values))
             return ONE[PLAIN]
-        for op, left, right in zip(node.ops, values, values[1:]):
-            for atom in right if isinstance(op, (ast.In, ast.NotIn)) else EMPTY:
-                if isinstance(atom, Known) and is_namespace(atom.value):
-                    self.namespace_item(atom, left, node)
-        if any(isinstance(atom, Known) and is_namespace(atom.value) for value in values for atom in value):
-            return ONE[PLAIN]
-        self.arithmetic(values, node)
         return ONE[MADE] if any(value & TENSORISH for value in values) else ONE[PLAIN]
 
     def see_Lambda(self, node: ast.Lambda, scope: Scope) -> Value:
@@ -334,14 +382,32 @@ class Expressions(Calls):
         for keyword in node.keywords:
             value = self.value(keyword.value, scope)
             if keyword.arg is None:
-                arguments.more_keywords |= self.dict_values(value, keyword.value)
+                self._unpack(value, arguments, keyword.value)
             else:
                 arguments.keywords[keyword.arg] = value
         if isinstance(node.func, ast.Name) and node.func.id == "super" and not arguments.positional:
             return self.own_super(scope)
+        if EMPTY in arguments.positional or EMPTY in arguments.keywords.values():
+            return EMPTY  # an argument that is not known yet: when it is, this is gone through again
         return self.call(called, arguments, node, entering)
 
-    def see_Yield(self, node: ast.expr, scope: Scope) -> Value:
+    def _unpack(self, value: Value, arguments: Arguments, node: ast.expr) -> None:
+        """Adds the keywords that `**` gives."""
+        for atom in value:
+            named = atom.named if isinstance(atom, Fresh) else None
+            if named is None:
+                arguments.more_keywords |= self.dict_values(frozenset([atom]), node)
+            else:
+                for name, each in named.items():
+                    arguments.maybe[name] = arguments.maybe.get(name, EMPTY) | each
+
+    def see_Yield(self, node: ast.Yield | ast.YieldFrom | ast.Await, scope: Scope) -> Value:
+        """What a generator gives is a list of it, to those that go through it."""
+        value = ONE[NONE] if node.value is None else self.value(node.value, scope)
+        if isinstance(node, ast.YieldFrom):
+            value = self.elements(value, node)
+        assert self.frame is not None
+        self.give_back(self.fresh(self.frame.node, list, value))
         self.effect("call", "yields", node, field="harmless")
         return ONE[OPAQUE]
 
@@ -363,5 +429,7 @@ class Expressions(Calls):
             closure = self.atoms[id(self.frame), id(node)] = Closure(node, scope, self.frame, defaults)
         assert isinstance(closure, Closure)
         for name, value in defaults.items():
-            closure.defaults[name] = closure.defaults.get(name, EMPTY) | value
+            if not value <= closure.defaults.get(name, EMPTY):
+                closure.defaults[name] = closure.defaults.get(name, EMPTY) | value
+                self.grown(closure.readers)
         return frozenset([closure])

@@ -6,12 +6,26 @@ from functools import partial
 from types import FunctionType
 from typing import Any
 
+from undertow.xla.effects import trust
 from undertow.xla.effects.elements import Elements
+from undertow.xla.effects.graph import Frame
 from undertow.xla.effects.source import definition
-from undertow.xla.effects.state import Frame
-from undertow.xla.effects.values import EMPTY, ONE, OPAQUE, PLAIN, Arguments, Known, Scope, Value, bound_names
+from undertow.xla.effects.values import (
+    EMPTY,
+    ONE,
+    OPAQUE,
+    PLAIN,
+    Arguments,
+    Fresh,
+    Known,
+    Scope,
+    Simple,
+    Value,
+    bound_names,
+)  # fmt: skip
 
-MOST_CALLS_DEEP = 40
+MOST_CALLS_DEEP = 100
+MOST_NESTED = 10  # calls in calls that are gone through at once; Python's own stack has an end
 
 
 class Functions(Elements):
@@ -20,7 +34,7 @@ class Functions(Elements):
     def call_function(self, function: FunctionType, arguments: Arguments, node: Any) -> Value:
         found = definition(function)
         if found is None:
-            self.may_write = True
+            self.here.may_write = True
             name = function.__qualname__
             what = "has no source to read" if self.frame is None else f"calls `{name}`, which has no source to read"
             self.effect("call", what, node, field="unknown")
@@ -44,28 +58,61 @@ class Functions(Elements):
         self, found: Any, function: FunctionType, parent: Scope | None, owner: Any, defaults: dict[str, Value],
         arguments: Arguments, node: Any,
     ) -> Value:  # fmt: skip
-        """Goes through a function as called here; a call of one that is being gone through only adds to its arguments."""
-        frame = next((each for each in reversed(self.stack) if each.owner is owner), None)
+        """Goes through a function as called here, if it has not been with these arguments.
+
+        A call of one that this code is called by only adds to its arguments.
+        """
+        frame = self.frame.within(owner) if self.frame is not None else None
+        new = False
         if frame is None:
-            key = id(self.frame), id(node), id(owner)
+            key = self._shared(owner, arguments) or (id(self.frame), id(node), id(owner))
             frame = self.frames.get(key)
             if frame is None:
-                frame = self.frames[key] = Frame(found, function, self.new_scope(found, parent), owner)
+                if self.frame is not None and self.frame.depth >= MOST_CALLS_DEEP:
+                    return self.unknown("calls too deeply to follow", node)
+                frame = self.frames[key] = Frame(found, function, self.new_scope(found, parent), owner, self.frame)
+                frame.decides = self.may_decide and trust.is_installed(function.__code__.co_filename)
+                self.waiting.append(frame)
+                new = True
         self._bind_arguments(frame, defaults, arguments, node)
-        if frame.active:
-            return frame.returns
-        if len(self.stack) >= MOST_CALLS_DEEP:
-            return self.unknown("calls too deeply to follow", node)
-        before, self.frame = self.frame, frame
-        frame.active = True
-        self.stack.append(frame)
-        try:
-            self.body(found, frame.scope)
-        finally:
-            self.stack.pop()
-            frame.active = False
-            self.frame = before
+        self.here.calls[frame] = None
+        if new and self.nested < MOST_NESTED:  # others wait until all that they are given is known
+            self.walk(frame)
+        frame.readers.add(self.frame)
         return frame.returns
+
+    def _shared(self, owner: Any, arguments: Arguments) -> Any:
+        """What the calls of a function from different places go by together, if they are alike: in installed packages only.
+
+        Objects that the function makes are one then.
+        """
+        if not isinstance(owner, FunctionType) or trust.written_here(owner):
+            return None
+        if any(not isinstance(atom, (Simple, Known)) for atom in arguments.all()):
+            return None
+        keywords = (*arguments.keywords.items(), None, *arguments.maybe.items())
+        return id(owner), tuple(arguments.positional), keywords, arguments.more, arguments.more_keywords
+
+    def walk(self, frame: Frame) -> None:
+        """Goes through a function, until nothing that it says of itself changes what it has seen."""
+        before, self.frame = self.frame, frame
+        here, self.here = self.here, frame.at(())
+        path, frame.path = frame.path, []
+        self.nested += 1
+        while frame.dirty:
+            frame.dirty = False
+            self.body(frame.node, frame.scope)
+        self.nested -= 1
+        frame.path = path
+        self.frame, self.here = before, here
+
+    def settle(self) -> None:
+        """Goes through all functions again that have seen too little, the innermost first."""
+        while self.waiting:
+            waiting, self.waiting = self.waiting, []
+            for frame in sorted(waiting, key=lambda frame: -frame.depth):
+                if frame.dirty:
+                    self.walk(frame)
 
     def _bind_arguments(self, frame: Frame, defaults: dict[str, Value], arguments: Arguments, node: Any) -> None:
         parameters = frame.node.args
@@ -81,14 +128,16 @@ class Functions(Elements):
             values[name] = more
         for name in (*open_names, *keyword_names):
             value = values.get(name, EMPTY) | arguments.keywords.get(name, EMPTY) | arguments.more_keywords
+            value |= arguments.maybe.get(name, EMPTY)
+            given = name in arguments.keywords or name in arguments.maybe or name in defaults
             if name not in arguments.keywords and name in defaults:
                 for atom in defaults[name]:
                     if isinstance(atom, Known):
                         self.found(atom, frame.function, name)
                 value |= defaults[name]
-            values[name] = value or ONE[OPAQUE]
+            values[name] = value if value or given else ONE[OPAQUE]
         known = {*named, *keyword_names}
-        left = [value for name, value in arguments.keywords.items() if name not in known]
+        left = [pair for pair in (*arguments.keywords.items(), *arguments.maybe.items()) if pair[0] not in known]
         scope = frame.scope
         before, self.frame = self.frame, frame
         if parameters.vararg is not None:
@@ -98,15 +147,16 @@ class Functions(Elements):
                 packed = self.fresh_tuple(parameters.vararg, extra, "arguments")
             values[parameters.vararg.arg] = packed
         if parameters.kwarg is not None:
-            values[parameters.kwarg.arg] = self.fresh(
-                parameters.kwarg, dict, EMPTY.union(arguments.more_keywords, *left) | ONE[PLAIN]
-            )
+            values[parameters.kwarg.arg] = packed = self.fresh(parameters.kwarg, dict, EMPTY)
+            (rest,) = packed
+            assert isinstance(rest, Fresh)
+            if arguments.more_keywords:
+                self.put_into(rest, arguments.more_keywords | ONE[PLAIN])
+            for name, value in left:
+                self.put_under(rest, name, value)
         self.frame = before
         for name, value in values.items():
-            present = scope.values.get(name, EMPTY)
-            if not value <= present:
-                scope.values[name] = self.limited(present | value)
-                self.changed = True
+            self.set_variable(scope, name, value)
 
 
 def _default(function: Any, number: int) -> Any:

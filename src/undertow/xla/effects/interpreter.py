@@ -12,11 +12,52 @@ import sys
 from typing import Any
 
 from undertow.xla.effects.expressions import Expressions
-from undertow.xla.effects.values import EMPTY, NONE, ONE, OPAQUE, PLAIN, Arguments, Fresh, Known, Scope
+from undertow.xla.effects.protocols import TEXT
+from undertow.xla.effects.values import (
+    EMPTY,
+    NONE,
+    ONE,
+    OPAQUE,
+    PLAIN,
+    Arguments,
+    Fresh,
+    Known,
+    Scope,
+    Value,
+    bound_names,
+)
 
 
 class Interpreter(Expressions):
     """Goes through a function's syntax tree with sets of possible values in the place of values."""
+
+    def outcome(self, function: Known, arguments: Arguments) -> Value:
+        """What comes back from a call, when all has been gone through as often as it takes."""
+        self.call_atom(function, arguments, None)
+        self.settle()
+        while self._give_up_names():
+            self.settle()
+        return self.call_atom(function, arguments, None)
+
+    def forget(self, node: Any) -> None:
+        """Forgets what a definition does, whose statements are others now. What its values may be stays true."""
+        frames = [frame for frame in self.frames.values() if frame.node is node]
+        for frame in frames:
+            frame.notes.clear()
+            frame.scope.names, frame.scope.globals = bound_names(node)
+        self.grown(frames)
+
+    def _give_up_names(self) -> bool:
+        """Whether there are names that never got a value: those may be anything from now on."""
+        unbound, self.unbound = self.unbound, {}
+        for name, scope, notes in unbound.values():
+            if scope is None or not scope.values.get(name):
+                self.here = notes
+                self.effect("call", f"uses `{name}`, of which nothing is known", None, field="unknown")
+                self.here = self.top
+                if scope is not None:
+                    self.set_variable(scope, name, ONE[OPAQUE])
+        return bool(self.waiting)
 
     def body(self, node: Any, scope: Scope) -> None:
         """Goes through a function once, its parameters being bound."""
@@ -31,8 +72,6 @@ class Interpreter(Expressions):
         """Whether control may reach the end of the statements."""
         goes_on = True
         for statement in statements:
-            if id(statement) in self.skipped:
-                continue
             method = getattr(self, "do_" + type(statement).__name__, None)
             if method is None:
                 self.effect("call", f"uses {type(statement).__name__}, which is not analysed", statement, field="unknown")
@@ -41,8 +80,10 @@ class Interpreter(Expressions):
             assert self.frame is not None
             path = self.frame.path
             path.append(statement)
+            here, self.here = self.here, self.frame.at(tuple(path))
             if method(statement, scope) is False:
                 goes_on = False
+            self.here = here
             path.pop()
         return goes_on
 
@@ -75,7 +116,7 @@ class Interpreter(Expressions):
     def do_Assert(self, node: ast.Assert, scope: Scope) -> None:
         self.test(node.test, scope)
         if node.msg is not None:
-            self.protocols(self.value(node.msg, scope), node)
+            self.protocols(self.value(node.msg, scope), node, names=TEXT)
 
     def do_Assign(self, node: ast.Assign, scope: Scope) -> None:
         value = self.value(node.value, scope)
@@ -106,14 +147,14 @@ class Interpreter(Expressions):
                     self.store_item(atom, EMPTY, EMPTY, target, updating=True)
             elif isinstance(target, ast.Name):
                 if self.owner_of(target.id, scope) is None:
-                    self.store_outside(target.id, scope, target, updating=True)
+                    self.store_outside(target.id, ONE[PLAIN], target, updating=True)
             else:
                 self.effect("call", "deletes several things", target)
 
     def do_If(self, node: ast.If, scope: Scope) -> bool:
-        self.test(node.test, scope)
-        first = self.block(node.body, scope)
-        second = self.block(node.orelse, scope)
+        true, false = self.test(node.test, scope)
+        first = true and self.block(node.body, scope)
+        second = false and self.block(node.orelse, scope)
         return first or second
 
     def do_For(self, node: ast.For, scope: Scope) -> None:
@@ -122,8 +163,9 @@ class Interpreter(Expressions):
         self.block(node.orelse, scope)
 
     def do_While(self, node: ast.While, scope: Scope) -> bool:
-        self.test(node.test, scope)
-        self.block(node.body, scope)
+        true, _ = self.test(node.test, scope)
+        if true:
+            self.block(node.body, scope)
         self.block(node.orelse, scope)
         endless = isinstance(node.test, ast.Constant) and bool(node.test.value)
         return not endless or any(isinstance(part, ast.Break) for part in ast.walk(node))

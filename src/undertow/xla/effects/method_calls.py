@@ -12,8 +12,9 @@ import numpy as np
 from undertow.autograd import Function
 from undertow.xla.effects import trust
 from undertow.xla.effects.attributes import is_tensor
-from undertow.xla.effects.objects import is_namespace
+from undertow.xla.effects.objects import MISSING, element, is_namespace, stored
 from undertow.xla.effects.reflection import Reflection
+from undertow.xla.effects.state import ITEMS
 from undertow.xla.effects.values import (
     EMPTY,
     MADE,
@@ -30,10 +31,12 @@ from undertow.xla.effects.values import (
     Fresh,
     Known,
     Method,
+    Namespace,
     Value,
     is_plain,
 )  # fmt: skip
 
+_OF_STRINGS = {"replace", "startswith", "endswith", "lower", "upper", "strip", "removeprefix", "removesuffix"}
 _CONTAINERS = (list, tuple, dict, set, frozenset)
 
 
@@ -43,11 +46,24 @@ class MethodCalls(Reflection):
     def call_method(self, method: Method, arguments: Arguments, node: Any) -> Value:
         owner, name = method.owner, method.name
         everything = arguments.all()
+        if isinstance(owner, Namespace):
+            return self._namespace_method(owner, name, arguments, node)
+        if name == "__getattribute__":
+            sought = self.constant(arguments, 0)
+            if sought is None:
+                return self.unknown("reads an attribute whose name is not known", node)
+            if isinstance(owner, Known) and not isinstance(owner.value, type):
+                return self.usual_attribute(owner, sought, node)
+            return self.attribute(owner, sought, node)
         if isinstance(owner, Known) and not is_tensor(owner.value) and not is_plain(owner.value):
             return self._known_method(owner, name, arguments, node)
+        if isinstance(owner, Known) and isinstance(owner.value, str) and name in _OF_STRINGS:
+            return self._string_method(owner, name, arguments, node)
         self.use(everything, deep=2)
         if isinstance(owner, Fresh):
             return self._fresh_method(owner, name, arguments, node)
+        if name in ("train", "eval"):
+            self.blur("training")
         if owner is OWN and (name in ("train", "eval") or trust.own_effect(name, "undertow")):
             self.effect("call", f"calls `.{name}`", node, field="own")
             return ONE[OWN]
@@ -55,6 +71,33 @@ class MethodCalls(Reflection):
             return self._tensor_method(owner, name, arguments, node)
         self.protocols(everything | self.inside(everything), node)
         return ONE[PLAIN]
+
+    def _string_method(self, owner: Known, name: str, arguments: Arguments, node: Any) -> Value:
+        """What a string that is known makes of others that are."""
+        given = [self.strings(value) for value in arguments.positional]
+        exact = [each[0] for each in given if each and len(each) == 1]
+        if len(exact) < len(given) or arguments.keywords or arguments.more:
+            return ONE[PLAIN]
+        result = getattr(str, name)(owner.value, *exact)
+        if not isinstance(result, str):
+            return self.answered(result)
+        return frozenset([Known(result, repr(result))])
+
+    def _namespace_method(self, namespace: Namespace, name: str, arguments: Arguments, node: Any) -> Value:
+        """What is asked of an object's `__dict__`: a value under a name, or whatever may be done with all of them."""
+        owner, sought = namespace.owner, self.constant(arguments, 0)
+        if name == "get" and sought is not None:
+            found = stored(owner.value, sought)
+            self.place(owner.value, sought)
+            put = self.restored(owner.value, sought)
+            if found is MISSING:
+                return put.union(*arguments.positional[1:] or [ONE[NONE]])
+            known = Known(found, f"{owner.name}.{sought}", lambda: stored(owner.get(), sought))
+            self.found(known, owner.value, sought)
+            return put | {known}
+        self.effect("update", f"reaches into `{owner.name}.__dict__`", node, owner.value)
+        self.store(owner.value, None, ONE[PLAIN])
+        return ONE[OPAQUE]
 
     def _tensor_method(self, owner: Atom, name: str, arguments: Arguments, node: Any) -> Value:
         if name in trust.REGISTRARS:
@@ -67,13 +110,13 @@ class MethodCalls(Reflection):
             self.effect("call", f"calls `.{name}()` of a tensor", node, field="own")
         self.call_back(arguments, node)
         if trust.draws(name):
-            self.draw()
+            self.here.draws = True
         if name in trust.NO_RESULT or (name.endswith("_") and not name.endswith("__")):
-            self.writes = True
+            self.here.writes = True
         elif owner is OWN and not (name in trust.TENSOR_METHODS or name in trust.CONTAINER_METHODS):
-            self.writes = True  # of an optimizer, say
+            self.here.writes = True  # of an optimizer, say
         if name.startswith("__i") or "out" in arguments.keywords:
-            self.writes = True
+            self.here.writes = True
         if name in trust.NO_RESULT:
             return ONE[NONE]
         if owner is OWN:
@@ -103,7 +146,22 @@ class MethodCalls(Reflection):
         reads = any(issubclass(owner.kind or object, kind) and name in own for kind, own in trust.READING_METHODS)
         if not reads and not (owner.kind is None and name in trust.TENSOR_METHODS and not name.endswith("_")):
             self.change(owner)
+        sought = self.constants(arguments, 0)
+        if owner.named is not None and sought is not None and name in ("get", "pop", "setdefault", "__getitem__"):
+            default = EMPTY.union(*arguments.positional[1:], *arguments.keywords.values()) or ONE[NONE]
+            if name == "setdefault":
+                for each in sought:
+                    self.put_under(owner, each, default)
+            return default.union(*[owner.named.get(each, EMPTY) for each in sought])
+        if owner.kind is dict and name == "update" and not arguments.more and not arguments.more_keywords:
+            for value in arguments.positional:
+                self._put_all(owner, value, node)
+            for key, value in (*arguments.keywords.items(), *arguments.maybe.items()):
+                self.put_under(owner, key, value)
+            return ONE[NONE]
         self.protocols(everything | self.inside(everything), node)
+        if owner.kind is dict and name in ("get", "pop", "__getitem__", "__contains__"):  # nothing is put there
+            return owner.elements().union(ONE[NONE], *arguments.positional[1:])
         inside = everything | self.elements(frozenset(a for a in everything if not self.is_callback(a)) - {OPAQUE}, node)
         if name in ("save_for_backward", "mark_dirty", "mark_non_differentiable", "set_materialize_grads"):
             return ONE[NONE]
@@ -120,6 +178,20 @@ class MethodCalls(Reflection):
         if owner.kind is None:
             return frozenset([owner, PLAIN]) | contents
         return frozenset([owner, NONE, PLAIN]) | contents
+
+    def _under_keys(self, owner: Known, arguments: Arguments, node: Any) -> Value:
+        """What a mapping from outside has under a key, or may have."""
+        keys = arguments.positional[0] if arguments.positional else ONE[OPAQUE]
+        absent = ONE[NONE].union(*arguments.positional[1:])
+        exact = all(isinstance(key, Known) and isinstance(key.value, (str, int)) for key in keys)
+        if not exact or type(owner.value) not in (dict, OrderedDict):
+            return self.children(owner) | absent
+        found = self.restored(owner.value, ITEMS)
+        for key in keys:
+            assert isinstance(key, Known)
+            there = element(owner.value, key.value) is not MISSING
+            found |= self.item(owner, key.value, keys, node) if there else absent
+        return found
 
     def _stack_method(self, owner: Fresh, name: str, arguments: Arguments, node: Any) -> Value:
         """What is done with an `ExitStack`: as if it happened at once."""
@@ -158,6 +230,7 @@ class MethodCalls(Reflection):
                 return self.children(owner) | ONE[PLAIN] if isinstance(value, tuple) else ONE[PLAIN]
             if isinstance(value, Function) or (trust.home(type(value)) == "own" and trust.home(value) == "own"):
                 return ONE[OWN]
+            self.store(value, ITEMS, arguments.all() | self.inside(arguments.all()))
             if type(value) in (dict, OrderedDict) and name in ("__setitem__", "update"):
                 self.use(arguments.all(), deep=1)
                 self.effect("store", f"stores into `{owner.name}`", node, value)
@@ -185,7 +258,7 @@ class MethodCalls(Reflection):
         if name == "keys":
             return self.fresh(node, set, self.elements(frozenset([owner]), node))
         if name in ("get", "__getitem__"):
-            return children | ONE[NONE].union(*arguments.positional[1:])
+            return self._under_keys(owner, arguments, node)
         if name in ("index", "count", "__len__", "__contains__") or name.startswith("is"):
             return ONE[PLAIN]
         return self.fresh(node, type(value) if name == "copy" else list, children)

@@ -15,6 +15,7 @@ from undertow.xla.effects import trust
 from undertow.xla.effects.attributes import is_tensor
 from undertow.xla.effects.method_calls import MethodCalls
 from undertow.xla.effects.objects import MISSING, descendants, in_class, instance_dict
+from undertow.xla.effects.protocols import AS_NUMBER, LOOP, TORCH, TRUTH
 from undertow.xla.effects.values import (
     MADE,
     NONE,
@@ -57,16 +58,21 @@ class OwnCalls(MethodCalls):
             called = f"{owner.name}.{name}" if isinstance(owner, Known) else atom.name
             kind = "update" if "lr" in module.rpartition(".")[2] else "store"
             field = trust.own_field(shown)
+            if name in ("train", "eval"):
+                self.blur("training")
+            elif target is not None:
+                self.store(target, None, ONE[PLAIN])
             self.effect(kind if target is not None else "call", f"calls `{called}`", node, target, field=field)
             if not name.startswith("register_"):  # which may call what it is given, but not now
                 self.call_back(arguments.rest() if is_method else arguments, node)
             return ONE[NONE] if kind == "update" and name == "step" else ONE[OWN]
         if isinstance(owner, Known) and name in trust.OWN_CHANGES and target is not None and not is_tensor(target):
             self.effect("update", f"calls `{owner.name}.{name}`", node, target, field="own")
+            self.store(target, None, arguments.rest().all() | ONE[PLAIN])
             return ONE[OWN]
         self.use(arguments.all(), deep=3)
         self.hold(arguments.all() | self.inside(arguments.all()))
-        self.protocols(arguments.rest().all(), node)
+        self.protocols(arguments.rest().all(), node, names=(*TORCH, *LOOP, *AS_NUMBER, *TRUTH))
         if isinstance(target, type) and issubclass(target, Function) and name == "apply":
             return self._apply_function(target, arguments, node)
         if isinstance(target, Module):
@@ -78,9 +84,9 @@ class OwnCalls(MethodCalls):
         self.call_back(arguments.rest() if is_method else arguments, node)
         computes = module.startswith(_TENSOR_MODULES) and not name.endswith("_")
         if not (computes or trust.own_reading(name)) or {"out", "inplace"} & set(arguments.keywords):
-            self.writes = True
+            self.here.writes = True
         if trust.draws(name):
-            self.draw()
+            self.here.draws = True
         if name in trust.SHARING:
             arrays = (atom for atom in arguments.all() if isinstance(atom, Known) and isinstance(atom.value, np.ndarray))
             return ONE[MADE].union(arrays)
@@ -223,7 +229,7 @@ class OwnCalls(MethodCalls):
         return isinstance(forward, FunctionType) and (trust.home(forward) != "own" or self.is_users(forward))
 
     def _call_parts(self, module: Module, node: Any) -> Value:
-        self.writes = True  # running statistics
+        self.here.writes = True  # running statistics
         for part in descendants(module):
             tensors = Arguments([], more=frozenset([TENSOR, NONE]))
             if part is not module:

@@ -41,9 +41,17 @@ def definition(function: FunctionType) -> Definition | None:
     candidates = [node for node in file.definitions.get(code.co_firstlineno, ()) if _could_be(node, code)]
     if len(candidates) > 1:
         candidates = _around(candidates, code)
-    if len(candidates) != 1 or not _names(code) <= _written(candidates[0]):
+    if len(candidates) != 1 or not _is_written_so(candidates[0], code):
         return None
     return candidates[0]
+
+
+def _is_written_so(node: Definition, code: CodeType) -> bool:
+    """Whether a definition has all names that the code looks up; asked once for each."""
+    asked = node.__dict__.setdefault("_is_written_so", {})  # the tree lives as long as its file is known
+    if code not in asked:
+        asked[code] = _names(code) <= _written(node)
+    return asked[code]
 
 
 def _definitions(lines: list[str]) -> dict[int, list[Definition]]:

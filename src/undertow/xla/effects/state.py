@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import functools
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import partial
 from numbers import Number
 from types import CellType, FunctionType, MethodType, ModuleType
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -16,7 +16,8 @@ from undertow._tensor import Tensor
 from undertow.nn import Module
 from undertow.optim import Optimizer
 from undertow.xla.effects import trust
-from undertow.xla.effects.findings import Effect, Effects, Place, Read, snapshot
+from undertow.xla.effects.findings import Effect, Place, Read, snapshot
+from undertow.xla.effects.graph import Frame, Notes
 from undertow.xla.effects.objects import MISSING, in_class, instance_dict
 from undertow.xla.effects.values import (
     EMPTY,
@@ -33,34 +34,25 @@ from undertow.xla.effects.values import (
     Scope,
     Value,
     is_plain,
+    joined,
     shown,
 )  # fmt: skip
 
-MOST_STEPS = 200_000
-MOST_ATOMS = 500
+MOST_STEPS = 300_000
+ITEMS = "[]"  # the name of a place that any element of a container may be at
 CONTAINERS = (list, dict, set, tuple, frozenset, np.ndarray)
+
+
+class Unbound(NamedTuple):
+    """A name that was read before it had a value: its scope, if the code binds it, and the notes of the statement."""
+
+    name: str
+    scope: Scope | None
+    notes: Notes
 
 
 class TooLarge(Exception):
     """There is more code than is worth going through."""
-
-
-class Frame:
-    """One function being gone through, as called from one place."""
-
-    __slots__ = ("active", "function", "node", "owner", "path", "returns", "scope")
-
-    def __init__(self, node: Any, function: FunctionType, scope: Scope, owner: Any) -> None:
-        self.node = node
-        self.function = function
-        self.scope = scope
-        self.owner = owner  # kept alive, because frames are found by its id
-        self.returns: Value = EMPTY
-        self.active = False
-        self.path: list[Any] = []  # the statement that is being gone through, inside those around it
-
-
-Chain = list[tuple[Frame, tuple[Any, ...]]]  # the functions under way, each with the statements under way in it
 
 
 class State(ABC):
@@ -68,27 +60,22 @@ class State(ABC):
 
     def __init__(self) -> None:
         self.frame: Frame | None = None
-        self.stack: list[Frame] = []
+        self.top = Notes()  # what calling the function itself does
+        self.here = self.top  # the notes of the statement that is being gone through
         self.frames: dict[Any, Frame] = {}
+        self.waiting: list[Frame] = []  # those that are to be gone through again
+        self.nested = 0  # how many are being gone through
         self.scopes: dict[Any, Scope] = {}
         self.atoms: dict[Any, Atom] = {}
-        self.changed = False
-        self.may_write = False  # what could not be followed may write into tensors
-        self.written: set[int] = set()  # ids of statements that surely do, or call what does
-        self.drawn: set[int] = set()  # ids of statements that draw from undertow's random streams
-        self.changes: dict[int, set[Atom]] = {}  # by the id of a statement: objects of the code's own that it changes
-        self._writes = self._draws = False
-        self.skipped: frozenset[int] = frozenset()  # ids of statements that are left out
-        self.origins: dict[Any, list[Chain]] = {}  # by which statements an effect comes about
-        self.being_made: set[type] = set()  # classes whose metaclass is being gone through
+        self.may_decide = False  # whether code in packages behind tests that fail is left out; see `decisions`
+        self.kept: list[Any] = []  # objects that are known by their ids
+        self.evaluated: dict[Any, tuple[Value, list[Any]]] = {}  # what functions gave that only look, and of what
+        self.outside: dict[Any, Fresh] = {}  # what the code puts into objects from outside, by place
         self.steps = 0
         self.node: Any = None
-        self.unbound: dict[str, Any] = {}
+        self.unbound: dict[Any, Unbound] = {}  # names that were read before they had a value
+        self.order: dict[Any, int] = {}  # in which effects were found
         self._effects: dict[Any, Effect] = {}
-        self._reads: dict[Any, Read] = {}
-        self._holds: dict[Any, Read] = {}
-        self._places: dict[Any, Place] = {}
-        self._names: dict[tuple[int, str], tuple[dict[str, Any], str]] = {}
         self.parsed: dict[tuple[int, str], Any] = {}  # what `eval` is given, as syntax trees
 
     @property
@@ -97,15 +84,18 @@ class State(ABC):
         return self.frame.function
 
     @property
-    def writes(self) -> bool:
-        return self._writes
+    def decides(self) -> bool:
+        return self.frame is not None and self.frame.decides
 
-    @writes.setter
-    def writes(self, writes: bool) -> None:
-        if writes:
-            self._writes = True
-            for frame in self.stack:
-                self.written.update(map(id, frame.path))
+    def present(self) -> Frame | None:
+        return self.frame
+
+    def grown(self, readers: Iterable[Frame | None]) -> None:
+        """Notes that something holds more than what these have seen."""
+        for frame in readers:
+            if frame is not None and not frame.dirty:
+                frame.dirty = True
+                self.waiting.append(frame)
 
     def spend(self, node: Any) -> None:
         self.node = node
@@ -133,13 +123,19 @@ class State(ABC):
     def enter(self, atom: Atom, node: Any) -> tuple[Value, bool]: ...
 
     @abstractmethod
-    def protocols(self, value: Value, node: Any, others: Value = EMPTY) -> Value: ...
+    def protocols(self, value: Value, node: Any, others: Value = EMPTY, names: tuple[str, ...] = ...) -> Value: ...
 
     @abstractmethod
     def is_callback(self, atom: Atom) -> bool: ...
 
     @abstractmethod
     def call_back(self, arguments: Arguments, node: Any, given: Value | None = None) -> None: ...
+
+    @abstractmethod
+    def strings(self, value: Value) -> list[str] | None: ...
+
+    @abstractmethod
+    def _put_all(self, atom: Fresh, value: Value, node: Any) -> None: ...
 
     @abstractmethod
     def body(self, node: Any, scope: Scope) -> None: ...
@@ -152,17 +148,24 @@ class State(ABC):
     def effect(
         self, kind: Any, what: str, node: Any, target: Any = None, attribute: str | None = None, field: str = ""
     ) -> None:
+        key, effect = self.effect_here(kind, what, node, target, attribute, field)
+        self.here.effects[key] = effect
+
+    def effect_here(
+        self, kind: Any, what: str, node: Any, target: Any = None, attribute: str | None = None, field: str = ""
+    ) -> tuple[Any, Effect]:
+        """An effect that would come about here, and what it goes by."""
         file, line = "", 0
         if self.frame is not None:
             code = self.frame.function.__code__
             node = self.node if node is None else node
             file, line = code.co_filename, getattr(node, "lineno", code.co_firstlineno)
         key = what, file, line, id(target)
-        self._effects.setdefault(key, Effect(kind, what, file, line, target, attribute, field))
-        chain = [(frame, tuple(frame.path)) for frame in self.stack]
-        chains = self.origins.setdefault(key, [])
-        if chain not in chains:
-            chains.append(chain)
+        effect = self._effects.get(key)
+        if effect is None:
+            effect = self._effects[key] = Effect(kind, what, file, line, target, attribute, field)
+            self.order[key] = len(self.order)
+        return key, effect
 
     def found(self, known: Known, owner: Any, attribute: str | None, key: Any = MISSING) -> None:
         """Notes that a value was read from a place outside: an attribute, a cell, or what a container has under a key."""
@@ -171,20 +174,22 @@ class State(ABC):
             return
         place = id(owner), attribute, known.name
         if is_plain(value) or isinstance(value, (FunctionType, type, MethodType, functools.partial, Number)):
-            self._reads.setdefault(place, Read(known.name, known.get, value, owner, _kept_at(owner, attribute, key)))
-        elif isinstance(value, (Tensor, Module, Optimizer)):
-            self._holds.setdefault(place, Read(known.name, known.get, value, None, _kept_at(owner, attribute, key)))
+            if place not in self.here.reads:
+                kept = _kept_at(owner, attribute, key)
+                self.here.reads[place] = Read(known.name, known.get, value, owner, kept)
+        elif isinstance(value, (Tensor, Module, Optimizer)) and place not in self.here.holds:
+            self.here.holds[place] = Read(known.name, known.get, value, None, _kept_at(owner, attribute, key))
         if not isinstance(value, (FunctionType, type)):
             self.place(owner, attribute)
 
     def called(self, known: Known) -> None:
         """Notes that an object is called: another one in its place counts if it is of another class."""
         key = id(known.value), None, "class"
-        self._reads.setdefault(key, Read(f"the class of {known.name}", lambda: type(known.get()), type(known.value)))
+        self.here.reads.setdefault(key, Read(f"the class of {known.name}", lambda: type(known.get()), type(known.value)))
 
     def depends_on(self, name: str, get: Any, value: Any, owner: Any) -> None:
         """Notes that what a function gives, which takes no argument, matters: it is asked again before each call."""
-        self._reads.setdefault((name, id(value), id(owner)), Read(name, get, value))
+        self.here.reads.setdefault((name, id(value), id(owner)), Read(name, get, value))
 
     def identity(self, value: Value) -> None:
         """Notes that it matters which objects these are."""
@@ -193,11 +198,11 @@ class State(ABC):
                 self.depends_on(f"which object {atom.name} is", partial(_identity, atom.get), id(atom.value), atom.value)
 
     def place(self, owner: Any, attribute: str | None) -> None:
-        self._places.setdefault((id(owner), attribute), Place(owner, attribute))
+        self.here.places.setdefault((id(owner), attribute), Place(owner, attribute))
 
     def looked_up(self, namespace: dict[str, Any], name: str) -> None:
         """Notes a name in a module that the code looks up, whether it is there or not."""
-        self._names.setdefault((id(namespace), name), (namespace, name))
+        self.here.names.setdefault((id(namespace), name), (namespace, name))
 
     def computed(self, what: str, node: Any) -> Value:
         """A read of something whose name is not known: nothing can tell whether it changes."""
@@ -229,22 +234,15 @@ class State(ABC):
         """Notes modules, optimizers and tensors given to code that is not gone through: it may read all they hold."""
         for atom in value:
             if isinstance(atom, Known) and isinstance(atom.value, (Tensor, Module, Optimizer)):
-                self._holds.setdefault((id(atom.value), None, atom.name), Read(atom.name, atom.get, atom.value))
-
-    def draw(self) -> None:
-        """Notes that random numbers of undertow's are drawn."""
-        self._draws = True
-        for frame in self.stack:
-            self.drawn.update(map(id, frame.path))
+                self.here.holds.setdefault((id(atom.value), None, atom.name), Read(atom.name, atom.get, atom.value))
 
     def change(self, atom: Atom) -> None:
         """Notes that an object which the code made is changed."""
-        for frame in self.stack:
-            for statement in frame.path:
-                self.changes.setdefault(id(statement), set()).add(atom)
+        self.here.changes.add(atom)
 
     def use(self, value: Value, deep: int = 0) -> None:
         """Notes that the contents of containers from outside matter: `deep` levels of what they hold as well."""
+        self.steps += len(value)
         for atom in value:
             if isinstance(atom, Known):
                 self._use_contents(atom.value, atom.name, atom.get, deep)
@@ -254,17 +252,44 @@ class State(ABC):
                 self.use(frozenset([atom.owner]), deep)
 
     def _use_contents(self, value: Any, name: str, get: Any, deep: int) -> None:
+        if is_plain(value):
+            return
         if in_class(type(value), "__next__") is not MISSING:
             self.effect("call", f"takes from the iterator `{name}`", None, value, field="iterator")
-        if is_plain(value) or (not isinstance(value, CONTAINERS) and type(value).__name__ != "deque"):
+        if not isinstance(value, CONTAINERS) and type(value).__name__ != "deque":
             if trust.home(type(value)) == "standard":  # a UserList, say
                 self.place(value, None)
             return
         self.place(value, None)
-        self._reads.setdefault(id(value), Read(name, get, snapshot(value)))
+        if id(value) not in self.here.reads:
+            self.here.reads[id(value)] = Read(name, get, snapshot(value))
         if deep and not isinstance(value, np.ndarray):
             for key, each in value.items() if isinstance(value, dict) else enumerate(value):
                 self._use_contents(each, f"{name}[{shown(key)}]", lambda each=each: each, deep - 1)
+
+    # --- what the code puts into objects from outside
+
+    def store(self, owner: Any, name: str | None, value: Value) -> None:
+        """Notes that a place may have another value from now on; without a name, any place in its owner."""
+        self.put_into(self._stored(owner, name), value or ONE[PLAIN])
+
+    def blur(self, name: str) -> None:
+        """Notes that an attribute of this name may be set, of no matter what."""
+        self.store(None, name, ONE[PLAIN])
+
+    def restored(self, owner: Any, name: str | None) -> Value:
+        """What else than its present value the code may find at a place."""
+        found = self._stored(owner, name).contents
+        if name is not None:
+            found |= self._stored(owner, None).contents | self._stored(None, name).contents
+        return found
+
+    def _stored(self, owner: Any, name: str | None) -> Fresh:
+        key = id(owner), name
+        if key not in self.outside:
+            self.outside[key] = Fresh(None, reader=self.present)
+            self.kept.append(owner)
+        return self.outside[key]
 
     # --- objects that the code makes
 
@@ -273,7 +298,7 @@ class State(ABC):
         key = id(self.frame), id(node), kind
         atom = self.atoms.get(key)
         if atom is None:
-            atom = self.atoms[key] = Fresh(kind)
+            atom = self.atoms[key] = Fresh(kind, reader=self.present)
         assert isinstance(atom, Fresh)
         self.put_into(atom, contents, keys)
         return frozenset([atom])
@@ -282,66 +307,43 @@ class State(ABC):
         key = id(self.frame), id(node), "tuple", part, len(items)
         atom = self.atoms.get(key)
         if atom is None:
-            atom = self.atoms[key] = Fresh(tuple, [EMPTY] * len(items))
-        assert isinstance(atom, Fresh) and atom.items is not None
+            atom = self.atoms[key] = Fresh(tuple, [EMPTY] * len(items), self.present)
+        assert isinstance(atom, Fresh)
         for number, item in enumerate(items):
-            if not item <= atom.items[number]:
-                atom.items[number] = self.limited(atom.items[number] | item)
-                self.changed = True
+            if atom.add_item(number, item):
+                self.grown(atom.readers)
         return frozenset([atom])
 
     def put_into(self, atom: Fresh, contents: Value, keys: Value | None = None) -> None:
         """Adds contents to an object; all of them may be keys, unless it is known which."""
-        keys = contents if keys is None else keys
-        if not contents <= atom.contents or not keys <= atom.keys:
-            atom.contents, atom.keys = self.limited(atom.contents | contents), self.limited(atom.keys | keys)
-            self.changed = True
+        if atom.add(contents, contents if keys is None else keys):
+            self.grown(atom.readers)
+
+    def put_under(self, atom: Fresh, name: str, value: Value) -> None:
+        """Adds what a dict has under a name."""
+        if atom.add_named(name, value):
+            self.grown(atom.readers)
 
     def set_field(self, atom: Fresh, name: str, value: Value) -> None:
-        before = atom.fields.get(name, EMPTY)
-        if not value <= before:
-            atom.fields[name] = self.limited(before | value)
-            self.changed = True
+        if atom.add_field(name, value):
+            self.grown(atom.readers)
 
-    def limited(self, value: Value) -> Value:
-        return value if len(value) < MOST_ATOMS else ONE[OPAQUE]
+    def set_variable(self, scope: Scope, name: str, value: Value) -> None:
+        before = scope.values.get(name, EMPTY)
+        scope.values[name] = joined(before, value)
+        if scope.values[name] is not before:
+            self.grown(scope.readers.get(name, ()))
+
+    def variable(self, scope: Scope, name: str) -> Value:
+        scope.readers.setdefault(name, set()).add(self.frame)
+        return scope.values.get(name, EMPTY)
 
     def give_back(self, value: Value) -> None:
         assert self.frame is not None
-        if not value <= self.frame.returns:
-            self.frame.returns = self.limited(self.frame.returns | value)
-            self.changed = True
-
-    # --- the end
-
-    def effect_keys(self) -> list[Any]:
-        """What effects are kept under, in order."""
-        return list(self._effects)
-
-    def findings(self, result: Value) -> Effects:
-        for name, node in self.unbound.items():
-            self.effect("call", f"uses `{name}`, of which nothing is known", node, field="unknown")
-        places = tuple(self._places.values())
-        return Effects(
-            tuple(self._finished(effect, places) for effect in self._effects.values()),
-            _returns(result),
-            tuple(self._reads.values()),
-            tuple(self._holds.values()),
-            places,
-            self.writes or self.may_write,
-            tuple(self._names.values()),
-            tuple({id(each.function): each.function for each in self.frames.values()}.values()),
-            self._draws,
-        )
-
-    def _finished(self, effect: Effect, places: tuple[Place, ...]) -> Effect:
-        """A store into something that the function also reads may depend on what was there before."""
-        if effect.kind == "store" and effect.target is not None:
-            changed = Place(effect.target, effect.attribute)
-            if any(changed.overlaps(place) for place in places):
-                what = effect.what
-                return Effect("update", what, effect.file, effect.line, effect.target, effect.attribute, effect.field)
-        return effect
+        before = self.frame.returns
+        self.frame.returns = joined(before, value)
+        if self.frame.returns is not before:
+            self.grown(self.frame.readers)
 
 
 def _identity(get: Callable[[], Any]) -> int:
@@ -358,12 +360,11 @@ def _kept_at(owner: Any, attribute: str | None, key: Any) -> tuple[Any, Any] | N
     return (own, attribute) if attribute in own else None
 
 
-def _returns(result: Value) -> bool | None:
+def gives(result: Value) -> bool | None:
+    """False if a value is always None, True if never, None if that cannot be told."""
     nothing = {atom for atom in result if atom is NONE or (isinstance(atom, Known) and atom.value is None)}
     if not result:
         return None
     if len(nothing) == len(result):
         return False
     return None if nothing or result & {OPAQUE, OWN} else True
-
-

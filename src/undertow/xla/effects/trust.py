@@ -6,13 +6,16 @@ import cmath
 import collections
 import contextlib
 import copy
+import dataclasses
 import functools
+import inspect
 import itertools
 import math
 import operator
 import os
 import sys
 import sysconfig
+import typing
 import weakref
 from types import BuiltinFunctionType, FunctionType, ModuleType
 from typing import Any
@@ -47,6 +50,14 @@ ELEMENT_RESULT = {
         operator.truediv, operator.floordiv, operator.mod, operator.pow, operator.neg, operator.pos, operator.abs,
         operator.matmul, operator.getitem, operator.and_, operator.or_, operator.xor, operator.invert, operator.eq,
         operator.ne, operator.lt, operator.le, operator.gt, operator.ge, copy.copy, copy.deepcopy,
+    )
+}  # fmt: skip
+# Those that only look at what they are given, whose result follows from it.
+EVALUATED = {
+    id(function)
+    for function in (
+        dataclasses.fields, dataclasses.is_dataclass, inspect.signature, inspect.isclass, inspect.isfunction,
+        inspect.ismethod, typing.get_origin, typing.get_args, issubclass, callable,
     )
 }  # fmt: skip
 # Those that make a container, an iterator or a function out of their arguments.
@@ -295,6 +306,11 @@ def written_here(value: Any) -> bool:
         file = getattr(module, "__file__", None)
     whose = module_home(value) if isinstance(value, ModuleType) else home(value)
     return whose == "user" and not (file or "").startswith(_INSTALLED_FOLDERS)
+
+
+def is_installed(file: str) -> bool:
+    """Whether a file belongs to an installed package."""
+    return file.startswith(_INSTALLED_FOLDERS)
 
 
 def module_home(module: Any) -> str:
