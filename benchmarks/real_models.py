@@ -77,14 +77,14 @@ def _image(torch: Any, step: int, size: int = 32) -> Any:
 
 
 def _gpt2(torch: Any) -> Any:
-    from transformers import GPT2Config, GPT2LMHeadModel
+    from transformers import GPT2Config, GPT2LMHeadModel  # type: ignore[import-not-found, unused-ignore]
 
     model = GPT2LMHeadModel(GPT2Config(n_layer=2, n_embd=32, n_head=2, vocab_size=64, n_positions=32))
     return model, lambda step: {"input_ids": _text(torch, step), "labels": _text(torch, step)}
 
 
 def _bert(torch: Any) -> Any:
-    from transformers import BertConfig, BertForMaskedLM
+    from transformers import BertConfig, BertForMaskedLM  # type: ignore[import-not-found, unused-ignore]
 
     model = BertForMaskedLM(BertConfig(vocab_size=64, max_position_embeddings=32, **SMALL))
     mask = torch.tensor([[1] * 8, [1] * 6 + [0] * 2])
@@ -92,14 +92,14 @@ def _bert(torch: Any) -> Any:
 
 
 def _llama(torch: Any) -> Any:
-    from transformers import LlamaConfig, LlamaForCausalLM
+    from transformers import LlamaConfig, LlamaForCausalLM  # type: ignore[import-not-found, unused-ignore]
 
     model = LlamaForCausalLM(LlamaConfig(vocab_size=64, max_position_embeddings=32, num_key_value_heads=1, **SMALL))
     return model, lambda step: {"input_ids": _text(torch, step), "labels": _text(torch, step)}
 
 
 def _t5(torch: Any) -> Any:
-    from transformers import T5Config, T5ForConditionalGeneration
+    from transformers import T5Config, T5ForConditionalGeneration  # type: ignore[import-not-found, unused-ignore]
 
     model = T5ForConditionalGeneration(
         T5Config(vocab_size=64, d_model=32, d_kv=16, d_ff=64, num_layers=2, num_heads=2, decoder_start_token_id=0)
@@ -108,14 +108,14 @@ def _t5(torch: Any) -> Any:
 
 
 def _vit(torch: Any) -> Any:
-    from transformers import ViTConfig, ViTForImageClassification
+    from transformers import ViTConfig, ViTForImageClassification  # type: ignore[import-not-found, unused-ignore]
 
     model = ViTForImageClassification(ViTConfig(image_size=32, patch_size=8, num_labels=5, **SMALL))
     return model, lambda step: {"pixel_values": _image(torch, step), "labels": torch.tensor([step % 5, 1])}
 
 
 def _whisper(torch: Any) -> Any:
-    from transformers import WhisperConfig, WhisperForConditionalGeneration
+    from transformers import WhisperConfig, WhisperForConditionalGeneration  # type: ignore[import-not-found, unused-ignore]
 
     config = WhisperConfig(
         vocab_size=64, num_mel_bins=8, d_model=32, encoder_layers=2, decoder_layers=2, encoder_attention_heads=2,
@@ -131,7 +131,7 @@ def _whisper(torch: Any) -> Any:
 
 
 def _mamba(torch: Any) -> Any:
-    from transformers import MambaConfig, MambaForCausalLM
+    from transformers import MambaConfig, MambaForCausalLM  # type: ignore[import-not-found, unused-ignore]
 
     model = MambaForCausalLM(MambaConfig(vocab_size=64, hidden_size=32, num_hidden_layers=2, state_size=4))
     return model, lambda step: {"input_ids": _text(torch, step), "labels": _text(torch, step)}
@@ -139,7 +139,7 @@ def _mamba(torch: Any) -> Any:
 
 def _of_timm(name: str, **options: Any) -> Callable[[Any], Any]:
     def made(torch: Any) -> Any:
-        import timm
+        import timm  # type: ignore[import-not-found, unused-ignore]
 
         model = timm.create_model(name, num_classes=5, **options)
         return model, lambda step: {"x": _image(torch, step), "labels": torch.tensor([step % 5, 1])}
@@ -148,7 +148,7 @@ def _of_timm(name: str, **options: Any) -> Callable[[Any], Any]:
 
 
 def _x_transformers(torch: Any) -> Any:
-    from x_transformers import AutoregressiveWrapper, Decoder, TransformerWrapper
+    from x_transformers import AutoregressiveWrapper, Decoder, TransformerWrapper  # type: ignore[import-not-found, unused-ignore]
 
     decoder = Decoder(dim=32, depth=2, heads=2, attn_dim_head=16, rotary_pos_emb=True)
     model = AutoregressiveWrapper(TransformerWrapper(num_tokens=64, max_seq_len=32, attn_layers=decoder))
@@ -214,7 +214,7 @@ def run(name: str, engine: str) -> dict[str, Any]:
         optimizer.step()
         return loss.detach()
 
-    called = torch.compile(step) if engine == "undertow.compile" else step
+    called: Any = torch.compile(step) if engine == "undertow.compile" else step
     batches = [batch(number) for number in range(STEPS)]
     losses, seconds = [], []
     for number in range(STEPS):

@@ -188,8 +188,7 @@ def test_code_in_packages_behind_tests_that_fail_is_left_out(package: Any) -> No
 
 
 def test_what_the_code_itself_sets_is_not_decided(package: Any) -> None:
-    for function, kinds in ((package.sets_it_first, ["tensor"]),):
-        effects = read(function, kinds, decides=True).effects.effects
-        assert any(effect.target is package.LOG for effect in effects)
+    effects = read(package.sets_it_first, ["tensor"], decides=True).effects.effects
+    assert any(effect.target is package.LOG for effect in effects)
     effects = read(lambda x: package.sets_any_object(x, package.which), ["tensor"], decides=True).effects.effects
     assert any(effect.target is package.LOG for effect in effects)
