@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from itertools import product
 from typing import Any
 
@@ -40,7 +41,7 @@ def _largest(array: Any, samples: Any, kernel: tuple[int, ...], counts: tuple[in
         _window_starts(samples[..., draw], size, count, width)
         for draw, size, count, width in zip(order, sizes, counts, kernel, strict=True)
     ]
-    flat = array.reshape(*array.shape[:-rank], -1)
+    flat = array.reshape(*array.shape[:-rank], math.prod(sizes))
     best, where = None, None
     for offsets in product(*[range(width) for width in kernel]):
         place: Any = 0
@@ -48,7 +49,7 @@ def _largest(array: Any, samples: Any, kernel: tuple[int, ...], counts: tuple[in
             shape = [1] * rank
             shape[axis] = counts[axis]
             place = place * size + (starts[axis] + offset).reshape(*starts[axis].shape[:-1], *shape)
-        place = np.broadcast_to(place, (*flat.shape[:-1], *counts)).reshape(*flat.shape[:-1], -1)
+        place = np.broadcast_to(place, (*flat.shape[:-1], *counts)).reshape(*flat.shape[:-1], math.prod(counts))
         value = np.take_along_axis(flat, place, -1)
         if best is None:
             best, where = value, place.copy()
@@ -93,9 +94,15 @@ def _pool(
             raise RuntimeError("Expect _random_samples.size(1) equals to input channel size.")
         if drawn.shape[2] != rank:
             raise RuntimeError(f"Expect _random_samples.size(2) equals to {rank}; got {drawn.shape[2]}.")
+    shown = name if rank == 2 else name + "_out"
+    for dim in range(1, array.ndim):
+        if array.shape[dim] == 0:
+            raise RuntimeError(
+                f"{shown}(): Expected input to have non-zero size for non-batch dimensions, but got {list(array.shape)} with "
+                f"dimension {dim} being empty"
+            )
     for side, size, count, width in zip(_SIDES[rank], sizes, counts, kernel, strict=True):
         if count + width - 1 > size - (rank == 3):
-            shown = name if rank == 2 else name + "_out"
             raise RuntimeError(f"{shown}(): pool {side} {width} too large relative to input {side} {size}")
     draws = drawn if array.ndim == rank + 2 else drawn[0]
     where = wrap(_largest(array, draws, kernel, counts).reshape(*array.shape[:-rank], *counts))
