@@ -3115,7 +3115,7 @@ def whether_an_argument_is_a_view() -> Row:
     return given(lambda turn: torch.ones(6)[:3] if turn % 2 else torch.ones(3), step)
 
 
-@refusal("step's code names")
+@refusal("storage_offset")
 def where_an_argument_begins() -> Row:
     return given(lambda turn: torch.arange(6.0)[turn % 3 : turn % 3 + 3], lambda x, given: x * given.storage_offset())
 

@@ -299,7 +299,8 @@ class Attributes(State):
             return self.computed(f"asks for `{atom.name}.__subclasses__`", node)
         if found is MISSING:
             return self.unknown(f"reads `{atom.name}.{name}`, which is not in the class", node)
-        self.depends_on(f"{atom.name}.{name}", lambda: in_class(kind, name), found, kind)
+        if not is_plain(found) or trust.home(kind) != "user":  # else it is noted with its place, below
+            self.depends_on(f"{atom.name}.{name}", lambda: in_class(kind, name), found, kind)
         if isinstance(found, FunctionType):
             return frozenset([Known(found, f"{atom.name}.{name}")])
         if isinstance(found, (staticmethod, classmethod)):
