@@ -311,3 +311,27 @@ def hook_in_the_program_keeps_an_alias_of_the_gradient():
         weight.grad.mul_(0.5)
 
     return Case(step, weight, kept, args=lambda turn: (torch.full((3,), turn + 1.0),), look=lambda: kept["gradient"])
+
+
+def test_a_hook_keeps_an_alias_of_the_parameter_and_writes_to_its_gradient() -> None:
+    def build() -> Case:
+        held, log = {"n": 0, "last": None}, list[Any]()  # found before the model, by name
+        model = nn.Sequential(nn.Linear(2, 3), nn.ReLU(), nn.Linear(3, 2))
+
+        def keep(parameter: Any) -> None:
+            held["last"] = parameter.detach()
+            parameter.grad.mul_(0.5)
+
+        def step(x: Any) -> None:
+            model(x).pow(2).mean().backward()
+            log.append(held["n"])
+
+        def register(turn: int) -> None:
+            if turn < 2:
+                hook = keep if turn == 0 else lambda parameter: None
+                model[2 * turn].weight.register_post_accumulate_grad_hook(hook)  # type: ignore[operator]
+
+        look = lambda: [parameter.detach().numpy().sum() for parameter in model.parameters()]
+        return Case(step, model, args=lambda turn: (torch.randn(3, 2),), log=log, between=register, look=look)
+
+    agree(build, steps=4)

@@ -272,7 +272,11 @@ class Trace:
     def adopt(self, tensor: Any) -> None:
         """Makes the memory of a tensor from outside an input of the program."""
         array = tensor._array
-        if threading.get_ident() != self.thread or (type(array) is DeviceArray and self._is_known(array.cell)):
+        if threading.get_ident() != self.thread:
+            return
+        if type(array) is DeviceArray and self._is_known(array.cell):
+            if Watch.trace is not self and array.cell not in self._made:  # an alias of one that was adopted before it
+                self._outside.add(id(tensor))
             return
         view = tensor._view
         if view is not None:
