@@ -184,15 +184,6 @@ def test_typed_storages_are_called_deprecated_once():
     undertow.ones(2).storage()  # a second warning would be an error
 
 
-def test_gradients_of_as_strided_scatter():
-    """torch gives the input the gradient of the part that was replaced."""
-    x = undertow.randn(3, 4, dtype=undertow.float64, requires_grad=True)
-    y = undertow.randn(2, 2, dtype=undertow.float64, requires_grad=True)
-    scatter = lambda x, y: undertow.as_strided_scatter(x, y, (2, 2), (4, 1), 1)
-    assert undertow.autograd.gradcheck(scatter, (x, y))
-    assert undertow.autograd.gradgradcheck(lambda x, y: scatter(x, y) ** 2, (x, y))
-
-
 def test_late_methods_are_functions_of_the_class():
     assert undertow.Tensor.lu.__qualname__ == "Tensor.lu"
     assert undertow.Tensor.lu is not undertow.lu

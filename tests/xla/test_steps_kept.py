@@ -329,7 +329,7 @@ def test_a_hook_keeps_an_alias_of_the_parameter_and_writes_to_its_gradient() -> 
         def register(turn: int) -> None:
             if turn < 2:
                 hook = keep if turn == 0 else lambda parameter: None
-                model[2 * turn].weight.register_post_accumulate_grad_hook(hook)  # type: ignore[operator]
+                model[2 * turn].weight.register_post_accumulate_grad_hook(hook)
 
         look = lambda: [parameter.detach().numpy().sum() for parameter in model.parameters()]
         return Case(step, model, args=lambda turn: (torch.randn(3, 2),), log=log, between=register, look=look)

@@ -24,7 +24,7 @@ convolution = op("convolution",
                             dilation, groups) if transposed else
         xp.conv_weight_grad(g, input, weight_spec.shape, stride, padding, dilation, groups) if weight_spec.shape[1] else
         xp.zeros(weight_spec.shape, g.dtype),
-    bias=lambda xp, g, bias_spec: xp.channel_sums(g) if g.shape[1] else xp.zeros(bias_spec.shape, g.dtype))
+    bias=lambda xp, g, weight_spec: xp.channel_sums(g) if g.shape[1] else xp.zeros(weight_spec.shape[:1], g.dtype))
 
 # The backward pass, recorded.
 
