@@ -356,8 +356,8 @@ def check_source(source: str, name: str, with_torch: bool) -> tuple[str, str]:
 
     linecache.cache[name] = (len(source), None, source.splitlines(keepends=True), name)
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
+        with warnings.catch_warnings(record=True) as warned:
+            warnings.simplefilter("always")
             eager = run(source, name, undertow, False)
             if with_torch:
                 import torch
@@ -365,7 +365,9 @@ def check_source(source: str, name: str, with_torch: bool) -> tuple[str, str]:
                 outcome = compare(run(source, name, torch, False), eager, CompileError)
                 if outcome[0] in ("SILENT", "DIFFERENT ERROR"):
                     return f"eager {outcome[0]}", outcome[1]
-            return compare(eager, run(source, name, undertow, True), CompileError)
+            outcome = compare(eager, run(source, name, undertow, True), CompileError)
+            uncompiled = [str(each.message) for each in warned if "as it is written" in str(each.message)]
+            return ("not compiled", uncompiled[0]) if outcome[0] == "same" and uncompiled else outcome
     finally:
         linecache.cache.pop(name, None)
 

@@ -18,7 +18,7 @@ _UNKNOWN = object()
 
 
 def _meant(expression: ast.expr, names: Mapping[str, Any]) -> Any:
-    """What a name means, an attribute or an entry, found without running code of anybody's."""
+    """What a name means, an attribute or an entry, found without running the program's code."""
     if isinstance(expression, ast.Name):
         return names.get(expression.id, _UNKNOWN)
     if isinstance(expression, ast.Attribute):

@@ -1,4 +1,4 @@
-"""Attributes of live objects, looked up without running anybody's code."""
+"""Attributes of live objects, looked up without running code of the program's."""
 
 from __future__ import annotations
 
