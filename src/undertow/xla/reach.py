@@ -357,7 +357,8 @@ class Reached:
     def _look_up(self, code: types.FunctionType, own: set[str], names: set[str]) -> None:
         """The names that some code may look up: in its module, among builtins, and in modules that it finds there."""
         met: set[int] = set()
-        builtin: dict[str, Any] = code.__builtins__  # type: ignore[attr-defined]
+        function: Any = code  # mypy's cache leaves `__builtins__` out, so whether it knows the name depends on the run
+        builtin: dict[str, Any] = function.__builtins__
         for used in sorted(own):
             if used in code.__globals__:
                 self._look_up_one(code.__globals__, used, names, met)
