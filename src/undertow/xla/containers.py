@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import copy
-from collections import OrderedDict, deque
+from collections import deque
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 from undertow.xla.effects.objects import instance_dict
-from undertow.xla.places import Slots
+from undertow.xla.places import Slots, methods_of
 
 CONTAINERS = (tuple, list, dict, set, frozenset, deque)
 UNCHANGING = (tuple, frozenset)
@@ -44,7 +44,7 @@ def emptied(value: Any) -> Any:
     """Another one of its kind, without its items."""
     made = copy.copy(value)
     if isinstance(made, CONTAINERS):
-        _methods(made).clear(made)
+        methods_of(made).clear(made)
     return made
 
 
@@ -52,14 +52,12 @@ def fill(made: Any, parts: Iterable[Part]) -> None:
     """Puts other contents into a container or an object."""
     items = [part for part in parts if part.is_item]
     if isinstance(made, (list, dict, set, deque)):
-        kind = _methods(made)
+        kind = methods_of(made)
         kind.clear(made)
         if isinstance(made, dict):
             kind.update(made, [(part.key, part.value) for part in items])
-        elif isinstance(made, set):
-            made.update([part.value for part in items])
         else:
-            made.extend([part.value for part in items])
+            (kind.update if isinstance(made, set) else kind.extend)(made, [part.value for part in items])
     own, slots = instance_dict(made), Slots(made)
     for part in parts:
         if not part.is_item:
@@ -73,8 +71,3 @@ def made_of(kind: type, parts: Iterable[Part]) -> Any:
     made = kind(*values) if hasattr(kind, "_fields") else kind(values)
     fill(made, [part for part in parts if not part.is_item])
     return made
-
-
-def _methods(container: Any) -> Any:
-    """Whose methods change a container. Classes of dicts may forbid their own."""
-    return next((kind for kind in (OrderedDict, dict) if isinstance(container, kind)), type(container))

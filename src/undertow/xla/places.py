@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import types
 from array import array
-from collections import deque
+from collections import OrderedDict, deque
 from collections.abc import Iterable, Iterator, MutableMapping
 from operator import getitem, is_
 from typing import Any, NamedTuple
@@ -15,12 +15,15 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from undertow._core import Meta, TensorCore
+from undertow.hooks import CountedHooks
 from undertow.xla.effects import trust
 from undertow.xla.effects.objects import instance_dict
 
 PLAIN = (int, float, complex, str, bytes, bool, type(None))
 EXACT = frozenset(PLAIN)  # an object of a class that inherits from one of these may have attributes
 ABSENT = object()
+
+_CONTAINERS: tuple[Any, ...] = (CountedHooks, OrderedDict, dict, list, deque, set, bytearray, array)
 
 Place = tuple[int, Any]  # an id and a key; see `place_at`
 Stores = list[tuple[MutableMapping[Any, Any], dict[Any, Any]]]  # mappings that are changed, and what they held
@@ -208,6 +211,8 @@ def put(holder: Any, key: Any, value: Any) -> None:
     if value is ABSENT:
         if key is None:
             del holder.cell_contents
+        elif isinstance(holder, dict):
+            methods_of(holder).pop(holder, key, None)
         else:
             holder.pop(key, None)
     elif key is None:
@@ -216,6 +221,8 @@ def put(holder: Any, key: Any, value: Any) -> None:
         refill(holder, value)
     elif isinstance(holder, (Meta, TensorCore)):
         setattr(holder, key, value)
+    elif isinstance(holder, (dict, list, deque)):
+        methods_of(holder).__setitem__(holder, key, value)
     else:
         holder[key] = value
 
@@ -223,8 +230,9 @@ def put(holder: Any, key: Any, value: Any) -> None:
 def put_back(holder: Any, held: dict[Any, Any]) -> None:
     """Makes a mapping what it was, with its order where it has one."""
     if isinstance(holder, dict):
-        holder.clear()
-        holder.update(held)
+        kind = methods_of(holder)
+        kind.clear(holder)
+        kind.update(holder, held)
         return
     for key in [key for key in holder if key not in held]:
         del holder[key]
@@ -235,10 +243,16 @@ def put_back(holder: Any, held: dict[Any, Any]) -> None:
 
 def refill(holder: Any, values: Any) -> None:
     """Puts other values into a list, deque or set."""
+    kind = methods_of(holder)
     if isinstance(holder, (list, bytearray)):
-        holder[:] = values
+        kind.__setitem__(holder, slice(None), values)
     elif isinstance(holder, array):
-        holder[:] = array(holder.typecode, values)
+        kind.__setitem__(holder, slice(None), array(holder.typecode, values))
     else:
-        holder.clear()
-        (holder.update if isinstance(holder, set) else holder.extend)(values)
+        kind.clear(holder)
+        (kind.update if isinstance(holder, set) else kind.extend)(holder, values)
+
+
+def methods_of(holder: Any) -> Any:
+    """The class whose methods change a container and do nothing else: a subclass of the user's may refuse, or count."""
+    return next(kind for kind in _CONTAINERS if isinstance(holder, kind))

@@ -40,7 +40,7 @@ from undertow.xla.effects.objects import instance_dict
 from undertow.xla.places import ABSENT, EXACT, PLAIN, OfClass, Place, Slots, contents_of, place_at, same
 
 _WITH_STATE = ("optim", "amp", "distributions")  # parts of undertow whose objects are looked through as the user's are
-_FOREIGN = ("jax", "jaxlib", "torch")  # packages whose objects are taken as they are
+_FOREIGN = ("jax", "jaxlib", "torch")  # packages whose objects and code are taken as they are
 _OPEN = (types.SimpleNamespace, argparse.Namespace)  # the standard library's, filled by the user
 _CACHED = type(functools.lru_cache(len))
 _LOOKS_AT_SCHEDULERS = {"last_epoch", "get_last_lr", "_last_lr", "_step_count", "state_dict", "T_cur"}
@@ -226,7 +226,7 @@ class Reached:
             return
         if home == "own" and own_part(kind).partition(".")[0] not in _WITH_STATE:
             return
-        if home != "own" and module_name(kind).partition(".")[0] in _FOREIGN:
+        if home != "own" and _is_foreign(kind):
             return
         if home == "standard" and trust.field_of(root) == "output":  # what was written there matters to no program
             if isinstance(root, logging.Logger):
@@ -264,10 +264,10 @@ class Reached:
 
     def _look_at_class(self, root: type, name: str) -> None:
         """The attributes of a class of the user's, and the code in it; those of its metaclass, which it has as well."""
-        if trust.written_here(type(root)):
+        if _is_followed(type(root)):
             self._add(type(root), type(root).__name__)
         for kind in root.__mro__:
-            if not trust.written_here(kind):
+            if not _is_followed(kind):
                 if kind.__flags__ & _PATCHABLE and kind is not Tensor and (kind is root or self._is_new(kind)):
                     self.other_classes.append(kind)
             elif kind is root or self._is_new(kind):
@@ -331,7 +331,7 @@ class Reached:
                 self.cells.append((cell, free))
                 if place_at(cell, None) not in self.replaced:
                     self._add(contents_of(cell), free)
-        if not trust.written_here(root):
+        if not _is_followed(root):
             return
         self.functions.append(root)
         names = names_of(root.__code__)
@@ -423,6 +423,17 @@ def steps_on_host(scheduler: Any) -> bool:
     groups = scheduler.optimizer.param_groups if marked else ()
     inner = getattr(scheduler, "_schedulers", ())
     return marked and all(type(group["lr"]) is float for group in groups) and all(map(steps_on_host, inner))
+
+
+def _is_followed(code: types.FunctionType | type) -> bool:
+    """Whether what a function names, or a class holds, is looked at: code of the user's own."""
+    return trust.written_here(code) and not _is_foreign(code)
+
+
+def _is_foreign(code: types.FunctionType | type) -> bool:
+    """Whether code is JAX's or PyTorch's, wherever it is kept: a trace changes what JAX remembers, for good."""
+    name = code.__globals__.get("__name__") if isinstance(code, types.FunctionType) else module_name(code)
+    return isinstance(name, str) and name.partition(".")[0] in _FOREIGN
 
 
 def _parts(root: Any) -> Iterator[Any]:

@@ -7,9 +7,9 @@ at hand does not fit; after the trace it tells what the step left where.
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from itertools import chain
-from operator import attrgetter, contains, getitem, is_
+from operator import attrgetter, contains, getitem, is_, methodcaller
 from typing import Any
 
 import numpy as np
@@ -30,6 +30,7 @@ from undertow.xla.places import (
     contents_of,
     held_at,
     place_at,
+    put,
     put_back,
     refill,
     same,
@@ -332,26 +333,17 @@ class Snapshot:
                 yield Change(names, name, before, now)
 
     def restore(self) -> None:
-        """Put everything back, as it was before the trace."""
-        for holder, held in self.maps:
-            if len(holder) != len(held) or not all(map(is_, holder.values(), held.values())):
-                put_back(holder, held)
-        for into, kept in self.lists:
-            if len(into) != len(kept) or not all(map(is_, into, kept)):
-                refill(into, kept)
+        """Put everything back, as it was before the trace. What can't be is named, when all the rest is done."""
+        failures = [
+            *_put_back_each(put_back, [pair for pair in self.maps if _differs(*pair) or _differs(*map(_values, pair))]),
+            *_put_back_each(refill, [pair for pair in self.lists if _differs(*pair)]),
+            *_put_back_each(_fill_array, [pair for pair in self.arrays if not _equal(*pair)]),
+        ]
         for cell, contents in self.cells:
-            if contents is not ABSENT:
-                cell.cell_contents = contents
-            elif contents_of(cell) is not ABSENT:
-                del cell.cell_contents
+            if contents is not contents_of(cell):
+                put(cell, None, contents)
         for holder, name, value in self.globals:
-            if value is ABSENT:
-                holder.pop(name, None)
-            else:
-                holder[name] = value
-        for array, contents in self.arrays:
-            if not _equal(array, contents):
-                array[...] = contents
+            put(holder, name, value)
         for tensor, hook_maps in self.leaf_hooks:
             for own, before in zip(_hook_maps(tensor._meta), hook_maps):
                 if own is not None and not _same_map(own, before):
@@ -362,8 +354,36 @@ class Snapshot:
         for tensor, grad in self.grads:
             if tensor._meta is not None:
                 tensor._meta.grad = grad
+        if failures:
+            holder, error = failures[0]
+            named = (*self.state.maps, *self.state.lists, *self.state.arrays)
+            name = next(name for each, name in named if each is holder)
+            raise CompileError(
+                f"undertow.compile: the step changes `{name}` in a way that can't be taken back ({error}), and tracing it "
+                "has done so once. Change it outside of the step."
+            ) from error
 
 
+def _differs(now: Any, before: Any) -> bool:
+    return len(now) != len(before) or not all(map(is_, now, before))
+
+
+def _put_back_each(
+    put_one_back: Callable[[Any, Any], None], pairs: list[tuple[Any, Any]]
+) -> Iterator[tuple[Any, Exception]]:
+    """Yield what refuses to be what it was, and how."""
+    for holder, held in pairs:
+        try:
+            put_one_back(holder, held)
+        except Exception as error:
+            yield holder, error
+
+
+def _fill_array(array: Any, contents: Any) -> None:
+    array[...] = contents
+
+
+_values = methodcaller("values")
 _REQUIRES_GRAD = attrgetter("_requires_grad")
 _ATTRIBUTES = attrgetter("__dict__")
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 from collections.abc import Callable
+from contextlib import ExitStack
 from typing import Any, NamedTuple
 
 import jax
@@ -88,24 +89,25 @@ class Traced:
             closed, outputs = self._trace(call, state, trace, firing, numbers)
             if self.failure is not None:
                 self._verify(closed, trace, numbers)
+            self.questions = Questions(self.known_numbers.asked, numbers + self.options.extra)
+            roll_back()
+            self.bumps = self.marks.bumps()
+            self._keep(firing, trace)
+            self._guard_hooks(firing, state)
+            self.decisions.finish()
         except BaseException as raised:
             error = trace.stopped[0] if trace.stopped and isinstance(raised, Exception) else raised
             if raised is self.failure or isinstance(raised, Again):
                 error = raised
-            forget_cached(state.caches, trace.is_made)
-            trace.undo()
-            roll_back()
-            self.marks.restore()
+            with ExitStack() as steps:  # the last one first, and each of them
+                steps.callback(self.marks.restore)
+                steps.callback(roll_back)
+                steps.callback(trace.undo)
+                steps.callback(forget_cached, state.caches, trace.is_made)
             self._raise_instead(error)
             if error is raised:
                 raise
             raise error from None
-        self.questions = Questions(self.known_numbers.asked, numbers + self.options.extra)
-        roll_back()
-        self.bumps = self.marks.bumps()
-        self._keep(firing, trace)
-        self._guard_hooks(firing, state)
-        self.decisions.finish()
         self.closed, self.outputs, self.trace = closed, outputs, trace
 
     def _guard_hooks(self, firing: Firing, state: Reached) -> None:

@@ -8,6 +8,7 @@ import contextlib
 import copy
 import dataclasses
 import functools
+import importlib.machinery
 import inspect
 import itertools
 import math
@@ -30,6 +31,8 @@ _OWN_FOLDER = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__
 _NUMPY_FOLDER = os.path.dirname(os.path.abspath(np.__file__)) + os.sep
 _STANDARD_FOLDER = sysconfig.get_paths()["stdlib"] + os.sep
 _INSTALLED_FOLDERS = tuple(sysconfig.get_paths()[name] + os.sep for name in ("purelib", "platlib"))
+_COMPILED = tuple(importlib.machinery.EXTENSION_SUFFIXES)  # modules whose classes are no Python code
+_PACKAGES = tuple(f"{os.sep}{name}{os.sep}" for name in ("site-packages", "dist-packages"))  # also of other environments
 
 # Builtins whose result is a number, a string or the like.
 PLAIN_RESULT = {
@@ -195,7 +198,7 @@ def _folder(filename: str) -> str:
         return "own"
     if path.startswith(_NUMPY_FOLDER):
         return "numpy"
-    if path.startswith(_INSTALLED_FOLDERS):
+    if is_installed(path):
         return "einops" if f"{os.sep}einops{os.sep}" in path or f"{os.sep}opt_einsum{os.sep}" in path else "user"
     if path.startswith(_STANDARD_FOLDER):
         return "standard"
@@ -305,13 +308,13 @@ def written_here(value: Any) -> bool:
         module = sys.modules.get(module_name(value)) if isinstance(value, type) else value
         file = getattr(module, "__file__", None)
     whose = module_home(value) if isinstance(value, ModuleType) else home(value)
-    return whose == "user" and not (file or "").startswith(_INSTALLED_FOLDERS)
+    return whose == "user" and not is_installed(file or "") and not (file or "").endswith(_COMPILED)
 
 
+@functools.lru_cache(maxsize=4096)
 def is_installed(file: str) -> bool:
-    """Whether a file belongs to an installed package."""
-    return file.startswith(_INSTALLED_FOLDERS)
-
+    """Whether a file belongs to an installed package, of this environment or of one that it is added to."""
+    return file.startswith(_INSTALLED_FOLDERS) or any(folder in file for folder in _PACKAGES)
 
 def module_home(module: Any) -> str:
     """Whose code a Python module is."""

@@ -1,0 +1,241 @@
+"""After a trace nothing differs from before: whatever the trace met, and whatever refuses to be put back."""
+
+from __future__ import annotations
+
+import sys
+import warnings
+from collections import OrderedDict, deque
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import pytest
+
+import undertow as torch
+from tests.xla.twins import Case, Cases, agree
+from undertow import nn
+from undertow.xla import CompileError, CompileWarning, snapshot
+from undertow.xla import traced as tracing
+from undertow.xla.effects import trust
+from undertow.xla.reach import Reached
+
+case = Cases()
+
+
+class Fixed(OrderedDict[str, Any]):
+    """As packages' results are: entries are set one by one, and everything else is forbidden."""
+
+    def __delitem__(self, key: str) -> None:
+        raise TypeError("not like this")
+
+    def update(self, *args: Any, **kwargs: Any) -> None:
+        raise TypeError("not like this")
+
+    def pop(self, *args: Any) -> Any:
+        raise TypeError("not like this")
+
+    def clear(self) -> None:
+        raise TypeError("not like this")
+
+
+class Tidy(dict[str, Any]):
+    """Counts what is set."""
+
+    sets = 0
+
+    def __setitem__(self, key: str, value: Any) -> None:
+        self.sets += 1
+        super().__setitem__(key, value)
+
+
+class Cautious(list[Any]):
+    def __setitem__(self, place: Any, value: Any) -> None:
+        if isinstance(place, slice):
+            raise TypeError("not like this")
+        super().__setitem__(place, value)
+
+    def clear(self) -> None:
+        raise TypeError("not like this")
+
+
+class Short(deque[Any]):
+    def clear(self) -> None:
+        raise TypeError("not like this")
+
+
+def keeping(held: Any, keep: Any, look: Any = None) -> Case:
+    """A training step that keeps its loss somewhere."""
+    model = nn.Linear(2, 1)
+
+    def step(x: Any) -> Any:
+        model.zero_grad()
+        loss = model(x).sum()
+        keep(held, loss.detach())
+        loss.backward()
+        return loss.detach()
+
+    return Case(step, model, args=lambda turn: (torch.ones(3, 2) * (turn + 1),), look=look or (lambda: held))
+
+
+@case
+def in_a_dict_that_forbids_update() -> Case:
+    def keep(held: Any, loss: Any) -> None:
+        held["loss"] = loss
+
+    return keeping(Fixed(loss=torch.zeros(())), keep)
+
+
+@case
+def in_a_dict_that_forbids_update_and_was_empty() -> Case:
+    def keep(held: Any, loss: Any) -> None:
+        held["loss"] = loss
+
+    return keeping(Fixed(), keep)
+
+
+@case
+def in_a_dict_that_counts_what_is_set() -> Case:
+    held = Tidy()
+
+    def keep(held: Any, loss: Any) -> None:
+        held["loss"] = loss
+
+    return keeping(held, keep, lambda: [dict(held), held.sets])
+
+
+@case
+def in_a_list_that_forbids_slices() -> Case:
+    def keep(held: Any, loss: Any) -> None:
+        held[0] = loss
+
+    return keeping(Cautious([torch.zeros(())]), keep)
+
+
+@case
+def in_a_longer_list_that_forbids_slices() -> Case:
+    def keep(held: Any, loss: Any) -> None:
+        held.append(loss)
+
+    return keeping(Cautious(), keep)
+
+
+@case
+def in_a_deque_that_forbids_clear() -> Case:
+    held = Short(maxlen=2)
+
+    def keep(held: Any, loss: Any) -> None:
+        held.append(loss)
+
+    return keeping(held, keep, lambda: [*held])
+
+
+@case
+def under_another_key_with_the_same_value() -> Case:
+    mark = object()
+    held: dict[str, Any] = {"a": mark}
+
+    def keep(held: Any, loss: Any) -> None:
+        held["b" if "a" in held else "a"] = held.pop("a" if "a" in held else "b")
+
+    return keeping(held, keep, lambda: [*held])
+
+
+@pytest.mark.parametrize("build", case.values(), ids=case.keys())
+def test_containers_with_methods_of_their_own(build: Any) -> None:
+    agree(build)
+
+
+def values_of(model: Any) -> list[Any]:
+    return [each.detach().numpy().copy() for each in model.parameters()]
+
+
+def test_what_cannot_be_put_back_is_named_and_the_rest_is_put_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    model = nn.Linear(2, 1)
+    stuck: dict[str, Any] = {}
+    kept: dict[str, Any] = {}
+    before = values_of(model)
+    put_back = snapshot.put_back
+
+    def refuses(holder: Any, held: Any) -> None:
+        if holder is stuck:
+            raise TypeError("it refuses")
+        put_back(holder, held)
+
+    def step(x: Any) -> Any:
+        stuck["loss"] = kept["loss"] = loss = model(x).sum()
+        loss.backward()
+        return loss.detach()
+
+    monkeypatch.setattr(snapshot, "put_back", refuses)
+    with pytest.raises(CompileError, match="`stuck` in a way that can't be taken back"):
+        torch.compile(step)(torch.ones(1, 2))
+    assert kept == {} and model.weight.grad is None
+    for was, now in zip(before, values_of(model)):
+        np.testing.assert_array_equal(was, now)
+    assert isinstance(model(torch.ones(1, 2)).sum().item(), float)
+
+
+@pytest.mark.parametrize("method", ["_keep", "_guard_hooks"])
+def test_an_error_after_the_trace_leaves_nothing_of_it(method: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    model = nn.Linear(2, 1)
+    optimizer = torch.optim.SGD(model.parameters(), 0.1, momentum=0.9)
+    seen: list[float] = []
+    model.weight.register_hook(lambda gradient: seen.append(gradient.sum().item()))
+
+    def step(x: Any) -> Any:
+        optimizer.zero_grad()
+        loss = model(x).sum()
+        loss.backward()
+        optimizer.step()
+        return loss.detach()
+
+    def fails(*args: Any) -> None:
+        raise OSError("of the compiler's own")
+
+    monkeypatch.setattr(tracing.Traced, method, fails)
+    with pytest.warns(CompileWarning, match="of the compiler's own"):
+        torch.compile(step)(torch.ones(1, 2))
+    assert seen == [2.0] and len(optimizer.state) == 2
+    assert isinstance(model.weight.sum().item(), float)
+
+
+def test_code_of_jax_is_not_looked_at_wherever_it_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A trace changes what JAX remembers: to put that back would break it."""
+    monkeypatch.setattr(trust, "is_installed", lambda file: False)
+    import jax
+
+    state = Reached()
+    state.walk(lambda: jax.numpy.sin, "step")
+    assert not [kind for kind in state.classes if kind.__module__.startswith("jax")]
+    assert not [each for each in state.functions if each.__module__.startswith("jax")]
+
+
+def test_packages_of_another_environment_are_installed() -> None:
+    assert trust.is_installed("/opt/shared/lib/python3.11/site-packages/package/file.py")
+    assert trust.is_installed("/usr/lib/python3/dist-packages/package/file.py")
+    assert not trust.is_installed("/home/me/work/site/packages.py")
+
+
+def test_classes_of_extension_modules_are_not_watched(monkeypatch: pytest.MonkeyPatch) -> None:
+    """They make attributes when they are used first, which nobody may delete."""
+    module = ModuleType("compiled_here")
+    module.__file__ = "/home/me/work/compiled_here.cpython-311-x86_64-linux-gnu.so"
+    monkeypatch.setitem(sys.modules, "compiled_here", module)
+    kind = type("Made", (), {"__module__": "compiled_here"})
+    assert not trust.written_here(kind)
+    state = Reached()
+    state.walk(kind(), "made")
+    assert kind not in state.classes
+
+
+def test_no_warning_is_lost_for_the_sake_of_the_rest() -> None:
+    held = Fixed()
+
+    def step(x: Any) -> Any:
+        held["x"] = x * 2
+        return x + 1
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", CompileWarning)
+        torch.compile(step)(torch.ones(2))
+    assert held["x"].tolist() == [2.0, 2.0]
