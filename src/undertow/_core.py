@@ -12,6 +12,7 @@ Six slots, filled by position, because every op makes one of these:
 
 from __future__ import annotations
 
+import importlib
 import threading
 from typing import TYPE_CHECKING, Any
 
@@ -149,8 +150,11 @@ def tensor_class() -> Any:
 def wrap(array: Any, cls: Any = None) -> Any:
     """A new leaf tensor over an array (NumPy scalars become 0-d arrays)."""
     tensor = _new(cls or _tensor_class)
-    if type(array) is not ndarray and isinstance(array, (np.generic, int, float, complex)):
-        array = np.asarray(array)
+    if type(array) is not ndarray:
+        if isinstance(array, (np.generic, int, float, complex)):
+            array = np.asarray(array)
+        elif cls is None and hasattr(array, "without_values"):
+            return importlib.import_module("undertow.meta_tensor").as_meta(array)
     if special.active:
         array = at_home(array)
     tensor._array = array

@@ -84,7 +84,6 @@ def parse_kind(kind: Any, name: str, default: dtype | None = None) -> dtype:
     return kind if type(kind) is dtype else as_dtype(kind, name, "dtype")
 
 
-LARGE = 1 << 30  # bytes of a tensor on the device `meta` that are asked for as memory, which nothing touches
 _FROM_DATA = ("tensor", "as_tensor", "asarray", "from_dlpack")  # these make a tensor here and move it
 
 
@@ -114,17 +113,8 @@ def has_no_values(where: Any) -> bool:
 
 
 def without_values(sizes: tuple[int, ...], kind: np.dtype[Any]) -> Array:
-    """An array of which only shape, strides and dtype count. A large one is address space that has no memory behind it."""
-    size = math.prod(sizes) * kind.itemsize
-    if size <= LARGE:
-        return np.zeros(sizes, kind)  # functions that look at values find none that they would refuse
-    mmap = importlib.import_module("mmap")  # seldom needed, and importing undertow has to be quick
-    unbacked = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | getattr(mmap, "MAP_NORESERVE", 0)
-    try:
-        space = mmap.mmap(-1, size, unbacked, mmap.PROT_READ)
-    except (OSError, ValueError):
-        return np.broadcast_to(np.zeros((), kind), sizes)
-    return np.frombuffer(space, kind).reshape(sizes)
+    """An array of which only shape, strides and dtype count."""
+    return importlib.import_module("undertow.xp.unvalued").without_values(sizes, kind)  # seldom needed
 
 
 def made(array: Any, name: str, requires_grad: Any = False, where: Any = None) -> Any:

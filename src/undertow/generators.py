@@ -104,6 +104,8 @@ default_generator = Generator()
 default_generator.seed()  # until somebody calls manual_seed, every run draws its own numbers
 
 
-def stream_of(generator: Generator | None) -> Stream:
-    """The stream that a random function draws from."""
+def stream_of(generator: Generator | None, beside: Any = None) -> Stream:
+    """The stream that a random function draws from. Beside a tensor without values nothing is drawn."""
+    if beside is not None and hasattr(beside._array, "without_values"):
+        return importlib.import_module("undertow.random_stream.blank").BlankStream()
     return default_generator.stream if generator is None else generator.stream

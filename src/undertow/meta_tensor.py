@@ -1,8 +1,8 @@
 """`MetaTensor`: a tensor on the device `meta`, which has a shape and a dtype and no values.
 
 A model can be built there in no time and be given its weights afterwards. Every public function asks it first
-(`__torch_function__`) and runs on memory that nobody has set, for the sake of the shapes; what comes out has no values
-either. Writes are left out.
+(`__torch_function__`) and runs on arrays without values (`xp/unvalued.py`), for the sake of the shapes; what comes out has
+none either. Writes are left out, unless a gradient leads through them.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Any
 
 from undertow import asking, tree
-from undertow._core import TensorCore
+from undertow._core import TensorCore, ndarray
 from undertow._tensor import Tensor
 from undertow.devices import device as Device
 from undertow.dtypes import DTYPE_OF
@@ -19,6 +19,7 @@ from undertow.modes import is_grad_enabled
 from undertow.nn.parameter import Parameter
 from undertow.storage import UntypedStorage, root_of
 from undertow.tensor_convert import _parse_to, converted, device_named
+from undertow.xp.unvalued import Unvalued
 
 _META = Device("meta")
 _NO_DATA = "Cannot copy out of meta tensor; no data!"
@@ -32,6 +33,36 @@ _ON_ONE_DEVICE = frozenset(
     "linear logaddexp logical_and logical_or logical_xor lt masked_fill maximum minimum mse_loss mul ne outer pow "
     "remainder rms_norm smooth_l1_loss stack sub true_divide where xlogy __eq__ __ne__ __lt__ __le__ __gt__ __ge__".split()
 )
+
+
+# Functions whose results have a shape, or are a number, that depends on values.
+_DATA_DEPENDENT = {
+    "unique": "_unique2", "unique_consecutive": "unique_consecutive", "equal": "equal", "masked_select": "masked_select",
+    "bincount": "bincount", "lstsq": "linalg_lstsq", "ctc_loss": "_ctc_loss", "combinations": "masked_select",
+}  # fmt: skip
+
+
+def _refuse_data_dependent(name: str, args: Any, options: dict[str, Any]) -> None:
+    """Refuses a function whose result depends on values, in PyTorch's class and opening words."""
+    if name in _DATA_DEPENDENT:
+        raise NotImplementedError(
+            f"aten::{_DATA_DEPENDENT[name]}: attempted to run this operator with Meta arguments, whose values it would "
+            "have to read. Run it on tensors of another device."
+        )
+    picks = args[1] if name in ("__getitem__", "_getitem") and len(args) > 1 else ()
+    masks = [pick for pick in (picks if isinstance(picks, tuple) else (picks,)) if isinstance(pick, MetaTensor)]
+    if name in ("nonzero", "argwhere") or (name == "where" and len(args) + len(options) == 1) or any(
+        DTYPE_OF[mask._array.dtype].name in ("bool", "uint8") for mask in masks
+    ):  # fmt: skip
+        raise NotImplementedError(
+            "The register_meta function for torch.nonzero() raises unimplemented by its nature: how many elements are not "
+            "zero depends on values, which a meta tensor has not. Use torch.where, which keeps the shape."
+        )
+    if name == "allclose" or (name == "one_hot" and options.get("num_classes", (*args, -1, -1)[1]) == -1):
+        raise RuntimeError("Tensor.item() cannot be called on meta tensors")
+    repeats = (*args, *options.values())[-1] if args or options else None
+    if name == "repeat_interleave" and "output_size" not in options and isinstance(repeats, MetaTensor):
+        raise RuntimeError("cannot repeat_interleave a meta tensor without output_size")
 
 
 _OF_THE_FIRST = frozenset("expand_as view_as reshape_as is_same_size".split())
@@ -82,8 +113,9 @@ class MetaTensor(Tensor):
         first = args[0] if args else options.get("tensor")  # initialisers are asked for by keywords
         if name == "copy_" and not isinstance(first, MetaTensor):
             raise NotImplementedError(_NO_DATA)
-        if _is_write(name) and isinstance(first, MetaTensor):
+        if _is_write(name) and isinstance(first, MetaTensor) and not _is_recorded(args, options):
             return first
+        _refuse_data_dependent(name, args, options)
         if name in _ON_ONE_DEVICE:
             _check_one_device(name, (args, options))
         where = options.get("device")
@@ -93,7 +125,12 @@ class MetaTensor(Tensor):
             return result  # it keeps its values: only a shape was asked of the other
         if name in ("backward", "__set__") or (where is not None and device_named(where).type != "meta"):
             return result
-        return _without_values(result)
+        return first if _is_write(name) else _without_values(result)
+
+    def type(self, dtype: Any = None, non_blocking: bool = False, **kwargs: Any) -> Any:
+        if dtype is None:
+            return super().type().replace("torch.", "torch.meta.")
+        return super().type(dtype, non_blocking, **kwargs)
 
     def to(self, *args: Any, **kwargs: Any) -> Any:
         given = _parse_to(args, kwargs)
@@ -159,6 +196,13 @@ def _without_values(result: Any) -> Any:
     return result
 
 
+def _is_recorded(args: Any, options: dict[str, Any]) -> bool:
+    """Whether a write has to be recorded, or refused, because a gradient leads through it. Initialisers record nothing."""
+    return is_grad_enabled() and bool(args) and any(
+        isinstance(value, TensorCore) and value.requires_grad for value in tree.leaves((args, options))
+    )
+
+
 def _is_write(name: str) -> bool:
     if name in ("__setitem__", "_setitem") or (name.startswith("__i") and name.endswith("__") and name != "__index__"):
         return True
@@ -173,10 +217,10 @@ def as_meta(given: Any) -> Any:
     made._edge = made._storage = made._view = made._meta = None
     made._requires_grad = False
     if isinstance(given, TensorCore):
-        made._array, made._edge, made._requires_grad = given._array, given._edge, given._requires_grad
+        made._edge, made._requires_grad = given._edge, given._requires_grad
         made._view, made._storage = given._view, given._storage
-    else:
-        made._array = given
+    array = given._array if isinstance(given, TensorCore) else given
+    made._array = array.view(Unvalued) if type(array) is ndarray else array
     return made
 
 

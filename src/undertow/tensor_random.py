@@ -25,7 +25,7 @@ def bernoulli(input: Any, p: Any = None, *, generator: Generator | None = None, 
     """1 with the probability that stands at each place of a tensor (or with probability p everywhere), else 0."""
     check_tensor(input, "bernoulli")
     source = input._array
-    stream = stream_of(generator)
+    stream = stream_of(generator, input)
     if isinstance(p, TensorCore):
         if p._array.ndim:
             raise invalid_combination("bernoulli", (input, p))
@@ -44,7 +44,7 @@ def poisson(input: Any, generator: Generator | None = None) -> Any:
     """A Poisson draw for the rate at each place of a tensor."""
     check_tensor(input, "poisson")
     check_kernel(input._array.dtype, "poisson_cpu", "fV")
-    return apply(rules.poisson, input, values=stream_of(generator).poisson(input._array))
+    return apply(rules.poisson, input, values=stream_of(generator, input).poisson(input._array))
 
 
 @public
@@ -58,7 +58,7 @@ def binomial(count: Any, prob: Any, generator: Generator | None = None) -> Any:
                 f"binomial only supports floating-point dtypes for {name}, got: {DTYPE_OF[given._array.dtype].scalar_name}"
             )
     arrays = np.broadcast_arrays(count._array, prob._array)
-    return apply(rules.binomial, count, prob, values=stream_of(generator).binomial(*arrays))
+    return apply(rules.binomial, count, prob, values=stream_of(generator, count).binomial(*arrays))
 
 
 @public
@@ -72,7 +72,7 @@ def multinomial(
         name = DTYPE_OF[weights.dtype].scalar_name
         raise RuntimeError(f"multinomial only supports floating-point dtypes for input, got: {name}")
     count = as_int(num_samples, "multinomial", "num_samples", 2)
-    chosen = stream_of(generator).multinomial(weights, count, replacement)
+    chosen = stream_of(generator, input).multinomial(weights, count, replacement)
     return into_out(out, chosen, "multinomial") if out is not None else made(chosen, "multinomial", where=input.device)
 
 

@@ -114,3 +114,65 @@ def test_factories_take_no_memory_and_draw_nothing():
         log(torch.rand(3))
 
     agree(program)
+
+
+# x is 2²⁰ × 2²⁰ on meta: 4 TiB, which no function may ask for or walk through.
+HUGE = """
+x + 1; x * x; x > 0; x.t(); x[0]; x[:, 5:10]; x.view(-1); x.t().reshape(-1); x.t().contiguous(); x.clone(); x.half()
+x.sum(); x.mean(1); x.max(1); x.argmax(0); x.softmax(-1); x.std(); x.var(0); x.cumsum(0); x.sort(); x.topk(3); x.norm()
+x @ x; x @ x[0]; torch.addmm(x[0], x, x); torch.cat([x, x]); torch.stack([x, x]); x.split(2**18); x.flip(0)
+torch.where(x > 0, x, x * 2); x.masked_fill(x > 0, 0.0); x.add_(1); x.zero_(); x.normal_(); x.gather(0, i); x[i[:, 0]]
+F.gelu(x); F.dropout(x); F.layer_norm(x, (2**20,)); F.linear(x, x[:3]); F.cross_entropy(x, i[:, 0]); F.mse_loss(x, x)
+torch.nn.Linear(2**20, 2**20, device="meta")(x); torch.nn.BatchNorm1d(2**20, device="meta")(x); x.bernoulli(); x.type()
+torch.nn.Conv2d(3, 64, 3, device="meta")(p); F.max_pool2d(p, 2); F.avg_pool2d(p, 2); F.adaptive_avg_pool2d(p, 1)
+torch.nn.TransformerEncoderLayer(2**14, 8, device="meta")(s); torch.empty_strided((2**20, 2**20), (1, 2**20), device="meta")
+x.requires_grad_().mul(2).sum().backward(); torch.autograd.grad((x.requires_grad_() @ x).exp().sum(), x)
+torch.autograd.grad(F.linear(x.requires_grad_(), x).softmax(-1).log().mean(), x); x.nonzero(); x.unique(); x[x > 0]
+torch.equal(x, x); torch.allclose(x, x); x.sum().item(); torch.zeros(2, 2**20, device="meta").mul_(x[:2].requires_grad_())
+x.requires_grad_().add_(1)
+""".strip().replace("\n", ";").split(";")
+
+
+@pytest.mark.parametrize("text", [text.strip() for text in HUGE])
+def test_functions_of_huge_tensors_compute_shapes_only(text: str) -> None:
+    def described(torch: ModuleType, value: Any) -> Any:
+        if isinstance(value, torch.Tensor):
+            return tuple(value.shape), value.dtype, value.stride(), value.requires_grad, str(value.device)
+        return [described(torch, part) for part in value] if isinstance(value, (tuple, list)) else value
+
+    def program(torch: ModuleType) -> Any:
+        names = {
+            "x": torch.empty(2**20, 2**20, device="meta"), "i": torch.zeros(2**20, 3, dtype=torch.int64, device="meta"),
+            "p": torch.empty(2**10, 3, 2**13, 2**13, device="meta"), "s": torch.empty(2**12, 2**10, 2**14, device="meta"),
+        }  # fmt: skip
+        return described(torch, eval(text, {"torch": torch, "F": torch.nn.functional, **names}))
+
+    agree(program)
+
+
+def test_nothing_is_drawn_for_tensors_without_values() -> None:
+    def program(torch: Any) -> Any:
+        x = torch.ones(5, 4, device="meta")
+        drawn = [torch.nn.functional.dropout(x), x.bernoulli(), x.multinomial(2), torch.poisson(x), x.normal_()]
+        return [value.shape for value in drawn], torch.rand(2)
+
+    agree(program)
+
+
+def test_gradients_hooks_and_optimizers_stay_without_values() -> None:
+    def program(torch: Any, log: Any) -> None:
+        net = torch.nn.Sequential(torch.nn.Linear(4, 5, device="meta"), torch.nn.Dropout(), torch.nn.ReLU())
+        net[0].register_full_backward_hook(lambda module, given, made: log(given[0].is_meta, repr(made[0])))
+        optimizer = torch.optim.Adam(net.parameters())
+        x = torch.empty(3, 4, device="meta", requires_grad=True)
+        x.register_hook(lambda gradient: log(repr(gradient)))
+        for _ in range(2):
+            optimizer.zero_grad()
+            net(x).sum().backward()
+            optimizer.step()
+        log([repr(value.grad) for value in (x, *net.parameters())])
+        (gradient,) = torch.autograd.grad((x**3).sum(), x, create_graph=True)
+        log(gradient.is_meta, torch.autograd.grad(gradient.sum(), x)[0].is_meta)
+        log(torch.func.grad(lambda value: value.exp().sum())(x.detach()).is_meta)
+
+    agree(program)

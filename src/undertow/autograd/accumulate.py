@@ -115,7 +115,7 @@ def brought_to(leaf: Any, g: Any) -> Any:
 
 def copy_like(g: Any, leaf_array: Any) -> Any:
     """A copy of a gradient that is laid out as the leaf is; in C order if the leaf has gaps."""
-    if type(g) is DeviceArray:
+    if type(g) is DeviceArray or hasattr(g, "without_values"):
         return g.copy()
     if type(leaf_array) is not ndarray or leaf_array.flags.c_contiguous or not is_dense(leaf_array):
         return np.array(g, order="C")

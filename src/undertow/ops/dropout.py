@@ -11,7 +11,7 @@ from undertow._core import TensorCore, ndarray, wrap
 from undertow.autograd.apply import apply
 from undertow.autograd.writes import apply_in_place
 from undertow.dtypes import DTYPE_OF
-from undertow.generators import default_generator
+from undertow.generators import stream_of
 from undertow.modes import special
 from undertow.ops.activation import softmax
 from undertow.ops.arguments import check_tensor, no_kernel
@@ -30,6 +30,8 @@ def _check_chance(p: float, error: type[Exception]) -> None:
 
 def _laid_out_like(array: Any, flat: Any) -> Any:
     """Drawn values in an array of this shape, in the order of its strides."""
+    if hasattr(flat, "without_values"):
+        return flat.reshape(array.shape)
     if type(array) is ndarray and array.flags.c_contiguous:
         return flat.reshape(array.shape)
     lying = array if type(array) is ndarray else array.lying()
@@ -51,10 +53,10 @@ def _noise(input: Any, p: float, features: bool) -> Any:
     if array.dtype.kind == "c":
         raise no_kernel("bernoulli_scalar_cpu_", input)
     if not features:
-        flat = default_generator.stream.dropout_noise(array.size, p, array.dtype)
+        flat = stream_of(None, input).dropout_noise(array.size, p, array.dtype)
         return _laid_out_like(array, flat)
     shape = _feature_shape(input)
-    return default_generator.stream.dropout_noise(int(np.prod(shape)), p, array.dtype).reshape(shape)
+    return stream_of(None, input).dropout_noise(int(np.prod(shape)), p, array.dtype).reshape(shape)
 
 
 def _feature_shape(input: Any) -> tuple[int, ...]:
@@ -92,7 +94,7 @@ def _alpha_drop(input: Any, p: float, training: bool, inplace: bool, features: b
             f"result type Float can't be cast to the desired output type {DTYPE_OF[array.dtype].scalar_name}"
         )
     shape = _feature_shape(input) if features else array.shape
-    factor, summand = default_generator.stream.alpha_dropout_noise(int(np.prod(shape)), p, array.dtype)
+    factor, summand = stream_of(None, input).alpha_dropout_noise(int(np.prod(shape)), p, array.dtype)
     if features or (type(array) is ndarray and array.flags.c_contiguous):
         factor, summand = factor.reshape(shape), summand.reshape(shape)
     else:
@@ -138,7 +140,7 @@ def native_dropout(input: Any, p: float, train: bool | None) -> Any:
         return apply(rules.native_dropout, input, wrap(np.ones(array.shape, bool)), scale=1.0), wrap(
             np.ones(array.shape, bool)
         )
-    flat = default_generator.stream.bernoulli(array.size, 1 - p, np.bool_)
+    flat = stream_of(None, input).bernoulli(array.size, 1 - p, np.bool_)
     mask = wrap(_laid_out_like(array, flat))
     return apply(rules.native_dropout, input, mask, scale=0.0 if p == 1 else 1 / (1 - p)), mask
 
@@ -238,7 +240,7 @@ def _random_relu(name: str, input: Any, lower: float, upper: float, training: bo
     if lower > upper:
         raise RuntimeError("Lower bound should be less than or equal to the upper bound")
     if training:
-        noise = default_generator.stream.slopes_below_zero(array, lower, upper)
+        noise = stream_of(None, input).slopes_below_zero(array, lower, upper)
     else:
         noise = np.where(array <= 0, (lower + upper) / 2, 1).astype(array.dtype)
     if inplace:
@@ -272,7 +274,7 @@ def gumbel_softmax(logits: Any, tau: float = 1, hard: bool = False, eps: float =
             "Exponential distribution is a continuous probability distribution. dtype must be a floating point but you "
             f"specified {logits.dtype.scalar_name}"
         )
-    drawn = default_generator.stream.exponential(array.size, dtype=array.dtype)
+    drawn = stream_of(None, logits).exponential(array.size, dtype=array.dtype)
     noise = wrap(drawn.reshape(array.shape))
     soft = softmax((logits + -noise.log()) / tau, dim)
     if not hard:

@@ -25,7 +25,7 @@ from undertow.rules import arrange as rules
 from undertow.rules.index import index_select
 from undertow.rules.rule import Rule, Spec
 from undertow.sites import warn_once
-from undertow.xp import numpy as numpy_xp
+from undertow.xp.namespaces import namespace_of
 
 
 def common_dtype(tensors: tuple[Any, ...]) -> np.dtype[Any] | None:
@@ -90,7 +90,7 @@ def joined(rule: Rule, tensors: tuple[Any, ...], statics: dict[str, Any]) -> Any
     if special.active or (special.dispatcher is not None and special.dispatcher.takes(tensors)):
         return apply(rule, *tensors, **statics)
     arrays = [tensor._array for tensor in tensors]
-    result = wrap(rule.forward(numpy_xp, *arrays, **statics))
+    result = wrap(rule.forward(namespace_of(arrays), *arrays, **statics))
     modes = local.modes
     if not modes.grad_enabled:
         return result

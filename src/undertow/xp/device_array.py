@@ -228,14 +228,21 @@ def _shares(a: Any, b: Any) -> bool:
 
 
 def values_known(*arrays: Any) -> bool:
-    """Whether Python may look at these arrays' values, say to check them: not while they are traced."""
-    return Watch.trace is None or not any(type(array) is DeviceArray for array in arrays)
+    """Whether Python may look at these arrays' values, say to check them: not while they are traced, or without any."""
+    for array in arrays:
+        if type(array) is DeviceArray:
+            if Watch.trace is not None:
+                return False
+        elif hasattr(array, "without_values"):
+            return False
+    return True
 
 
 def checked(check: Callable[[Any], None], array: Any) -> None:
     """Checks an array's values: now, or before each call of the program that is being traced, if they are known by then."""
     if Watch.trace is None or type(array) is not DeviceArray:
-        check(array)
+        if not hasattr(array, "without_values"):
+            check(array)
     else:
         Watch.trace.check_later(check, array)
 

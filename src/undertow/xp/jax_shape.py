@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
@@ -236,3 +237,26 @@ def dtype_of(x: Array) -> np.dtype[Any]:
 def as_index(x: Array) -> Array:
     """Whole numbers as indices, which have no gradient."""
     return x.astype(np.int64)
+
+
+# --- shapes without values
+
+
+def outline(function: Callable[..., Any], args: Any, kwargs: Any) -> Any:
+    """The shapes and dtypes of what a function would give, computing nothing. NumPy's functions are JAX's of that name."""
+    home = getattr(function, "__module__", None) or "numpy"  # a method of a ufunc has none
+    if home.partition(".")[0] == "numpy":
+        owner = getattr(function, "__self__", None)
+        space = getattr(jnp, owner.__name__) if isinstance(owner, np.ufunc) else jnp.linalg if "linalg" in home else jnp
+        function = getattr(space, function.__name__)
+    leaves, nest = jax.tree.flatten((args, kwargs))
+    places = [place for place, leaf in enumerate(leaves) if isinstance(leaf, np.ndarray)]
+
+    def run(*arrays: Array) -> Any:
+        given = list(leaves)
+        for place, array in zip(places, arrays):
+            given[place] = array
+        args, kwargs = jax.tree.unflatten(nest, given)
+        return function(*args, **kwargs)
+
+    return jax.eval_shape(run, *[jax.ShapeDtypeStruct(leaves[place].shape, leaves[place].dtype) for place in places])

@@ -26,6 +26,11 @@ _namespaces: dict[type, Any] = {
 }  # fmt: skip
 
 
+def register(kind: type, namespace: Any) -> None:
+    """Say that arrays of a type are computed with in a namespace of their own."""
+    _namespaces[kind] = namespace
+
+
 def namespace_of(arrays: Iterable[Any]) -> Any:
     """The namespace of the first array that is not NumPy's, else NumPy's."""
     for array in arrays:
