@@ -52,7 +52,7 @@ from undertow.xla.host_statements import (
 from undertow.xla.hosting import Hosting
 from undertow.xla.marks import Mark
 from undertow.xla.numbers import Baked, Figure
-from undertow.xla.places import PLAIN, Stores, holder_of
+from undertow.xla.places import PLAIN, holder_of
 from undertow.xla.plan import Again, Plan
 from undertow.xla.recompiled import RETURNED
 from undertow.xla.registrations import Registrations
@@ -83,7 +83,6 @@ class Firing(Hosting):
         self.thread = threading.get_ident()
         self.packs: dict[int, Any] = {}  # pack hooks that fired, by the id of the unpack hook beside them
         self.reads: list[Read] = []  # values that hooks in the program depend on
-        self.stores: Stores = []  # where they store something, and what was there
         self.environment = Environment()
         self._met: set[Any] = set()  # hooks in parts that had their turn
         self._old: dict[int, Any] = {}  # what hooks change and the step has not made: to find that out takes a while
@@ -113,7 +112,7 @@ class Firing(Hosting):
         holders = [holder for holder in map(_holder, lasting) if holder is not None]
         always = not holders or Watch.trace.choice is None  # what is stored on some calls only is stored on the host
         may_be = all(self._may_be_traced(effect, hook) for effect in lasting)
-        if always and may_be and id(hook) not in self.plan.on_host and not unpacks:
+        if always and may_be and not self._must_be_hosted(hook) and not unpacks:
             return self._traced(Turn(hook, args, kwargs, effects, number), holders)
         why = "another hook reads what it stores, or changes what it reads"
         if unpacks or hook in self.packs.values():
@@ -209,7 +208,7 @@ class Firing(Hosting):
         stopped: list[BaseException] = Watch.trace.stopped
         earlier = len(stopped)
         try:
-            if id(hook) in self.plan.on_host or not all(self._may_be_traced(effect, hook) for effect in effects.effects):
+            if self._must_be_hosted(hook) or not all(self._may_be_traced(effect, hook) for effect in effects.effects):
                 raise CompileError
             answer = self._run(turn, holders, "what it does besides runs on the host")
         except (NeedsValue, CompileError) as error:
@@ -237,7 +236,7 @@ class Firing(Hosting):
                 why = f"it {effect}, which the step itself has made, and it has to run on the host, because {why}"
                 raise self._refusal(hook, f"{why}. Make that before the step, or let a hook of its own fill it")
         for other, its in self.traced:  # in this step it would read what they only leave at the end
-            if its.effects and its.feeds(effects):
+            if its.effects and (its.feeds(effects) or self._contend(its, effects)):
                 self._again(other)
         if effects.draws:  # draws that follow are to be made after its own
             if not self.plan.all_inside:
@@ -251,7 +250,7 @@ class Firing(Hosting):
             placed = self._place(hook, "after the program", why)
             self._put_off(self._noted(effects, Later(hook, args, kwargs, found, placed, places), turn.number))
             return None
-        if self.later and (effects.effects or id(hook) in self.plan.on_host):
+        if self.later and (effects.effects or self._must_be_hosted(hook)):
             self.plan.all_inside, self.plan.waits_for = True, self._place(hook, "", "").name
             raise Again
         if effects.effects:
@@ -322,7 +321,7 @@ class Firing(Hosting):
             body.keep(mark)
             raise Again
         for other, its in self.traced:
-            if its.effects and its.feeds(effects):
+            if its.effects and (its.feeds(effects) or self._contend(its, effects)):
                 self._again(other)
         statement = Statement(mark, function, given, self.environment)
         self.hosted.append((statement, effects))

@@ -23,9 +23,21 @@ from undertow.xla.errors import CompileError
 from undertow.xla.host_calls import HostCall, Inside, Later, Placed, tensors_of
 from undertow.xla.host_statements import Returned, Statement
 from undertow.xla.numbers import Figure
-from undertow.xla.places import ABSENT, PLAIN, Change, Place, Places, held_at, place_at, places_of
+from undertow.xla.places import (
+    ABSENT,
+    PLAIN,
+    Change,
+    Place,
+    Places,
+    Slots,
+    Stores,
+    held_at,
+    holder_of,
+    place_at,
+    places_of,
+)
 from undertow.xla.plan import Again, Plan
-from undertow.xla.registrations import Registrations
+from undertow.xla.registrations import Registrations, where_defined
 from undertow.xla.results import tensors_in
 from undertow.xla.snapshot import Snapshot
 from undertow.xp.device_array import DeviceArray
@@ -57,6 +69,7 @@ class Hosting:
         self.returned: Returned | None = None  # the statement that gives the step's result
         self.traced: list[tuple[Any, Effects]] = []
         self.hosted: list[tuple[Any, Effects]] = []
+        self.stores: Stores = []  # where traced hooks store something, and what was there
         self.entry: Snapshot | None = None  # what the step's Python state was before the trace
         self.stand_ins: dict[Place, Any] = {}  # what the trace finds in places that are inputs of the program
 
@@ -132,8 +145,27 @@ class Hosting:
         for call in self.host_calls:
             call.draws_follow = call.draws_before < len(Watch.trace.draws)
         for hook, effects in self.traced:
-            if any(its.feeds(effects) for _, its in self.hosted):
+            if any(its.feeds(effects) or self._contend(effects, its) for _, its in self.hosted):
                 self._again(hook)
+
+    def _contend(self, traced: Effects, hosted: Effects) -> bool:
+        """Whether both change one place, or add entries to one mapping: both have to take their turns on the host."""
+        return any(
+            one.target is other.target
+            and (one.meets(other) or (self._adds_entry(one) and self._adds_entry(other)))
+            for one in traced.effects
+            for other in hosted.effects
+            if one.target is not None
+        )
+
+    def _adds_entry(self, effect: Effect) -> bool:
+        """Whether a mapping gets a key that it did not have before the step."""
+        holder = holder_of(effect.target, effect.attribute)
+        if holder is None or isinstance(holder, Slots):
+            return False
+        was = next((held for each, held in self.stores if place_at(each, None) == place_at(holder, None)), holder)
+        keys = effect.entries if effect.attribute is None else {effect.attribute}
+        return not keys or any(key not in was for key in keys)
 
     def _noted(self, effects: Effects, call: _Call, number: int) -> _Call:
         """Notes a call on the host: those that read what it keeps are to see its tensors as they are at their turn."""
@@ -240,8 +272,17 @@ class Hosting:
         return CompileError(f"undertow.compile: {self._place(hook, 'nowhere', why)} can't be compiled: {why}.")
 
     def _again(self, hook: Any) -> None:
-        self.plan.on_host.add(id(hook))
+        self.plan.on_host.add(self._identity(hook))
         raise Again
+
+    def _must_be_hosted(self, hook: Any) -> bool:
+        return not self.plan.on_host.isdisjoint((id(hook), self._identity(hook)))
+
+    def _identity(self, hook: Any) -> Any:
+        """What tells a hook from others in every trace: one that the step makes is a different object in each."""
+        if id(hook) in Watch.trace.before.seen:
+            return id(hook)
+        return where_defined(hook) or (id(getattr(hook, "__self__", None)), getattr(hook, "__name__", ""))
 
 
 def _place(effect: Effect) -> EffectPlace:

@@ -255,7 +255,8 @@ class Elements(Attributes):
             else:
                 verb = "updates" if updating else "stores into"
                 self.store(atom.value, ITEMS, key | value)
-                self.effect("update" if updating else "store", f"{verb} `{atom.name}`", node, atom.value)
+                kind, entries = "update" if updating else "store", frozenset(self.strings(key) or ())
+                self.effect(kind, f"{verb} `{atom.name}`", node, atom.value, entries=entries)
         elif atom in (TENSOR, MADE, OWN):
             self.here.writes = True
         elif atom is TENSORS:  # a container that the function is given, which who calls it goes on with

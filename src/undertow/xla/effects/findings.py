@@ -29,6 +29,7 @@ class Effect:
 
     kind: "call", "store" (doing it again with the same inputs changes nothing) or "update" (depends on what was there).
     target: the object that is changed, where it could be found; attribute: which part of it, where that is known.
+    entries: the keys of a mapping under which it stores, where those are known.
     field: what it has to do with: "output", "random", "clock", "files", "iterator" or "debugger"; "own" for what undertow
     itself does; "unknown" for what could not be followed, "harmless" for what matters to nobody; else empty.
     """
@@ -40,9 +41,16 @@ class Effect:
     target: Any = None
     attribute: str | None = None
     field: str = ""
+    entries: frozenset[str] = frozenset()
 
     def __str__(self) -> str:
         return f"{self.what} ({self.file}:{self.line})" if self.file else self.what
+
+    def meets(self, other: Effect) -> bool:
+        """Whether both may change the same place."""
+        if self.target is None or not Place(self.target, self.attribute).overlaps(Place(other.target, other.attribute)):
+            return False
+        return not self.entries or not other.entries or not self.entries.isdisjoint(other.entries)
 
     def feeds(self, places: tuple[Place, ...]) -> bool:
         """Whether something that is changed may be read at one of these places."""

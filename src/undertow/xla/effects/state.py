@@ -146,24 +146,26 @@ class State(ABC):
     # --- findings
 
     def effect(
-        self, kind: Any, what: str, node: Any, target: Any = None, attribute: str | None = None, field: str = ""
-    ) -> None:
-        key, effect = self.effect_here(kind, what, node, target, attribute, field)
+        self, kind: Any, what: str, node: Any, target: Any = None, attribute: str | None = None, field: str = "",
+        entries: frozenset[str] = frozenset(),
+    ) -> None:  # fmt: skip
+        key, effect = self.effect_here(kind, what, node, target, attribute, field, entries)
         self.here.effects[key] = effect
 
     def effect_here(
-        self, kind: Any, what: str, node: Any, target: Any = None, attribute: str | None = None, field: str = ""
-    ) -> tuple[Any, Effect]:
+        self, kind: Any, what: str, node: Any, target: Any = None, attribute: str | None = None, field: str = "",
+        entries: frozenset[str] = frozenset(),
+    ) -> tuple[Any, Effect]:  # fmt: skip
         """An effect that would come about here, and what it goes by."""
         file, line = "", 0
         if self.frame is not None:
             code = self.frame.function.__code__
             node = self.node if node is None else node
             file, line = code.co_filename, getattr(node, "lineno", code.co_firstlineno)
-        key = what, file, line, id(target)
+        key = what, file, line, id(target), entries
         effect = self._effects.get(key)
         if effect is None:
-            effect = self._effects[key] = Effect(kind, what, file, line, target, attribute, field)
+            effect = self._effects[key] = Effect(kind, what, file, line, target, attribute, field, entries)
             self.order[key] = len(self.order)
         return key, effect
 
