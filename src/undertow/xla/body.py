@@ -45,7 +45,7 @@ from undertow.xla.lifted import Lifting
 from undertow.xla.marks import Mark, MarkedCode
 from undertow.xla.pieces import take_apart
 from undertow.xla.places import OfClass, Slots, contents_of
-from undertow.xla.reach import Reached
+from undertow.xla.reach import Reached, is_foreign
 from undertow.xla.recompiled import with_marks
 from undertow.xla.registrations import code_of, where_defined
 from undertow.xla.statements import Statements, loaded_by
@@ -136,7 +136,7 @@ class Body:
             self._fed.update(fed)
         else:
             moved, rest = {}, self.whole.whole
-        self.rest, self._moved_ids = rest.effects, set(moved)
+        self.rest, self._moved_ids, self._reached = rest.effects, set(moved), rest.reached
         marks = [
             Mark(each, statement, why) for known, statement, why in moved.values() for each in self._of_the_same_code(known)
         ]
@@ -402,6 +402,16 @@ class Body:
         return {
             statements.function.__code__: statements.names_without(self._moved_ids) for statements in self._known.values()
         }
+
+    def places_in_packages(self) -> Iterator[tuple[Any, str | None]]:
+        """Yield where code of installed packages that is traced looks: globals, attributes, containers."""
+        for frame, notes in self._reached:
+            if frame is None or is_foreign(frame.function):
+                continue
+            if trust.is_installed(frame.function.__code__.co_filename):
+                yield from notes.places.values()
+                kept = (read.kept_at for read in notes.reads.values() if read.kept_at is not None)
+                yield from ((holder, key) for holder, key in kept if isinstance(holder, dict) and type(key) is str)
 
     def computed_with(self) -> set[int]:
         """The ids of NumPy arrays from outside whose numbers the code reads."""

@@ -12,6 +12,7 @@ from operator import attrgetter, is_
 from typing import Any
 
 from undertow._tensor import Tensor
+from undertow.xla.places import ABSENT
 from undertow.xla.reach import Reached
 from undertow.xla.results import cached_by
 
@@ -33,10 +34,10 @@ class Code:
         self._looks, self._of = [look for look, of in looks if of], [of for _, of in looks if of]
         self._before = [*self._now()]
         self.names = [
-            (vars(kind), name, vars(kind)[name])
+            (vars(kind), name, vars(kind).get(name, ABSENT))
             for kind in (Tensor, *state.other_classes)
-            for name in sorted(state.mentioned & vars(kind).keys())
-        ]  # of classes that are not the user's, what the step's code names
+            for name in sorted(state.mentioned.intersection(dir(kind)))
+        ]  # of classes that are not the user's, what the step's code names; what a class inherits it may get itself
         self.cached = self._cached()
 
     def _now(self) -> Iterator[Any]:

@@ -8,6 +8,25 @@ import types
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
+_BINARY = {
+    "+": "add", "-": "sub", "*": "mul", "/": "truediv", "//": "floordiv", "%": "mod", "**": "pow", "@": "matmul",
+    "&": "and", "|": "or", "^": "xor", "<<": "lshift", ">>": "rshift",
+}  # fmt: skip
+_COMPARED = {"<": "lt", "<=": "le", "==": "eq", "!=": "ne", ">": "gt", ">=": "ge"}
+_BY_INSTRUCTION = {
+    "BINARY_SUBSCR": ("__getitem__",), "BINARY_SLICE": ("__getitem__",), "STORE_SUBSCR": ("__setitem__",),
+    "STORE_SLICE": ("__setitem__",), "UNARY_NEGATIVE": ("__neg__",), "UNARY_INVERT": ("__invert__",),
+    "UNARY_POSITIVE": ("__pos__",), "CALL_INTRINSIC_1": ("__pos__",), "CONTAINS_OP": ("__contains__",),
+    "GET_ITER": ("__iter__",), "UNPACK_SEQUENCE": ("__iter__",), "MATCH_CLASS": ("isinstance",),
+}  # fmt: skip
+_BY_BUILTIN = {
+    name: (f"__{name}__",) for name in ("abs", "bool", "complex", "float", "int", "iter", "len", "reversed", "round")
+}
+_LOOPING = ("all", "any", "dict", "enumerate", "filter", "list", "map", "max", "min", "set", "sorted", "tuple", "zip")
+_BY_BUILTIN |= dict.fromkeys(_LOOPING, ("__iter__",))
+_BY_BUILTIN |= {
+    "divmod": ("__divmod__", "__rdivmod__"), "pow": ("__pow__", "__rpow__"), "sum": ("__add__", "__iter__", "__radd__"),
+}  # fmt: skip
 _ON_GLOBALS = {
     "DELETE_GLOBAL", "LOAD_FROM_DICT_OR_GLOBALS", "LOAD_GLOBAL", "LOAD_NAME", "STORE_GLOBAL",
 }  # fmt: skip
@@ -43,6 +62,7 @@ class Names(NamedTuple):
     all: set[str]  # these and attributes
     stored: set[str]  # globals that it sets
     imports: set[Import]
+    methods: set[str]  # of classes, that operators and builtins call
 
 
 def names_of(code: types.CodeType) -> Names:
@@ -53,6 +73,7 @@ def names_of(code: types.CodeType) -> Names:
         set(code.co_names),
         {each.argval for each in found if each.opname == "STORE_GLOBAL"},
         set(),
+        set(_by_syntax(found)),
     )
     for place, each in enumerate(found):
         if each.opname == "IMPORT_NAME":
@@ -63,3 +84,20 @@ def names_of(code: types.CodeType) -> Names:
             for mine, inner in zip(names, names_of(constant)):
                 mine |= inner  # type: ignore[operator]
     return names
+
+
+def _by_syntax(found: list[dis.Instruction]) -> Iterator[str]:
+    """Yield what operators, builtins and patterns look up without naming it."""
+    for each in found:
+        yield from _BY_INSTRUCTION.get(each.opname, ())
+        if each.opname == "BINARY_OP":
+            name = _BINARY.get(each.argrepr.removesuffix("="))
+            if name is None:  # from Python 3.14 on, a subscript
+                yield "__getitem__"
+            else:
+                yield from (f"__{before}{name}__" for before in ("i" if each.argrepr.endswith("=") else "", "", "r"))
+        elif each.opname == "COMPARE_OP":
+            name = _COMPARED.get(each.argrepr.removeprefix("bool(").removesuffix(")"))
+            yield from (f"__{other}__" for other in _COMPARED.values()) if name is None else (f"__{name}__",)
+        elif each.opname in _ON_GLOBALS:
+            yield from _BY_BUILTIN.get(each.argval, ())

@@ -16,6 +16,7 @@ import sys
 import threading
 import types
 import weakref
+from abc import ABCMeta
 from array import array
 from collections import defaultdict, deque
 from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping
@@ -45,6 +46,7 @@ _OPEN = (types.SimpleNamespace, argparse.Namespace)  # the standard library's, f
 _CACHED = type(functools.lru_cache(len))
 _LOOKS_AT_SCHEDULERS = {"last_epoch", "get_last_lr", "_last_lr", "_step_count", "state_dict", "T_cur"}
 _ENVIRONMENT = {"environ", "getenv"}
+_ASKS_KINDS = {"isinstance", "issubclass"}
 _PLAIN_LOOKUP = (object.__getattribute__, Module.__getattribute__)
 _THROUGH: tuple[type, ...] = (
     types.MappingProxyType, types.BuiltinMethodType, types.MethodWrapperType, type({}.keys()), type({}.values()),
@@ -90,7 +92,7 @@ class Reached:
         self.lists: list[tuple[Any, str]] = []  # lists, deques and sets
         self.arrays: list[tuple[np.ndarray[Any, Any], str]] = []
         self.cells: list[tuple[Any, str]] = []  # closure cells
-        self.globals: list[tuple[dict[str, Any], str]] = []  # names in a module
+        self.globals: list[tuple[Any, str]] = []  # names in a module; of packages, in classes and objects too
         self.loaded: list[str] = []  # modules that code imports: keys of `sys.modules`
         self.looks: list[Look] = []  # what is kept in no place
         self.generators: list[Generator] = []
@@ -105,6 +107,7 @@ class Reached:
         self._named: set[tuple[int | str, str]] = set() if already is None else set(already._named)  # no more to be found
         self.mentioned: set[str] = set()  # names in code, of attributes too
         self._follows = True  # whether what is found is looked into
+        self._abstract = False  # whether a class is among it that others may be registered with
         self._schedulers: list[tuple[Any, str]] = []
         self._waiting: deque[tuple[Any, str, int]] = deque()
 
@@ -121,12 +124,16 @@ class Reached:
             if self._is_new(function) and trust.home(function) == "user":
                 self.functions.append(function)
                 names = names_of(function.__code__)
-                self.mentioned |= names.all
+                self.mentioned |= names.all | names.methods
                 self._look_up(function, names.globals, names.all)
                 for each in names.imports:
                     self._look_at_import(each, function.__globals__, names.all)
                 if not names.all.isdisjoint(_ENVIRONMENT):
                     self.maps.append((os.environ._data, "os.environ"))  # type: ignore[attr-defined]
+
+    def mentions_kinds(self) -> bool:
+        """Whether code asks for classes of objects, and one may be an abstract one (or it is not known)."""
+        return not self.mentioned.isdisjoint(_ASKS_KINDS) and (self._abstract or not self._follows)
 
     def hosted_schedulers(self) -> list[Any]:
         """Schedulers whose steps can be made on the host. Nobody watches their state: the step does not look at it."""
@@ -226,7 +233,7 @@ class Reached:
             return
         if home == "own" and own_part(kind).partition(".")[0] not in _WITH_STATE:
             return
-        if home != "own" and _is_foreign(kind):
+        if home != "own" and is_foreign(kind):
             return
         if home == "standard" and trust.field_of(root) == "output":  # what was written there matters to no program
             if isinstance(root, logging.Logger):
@@ -264,6 +271,7 @@ class Reached:
 
     def _look_at_class(self, root: type, name: str) -> None:
         """The attributes of a class of the user's, and the code in it; those of its metaclass, which it has as well."""
+        self._abstract = self._abstract or isinstance(root, ABCMeta)
         if _is_followed(type(root)):
             self._add(type(root), type(root).__name__)
         for kind in root.__mro__:
@@ -335,7 +343,7 @@ class Reached:
             return
         self.functions.append(root)
         names = names_of(root.__code__)
-        self.mentioned |= self._names_left.get(root.__code__, names.all)
+        self.mentioned |= self._names_left.get(root.__code__, names.all) | names.methods
         self._look_up(root, names.globals, names.all)
         for each in names.imports:
             self._look_at_import(each, root.__globals__, names.all)
@@ -411,9 +419,36 @@ class Reached:
         while self._waiting:
             self._look(*self._waiting.popleft())
 
-    def _name(self, namespace: dict[str, Any], name: str) -> None:
-        if (id(namespace), name) not in self._named:
-            self._named.add((id(namespace), name))
+    def look_at_place(self, owner: Any, attribute: str | None) -> None:
+        """Watches a place that code of an installed package reads, and no more: what it holds is not followed."""
+        if isinstance(owner, type):
+            for kind in owner.__mro__ if attribute is not None else ():
+                if trust.home(kind) == "user" and not trust.written_here(kind):
+                    self._name(OfClass(kind), attribute, id(kind))
+                if attribute in vars(kind):
+                    break
+        elif isinstance(owner, dict) and attribute is not None:
+            self._name(owner, attribute)
+        elif id(owner) in self.seen:
+            return
+        elif attribute is not None:
+            attributes, slots = instance_dict(owner), Slots(owner)
+            if attribute in slots.members:
+                self._name(slots, attribute, id(owner))
+            elif type(owner).__dictoffset__:
+                self._name(attributes, attribute)
+            self.look_at_place(type(owner), attribute)
+        elif isinstance(owner, types.CellType):
+            self.cells.append((owner, "a variable of a package"))
+        elif isinstance(owner, (dict, list, deque, set, np.ndarray)):
+            self._is_new(owner)
+            holders: list[Any] = self.maps if isinstance(owner, dict) else self.lists
+            (self.arrays if isinstance(owner, np.ndarray) else holders).append((owner, "a container of a package"))
+
+    def _name(self, namespace: Any, name: str, owner: int | None = None) -> None:
+        place = id(namespace) if owner is None else owner, name
+        if place not in self._named:
+            self._named.add(place)
             self.globals.append((namespace, name))
 
 
@@ -427,10 +462,10 @@ def steps_on_host(scheduler: Any) -> bool:
 
 def _is_followed(code: types.FunctionType | type) -> bool:
     """Whether what a function names, or a class holds, is looked at: code of the user's own."""
-    return trust.written_here(code) and not _is_foreign(code)
+    return trust.written_here(code) and not is_foreign(code)
 
 
-def _is_foreign(code: types.FunctionType | type) -> bool:
+def is_foreign(code: types.FunctionType | type) -> bool:
     """Whether code is JAX's or PyTorch's, wherever it is kept: a trace changes what JAX remembers, for good."""
     name = code.__globals__.get("__name__") if isinstance(code, types.FunctionType) else module_name(code)
     return isinstance(name, str) and name.partition(".")[0] in _FOREIGN

@@ -7,6 +7,7 @@ at hand does not fit; after the trace it tells what the step left where.
 from __future__ import annotations
 
 import sys
+from abc import get_cache_token
 from collections.abc import Callable, Iterable, Iterator
 from itertools import chain
 from operator import attrgetter, contains, getitem, is_, methodcaller
@@ -53,6 +54,8 @@ class Snapshot:
         asked = [Look(name, LOOKS[name]) for name in sorted(state.mentioned & LOOKS.keys())]
         if "initial_seed" in state.mentioned:
             asked += [Look("the seed of a generator", generator.initial_seed) for generator in state.generators]
+        if state.mentions_kinds():
+            asked.append(Look("which classes are registered with abstract ones", get_cache_token))
         self._looks_at = [(look, look.get()) for look in (*state.looks, *asked)]
         self._owners = [owner for owner, _ in state.owners]
         self._dicts = [attributes for _, attributes in state.owners]
@@ -63,7 +66,7 @@ class Snapshot:
         self.watches_gradients = True
         self._holders = {id(holder) for holder, _ in (*self.maps, *self.lists)}
         self._covered = {place_at(each, None)[0] for each, _ in (*self.maps, *self.lists, *self.cells, *self.arrays)}
-        self._covered_names = {(id(names), name) for names, name, _ in self.globals}
+        self._covered_names = {place_at(names, name) for names, name, _ in self.globals}
         self._learning = [tensor for tensor in state.tensors if tensor._requires_grad]
         self._frozen = [tensor for tensor in state.tensors if not tensor._requires_grad]
         self._looks = [(tensor, _look_of(tensor._meta and tensor._meta.grad)) for tensor in self._learning]
@@ -343,7 +346,8 @@ class Snapshot:
             if contents is not contents_of(cell):
                 put(cell, None, contents)
         for holder, name, value in self.globals:
-            put(holder, name, value)
+            if holder.get(name, ABSENT) is not value:
+                put(holder, name, value)
         for tensor, hook_maps in self.leaf_hooks:
             for own, before in zip(_hook_maps(tensor._meta), hook_maps):
                 if own is not None and not _same_map(own, before):

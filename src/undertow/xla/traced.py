@@ -138,6 +138,8 @@ class Traced:
             state.walk(root, name)
         for namespace, name in body.whole.effects.names if body is not None else ():
             state.name(namespace, name)
+        for owner, attribute in body.places_in_packages() if body is not None else ():
+            state.look_at_place(owner, attribute)
         return state
 
     def _find_inputs(self, call: Call, state: Reached) -> Call:

@@ -243,6 +243,7 @@ class Attributes(State):
             self.depends_on(f"{atom.name}.{name}", lambda: stored(atom.get(), name), MISSING, value)
             if inherited is not MISSING and trust.home(kind) in ("user", "own"):
                 self.depends_on(f"{kind.__name__}.{name}", lambda: in_class(type(atom.get()), name), inherited, kind)
+                self._looked_up_in_class(kind, name)
         put = self.restored(value, name) if trust.home(kind) != "builtin" else EMPTY
         if own is not MISSING:
             known = Known(own, f"{atom.name}.{name}", lambda: stored(atom.get(), name))
@@ -263,6 +264,11 @@ class Attributes(State):
         if fallback is not MISSING:
             return self.unknown(f"reads `{atom.name}.{name}` through `__getattr__`", node)
         return ONE[PLAIN]
+
+    def _looked_up_in_class(self, kind: type, name: str) -> None:
+        """Notes an attribute of a class in an installed package; of the user's classes all are watched."""
+        if trust.home(kind) == "user" and not trust.written_here(kind):
+            self.place(kind, name)
 
     def _module_attribute(self, atom: Known, name: str, node: Any) -> Value:
         module = atom.value
@@ -301,6 +307,7 @@ class Attributes(State):
             return self.unknown(f"reads `{atom.name}.{name}`, which is not in the class", node)
         if not is_plain(found) or trust.home(kind) != "user":  # else it is noted with its place, below
             self.depends_on(f"{atom.name}.{name}", lambda: in_class(kind, name), found, kind)
+            self._looked_up_in_class(kind, name)
         if isinstance(found, FunctionType):
             return frozenset([Known(found, f"{atom.name}.{name}")])
         if isinstance(found, (staticmethod, classmethod)):

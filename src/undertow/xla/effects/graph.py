@@ -126,7 +126,7 @@ class Reading:
         for _, notes in self._notes(frozenset()):
             for frame, effect in notes.cached.items():
                 if not _is_pure(frame):
-                    key = effect.what, effect.file, effect.line, id(effect.target)
+                    key = effect.what, effect.file, effect.line, id(effect.target), effect.entries
                     notes.effects[key] = effect
                     order.setdefault(key, len(order))
                     notes.may_write = notes.may_write or effect.field == "unknown"

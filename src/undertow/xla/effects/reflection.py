@@ -14,6 +14,7 @@ import inspect
 import operator
 import sys
 import traceback
+import weakref
 from collections.abc import Iterator
 from typing import Any
 
@@ -21,12 +22,14 @@ from undertow.xla.effects.builtin_calls import BuiltinCalls
 from undertow.xla.effects.objects import MISSING
 from undertow.xla.effects.values import EMPTY, NONE, ONE, OPAQUE, PLAIN, Arguments, Known, Value, is_plain
 
-# Functions whose result depends on what nothing can guard: frames, everything that is alive, all context variables.
+# Functions whose result depends on what nothing can guard: frames, everything that is alive, all context variables, how
+# much memory objects take up, and by how many they are held.
 UNSEEN = {
     id(function): f"{function.__module__}.{function.__name__}"
     for function in (
         sys._getframe, sys._current_frames, inspect.currentframe, inspect.stack, gc.get_objects, gc.get_referrers,
         gc.get_count, contextvars.copy_context, traceback.extract_stack, traceback.format_stack, exec, compile,
+        sys.getsizeof, sys.getrefcount, sys.getallocatedblocks, gc.get_stats, weakref.getweakrefcount, weakref.getweakrefs,
     )
 }  # fmt: skip
 _GETTERS = (operator.attrgetter, operator.itemgetter, operator.methodcaller)
