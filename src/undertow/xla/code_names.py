@@ -19,7 +19,7 @@ _BY_INSTRUCTION = {
     "UNARY_POSITIVE": ("__pos__",), "CALL_INTRINSIC_1": ("__pos__",), "CONTAINS_OP": ("__contains__",),
     "GET_ITER": ("__iter__",), "UNPACK_SEQUENCE": ("__iter__",), "MATCH_CLASS": ("isinstance",),
 }  # fmt: skip
-_BY_BUILTIN = {
+_BY_BUILTIN: dict[str, tuple[str, ...]] = {
     name: (f"__{name}__",) for name in ("abs", "bool", "complex", "float", "int", "iter", "len", "reversed", "round")
 }
 _LOOPING = ("all", "any", "dict", "enumerate", "filter", "list", "map", "max", "min", "set", "sorted", "tuple", "zip")

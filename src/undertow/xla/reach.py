@@ -421,8 +421,8 @@ class Reached:
 
     def look_at_place(self, owner: Any, attribute: str | None) -> None:
         """Watches a place that code of an installed package reads, and no more: what it holds is not followed."""
-        if isinstance(owner, type):
-            for kind in owner.__mro__ if attribute is not None else ():
+        if isinstance(owner, type) and attribute is not None:
+            for kind in owner.__mro__:
                 if trust.home(kind) == "user" and not trust.written_here(kind):
                     self._name(OfClass(kind), attribute, id(kind))
                 if attribute in vars(kind):
@@ -438,12 +438,12 @@ class Reached:
             elif type(owner).__dictoffset__:
                 self._name(attributes, attribute)
             self.look_at_place(type(owner), attribute)
-        elif isinstance(owner, types.CellType):
-            self.cells.append((owner, "a variable of a package"))
-        elif isinstance(owner, (dict, list, deque, set, np.ndarray)):
-            self._is_new(owner)
-            holders: list[Any] = self.maps if isinstance(owner, dict) else self.lists
-            (self.arrays if isinstance(owner, np.ndarray) else holders).append((owner, "a container of a package"))
+        else:
+            kinds = (types.CellType, self.cells), (dict, self.maps), (np.ndarray, self.arrays)
+            places: Iterator[list[Any]] = (each for kind, each in kinds if isinstance(owner, kind))
+            found = next(places, self.lists if isinstance(owner, (list, deque, set)) else None)
+            if found is not None and self._is_new(owner):
+                found.append((owner, "state of a package"))
 
     def _name(self, namespace: Any, name: str, owner: int | None = None) -> None:
         place = id(namespace) if owner is None else owner, name
