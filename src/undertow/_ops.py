@@ -27,6 +27,8 @@ class OpOverload:
         self.namespace = packet.namespace
         self.__name__ = f"{packet.__name__}.{overload}"
         self.__module__ = packet.__module__
+        self.__qualname__ = self.name()
+        self.py_kernels: dict[Any, Callable[..., Any]] = {}
 
     def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
         if special.dispatcher is not None and special.dispatcher.takes_call(args, kwargs):
@@ -53,6 +55,37 @@ class OpOverload:
         if schema is None:
             raise NotImplementedError(f"undertow has no torch.ops.{self}._schema")
         return schema
+
+    def py_impl(self, k: Any) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+        """Decorates a function that computes the operator for a dispatch key or a mode.
+
+        Programs keep such functions for compilers: a call of the operator does not ask for them, as in PyTorch.
+        """
+
+        def register(fn: Callable[..., Any]) -> Callable[..., Any]:
+            if k in self.py_kernels:
+                raise RuntimeError(f"Trying to override a python impl for {k} on operator {self.name()}")
+            self.py_kernels[k] = fn
+            return fn
+
+        return register
+
+    def decompose(self, *args: Any, **kwargs: Any) -> Any:
+        """The operator by the function that was registered to take it apart; NotImplemented if there is none."""
+        for key, kernel in self.py_kernels.items():
+            if getattr(key, "name", "") == "CompositeImplicitAutograd":
+                return kernel(*args, **kwargs)
+        return NotImplemented
+
+    def has_kernel_for_dispatch_key(self, k: Any) -> bool:
+        """Whether a call on tensors of such a device, or in such a mode, is answered."""
+        return k in self.py_kernels or getattr(k, "name", "") in ("CPU", "Meta")
+
+    @property
+    def is_view(self) -> bool:
+        """Whether the result shows the memory of an argument."""
+        written = [argument for argument in self._schema.arguments if argument.alias_info is not None]
+        return bool(written) and not self._schema.is_mutable
 
     def name(self) -> str:
         """`aten::add.Tensor`."""

@@ -7,7 +7,6 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from numpy.lib.stride_tricks import as_strided
 
 from undertow._core import TensorCore
 from undertow.dtypes import DTYPE_OF, SCALAR_DTYPE
@@ -123,10 +122,7 @@ def empty_strided(
         )
     kind = parse_kind(dtype, "empty_strided")
     if has_no_values(device):
-        extent = 1 + sum([(n - 1) * step for n, step in zip(sizes, strides, strict=True)]) if 0 not in sizes else 0
-        space = without_values((extent,), kind.numpy)
-        steps = [step * kind.itemsize for step in strides]
-        array = as_strided(space, check_size(sizes, "empty_strided"), steps, subok=True)
+        array = empty_strided_array(check_size(sizes, "empty_strided"), strides, kind.numpy, without_values)
         return made(array, "", requires_grad, device)
     array = unset(empty_strided_array(check_size(sizes, "empty_strided"), strides, kind.numpy))
     return made(array, "", requires_grad, device)

@@ -122,6 +122,7 @@ class _Defaults(threading.local):
 
 
 cpu = device("cpu")
+meta = device("meta")
 _make = device  # set_default_device's argument has the class's name
 _defaults = _Defaults()
 

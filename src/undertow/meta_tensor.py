@@ -12,7 +12,7 @@ from typing import Any
 from undertow import asking, tree
 from undertow._core import TensorCore, ndarray
 from undertow._tensor import Tensor
-from undertow.devices import device as Device
+from undertow.devices import meta
 from undertow.dtypes import DTYPE_OF
 from undertow.factory_arguments import without_values
 from undertow.modes import is_grad_enabled
@@ -21,7 +21,6 @@ from undertow.storage import UntypedStorage, root_of
 from undertow.tensor_convert import _parse_to, converted, device_named
 from undertow.xp.unvalued import Unvalued
 
-_META = Device("meta")
 _NO_DATA = "Cannot copy out of meta tensor; no data!"
 _RESHAPING = frozenset("t_ transpose_ swapaxes_ swapdims_ squeeze_ unsqueeze_ resize_ resize_as_ as_strided_ set_".split())
 
@@ -102,9 +101,6 @@ class MetaTensor(Tensor):
         made.__dict__.update(attributes, _is_param=True)
         return made
 
-    device = property(lambda self: _META)
-    is_meta = property(lambda self: True)
-    is_cpu = property(lambda self: False)
     data = Tensor.data.getter(lambda self: self.detach())  # type: ignore[attr-defined]
 
     @classmethod
@@ -164,7 +160,7 @@ class MetaTensor(Tensor):
         return 0
 
     def untyped_storage(self) -> UntypedStorage:
-        return UntypedStorage(root_of(self._array), device=_META)
+        return UntypedStorage(root_of(self._array), device=meta)
 
     def numpy(self, *, force: bool = False) -> Any:
         raise TypeError(

@@ -93,7 +93,7 @@ def tensor_repr(
     if contents is None:
         contents = _contents(array, len(prefix))
     suffixes = [] if device is None else [f"device='{device}'"]
-    if array.ndim != 1 if array.size == 0 else not _options.edgeitems:
+    if device == "meta" or (array.ndim != 1 if array.size == 0 else not _options.edgeitems):
         suffixes.append(f"size={tuple(array.shape)}")
     if kind is not get_default_dtype() and not (array.size and _shows_in_elements(kind)):
         suffixes.append(f"dtype={kind}")

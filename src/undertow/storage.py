@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -147,11 +147,11 @@ def unset(array: Array) -> Array:
     return array
 
 
-def empty_strided(shape: Any, strides: Any, dtype: np.dtype[Any]) -> Array:
-    """An uninitialised array whose strides are counted in elements."""
+def empty_strided(shape: Any, strides: Any, dtype: np.dtype[Any], empty: Callable[..., Array] = np.empty) -> Array:
+    """An uninitialised array whose strides are counted in elements; `empty` makes the memory for it."""
     last = -1 if 0 in shape else sum([(n - 1) * stride for n, stride in zip(shape, strides, strict=True)])
-    row = np.empty(last + 1, dtype)
-    return np.ndarray(shape, dtype, row, 0, [stride * dtype.itemsize for stride in strides])
+    row = empty((last + 1,), dtype)
+    return type(row)(shape, dtype, row, 0, [stride * dtype.itemsize for stride in strides])
 
 
 def contiguous_strides(shape: tuple[int, ...]) -> list[int]:

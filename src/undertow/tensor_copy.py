@@ -11,7 +11,7 @@ from undertow._core import InferenceStorage, TensorCore, tensor_class, wrap
 from undertow.asking import DisableTorchFunctionSubclass, dispatch_disabled
 from undertow.autograd.outputs import bump
 from undertow.dtypes import DTYPE_OF
-from undertow.factory_arguments import check_options, made, parse_kind
+from undertow.factory_arguments import check_options, has_no_values, made, parse_kind, without_values
 from undertow.from_data import copied, legacy_tensor, warn_of_copy_construction
 from undertow.hooks import warn_if_has_hooks
 from undertow.mirrors import origin, reflect, reflections
@@ -123,12 +123,16 @@ class CopyMethods(TensorCore):
         if not (isinstance(cls, type) and issubclass(cls, TensorCore)):
             raise TypeError(_NOT_A_TENSOR_CLASS)
         if getattr(cls, "__torch_dispatch__", dispatch_disabled) is dispatch_disabled:
-            raise RuntimeError(
-                f"{cls.__module__}.{cls.__qualname__} must define __torch_dispatch__ to be a wrapper: it has no memory "
-                "that operators could run on"
+            raise TypeError(
+                f"{cls.__name__} must define __torch_dispatch__ to be a wrapper: it has no memory for operators to run on"
             )
+        if options.get("dispatch_sizes_strides_policy") not in (None, "strides", "sizes"):
+            policy = options["dispatch_sizes_strides_policy"]
+            raise ValueError(f"Unknown sizes_strides_policy: {policy}; expected 'strides' or 'sizes'")
         kind, sizes = parse_kind(dtype, "_make_wrapper_subclass"), tuple(size)
         steps = contiguous_strides(sizes) if strides is None else tuple(strides)
+        if has_no_values(device):
+            return shell(empty_strided_array(sizes, steps, kind.numpy, without_values), cls, bool(requires_grad))
         memory = empty_strided_array(sizes, steps, kind.numpy)
         memory.fill(0)  # nobody reads it but checks of indices, which zero passes
         return shell(memory, cls, bool(requires_grad))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from undertow._core import InferenceStorage, TensorCore, ndarray
-from undertow.devices import cpu
+from undertow.devices import cpu, meta
 from undertow.devices import device as Device
 from undertow.dtypes import DTYPE_OF, SCALAR_DTYPE
 from undertow.dtypes import dtype as Dtype
@@ -147,7 +147,9 @@ class LayoutMethods(TensorCore):
     def device(self) -> Device:
         """Where the tensor lives."""
         array = self._array
-        return array.device if type(array) is DeviceArray else cpu
+        if type(array) is ndarray:
+            return cpu
+        return array.device if type(array) is DeviceArray else meta if hasattr(array, "without_values") else cpu
 
     @property
     def layout(self) -> Layout:
@@ -175,10 +177,14 @@ class LayoutMethods(TensorCore):
     def _never(self) -> bool:
         return False
 
+    @property
+    def is_meta(self) -> bool:
+        """Whether it has a shape and no values."""
+        return hasattr(self._array, "without_values")
+
     is_sparse = property(_never)
     is_sparse_csr = property(_never)
     is_quantized = property(_never)
-    is_meta = property(_never)
     is_mkldnn = property(_never)
     is_mps = property(_never)
     is_xpu = property(_never)

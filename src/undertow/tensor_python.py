@@ -178,6 +178,8 @@ class PythonMethods(TensorCore):
         cls = type(self)
         if tensor_contents is None and special.dispatcher is not None and special.dispatcher.is_class(cls):
             tensor_contents = "..."  # what it holds is its own affair
+        elif tensor_contents is None and self.is_meta:
+            tensor_contents = "..."
         text = printing.tensor_repr(
             on_host(self),
             prefix=vars(cls).get("_repr_prefix", f"{cls.__name__}("),  # a subclass does not inherit it

@@ -11,7 +11,7 @@ from undertow._core import TensorCore
 from undertow.dtypes import DTYPE_OF, dtype, set_default_dtype
 from undertow.from_data import legacy_tensor
 from undertow.layouts import layout, strided
-from undertow.sites import warn
+from undertow.sites import warn_once
 from undertow.torch_named import pickled_class
 
 
@@ -60,7 +60,7 @@ def set_default_tensor_type(t: Any) -> None:
         t = _BY_NAME[t]
     if not isinstance(t, tensortype):
         raise TypeError("invalid type object: only floating-point types are supported as the default type")
-    warn(
+    warn_once(
         "torch.set_default_tensor_type() is deprecated as of PyTorch 2.1, please use torch.set_default_dtype() and "
         "torch.set_default_device() as alternatives.",
     )

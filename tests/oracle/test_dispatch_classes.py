@@ -242,3 +242,19 @@ def test_optimizers_refuse_what_has_no_memory() -> None:
     pair = pairs.TwoTensor(undertow.ones(2), undertow.ones(2)).requires_grad_()
     with pytest.raises(NotImplementedError, match="optimizers write to memory"):
         undertow.optim.SGD([pair], 0.1)
+
+
+def test_a_wrapper_without_values() -> None:
+    def program(torch: Any, log: Any) -> None:
+        Wrapper = wrapper(torch, None)
+        made = torch.Tensor._make_wrapper_subclass(Wrapper, (2, 3), device="meta", strides=(1, 2))
+        log(str(made.device), made.is_meta, made.is_cpu, made.stride(), made.shape, repr(made))
+        huge = torch.Tensor._make_wrapper_subclass(Wrapper, (2**20, 2**20), device="meta")
+        log(huge.numel(), huge.stride())
+        for arguments in ((torch.Tensor, (2,)), (Wrapper, (2,), "elsewhere")):
+            try:
+                torch.Tensor._make_wrapper_subclass(*arguments[:2], dispatch_sizes_strides_policy=(*arguments, None)[2])
+            except (TypeError, ValueError) as error:
+                log(type(error).__name__, str(error)[:30])
+
+    agree(program)

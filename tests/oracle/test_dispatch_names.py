@@ -103,3 +103,18 @@ def test_losses() -> None:
 @pytest.mark.parametrize("text", [text.strip() for text in MODULES])
 def test_modules(text: str) -> None:
     check([(text, ["x"], [(2, 3, 4)])])
+
+
+def test_python_kernels_of_operators() -> None:
+    def program(torch: Any, log: Any) -> None:
+        operator, key = torch.ops.aten.sinh.default, torch._C.DispatchKey.CompositeImplicitAutograd
+        log(operator.decompose(torch.ones(2)) is NotImplemented, operator.is_view, torch.ops.aten.view.default.is_view)
+        try:
+            kernel = operator.py_impl(key)(lambda x: (x.exp() - (-x).exp()) / 2)
+            log(operator.decompose(torch.ones(2)), operator(torch.ones(2)), kernel is operator.py_kernels[key])
+            log(operator.has_kernel_for_dispatch_key(torch._C.DispatchKey.CPU), operator.__qualname__)
+            operator.py_impl(key)(kernel)
+        finally:
+            del operator.py_kernels[key]
+
+    agree(program)

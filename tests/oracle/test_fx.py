@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import importlib
 import math
 import operator
 import pickle
@@ -240,5 +241,33 @@ def test_an_insertion_point_acts_without_a_with_block() -> None:
             traced.graph.call_function(torch.abs, (relu.args[0],))
         traced.graph.call_function(torch.exp, (relu,))
         log([str(node) for node in traced.graph.nodes])
+
+    agree(program)
+
+
+def test_shapes_are_noted_in_nodes() -> None:
+    def program(torch: Any, log: Log) -> None:
+        class Net(torch.nn.Module):
+            def __init__(self) -> None:
+                super().__init__()
+                self.conv, self.norm = torch.nn.Conv2d(1, 4, 1), torch.nn.BatchNorm2d(4)
+
+            def forward(self, x: Any) -> Any:
+                y = self.norm(self.conv(x)).relu()
+                return y.split(2, 1), y.flatten(1).t() + 1, y.to(memory_format=torch.channels_last)
+
+        traced = torch.fx.symbolic_trace(Net())
+        shape_prop = importlib.import_module(torch.__name__ + ".fx.passes.shape_prop")
+        shape_prop.ShapeProp(traced).propagate(torch.ones(2, 1, 3, 3))
+        for node in traced.graph.nodes:
+            log(node.name, node.meta["type"].__name__, str(node.meta.get("tensor_meta")))
+
+    agree(program)
+
+
+def test_a_sequence_of_modules_says_nothing_of_types() -> None:
+    def program(torch: ModuleType) -> Any:
+        traced = torch.fx.symbolic_trace(torch.nn.Sequential(torch.nn.Linear(2, 2), torch.nn.ReLU()))
+        return traced.code, str(traced.graph)
 
     agree(program)

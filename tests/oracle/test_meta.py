@@ -176,3 +176,12 @@ def test_gradients_hooks_and_optimizers_stay_without_values() -> None:
         log(torch.func.grad(lambda value: value.exp().sum())(x.detach()).is_meta)
 
     agree(program)
+
+
+def test_loading_values_into_parameters_without_memory() -> None:
+    def program(torch: Any, log: Any) -> None:
+        layer = torch.nn.Linear(2, 2, device="meta")
+        layer.load_state_dict({"weight": torch.ones(2, 2), "bias": torch.ones(2)})
+        log(repr(layer.weight))
+
+    agree(program, warns=True)

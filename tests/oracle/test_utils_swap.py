@@ -85,3 +85,66 @@ def test_classes_of_custom_functions():
         return Twice.apply(torch.ones(1)), kinds, nested, torch.autograd.NestedIOFunction is module.NestedIOFunction
 
     agree(program)
+
+
+@pytest.mark.parametrize("used", ["w * 2", "w * w", "w.view(2)", "w.detach()"])
+def test_a_graph_that_leads_to_an_exchanged_tensor(used):
+    def program(torch, log):
+        w, other = torch.ones(2, requires_grad=True), torch.zeros(2, requires_grad=True)
+        made = eval(used, {"w": w})
+        torch.utils.swap_tensors(w, other)
+        log(w, other)
+        made.sum().backward()
+
+    agree(program, words=6)
+
+
+@pytest.mark.parametrize("between", ["", "forward", "saved"])
+def test_modules_that_exchange_their_parameters(between):
+    def program(torch, log):
+        torch.__future__.set_swap_module_params_on_conversion(True)
+        try:
+            layer = torch.nn.Linear(2, 2)
+            weight, layer.weight.note = layer.weight, 1
+            layer(torch.ones(1, 2)).sum().backward()
+            gradient = weight.grad
+            weight.register_hook(lambda gradient: log("hook"))
+            output = layer(torch.ones(1, 2, requires_grad=between == "saved")) if between else None
+            layer.double()
+            log(layer.weight is weight, layer.weight.grad is gradient, weight.grad.dtype, hasattr(weight, "note"))
+            if output is not None:
+                output.sum().backward()
+            layer(torch.ones(1, 2, dtype=torch.float64)).sum().backward()
+            state = {name: value.clone() for name, value in layer.state_dict().items()}
+            for assign in (False, True):
+                layer.load_state_dict(state, assign=assign)
+                log(layer.weight is weight, weight.data_ptr() == state["weight"].data_ptr(), weight.requires_grad)
+            empty = torch.nn.Linear(2, 2, device="meta")
+            weight = empty.weight
+            log(empty.to_empty(device="cpu").weight is weight, str(weight.device))
+        finally:
+            torch.__future__.set_swap_module_params_on_conversion(False)
+
+    agree(program, words=3)
+
+
+def test_subclasses_are_exchanged_as_they_convert():
+    def program(torch, log):
+        class Named(torch.Tensor):
+            @classmethod
+            def __torch_function__(cls, function, types, args=(), kwargs=None):
+                if function.__name__ == "to":
+                    log("to")
+                return super().__torch_function__(function, types, args, kwargs or {})
+
+        layer = torch.nn.Linear(2, 2)
+        layer.weight = torch.nn.Parameter(torch.ones(2, 2).as_subclass(Named))
+        held = layer.weight
+        torch.__future__.set_swap_module_params_on_conversion(True)
+        try:
+            layer.to(torch.float64)
+        finally:
+            torch.__future__.set_swap_module_params_on_conversion(False)
+        log(layer.weight is held, type(held).__name__, held.dtype, isinstance(held, torch.nn.Parameter))
+
+    agree(program)

@@ -130,6 +130,8 @@ _FORMS: dict[str, Form] = {
 
 _ANSWERS = frozenset({"_local_scalar_dense", "equal", "allclose"})  # give Python's numbers
 
+_AS: dict[str, Callable[[Any], Any]] = {"__bool__": bool, "__float__": float, "__int__": int}  # what Python wants of them
+
 
 def direct_call(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Offers a public function that is one operator; NotImplemented if it is none, or nobody is to be asked."""
@@ -145,6 +147,8 @@ def direct_call(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) ->
     result = offer(aten(name), given, options, lambda: function(*args, **plain))
     if not isinstance(result, TensorCore) and name not in _ANSWERS:
         raise RuntimeError(f"Unable to cast {result!r} to Tensor")
+    if function.__name__ in _AS:
+        return _AS[function.__name__](result)
     return result._asking(True) if kwargs.get("requires_grad") else result
 
 

@@ -20,6 +20,7 @@ from undertow.fx.proxy import ParameterProxy, Proxy, TracerBase, _proxies
 from undertow.nn.modules.container import Sequential
 from undertow.nn.modules.module import Module
 from undertow.nn.parameter import Parameter
+from undertow.sites import PACKAGE
 
 __all__ = ["Tracer", "symbolic_trace", "wrap"]
 
@@ -56,6 +57,12 @@ def _recording(function: Callable[..., Any]) -> Callable[..., Any]:
         return made
 
     return wrapped
+
+
+def _annotation(function: Any, name: str) -> Any:
+    """What a function says of an argument or its result; the `Any` of undertow's own modules says nothing."""
+    found = getattr(function, "__annotations__", {}).get(name)
+    return None if found == "Any" and inspect.unwrap(function).__code__.co_filename.startswith(PACKAGE) else found
 
 
 class Tracer(TracerBase):
@@ -158,8 +165,7 @@ class Tracer(TracerBase):
         function, args = self.create_args_for_root(function, isinstance(root, Module), concrete_args)
         with self._answering(getattr(function, "__globals__", {})):
             result = self.create_arg(function(*args))
-        annotation = getattr(function, "__annotations__", {}).get("return")
-        self.create_node("output", "output", (result,), {}, type_expr=annotation)
+        self.create_node("output", "output", (result,), {}, type_expr=_annotation(function, "return"))
         self.submodule_paths = {}
         return self.graph
 
@@ -195,7 +201,7 @@ class Tracer(TracerBase):
     def _root_argument(self, name: str, signature: inspect.Signature, function: Any, known: dict[str, Any]) -> Any:
         parameter = signature.parameters.get(name)
         default = () if parameter is None or parameter.default is parameter.empty else (parameter.default,)
-        kind = function.__annotations__.get(name)
+        kind = _annotation(function, name)
         if name not in known:
             return self.create_proxy("placeholder", name, default, {}, type_expr=kind)
         value = known[name]

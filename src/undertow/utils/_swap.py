@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import gc
 import weakref
 from typing import Any
 
-from undertow._core import TensorCore
+from undertow._core import TensorCore, View, wrap
+from undertow.autograd.saved import SavedValue
 from undertow.hooks import CountedHooks
 
 _PARTS = ("_array", "_edge", "_requires_grad", "_storage", "_view", "_meta")
@@ -14,7 +16,8 @@ _PARTS = ("_array", "_edge", "_requires_grad", "_storage", "_view", "_meta")
 def swap_tensors(t1: Any, t2: Any) -> None:
     """Exchanges two tensors: memory, class, attributes, hooks, gradients. Whoever holds one now sees the other.
 
-    Not while a graph is alive that one of them is part of: it would see the other, too.
+    Not while a graph is alive that keeps one of them: it would see the other, too. A graph that merely leads to one fails
+    when its gradient arrives there.
     """
     for name, tensor in (("t1", t1), ("t2", t2)):
         if not isinstance(tensor, TensorCore):
@@ -25,8 +28,15 @@ def swap_tensors(t1: Any, t2: Any) -> None:
         raise RuntimeError("Cannot swap t1 and t2 if they have different slots")
     for name, tensor in (("t1", t1), ("t2", t2)):
         meta = tensor._meta
-        if tensor._edge is not None or (meta is not None and meta.accumulator is not None and meta.accumulator()):
-            raise RuntimeError(f"Cannot swap {name} because a graph uses it: let go of what was computed from it first")
+        accumulator = meta.accumulator() if meta is not None and meta.accumulator is not None else None
+        if accumulator is None:
+            continue
+        if any(isinstance(holder, (SavedValue, View)) for holder in gc.get_referrers(tensor)):
+            raise RuntimeError(
+                f"Expected use_count of {name} to be 1 or 2 without a graph that keeps it: let go of what was computed "
+                "from it, and of its views, first"
+            )
+        _poison(accumulator, tensor)
     for part in _PARTS:
         mine, theirs = getattr(t1, part), getattr(t2, part)
         setattr(t1, part, theirs)
@@ -38,6 +48,23 @@ def swap_tensors(t1: Any, t2: Any) -> None:
     t1.__dict__.update(theirs)
     t2.__dict__.clear()
     t2.__dict__.update(mine)
+
+
+def _poison(accumulator: Any, tensor: Any) -> None:
+    """Has a graph fail where it leads to a leaf that is exchanged. Its accumulator is not the tensor's any more."""
+    tensor._meta.accumulator = None
+    former = wrap(tensor._array)
+    former._requires_grad = True
+    former._get_meta().accumulator = weakref.ref(accumulator)
+    accumulator.variable = former
+    accumulator.register_prehook(_refuse_gradient)
+
+
+def _refuse_gradient(gradients: Any) -> None:
+    raise RuntimeError(
+        "Trying to execute AccumulateGrad node that was poisoned by swap_tensors: the leaf that it leads to was exchanged "
+        "with another tensor after the forward pass. Convert a module before its forward pass or after its backward pass."
+    )
 
 
 def _slots(cls: type) -> set[str]:

@@ -12,6 +12,7 @@ from undertow._core import TensorCore
 from undertow.modes import no_grad
 from undertow.nn.parameter import Parameter
 from undertow.tensor_types import typename
+from undertow.utils._swap import swap_tensors
 
 _global_module_registration_hooks: OrderedDict[int, hooks.Hook] = OrderedDict()
 _global_parameter_registration_hooks: OrderedDict[int, hooks.Hook] = OrderedDict()
@@ -239,7 +240,8 @@ class ModuleTree:
 
         Parameters stay the same objects, unless they lose or get their values or torch.__future__ was told otherwise.
         """
-        overwrite = get_overwrite_module_params_on_conversion() and not get_swap_module_params_on_conversion()
+        swap = get_swap_module_params_on_conversion()
+        overwrite = get_overwrite_module_params_on_conversion()
         if recurse:
             for module in self.children():
                 module._apply(fn)
@@ -250,6 +252,9 @@ class ModuleTree:
             with no_grad():
                 changed = fn(param)
                 changed_grad = None if grad is None else fn(grad)
+            if swap or hasattr(type(changed), "__tensor_flatten__"):
+                self._swap(name, param, changed, grad, changed_grad)
+                continue
             if overwrite or changed.is_meta != param.is_meta:
                 self._parameters[name] = param = Parameter(changed, param.requires_grad)
             else:
@@ -261,6 +266,17 @@ class ModuleTree:
             if buffer is not None:
                 self._buffers[name] = fn(buffer)
         return self
+
+    def _swap(self, name: str, param: Any, changed: Any, grad: Any, changed_grad: Any) -> None:
+        """Exchanges a parameter, and its gradient, with what replaces it: both stay the same objects."""
+        param.grad = None
+        try:
+            swap_tensors(param, Parameter(changed, param.requires_grad))
+            if grad is not None:
+                swap_tensors(grad, changed_grad.requires_grad_(grad.requires_grad))
+        except Exception as error:
+            raise RuntimeError(f"_apply(): Couldn't swap {type(self).__name__}.{name}") from error
+        param.grad = grad
 
     def train(self, mode: bool = True) -> Any:
         """Sets training mode here and below."""

@@ -13,6 +13,7 @@ from undertow._core import TensorCore
 from undertow.modes import no_grad
 from undertow.nn.parameter import Parameter, is_lazy
 from undertow.sites import warn
+from undertow.utils._swap import swap_tensors
 
 EXTRA_STATE_KEY_SUFFIX = "_extra_state"
 
@@ -271,14 +272,25 @@ def _load_one(module: Any, name: str, key: str, param: Any, given: Any, assign: 
             f"size mismatch for {key}: copying a param with shape {given_any.shape} from checkpoint, the shape in "
             f"current model is {param.shape}."
         )
+    if param.is_meta and not given_any.is_meta and not assign:
+        warn(
+            f"for {key}: copying from a non-meta parameter in the checkpoint to one on the device `meta` does nothing: it "
+            "has no memory to copy into. Pass assign=True to put the checkpoint's tensors into the module."
+        )
+    swap = isinstance(param, Parameter) and get_swap_module_params_on_conversion()
     try:
         with no_grad():
-            if not assign:
+            if swap and not lazy:
+                loaded = param.module_load(given_any, assign=assign)
+                if loaded is param or loaded is given_any:
+                    raise RuntimeError(f"module_load returned one of self or other, please .detach() the result for {key}")
+                if not isinstance(loaded, Parameter):
+                    loaded = Parameter(loaded, param.requires_grad)
+                swap_tensors(param, loaded.requires_grad_(param.requires_grad))
+            elif not assign:
                 if lazy and not is_lazy(given_any):
                     param.materialize(given_any.shape)
                 param.copy_(given_any)
-            elif isinstance(param, Parameter) and get_swap_module_params_on_conversion():
-                param.data, param.grad = given_any.detach(), None
             elif isinstance(param, Parameter):
                 taken = given_any if isinstance(given_any, Parameter) else Parameter(given_any, param.requires_grad)
                 taken.requires_grad_(param.requires_grad)
@@ -287,7 +299,8 @@ def _load_one(module: Any, name: str, key: str, param: Any, given: Any, assign: 
                 setattr(module, name, given_any)
     except Exception as error:
         return (
-            f'While copying the parameter named "{key}", whose dimensions in the model are {param.size()} and whose '
-            f"dimensions in the checkpoint are {given_any.size()}, an exception occurred : {error.args}."
+            f'While {"swapping" if swap else "copying"} the parameter named "{key}", whose dimensions in the model are '
+            f"{param.size()} and whose dimensions in the checkpoint are {given_any.size()}, an exception occurred : "
+            f"{error.args}."
         )
     return None

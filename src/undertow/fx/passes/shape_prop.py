@@ -1,0 +1,71 @@
+"""`torch.fx.passes.shape_prop`: the shapes of a graph's values, noted in its nodes by running it on example inputs."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from undertow._core import TensorCore
+from undertow.dtypes import dtype as Dtype
+from undertow.fx.interpreter import Interpreter
+from undertow.fx.node import Node
+from undertow.layouts import channels_last, channels_last_3d, contiguous_format, memory_format
+from undertow.sizes import Size
+from undertow.tree import map_leaves
+
+__all__ = ["ShapeProp", "TensorMetadata"]
+
+
+class TensorMetadata(NamedTuple):
+    """What `node.meta["tensor_meta"]` says of a tensor."""
+
+    shape: Size
+    dtype: Dtype
+    requires_grad: bool
+    stride: tuple[int, ...]
+    memory_format: memory_format | None
+    is_quantized: bool
+    qparams: dict[str, Any]
+
+
+def _extract_tensor_metadata(result: Any, include_contiguity: bool = True) -> TensorMetadata:
+    """The facts of one tensor."""
+    formats = (contiguous_format, channels_last, channels_last_3d) if include_contiguity else ()
+    lying = next((order for order in formats if _lies_in(result, order)), None)
+    return TensorMetadata(
+        result.shape, result.dtype, result.requires_grad, result.stride(), lying, result.is_quantized, {}
+    )
+
+
+def _lies_in(tensor: Any, order: memory_format) -> bool:
+    dims = {channels_last: 4, channels_last_3d: 5}.get(order, tensor.ndim)
+    return tensor.ndim == dims and bool(tensor.is_contiguous(memory_format=order))
+
+
+class ShapeProp(Interpreter):
+    """Runs a graph and notes in each node's `meta` the type of its value and, for tensors, its `TensorMetadata`."""
+
+    def __init__(self, gm: Any, fake_mode: Any = None) -> None:
+        super().__init__(gm)
+        if fake_mode is not None:
+            raise NotImplementedError("ShapeProp: undertow has no fake tensors. Run it on tensors of the device `meta`.")
+
+    def run_node(self, n: Node) -> Any:
+        """The value of one node."""
+        result = super().run_node(n)
+        found = []
+
+        def note(value: Any) -> Any:
+            if not isinstance(value, TensorCore):
+                return value
+            found.append(value)
+            return _extract_tensor_metadata(value)
+
+        facts = map_leaves(note, result)
+        if found:
+            n.meta["tensor_meta"] = facts
+        n.meta["type"] = type(result)
+        return result
+
+    def propagate(self, *args: Any) -> Any:
+        """Run the graph on these inputs and return what it returns."""
+        return super().run(*args)
