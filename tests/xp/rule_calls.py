@@ -43,11 +43,11 @@ def calls_of(samples: list[Sample]) -> list[Call]:
     original, running = operands.run_forward, ""
     unread: Any = lambda *facts: None
 
-    def note(rule: Rule, arrays: Any, statics: dict[str, Any]) -> Any:
+    def note(rule: Rule, arrays: Any, statics: dict[str, Any], target: Any) -> Any:
         copies = [array.copy() if isinstance(array, np.ndarray) else array for array in arrays]
         call = Call(rule, copies, dict(statics), running)
         found.setdefault(call.signature(), call)
-        return original(rule, arrays, statics)
+        return original(rule, arrays, statics, target)
 
     operands.run_forward = note
     special.enter()

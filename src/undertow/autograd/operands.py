@@ -15,7 +15,7 @@ from undertow.rules.refusals import refusal
 from undertow.rules.rule import Rule
 from undertow.xp import numpy as numpy_xp
 from undertow.xp.device_array import DeviceArray
-from undertow.xp.device_memory import Watch
+from undertow.xp.device_memory import Target, Watch
 from undertow.xp.namespaces import namespace_of
 from undertow.xp.numpy_order import empty_copy_of, ordered
 
@@ -25,7 +25,7 @@ PYTHON_NUMBERS = frozenset({float, int, bool, complex})
 def compute(rule: Rule, inputs: Sequence[Any], statics: dict[str, Any]) -> tuple[list[Any], int, tuple[Any, ...]]:
     """A rule's operands as arrays, the chores its gradient will have, and its results as arrays."""
     arrays, chores, target = operands(rule, inputs)
-    values = run_forward(rule, arrays, statics)
+    values = run_forward(rule, arrays, statics, target)
     if rule.outputs == 1 and not rule.hidden:
         values = (values,)
         if rule.promote in _ORDERED and not rule.rows and type(values[0]) is ndarray and values[0].ndim > 1:
@@ -43,7 +43,14 @@ def compute(rule: Rule, inputs: Sequence[Any], statics: dict[str, Any]) -> tuple
     return arrays, chores, values
 
 
+_SUMS = frozenset(("add", "sub", "rsub"))
 _ORDERED = ("numeric", "float")  # elementwise functions lay their results out as their operands lie
+
+
+def _rounded(number: Any, dtype: np.dtype[Any]) -> Any:
+    if hasattr(number, "rounded_to"):  # an input of a program that is being traced
+        return number.rounded_to(dtype)
+    return type(number)(np.asarray(number, dtype))
 
 
 def _laid(given: Any, array: Any) -> Any:
@@ -61,8 +68,10 @@ def _is_no_mask(array: Any) -> bool:
 _WITH_FLOAT8 = frozenset("abs eq ne isnan where mm bmm addmm mv matmul to_copy copy".split())
 
 
-def run_forward(rule: Rule, arrays: Sequence[Any], statics: dict[str, Any]) -> Any:
-    """A rule's results. NumPy's complaint about shapes becomes PyTorch's."""
+def run_forward(rule: Rule, arrays: Sequence[Any], statics: dict[str, Any], target: dtype | None) -> Any:
+    """A rule's results, before they are rounded. NumPy's complaint about shapes becomes PyTorch's."""
+    if target is not None and rule.name in _SUMS and "alpha" in statics:
+        statics = {**statics, "alpha": _rounded(statics["alpha"], target.numpy)}  # as PyTorch rounds it
     try:
         return rule.forward(namespace_of(arrays), *arrays, **statics)
     except (TypeError, ValueError):  # JAX's is a TypeError
@@ -116,7 +125,11 @@ def operands(rule: Rule, inputs: Sequence[Any]) -> tuple[list[Any], int, dtype |
             shape = array.shape
             arrays.append(array)
         else:
-            arrays.append(None if given is None else _number(given, compute, place == 1 and rule.name in _DIVISIONS))
+            if given is not None:
+                if exact is not common and rule.name not in _EXACT_NUMBERS:
+                    given = _rounded(given, common.numpy)
+                given = _number(given, compute, place == 1 and rule.name in _DIVISIONS)
+            arrays.append(given)
     if common.is_complex:
         chores |= FIT if not rule.holomorphic else FIT | CONJUGATE
     if exact is common:
@@ -125,9 +138,12 @@ def operands(rule: Rule, inputs: Sequence[Any]) -> tuple[list[Any], int, dtype |
 
 
 def _on_accelerator(inputs: Sequence[Any]) -> bool:
+    if Target.platform == "cpu":  # a program for the CPU rounds as NumPy's results are rounded
+        return False
     return namespace_of([given._array for given in inputs if isinstance(given, TensorCore)]) is not numpy_xp
 
 
+_EXACT_NUMBERS = frozenset(("mul", "div"))  # by which half precision is multiplied as they are; others are rounded first
 _DIVISIONS = frozenset("div div_floor remainder fmod".split())
 
 

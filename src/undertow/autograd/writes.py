@@ -63,7 +63,7 @@ def apply_in_place(rule: Rule, target: Any, *others: Any, **statics: Any) -> Any
             kept[0] = SavedInput(_snapshot(target))
         kept.freeze(rule, edges)
     try:
-        value = quietly(run_forward, rule, arrays, statics)
+        value = quietly(run_forward, rule, arrays, statics, half)
     except Exception:
         if local.modes.saved_hooks:
             pack_in_vain(rule, inputs)

@@ -195,7 +195,7 @@ class Recorded:
             old.copy_(new)
 
     def add(self, a: Any, b: Any, weight: Any = None) -> Any:
-        return a + (b if weight is None else b * weight)
+        return a + (b if weight is None else b * weight) if _is_factor(weight) else a.add(b, alpha=weight)
 
     def mul(self, a: Any, b: Any) -> Any:
         return a * b
@@ -204,7 +204,7 @@ class Recorded:
         return a / b
 
     def lerp_(self, a: Any, b: Any, weight: Any) -> Any:
-        return a.lerp(b, weight)
+        return a + (b - a) * weight if isinstance(weight, TensorCore) else a.lerp(b, weight)
 
     def addcmul_(self, a: Any, b: Any, c: Any, weight: Any) -> Any:
         return a + b * c * weight if isinstance(weight, TensorCore) else a.addcmul(b, c, value=weight)
@@ -249,9 +249,6 @@ class Shown(Recorded):
         for old, new in zip((param, *buffers), rule(param, grad, *buffers)):
             if new is not old and new is not None:
                 old.copy_(new)
-
-    def add(self, a: Any, b: Any, weight: Any = None) -> Any:
-        return super().add(a, b, weight) if _is_factor(weight) else a.add(b, alpha=weight)
 
     def add_(self, a: Any, b: Any, weight: Any = None) -> Any:
         return a.add_(b if weight is None else b * weight) if _is_factor(weight) else a.add_(b, alpha=weight)

@@ -66,7 +66,7 @@ class RMSprop(PerParameter):
         with_momentum, centered = group["momentum"] > 0, group["centered"]
         alpha, rate = group["alpha"], x.number(-x.scalar(group["lr"]))
         keep, new, eps = x.number(alpha), x.number(1 - alpha), x.number(group["eps"])
-        momentum, pull, minus_one = x.number(group["momentum"]), x.number(decay), x.number(-1)
+        momentum, pull, one, minus_one = x.number(group["momentum"]), x.number(decay), x.number(1), x.number(-1)
 
         def rule(param: Any, grad: Any, square: Any, *more: Any) -> tuple[Any, ...]:
             if maximize:
@@ -81,7 +81,7 @@ class RMSprop(PerParameter):
             size = x.add_(x.sqrt(square if variance is None else variance), eps)
             if not with_momentum:
                 return (x.addcdiv_(param, grad, size, rate), square, *([average] if centered else []))
-            running = x.add_(x.mul_(more[0], momentum), x.div(grad, size))
+            running = x.addcdiv_(x.mul_(more[0], momentum), grad, size, one)
             return (x.add_(param, running, rate), square, running, *([average] if centered else []))
 
         return rule

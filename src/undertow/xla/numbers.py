@@ -15,6 +15,7 @@ import math
 import operator
 import sys
 from collections.abc import Callable
+from functools import cache
 from types import FrameType
 from typing import Any
 
@@ -108,6 +109,10 @@ class Figure:
     def as_array(self, dtype: Any = None) -> DeviceArray:
         """The number as an array of the program."""
         return DeviceArray(self.traced if dtype is None else self.traced.astype(dtype))
+
+    def rounded_to(self, dtype: np.dtype[Any]) -> Figure:
+        """Return the nearest number of a dtype with fewer digits."""
+        return self._changed(_rounding_to(dtype))
 
     def beside(self, dtype: Any) -> DeviceArray:
         """The number as an array, as NumPy would take it beside an array of this dtype."""
@@ -273,6 +278,18 @@ def _fits(value: float, dtype: Any) -> bool:
 
 def _itself(value: float, about: Any) -> float:
     return value
+
+
+@cache
+def _rounding_to(dtype: np.dtype[Any]) -> Callable[[Any], Any]:
+    """Return one function for each dtype, because computations are told apart by their functions."""
+
+    def rounded(value: Any) -> Any:
+        if isinstance(value, (int, float)):
+            return float(np.asarray(value, dtype))
+        return value.astype(dtype).astype(np.float64)
+
+    return rounded
 
 
 def _arithmetic(function: Callable[..., Any], swapped: bool) -> Callable[..., Any]:

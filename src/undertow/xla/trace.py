@@ -47,9 +47,8 @@ from undertow.xla.reach import Reached
 from undertow.xla.young import Young, is_own
 from undertow.xp import jax as _words  # noqa: F401  (turns on 64-bit types)
 from undertow.xp.device_array import DeviceArray, is_known, wrapped
-from undertow.xp.device_memory import Cell, NeedsValue, Watch, may_be_known
+from undertow.xp.device_memory import Cell, NeedsValue, Target, Watch, may_be_known
 from undertow.xp.device_placement import jax_device
-from undertow.xp.target import Target
 
 _NUMPY = os.path.dirname(os.path.abspath(np.__file__)) + os.sep
 _turns = itertools.count(1 << 40, 1 << 40)  # far more than any memory is written to

@@ -42,6 +42,12 @@ class Watch:
     any_made = False  # whether there has ever been a DeviceArray
 
 
+class Target:
+    """For which kind of device a program is being traced."""
+
+    platform: str | None = None  # JAX's word for it, "cpu" or "gpu"; None: where the arrays are, or JAX's default
+
+
 class Compiling:
     """A block in which a thread compiles: for the time being, tensors of the step hold stand-ins for their values."""
 

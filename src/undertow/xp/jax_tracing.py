@@ -9,9 +9,8 @@ import jax.numpy as jnp
 import numpy as np
 from jax.core import Tracer
 
-from undertow.xp.device_memory import Stops
+from undertow.xp.device_memory import Stops, Target
 from undertow.xp.quiet import quietly
-from undertow.xp.target import Target
 
 Array = Any
 

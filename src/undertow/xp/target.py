@@ -5,10 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-
-
-class Target:
-    platform: str | None = None  # JAX's word for it, "cpu" or "gpu"; None: where the arrays are, or JAX's default
+from undertow.xp.device_memory import Target
 
 
 def options_for(platform: str) -> dict[str, bool]:
