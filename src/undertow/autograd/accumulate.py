@@ -48,7 +48,11 @@ def accumulate(task: Any, node: AccumulateGrad, g: Any, more_references: int = 0
                 "leaf variable has been moved into the graph interior: it was written to with a recorded operation after "
                 "it was used, so that its gradient can't be kept. Write to a clone()."
             )
-        seen, unshared = isinstance(g, TensorCore), getrefcount(g) <= firing.own_references + more_references
+        shared = getrefcount(g) - firing.own_references - more_references  # references of others, if above 0
+        shown, seen = g, isinstance(g, TensorCore)
+        if seen and shared > 0 and Watch.trace is not None:
+            shared -= Watch.trace.references_to(g)
+        unshared = shared <= 0
         g = task.value(g)
         if special.listeners:
             special.listeners[-1](node, g, ())
@@ -72,6 +76,8 @@ def accumulate(task: Any, node: AccumulateGrad, g: Any, more_references: int = 0
                 else:  # on a device copies cost nothing until they are written to, but aliases that hooks keep count
                     own = unshared and seen and g.shape == array.shape
                 meta.grad = wrap(g if own else copy_like(g, array))
+                if own and seen and Watch.trace is not None:
+                    Watch.trace.became_gradient(shown, meta.grad)
                 if special.active and local.modes.inference:
                     meta.grad._storage = InferenceStorage()
             else:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Container, Sequence
 from functools import cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from weakref import ref
 
 import numpy as np
@@ -20,9 +20,13 @@ from undertow.autograd.node import Node
 from undertow.devices import cpu
 from undertow.devices import device as Device
 from undertow.modes import local
+from undertow.xla.kept_memory import Taken, WeakMemory
 from undertow.xla.props import Prop
 from undertow.xp.device_array import DeviceArray
 from undertow.xp.device_memory import Watch
+
+if TYPE_CHECKING:
+    from undertow.xla.host_calls import HostCall
 
 
 class Look:
@@ -78,6 +82,7 @@ class Role:
         self.writes = 0  # to its memory, up to its last turn in the trace
         self.grad: Any = None  # which it had then
         self.retains = False
+        self.is_over = False  # whether its memory is that of another role by now
         self.begin()
 
     def begin(self) -> None:
@@ -88,9 +93,23 @@ class Role:
 
     def has_changed(self) -> bool:
         """Whether the step has written to it since its last turn, or has given it another gradient."""
+        if self.is_over:
+            return False
         meta = self.kept._meta
         other = meta is not None and (meta.grad is not self.grad or meta.retains is not self.retains)
         return other or self.kept._array.cell.writes != self.writes
+
+    def present(self) -> Any:
+        """Return the tensor that plays it in this call, if that is held still."""
+        return self._player()
+
+    def play(self, tensor: Any) -> None:
+        """Has a tensor play it that a hook of this call has made."""
+        self._player, self._memory, self._worn = ref(tensor), WeakMemory(tensor._array), 0
+
+    def take_memory_of(self, other: Role) -> None:
+        """Has it be played on the memory of another role, if anything holds that."""
+        self._memory, self._worn = other._memory, other._worn
 
     def player(self) -> Any:
         """Return the tensor that plays it in this call, if that is held still, or an alias of it: a view, a NumPy array."""
@@ -103,7 +122,7 @@ class Role:
     def dress(self, look: Look, value: Any, device: Device | None) -> Any:
         if self.refresh(look, value) is None:
             array = np.array(value) if device is None or device is cpu else DeviceArray(value, device)
-            self._memory, self._worn = ref(array), look.writes
+            self._memory, self._worn = WeakMemory(array), look.writes
         player = self.player()
         player._requires_grad = look.requires_grad
         player._edge = (gone(look.node_name)(), 0) if look.node_name else None
@@ -195,6 +214,8 @@ class Cast:
         self._by_id: dict[int, Role] = {}
         self._arguments: dict[int, int] = {}  # which tensors of the trace stand for those of a call
         self._present: Sequence[Any] = ()
+        self._taken: list[Taken] = []  # since the last call on the host
+        self.answered: list[HostCall] = []  # calls on the host that have given something, in this call
 
     def expect(self, arguments: dict[int, int]) -> None:
         """Says which tensors of the trace are others in each call: their places among the arguments."""
@@ -203,6 +224,7 @@ class Cast:
     def begin(self, arguments: Sequence[Any]) -> None:
         """A call of the program, with these arguments."""
         self._present = arguments
+        self.answered.clear()
         for role in self.roles:
             role.begin()
         for prop in self.props.values():
@@ -211,8 +233,35 @@ class Cast:
     def end(self) -> None:
         """After the call."""
         self._present = ()
+        self.answered.clear()
         for prop in self.props.values():
             prop.begin()
+
+    def references_to(self, tensor: Any) -> int:
+        """How often roles and props hold a tensor of the trace."""
+        role = self._by_id.get(id(tensor))
+        if role is None or role.kept is not tensor or role.itself:
+            return 0
+        return 1 + sum(prop.references_to(tensor) for prop in self.props.values())
+
+    def take(self, shown: Any, gradient: Any, has_aliases: Callable[[], bool]) -> None:
+        """A leaf's gradient takes over the memory of a tensor; whether that was shown on the host, and is held there, is
+        found out in each call."""
+        role = self._by_id.get(id(shown))
+        if role is not None and role.kept is shown:
+            heir = self.role_of(gradient)
+            heir.writes, role.is_over = role.writes, True
+            self._taken.append(Taken(role, heir, has_aliases()))
+
+    def was_taken(self) -> list[Taken]:
+        """What was taken over since this was asked."""
+        taken, self._taken = self._taken, []
+        return taken
+
+    def decide(self, taken: list[Taken]) -> None:
+        """Finds out what hooks of this call have kept."""
+        for each in taken:
+            each.decide(self.answered, [*self.props.values()])
 
     def player_of(self, tensor: Any) -> Any:
         """Who plays a tensor in this call, if somebody keeps that tensor."""
@@ -248,6 +297,15 @@ class Cast:
     def stale_props(self) -> list[Prop]:
         """The same of props."""
         return [prop for prop in self.props.values() if prop.has_changed()]
+
+    def is_stale(self, tensor: Any) -> bool:
+        """Whether a tensor that was shown is not what it was then."""
+        role = self._by_id.get(id(tensor))
+        return role is not None and role.kept is tensor and role.has_changed()
+
+    def is_up_to_date(self) -> bool:
+        """Whether all that was shown is what it was then."""
+        return not (self._taken or self.stale_roles() or self.stale_props())
 
     def look(self, role: Role, capture: Callable[[DeviceArray], int], always: bool) -> Look:
         """A role as it is at this point of the trace; `capture` keeps its value. Not always that of one from outside."""

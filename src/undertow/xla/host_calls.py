@@ -108,6 +108,7 @@ class HostCall:
         self._cast = Watch.trace.firing.cast
         self.looks: dict[Role, Look] = {}
         self.turns: dict[Prop, Turn] = {}
+        self.taken = self._cast.was_taken()
         self.updates = [self._look(role) for role in self._cast.stale_roles()]  # what hooks before this one may have kept
         self.updated_props = [self._turn(prop) for prop in self._cast.stale_props()]
         for tensor in found:
@@ -179,6 +180,7 @@ class HostCall:
         """
         device = self.device()
         before = [(place, held_at(*place)) for place, _ in self.state]
+        self._cast.decide(self.taken)
         try:
             for look in self.updates:
                 look.update(values, device)
@@ -353,22 +355,29 @@ class Inside(HostCall):
             for look in self.own():
                 targets += [each.role.kept._array for each in (look, look.grad) if each is not None]
             targets += [] if elsewhere else [look.role.kept._array for look in self.computed()]
-        spec = [_spec(each) for each in (*wanted, *targets)]
+        roles: list[Role] = []
+        specs = [_spec(each) for each in (*wanted, *targets)]
         places = [look.place for look in self.computed() if look.place is not None]
 
         def results(args: Any, answer: Any, after: list[Any]) -> list[Any]:
             if elsewhere:
                 self.refuse_writes(after[len(targets) :], [self.values[place] for place in places], _NO_WAY_BACK)
                 del after[len(targets) :]
-            given = [] if changed is None else self._fitting(args[changed] if answer is None else answer, args[changed])
+            tensors = [] if changed is None else self._fitting(args[changed] if answer is None else answer, args[changed])
+            for role, tensor, spec in zip(roles, tensors, specs):
+                if type(tensor._array) is np.ndarray and tensor._array.dtype == spec.dtype:
+                    role.play(tensor)
+            given = [tensor.detach().numpy().astype(spec.dtype) for tensor, spec in zip(tensors, specs)]
             return [*given, *(after if writes else ())]
 
-        values = self._call_in_program(results, spec, raised)
+        values = self._call_in_program(results, specs, raised)
         for target, value in zip(targets, values[len(wanted) :]):
             target.write(value)
         if changed is None:
             return None
-        fresh = iter([wrap(DeviceArray(value)) for value in values[: len(wanted)]])
+        made = [wrap(DeviceArray(value)) for value in values[: len(wanted)]]
+        roles += map(self._cast.role_of, made)
+        fresh = iter(made)
         return map_leaves(lambda part: next(fresh) if isinstance(part, TensorCore) else part, given)
 
     def keep(self, saved: DeviceArray, raised: list[BaseException]) -> Kept:
@@ -416,6 +425,7 @@ class Inside(HostCall):
                     called = self.call(self.values)
                     given = [np.asarray(each) for each in results(*called)] if self.is_made(values) else nothing
                 self.done, self.answer = True, called[1]
+                self._cast.answered.append(self)
                 return given
             except BaseException as error:
                 self.error = error
@@ -430,7 +440,7 @@ class Inside(HostCall):
         return values
 
     def _fitting(self, answer: Any, given: Any) -> list[Any]:
-        """The arrays of what a hook returned, which has to look like what it was given."""
+        """The tensors that a hook returned, which have to look like those that it was given."""
         if isinstance(given, tuple) and isinstance(answer, TensorCore):
             answer = (answer,)
         wanted = [each for each in leaves(given) if isinstance(each, TensorCore)]
@@ -440,7 +450,7 @@ class Inside(HostCall):
                 f"undertow.compile: {self.placed} runs on the host, and returned other tensors than it was given in number "
                 "or shape; a program can't change its shape while it runs"
             )
-        return [found.detach().to(wanted.dtype).numpy() for found, wanted in zip(found, wanted)]
+        return found
 
 
 class _ClosedStream:

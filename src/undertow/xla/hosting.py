@@ -22,6 +22,7 @@ from undertow.xla.effects.objects import instance_dict
 from undertow.xla.errors import CompileError
 from undertow.xla.host_calls import HostCall, Inside, Later, Placed, tensors_of
 from undertow.xla.host_statements import Returned, Statement
+from undertow.xla.kept_memory import has_aliases
 from undertow.xla.numbers import Figure
 from undertow.xla.places import (
     ABSENT,
@@ -133,13 +134,7 @@ class Hosting:
 
     def finish(self) -> None:
         """After the trace: a traced hook must not depend on what hooks on the host change from step to step."""
-        if self.cast.stale_roles() or self.cast.stale_props():
-            if self.plan.all_inside:
-                Inside(_nothing, (), {}, []).place(None, False, self.raised)
-            else:
-                last = Later(_nothing, (), {}, [])
-                self.later.append(last)
-                self.turns.append(last)
+        self._show_changes()
         self.cast.finish()
         self._calls.clear()
         for call in self.host_calls:
@@ -166,6 +161,24 @@ class Hosting:
         was = next((held for each, held in self.stores if place_at(each, None) == place_at(holder, None)), holder)
         keys = effect.entries if effect.attribute is None else {effect.attribute}
         return not keys or any(key not in was for key in keys)
+
+    def _show_changes(self) -> None:
+        """What hooks on the host may keep is brought up to date."""
+        if self.cast.is_up_to_date():
+            return
+        if self.plan.all_inside:
+            Inside(_nothing, (), {}, []).place(None, False, self.raised)
+        else:
+            last = Later(_nothing, (), {}, [])
+            self.later.append(last)
+            self.turns.append(last)
+
+    def note_gradient(self, shown: Any, gradient: Any) -> None:
+        """A leaf's gradient takes over the memory of a tensor that hooks may have seen."""
+        if self.cast.is_stale(shown):
+            self._show_changes()  # they may keep it as it is now
+        keeps = any(effects.effects for _, effects in self.traced)
+        self.cast.take(shown, gradient, lambda: keeps and has_aliases(shown, gradient))
 
     def _noted(self, effects: Effects, call: _Call, number: int) -> _Call:
         """Notes a call on the host: those that read what it keeps are to see its tensors as they are at their turn."""

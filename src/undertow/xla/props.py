@@ -7,6 +7,7 @@ trace saw there is one in each call, holding what plays its contents there (see 
 from __future__ import annotations
 
 from collections.abc import Callable
+from sys import getrefcount
 from typing import Any
 
 from undertow.xla.containers import UNCHANGING, Part, contents_of, emptied, fill, made_of, same_contents
@@ -31,6 +32,16 @@ class Prop:
     def has_changed(self) -> bool:
         """Whether the step has changed it since its last turn."""
         return self._seen is None or not same_contents(self._seen, contents_of(self.value))
+
+    def references_to(self, tensor: Any) -> int:
+        """How often it holds a tensor of the trace, for which nothing else needs it."""
+        held = contents_of(self.value) if getrefcount(self.value) <= _ALONE else ()
+        return sum(part.value is tensor for part in (*held, *(self._seen or ())))
+
+    def live_references_to(self, tensor: Any) -> int:
+        """The same of the one of this call, and a tensor there."""
+        held = contents_of(self.live) if getrefcount(self.live) <= _ALONE else ()
+        return sum(part.value is tensor for part in (*held, *(self._put or ())))
 
     def forget_turns(self) -> None:
         """After the trace."""
@@ -64,6 +75,10 @@ class Prop:
             )
         fill(self.live, parts)
         self._put = contents_of(self.live)
+
+
+_probe = Prop([])
+_ALONE = getrefcount(_probe.value)  # references to what only the prop holds
 
 
 class Turn:

@@ -343,6 +343,15 @@ class Trace:
         """Whether a tensor was there before the trace, and is part of it."""
         return id(tensor) in self._outside
 
+    def references_to(self, tensor: Any) -> int:
+        """How many references calls on the host have to a tensor that they show."""
+        return 0 if self.firing is None else self.firing.cast.references_to(tensor)
+
+    def became_gradient(self, shown: Any, gradient: Any) -> None:
+        """A tensor's memory became that of a leaf's gradient, because nothing in the trace holds the tensor itself."""
+        if self.firing is not None:
+            self.firing.note_gradient(shown, gradient)
+
     def is_made(self, tensor: Any) -> bool:
         """Whether a tensor's memory was made during the trace."""
         return type(tensor._array) is DeviceArray and tensor._array.cell in self._made

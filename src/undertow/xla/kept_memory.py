@@ -1,0 +1,96 @@
+"""Memory on the host that hooks may keep: who holds it is asked, and not decided, so that aliases are those of eager mode.
+
+The first gradient of a leaf becomes its `.grad` without a copy unless something holds the tensor that hooks were shown; so
+a kept `g` is a value of its own, and a kept `g.detach()` shares memory with `.grad`. In a trace both are one memory. What a
+hook on the host has kept is known in each call, when its turn is over: then `Taken` decides.
+"""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Callable
+from sys import getrefcount
+from typing import TYPE_CHECKING, Any
+from weakref import ref
+
+import numpy as np
+
+from undertow._core import TensorCore, wrap
+from undertow.tree import leaves
+from undertow.xla.errors import CompileError
+
+if TYPE_CHECKING:
+    from undertow.xla.cast import Role
+    from undertow.xla.host_calls import HostCall
+    from undertow.xla.props import Prop
+
+
+class WeakMemory:
+    """A weak reference to an array that lasts as long as its memory does: a view, or what it is a view of, may be held."""
+
+    def __init__(self, array: Any) -> None:
+        owner = array
+        while isinstance(owner.base, np.ndarray):
+            owner = owner.base
+        self._array, self._owner = ref(array), ref(owner)
+        self._part: tuple[Any, ...] | None = None
+        if owner is not array:
+            begin = array.__array_interface__["data"][0] - _bytes_of(owner).__array_interface__["data"][0]
+            self._part = array.shape, array.dtype, begin, array.strides
+
+    def __call__(self) -> Any:
+        """Return the array, None if its memory is gone."""
+        array, owner = self._array(), self._owner()
+        if array is None and owner is not None and self._part is not None:
+            shape, dtype, begin, strides = self._part
+            array = np.ndarray(shape, dtype, _bytes_of(owner), begin, strides)
+            self._array = ref(array)
+        return array
+
+
+def _bytes_of(owner: Any) -> Any:
+    return owner.ravel("K").view(np.uint8)
+
+
+class Taken:
+    """A gradient that takes over the memory of a tensor that hooks were shown, unless something holds that tensor."""
+
+    def __init__(self, shown: Role, gradient: Role, has_aliases: bool) -> None:
+        self._shown, self._gradient = shown, gradient
+        self._has_aliases = has_aliases  # in the program
+
+    def decide(self, calls: list[HostCall], props: list[Prop]) -> None:
+        """Find out what hooks of this call have kept: `calls` and `props` may hold the tensor, too."""
+        if not _is_held(self._shown.present, calls, props):
+            self._gradient.take_memory_of(self._shown)
+        elif self._has_aliases:
+            raise CompileError(
+                "undertow.compile: a hook on the host keeps the gradient that it is given, so that .grad is a copy of "
+                "it, and a hook in the program keeps an alias of that gradient, which was to be one of .grad. Let both keep "
+                "a clone(), or both a detach()."
+            )
+
+
+def _is_held(present: Callable[[], Any], calls: list[HostCall], props: list[Prop]) -> bool:
+    """Whether something holds a tensor besides what hooks have returned and were given."""
+    tensor = present()
+    if tensor is None:
+        return False
+    own = sum(each is tensor for call in calls for each in leaves(call.answer))
+    own += sum(prop.live_references_to(tensor) for prop in props)
+    return getrefcount(tensor) > _ONE_NAME + own
+
+
+def _references_by_name() -> int:
+    tensor = wrap(np.zeros(1))
+    return getrefcount(tensor)
+
+
+_ONE_NAME = _references_by_name()  # what `getrefcount` gives for what one variable holds
+
+
+def has_aliases(tensor: Any, gradient: Any) -> bool:
+    """Whether other tensors stand on the memory that these two share. This takes a while."""
+    own = {id(tensor), id(gradient)}
+    arrays = [each for each in gc.get_referrers(tensor._array.cell) if type(each) is type(tensor._array)]
+    return any(isinstance(each, TensorCore) and id(each) not in own for each in gc.get_referrers(*arrays))

@@ -1,0 +1,200 @@
+"""What hooks on the host keep of a gradient shares memory with `.grad`, or does not, as in eager mode.
+
+A leaf's first gradient becomes `.grad` without a copy, unless something holds the tensor that hooks were shown. So a kept
+`g` is a value of its own, and a kept `g.detach()`, `.numpy()` or view is an alias of `.grad`: it follows later writes, in
+the step and in later calls. `tests/oracle/test_hooks_kept_gradients.py` compares eager mode with PyTorch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from itertools import cycle
+from typing import Any
+
+import numpy as np
+import pytest
+
+import undertow as torch
+from tests.xla.twins import Case, Cases, agree
+from undertow import nn, optim
+
+Alias = Callable[[Any], Any]
+
+ALIASES: dict[str, Alias] = {
+    "itself": lambda g: g, "detached": lambda g: g.detach(), "data": lambda g: g.data, "numpy": lambda g: g.numpy(),
+    "numpy_row": lambda g: g.numpy()[0], "row": lambda g: g.detach()[0], "view": lambda g: g.view(-1),
+    "clone": lambda g: g.clone(),
+}  # fmt: skip
+
+observers, changers = Cases(), Cases()  # hooks that run after the program, and hooks that it stops for
+
+
+@observers
+def hook(p: Any, kept: list[Any], alias: Alias) -> None:
+    p.register_hook(lambda g: kept.append(alias(g)))
+
+
+@observers
+def hook_that_logs(p: Any, kept: list[Any], alias: Alias) -> None:
+    p.register_hook(lambda g: kept.append((g.sum().item(), alias(g))))
+
+
+@observers
+def prehook_of_the_accumulator(p: Any, kept: list[Any], alias: Alias) -> None:
+    p.accumulator = p.view_as(p).grad_fn.next_functions[0][0]
+    p.accumulator.register_prehook(lambda gs: kept.append(alias(gs[0])))
+
+
+@observers
+def hooks_before_and_after(p: Any, kept: list[Any], alias: Alias) -> None:
+    p.register_hook(lambda g: kept.append(alias(g)))
+    p.register_post_accumulate_grad_hook(lambda p: kept.append(alias(p.grad)))
+
+
+@observers
+def hook_that_drops_what_another_kept(p: Any, kept: list[Any], alias: Alias) -> None:
+    p.register_hook(lambda g: kept.extend([g, alias(g)]))
+    p.register_post_accumulate_grad_hook(lambda p: kept.__delitem__(-2))
+
+
+@observers
+def hook_in_front_of_a_traced_one(p: Any, kept: list[Any], alias: Alias) -> None:
+    p.register_hook(lambda g: kept.append(alias(g)))
+    p.register_hook(double)
+
+
+@observers
+def hook_on_a_tensor_whose_gradient_passes_on_unchanged(p: Any, kept: list[Any], alias: Alias) -> None:
+    p.hook_inside = lambda g: kept.append(alias(g))
+
+
+@changers
+def hook_that_writes(p: Any, kept: list[Any], alias: Alias) -> None:
+    def write(g: Any) -> None:
+        kept.append(alias(g))
+        g.mul_(2)
+
+    p.register_hook(write)
+
+
+@changers
+def hook_that_returns_a_new_one(p: Any, kept: list[Any], alias: Alias) -> None:
+    def change(g: Any) -> Any:
+        g = g * 2
+        kept.append(alias(g))
+        return g
+
+    p.register_hook(change)
+
+
+@changers
+def hook_that_returns_what_it_is_given(p: Any, kept: list[Any], alias: Alias) -> None:
+    def same(g: Any) -> Any:
+        kept.append(alias(g))
+        return g
+
+    p.register_hook(same)
+
+
+@changers
+def hook_that_returns_something_sometimes(p: Any, kept: list[Any], alias: Alias) -> None:
+    def maybe(g: Any) -> Any:
+        kept.append(alias(g))
+        return g * 2 if len(kept) % 2 else None
+
+    p.register_hook(maybe)
+
+
+@changers
+def hooks_around_one_that_returns_a_new_one(p: Any, kept: list[Any], alias: Alias) -> None:
+    def triple(g: Any) -> Any:
+        kept.append(len(kept))
+        return g * 3
+
+    p.register_hook(lambda g: kept.append(alias(g)))
+    p.register_hook(triple)
+    p.register_hook(lambda g: kept.append(alias(g)))
+
+
+@changers
+def hook_in_front_of_one_that_writes_to_grad(p: Any, kept: list[Any], alias: Alias) -> None:
+    def write(p: Any) -> None:
+        kept.append(len(kept))
+        p.grad.mul_(2)
+
+    p.register_hook(lambda g: kept.append(alias(g)))
+    p.register_post_accumulate_grad_hook(write)
+
+
+def double(g: Any) -> None:
+    g.mul_(2)
+
+
+def looked_at(kept: Any) -> Any:
+    """Aliases as arrays of their own."""
+    if isinstance(kept, (list, tuple)):
+        return [looked_at(each) for each in kept]
+    return np.array(kept.detach()) if isinstance(kept, torch.Tensor) else np.array(kept)
+
+
+def forward(parameters: list[Any], x: Any) -> Any:
+    total = 0
+    for p in parameters:
+        y = p
+        if hasattr(p, "hook_inside"):
+            y = p.clone()
+            y.register_hook(p.hook_inside)
+        total = total + (y * x).pow(2).sum()
+    return total
+
+
+def write_and_accumulate(parameters: list[Any], x: Any) -> None:
+    for p in parameters:
+        p.grad.mul_(0.5)
+    forward(parameters, x).backward()
+
+
+def clip_and_replace(parameters: list[Any], x: Any) -> None:
+    nn.utils.clip_grad_norm_(parameters, 0.3)
+    for p in parameters:
+        p.grad = p.grad * 0.5
+        p.grad.mul_(0.5)
+
+
+def with_some_aliases(hooks: Cases) -> Iterator[tuple[Any, Alias]]:
+    """Each way to register, with the two kinds of alias that matter most and one of the others in turn."""
+    first, second, *others = ALIASES.values()
+    for register, other in zip(hooks.values(), cycle(others)):
+        yield from [(register, first), (register, second), (register, other)]
+
+
+@pytest.mark.parametrize(
+    ("after", "clears"),
+    [(write_and_accumulate, "never"), (clip_and_replace, "to_zero"), (write_and_accumulate, "to_none")],
+)
+@pytest.mark.parametrize("hooks", [observers, changers], ids=["observers", "changers"])
+def test_kept_gradients_follow_as_in_eager_mode(hooks: Cases, after: Any, clears: str) -> None:
+    def build() -> Case:
+        parameters, kept = list[Any](), list[Any]()
+        for place, (register, alias) in enumerate(with_some_aliases(hooks)):
+            parameters.append(nn.Parameter(torch.full((2, 3), 1.0 + 0.1 * place)))
+            kept.append([])
+            register(parameters[-1], kept[-1], alias)
+        optimizer = optim.SGD(parameters, lr=0.1)
+
+        def step(x: Any) -> None:
+            if clears != "never":
+                optimizer.zero_grad(set_to_none=clears == "to_none")
+            forward(parameters, x).backward()
+            after(parameters, x)
+            optimizer.step()
+
+        def between(turn: int) -> None:
+            for each in kept:  # the next call finds what is written through an alias
+                first = each[0][1] if isinstance(each[0], tuple) else each[0]
+                np.asarray(first.detach() if isinstance(first, torch.Tensor) else first)[...] *= 0.5
+
+        look = lambda: [looked_at(kept), [p.grad for p in parameters]]
+        return Case(step, args=lambda turn: (torch.full((2, 3), 1.0 + 0.25 * turn),), look=look, between=between)
+
+    agree(build)
