@@ -66,8 +66,8 @@ class Taken:
         elif self._has_aliases:
             raise CompileError(
                 "undertow.compile: a hook on the host keeps the gradient that it is given, so that .grad is a copy of "
-                "it, and a hook in the program keeps an alias of that gradient, which was to be one of .grad. Let both keep "
-                "a clone(), or both a detach()."
+                "it, and a hook in the program keeps an alias of that gradient, which was to be one of .grad. Let both "
+                "keep a clone(), or both a detach()."
             )
 
 
