@@ -72,8 +72,8 @@ def _text(torch: Any, step: int, length: int = 8) -> Any:
     return torch.randint(1, 60, (2, length), generator=torch.Generator().manual_seed(step))
 
 
-def _image(torch: Any, step: int, size: int = 32) -> Any:
-    return torch.randn(2, 3, size, size, generator=torch.Generator().manual_seed(step))
+def _image(torch: Any, step: int, size: int = 32, count: int = 2) -> Any:
+    return torch.randn(count, 3, size, size, generator=torch.Generator().manual_seed(step))
 
 
 def _gpt2(torch: Any) -> Any:
@@ -137,12 +137,13 @@ def _mamba(torch: Any) -> Any:
     return model, lambda step: {"input_ids": _text(torch, step), "labels": _text(torch, step)}
 
 
-def _of_timm(name: str, **options: Any) -> Callable[[Any], Any]:
+def _of_timm(name: str, size: int = 32, count: int = 2, **options: Any) -> Callable[[Any], Any]:
     def made(torch: Any) -> Any:
         import timm  # type: ignore[import-not-found, unused-ignore]
 
         model = timm.create_model(name, num_classes=5, **options)
-        return model, lambda step: {"x": _image(torch, step), "labels": torch.tensor([step % 5, 1])}
+        labels = [1] * (count - 1)
+        return model, lambda step: {"x": _image(torch, step, size, count), "labels": torch.tensor([step % 5, *labels])}
 
     return made
 
@@ -163,7 +164,7 @@ MODELS: dict[str, tuple[str, Callable[[Any], Any]]] = {
     "ViT": ("transformers", _vit),
     "Whisper": ("transformers", _whisper),
     "Mamba": ("transformers", _mamba),
-    "ResNet-18": ("timm", _of_timm("resnet18")),
+    "ResNet-18": ("timm", _of_timm("resnet18", size=64, count=4)),  # else its batch norms see two numbers
     "ConvNeXt": ("timm", _of_timm("convnext_atto", depths=(1, 1, 1, 1), dims=(8, 16, 32, 32))),
     "ViT (timm)": (
         "timm",

@@ -10,6 +10,7 @@ from contextlib import nullcontext
 import pytest
 
 import undertow
+from undertow.xla.compiled import Compiled
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -17,6 +18,14 @@ def small_heap() -> None:
     """Each compile collects garbage: what earlier files left in JAX's caches and undertow's need not be looked at again."""
     gc.collect()
     gc.freeze()
+
+
+@pytest.fixture(autouse=True, scope="module")
+def first_steps() -> Iterator[None]:
+    """Programs for first steps of optimizers are run here, on the CPU too, as they are on other devices."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Compiled, "compiles_first_step", True)
+        yield
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:

@@ -23,6 +23,7 @@ from undertow.optim.optimizer import Optimizer
 from undertow.sites import PACKAGE, warn
 from undertow.xla.cures import OTHERWISE, cure_of, is_elsewhere
 from undertow.xla.effects import (
+    TOO_LARGE,
     Called,
     Effect,
     Effects,
@@ -173,6 +174,10 @@ class Body:
         places = rest.effects.places
         return rest, [key for key in moved if any(effect.feeds(places) for effect in self.whole.effects_of(key))]
 
+    def _is_complete(self) -> bool:
+        """Whether all of the code was read. Otherwise nothing is known of what a statement does, or others read of it."""
+        return not any(effect.what == TOO_LARGE for effect in self.whole.effects.effects)
+
     def _ends(self) -> Moved:
         """The step's `return` statements, if they may run on the host."""
         function = getattr(self.function, "__func__", self.function)
@@ -187,8 +192,9 @@ class Body:
     def _moved(self) -> Moved:
         moved: Moved = {}
         first = [frame for top in self.whole.tops for frame in top.calls]
+        is_complete = self._is_complete()
         for key, effect in self.whole.whole.keyed.items():
-            if self._deserves(effect):
+            if self._deserves(effect) and (is_complete or effect.field == "output"):
                 self._move_in(first, key, effect, moved, set())
         for statements, statement in self._wanted:
             self._move(statements, statements.paths[id(statement)], None, moved)
@@ -308,7 +314,7 @@ class Body:
                     continue
                 said = {}
                 if effect.field == "unknown":
-                    if not effect.what.startswith(("calls `", "is too large")):
+                    if not effect.what.startswith(("calls `", TOO_LARGE)):
                         continue  # the reader lost track of a value, which says little
                     said["warning"] = (
                         f"the step {effect}, and that can't be followed. If it does more than work on tensors, it does so "
@@ -450,6 +456,8 @@ class Body:
 
     def move_what_asked(self, error: NeedsValue) -> bool:
         """Moves the statement that asked for a value; False if it can't be."""
+        if not self._is_complete():
+            return False
         way, trace = [], error.__traceback__
         while trace is not None:
             way.append((trace.tb_frame.f_code, trace.tb_lineno))

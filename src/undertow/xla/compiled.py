@@ -53,6 +53,8 @@ _one_at_a_time = threading.RLock()  # of all steps: while one is traced, what ot
 class Compiled:
     """A function whose calls run as one program."""
 
+    compiles_first_step = False  # on the CPU, although it is another step than all that follow; see `Traced.runs_once`
+
     def __init__(self, function: Callable[..., Any], fallback: str | None = None) -> None:
         if fallback not in (None, "eager"):
             raise ValueError(
@@ -148,7 +150,7 @@ class Compiled:
                         raise
                     failure = error
                     break
-                if not program.admits(arguments):
+                if not program.admits(arguments) or self._only_traces(program):
                     break
                 try:
                     return program.run_from(program.decisions.known, arguments)
@@ -167,6 +169,10 @@ class Compiled:
                 CompileWarning,
             )
         return result
+
+    def _only_traces(self, program: Program) -> bool:
+        """Whether the only call that a program is for runs as it is written, which takes less time than XLA does."""
+        return program.runs_once and program.device is cpu and not self.compiles_first_step
 
     def _fall_back(self, key: Any, error: Exception) -> None:
         """Lets calls like one that is refused run as they are written, if that was asked for. Says so once."""
@@ -233,6 +239,8 @@ class Compiled:
             plan.counters.update(programs[0].changing_numbers())
             plan.decided.update(programs[0].decided_lines)
         plan.answers, plan.hints = [*decided[0]], decided[1]
+        if programs and not plan.answers:  # most likely it goes the same way again
+            plan.hints = programs[0].decisions.as_hints()
         plan.kinds = self._kinds
         plan.exact_types = body.compares_types()
         plan.body, plan.counts = body, not plan.exact_types

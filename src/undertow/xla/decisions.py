@@ -6,7 +6,7 @@ made. So each way through a step that calls take is a program of its own, and wh
 optimizer steps, hooks, random draws, `return`, `continue`, what Python keeps.
 
 Guesses that a trace can't verify (it fails behind them, or goes round a loop without end) are verified by running the part
-of the program in front of them.
+of the program in front of them; so are others where that part is small, before all of the program is compiled.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from typing import Any
 
 import jax
 import numpy as np
+from jax.extend.core import Literal
 
 from undertow.sites import Site
 from undertow.xla.errors import CompileError
@@ -29,6 +30,7 @@ Answer = bool | int
 Hints = dict[str, list[Answer]]
 
 MOST = 256  # decisions in one trace
+_SMALL = 64  # equations of a part that is run for the sake of guesses alone
 _MOST_GUESSES = 16  # that are not verified on the way
 _RARE = re.compile(r"\bis_?(nan|inf|neginf|posinf)\b")
 
@@ -46,6 +48,19 @@ class Mispredicted(Exception):
 
 class Unverified(Stops, Exception):
     """A trace has guessed so often that the guesses are to be verified before it goes on."""
+
+
+def part_for(jaxpr: Any, wanted: Sequence[Any]) -> Any:
+    """The part of a program that computes some of its values; None if that is large, or does something besides."""
+    needed = {var for var in wanted if not isinstance(var, Literal)}
+    equations: list[Any] = []
+    for equation in reversed(jaxpr.eqns):
+        if not needed.isdisjoint(equation.outvars):
+            if equation.effects or len(equations) == _SMALL:
+                return None
+            equations.append(equation)
+            needed.update(var for var in equation.invars if not isinstance(var, Literal))
+    return jaxpr.replace(eqns=equations[::-1], outvars=[*wanted])
 
 
 class Decisions:
@@ -120,6 +135,14 @@ class Decisions:
             else:
                 hints.setdefault(self._sites[place], []).append(now)
         return found, hints
+
+    def as_hints(self) -> Hints:
+        """The answers as they are guessed in another trace, where code asks at the same places."""
+        hints: Hints = {}
+        for site, answer in zip(self._sites, self.answers):
+            if answer is not None:
+                hints.setdefault(site, []).append(answer)
+        return hints
 
     def listed(self) -> list[tuple[str, Answer | None]]:
         """Where code asks, and the answer that the program goes on with."""

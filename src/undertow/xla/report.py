@@ -70,6 +70,7 @@ def _program(program: Program) -> dict[str, Any]:
         "draws": sum(type(draw) is Draw for draw in program.draws),
         "trace_seconds": program.trace_seconds,
         "compile_seconds": program.compile_seconds,
+        "runs_once": program.runs_once,
         "hooks": [
             {"name": name, "where": where, "registered": registered, "runs": runs, "why": why, "times": times}
             for (name, where, registered, runs, why), times in hooks.items()
@@ -95,6 +96,8 @@ def _text(facts: dict[str, Any]) -> str:
             f"leaves {_count(program['written'], 'tensor')}; traced in {program['trace_seconds']:.2f} s"
             + (f", compiled in {compiled:.2f} s" if compiled is not None else "")
         )
+        if program["runs_once"] and compiled is None:
+            lines.append("    ran as it is written: it gave the optimizer its first state, so that all later steps differ")
         for decision in program["decisions"]:
             lines.append(f"    where {decision['where']}, asks for a value, it is {decision['answer']}")
         for hook in program["hooks"]:

@@ -45,7 +45,9 @@ def assert_same_firing(
     try:
         eager = world.run(function, steps, _noting_eagerly)
         world.restore()
-        compiled = world.run(Compiled(function), steps, _noting_in_programs)
+        program = Compiled(function)
+        program.compiles_first_step = True
+        compiled = world.run(program, steps, _noting_in_programs)
     finally:
         world.restore()
     for number, (one, other) in enumerate(zip(eager, compiled, strict=True)):

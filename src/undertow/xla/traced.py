@@ -16,7 +16,7 @@ from undertow.modes import local
 from undertow.tree import leaves, map_leaves
 from undertow.xla.arguments import Arguments, Handed, refuse_overlaps
 from undertow.xla.counters import Counters, from_places
-from undertow.xla.decisions import Decisions, Unverified
+from undertow.xla.decisions import Answer, Decisions, Hints, Unverified, part_for
 from undertow.xla.errors import OF_JAX, CompileError, explained
 from undertow.xla.facts import Facts
 from undertow.xla.firing import Firing
@@ -64,6 +64,7 @@ class Traced:
     """A step that ran once: what it depends on, and what it left where."""
 
     result: Any  # what the traced step returned
+    runs_once: bool  # whether it gives optimizers the states that they begin with: then it is another step
     leaves_numbers: bool  # whether options of optimizers are among what it leaves
     figures: list[tuple[Figure, DeviceArray]]  # numbers in graphs that it leaves, and memories that keep them
 
@@ -89,6 +90,8 @@ class Traced:
             closed, outputs = self._trace(call, state, trace, firing, numbers)
             if self.failure is not None:
                 self._verify(closed, trace, numbers)
+            elif self.decisions.are_guessed:
+                self._check_guesses(closed, outputs, trace, numbers)
             self.questions = Questions(self.known_numbers.asked, numbers + self.options.extra)
             roll_back()
             self.bumps = self.marks.bumps()
@@ -194,21 +197,39 @@ class Traced:
 
     def _verify(self, closed: Any, trace: Trace, numbers: list[float]) -> None:
         """Find out what the guesses of a failed trace ought to be; if they are right, the failure is the step's own."""
-        inputs = [value if cell.host is None else cell.host for cell, value, _ in trace.cells.values()]
-        values = [np.array(numbers, np.float64), *inputs[: len(closed.jaxpr.invars) - 1]]
-        self.decisions.evaluating = True
-
-        def run(*values: Any) -> list[Any]:
-            with traced_for(self.jax_device.platform):
-                return jax_layout.evaluate(closed.jaxpr, closed.consts, *values)
-
-        answers, hints = self.decisions.verified(jax.block_until_ready(jax.jit(run)(*values)))
+        answers, hints = self._answers_of(closed.jaxpr, closed.consts, trace, numbers)
         right = answers == self.decisions.answers
         if not right or isinstance(self.failure, Unverified):
             self.plan.answers, self.plan.hints = answers, hints
             raise Again
         assert self.failure is not None
         raise self.failure
+
+    def _check_guesses(self, closed: Any, outputs: list[Cell], trace: Trace, numbers: list[float]) -> None:
+        """Trace again if guesses are wrong, where a small part of the program tells: it costs less than all of it."""
+        places = {id(cell): place for place, cell in enumerate(outputs)}
+        asked = [closed.jaxpr.outvars[places[id(array.cell)]] for array in self.decisions.asked]
+        part = part_for(closed.jaxpr, asked)
+        if part is not None:
+            answers, hints = self._answers_of(part, closed.consts, trace, numbers)
+            if answers != self.decisions.answers:
+                self.plan.answers, self.plan.hints = answers, hints
+                raise Again
+
+    def _answers_of(self, jaxpr: Any, consts: Any, trace: Trace, numbers: list[float]) -> tuple[list[Answer], Hints]:
+        """What the call that is traced answers to the decisions, given a program that computes the values."""
+        inputs = [value if cell.host is None else cell.host for cell, value, _ in trace.cells.values()]
+        values = [np.array(numbers, np.float64), *inputs[: len(jaxpr.invars) - 1]]
+        self.decisions.evaluating = True
+
+        def run(*values: Any) -> list[Any]:
+            with traced_for(self.jax_device.platform):
+                return jax_layout.evaluate(jaxpr, consts, *values)
+
+        try:
+            return self.decisions.verified(jax.block_until_ready(jax.jit(run)(*values)))
+        finally:
+            self.decisions.evaluating = False
 
     def _keep(self, firing: Firing, trace: Trace) -> None:
         """What calls of the program need of its trace."""
@@ -342,6 +363,8 @@ class Traced:
         self.figures = [(each, DeviceArray(each.traced)) for each, _ in figures_in(nodes_behind(graphs))]
         self.leaves_numbers = bool(self.figures or values_in(self.left_behind(), self.known, Figure))
         self.exit_if = self._left_only_if(trace.chosen)
+        states = {id(optimizer.state) for optimizer in state.optimizers}
+        self.runs_once = any(id(entry[0]) in states and place not in self.exit_if for place, entry in enumerate(self.exit))
         refuse_hidden(self.left_behind(), self.known, trace.is_made)
         for name in forget_cached(state.caches, trace.is_made):
             raise CompileError(

@@ -59,6 +59,7 @@ class Parts:
 
 Kind = Literal["tensor", "tensors", "module", "optimizer", "plain", "none", "other"] | Exactly | Parts
 Called = tuple[Callable[..., Any], Sequence[Kind], dict[str, Kind]]  # a function, and what is known of its arguments
+TOO_LARGE = "is too large to follow"  # what is said of code that was not read to its end
 _ATOMS = {
     "tensor": TENSOR, "tensors": TENSORS, "module": MODULE, "optimizer": OPTIMIZER, "plain": PLAIN, "none": NONE,
     "other": OPAQUE,
@@ -92,7 +93,7 @@ def read(
         except (TooLarge, RecursionError):
             interpreter.frame, interpreter.here = None, interpreter.top
             interpreter.here.may_write = True
-            interpreter.effect("call", "is too large to follow", None, field="unknown")
+            interpreter.effect("call", TOO_LARGE, None, field="unknown")
         return Reading([interpreter.top], interpreter.order, gives(result), renewed)
 
     def renewed(node: Any) -> Reading:
