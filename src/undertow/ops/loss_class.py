@@ -27,6 +27,7 @@ def _check_targets(input: Any, target: Any, weight: Any, ignore_index: int, clas
             f"expected target dtype to be Long or Byte, but got {DTYPE_OF[labels.dtype].scalar_name}"
         )
     if weight is not None:
+        check_constant(weight, "nll_loss_forward", "weight")
         if weight._array.shape != (classes,):
             raise RuntimeError(
                 f"weight tensor should be defined either for all {classes} classes or no classes but got weight tensor of "
@@ -35,7 +36,6 @@ def _check_targets(input: Any, target: Any, weight: Any, ignore_index: int, clas
         kinds = [DTYPE_OF[given._array.dtype] for given in (input, weight)]
         if kinds[0] is not kinds[1]:
             raise RuntimeError(f"expected scalar type {kinds[0].scalar_name} but found {kinds[1].scalar_name}")
-        check_constant(weight, "nll_loss_forward", "weight")
 
     def check(labels: Any) -> None:
         if labels.size and not all_below(labels, classes):

@@ -154,8 +154,7 @@ def group_norm(
 
 
 def _check_channels(input: Any, weight: Any, bias: Any, running_mean: Any, running_var: Any, training: bool) -> None:
-    wrap_dim(1, input._array.ndim)
-    channels = input._array.shape[1]
+    channels = input._array.shape[1] if input._array.ndim > 1 else 0
     for argument, value in (("running_mean", running_mean), ("running_var", running_var)):
         if value is None and not training:
             raise RuntimeError(f"{argument} must be defined in evaluation mode")
@@ -163,6 +162,7 @@ def _check_channels(input: Any, weight: Any, bias: Any, running_mean: Any, runni
     for argument, value in given:
         if value is not None and value._array.size != channels:
             raise RuntimeError(f"{argument} should contain {channels} elements not {value._array.size}")
+    wrap_dim(1, input._array.ndim)
     if (running_mean is None) != (running_var is None):
         raise ValueError("running_mean and running_var must either both be None or neither be None")
     check_constant(running_mean, "native_batch_norm", "running_mean")
@@ -181,7 +181,7 @@ def normalized_batch(
     input: Any, weight: Any, bias: Any, running_mean: Any, running_var: Any, training: bool, momentum: float, eps: float
 ) -> tuple[Any, Any, Any]:
     """The normalised batch, and the mean and 1/√(var + eps) of each channel that were used."""
-    if input._array.size == 0 and input._array.ndim > 1:
+    if input._array.size == 0:
         return _empty_batch(input, weight, bias)
     _check_channels(input, weight, bias, running_mean, running_var, training)
     mixed = _wider_parameters(input, weight, bias, running_mean, running_var)
@@ -202,9 +202,9 @@ def _empty_batch(input: Any, weight: Any, bias: Any) -> tuple[Any, Any, Any]:
     """A batch without elements: PyTorch checks nothing, and the parameters get a gradient of zero."""
     result = input.clone()
     if weight is not None:
-        result = result * weight[0]
+        result = result * weight.select(0, 0)
     if bias is not None:
-        result = result + bias[0]
+        result = result + bias.select(0, 0)
     return result, np.zeros(0, input._array.dtype), np.zeros(0, input._array.dtype)
 
 
@@ -256,7 +256,9 @@ def batch_norm(
     """Each channel normalised over the batch (or by running statistics), then scaled and shifted."""
     check_tensor(input, "batch_norm")
     shape = input._array.shape
-    if training and shape and shape[0] * math.prod(shape[2:]) == 1:
+    if training and not shape:
+        raise IndexError("tuple index out of range. The input has no dims, and so no batch")
+    if training and shape[0] * math.prod(shape[2:]) == 1:
         raise ValueError(f"Expected more than 1 value per channel when training, got input size {size_of(shape)}")
     if isinstance(eps, (float, int)) and eps <= 0 and (training or eps < 0):
         wanted = "positive during training" if training else "non-negative"
@@ -277,7 +279,7 @@ def instance_norm(
         raise ValueError(f"Expected more than 1 spatial element when training, got input size {size_of(shape)}")
     if not use_input_stats and (running_mean is None or running_var is None):
         raise RuntimeError("Expected running_mean and running_var to be defined when use_input_stats is false")
-    batch, channels = shape[:2]
+    batch, channels = input.size(0), input.size(1)
     weights, biases, means, variances = (
         None if value is None else value.repeat(batch) for value in (weight, bias, running_mean, running_var)
     )

@@ -72,6 +72,14 @@ def _by_index(input: Any, pairs: Widths, mode: str, widths: tuple[int, ...]) -> 
     if DTYPE_OF[input._array.dtype].category == 0:
         raise no_kernel(name, input)
     places = []
+    sides = ("W",) if rank == 1 else ("H", "W") if rank == 2 else ("D", "H", "W")
+    made = [n + before + after for n, (before, after) in zip(shape[-rank:], pairs, strict=True)]
+    given = ", ".join(f"{side}: {n}" for side, n in zip(sides, shape[-rank:], strict=True))
+    if max(made) < 1:
+        raise RuntimeError(
+            f"input ({given}{' ' if mode == 'replicate' and rank > 1 else ''}) is too small. Calculated output "
+            + " ".join(f"{side}: {n}" for side, n in zip(sides, made, strict=True))
+        )
     for axis, (before, after) in enumerate(pairs, len(shape) - rank):
         n = shape[axis]
         if mode == "reflect" and (before >= n or after >= n):
@@ -80,7 +88,7 @@ def _by_index(input: Any, pairs: Widths, mode: str, widths: tuple[int, ...]) -> 
                 f"Argument #{number}: Padding size should be less than the corresponding input dimension, but got: "
                 f"padding ({before}, {after}) at dimension {axis} of input {list(shape)}"
             )
-        if n + before + after < 1:
+        if n + before + after < 0:
             sizes = [*shape[:axis], n + before + after, *shape[axis + 1 :]]
             raise RuntimeError(f"Trying to create tensor with negative dimension {n + before + after}: {sizes}")
         place = np.arange(-before, n + after)

@@ -72,12 +72,21 @@ def check_windows(
         )
     if len(shape) not in (rank + 1, rank + 2):
         raise RuntimeError(f"non-empty {rank + 1}D or {rank + 2}D (batch mode) tensor expected for input")
+    if 0 in shape[-rank - 1 :] and rank == 3:
+        shown = "max_pool3d_with_indices_out_cpu_template" if name == "max_pool3d" else name
+        raise RuntimeError(
+            f"{shown}(): Expected input's non-batch dimensions to have positive length, but its shape is {list(shape)}"
+        )
     if 0 in shape[-rank - 1 :]:
         raise RuntimeError(
             f"Expected {rank + 1}D or {rank + 2}D (batch mode) tensor with optional 0 dim batch size for input, but "
             f"got:{list(shape)}"
         )
     counts = pool_counts(shape[-rank:], kernel, stride, padding, dilation, ceil_mode)
+    if name == "avg_pool3d" and any(n + 2 * p < k for n, p, k in zip(shape[-rank:], padding, kernel, strict=True)):
+        raise RuntimeError(
+            f"input image ({_sides('', shape[-rank:])}) smaller than kernel size ({_sides('k', kernel)}): no window fits"
+        )
     if min(counts) < 1:
         before, after = (f"({'x'.join(map(str, (shape[-rank - 1], *size)))})" for size in (shape[-rank:], counts))
         raise RuntimeError(f"Given input size: {before}. Calculated output size: {after}. Output size is too small")
@@ -110,6 +119,12 @@ def is_left_out(stride: Any) -> bool:
 
 
 def _check_max_pool1d(input: Any, kernel: int, stride: int, padding: int, dilation: int, ceil_mode: bool) -> None:
+    shape = input._array.shape
+    if len(shape) not in (2, 3) or 0 in shape[-2:]:
+        raise RuntimeError(
+            "max_pool1d: Expected 2D or 3D (batch mode) tensor with optional 0 dim batch size for input, but "
+            f"got:{list(shape)}"
+        )
     for option, value in (("kernel_size", kernel), ("stride", stride)):
         if value <= 0:
             raise RuntimeError(f"max_pool1d() {option} must be greater than zero, but got {value}")
@@ -122,12 +137,6 @@ def _check_max_pool1d(input: Any, kernel: int, stride: int, padding: int, dilati
         )
     if dilation <= 0:
         raise RuntimeError(f"max_pool1d() dilation must be greater than zero, but got {dilation}")
-    shape = input._array.shape
-    if len(shape) not in (2, 3) or 0 in shape[-2:]:
-        raise RuntimeError(
-            "max_pool1d: Expected 2D or 3D (batch mode) tensor with optional 0 dim batch size for input, but "
-            f"got:{list(shape)}"
-        )
     (count,) = pool_counts(shape[-1:], (kernel,), (stride,), (padding,), (dilation,), ceil_mode)
     if count < 1:
         raise RuntimeError(f"max_pool1d() Invalid computed output size: {count}")
@@ -250,6 +259,12 @@ def _max_unpool(
 
 def _unpooled(rank: int, input: Any, indices: Any, size: Sizes) -> Any:
     refuse_undetermined(f"max_unpooling{rank}d_forward_out")
+    shape = input._array.shape
+    if len(shape) not in (rank + 1, rank + 2):
+        raise RuntimeError(
+            f"Input to max_unpooling{rank}d should be a {rank + 1}d or {rank + 2}d Tensor, but got a tensor with "
+            f"{len(shape)} dimensions."
+        )
     if indices._array.dtype != np.int64:
         raise RuntimeError(
             f"elements in indices should be type int64 but got: {DTYPE_OF[indices._array.dtype].scalar_name}"
@@ -259,6 +274,12 @@ def _unpooled(rank: int, input: Any, indices: Any, size: Sizes) -> Any:
             f"Expected shape of indices to be same as that of the input tensor ({list(input._array.shape)}) but got "
             f"indices tensor with shape: {list(indices._array.shape)}"
         )
+    for dim in range(1, len(shape)):
+        if shape[dim] == 0:
+            raise RuntimeError(
+                f"max_unpooling{rank}d_forward_out_cpu(): Expected input to have non-zero size for non-batch dimensions, "
+                f"but got {list(shape)} with dimension {dim} being empty."
+            )
     places = indices._array
     wrong = (places < 0) | (places >= math.prod(size))
     if values_known(places) and wrong.any():

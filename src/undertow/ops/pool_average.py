@@ -137,7 +137,7 @@ def _adaptive_avg_pool(rank: int, input: Any, output_size: Any) -> Any:
         )
     if all(n == 1 for n in size) and rank > 1:
         return mean(input, tuple(range(-rank, 0)), True)
-    _check_adaptive(name, input, rank, "", input._array.ndim - rank)
+    _check_adaptive(name, input, rank, "", input._array.ndim - rank if rank < 3 else 1)
     found = apply(rules.adaptive_avg_pool[rank], input, output_size=size)
     return ordered_like(found, input) if rank == 2 else found
 

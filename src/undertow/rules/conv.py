@@ -18,13 +18,14 @@ convolution = op("convolution",
     input=lambda xp, g, weight, input_spec, stride, padding, dilation, transposed, groups:
         shortened(xp, xp.conv(g, weight, stride, padding, dilation, groups), input_spec) if transposed else
         xp.conv_input_grad(g, weight, input_spec.shape, stride, padding, dilation, groups) if input_spec.shape[1] else
-        xp.zeros(input_spec.shape, g.dtype),
+        xp.zeros(input_spec.shape, xp.dtype_of(g)),
     weight=lambda xp, g, input, weight_spec, stride, padding, dilation, transposed, output_padding, groups:
         xp.conv_weight_grad(lengthened(xp, input, stride, output_padding), g, weight_spec.shape, stride, padding,
                             dilation, groups) if transposed else
         xp.conv_weight_grad(g, input, weight_spec.shape, stride, padding, dilation, groups) if weight_spec.shape[1] else
-        xp.zeros(weight_spec.shape, g.dtype),
-    bias=lambda xp, g, weight_spec: xp.channel_sums(g) if g.shape[1] else xp.zeros(weight_spec.shape[:1], g.dtype))
+        xp.zeros(weight_spec.shape, xp.dtype_of(g)),
+    bias=lambda xp, g, weight_spec: xp.channel_sums(g) if g.shape[1] else xp.zeros(
+        weight_spec.shape[:1], xp.dtype_of(g)))
 
 # The backward pass, recorded.
 

@@ -44,7 +44,7 @@ binary_cross_entropy = op("binary_cross_entropy",
     self=lambda xp, g, self, target, weight, reduction: weighted(
         (self - target) / xp.maximum(self * (1 - self), xp.full_like(self, EPSILON)), weight) * share(g, self, reduction),
     target=lambda xp, g, self, weight, reduction: weighted(
-        log_from_100(xp, xp.log1p(-self)) - log_from_100(xp, xp.log(self)), weight) * share(g, self, reduction))
+        xp.log1p(-self) - xp.log(self), weight) * share(g, self, reduction))
 
 binary_cross_entropy_with_logits = op("binary_cross_entropy_with_logits",
     lambda xp, self, target, weight, pos_weight, *, reduction: reduced(xp, weighted(

@@ -56,7 +56,7 @@ pixel_unshuffle = op("pixel_unshuffle", lambda xp, self, *, downscale_factor: un
                      self=lambda xp, g, downscale_factor: shuffled(xp, g, downscale_factor))
 
 channel_shuffle = op("channel_shuffle", lambda xp, self, *, groups: dealt(xp, self, groups),
-                     self=lambda xp, g, groups: dealt(xp, g, g.shape[1] // groups))
+                     self=lambda xp, g, groups: dealt(xp, g, max(1, g.shape[1] // groups)))
 # fmt: on
 
 

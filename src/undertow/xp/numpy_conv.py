@@ -122,7 +122,7 @@ def conv(
     kernel = w.shape[2:]
     weights = w.astype(dtype, copy=False).reshape(groups, w.shape[0] // groups, -1)
     if _is_pointwise(kernel, stride, padding) and math.prod(size) >= 64:
-        pixels = np.ascontiguousarray(x, dtype).reshape(batch, groups, channels // groups, -1)
+        pixels = np.ascontiguousarray(x, dtype).reshape(batch, groups, channels // groups, math.prod(size))
         product = np.matmul(weights, pixels)
         if bias is not None:
             product += bias.reshape(groups, -1, 1)

@@ -177,6 +177,11 @@ def pack_padded_sequence(
             "`lengths` array must be sorted in decreasing order when `enforce_sorted` is True. With "
             "`enforce_sorted=False` the sequences are sorted here, and put back in order when they are unpacked."
         )
+    if counts[0] > input.shape[0]:
+        raise IndexError(
+            f"select(): index {input.shape[0]} out of range for tensor of size {list(input.shape)} at dimension 0: the "
+            f"length {counts[0]} is longer than the padded sequences"
+        )
     sizes = tuple([int((counts > step).sum()) for step in range(int(counts[0]))])
     with Home(home_among([input])):
         rows = _where_rows_are(sizes)
@@ -235,7 +240,7 @@ def pad_sequence(
 
 def unpad_sequence(padded_sequences: Any, lengths: Any, batch_first: bool = False) -> list[Any]:
     """The sequences of a padded batch, each with its own length."""
-    batch = padded_sequences if batch_first else padded_sequences.transpose(0, 1)
+    batch = padded_sequences if batch_first else padded_sequences.transpose_(0, 1)  # in place, as in PyTorch
     return [sequence[:length].clone() for sequence, length in zip(batch, lengths.tolist(), strict=True)]
 
 
