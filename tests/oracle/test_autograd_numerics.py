@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
+import torch
 
+import undertow
 from tests.oracle.harness import agree
 from tests.oracle.programs import Table, attempt
 
@@ -86,3 +89,28 @@ def bools_scattered(torch, log):
             attempt(log, (reduce, include_self), lambda r=reduce, s=include_self: x.scatter_reduce(
                 0, i, source, r, include_self=s))  # fmt: skip
     attempt(log, "index_reduce", lambda: x.index_reduce(0, i, source, "amax"))
+
+
+@pytest.mark.parametrize("mean", [0.0, 1e4])
+@pytest.mark.parametrize("shape", [(4, 8, 16), (4, 8, 20, 20)], ids=["small", "large"])
+@pytest.mark.parametrize("norm", [
+    "F.layer_norm(x, x.shape[1:], *[p.reshape(8, *[1] * (x.ndim - 2)).expand(x.shape[1:]) for p in (w, b)])",
+    "F.group_norm(x, 2, w, b)",
+    "F.batch_norm(x, None, None, w, b, training=True)",
+    "F.batch_norm(x, x.detach().mean((0, *range(2, x.ndim))), torch.ones(8, dtype=x.dtype), w, b)",
+])  # fmt: skip
+def test_norms_far_from_zero_are_as_exact_as_pytorchs(norm, shape, mean):
+    random = np.random.RandomState(0)
+    x = (random.randn(*shape) + mean).astype(np.float32)
+    weight, bias = (random.rand(2, 8) + 0.5).astype(np.float32)
+    direction = random.randn(*shape).astype(np.float32)
+
+    def run(torch, dtype):
+        tensors = [torch.tensor(a.astype(dtype), requires_grad=True) for a in (x, weight, bias)]
+        out = eval(norm, {"torch": torch, "F": torch.nn.functional, **dict(zip("xwb", tensors, strict=True))})
+        return [out.detach(), *torch.autograd.grad(out, tensors, torch.tensor(direction.astype(dtype)))]
+
+    for true, theirs, ours in zip(run(torch, np.float64), run(torch, np.float32), run(undertow, np.float32), strict=True):
+        scale = true.abs().max().item()
+        error, allowed = (np.abs(got.numpy() - true.numpy()).max() / scale for got in (ours, theirs))
+        assert error <= max(2 * allowed, 1e-6), (error, allowed)

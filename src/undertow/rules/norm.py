@@ -55,21 +55,23 @@ def rounded(xp: Any, values: tuple[Any, ...], like: Any) -> tuple[Any, ...]:
 
 def normalize_channels(xp: Any, input: Any, weight: Any, bias: Any, mean: Any, rstd: Any) -> Any:
     """(input − mean) · rstd · weight + bias, with the channels on axis 1."""
-    scale = rstd if weight is None else rstd * weight
-    shift = -mean * scale
-    return xp.channel_affine(input, scale, shift if bias is None else shift + bias)
+    return xp.channel_affine(input, rstd if weight is None else rstd * weight, bias, mean)
 
 
 def normalize_groups(xp: Any, input: Any, weight: Any, bias: Any, sizes: tuple[int, ...], eps: float) -> Any:
-    """Each group of channels normalised on its own, with one scale and shift per channel: input · scale + shift."""
+    """Each group of channels normalised on its own: (input − mean) · scale + bias, with one scale per channel.
+
+    The mean is taken off first: far from zero, input · scale + shift would be the difference of two large numbers.
+    """
     batch, channels, area, groups = sizes
     mean, variance = xp.channel_moments(xp.reshape(input, (1, batch * groups, channels // groups * area)))
     mean, rstd = xp.reshape(mean, (batch, groups)), 1 / xp.sqrt(xp.reshape(variance, (batch, groups)) + eps)
     scale = per_channel(xp, rstd, channels) if weight is None else per_channel(xp, rstd, channels) * weight
-    shift = -per_channel(xp, mean, channels) * scale
     column = (batch * channels, 1)
-    out = xp.reshape(input, (batch * channels, area)) * xp.reshape(scale, column)
-    out = out + xp.reshape(shift if bias is None else shift + bias, column)
+    centred = xp.reshape(input, (batch * groups, channels // groups * area)) - xp.reshape(mean, (batch * groups, 1))
+    out = xp.reshape(centred, (batch * channels, area)) * xp.reshape(scale, column)
+    if bias is not None:
+        out = out + xp.reshape(xp.broadcast_to(bias, (batch, channels)), column)
     return xp.reshape(out, input.shape), mean, rstd
 
 
@@ -81,9 +83,11 @@ def group_gradients(
     ∂input = rstd · (h − mean(h) − (input − mean) · rstd² · mean(h · (input − mean))).
     """
     batch, channels, area, groups = sizes
-    rows, values = (xp.reshape(x, (batch * channels, area)) for x in (g, input))
+    grouped, column = (batch * groups, channels // groups * area), (batch * groups, 1)
+    centred = xp.reshape(input, grouped) - xp.reshape(mean, column)
+    rows, values = (xp.reshape(x, (batch * channels, area)) for x in (g, centred))
     total = xp.reshape(xp.sum(rows, axis=1), (batch, channels))
-    lean = xp.reshape(xp.sum(rows * values, axis=1), (batch, channels)) - total * per_channel(xp, mean, channels)
+    lean = xp.reshape(xp.sum(rows * values, axis=1), (batch, channels))
     grad = weight_grad = bias_grad = None
     if needs[0]:
         count = channels // groups * area
@@ -93,10 +97,8 @@ def group_gradients(
         )
         factor = per_channel(xp, rstd, channels) if weight is None else per_channel(xp, rstd, channels) * weight
         slope = -tilt * rstd * rstd * rstd
-        offset = -slope * mean - level * rstd
-        grouped, column = (batch * groups, count), (batch * groups, 1)
         grad = xp.reshape(rows * xp.reshape(factor, (batch * channels, 1)), grouped)
-        grad = grad + (xp.reshape(input, grouped) * xp.reshape(slope, column) + xp.reshape(offset, column))
+        grad = grad + (centred * xp.reshape(slope, column) - xp.reshape(level * rstd, column))
         grad = xp.reshape(grad, input.shape)
     if needs[1]:
         weight_grad = xp.sum(lean * per_channel(xp, rstd, channels), axis=0)

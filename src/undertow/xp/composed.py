@@ -96,8 +96,11 @@ def channel_moments(xp: Any, x: Any) -> tuple[Any, Any]:
     return xp.reshape(mean, (-1,)), xp.reshape(_mean(xp, centred * centred, axes), (-1,))
 
 
-def channel_affine(xp: Any, x: Any, scale: Any, shift: Any) -> Any:
-    return x * _per_channel(xp, scale, x.ndim) + _per_channel(xp, shift, x.ndim)
+def channel_affine(xp: Any, x: Any, scale: Any, shift: Any, center: Any = None) -> Any:
+    if center is not None:
+        x = x - _per_channel(xp, center, x.ndim)
+    out = x * _per_channel(xp, scale, x.ndim)
+    return out if shift is None else out + _per_channel(xp, shift, x.ndim)
 
 
 def batch_norm_grad(

@@ -70,7 +70,7 @@ def _small_layer_norm(
     axes = tuple(range(x.ndim - trailing, x.ndim))
     columns = max(1, math.prod(x.shape[x.ndim - trailing :]))
     mean = np.add.reduce(x, axis=axes, keepdims=True) / columns
-    out = np.subtract(x, mean, order="C")
+    out = _centred(x, mean, axes, columns)
     rstd = 1 / np.sqrt(np.add.reduce(out * out, axis=axes, keepdims=True) / columns + eps)
     out *= rstd
     if weight is not None:
@@ -80,12 +80,20 @@ def _small_layer_norm(
     return out, mean, rstd
 
 
+def _centred(x: Array, mean: Array, axes: tuple[int, ...], columns: int) -> Array:
+    """x − mean, then less what rounding the mean has left of it, which shows far from zero."""
+    out = np.subtract(x, mean, order="C")
+    out -= np.add.reduce(out, axis=axes, keepdims=True) / columns
+    return out
+
+
 def _small_layer_norm_grad(
     g: Array, x: Array, mean: Array, rstd: Array, weight: Array | None, trailing: int, needs: Needs
 ) -> tuple[Array | None, Array | None, Array | None]:
     axes, rows = tuple(range(x.ndim - trailing, x.ndim)), tuple(range(x.ndim - trailing))
     columns = max(1, math.prod(x.shape[x.ndim - trailing :]))
-    unit = (x - mean) * rstd
+    unit = _centred(x, mean, axes, columns)
+    unit *= rstd
     out = None
     if needs[0]:
         out = g if weight is None else g * weight
@@ -228,14 +236,21 @@ def channel_moments(x: Array) -> tuple[Array, Array]:
     return mean, variance
 
 
-def channel_affine(x: Array, scale: Array, shift: Array) -> Array:
-    """x · scale + shift with one scale and one shift per channel."""
+def channel_affine(x: Array, scale: Array, shift: Array | None, center: Array | None = None) -> Array:
+    """(x − center) · scale + shift with one of each per channel. A center near zero goes into the shift."""
+    if center is not None and not (np.square(center * scale) > _FAR).any():
+        shift = -center * scale if shift is None else shift - center * scale
+        center = None
     out, last = _like_images(x)
     source, target = _as_images(x, last), _as_images(out, last)
-    scales, shifts = _spread(scale, x, last), _spread(shift, x, last)
+    scales = _spread(scale, x, last)
+    shifts = None if shift is None else _spread(shift, x, last)
+    centers = None if center is None else _spread(center, x, last)
     for block in row_blocks(source):
-        np.multiply(source[block], scales, out=target[block])
-        target[block] += shifts
+        values = source[block] if centers is None else source[block] - centers
+        np.multiply(values, scales, out=target[block])
+        if shifts is not None:
+            target[block] += shifts
     return out
 
 

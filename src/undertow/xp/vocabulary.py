@@ -166,7 +166,7 @@ LAYERS = {
     "rms_norm": "(x, trailing, weight, eps) x / root mean square · weight, and 1/rms; rms_norm_grad its gradients",
     "rms_norm_grad": "(g, x, rstd, weight, trailing, needs) gradients of x and weight",
     "channel_moments": "mean and biased variance of each channel (axis 1)",
-    "channel_affine": "(x, scale, shift) x · scale + shift, one of each per channel",
+    "channel_affine": "(x, scale, shift, center) (x − center) · scale + shift, per channel; shift, center may be None",
     "channel_sums": "the sum over every axis but the channels",
     "batch_norm_grad": "(g, x, mean, rstd, weight, training, needs, eps) gradients of x, weight, bias",
     "conv": "(x, w, stride, padding, dilation, groups, bias) convolution",
