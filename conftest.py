@@ -18,6 +18,8 @@ from tests import global_state
 # XLA compiles the same programs in a third of the time with less care for how fast they run. What its default makes of
 # them is looked at in tests/xla/test_optimized.py, and everywhere with `XLA_FLAGS= make test`.
 os.environ.setdefault("XLA_FLAGS", "--xla_backend_optimization_level=0 --xla_cpu_use_fusion_emitters=false")
+# JAX looks through the files of every traceback that passes it, a tenth of the time of tests that compile.
+os.environ.setdefault("JAX_TRACEBACK_FILTERING", "off")
 
 hypothesis.settings.register_profile("repeatable", derandomize=True)  # the same examples in every run
 hypothesis.settings.load_profile("repeatable")
