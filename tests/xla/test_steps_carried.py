@@ -54,6 +54,26 @@ def a_state_with_its_graph_cut_by_the_next_call() -> Case:
     return Case(step, model, args=one, look=lambda: [part.detach() for part in model.state])
 
 
+@case
+def a_state_in_a_class() -> Case:
+    class Memory:
+        state: Any = None
+
+    cell = nn.LSTMCell(3, 2)
+    optimizer = optim.SGD(cell.parameters(), 0.1)
+
+    def step(x: Any) -> Any:
+        optimizer.zero_grad()
+        state = cell(x, Memory.state)
+        Memory.state = tuple(part.detach() for part in state)
+        loss = state[0].pow(2).mean()
+        loss.backward()
+        optimizer.step()
+        return loss
+
+    return Case(step, cell, args=one, look=lambda: list(Memory.state))
+
+
 @dataclass
 class Carried:
     hidden: Any

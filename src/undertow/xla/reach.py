@@ -283,8 +283,9 @@ class Reached:
                 attributes = OfClass(kind)
                 self.maps.append((attributes, kind.__name__))
                 for key, value in attributes.items():
-                    for part in (value, *_parts(value)):
-                        self._add(part, f"{kind.__name__}.{key}")
+                    if place_at(attributes, key) not in self.replaced:
+                        for part in (value, *_parts(value)):
+                            self._add(part, f"{kind.__name__}.{key}")
 
     def _look_at_module(self, root: Module, name: str) -> None:
         for inner, module in root.named_modules():
