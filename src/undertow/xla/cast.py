@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Container, Sequence
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 from weakref import ref
 
 import numpy as np
@@ -20,13 +20,14 @@ from undertow.autograd.node import Node
 from undertow.devices import cpu
 from undertow.devices import device as Device
 from undertow.modes import local
+from undertow.xla.errors import CompileError
 from undertow.xla.kept_memory import Taken, WeakMemory
 from undertow.xla.props import Prop
 from undertow.xp.device_array import DeviceArray
 from undertow.xp.device_memory import Watch
 
 if TYPE_CHECKING:
-    from undertow.xla.host_calls import HostCall
+    from undertow.xla.host_calls import HostCall, Placed
 
 
 class Look:
@@ -82,6 +83,7 @@ class Role:
         self.writes = 0  # to its memory, up to its last turn in the trace
         self.grad: Any = None  # which it had then
         self.retains = False
+        self.has_aliases = False  # in the program
         self.is_over = False  # whether its memory is that of another role by now
         self.begin()
 
@@ -150,6 +152,13 @@ class Itself(Role):
         self.find = find  # the tensor, in a call of the program
         self._before: tuple[Any, ...] | None = None
 
+    def begin(self) -> None:
+        super().begin()
+        self._instead: Any = None  # what a hook of this call has put into its place
+
+    def play(self, tensor: Any) -> None:
+        self._instead = tensor
+
     def player(self) -> Any:
         return None  # it stays where it is
 
@@ -157,7 +166,7 @@ class Itself(Role):
         return None
 
     def dress(self, look: Look, value: Any, device: Device | None) -> Any:
-        tensor = self.find()
+        tensor = self.find() if self._instead is None else self._instead
         if self._before is not None:
             return tensor
         array = tensor._array
@@ -205,6 +214,14 @@ class Itself(Role):
                     tensor._array = cell.host
 
 
+class Replaced(NamedTuple):
+    """A gradient from outside in whose place a hook has put another one."""
+
+    leaf: Any
+    gradient: Any  # the one that is there now
+    value: Any  # of the one from outside, which the step does not write to any more
+
+
 class Cast:
     """The roles of a trace."""
 
@@ -215,7 +232,10 @@ class Cast:
         self._arguments: dict[int, int] = {}  # which tensors of the trace stand for those of a call
         self._present: Sequence[Any] = ()
         self._taken: list[Taken] = []  # since the last call on the host
-        self.answered: list[HostCall] = []  # calls on the host that have given something, in this call
+        # In this call: calls on the host that have given something; leaves to which hooks gave another gradient, by the id
+        # of the one before.
+        self.answered: list[HostCall] = []
+        self.replaced: dict[int, Replaced] = {}
 
     def expect(self, arguments: dict[int, int]) -> None:
         """Says which tensors of the trace are others in each call: their places among the arguments."""
@@ -225,6 +245,7 @@ class Cast:
         """A call of the program, with these arguments."""
         self._present = arguments
         self.answered.clear()
+        self.replaced.clear()
         for role in self.roles:
             role.begin()
         for prop in self.props.values():
@@ -234,6 +255,9 @@ class Cast:
         """After the call."""
         self._present = ()
         self.answered.clear()
+        self.replaced.clear()
+        for role in self.roles:
+            role.begin()
         for prop in self.props.values():
             prop.begin()
 
@@ -244,14 +268,18 @@ class Cast:
             return 0
         return 1 + sum(prop.references_to(tensor) for prop in self.props.values())
 
-    def take(self, shown: Any, gradient: Any, has_aliases: Callable[[], bool]) -> None:
+    def take(self, shown: Any, gradient: Any, has_aliases: bool) -> None:
         """A leaf's gradient takes over the memory of a tensor; whether that was shown on the host, and is held there, is
         found out in each call."""
         role = self._by_id.get(id(shown))
         if role is not None and role.kept is shown:
             heir = self.role_of(gradient)
             heir.writes, role.is_over = role.writes, True
-            self._taken.append(Taken(role, heir, has_aliases()))
+            self._taken.append(Taken(role, heir, has_aliases))
+
+    def over(self) -> list[Any]:
+        """Tensors of the trace whose memory was taken over."""
+        return [role.kept for role in self.roles if role.is_over]
 
     def was_taken(self) -> list[Taken]:
         """What was taken over since this was asked."""
@@ -262,6 +290,19 @@ class Cast:
         """Finds out what hooks of this call have kept."""
         for each in taken:
             each.decide(self.answered, [*self.props.values()])
+
+    def replace(self, role: Role, leaf: Any, gradient: Any, who: Placed) -> None:
+        """A hook of this call has given a leaf another gradient than the one that it was shown."""
+        if role.has_aliases:
+            raise CompileError(
+                f"undertow.compile: {who} runs on the host and sets .grad, and a hook in the program keeps an alias of the "
+                ".grad that was there, which would change. Write to .grad in place, or keep a clone()."
+            )
+        if isinstance(role, Itself):
+            first = role.find()
+            last = self.replaced.get(id(first))
+            self.replaced[id(first)] = Replaced(leaf, gradient, np.array(first._array) if last is None else last.value)
+        role.play(gradient)
 
     def player_of(self, tensor: Any) -> Any:
         """Who plays a tensor in this call, if somebody keeps that tensor."""

@@ -24,6 +24,7 @@ from undertow.sparse.coo import make
 from undertow.tree import leaves, map_leaves
 from undertow.xla.cast import Look, Role
 from undertow.xla.errors import CompileError
+from undertow.xla.kept_memory import has_aliases
 from undertow.xla.numbers import Figure
 from undertow.xla.places import held_at, put
 from undertow.xla.props import Prop, Turn
@@ -194,10 +195,15 @@ class HostCall:
             for (holder, key), held in self.state:
                 put(holder, key, shown(held))
             self.before_hook(players)
+            shown_gradients = [(look.grad.role, players[look.role]) for look in self.own() if look.grad is not None]
+            gradients = [_gradient_of(tensor) for _, tensor in shown_gradients]
             undrawn = _no_draws(self.placed) if self.draws_follow else nullcontext()
             with set_grad_enabled(self.recording), autocast_as_it_was(self.autocast), self.schedules(), undrawn:
                 answer = self.hook(*args, **kwargs) if self.is_made(values) else None
             self._refuse_attributes([players[look.role] for look in self.computed()])
+            for (role, tensor), earlier in zip(shown_gradients, gradients):
+                if _gradient_of(tensor) is not earlier and _gradient_of(tensor) is not None:
+                    self._cast.replace(role, tensor, _gradient_of(tensor), self.placed)
             return args, answer, self._held(players) if self.may_write else []
         finally:
             for (holder, key), held in reversed(before):
@@ -214,7 +220,7 @@ class HostCall:
         for look in self.own():
             tensor = players[look.role]
             held.append(np.array(tensor._array))
-            now = None if tensor._meta is None else tensor._meta.grad
+            now = _gradient_of(tensor)
             if (now is None) is not (look.grad is None):
                 raise CompileError(
                     f"undertow.compile: {self.placed} sets a .grad {'to None ' if now is None else ''}and also has "
@@ -353,6 +359,8 @@ class Inside(HostCall):
         self.may_write = writes
         if writes:
             for look in self.own():
+                if look.grad is not None and Watch.trace.firing.keeps():
+                    look.grad.role.has_aliases = has_aliases(look.grad.role.kept, self._cast.over())
                 targets += [each.role.kept._array for each in (look, look.grad) if each is not None]
             targets += [] if elsewhere else [look.role.kept._array for look in self.computed()]
         roles: list[Role] = []
@@ -488,6 +496,10 @@ def uncompiled() -> Iterator[None]:
         yield
     finally:
         Inside.threads.discard(thread)
+
+
+def _gradient_of(tensor: Any) -> Any:
+    return None if tensor._meta is None else tensor._meta.grad
 
 
 def _spec(array: DeviceArray) -> jax.ShapeDtypeStruct:

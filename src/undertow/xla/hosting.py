@@ -177,8 +177,11 @@ class Hosting:
         """A leaf's gradient takes over the memory of a tensor that hooks may have seen."""
         if self.cast.is_stale(shown):
             self._show_changes()  # they may keep it as it is now
-        keeps = any(effects.effects for _, effects in self.traced)
-        self.cast.take(shown, gradient, lambda: keeps and has_aliases(shown, gradient))
+        self.cast.take(shown, gradient, self.keeps() and has_aliases(gradient, [shown]))
+
+    def keeps(self) -> bool:
+        """Whether hooks in the program keep something."""
+        return any(effects.effects for _, effects in self.traced)
 
     def _noted(self, effects: Effects, call: _Call, number: int) -> _Call:
         """Notes a call on the host: those that read what it keeps are to see its tensors as they are at their turn."""

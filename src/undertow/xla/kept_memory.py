@@ -8,7 +8,7 @@ hook on the host has kept is known in each call, when its turn is over: then `Ta
 from __future__ import annotations
 
 import gc
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from sys import getrefcount
 from typing import TYPE_CHECKING, Any
 from weakref import ref
@@ -89,8 +89,8 @@ def _references_by_name() -> int:
 _ONE_NAME = _references_by_name()  # what `getrefcount` gives for what one variable holds
 
 
-def has_aliases(tensor: Any, gradient: Any) -> bool:
-    """Whether other tensors stand on the memory that these two share. This takes a while."""
-    own = {id(tensor), id(gradient)}
+def has_aliases(tensor: Any, known: Sequence[Any]) -> bool:
+    """Whether tensors that are not known stand on the memory of a tensor of the trace. This takes a while."""
+    own = {id(tensor), *map(id, known)}
     arrays = [each for each in gc.get_referrers(tensor._array.cell) if type(each) is type(tensor._array)]
     return any(isinstance(each, TensorCore) and id(each) not in own for each in gc.get_referrers(*arrays))

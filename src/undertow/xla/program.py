@@ -303,12 +303,17 @@ class Program(Assembled):
         if self.pack is not None:
             self.pack.put(results[self.n_known])
         for place, argument in self.argument_outputs:
-            array = arguments[argument]._array
+            tensor, value = arguments[argument], results[place]
+            replaced = self.cast.replaced.get(id(tensor))
+            if replaced is not None:  # by a hook
+                replaced.gradient._array[...] = value
+                replaced.leaf._meta.grad, value = replaced.gradient, jax.numpy.asarray(replaced.value)
+            array = tensor._array
             if type(array) is DeviceArray and array._parent is None and array.cell.host is None:
-                array.cell.value = results[place]
+                array.cell.value = value
                 array.cell.writes += 1
             else:
-                array[...] = results[place]
+                array[...] = value
         for storage, bumps in self.bumps:
             storage.version += bumps
 
